@@ -1,0 +1,173 @@
+"""NumPy or CuPy behind one small interface: the array namespace, named reusable buffers, and what differs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
+
+from hfrnn.errors import InputError, MissingExtraError
+
+Array: TypeAlias = Any
+"""An array of whichever backend is in use."""
+
+
+class Backend:
+    """An array namespace `xp` with the operations in which array libraries differ.
+
+    Parameters
+    ----------
+    name : str
+        What the user asked for, `"numpy"` or `"cupy"`.
+    xp : module
+        The array namespace, called only through functions that NumPy and CuPy share.
+    """
+
+    def __init__(self, name: str, xp: Any) -> None:
+        self.name = name
+        self.xp = xp
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An array of arbitrary contents."""
+        return self.xp.empty(shape, dtype=dtype)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An array of zeros."""
+        return self.xp.zeros(shape, dtype=dtype)
+
+    def asarray(self, values: Any, dtype: Any = None) -> Array:
+        """`values` as a C-contiguous array on this backend's device, copied only where it must be."""
+        return self.xp.ascontiguousarray(self.xp.asarray(values, dtype=dtype))
+
+    def to_host(self, values: Array) -> np.ndarray[Any, Any]:
+        """`values` as a NumPy array."""
+        return np.asarray(values)
+
+    def take_rows(self, table: Array, index: Array, out: Array) -> None:
+        """`out[...] = table[index]`: table (V, S), index integers in 0..V-1 (not checked), out index.shape + (S,)."""
+        np.take(table, index, axis=0, out=out, mode="clip")
+
+    def add_rows(self, out: Array, index: Array, rows: Array) -> None:
+        """Scatter-add: `out[index[n]] += rows[n]` for every n, repeated indices included, in a fixed order.
+
+        Parameters
+        ----------
+        out : (V, S) array, added to in place
+        index : (N,) integer array
+        rows : (N, S) array
+        """
+        n = index.shape[0]
+        one_hot = scipy.sparse.csr_matrix(
+            (np.ones(n, dtype=rows.real.dtype), index, np.arange(n + 1)), shape=(n, out.shape[0])
+        )
+        out += one_hot.T @ rows
+
+    def linear_operator_base(self) -> type[Any]:
+        """The class `LinearOperator` of this backend's sparse linear algebra."""
+        return scipy.sparse.linalg.LinearOperator  # type: ignore[no-any-return]
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all that was asked of it (nothing to wait for on a CPU)."""
+
+
+class CupyBackend(Backend):
+    """Arrays on an NVIDIA GPU."""
+
+    def __init__(self) -> None:
+        try:
+            import cupy
+        except ImportError as error:
+            raise MissingExtraError(
+                "backend 'cupy' needs CuPy: install the extra cuda12 or cuda13 "
+                "(pip install 'hfrnn[cuda13]'), or use backend 'numpy'"
+            ) from error
+        try:
+            count = cupy.cuda.runtime.getDeviceCount()
+        except Exception as error:
+            raise MissingExtraError(
+                f"backend 'cupy' found no usable GPU ({type(error).__name__}): install an NVIDIA driver and the extra "
+                "that fits it (cuda12 or cuda13), or use backend 'numpy'"
+            ) from error
+        if count == 0:
+            raise MissingExtraError(
+                "backend 'cupy' found no GPU: use backend 'numpy', or install the extra cuda12 or cuda13 on a machine "
+                "with one"
+            )
+        super().__init__("cupy", cupy)
+
+    def to_host(self, values: Array) -> np.ndarray[Any, Any]:
+        host: np.ndarray[Any, Any] = self.xp.asnumpy(values)
+        return host
+
+    def take_rows(self, table: Array, index: Array, out: Array) -> None:
+        self.xp.take(table, index, axis=0, out=out)
+
+    def add_rows(self, out: Array, index: Array, rows: Array) -> None:
+        self.xp.add.at(out, index, rows)
+
+    def linear_operator_base(self) -> type[Any]:
+        from cupyx.scipy.sparse.linalg import LinearOperator
+
+        return LinearOperator  # type: ignore[no-any-return]
+
+    def synchronize(self) -> None:
+        self.xp.cuda.get_current_stream().synchronize()
+
+
+_numpy = Backend("numpy", np)
+_makers: dict[str, Callable[[], Backend]] = {"numpy": lambda: _numpy, "cupy": CupyBackend}
+
+
+def get_backend(backend: str | Backend) -> Backend:
+    """The backend of that name, or the given one.
+
+    Raises
+    ------
+    InputError
+        The name is not known.
+    MissingExtraError
+        CuPy or a GPU is not there.
+    """
+    if isinstance(backend, Backend):
+        return backend
+    if backend not in _makers:
+        raise InputError(f"backend {backend!r} is not known: use one of {', '.join(sorted(_makers))}")
+    return _makers[backend]()
+
+
+class Buffers:
+    """Named arrays that are allocated once and handed out again.
+
+    A buffer's contents are arbitrary when it is handed out and live until the same name is asked for again. Asking
+    for a larger size than before reallocates; every other request only makes a view.
+    """
+
+    def __init__(self, backend: Backend, dtype: Any) -> None:
+        self.backend = backend
+        self.dtype = np.dtype(dtype)
+        self._flat: dict[tuple[str, Any], Array] = {}
+        self._views: dict[tuple[str, Any, tuple[int, ...]], Array] = {}
+
+    def get(self, name: str, shape: tuple[int, ...], dtype: Any = None) -> Array:
+        """The buffer `name` as an array of that shape, C-contiguous."""
+        kind = self.dtype if dtype is None else np.dtype(dtype)
+        view = self._views.get((name, kind, shape))
+        if view is None:
+            size = math.prod(shape)
+            flat = self._flat.get((name, kind))
+            if flat is None or flat.shape[0] < size:
+                flat = self.backend.empty((size,), kind)
+                self._flat[name, kind] = flat
+                self._views = {key: old for key, old in self._views.items() if key[:2] != (name, kind)}
+            view = flat[:size].reshape(shape)
+            self._views[name, kind, shape] = view
+        return view
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes held."""
+        return sum(flat.nbytes for flat in self._flat.values())

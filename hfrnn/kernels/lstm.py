@@ -1,0 +1,89 @@
+"""Long short-term memory, the standard one ([S thesis] 3.2.2) and Krause's ([K] 2.11-2.18).
+
+F1  a_t = U_t + h_{t-1} @ W_h                           gates i, f, o and input g side by side
+F2  c_t, h_t = cell(a_t, c_{t-1})                       cells.py
+
+R1  Ra_t = RU_t + h_{t-1} @ R(W_h) + Rh_{t-1} @ W_h
+R2  Rc_t, Rh_t = R cell(Ra_t, Rc_{t-1})
+
+B1  da_t, dc_{t-1} = cell backward(dh_t, dc_t), dU_t = da_t
+B2  dh_{t-1} = da_t @ W_h.T
+B3  dW_h = sum_t h_{t-1}.T @ da_t
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from hfrnn.backend import Array
+from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
+from hfrnn.kernels.cells import KrauseCell, StandardCell
+from hfrnn.kernels.pointwise import add_weight_gradient, product
+
+
+class LSTM(Kernel):
+    """`lstm`: H cells with input, forget and output gates."""
+
+    output_bias = True
+    gate_bias: ClassVar[bool] = True
+    cell: ClassVar[StandardCell] = StandardCell()
+
+    def __init__(self, hidden: int) -> None:
+        self.hidden = self.width = hidden
+        self.slots = tuple(Slot(name, hidden, bias=self.gate_bias, below=True) for name in "ifog")
+        self.metrics = self.cell.metrics
+
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"W_h": (self.hidden, 4 * self.hidden)}
+
+    def state_shapes(self, B: int) -> dict[str, tuple[int, ...]]:
+        return {"h": (B, self.hidden), "c": (B, self.hidden)}
+
+    def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
+        xp, (K, B, _) = tape.xp, U.shape
+        self.cell.begin(tape, K, B, self.hidden, state)
+        gates, hs, c = tape["gates"], tape["h"], tape["c"]
+        for t in range(K):
+            xp.matmul(hs[t], p["W_h"], out=gates[t])
+            gates[t] += U[t]  # F1
+            self.cell.forward(tape, t)  # F2
+        return hs[1:], {"h": hs[K], "c": c[K]}
+
+    def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
+        xp, (K, B, S), H = tape.xp, RU.shape, self.hidden
+        Ra = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Rgates", K, B, S))
+        Ra += RU
+        Rhs, Rc, work = tape.new("Rh", K, B, H), tape.new("Rc", B, H), tape.scratch("recurrent", B, S)
+        Rzeta = tape.preactivation_tangent(K, B, H) if tape.keeps_preactivation else None
+        Rh = Rstate["h"]
+        Rc[...] = Rstate["c"]
+        for t in range(K):
+            xp.matmul(Rh, p["W_h"], out=work)
+            Ra[t] += work  # R1
+            Rh = Rhs[t]
+            self.cell.rforward(tape, t, Ra[t], Rc, Rh, None if Rzeta is None else Rzeta[t])  # R2
+        return Rhs, {"h": Rh, "c": Rc}
+
+    def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
+        xp, (K, B, H) = tape.xp, dhs.shape
+        dU = tape.scratch("dU", K, B, 4 * H)
+        dh, dc = tape.new("dh", B, H), tape.new("dc", B, H)
+        dh[...] = dstate["h"]
+        dc[...] = dstate["c"]
+        for t in reversed(range(K)):
+            dh += dhs[t]
+            self.cell.backward(tape, t, dh, dc, dU[t])  # B1
+            xp.matmul(dU[t], p["W_h"].T, out=dh)  # B2
+        add_weight_gradient(tape, tape["h"][:K], dU, grad["W_h"])  # B3
+        return dU, {"h": dh, "c": dc}
+
+
+class KrauseLSTM(LSTM):
+    """`lstm-krause`: linear cell input, h = tanh(c*o), no biases."""
+
+    output_bias = False
+    gate_bias = False
+    cell = KrauseCell()
+
+    def slope(self, xp: Any, h: Array) -> Array:
+        return 1.0 - h * h

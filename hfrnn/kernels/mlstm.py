@@ -1,0 +1,114 @@
+"""The multiplicative LSTM ([K] 4.7-4.10), with Krause's cell or the standard one.
+
+F1  xi_t = h_{t-1} @ W_hm
+F2  m_t = U_m * xi_t
+F3  a_t = U_ifog + m_t @ W_m                            h_{t-1} enters through m_t only
+F4  c_t, h_t = cell(a_t, c_{t-1})                       cells.py
+
+R1  Rxi_t = h_{t-1} @ R(W_hm) + Rh_{t-1} @ W_hm
+R2  Rm_t = RU_m * xi_t + U_m * Rxi_t
+R3  Ra_t = RU_ifog + m_t @ R(W_m) + Rm_t @ W_m
+R4  Rc_t, Rh_t = R cell(Ra_t, Rc_{t-1})
+
+B1  da_t, dc_{t-1} = cell backward(dh_t, dc_t), dU_ifog = da_t
+B2  dm_t = da_t @ W_m.T
+B3  dxi_t = dm_t * U_m, dU_m = dm_t * xi_t
+B4  dh_{t-1} = dxi_t @ W_hm.T
+B5  dW_m = sum_t m_t.T @ da_t, dW_hm = sum_t h_{t-1}.T @ dxi_t
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from hfrnn.backend import Array
+from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
+from hfrnn.kernels.cells import KrauseCell, StandardCell
+from hfrnn.kernels.pointwise import add_weight_gradient, product
+
+
+class MLSTM(Kernel):
+    """`mlstm`: Krause's cell driven through H multiplicative units."""
+
+    gate_bias: ClassVar[bool] = False
+    cell: ClassVar[StandardCell] = KrauseCell()
+
+    def __init__(self, hidden: int) -> None:
+        self.hidden = self.width = hidden
+        gates = tuple(Slot(name, hidden, bias=self.gate_bias, below=True) for name in "ifog")
+        self.slots = (*gates, Slot("m", hidden))
+        self.metrics = self.cell.metrics
+
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"W_hm": (self.hidden, self.hidden), "W_m": (self.hidden, 4 * self.hidden)}
+
+    def state_shapes(self, B: int) -> dict[str, tuple[int, ...]]:
+        return {"h": (B, self.hidden), "c": (B, self.hidden)}
+
+    def slope(self, xp: Any, h: Array) -> Array:
+        return 1.0 - h * h
+
+    def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
+        xp, (K, B, _), H = tape.xp, U.shape, self.hidden
+        self.cell.begin(tape, K, B, H, state)
+        gates, hs, c = tape["gates"], tape["h"], tape["c"]
+        U_m, xi, m = tape.new("U_m", K, B, H), tape.new("xi", K, B, H), tape.new("m", K, B, H)
+        U_m[...] = U[:, :, 4 * H :]
+        for t in range(K):
+            xp.matmul(hs[t], p["W_hm"], out=xi[t])  # F1
+            xp.multiply(U_m[t], xi[t], out=m[t])  # F2
+            xp.matmul(m[t], p["W_m"], out=gates[t])
+            gates[t] += U[t, :, : 4 * H]  # F3
+            self.cell.forward(tape, t)  # F4
+        return hs[1:], {"h": hs[K], "c": c[K]}
+
+    def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
+        xp, (K, B, _), H = tape.xp, RU.shape, self.hidden
+        U_m, xi, m = tape["U_m"], tape["xi"], tape["m"]
+        Rxi = product(tape, tape["h"][:K], v["W_hm"], out=tape.scratch("Rxi", K, B, H))
+        Ra = product(tape, m, v["W_m"], out=tape.scratch("Rgates", K, B, 4 * H))
+        Ra += RU[:, :, : 4 * H]
+        Rhs, Rc = tape.new("Rh", K, B, H), tape.new("Rc", B, H)
+        Rm, work, recurrent = (tape.scratch(n, B, w) for n, w in (("Rm", H), ("work", H), ("recurrent", 4 * H)))
+        Rzeta = tape.preactivation_tangent(K, B, H) if tape.keeps_preactivation else None
+        Rh = Rstate["h"]
+        Rc[...] = Rstate["c"]
+        for t in range(K):
+            xp.matmul(Rh, p["W_hm"], out=work)
+            work += Rxi[t]  # R1
+            work *= U_m[t]
+            xp.multiply(RU[t, :, 4 * H :], xi[t], out=Rm)
+            Rm += work  # R2
+            xp.matmul(Rm, p["W_m"], out=recurrent)
+            Ra[t] += recurrent  # R3
+            Rh = Rhs[t]
+            self.cell.rforward(tape, t, Ra[t], Rc, Rh, None if Rzeta is None else Rzeta[t])  # R4
+        return Rhs, {"h": Rh, "c": Rc}
+
+    def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
+        xp, (K, B, H) = tape.xp, dhs.shape
+        U_m, xi, m = tape["U_m"], tape["xi"], tape["m"]
+        dU, das, dxi = tape.scratch("dU", K, B, 5 * H), tape.scratch("da", K, B, 4 * H), tape.scratch("dxi", K, B, H)
+        dm = tape.scratch("dm", B, H)
+        dh, dc = tape.new("dh", B, H), tape.new("dc", B, H)
+        dh[...] = dstate["h"]
+        dc[...] = dstate["c"]
+        for t in reversed(range(K)):
+            dh += dhs[t]
+            self.cell.backward(tape, t, dh, dc, das[t])  # B1
+            xp.matmul(das[t], p["W_m"].T, out=dm)  # B2
+            xp.multiply(dm, U_m[t], out=dxi[t])
+            xp.multiply(dm, xi[t], out=dU[t, :, 4 * H :])  # B3
+            xp.matmul(dxi[t], p["W_hm"].T, out=dh)  # B4
+        dU[:, :, : 4 * H] = das
+        add_weight_gradient(tape, m, das, grad["W_m"])
+        add_weight_gradient(tape, tape["h"][:K], dxi, grad["W_hm"])  # B5
+        return dU, {"h": dh, "c": dc}
+
+
+class StandardMLSTM(MLSTM):
+    """`mlstm-standard`: the standard cell driven through H multiplicative units, with biases."""
+
+    output_bias = True
+    gate_bias = True
+    cell = StandardCell()

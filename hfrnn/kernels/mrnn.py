@@ -1,0 +1,106 @@
+"""The multiplicative recurrent network ([K] 2.20).
+
+F1  xi_t = h_{t-1} @ W_hm
+F2  m_t = U_m * xi_t
+F3  a_t = U_h + m_t @ W_mh
+F4  h_t = tanh(a_t)
+
+R1  Rxi_t = h_{t-1} @ R(W_hm) + Rh_{t-1} @ W_hm
+R2  Rm_t = RU_m * xi_t + U_m * Rxi_t
+R3  Ra_t = RU_h + m_t @ R(W_mh) + Rm_t @ W_mh
+R4  Rh_t = (1 - h_t*h_t) * Ra_t
+
+B1  da_t = dh_t * (1 - h_t*h_t), dU_h = da_t
+B2  dm_t = da_t @ W_mh.T
+B3  dxi_t = dm_t * U_m, dU_m = dm_t * xi_t
+B4  dh_{t-1} = dxi_t @ W_hm.T
+B5  dW_mh = sum_t m_t.T @ da_t, dW_hm = sum_t h_{t-1}.T @ dxi_t
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hfrnn.backend import Array
+from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
+from hfrnn.kernels.pointwise import add_weight_gradient, product, times_tanh_slope_
+
+
+class MRNN(Kernel):
+    """`mrnn`: H units and H multiplicative units between them."""
+
+    metrics = ("hidden", "matching", "preactivation")
+    scale = 0.05
+
+    def __init__(self, hidden: int) -> None:
+        self.hidden = self.width = hidden
+        self.slots = (Slot("h", hidden, bias=True, below=True), Slot("m", hidden))
+
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"W_hm": (self.hidden, self.hidden), "W_mh": (self.hidden, self.hidden)}
+
+    def state_shapes(self, B: int) -> dict[str, tuple[int, ...]]:
+        return {"h": (B, self.hidden)}
+
+    def slope(self, xp: Any, h: Array) -> Array:
+        return 1.0 - h * h
+
+    def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
+        xp, (K, B, _), H = tape.xp, U.shape, self.hidden
+        U_m = tape.new("U_m", K, B, H)
+        U_m[...] = U[:, :, H:]
+        xi, m = tape.new("xi", K, B, H), tape.new("m", K, B, H)
+        hs = tape.new("h", K + 1, B, H)  # hs[t] = h_{t-1}
+        hs[0] = state["h"]
+        for t in range(K):
+            xp.matmul(hs[t], p["W_hm"], out=xi[t])  # F1
+            xp.multiply(U_m[t], xi[t], out=m[t])  # F2
+            a = hs[t + 1]
+            xp.matmul(m[t], p["W_mh"], out=a)
+            a += U[t, :, :H]  # F3
+            xp.tanh(a, out=a)  # F4
+        return hs[1:], {"h": hs[K]}
+
+    def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
+        xp, (K, B, _), H = tape.xp, RU.shape, self.hidden
+        hs, U_m, xi, m = tape["h"], tape["U_m"], tape["xi"], tape["m"]
+        Rxi = product(tape, hs[:K], v["W_hm"], out=tape.scratch("Rxi", K, B, H))
+        Ra = product(tape, m, v["W_mh"], out=tape.preactivation_tangent(K, B, H))
+        Ra += RU[:, :, :H]
+        Rhs = tape.new("Rh", K, B, H)
+        Rh, Rm, work = Rstate["h"], tape.scratch("Rm", B, H), tape.scratch("work", B, H)
+        for t in range(K):
+            xp.matmul(Rh, p["W_hm"], out=work)
+            work += Rxi[t]  # R1
+            work *= U_m[t]
+            xp.multiply(RU[t, :, H:], xi[t], out=Rm)
+            Rm += work  # R2
+            xp.matmul(Rm, p["W_mh"], out=work)
+            Ra[t] += work  # R3
+            Rh = Rhs[t]
+            Rh[...] = Ra[t]
+            times_tanh_slope_(xp, Rh, hs[t + 1], work)  # R4
+        return Rhs, {"h": Rh}
+
+    def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
+        xp, (K, B, H) = tape.xp, dhs.shape
+        hs, U_m, xi, m = tape["h"], tape["U_m"], tape["xi"], tape["m"]
+        dU, das, dxi = tape.scratch("dU", K, B, 2 * H), tape.scratch("da", K, B, H), tape.scratch("dxi", K, B, H)
+        dm, work = tape.scratch("dm", B, H), tape.scratch("work", B, H)
+        dh = tape.new("dh", B, H)
+        dh[...] = dstate["h"]
+        for t in reversed(range(K)):
+            dh += dhs[t]
+            da = das[t]
+            da[...] = dh
+            times_tanh_slope_(xp, da, hs[t + 1], work)  # B1
+            if tape.preactivation_adjoint is not None:
+                da += tape.preactivation_adjoint[t]
+            xp.matmul(da, p["W_mh"].T, out=dm)  # B2
+            xp.multiply(dm, U_m[t], out=dxi[t])
+            xp.multiply(dm, xi[t], out=dU[t, :, H:])  # B3
+            xp.matmul(dxi[t], p["W_hm"].T, out=dh)  # B4
+        dU[:, :, :H] = das
+        add_weight_gradient(tape, m, das, grad["W_mh"])
+        add_weight_gradient(tape, hs[:K], dxi, grad["W_hm"])  # B5
+        return dU, {"h": dh}

@@ -1,0 +1,74 @@
+"""The architectures by name; a user may add his own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hfrnn.errors import InputError
+from hfrnn.kernels.base import Kernel
+from hfrnn.kernels.lstm import LSTM, KrauseLSTM
+from hfrnn.kernels.mlstm import MLSTM, StandardMLSTM
+from hfrnn.kernels.mrnn import MRNN
+from hfrnn.kernels.rnn import RNN
+
+_kernels: dict[str, type[Kernel]] = {
+    "rnn": RNN,
+    "mrnn": MRNN,
+    "lstm": LSTM,
+    "lstm-krause": KrauseLSTM,
+    "mlstm": MLSTM,
+    "mlstm-standard": StandardMLSTM,
+}
+
+
+def register_kernel(name: str, kernel: type[Kernel] | None = None) -> Callable[[type[Kernel]], type[Kernel]]:
+    """Make a kernel known by `name` to every network, command and check. Also a class decorator.
+
+    Parameters
+    ----------
+    name : str
+        What users write after `--arch` or in `Network(arch=...)`.
+    kernel : subclass of Kernel, optional
+        Its constructor takes the hidden size, and the keywords that it lists in `options`.
+
+    Raises
+    ------
+    InputError
+        Another kernel has that name.
+    """
+
+    def register(cls: type[Kernel]) -> type[Kernel]:
+        if _kernels.get(name, cls) is not cls:
+            raise InputError(f"an architecture named {name!r} is registered already: choose another name")
+        _kernels[name] = cls
+        return cls
+
+    if kernel is not None:
+        register(kernel)
+    return register
+
+
+def architectures() -> tuple[str, ...]:
+    """The names of all registered architectures."""
+    return tuple(_kernels)
+
+
+def make_kernel(name: str, hidden: int, options: dict[str, Any]) -> Kernel:
+    """The kernel of that name for `hidden` units.
+
+    Raises
+    ------
+    InputError
+        The name is not known, the size is not positive, or an option is not the architecture's own.
+    """
+    if name not in _kernels:
+        raise InputError(f"architecture {name!r} is not known: use one of {', '.join(_kernels)}")
+    if isinstance(hidden, bool) or not isinstance(hidden, int) or hidden < 1:
+        raise InputError(f"the hidden size is {hidden!r}: give a whole number of units, 1 or more")
+    cls = _kernels[name]
+    foreign = sorted(set(options) - set(cls.options))
+    if foreign:
+        takes = ", ".join(cls.options) or "none"
+        raise InputError(f"architecture {name!r} has no option {', '.join(foreign)}: it takes {takes}")
+    return cls(hidden, **options)  # type: ignore[call-arg]

@@ -1,0 +1,110 @@
+"""The plain recurrent network ([K] 2.1, [S] 1).
+
+F1  a_t = U_t + h_{t-1} @ W_h
+F2  h_t = f(a_t)                                        f = tanh, logistic or relu
+
+R1  Ra_t = RU_t + h_{t-1} @ R(W_h) + Rh_{t-1} @ W_h
+R2  Rh_t = f'(a_t) * Ra_t                               f' = 1 - h*h, h*(1-h), [h > 0]
+
+B1  da_t = dh_t * f'(a_t), dU_t = da_t                  dh_t: from the output, the layer above and step t+1
+B2  dh_{t-1} = da_t @ W_h.T
+B3  dW_h = sum_t h_{t-1}.T @ da_t
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hfrnn.backend import Array
+from hfrnn.errors import InputError
+from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
+from hfrnn.kernels.pointwise import add_weight_gradient, product, sigmoid_
+from hfrnn.parameters import Initializer, sparse_normal
+
+
+def activate_(xp: Any, name: str, a: Array) -> None:
+    """a <- f(a) in place; relu decides on real parts."""
+    if name == "tanh":
+        xp.tanh(a, out=a)
+    elif name == "logistic":
+        sigmoid_(xp, a)
+    else:
+        xp.multiply(a, a.real > 0, out=a)
+
+
+def slope_of(xp: Any, name: str, h: Array, out: Array) -> Array:
+    """out <- f'(a) as a function of h = f(a)."""
+    if name == "relu":
+        out[...] = h.real > 0
+        return out
+    xp.multiply(h, h, out=out)
+    return xp.subtract(1.0 if name == "tanh" else h, out, out=out)
+
+
+class RNN(Kernel):
+    """`rnn`: H units, f tanh (default), logistic or relu."""
+
+    options = ("activation",)
+
+    def __init__(self, hidden: int, activation: str = "tanh") -> None:
+        if activation not in ("tanh", "logistic", "relu"):
+            raise InputError(f"activation {activation!r} is not known: use tanh, logistic or relu")
+        self.hidden = self.width = hidden
+        self.activation = activation
+        self.slots = (Slot("h", hidden, bias=True, below=True),)
+        # relu has no matching distance of [K] 3.28
+        self.metrics = ("hidden", "preactivation") if activation == "relu" else ("hidden", "matching", "preactivation")
+
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"W_h": (self.hidden, self.hidden)}
+
+    def initializers(self) -> dict[str, Initializer]:
+        return {"W_h": sparse_normal(self.scale)}
+
+    def state_shapes(self, B: int) -> dict[str, tuple[int, ...]]:
+        return {"h": (B, self.hidden)}
+
+    def slope(self, xp: Any, h: Array) -> Array:
+        return slope_of(xp, self.activation, h, xp.empty_like(h))
+
+    def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
+        xp, (K, B, H) = tape.xp, U.shape
+        hs = tape.new("h", K + 1, B, H)  # hs[t] = h_{t-1}
+        hs[0] = state["h"]
+        for t in range(K):
+            a = hs[t + 1]
+            xp.matmul(hs[t], p["W_h"], out=a)
+            a += U[t]  # F1
+            activate_(xp, self.activation, a)  # F2
+        return hs[1:], {"h": hs[K]}
+
+    def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
+        xp, (K, B, H), hs = tape.xp, RU.shape, tape["h"]
+        Ra = tape.preactivation_tangent(K, B, H)
+        product(tape, hs[:K], v["W_h"], out=Ra)
+        Ra += RU
+        Rhs = tape.new("Rh", K, B, H)
+        Rh, work = Rstate["h"], tape.scratch("work", B, H)
+        for t in range(K):
+            xp.matmul(Rh, p["W_h"], out=work)
+            Ra[t] += work  # R1
+            Rh = Rhs[t]
+            slope_of(xp, self.activation, hs[t + 1], out=Rh)
+            Rh *= Ra[t]  # R2
+        return Rhs, {"h": Rh}
+
+    def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
+        xp, (K, B, H), hs = tape.xp, dhs.shape, tape["h"]
+        dU = tape.scratch("dU", K, B, H)
+        dh = tape.new("dh", B, H)
+        dh[...] = dstate["h"]
+        for t in reversed(range(K)):
+            dh += dhs[t]
+            da = dU[t]
+            slope_of(xp, self.activation, hs[t + 1], out=da)
+            da *= dh  # B1
+            if tape.preactivation_adjoint is not None:
+                da += tape.preactivation_adjoint[t]
+            xp.matmul(da, p["W_h"].T, out=dh)  # B2
+        add_weight_gradient(tape, hs[:K], dU, grad["W_h"])  # B3
+        return dU, {"h": dh}

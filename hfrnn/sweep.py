@@ -1,0 +1,365 @@
+"""One shard of a batch through time: loss, gradient, Gauss-Newton product, Jacobian products, in stretches of time.
+
+The gradient runs forward over all stretches, then backward over them; the head works in the backward pass, so its
+outputs exist for one stretch at a time. The Gauss-Newton product `J' H_L J v` ([Sch]) is R-forward over all
+stretches, then for each, last first: the head's curvature product, structural damping, and the same backward pass.
+
+What is kept between passes is the caller's choice (SPEC 8): `Keep.ALL` (states and predictions), `Keep.STATES`, or
+`Keep.NOTHING` but the states at the start of each stretch, from which a stretch is run again when it is needed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from hfrnn.backend import Array, Buffers
+from hfrnn.batch import Batch
+from hfrnn.errors import InputError
+from hfrnn.input_map import Groups, InputMap
+from hfrnn.kernels.base import Arrays, Tape
+from hfrnn.network import Layout
+
+States = list[Arrays]
+
+
+class Keep(Enum):
+    """What a sweep keeps of its forward pass."""
+
+    ALL = "all"
+    STATES = "states"
+    NOTHING = "nothing"
+
+
+@dataclass
+class Stretch:
+    """Some consecutive steps and what the sweep keeps of them."""
+
+    span: slice
+    tapes: list[Tape]
+    head_tape: Tape
+    hs: list[Array] = field(default_factory=list)
+    Rhs: list[Array] = field(default_factory=list)
+
+
+def stretches(T: int, K: int | None) -> list[int]:
+    """The boundaries of stretches of K steps (the last may be shorter); of one stretch for None."""
+    return [*range(0, T, K or T), T]
+
+
+class Sweep:
+    """One shard of a batch through one network.
+
+    Parameters
+    ----------
+    layout : Layout
+    batch : Batch
+        As `layout.prepare` returns it.
+    total_weight : float
+        The sum of the weights of the whole batch, of which this may be a part.
+    boundaries : sequence of int, optional
+        0, ..., T: where the stretches of time begin and end; one stretch by default.
+    keep : Keep
+    dtype : optional
+        The type to compute in, the layout's by default; complex128 for complex steps.
+    scratch : Buffers, optional
+        Buffers shared with other sweeps that never run at the same time.
+    kept : Buffers, optional
+        Likewise for what one call leaves for the next: only for sweeps of which nothing is kept between calls.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        batch: Batch,
+        total_weight: float,
+        *,
+        boundaries: Sequence[int] | None = None,
+        keep: Keep = Keep.ALL,
+        dtype: Any = None,
+        scratch: Buffers | None = None,
+        kept: Buffers | None = None,
+    ) -> None:
+        self.layout, self.batch, self.keep = layout, batch, keep
+        self.backend = layout.backend
+        self.xp = layout.backend.xp
+        self.scratch = scratch or Buffers(self.backend, dtype or layout.dtype)
+        self.kept = kept or Buffers(self.backend, self.scratch.dtype)
+        self.inputs = InputMap(layout, batch.inputs, self.scratch)
+        self.total_weight = total_weight
+        self.weights = batch.step_weights(self.backend)  # (T, B), float64
+        kind = "float64" if self.scratch.dtype.kind == "c" else self.scratch.dtype
+        self.scale = (self.weights / total_weight).astype(kind)[:, :, None]  # (T, B, 1)
+        exists = batch.exists(self.backend)
+        self.mask = None if exists is None else exists[:, :, None].astype(kind)  # (T, B, 1)
+        self.zeros = layout.zero_state(batch.B, self.scratch.dtype)
+        edges = list(boundaries or (0, batch.T))
+        self.stretches = [
+            self._stretch(f"{s if keep is not Keep.NOTHING else 0}.", slice(start, stop))
+            for s, (start, stop) in enumerate(itertools.pairwise(edges))
+        ]
+        self.p: Groups = {}
+
+    def _stretch(self, prefix: str, span: slice) -> Stretch:
+        tapes = [Tape(f"{prefix}{l}.", self.kept, self.scratch) for l in range(len(self.layout.layers))]
+        head_buffers = self.kept if self.keep is Keep.ALL else self.scratch
+        head_prefix = f"{prefix}head." if self.keep is Keep.ALL else "head."
+        return Stretch(span, tapes, Tape(head_prefix, head_buffers, self.scratch))
+
+    # ------------------------------------------------------------------ what callers ask for
+
+    def loss(self, theta: Array) -> Any:
+        """The weighted mean loss of this shard's part: sum of w*loss over it, divided by the whole total weight."""
+        losses: list[Any] = []
+        self._over_stretches(theta, lambda stretch: losses.append(self._predict(stretch)))
+        return sum(losses) / self.total_weight
+
+    def gradient(self, theta: Array, grad: Array) -> Any:
+        """The loss as above; adds its gradient to `grad` (n_parameters,)."""
+        self._over_stretches(theta)
+        losses: list[Any] = []
+
+        def adjoint(stretch: Stretch) -> Array:
+            losses.append(self._predict(stretch))
+            p = stretch.head_tape["z"]
+            self.layout.head.residual(self.xp, p, self._targets(stretch))
+            p *= self.scale[stretch.span]
+            return p
+
+        self._backward_over_stretches(adjoint, self.layout.groups(grad))
+        return sum(reversed(losses)) / self.total_weight
+
+    def prepare(self, theta: Array) -> None:
+        """Run forward at `theta`, for the products that follow; `theta` must not change until the next `prepare`."""
+        keeps_all = self.keep is Keep.ALL
+        self._over_stretches(theta, self._predict if keeps_all and self.batch.targets is not None else None)
+
+    def product(self, v: Array, out: Array, structural: float = 0.0, metric: str = "hidden") -> None:
+        """Add this shard's part of G v, with structural damping (SPEC 5), to `out` (n_parameters,)."""
+        head, vgroups = self.layout.head, self.layout.groups(v)
+        self._rforward_over_stretches(vgroups, keeps_preactivation=metric == "preactivation" and structural != 0)
+
+        def adjoint(stretch: Stretch) -> Array:
+            if self.keep is not Keep.ALL:
+                self._predict(stretch)
+            p = stretch.head_tape["z"]
+            Rz = head.rlogits(
+                self.p["output"], vgroups["output"], _by_layer(stretch.hs), _by_layer(stretch.Rhs), stretch.head_tape
+            )
+            head.curvature(self.xp, p, Rz, self.scratch.get("head_work", Rz.shape))
+            Rz *= self.scale[stretch.span]
+            return Rz
+
+        strength = structural / self.total_weight
+        damp = None if structural == 0 else lambda stretch, dhs: self._structural(stretch, dhs, strength, metric)
+        self._backward_over_stretches(adjoint, self.layout.groups(out), vgroups, damp)
+
+    def logits(self, theta: Array) -> tuple[Array, States]:
+        """z (T, B, n_out), 0 in the padding, and the state after the last step."""
+        z = self.backend.empty((self.batch.T, self.batch.B, self.layout.n_out), self.scratch.dtype)
+
+        def collect(stretch: Stretch) -> None:
+            z[stretch.span] = self.layout.head.logits(self.p["output"], _by_layer(stretch.hs), stretch.head_tape)
+
+        state = self._over_stretches(theta, collect)
+        if self.mask is not None:
+            z *= self.mask
+        return z, state
+
+    def log_probabilities(self, theta: Array) -> tuple[Array, States]:
+        """Minus the loss of every step (T, B), 0 in the padding, and the state after the last step."""
+        log_p = self.backend.empty((self.batch.T, self.batch.B), self.scratch.dtype)
+
+        def collect(stretch: Stretch) -> None:
+            log_p[stretch.span] = -self._losses(stretch)
+
+        state = self._over_stretches(theta, collect)
+        if self.mask is not None:
+            log_p *= self.mask[:, :, 0]
+        return log_p, state
+
+    def jacobian_product(self, v: Array) -> Array:
+        """J v: the tangent of the logits along v, (T, B, n_out), 0 in the padding."""
+        Rz = self.backend.empty((self.batch.T, self.batch.B, self.layout.n_out), self.scratch.dtype)
+        vgroups = self.layout.groups(v)
+
+        def collect(stretch: Stretch) -> None:
+            hs, Rhs = _by_layer(stretch.hs), _by_layer(stretch.Rhs)
+            Rz[stretch.span] = self.layout.head.rlogits(self.p["output"], vgroups["output"], hs, Rhs, stretch.head_tape)
+
+        self._rforward_over_stretches(vgroups, collect)
+        if self.mask is not None:
+            Rz *= self.mask
+        return Rz
+
+    def jacobian_transpose_product(self, u: Array, out: Array) -> None:
+        """Add J' u to `out`: u (T, B, n_out), whose padding is not looked at."""
+        z = u if self.mask is None else u * self.mask
+        self._restore(len(self.stretches) - 1)
+        self._backward_over_stretches(lambda stretch: z[stretch.span], self.layout.groups(out))
+
+    # ------------------------------------------------------------------ passes over the stretches
+
+    def _over_stretches(self, theta: Array, visit: Callable[[Stretch], Any] | None = None) -> States:
+        """Forward over all stretches, calling `visit` after each; returns the state after the last step."""
+        self.p = self.layout.groups(theta)
+        state = self._initial_state()
+        for s, stretch in enumerate(self.stretches):
+            self._save("state", s, state)
+            state = self._forward(stretch, state)
+            if visit is not None:
+                visit(stretch)
+        return state
+
+    def _rforward_over_stretches(
+        self, v: Groups, visit: Callable[[Stretch], None] | None = None, keeps_preactivation: bool = False
+    ) -> None:
+        """R-forward over all stretches after `prepare`."""
+        Rstate = self.zeros
+        for s, stretch in enumerate(self.stretches):
+            for tape in stretch.tapes:
+                tape.keeps_preactivation = keeps_preactivation
+            self._save("Rstate", s, Rstate)
+            self._restore(s)
+            Rstate = self._rforward(stretch, v, Rstate)
+            if visit is not None:
+                visit(stretch)
+
+    def _backward_over_stretches(
+        self,
+        adjoint: Callable[[Stretch], Array],
+        grad: Groups,
+        v: Groups | None = None,
+        damp: Callable[[Stretch, list[Array]], None] | None = None,
+    ) -> None:
+        """Backward over all stretches, last first: `adjoint` gives a stretch's dz, `damp` adds to its dhs."""
+        dstate = self.zeros
+        last = len(self.stretches) - 1
+        for s, stretch in reversed(list(enumerate(self.stretches))):
+            if s != last:
+                self._restore(s)
+                if v is not None and self.keep is Keep.NOTHING:
+                    self._rforward(stretch, v, self._saved("Rstate", s))
+            dhs = self._output_adjoint(stretch, adjoint(stretch), grad)
+            if damp is not None:
+                damp(stretch, dhs)
+            dstate = self._backward(stretch, dhs, dstate, grad)
+
+    def _restore(self, s: int) -> None:
+        """Make the forward pass's record of stretch s valid again."""
+        if self.keep is Keep.NOTHING and len(self.stretches) > 1:
+            self._forward(self.stretches[s], self._saved("state", s))
+
+    def _save(self, name: str, s: int, state: States) -> None:
+        """Keep the state before stretch s, if stretches are to be run again."""
+        if self.keep is not Keep.NOTHING or len(self.stretches) == 1:
+            return
+        for l, layer in enumerate(state):
+            for key, value in layer.items():
+                self.kept.get(f"{name}.{l}.{key}", (len(self.stretches), *value.shape))[s] = value
+
+    def _saved(self, name: str, s: int) -> States:
+        return [
+            {
+                key: self.kept.get(f"{name}.{l}.{key}", (len(self.stretches), *value.shape))[s]
+                for key, value in layer.items()
+            }
+            for l, layer in enumerate(self.zeros)
+        ]
+
+    def _initial_state(self) -> States:
+        return list(self.batch.initial_state) if self.batch.initial_state is not None else self.zeros
+
+    # ------------------------------------------------------------------ one stretch
+
+    def _forward(self, stretch: Stretch, state: States) -> States:
+        below = None
+        after: States = []
+        stretch.hs = []
+        for l, (layer, tape) in enumerate(zip(self.layout.layers, stretch.tapes, strict=True)):
+            U = self.scratch.get("U", (_steps(stretch), self.batch.B, layer.slots))
+            self.inputs.forward(l, self.p, stretch.span, below, U)
+            below, layer_state = layer.kernel.forward(self.p[f"layer{l}"], U, state[l], tape)
+            stretch.hs.append(below)
+            after.append(layer_state)
+        return after
+
+    def _rforward(self, stretch: Stretch, v: Groups, Rstate: States) -> States:
+        below = Rbelow = None
+        after: States = []
+        stretch.Rhs = []
+        for l, (layer, tape) in enumerate(zip(self.layout.layers, stretch.tapes, strict=True)):
+            RU = self.scratch.get("RU", (_steps(stretch), self.batch.B, layer.slots))
+            self.inputs.rforward(l, self.p, v, stretch.span, below, Rbelow, RU)
+            group = f"layer{l}"
+            Rbelow, layer_state = layer.kernel.rforward(self.p[group], v[group], tape, RU, Rstate[l])
+            below = stretch.hs[l]
+            stretch.Rhs.append(Rbelow)
+            after.append(layer_state)
+        return after
+
+    def _backward(self, stretch: Stretch, dhs: list[Array], dstate: States, grad: Groups) -> States:
+        before: States = []
+        for l in reversed(range(len(self.layout.layers))):
+            group, tape, kernel = f"layer{l}", stretch.tapes[l], self.layout.layers[l].kernel
+            dU, layer_state = kernel.backward(self.p[group], tape, dhs[l], dstate[l], grad[group])
+            tape.preactivation_adjoint = None
+            below, dbelow = (stretch.hs[l - 1], dhs[l - 1]) if l > 0 else (None, None)
+            self.inputs.backward(l, self.p, stretch.span, below, dU, dbelow, grad)
+            before.append(layer_state)
+        return before[::-1]
+
+    # ------------------------------------------------------------------ head and damping of one stretch
+
+    def _targets(self, stretch: Stretch) -> Array:
+        if self.batch.targets is None:
+            raise InputError("the batch has no targets: a loss needs them")
+        return self.batch.targets[stretch.span]
+
+    def _losses(self, stretch: Stretch) -> Array:
+        """The loss of every step, (K, B); leaves the prediction on the head's tape under `z`."""
+        z = self.layout.head.logits(self.p["output"], _by_layer(stretch.hs), stretch.head_tape)
+        return self.layout.head.predict(self.xp, z, self._targets(stretch))
+
+    def _predict(self, stretch: Stretch) -> Any:
+        """The sum of w*loss over the stretch in double precision; leaves the prediction as above."""
+        losses = self._losses(stretch)
+        wide = losses.astype("complex128" if losses.dtype.kind == "c" else "float64")
+        weights = self.weights[stretch.span]
+        return self.xp.where(weights > 0, wide * weights, 0.0).sum().item()
+
+    def _output_adjoint(self, stretch: Stretch, dz: Array, grad: Groups) -> list[Array]:
+        """dhs of every layer, from the output alone."""
+        dhs = [self.scratch.get(f"dhs{l}", h.shape) for l, h in enumerate(stretch.hs)]
+        for l, dh in enumerate(dhs):
+            if l not in self.layout.head.widths:
+                dh[...] = 0
+        self.layout.head.backward(
+            self.p["output"], _by_layer(stretch.hs), dz, stretch.head_tape, grad["output"], _by_layer(dhs)
+        )
+        return dhs
+
+    def _structural(self, stretch: Stretch, dhs: list[Array], strength: float, metric: str) -> None:
+        """Add strength times the structural metric's product: to dhs, or as an adjoint of the pre-activations."""
+        for l, Rhs in enumerate(stretch.Rhs):
+            tape = stretch.tapes[l]
+            tangent = tape["Ra"] if metric == "preactivation" else Rhs
+            term = self.scratch.get(f"structural{l}", tangent.shape)
+            self.xp.multiply(tangent, strength, out=term)
+            if self.mask is not None:
+                term *= self.mask[stretch.span]
+            if metric == "hidden":
+                dhs[l] += term
+            else:
+                tape.preactivation_adjoint = term
+
+
+def _steps(stretch: Stretch) -> int:
+    return int(stretch.span.stop - stretch.span.start)
+
+
+def _by_layer(arrays: list[Array]) -> dict[int, Array]:
+    return dict(enumerate(arrays))
