@@ -1,25 +1,80 @@
-"""hfrnn: training recurrent networks by their curvature."""
+"""hfrnn: training recurrent networks by their curvature.
+
+The names below are imported when they are first used, so that `import hfrnn` and `hfrnn --help` stay quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from hfrnn._version import __version__
-from hfrnn.batch import Batch
-from hfrnn.errors import CheckpointError, HfrnnError, InputError, MissingExtraError, NonFiniteError
-from hfrnn.kernels import Kernel, Slot, Tape, architectures, register_kernel
-from hfrnn.model import Network
-from hfrnn.objective import Objective
+
+if TYPE_CHECKING:
+    from hfrnn.batch import Batch
+    from hfrnn.config import TrainConfig
+    from hfrnn.errors import CheckpointError, HfrnnError, InputError, MissingExtraError, NonFiniteError
+    from hfrnn.evaluation import Evaluation, evaluate
+    from hfrnn.kernels import Kernel, Slot, Tape, architectures, register_kernel
+    from hfrnn.model import Network
+    from hfrnn.objective import Objective
+    from hfrnn.optim.damping import Damping
+    from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions
+    from hfrnn.run_folder import LoadedRun, load
+    from hfrnn.sampling import sample
+    from hfrnn.training import Callback, TrainingResult, train
+
+_ROOMS = {
+    "batch": ("Batch",),
+    "config": ("TrainConfig",),
+    "errors": ("CheckpointError", "HfrnnError", "InputError", "MissingExtraError", "NonFiniteError"),
+    "evaluation": ("Evaluation", "evaluate"),
+    "kernels": ("Kernel", "Slot", "Tape", "architectures", "register_kernel"),
+    "model": ("Network",),
+    "objective": ("Objective",),
+    "optim.damping": ("Damping",),
+    "optim.hessian_free": ("HessianFree", "HessianFreeOptions"),
+    "run_folder": ("LoadedRun", "load"),
+    "sampling": ("sample",),
+    "training": ("Callback", "TrainingResult", "train"),
+}
+_room_of = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
     "Batch",
+    "Callback",
     "CheckpointError",
+    "Damping",
+    "Evaluation",
+    "HessianFree",
+    "HessianFreeOptions",
     "HfrnnError",
     "InputError",
     "Kernel",
+    "LoadedRun",
     "MissingExtraError",
     "Network",
     "NonFiniteError",
     "Objective",
     "Slot",
     "Tape",
+    "TrainConfig",
+    "TrainingResult",
     "__version__",
     "architectures",
+    "evaluate",
+    "load",
     "register_kernel",
+    "sample",
+    "train",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _room_of:
+        raise AttributeError(f"module 'hfrnn' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"hfrnn.{_room_of[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -22,7 +22,7 @@ def _is_count(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Columns:
-    """Some slots of U that a parameter block feeds: (first column of U, first column of the block, width) of each run."""
+    """The slots of U that a block feeds: (first column of U, first column of the block, width) of each run."""
 
     runs: tuple[tuple[int, int, int], ...]
     width: int

@@ -106,7 +106,7 @@ class Objective:
             raise InputError(f"metric {metric!r} is not known: use hidden, matching or preactivation")
         if structural and metric not in self.net.metrics:
             raise InputError(
-                f"architecture {self.net.arch!r} has no structural metric {metric!r}: use {' or '.join(self.net.metrics)}"
+                f"architecture {self.net.arch!r} has no metric {metric!r}: use {' or '.join(self.net.metrics)}"
             )
         theta = self._vector(theta).copy()
         sweeps = self._prepared(theta)
@@ -258,6 +258,6 @@ def make_operator(
     apply: Callable[[Array, Array], None],
     adjoint: Callable[[Array, Array], None] | None = None,
 ) -> Any:
-    """A LinearOperator of the backend's library with `apply(v, out)` beside `@`; symmetric unless `adjoint` is given."""
+    """A LinearOperator of the backend's library with `apply(v, out)`; symmetric unless `adjoint` is given."""
     operator_class: Any = _operator_class(backend.linear_operator_base())  # type: ignore[arg-type]
     return operator_class(backend, shape, dtype, apply, adjoint or apply)

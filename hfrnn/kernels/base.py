@@ -1,4 +1,4 @@
-"""What a kernel is: sizes, slots, parameter shapes, three routines over a stretch of time; and the tape between them."""
+"""What a kernel is: sizes, slots, parameter shapes, three routines over a stretch of time; and their tape."""
 
 from __future__ import annotations
 

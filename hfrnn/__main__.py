@@ -1,0 +1,5 @@
+"""`python -m hfrnn`."""
+
+from hfrnn.cli import main
+
+main(prog_name="hfrnn")

@@ -1,0 +1,311 @@
+"""The command `hfrnn`, thin over the library. Exit codes: 0 done, 2 bad input, 130 interrupted, 1 anything else."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from hfrnn._version import __version__
+from hfrnn.config import TrainConfig, checked_options, option_key, option_name, read_toml
+from hfrnn.errors import HfrnnError, InputError
+
+
+class _Failure(click.ClickException):
+    """An error of the library as click shows it: one sentence, its own exit code."""
+
+    def __init__(self, error: HfrnnError) -> None:
+        super().__init__(" ".join(str(error).split()))
+        self.exit_code = error.exit_code  # type: ignore[misc]
+
+
+class _Commands(click.Group):
+    """Turns the library's errors into one sentence and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except HfrnnError as error:
+            raise _Failure(error) from error
+        except MemoryError as error:
+            raise click.ClickException(
+                "the machine's memory is used up: use a smaller --gradient-symbols, --hidden or --checkpoint sqrt"
+            ) from error
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            sys.exit(130)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="hfrnn")
+def main() -> None:
+    """Train recurrent networks by their curvature: Hessian-free optimization with exact Gauss-Newton products.
+
+    \b
+    hfrnn train --arch mlstm --damping structural      the built-in corpus
+    hfrnn train book.txt --hidden 128 --minutes 10     your own text
+    hfrnn sample runs/book --prime "The "
+    """
+
+
+# ---------------------------------------------------------------------- train
+
+
+def _train_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """An option for every field of TrainConfig; what is not given stays None and comes from --config or the default."""
+    for spec in reversed(dataclasses.fields(TrainConfig)):
+        if spec.name == "text":
+            continue
+        kind = str(spec.type)
+        arguments: dict[str, Any] = {"default": None, "help": spec.metadata["help"] + _shown_default(spec)}
+        name = option_name(spec.name)
+        if kind.startswith("bool"):
+            name = f"{name}/--no-{name[2:]}"
+        elif spec.metadata["choices"]:
+            arguments["type"] = click.Choice(spec.metadata["choices"])
+        elif kind.startswith("tuple"):
+            arguments.update(type=str, metavar="NUMBERS")
+        else:
+            arguments["type"] = {"str": str, "int": int, "float": float}[kind.split(" | ")[0]]
+        command = click.option(name, spec.name, **arguments)(command)
+    return command
+
+
+def _shown_default(spec: dataclasses.Field[Any]) -> str:
+    if spec.default is None:
+        return ""
+    value = ",".join(map(str, spec.default)) if isinstance(spec.default, tuple) else spec.default
+    if isinstance(value, bool):
+        value = "yes" if value else "no"
+    return f"  [default: {value}]"
+
+
+def _numbers(name: str, text: str) -> tuple[float, ...]:
+    """Numbers with commas between them."""
+    kind = int if name == "hidden" else float
+    try:
+        return tuple(kind(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"{option_name(name)} is {text!r}: give numbers with commas between them") from None
+
+
+@main.command(short_help="Train a network on text.")
+@click.argument("text", required=False)
+@click.option("--config", type=str, default=None, help="TOML file with options; flags win.")
+@click.option("--resume", type=str, default=None, metavar="RUN", help="Go on with a run from its last update.")
+@_train_options
+def train(text: str | None, config: str | None, resume: str | None, **flags: Any) -> None:
+    """Train on TEXT, on a corpus known by name, or on the built-in corpus.
+
+    Writes a run folder with the configuration, the symbols, a line of metrics for every update, and the last and the
+    best state. Ctrl-C stops; what was finished is saved, and --resume goes on.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    if text is not None:
+        given["text"] = text
+    for name in ("hidden", "fractions"):
+        if name in given:
+            given[name] = _numbers(name, given[name])
+    values = checked_options(read_toml(config), config) if config is not None else {}
+    values.update(given)
+
+    from rich.console import Console
+
+    from hfrnn.progress import Display, result_lines
+    from hfrnn.training import train as train_network
+
+    console = Console()
+    display = Display(console)
+    try:
+        result = train_network(resume=resume, callbacks=[display], **{option_key(k): v for k, v in values.items()})
+    finally:
+        display.close()
+    for line in result_lines(result):
+        click.echo(line)
+    length = int(_stored(result.folder, "sample_length"))
+    if length:
+        from hfrnn.sampling import sample as draw
+
+        prime = _beginning(result.vocabulary)
+        drawn = draw(result.net, result.theta, prime, length)
+        click.echo("\nsample:")
+        click.echo(result.vocabulary.decode([step.symbol for step in drawn]))
+
+
+def _stored(folder: Any, name: str) -> Any:
+    from hfrnn.run_folder import RunFolder
+
+    return getattr(RunFolder(folder).config(), name)
+
+
+def _beginning(vocabulary: Any) -> Any:
+    """What a sample without a beginning follows: a newline, or the first symbol where there is no newline."""
+    import numpy as np
+
+    newline = "\n" if vocabulary.level == "char" else b"\n"
+    found = vocabulary.encode(newline, "skip")
+    return found if found.size else np.zeros(1, np.int32)
+
+
+# ---------------------------------------------------------------------- evaluate, sample
+
+
+@main.command(short_help="Score a text with a trained network.")
+@click.argument("run")
+@click.argument("text", required=False)
+@click.option("--part", type=click.Choice(("train", "valid", "test")), default=None, help="Part of the run's own data.")
+@click.option(
+    "--which", type=click.Choice(("best", "last")), default="best", show_default=True, help="Checkpoint to take."
+)
+@click.option(
+    "--unknown", default="error", show_default=True,
+    help="Symbols never seen in training: error, skip, or a known symbol to map them to.",
+)  # fmt: skip
+@click.option(
+    "--backend", type=click.Choice(("numpy", "cupy")), default="numpy", show_default=True, help="Where to compute."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def evaluate(
+    run: str, text: str | None, part: str | None, which: str, unknown: str, backend: str, as_json: bool
+) -> None:
+    """Score TEXT, or a part of the run's own data, with the network of RUN, as one unbroken stream.
+
+    The state is carried from the first symbol to the last. The first symbol is given, all others are predicted.
+    Without TEXT and --part the run's validation part is scored.
+    """
+    from hfrnn.evaluation import evaluate as score
+    from hfrnn.run_folder import RunFolder, load
+
+    if text is not None and part is not None:
+        raise InputError("give either a TEXT or --part, not both")
+    net, theta, vocabulary = load(run, which, backend)
+    content, source = _content(RunFolder(run), vocabulary.level, text, part or "valid")
+    symbols, text_bytes = _encoded(vocabulary, content, unknown)
+    figures = score(net, theta, symbols, text_bytes).to_json()
+    if as_json:
+        click.echo(json.dumps(figures))
+        return
+    unit = "character" if vocabulary.level == "char" else "byte"
+    click.echo(f"{source}: {figures['symbols']:,} {unit}s predicted, one unbroken stream")
+    click.echo(f"bits per {unit:<9}  {figures['bits_per_symbol']:.4f}")
+    if unit != "byte":
+        click.echo(f"bits per byte       {figures['bits_per_byte']:.4f}")
+    click.echo(f"perplexity          {figures['perplexity']:.4f}")
+    click.echo(f"nats per {unit:<9}  {figures['nats_per_symbol']:.4f}")
+
+
+def _content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any, str]:
+    """What to score, and what to call it."""
+    from hfrnn.data.corpora import read_text
+    from hfrnn.training import load_run_corpus
+
+    if text is not None:
+        return read_text(text, level), text
+    corpus = load_run_corpus(folder.config())
+    content = getattr(corpus, part)
+    if not content:
+        raise InputError(f"the run's data has no {part} part: give a TEXT, or another --part")
+    return content, f"{part} part of {corpus.name}"
+
+
+def _encoded(vocabulary: Any, content: Any, unknown: str) -> tuple[Any, int]:
+    """The symbols, and the bytes that all but the first take in the text."""
+    symbols = vocabulary.encode(content, unknown if vocabulary.level == "char" else _as_bytes(unknown))
+    return symbols, len(vocabulary.decode_bytes(symbols[1:]))
+
+
+def _as_bytes(unknown: str) -> str | bytes:
+    return unknown if unknown in ("error", "skip") else unknown.encode()
+
+
+@main.command(short_help="Draw text from a trained network.")
+@click.argument("run")
+@click.option("--prime", default=None, help="Text to go on from (default: a newline).")
+@click.option("--length", default=500, show_default=True, type=int, help="Symbols to draw.")
+@click.option("--temperature", default=1.0, show_default=True, type=float, help="0 takes the likeliest symbol always.")
+@click.option("--top-k", default=None, type=int, help="Draw from the so many likeliest symbols only.")
+@click.option("--seed", default=0, show_default=True, type=int, help="Of the draws.")
+@click.option("--allowed", default=None, help="Characters that may be drawn (default: all).")
+@click.option(
+    "--which", type=click.Choice(("best", "last")), default="best", show_default=True, help="Checkpoint to take."
+)
+@click.option(
+    "--backend", type=click.Choice(("numpy", "cupy")), default="numpy", show_default=True, help="Where to compute."
+)
+def sample(
+    run: str, prime: str | None, length: int, temperature: float, top_k: int | None, seed: int, allowed: str | None,
+    which: str, backend: str,
+) -> None:  # fmt: skip
+    """Draw text from the network of RUN, one symbol after another, and print it behind its beginning."""
+    from hfrnn.run_folder import load
+    from hfrnn.sampling import sample as draw
+
+    net, theta, vocabulary = load(run, which, backend)
+    encode = vocabulary.encode if vocabulary.level == "char" else lambda text: vocabulary.encode(text.encode())
+    start = encode(prime) if prime else _beginning(vocabulary)
+    symbols = None if allowed is None else sorted(set(encode(allowed).tolist()))
+    drawn = draw(net, theta, start, length, temperature, top_k, seed, symbols)
+    click.echo((prime or "") + vocabulary.decode([step.symbol for step in drawn]))
+
+
+# ---------------------------------------------------------------------- gradcheck, info
+
+
+@main.command(short_help="Check every derivative against an independent one.")
+@click.argument("archs", nargs=-1, metavar="[ARCH]...")
+@click.option("--arch", "more", multiple=True, help="Architecture to check (may be repeated; default: all).")
+@click.option("--seed", default=0, show_default=True, type=int, help="Of the random networks and batches.")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcomes as JSON.")
+def gradcheck(archs: tuple[str, ...], more: tuple[str, ...], seed: int, as_json: bool) -> None:
+    """Check gradient, Jacobian, Gauss-Newton product, Hessian and structural damping of each ARCH (default: all).
+
+    The reference is the complex step of the forward pass alone, in float64, on small random networks. Prints the
+    worst relative error of each check; exits with 1 if one is above its tolerance.
+    """
+    from hfrnn.gradcheck import gradcheck as run_checks
+
+    outcomes = run_checks([*archs, *more] or None, seed)
+    if as_json:
+        click.echo(json.dumps([{**dataclasses.asdict(outcome), "passed": outcome.passed} for outcome in outcomes]))
+    else:
+        _print_outcomes(outcomes)
+    if not all(outcome.passed for outcome in outcomes):
+        sys.exit(1)
+
+
+def _print_outcomes(outcomes: list[Any]) -> None:
+    names = list(dict.fromkeys(outcome.arch for outcome in outcomes))
+    checks = list(dict.fromkeys(outcome.check for outcome in outcomes))
+    found = {(outcome.arch, outcome.check): outcome for outcome in outcomes}
+    tolerances = {outcome.check: outcome.tolerance for outcome in outcomes}
+    width = max(12, *(len(name) for name in names))
+    for start in range(0, len(names), 4):
+        shown = names[start : start + 4]
+        click.echo(f"{'':14}{'allowed':>9}" + "".join(f"{name:>{width + 2}}" for name in shown))
+        for check in checks:
+            cells = [found.get((name, check)) for name in shown]
+            marks = ["-" if cell is None else f"{cell.error:.1e}{'' if cell.passed else ' !'}" for cell in cells]
+            click.echo(f"{check:14}{tolerances[check]:9.0e}" + "".join(f"{mark:>{width + 2}}" for mark in marks))
+        click.echo()
+    failed = [outcome for outcome in outcomes if not outcome.passed]
+    for outcome in failed:
+        click.echo(f"FAILED  {outcome.arch}: {outcome.check} is off by {outcome.error:.1e} ({outcome.where})")
+    click.echo(f"{len(outcomes) - len(failed)} of {len(outcomes)} checks passed")
+
+
+@main.command(short_help="Show versions, processors and what is installed.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def info(as_json: bool) -> None:
+    """Show versions, architectures, processors, the BLAS library and which optional packages are there."""
+    from hfrnn.machine import describe
+
+    table = describe()
+    if as_json:
+        click.echo(json.dumps(table))
+        return
+    for name, value in table.items():
+        click.echo(f"{name:<14} {', '.join(map(str, value)) if isinstance(value, list) else value}")

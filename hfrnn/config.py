@@ -1,0 +1,248 @@
+"""Every option of a training run, once: name, type, default and help, for the command line and TOML files alike."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hfrnn.errors import InputError
+
+DAMPINGS = ("structural", "tikhonov", "line-search", "structural+tikhonov", "none")
+METRICS = ("hidden", "matching", "preactivation")
+LEVELS = ("char", "byte")
+DEFAULT_MINUTES = 4.0
+
+
+def _option(default: Any, text: str, group: str, choices: tuple[str, ...] | None = None) -> Any:
+    return field(default=default, metadata={"help": text, "group": group, "choices": choices})
+
+
+def _data(default: Any, text: str, choices: tuple[str, ...] | None = None) -> Any:
+    return _option(default, text, "Data", choices)
+
+
+def _network(default: Any, text: str, choices: tuple[str, ...] | None = None) -> Any:
+    return _option(default, text, "Network", choices)
+
+
+def _optimizer(default: Any, text: str, choices: tuple[str, ...] | None = None) -> Any:
+    return _option(default, text, "Optimizer", choices)
+
+
+def _running(default: Any, text: str, choices: tuple[str, ...] | None = None) -> Any:
+    return _option(default, text, "Running", choices)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """The options of one training run; names as on the command line, with `_` for `-`."""
+
+    text: str | None = _data(None, "Text file to train on.")
+    data: str | None = _data(None, "Corpus by name instead of a file (python-manual if neither is given).")
+    level: str = _data("char", "What a symbol is.", LEVELS)
+    valid: str | None = _data(None, "File to validate on, instead of a part of the text.")
+    test: str | None = _data(None, "File to test on, instead of a part of the text.")
+    fractions: tuple[float, ...] | None = _data(
+        None, "Shares of train,valid,test (default: the corpus's own; 0.9,0.1,0)."
+    )
+    sequence_length: int = _data(50, "Steps of a training sequence.")
+    unknown: str = _data(
+        "skip", "Validation symbols never seen in training: error, skip, or a known symbol to map them to."
+    )
+
+    arch: str = _network("mlstm", "Architecture; `hfrnn info` lists them.")
+    hidden: tuple[int, ...] = _network((96,), "Units; several sizes with commas make a stack.")
+    embedding: int | None = _network(None, "Width of a trained embedding (default: one-hot symbols).")
+    bias: bool | None = _network(None, "Biases of the hidden layers (default: the architecture's own).")
+    output_bias: bool | None = _network(None, "Bias of the output (default: the architecture's own).")
+    direct_input: bool = _network(True, "Layers above the first hear the input too.")
+    direct_output: bool = _network(True, "Layers below the last speak to the output too.")
+    activation: str = _network("tanh", "Of rnn.", ("tanh", "logistic", "relu"))
+    l2: float = _network(0.0, "Adds l2/2 * |theta|^2 to the objective.")
+    initializer: str = _network("papers", "Initial weights.", ("papers", "sutskever"))
+    init_scale: float | None = _network(
+        None, "Standard deviation of all initial weights (default: the initializer's own)."
+    )
+    dtype: str = _network("float32", "Type to compute in.", ("float32", "float64"))
+
+    optimizer: str = _optimizer("hf", "How to train.", ("hf",))
+    damping: str = _optimizer("structural", "Damping of the curvature.", DAMPINGS)
+    mu: float | None = _optimizer(None, "First strength of structural damping (default: the damping's own).")
+    lambda_: float | None = _optimizer(
+        None, "First strength of Tikhonov damping; 0 beside structural makes it pure (default: the damping's own)."
+    )
+    metric: str = _optimizer("hidden", "What structural damping measures.", METRICS)
+    gradient_symbols: int | None = _optimizer(100_000, "Symbols of a gradient batch; 0 for the whole training part.")
+    curvature_fraction: float = _optimizer(0.2, "Share of the gradient batch that curvature is computed on.")
+    cg_iterations: int = _optimizer(100, "CG iterations of an update, at most.")
+    cg_epsilon: float = _optimizer(0.0005, "CG ends when an iteration gains less than this share of q.")
+    warm_start: float = _optimizer(0.95, "CG starts at the last solution times this; 0 starts at 0.")
+    mu_growth: float = _optimizer(3.0, "CG ends when the damping that rho asks for has grown by this; 0 turns it off.")
+    rho_model: str = _optimizer("damped", "Whether q of rho holds the damping.", ("damped", "undamped"))
+    rho_objective: str = _optimizer("gradient", "Batch that f of rho is measured on.", ("gradient", "curvature"))
+    line_search: str = _optimizer("armijo", "Rule of the last line search.", ("armijo", "minimum"))
+
+    out: str | None = _running(None, "Run folder to make (default: a new one under runs/).")
+    updates: int | None = _running(None, "Stop after so many updates.")
+    minutes: float | None = _running(
+        None, f"Stop after so many minutes (default: {DEFAULT_MINUTES:g} if no --updates)."
+    )
+    seed: int = _running(0, "Of the initial weights and of every draw.")
+    backend: str = _running("numpy", "Where to compute.", ("numpy", "cupy"))
+    threads: int | None = _running(None, "Threads (default: all processors); results do not depend on it.")
+    checkpoint: str = _running("auto", "States kept over a CG run: auto, all, sqrt, or every so many steps.")
+    memory: str | None = _running(None, "Budget of --checkpoint auto, such as 4GiB.")
+    sample_length: int = _running(300, "Symbols to sample and print at the end; 0 for none.")
+
+    def __post_init__(self) -> None:
+        for spec in dataclasses.fields(self):
+            value, choices = getattr(self, spec.name), spec.metadata["choices"]
+            if choices and value not in choices:
+                raise InputError(f"{option_name(spec.name)} is {value!r}: use one of {', '.join(choices)}")
+        for name, least in (("sequence_length", 1), ("cg_iterations", 1), ("seed", 0), ("sample_length", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"{option_name(name)} is {getattr(self, name)}: give a whole number, {least} or more")
+        for name in ("updates", "threads"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise InputError(f"{option_name(name)} is {getattr(self, name)}: give a whole number, 1 or more")
+        if self.minutes is not None and not self.minutes > 0:
+            raise InputError(f"--minutes is {self.minutes:g}: give a number above 0")
+        if not 0 < self.curvature_fraction <= 1:
+            raise InputError(f"--curvature-fraction is {self.curvature_fraction:g}: give a share above 0, at most 1")
+        if self.gradient_symbols is not None and self.gradient_symbols < 0:
+            raise InputError(f"--gradient-symbols is {self.gradient_symbols}: give a number of symbols, 0 for all")
+        if self.init_scale is not None and not self.init_scale > 0:
+            raise InputError(f"--init-scale is {self.init_scale:g}: give a number above 0")
+
+    @property
+    def time_limit(self) -> float | None:
+        """Seconds of training, or None without a limit."""
+        if self.minutes is None:
+            return 60 * DEFAULT_MINUTES if self.updates is None else None
+        return 60 * self.minutes
+
+    @property
+    def plan_arguments(self) -> dict[str, Any]:
+        """`checkpoint` and `memory` as `Objective` takes them."""
+        checkpoint: str | int | None = self.checkpoint
+        if self.checkpoint == "all":
+            checkpoint = None
+        elif self.checkpoint.isdigit() and int(self.checkpoint) > 0:
+            checkpoint = int(self.checkpoint)
+        elif self.checkpoint not in ("auto", "sqrt"):
+            raise InputError(
+                f"--checkpoint is {self.checkpoint!r}: use auto, all, sqrt, or a number of steps, 1 or more"
+            )
+        return {"checkpoint": checkpoint, "memory": None if self.memory is None else parse_bytes(self.memory)}
+
+    def network_arguments(self, n_symbols: int) -> dict[str, Any]:
+        """What `Network` takes, for an alphabet of so many symbols."""
+        names = (
+            "arch", "hidden", "dtype", "backend", "embedding", "bias", "output_bias", "direct_input", "direct_output",
+            "l2", "activation",
+        )  # fmt: skip
+        return {"n_in": n_symbols, "n_out": n_symbols, **{name: getattr(self, name) for name in names}}
+
+    def to_toml(self) -> dict[str, Any]:
+        """A table of all options that are not None, under their names on the command line."""
+        pairs = {option_key(spec.name): getattr(self, spec.name) for spec in dataclasses.fields(self)}
+        return {
+            key: list(value) if isinstance(value, tuple) else value for key, value in pairs.items() if value is not None
+        }
+
+
+def option_key(name: str) -> str:
+    """The name of a field in a TOML file: `lambda` for `lambda_`, the rest as they are."""
+    return name.rstrip("_")
+
+
+def option_name(name: str) -> str:
+    """The flag of a field on the command line."""
+    return "--" + option_key(name).replace("_", "-")
+
+
+def parse_bytes(text: str) -> int:
+    """A number of bytes such as 4GiB, 500MB or 1000000.
+
+    Raises
+    ------
+    InputError
+        It is none.
+    """
+    units = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+    digits = text.strip().rstrip("BbKkMmGgIi ")
+    unit = text.strip()[len(digits) :].strip().lower()
+    try:
+        size = int(float(digits) * units[unit])
+    except (ValueError, KeyError, OverflowError):
+        size = 0
+    if size < 1:
+        raise InputError(f"--memory is {text!r}: give a number of bytes such as 4GiB, 500MB or 1000000")
+    return size
+
+
+def config_from_mapping(options: Mapping[str, Any], source: str) -> TrainConfig:
+    """A configuration from names and values, as a TOML file or a caller gives them.
+
+    Raises
+    ------
+    InputError
+        A name that is no option (the nearest is named), or a value that does not fit.
+    """
+    return TrainConfig(**checked_options(options, source))
+
+
+def checked_options(options: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """The options under their field names, with the types that the fields have."""
+    fields = {option_key(spec.name): spec for spec in dataclasses.fields(TrainConfig)}
+    values = {}
+    for given, value in options.items():
+        key = given.rstrip("_").replace("-", "_")
+        if key not in fields:
+            near = difflib.get_close_matches(key, fields, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(fields)}"
+            raise InputError(f"{source} has an option {given!r} that is not known: {hint}")
+        spec = fields[key]
+        values[spec.name] = _converted(value, str(spec.type), f"{source}: {key}")
+    return values
+
+
+def _converted(value: Any, kind: str, where: str) -> Any:
+    """`value` as the field's type says, or a sentence."""
+    optional, base = "None" in kind, kind.split(" | ")[0]
+    if value is None and optional:
+        return None
+    if base.startswith("tuple"):
+        items = [value] if isinstance(value, int | float) else value
+        item = "int" if "int" in base else "float"
+        if isinstance(items, list | tuple) and items:
+            return tuple(_converted(each, item, where) for each in items)
+    elif (base == "bool" or not isinstance(value, bool)) and isinstance(
+        value, {"str": str, "bool": bool, "int": int, "float": int | float}[base]
+    ):
+        return float(value) if base == "float" else value
+    elif base == "str" and not isinstance(value, bool) and isinstance(value, int):
+        return str(value)
+    expected = {"str": "a string", "bool": "true or false", "int": "a whole number", "float": "a number"}
+    raise InputError(f"{where} is {value!r}: expected {expected.get(base, 'one or more numbers')}")
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """The table of a TOML file.
+
+    Raises
+    ------
+    InputError
+        It cannot be read or is no TOML.
+    """
+    try:
+        return tomllib.loads(Path(path).read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise InputError(f"configuration {path} cannot be read ({error.strerror}): give a TOML file") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"configuration {path} is not TOML ({error}): correct it") from error

@@ -1,0 +1,1 @@
+"""Texts, their symbols, and the arrays that training and evaluation read."""

@@ -1,0 +1,246 @@
+"""From one long text to the time-major arrays that training and evaluation read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hfrnn.errors import CheckpointError, InputError
+
+_GRADIENT, _CURVATURE = 0, 1  # the sampler's two independent sources of chance
+
+
+def training_sequences(symbols: ArrayLike, length: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Cut a text into consecutive sequences that do not overlap; the target is the next symbol.
+
+    Parameters
+    ----------
+    symbols : array_like (n,) of integers
+        The text as symbol numbers.
+    length : int
+        Steps of a sequence, T >= 1.
+
+    Returns
+    -------
+    inputs, targets : ndarray (T, N), int32
+        N = (n - 1) // T sequences, C-contiguous, column k the k-th in the text; what is left at the end is unused.
+
+    Raises
+    ------
+    InputError
+        The text is too short for one sequence.
+    """
+    row = _row(symbols)
+    if length < 1:
+        raise InputError(f"the sequence length must be at least 1, not {length}")
+    if len(row) < length + 1:
+        raise InputError(
+            f"the training part has {len(row)} symbols; sequences of {length} need at least {length + 1}: "
+            "give more text or a smaller --sequence-length"
+        )
+    count = (len(row) - 1) // length
+    inputs = row[: count * length].reshape(count, length).T  # (T, N)
+    targets = row[1 : count * length + 1].reshape(count, length).T
+    return np.ascontiguousarray(inputs), np.ascontiguousarray(targets)
+
+
+class EvaluationStreams(NamedTuple):
+    """One text as parallel pieces, in the order of a batch's arguments."""
+
+    inputs: NDArray[np.int32]  # (T, B)
+    targets: NDArray[np.int32]  # (T, B)
+    weights: NDArray[np.float64]  # (T, B), 1 where the target is scored, else 0
+    lengths: NDArray[np.int64]  # (B,), steps of each piece; padding follows
+
+
+def evaluation_streams(symbols: ArrayLike, streams: int, warm_up: int) -> EvaluationStreams:
+    """Cut a text into parallel pieces so that every predicted symbol is scored exactly once.
+
+    The n - 1 predictions are shared out evenly (the pieces differ by one at most). Before each piece but the first, up
+    to `warm_up` symbols that precede it are fed and not scored, so that its state is not that of a beginning.
+
+    Parameters
+    ----------
+    symbols : array_like (n,) of integers, n >= 2
+        The text as symbol numbers.
+    streams : int
+        Pieces side by side, at least 1; fewer are made where there are fewer predictions.
+    warm_up : int
+        Symbols fed before a piece, at least 0.
+
+    Returns
+    -------
+    EvaluationStreams
+        inputs, targets, weights (T, B) and lengths (B,), B = min(streams, n - 1); padding is symbol 0 of weight 0.
+
+    Raises
+    ------
+    InputError
+        Fewer than two symbols, or a number out of range.
+    """
+    row = _row(symbols)
+    if streams < 1 or warm_up < 0:
+        raise InputError(f"evaluation needs at least 1 stream and a warm-up of at least 0, not {streams} and {warm_up}")
+    predictions = len(row) - 1
+    if predictions < 1:
+        raise InputError(f"the text to evaluate has {len(row)} symbols; at least 2 are needed to predict one")
+    count = min(streams, predictions)
+    bounds = np.arange(count + 1, dtype=np.int64) * predictions // count  # piece k scores predictions [k, k + 1)
+    starts = np.maximum(bounds[:-1] - warm_up, 0)
+    lengths = bounds[1:] - starts
+    at = starts + np.arange(lengths.max())[:, None]  # (T, B), the position in the text
+    inside = at < bounds[1:]
+    at = np.where(inside, at, 0)
+    inputs = np.where(inside, row[at], np.int32(0))
+    targets = np.where(inside, row[at + 1], np.int32(0))
+    weights = (inside & (at >= bounds[:-1])).astype(np.float64)
+    return EvaluationStreams(inputs, targets, weights, lengths)
+
+
+class SequenceSampler:
+    """Draws the sequences of every update: a gradient subset, and a random part of it for the curvature.
+
+    An epoch is one random order of all sequences, handed out in subsets of equal size; when fewer are left than a
+    subset needs, a new epoch begins. So no sequence comes twice in an epoch, and all subsets are equally large.
+
+    Parameters
+    ----------
+    sequences : int
+        Number of sequences there are, N >= 1.
+    length : int
+        Steps of each, T >= 1.
+    symbols : int, optional
+        Predicted symbols that a gradient subset should hold, at least 1: round(symbols / T) sequences, but at least
+        one and at most all. By default every subset is all sequences.
+    seed : int
+        Of the PCG64 generators, at least 0.
+
+    Raises
+    ------
+    InputError
+        A number out of range.
+    """
+
+    def __init__(self, sequences: int, length: int, symbols: int | None = None, seed: int = 0) -> None:
+        for name, value, least in (("sequences", sequences, 1), ("length", length, 1), ("seed", seed, 0)):
+            if value < least:
+                raise InputError(f"the sampler's {name} must be at least {least}, not {value}")
+        self.sequences, self.length, self.seed = sequences, length, seed
+        self.subset = sequences if symbols is None else self._count(symbols, sequences)
+        self._epoch, self._position, self._parts = 0, 0, 0
+        self._order = self._shuffled()
+
+    def draw(self) -> NDArray[np.int64]:
+        """The next gradient subset.
+
+        Returns
+        -------
+        ndarray (M,), int64
+            Column numbers of the (T, N) arrays, increasing.
+        """
+        if self.subset == self.sequences:
+            return np.arange(self.sequences)
+        if self._position + self.subset > self.sequences:
+            self._epoch, self._position = self._epoch + 1, 0
+            self._order = self._shuffled()
+        start, self._position = self._position, self._position + self.subset
+        return np.sort(self._order[start : self._position])
+
+    def draw_part(
+        self, subset: NDArray[np.int64], *, fraction: float | None = None, symbols: int | None = None
+    ) -> NDArray[np.int64]:
+        """A random part of a gradient subset, for the curvature.
+
+        Parameters
+        ----------
+        subset : ndarray (M,), int64
+            What `draw` returned.
+        fraction : float, optional
+            The share of the subset, in (0, 1]: [K] takes 1/4 in chapter 4 and 1/10 in chapter 5.
+        symbols : int, optional
+            Instead of a share, the predicted symbols that the part should hold, at least 1.
+
+        Returns
+        -------
+        ndarray, int64
+            Increasing column numbers out of the subset, at least one; all of it where neither number is given.
+
+        Raises
+        ------
+        InputError
+            Both numbers, or one out of range.
+        """
+        if fraction is not None and symbols is not None:
+            raise InputError("give the curvature part as a fraction or as a number of symbols, not as both")
+        if fraction is not None and not 0 < fraction <= 1:
+            raise InputError(f"the curvature part must be a fraction in (0, 1], not {fraction}")
+        count = len(subset)
+        if fraction is not None:
+            count = max(1, round(fraction * len(subset)))
+        elif symbols is not None:
+            count = self._count(symbols, len(subset))
+        if count == len(subset):
+            return np.array(subset)
+        chosen = self._generator(_CURVATURE, self._parts).choice(len(subset), count, replace=False)
+        self._parts += 1
+        return np.asarray(subset)[np.sort(chosen)]
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the sampler stands, in values that JSON holds; `load_state_dict` goes on exactly from here."""
+        return {**self._sizes(), "epoch": self._epoch, "position": self._position, "parts": self._parts}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where another sampler of the same sizes and seed stood.
+
+        Parameters
+        ----------
+        state : mapping
+            What `state_dict` returned.
+
+        Raises
+        ------
+        CheckpointError
+            The state is damaged or of a sampler with other sizes or another seed; this one is as it was.
+        """
+        for name, value in self._sizes().items():
+            if state.get(name) != value:
+                raise CheckpointError(
+                    f"the stored sampler has {name} {state.get(name)}, and this one {value}; "
+                    "resume with the same text, sequence length, batch size and seed"
+                )
+        values = [state.get(name) for name in ("epoch", "position", "parts")]
+        if not all(type(value) is int and value >= 0 for value in values) or state["position"] > self.sequences:
+            raise CheckpointError(f"the stored sampler is damaged: it stands at {values}")
+        self._epoch, self._position, self._parts = state["epoch"], state["position"], state["parts"]
+        self._order = self._shuffled()
+
+    def _sizes(self) -> dict[str, int]:
+        """What must be equal for two samplers to draw the same."""
+        return {"sequences": self.sequences, "length": self.length, "subset": self.subset, "seed": self.seed}
+
+    def _count(self, symbols: int, most: int) -> int:
+        """Sequences that hold about so many symbols: at least one, at most `most`."""
+        if symbols < 1:
+            raise InputError(f"a subset must hold at least 1 symbol, not {symbols}")
+        return min(max(1, round(symbols / self.length)), most)
+
+    def _shuffled(self) -> NDArray[np.int64]:
+        """The order of this epoch, a function of seed and epoch alone."""
+        return self._generator(_GRADIENT, self._epoch).permutation(self.sequences)
+
+    def _generator(self, purpose: int, number: int) -> np.random.Generator:
+        """A generator for one epoch or one part, so that nothing but counters need be stored."""
+        return np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, purpose, number])))
+
+
+def _row(symbols: ArrayLike) -> NDArray[np.int32]:
+    """Symbols as one row of int32."""
+    row = np.asarray(symbols)
+    if row.size == 0:
+        return np.zeros(0, dtype=np.int32)
+    if row.ndim != 1 or row.dtype.kind not in "iu":
+        raise InputError(f"symbols must be a row of integers, not {row.dtype} of shape {row.shape}")
+    return row.astype(np.int32, copy=False)

@@ -1,0 +1,293 @@
+"""Every derivative of an architecture against an independent one, in float64 on small random networks.
+
+The forward pass alone is the reference: its complex step `Im F(theta + i*eps*v)/eps` is exact to rounding. From it come
+the gradient, the dense Jacobians of the logits and of the hidden states, and so the dense Gauss-Newton and structural
+matrices. Every parameter block is compared by itself, so a block of zeros cannot hide behind the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hfrnn.backend import Buffers
+from hfrnn.batch import Batch
+from hfrnn.errors import InputError
+from hfrnn.heads import losses
+from hfrnn.kernels import architectures
+from hfrnn.model import Network
+from hfrnn.objective import COMPLEX_STEP, Objective
+from hfrnn.parameters import HostArray
+from hfrnn.plan import Plan
+from hfrnn.sweep import Keep, Sweep
+
+MU = 0.7
+LAMBDA = 0.3
+
+TOLERANCES = {
+    "gradient": 1e-9,
+    "Jv": 1e-9,
+    "adjoint": 1e-11,
+    "Gv": 1e-9,
+    "symmetry": 1e-12,
+    "semi-definite": 1e-12,
+    "hessian": 1e-6,
+    "hidden": 1e-9,
+    "matching": 1e-9,
+    "preactivation": 1e-9,
+    "checkpoints": 1e-12,
+}
+"""The checks and what they allow: relative errors, by parameter block where there are blocks."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The worst error that one check of one architecture found, over all cases and parameter blocks."""
+
+    arch: str
+    check: str
+    error: float
+    tolerance: float
+    where: str
+    """The loss, the case and the parameter block of the worst error."""
+
+    @property
+    def passed(self) -> bool:
+        return self.error <= self.tolerance  # False for NaN
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network and a batch to check on."""
+
+    name: str
+    net: Network
+    theta: HostArray
+    batch: Batch
+
+
+def gradcheck(
+    archs: Sequence[str] | None = None, seed: int = 0, progress: Callable[[str, str], Any] | None = None
+) -> list[Outcome]:
+    """Check every derivative routine of the architectures.
+
+    Parameters
+    ----------
+    archs : sequence of str, optional
+        Names of registered architectures; all by default.
+    seed : int
+        Of the random networks and batches.
+    progress : callable, optional
+        Called with the architecture and the case before each.
+
+    Returns
+    -------
+    list of Outcome
+        One for each architecture and check that applies to it.
+
+    Raises
+    ------
+    InputError
+        An architecture is not known.
+    """
+    known = architectures()
+    chosen = known if archs is None else tuple(archs)
+    for arch in chosen:
+        if arch not in known:
+            raise InputError(f"architecture {arch!r} is not known: use one of {', '.join(known)}")
+    outcomes = []
+    for arch in chosen:
+        worst: dict[str, tuple[float, str]] = {}
+        for case in _cases(arch, seed):
+            if progress is not None:
+                progress(arch, case.name)
+            for check, error, where in check_case(case, seed):
+                place = f"{case.name}, {where}" if where else case.name
+                if check not in worst or not error <= worst[check][0]:
+                    worst[check] = (error, place)
+        outcomes += [Outcome(arch, check, *worst[check][:1], TOLERANCES[check], worst[check][1]) for check in worst]
+    return outcomes
+
+
+def _cases(arch: str, seed: int) -> Iterator[Case]:
+    """Every loss on one layer; and a stack, mixed lengths and weights, a carried state, an embedding, real inputs."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    for loss in losses():
+        yield _case(f"{loss}", arch, loss, rng)
+    yield _case("stacked", arch, "softmax", rng, hidden=(3, 2))
+    yield _case("stacked, no direct connections", arch, "softmax", rng, hidden=(2, 3), direct=False)
+    yield _case("lengths and weights", arch, "softmax", rng, hidden=(2, 2), mixed=True)
+    yield _case("carried state", arch, "logistic", rng, carried=True)
+    yield _case("embedding", arch, "softmax", rng, embedding=2)
+    yield _case("real inputs", arch, "squared", rng, real=True, bias=True)
+    yield _case("one step, one sequence", arch, "softmax", rng, T=1, B=1, carried=True)
+
+
+def _case(
+    name: str,
+    arch: str,
+    loss: str,
+    rng: np.random.Generator,
+    *,
+    hidden: int | tuple[int, ...] = 3,
+    T: int = 5,
+    B: int = 2,
+    direct: bool = True,
+    mixed: bool = False,
+    carried: bool = False,
+    embedding: int | None = None,
+    real: bool = False,
+    bias: bool | None = None,
+) -> Case:
+    n_in, n_out = 4, 3
+    net = Network(
+        arch, n_in, hidden, n_out, loss, dtype="float64", embedding=embedding, bias=bias, output_bias=True,
+        direct_input=direct, direct_output=direct, l2=0.01,
+    )  # fmt: skip
+    theta = 0.7 * rng.standard_normal(net.n_parameters)
+    symbols = rng.permutation(np.arange(T * B) % n_in).reshape(T, B)
+    inputs = rng.standard_normal((T, B, n_in)) if real else symbols
+    targets: dict[str, Any] = {
+        "softmax": rng.integers(0, n_out, (T, B)),
+        "logistic": rng.random((T, B, n_out)),
+        "squared": rng.standard_normal((T, B, n_out)),
+    }
+    weights = rng.random((T, B)) * (rng.random((T, B)) < 0.8) + np.eye(T, B) if mixed else None
+    lengths = np.array([T, *rng.integers(2, T, B - 1)]) if mixed else None
+    state = None
+    if carried:
+        shapes = [layer.kernel.state_shapes(B) for layer in net.layers]
+        state = [{key: 0.5 * rng.standard_normal(shape) for key, shape in layer.items()} for layer in shapes]
+    default = targets.get(loss, targets["squared"])
+    return Case(name, net, theta, Batch(inputs, default, weights, lengths, state))
+
+
+def check_case(case: Case, seed: int = 0) -> Iterator[tuple[str, float, str]]:
+    """Run every check on one network and batch; yields (check, error, parameter block)."""
+    net, theta, batch = case.net, case.theta, case.batch
+    rng = np.random.Generator(np.random.PCG64(seed + 1))
+    objective = Objective(net, batch, threads=1, plan=Plan((0, batch.B), None, Keep.ALL))
+    complex_step = _ComplexStep(net, batch, theta)
+    blocks = net.views(np.arange(net.n_parameters))
+    columns = np.eye(net.n_parameters)
+
+    _, gradient = objective.loss_and_gradient(theta)
+    reference = np.array([complex_step.loss(column) for column in columns]) + net.l2 * theta
+    for name, index in blocks.items():
+        yield "gradient", _relative(gradient[index], reference[index]), name
+
+    jacobian = objective.jacobian(theta)
+    dense, hidden, slopes = complex_step.jacobians(columns)
+    u, w = rng.standard_normal(dense.shape[0]), rng.standard_normal(net.n_parameters)
+    for name, index in blocks.items():
+        v = np.zeros(net.n_parameters)
+        v[index.ravel()] = rng.standard_normal(index.size)
+        Jv = jacobian.matvec(v)
+        yield "Jv", _relative(Jv, dense @ v), name
+        yield "adjoint", abs(u @ Jv - jacobian.rmatvec(u) @ v) / (np.linalg.norm(u) * np.linalg.norm(Jv)), name
+
+    hessian_of_loss = _loss_hessian(net, objective, theta)
+    exact = dense.T @ hessian_of_loss(dense) + net.l2 * columns
+    operator = objective.gauss_newton(theta)
+    G = np.stack([operator @ column for column in columns], axis=1)
+    yield from _by_block_pair("Gv", G, exact, blocks)
+    yield from _symmetry(G - net.l2 * columns)
+
+    total = batch.total_weight(net.backend)
+    for metric in net.metrics:
+        weighted = hidden if metric == "hidden" else hidden / slopes[:, None]  # of h, or of a by h = f(a)
+        S = (weighted if metric == "preactivation" else hidden).T @ weighted / total
+        damped = objective.gauss_newton(theta, structural=MU, tikhonov=LAMBDA, metric=metric)
+        D = np.stack([damped @ column for column in columns], axis=1)
+        yield from _by_block_pair(metric, D, exact + MU * S + LAMBDA * columns, blocks)
+        yield from _symmetry(D - (LAMBDA + net.l2) * columns)
+
+    Hw = objective.hessian(theta) @ w
+    step = 1e-5
+    moved = [objective.loss_and_gradient(theta + sign * step * w)[1] for sign in (1, -1)]
+    difference = (moved[0] - moved[1]) / (2 * step)
+    for name, index in blocks.items():
+        yield "hessian", _relative(Hw[index], difference[index], float(np.linalg.norm(difference))), name
+
+    stretched = Objective(net, batch, threads=1, checkpoint=2)
+    yield "checkpoints", _relative(stretched.loss_and_gradient(theta)[1], gradient), "gradient"
+    product = stretched.gauss_newton(theta, MU, LAMBDA) @ w
+    yield "checkpoints", _relative(product, objective.gauss_newton(theta, MU, LAMBDA) @ w), "product"
+
+
+class _ComplexStep:
+    """Derivatives of the forward pass along a direction, by a complex step in complex128."""
+
+    def __init__(self, net: Network, batch: Batch, theta: HostArray) -> None:
+        self.net, self.theta = net, theta
+        ready = net.prepare(batch)
+        self.sweep = Sweep(
+            net, ready, ready.total_weight(net.backend), keep=Keep.STATES, scratch=Buffers(net.backend, "complex128")
+        )
+        exists = ready.exists(net.backend)
+        self.exists = np.ones((batch.T, batch.B), bool) if exists is None else exists
+
+    def _moved(self, v: HostArray) -> HostArray:
+        moved: HostArray = self.theta + 1j * COMPLEX_STEP * v
+        return moved
+
+    def loss(self, v: HostArray) -> float:
+        """The derivative of the loss (without l2) along v."""
+        return float(self.sweep.loss(self._moved(v)).imag) / COMPLEX_STEP
+
+    def jacobians(self, columns: Iterable[HostArray]) -> tuple[HostArray, HostArray, HostArray]:
+        """The dense Jacobians of the logits and of the hidden states of all layers, and dh/da at each hidden state."""
+        of_logits, of_hidden, slopes = [], [], np.ones(0)
+        for column in columns:
+            z, _ = self.sweep.logits(self._moved(column))
+            of_logits.append(z.imag.ravel() / COMPLEX_STEP)
+            hs = [h[self.exists] for h in self.sweep.stretches[0].hs]
+            of_hidden.append(np.concatenate([h.imag.ravel() for h in hs]) / COMPLEX_STEP)
+            if not slopes.size and self.net.metrics != ("hidden",):
+                kernels = [layer.kernel for layer in self.net.layers]
+                slopes = np.concatenate([k.slope(np, h.real).ravel() for k, h in zip(kernels, hs, strict=True)])
+        return np.stack(of_logits, axis=1), np.stack(of_hidden, axis=1), slopes
+
+
+def _loss_hessian(net: Network, objective: Objective, theta: HostArray) -> Callable[[HostArray], HostArray]:
+    """The loss's Hessian in the logits, times a matrix (T*B*n_out, n): a complex step through the loss's gradient."""
+    batch = objective.batch
+    logits, _ = net.run(theta, batch)
+    weights = batch.step_weights(net.backend)[:, :, None] / objective.total_weight
+
+    def apply(directions: HostArray) -> HostArray:
+        columns = []
+        for direction in directions.T:
+            z = logits + 1j * COMPLEX_STEP * direction.reshape(logits.shape)
+            net.head.predict(np, z, batch.targets)
+            net.head.residual(np, z, batch.targets)
+            columns.append((z.imag / COMPLEX_STEP * weights).ravel())
+        return np.stack(columns, axis=1)
+
+    return apply
+
+
+def _relative(value: HostArray, reference: HostArray, scale: float | None = None) -> float:
+    """|value - reference| / |reference| (or the given scale); where that is all but 0, the absolute error."""
+    size = float(np.linalg.norm(reference)) if scale is None else scale
+    error = float(np.linalg.norm(value - reference))
+    return error / size if size > 1e-12 else error
+
+
+def _by_block_pair(
+    check: str, matrix: HostArray, reference: HostArray, blocks: dict[str, HostArray]
+) -> Iterator[tuple[str, float, str]]:
+    for row, i in blocks.items():
+        for column, j in blocks.items():
+            part = np.ix_(i.ravel(), j.ravel())
+            yield check, _relative(matrix[part], reference[part]), f"{row} x {column}"
+
+
+def _symmetry(matrix: HostArray) -> Iterator[tuple[str, float, str]]:
+    scale = np.abs(matrix).max()
+    yield "symmetry", float(np.abs(matrix - matrix.T).max() / scale), ""
+    smallest = float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0])
+    yield "semi-definite", max(0.0, -smallest / float(scale)), ""

@@ -1,0 +1,1 @@
+"""Optimizers: numerics on flat vectors and callables, with no knowledge of networks."""

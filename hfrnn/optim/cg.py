@@ -1,0 +1,299 @@
+"""Conjugate gradient for A x = b, as Hessian-free optimization uses it: early stopping, kept iterates, warm start.
+
+With b = -g the quadratic is q(x) = g.x + x.Ax/2, and with the residual r = b - A x it costs no product:
+
+    q(x) = -(b + r).x/2        (q(0) = 0, also when the run starts elsewhere)    # C1
+    alpha_i = r.z / S.AS       (z = r, or the preconditioner's answer to r)      # C2
+    x += alpha_i S                                                               # C3
+    r -= alpha_i AS                                                              # C4
+    S = z + S (r.z)_new / (r.z)_old                                              # C5
+
+Vectors keep the type of b (float32 or float64, NumPy or CuPy); every scalar is summed in float64, in a fixed order.
+Sources: [K] 3.3 and 4.1 (progress rule, limits), [MS] (iterates kept at ceil(1.3^j)).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hfrnn.errors import InputError
+
+Array: TypeAlias = npt.NDArray[Any]
+Apply: TypeAlias = Callable[[Array, Array], object]
+
+_PIECE = 1 << 17  # elements that `dot` takes to float64 at a time: bounds its scratch memory
+
+
+class CGStop(StrEnum):
+    """Why a run of conjugate gradient ended; the value is what the log shows."""
+
+    PROGRESS = "progress"
+    MAX_ITERATIONS = "max_iterations"
+    MU_GROWTH = "mu_growth"
+    NO_GAIN = "no_gain"
+    CURVATURE = "curvature"
+    RESIDUAL = "residual"
+    NON_FINITE = "non_finite"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """What `on_iterate` sees after an iteration; the vectors are work space and valid during the call only.
+
+    `x` is the new iterate, reached from the one before by `alpha * direction`; `q` is q(x), `q_step` how much this
+    iteration changed it (negative), `kept` whether x is one of the iterates that the result will hold.
+    """
+
+    iteration: int
+    q: float
+    q_step: float
+    x: Array
+    direction: Array
+    alpha: float
+    kept: bool
+
+
+@dataclass(frozen=True)
+class CGResult:
+    """What conjugate gradient found, and why it stopped.
+
+    `x` is the last good iterate, (n,); `iterates` holds (iteration, q, vector) at ceil(1.3^j), the last one always
+    among them; `q_history` is q_0 .. q_iterations; `residual_norm` is |b - A x| (as the recursion carries it);
+    `smallest_curvature` the smallest S.AS / S.S met, None if no product was taken along a direction; `products` counts
+    the calls of apply.
+    """
+
+    x: Array
+    iterates: tuple[tuple[int, float, Array], ...]
+    iterations: int
+    stop: CGStop
+    q: float
+    residual_norm: float
+    smallest_curvature: float | None
+    q_history: tuple[float, ...]
+    products: int
+
+
+def dot(a: Array, b: Array) -> float:
+    """Inner product of two vectors, summed in float64 in an order that no BLAS or thread count changes."""
+    total = 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, a.shape[0], _PIECE):
+            piece = a[start : start + _PIECE].astype(np.float64)
+            piece *= b[start : start + _PIECE]
+            total += piece.sum().item()
+    return total
+
+
+def norm(a: Array) -> float:
+    """Euclidean norm of a vector, summed in float64."""
+    return math.sqrt(dot(a, a))
+
+
+def diagonal_preconditioner(diagonal: Array, lambda_: float, exponent: float = 0.75) -> Apply:
+    """The preconditioner (D + lambda I)^exponent: a callable for `conjugate_gradient`.
+
+    Arguments: `diagonal` (n,), entries >= 0; `lambda_` > 0; `exponent` in [0, 1]. Returns a function of (r, out) that
+    writes (D + lambda)^-exponent * r into out. Raises InputError unless lambda_ > 0. Source: SPEC 6.
+    """
+    if not lambda_ > 0.0:
+        raise InputError(f"The preconditioner's lambda_ is {lambda_}, expected a number above 0: give a positive one.")
+    inverse = (diagonal + lambda_) ** -exponent
+
+    def precondition(r: Array, out: Array) -> None:
+        out[:] = r
+        out *= inverse
+
+    return precondition
+
+
+def _kept_iterations(ratio: float | None, last: int) -> frozenset[int]:
+    """The iterations ceil(ratio^j) up to `last`; none at all for ratio None."""
+    if ratio is None:
+        return frozenset()
+    kept, power = set(), 1.0
+    while math.ceil(power) <= last:
+        kept.add(math.ceil(power))
+        power *= ratio
+    return frozenset(kept)
+
+
+def _stalled(history: list[float], epsilon: float, window: int, window_growth: float) -> bool:
+    """[K] 4.2: over the last k iterations q fell by less than epsilon*k of itself, while q is negative."""
+    i = len(history) - 1
+    k = max(window, math.ceil(window_growth * i))
+    return epsilon > 0.0 and i >= k and history[i] < 0.0 and (history[i] - history[i - k]) / history[i] < epsilon * k
+
+
+def conjugate_gradient(
+    apply: Apply,
+    b: Array,
+    x0: Array | None = None,
+    *,
+    max_iterations: int = 100,
+    min_iterations: int = 1,
+    epsilon: float = 0.0005,
+    window: int = 10,
+    window_growth: float = 0.1,
+    residual_tolerance: float | None = None,
+    refresh: int = 0,
+    keep_ratio: float | None = 1.3,
+    preconditioner: Apply | None = None,
+    on_iterate: Callable[[Iterate], CGStop | None] | None = None,
+) -> CGResult:
+    """Minimise q(x) = x.Ax/2 - b.x, which solves A x = b, and stop when it no longer pays.
+
+    Arguments
+    ---------
+    apply : writes A v into out, called as apply(v, out); A symmetric, (n, n), meant to be positive (semi-)definite
+    b : right-hand side, (n,), float32 or float64; minus the gradient in Hessian-free optimization. Not written
+    x0 : start, (n,), 0 if None; iterations count from here. Not written
+    max_iterations : at most this many, >= 0
+    min_iterations : the progress rule does not end the run before this many
+    epsilon : progress rule: stop when (q_i - q_{i-k})/q_i < epsilon*k and q_i < 0; 0 turns it off
+    window, window_growth : k = max(window, window_growth*i); window_growth 0 keeps k fixed
+    residual_tolerance : nothing is left when |r| <= this times |b|; None is the machine precision of b's type
+    refresh : every so many iterations r = b - A x is computed afresh, at the cost of a product; 0 is never
+    keep_ratio : iterates are kept at ceil(keep_ratio^j), > 1; None keeps the last one only
+    preconditioner : writes an approximation of A^-1 r into out, called as preconditioner(r, out); positive definite
+    on_iterate : called after each iteration; a CGStop in return ends the run for that reason
+
+    Returns
+    -------
+    CGResult. When a direction shows curvature <= 0, or a number is no longer finite, x is the last good iterate (0 if
+    already b or A x0 is not finite).
+
+    Raises
+    ------
+    InputError if the numbers above are out of range, shapes differ, or the preconditioner is not positive definite.
+
+    Source: SPEC 6; [K] 4.1-4.2; [MS].
+    """
+    _check(b, x0, max_iterations, min_iterations, window, refresh, keep_ratio)
+    keep = _kept_iterations(keep_ratio, max_iterations)
+    tolerance = float(np.finfo(b.dtype).eps) if residual_tolerance is None else residual_tolerance
+    x, r, product, work = b.copy(), b.copy(), b.copy(), b.copy()  # (n,) each
+    x.fill(0)
+    products, stop = 0, CGStop.MAX_ITERATIONS
+    b_norm = norm(b)
+    q, r_norm = 0.0, b_norm
+    if x0 is not None and 0.0 < b_norm < math.inf:
+        apply(x0, product)
+        products += 1
+        r -= product
+        q0, r0_norm = -0.5 * (dot(b, x0) + dot(r, x0)), norm(r)  # C1
+        if math.isfinite(q0) and math.isfinite(r0_norm):
+            x[:] = x0
+            q, r_norm = q0, r0_norm
+        else:
+            stop = CGStop.NON_FINITE
+    if not math.isfinite(b_norm):
+        stop = CGStop.NON_FINITE
+
+    history, kept, smallest = [q], [(0, q, x)], math.inf
+    i, rz, direction = 0, 0.0, b.copy()
+    z = r if preconditioner is None else b.copy()
+    while stop is not CGStop.NON_FINITE:
+        if r_norm <= tolerance * b_norm:
+            stop = CGStop.RESIDUAL
+            break
+        if i == max_iterations:
+            break
+        if preconditioner is None:
+            z, rz_new = r, r_norm * r_norm
+        else:
+            preconditioner(r, z)
+            rz_new = dot(r, z)
+            if rz_new <= 0.0:
+                raise InputError(
+                    f"The preconditioner gave r.z = {rz_new:g} in iteration {i + 1}, expected a number above 0: "
+                    "it has to be symmetric and positive definite."
+                )
+        if i == 0:
+            direction[:] = z
+        else:
+            direction *= rz_new / rz  # C5
+            direction += z
+        rz = rz_new
+
+        apply(direction, product)
+        products += 1
+        curvature, square = dot(direction, product), dot(direction, direction)
+        if not (math.isfinite(curvature) and math.isfinite(square) and square > 0.0):
+            stop = CGStop.NON_FINITE
+            break
+        smallest = min(smallest, curvature / square)
+        if curvature <= 0.0:
+            stop = CGStop.CURVATURE
+            break
+        alpha = rz / curvature  # C2
+        with np.errstate(over="ignore", invalid="ignore"):
+            work[:] = direction
+            work *= alpha
+            work += x  # C3, the next x
+            if refresh and (i + 1) % refresh == 0:
+                apply(work, product)
+                products += 1
+                product *= -1.0
+                product += b
+            else:
+                product *= -alpha
+                product += r  # C4, the next r
+        q_new, r_norm_new = -0.5 * (dot(b, work) + dot(product, work)), norm(product)  # C1
+        if not (math.isfinite(q_new) and math.isfinite(r_norm_new)):
+            stop = CGStop.NON_FINITE
+            break
+        x, work = work, x
+        r, product = product, r
+        q_step, q, r_norm = q_new - q, q_new, r_norm_new
+        i += 1
+        history.append(q)
+        if i in keep:
+            kept.append((i, q, x.copy()))
+        if on_iterate is not None:
+            asked = on_iterate(Iterate(i, q, q_step, x, direction, alpha, i in keep))
+            if asked is not None:
+                stop = asked
+                break
+        if i >= min_iterations and _stalled(history, epsilon, window, window_growth):
+            stop = CGStop.PROGRESS
+            break
+
+    iterates = [entry for entry in kept if 0 < entry[0] < i] + [(i, q, x)]
+    least = smallest if math.isfinite(smallest) else None
+    return CGResult(x, tuple(iterates), i, stop, q, r_norm, least, tuple(history), products)
+
+
+def _check(
+    b: Array,
+    x0: Array | None,
+    max_iterations: int,
+    min_iterations: int,
+    window: int,
+    refresh: int,
+    keep_ratio: float | None,
+) -> None:
+    if len(b.shape) != 1:
+        raise InputError(f"b has shape {b.shape}, expected a vector (n,): flatten it.")
+    if b.dtype.kind != "f":
+        raise InputError(f"b has type {b.dtype}, expected float32 or float64: convert it.")
+    if x0 is not None and x0.shape != b.shape:
+        raise InputError(f"x0 has shape {x0.shape}, expected the shape of b, {b.shape}: start from a vector like b.")
+    for name, value, least in (
+        ("max_iterations", max_iterations, 0),
+        ("min_iterations", min_iterations, 0),
+        ("window", window, 1),
+        ("refresh", refresh, 0),
+    ):
+        if value < least:
+            raise InputError(f"{name} is {value}, expected at least {least}: raise it.")
+    if keep_ratio is not None and not keep_ratio > 1.0:
+        raise InputError(f"keep_ratio is {keep_ratio}, expected a number above 1 or None: raise it.")

@@ -1,0 +1,392 @@
+"""The training loop: batches, updates, validation, log and checkpoints, interruption and resume."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hfrnn.backend import Array
+from hfrnn.batch import Batch
+from hfrnn.config import TrainConfig, checked_options
+from hfrnn.data.corpora import Corpus, load_corpus
+from hfrnn.data.streams import SequenceSampler, evaluation_streams, training_sequences
+from hfrnn.data.vocabulary import Text, Vocabulary
+from hfrnn.errors import CheckpointError, HfrnnError, InputError
+from hfrnn.model import Network
+from hfrnn.objective import Objective
+from hfrnn.optim.damping import Damping
+from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, Update, UpdateInterrupted
+from hfrnn.run_folder import RunFolder, checked_theta, versions
+
+LN2 = math.log(2)
+VALIDATION_STREAMS = 64
+"""Pieces that the validation part is cut into, side by side."""
+VALIDATION_WARM_UP = 100
+"""Symbols that each piece but the first is fed before it is scored, to have a state."""
+
+Record = dict[str, Any]
+
+
+class Callback:
+    """What a caller of `train` may watch; every method may be left out."""
+
+    def on_start(self, trainer: Trainer) -> None:
+        """Before the first update."""
+
+    def on_cg(self, iteration: int, q: float) -> None:
+        """After a CG iteration, with the quadratic's value."""
+
+    def on_update(self, record: Record) -> bool | None:
+        """After an update, with its line of metrics.jsonl; True ends the training."""
+
+    def on_end(self, result: TrainingResult) -> None:
+        """After the last update."""
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """How a training run ended."""
+
+    net: Network
+    theta: Array
+    """The parameters with the lowest validation loss."""
+    vocabulary: Vocabulary
+    folder: Path
+    summary: dict[str, Any]
+
+
+class Interrupted(HfrnnError):
+    """Training was interrupted; the last finished update is on disk."""
+
+    exit_code = 130
+
+
+def train(
+    config: TrainConfig | None = None,
+    *,
+    resume: str | Path | None = None,
+    callbacks: Sequence[Callback] = (),
+    **options: Any,
+) -> TrainingResult:
+    """Train a network on text and write a run folder.
+
+    Parameters
+    ----------
+    config : TrainConfig, optional
+        All options; by default those of `hfrnn train`.
+    resume : path, optional
+        A run folder to go on with, from its last update and with its configuration; of the options only `updates`,
+        `minutes`, `threads`, `backend`, `checkpoint`, `memory` and `sample_length` may differ.
+    callbacks : sequence of Callback
+    **options
+        Single options by name, over `config`: `text="book.txt", arch="mlstm", updates=20, out="runs/book"`.
+
+    Returns
+    -------
+    TrainingResult
+
+    Raises
+    ------
+    InputError
+        An option, the data or the run folder is not as it should be; nothing was written.
+    NonFiniteError
+        The loss or the gradient is no longer finite; the last good state is in the run folder.
+    Interrupted
+        On SIGINT or SIGTERM; the last finished update is in the run folder.
+    """
+    values = checked_options(options, "train()")
+    if resume is not None:
+        trainer = Trainer.resumed(resume, values, callbacks)
+    else:
+        trainer = Trainer.new(replace(config or TrainConfig(), **values), callbacks)
+    return trainer.run()
+
+
+RESUMABLE = ("updates", "minutes", "threads", "backend", "checkpoint", "memory", "sample_length")
+"""Options that may differ when a run is resumed."""
+
+
+class Trainer:
+    """One training run: its data, network, optimizer and state. Made by `new` or `resumed`, used once by `run`."""
+
+    def __init__(
+        self, config: TrainConfig, corpus: Corpus, vocabulary: Vocabulary, callbacks: Sequence[Callback]
+    ) -> None:
+        self.config, self.corpus, self.vocabulary, self.callbacks = config, corpus, vocabulary, tuple(callbacks)
+        self.net = Network(**config.network_arguments(vocabulary.size))
+        self.inputs, self.targets = training_sequences(vocabulary.encode(corpus.train), config.sequence_length)
+        self.sampler = SequenceSampler(
+            self.inputs.shape[1], config.sequence_length, config.gradient_symbols or None, config.seed
+        )
+        self.validation = self._validation(corpus.valid)
+        self.optimizer = HessianFree(
+            Damping(config.damping, config.mu, config.lambda_, config.metric),
+            HessianFreeOptions(
+                cg_iterations=config.cg_iterations,
+                cg_epsilon=config.cg_epsilon,
+                warm_start=config.warm_start,
+                mu_growth=config.mu_growth or None,
+                rho_model=config.rho_model,
+                rho_objective=config.rho_objective,
+                line_search=config.line_search,
+            ),
+        )
+        if config.damping.startswith("structural") and config.metric not in self.net.metrics:
+            raise InputError(
+                f"architecture {config.arch!r} has no metric {config.metric!r}: use {' or '.join(self.net.metrics)}"
+            )
+        scales = {} if config.init_scale is None else {"scale": config.init_scale}
+        self.theta = self.net.init(config.seed, config.initializer, **scales)
+        self.best_theta = self.theta
+        self.update, self.seconds, self.symbols = 0, 0.0, 0
+        self.best: Record | None = None
+        self.last: Record | None = None
+        self.folder: RunFolder | None = None
+
+    @classmethod
+    def new(cls, config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Trainer:
+        """A run from the beginning; makes its folder once everything else has been checked."""
+        corpus = load_run_corpus(config)
+        trainer = cls(config, corpus, Vocabulary.build(corpus.train, config.level), callbacks)
+        _ = config.plan_arguments
+        out = config.out or f"runs/{config.arch}-{config.damping}-{time.strftime('%Y%m%d-%H%M%S')}"
+        trainer.folder = RunFolder.create(out, config, {**versions(), "data_sha256": corpus.sha256}, trainer.vocabulary)
+        trainer._save("last")
+        trainer._save("best")
+        return trainer
+
+    @classmethod
+    def resumed(cls, run: str | Path, changes: dict[str, Any], callbacks: Sequence[Callback] = ()) -> Trainer:
+        """A run that goes on after its last update."""
+        foreign = sorted(set(changes) - set(RESUMABLE))
+        if foreign:
+            raise InputError(f"a resumed run keeps its {', '.join(foreign)}: only {', '.join(RESUMABLE)} may differ")
+        folder = RunFolder(run)
+        stored = folder.config()
+        if "updates" in changes or "minutes" in changes:  # a new limit replaces both old ones
+            stored = replace(stored, updates=None, minutes=None)
+        config = replace(stored, **changes)
+        trainer = cls(config, load_run_corpus(config), folder.vocabulary(), callbacks)
+        trainer.folder = folder
+        trainer._restore()
+        return trainer
+
+    @property
+    def path(self) -> Path:
+        """The run folder."""
+        assert self.folder is not None
+        return self.folder.path
+
+    def run(self) -> TrainingResult:
+        """Train until a limit is reached."""
+        assert self.folder is not None
+        for callback in self.callbacks:
+            callback.on_start(self)
+        with _interruption() as interrupted:
+            reason = self._loop(interrupted)
+        summary = {
+            "stopped": reason,
+            "architecture": self.config.arch,
+            "parameters": self.net.n_parameters,
+            "updates": self.update,
+            "seconds": round(self.seconds, 3),
+            "best": self.best,
+            "last": self.last,
+        }
+        self.folder.write_summary(summary)
+        result = TrainingResult(self.net, self.best_theta, self.vocabulary, self.folder.path, summary)
+        for callback in self.callbacks:
+            callback.on_end(result)
+        return result
+
+    def _loop(self, interrupted: Callable[[], bool]) -> str:
+        begin, before = time.perf_counter(), self.seconds
+        limit, longest = self.config.time_limit, 0.0
+        while True:
+            elapsed = time.perf_counter() - begin
+            if self.config.updates is not None and self.update >= self.config.updates:
+                return "updates"
+            if limit is not None and self.update > 0 and elapsed + longest > limit:
+                return "time"
+            start = time.perf_counter()
+            self._raise_if(interrupted())
+            try:
+                record = self._one_update(interrupted)
+            except UpdateInterrupted:
+                self._raise_if(True)
+                raise
+            longest = time.perf_counter() - start
+            self.seconds = before + time.perf_counter() - begin
+            record["seconds"] = round(self.seconds, 3)
+            if self._finish(record):
+                return "callback"
+
+    def _one_update(self, interrupted: Callable[[], bool]) -> Record:
+        """Draw, update and validate; changes the run's state only when all is done."""
+        state = self.sampler.state_dict()
+        try:
+            columns = self.sampler.draw()
+            part = self.sampler.draw_part(columns, fraction=self.config.curvature_fraction)
+            gradient, curvature = self._objective(columns), self._objective(part)
+            step = self.optimizer.update(self.theta, gradient, curvature, on_cg=self._on_cg, should_stop=interrupted)
+        except BaseException:
+            self.sampler.load_state_dict(state)
+            raise
+        self.theta = step.theta
+        self.update += 1
+        self.symbols += columns.size * self.config.sequence_length
+        valid = None if self.validation is None else self.validation.loss(self.theta)
+        return self._record(step, valid)
+
+    def _objective(self, columns: np.ndarray[Any, Any]) -> Objective:
+        batch = Batch(self.inputs[:, columns], self.targets[:, columns])
+        return Objective(self.net, batch, self.config.threads, **self.config.plan_arguments)
+
+    def _on_cg(self, iteration: int, q: float) -> None:
+        for callback in self.callbacks:
+            callback.on_cg(iteration, q)
+
+    def _record(self, step: Update, valid: float | None) -> Record:
+        """A line of metrics.jsonl; null where something does not apply or is not finite."""
+        record = {
+            "update": self.update,
+            "seconds": 0.0,
+            "train_loss": step.loss_after,
+            "train_bits": step.loss_after / LN2,
+            "valid_bits": None if valid is None else valid / LN2,
+            "valid_perplexity": None if valid is None else math.exp(min(valid, 700.0)),
+            "cg_iterations": step.cg_iterations,
+            "cg_stop": step.cg_stop.value,
+            "mu": step.mu,
+            "lambda": step.lambda_,
+            "rho": step.rho,
+            "step_size": step.step_size,
+            "symbols": self.symbols,
+            "loss_before": step.loss_before,
+            "chosen_iteration": step.chosen_iteration,
+            "q": step.q,
+            "gradient_norm": step.gradient_norm,
+            "step_norm": step.step_norm,
+            "smallest_curvature": step.smallest_curvature,
+            "products": step.products,
+            "evaluations": step.evaluations,
+            **{f"seconds_{name}": round(value, 4) for name, value in step.seconds.items()},
+        }
+        return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.items()}
+
+    def _finish(self, record: Record) -> bool:
+        """Log and save an update; whether a callback asks to end."""
+        assert self.folder is not None
+        self.last = record
+        if self.best is None or _score(record) < _score(self.best):
+            self.best, self.best_theta = record, self.theta
+            self._save("best")
+        self.folder.append_metrics(record)
+        self._save("last")
+        answers = [callback.on_update(record) for callback in self.callbacks]
+        return any(answers)
+
+    # ------------------------------------------------------------------ state
+
+    def _save(self, name: str) -> None:
+        assert self.folder is not None
+        to_host = self.net.backend.to_host
+        arrays, plain = {"theta": to_host(self.theta)}, {}
+        for key, value in self.optimizer.state_dict().items():
+            if hasattr(value, "shape"):
+                arrays[f"optimizer.{key}"] = to_host(value)
+            else:
+                plain[key] = value
+        meta = {
+            "update": self.update, "seconds": self.seconds, "symbols": self.symbols, "optimizer": plain,
+            "sampler": self.sampler.state_dict(), "best": self.best, "last": self.last,
+            "data_sha256": self.corpus.sha256,
+        }  # fmt: skip
+        self.folder.save(name, arrays, meta)
+
+    def _restore(self) -> None:
+        assert self.folder is not None
+        arrays, meta = self.folder.restore("last")
+        if meta.get("data_sha256") != self.corpus.sha256:
+            raise CheckpointError(
+                f"the text of {self.folder.path} has changed since the run was started ({self.corpus.source}): put the "
+                "old one back, or start a new run"
+            )
+        self.theta = checked_theta(self.net, arrays, self.folder.path)
+        as_array = self.net.backend.asarray
+        try:
+            vectors = {key.split(".", 1)[1]: as_array(v) for key, v in arrays.items() if key.startswith("optimizer.")}
+            self.optimizer.load_state_dict({**meta["optimizer"], **vectors})
+            self.sampler.load_state_dict(meta["sampler"])
+            self.update, self.seconds, self.symbols = int(meta["update"]), float(meta["seconds"]), int(meta["symbols"])
+            self.best, self.last = meta["best"], meta["last"]
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"the checkpoint in {self.folder.path} lacks {error}: it is not a training state"
+            ) from error
+        self.best_theta = checked_theta(self.net, self.folder.restore("best")[0], self.folder.path)
+        self.folder.cut_metrics(self.update)
+
+    # ------------------------------------------------------------------ helpers
+
+    def _validation(self, text: Text) -> Objective | None:
+        """The validation part as parallel pieces that are scored as one stream; None without such a part."""
+        symbols = self.vocabulary.encode(
+            text, self.config.unknown if self.config.level == "char" else _byte(self.config.unknown)
+        )
+        if symbols.size < 2:
+            return None
+        streams = evaluation_streams(symbols, VALIDATION_STREAMS, VALIDATION_WARM_UP)
+        return Objective(self.net, Batch(*streams), self.config.threads)
+
+    def _raise_if(self, interrupted: bool) -> None:
+        if interrupted:
+            raise Interrupted(
+                f"interrupted after update {self.update}, which is saved: go on with hfrnn train --resume {self.path}"
+            )
+
+
+def load_run_corpus(config: TrainConfig) -> Corpus:
+    """The data of a run: its text, its named corpus, or the built-in one."""
+    name = config.data or (None if config.text else "python-manual")
+    return load_corpus(config.text, name, config.level, config.valid, config.test, config.fractions)
+
+
+def _byte(unknown: str) -> Text:
+    return unknown if unknown in ("error", "skip") else unknown.encode()
+
+
+def _score(record: Record) -> float:
+    """What `best` is chosen by: validation bits, or training bits without a validation part; not finite is worst."""
+    bits = record["valid_bits"] if record["valid_bits"] is not None else record["train_bits"]
+    return math.inf if bits is None else float(bits)
+
+
+@contextmanager
+def _interruption() -> Iterator[Callable[[], bool]]:
+    """Note the first SIGINT or SIGTERM instead of dying of it; the second one interrupts at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    seen = threading.Event()
+
+    def note(number: int, frame: Any) -> None:
+        if seen.is_set():
+            raise KeyboardInterrupt
+        seen.set()
+
+    old = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield seen.is_set
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

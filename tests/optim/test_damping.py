@@ -1,0 +1,117 @@
+"""The Levenberg-Marquardt rule branch by branch, and the strengths that it changes."""
+
+import math
+
+import pytest
+
+from hfrnn.errors import InputError
+from hfrnn.optim.damping import Damping, LevenbergMarquardt, rho
+
+
+@pytest.mark.parametrize(
+    ("ratio", "factor"),
+    [(-math.inf, 1.5), (math.nan, 1.5), (0.2499, 1.5), (0.25, 1.0), (0.5, 1.0), (0.75, 1.0), (0.7501, 2 / 3)],
+)
+def test_the_rule_grows_below_a_quarter_and_shrinks_above_three_quarters(ratio, factor):
+    assert LevenbergMarquardt().factor(ratio) == pytest.approx(factor, rel=1e-15)
+
+
+def test_rho_is_the_found_over_the_promised_decrease():
+    assert rho(1.5, 2.0, -1.0) == 0.5
+    assert rho(2.0, 2.0, -1.0) == 0.0
+
+
+@pytest.mark.parametrize("f_new", [math.nan, math.inf, -math.inf, 2.0000001])
+def test_rho_of_a_raised_or_non_finite_loss_is_minus_infinity(f_new):
+    assert rho(f_new, 2.0, -1.0) == -math.inf
+
+
+@pytest.mark.parametrize("q", [0.0, 1.0, math.nan])
+def test_rho_of_a_quadratic_that_promises_nothing_is_minus_infinity(q):
+    assert rho(1.0, 2.0, q) == -math.inf
+
+
+def test_both_strengths_are_scaled_together():
+    damping = Damping("structural", mu=0.2, lambda_=0.04)
+    damping.scale(1.5)
+    assert (damping.mu, damping.lambda_) == pytest.approx((0.3, 0.06))
+
+
+def test_each_strength_has_its_own_floor_and_ceiling():
+    damping = Damping(
+        "structural+tikhonov", 1.0, 1.0, mu_floor=0.5, mu_ceiling=1.2, lambda_floor=0.9, lambda_ceiling=4.0
+    )
+    damping.scale(1.5)
+    assert (damping.mu, damping.lambda_) == (1.2, 1.5)
+    damping.scale(0.1)
+    assert (damping.mu, damping.lambda_) == (0.5, 0.9)
+
+
+def test_pure_structural_damping_keeps_lambda_zero():
+    damping = Damping("structural", mu=0.2, lambda_=0.0)
+    damping.scale(1.5)
+    assert (damping.mu, damping.lambda_) == (pytest.approx(0.3), 0.0)
+
+
+def test_tikhonov_damping_keeps_mu_zero():
+    damping = Damping("tikhonov", lambda_=2.0)
+    damping.scale(0.5)
+    assert (damping.mu, damping.lambda_) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("kind", ["none", "line-search"])
+def test_kinds_without_strengths_have_nothing_to_adapt(kind):
+    damping = Damping(kind)
+    damping.scale(1.5)
+    assert (damping.mu, damping.lambda_, damping.adapts) == (0.0, 0.0, False)
+
+
+def test_structural_damping_carries_a_small_lambda_by_default():
+    assert Damping().kind == "structural"
+    assert Damping().mu > 0.0
+    assert Damping().lambda_ == 0.01
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        ("damping kind is 'levenberg'", {"kind": "levenberg"}),
+        ("damping metric is 'loud'", {"metric": "loud"}),
+        ("mu is 0.0", {"mu": 0.0}),
+        ("mu is -1.0", {"mu": -1.0}),
+        ("mu is nan", {"mu": math.nan}),
+        ("mu is 1.0, but damping of kind 'tikhonov' has none", {"kind": "tikhonov", "mu": 1.0}),
+        ("lambda_ is 0.0", {"kind": "tikhonov", "lambda_": 0.0}),
+        ("lambda_ is 1.0, but damping of kind 'line-search'", {"kind": "line-search", "lambda_": 1.0}),
+        ("mu is 2.0", {"mu": 2.0, "mu_ceiling": 1.0}),
+        ("floor", {"mu_floor": 0.0}),
+    ],
+)
+def test_wrong_damping_is_refused_by_name(words, arguments):
+    with pytest.raises(InputError, match=words):
+        Damping(**arguments)
+
+
+def test_a_wrong_rule_is_refused():
+    for arguments in ({"low": 0.8}, {"grow": 1.0}, {"shrink": 1.0}):
+        with pytest.raises(InputError, match="rule"):
+            LevenbergMarquardt(**arguments)
+
+
+def test_the_state_carries_the_strengths_over():
+    first, second = Damping(mu=0.2), Damping(mu=0.7)
+    first.scale(1.5)
+    second.load_state_dict(first.state_dict())
+    assert second == first
+
+
+def test_a_state_that_does_not_fit_changes_nothing():
+    damping = Damping(mu=0.2)
+    for words, state in (
+        ("kind", Damping("tikhonov").state_dict()),
+        ("lacks lambda_", {"kind": "structural", "mu": 1.0}),
+        ("mu is nan", {"kind": "structural", "mu": math.nan, "lambda_": 1.0}),
+    ):
+        with pytest.raises(InputError, match=words):
+            damping.load_state_dict(state)
+    assert damping == Damping(mu=0.2)

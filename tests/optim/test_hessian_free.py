@@ -1,0 +1,299 @@
+"""Whole updates: known minima, what they report, warm start, choice of the iterate, mu, and how rho is measured."""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+from least_squares import (
+    TRUE,
+    LeastSquares,
+    Product,
+    bent_beyond,
+    exponentials,
+    linear,
+    rosenbrock,
+    run,
+    solution_of,
+    wavy,
+)
+
+from hfrnn.optim.cg import CGStop, conjugate_gradient
+from hfrnn.optim.damping import Damping, LevenbergMarquardt, rho
+from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions
+
+# known minima
+
+
+@pytest.mark.parametrize(
+    "damping",
+    [
+        Damping("tikhonov", lambda_=1.0),
+        Damping("structural", mu=0.1),
+        Damping("structural+tikhonov", 0.1, 0.1),
+        Damping("none"),
+        Damping("line-search"),
+    ],
+    ids=lambda damping: damping.kind,
+)
+def test_rosenbrock_is_minimised(damping):
+    theta, log = run(HessianFree(damping), np.array([-1.2, 1.0]), rosenbrock(), 60)
+    assert np.allclose(theta, [1.0, 1.0], atol=1e-6)
+    losses = [log[0].loss_before] + [each.loss_after for each in log]
+    assert all(after <= before for before, after in itertools.pairwise(losses))
+
+
+def test_an_exponential_fit_finds_its_parameters():
+    theta, log = run(
+        HessianFree(Damping("tikhonov", lambda_=0.1)), np.array([1.0, -1.0, 1.0, -0.5]), exponentials(), 80
+    )
+    assert np.allclose(theta, TRUE, atol=1e-4)
+    assert min(each.lambda_ for each in log) < 1e-4
+
+
+def test_rosenbrock_is_minimised_in_float32():
+    objective = rosenbrock()
+    theta, _ = run(HessianFree(Damping("tikhonov")), np.array([-1.2, 1.0], np.float32), objective32(objective), 60)
+    assert theta.dtype == np.float32
+    assert np.allclose(theta, [1.0, 1.0], atol=1e-2)
+
+
+def objective32(wide):
+    return LeastSquares(
+        lambda theta: wide.residual(theta).astype(np.float32), lambda theta: wide.jacobian(theta).astype(np.float32)
+    )
+
+
+def test_a_linear_problem_without_damping_is_solved_in_one_update():
+    objective, a, y = linear()
+    options = HessianFreeOptions(cg_epsilon=0.0, cg_iterations=200)
+    update = HessianFree(Damping("none"), options).update(np.ones(30), objective)
+    assert np.allclose(update.theta, np.linalg.lstsq(a, y, rcond=None)[0], atol=1e-10)
+    assert update.rho == pytest.approx(1.0, rel=1e-9)
+    assert (update.step_size, update.cg_stop) == (1.0, CGStop.RESIDUAL)
+
+
+# what an update says
+
+
+def test_an_update_reports_what_it_did():
+    objective, theta = wavy(), np.zeros(40)
+    optimizer = HessianFree(Damping("structural", mu=0.5, lambda_=0.02, metric="preactivation"))
+    f0, g = objective.loss_and_gradient(theta)
+    update = optimizer.update(theta, objective)
+    assert objective.asked == [(0.5, 0.02, "preactivation")]
+    assert update.loss_before == f0
+    assert update.loss_after == objective.value(update.theta)
+    assert update.gradient_norm == pytest.approx(np.linalg.norm(g))
+    assert update.step_norm == pytest.approx(np.linalg.norm(update.theta - theta))
+    x = (update.theta - theta) / update.step_size
+    a = objective.matrix(theta, 0.5, 0.02)
+    assert update.q == pytest.approx(g @ x + x @ a @ x / 2, rel=1e-9)
+    assert update.rho == pytest.approx((objective.value(theta + x) - f0) / update.q, rel=1e-9)
+    assert update.products == update.cg_iterations
+    assert update.evaluations == objective.losses
+    assert (update.mu, update.lambda_) == (0.5, 0.02)
+    assert (update.next_mu, update.next_lambda_) == (optimizer.damping.mu, optimizer.damping.lambda_)
+    assert set(update.seconds) == {"gradient", "cg", "search"}
+    assert min(update.seconds.values()) >= 0.0
+    assert update.smallest_curvature >= 0.02
+    assert (update.rho_model, update.rho_objective) == ("damped", "gradient")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        update.step_size = 2.0
+
+
+def test_theta_is_not_modified_and_the_new_one_is_another_array():
+    objective, theta = wavy(), np.zeros(40)
+    before = theta.copy()
+    update = HessianFree().update(theta, objective)
+    assert np.array_equal(theta, before)
+    assert not np.shares_memory(theta, update.theta)
+
+
+def test_the_damping_given_is_copied():
+    damping = Damping("tikhonov")
+    optimizer = HessianFree(damping)
+    run(optimizer, np.array([-1.2, 1.0]), rosenbrock(), 3)
+    assert damping == Damping("tikhonov")
+    assert optimizer.damping != damping
+
+
+# warm start, choice of the iterate
+
+
+@pytest.mark.parametrize("decay", [0.95, 0.5])
+def test_cg_starts_from_the_last_iterate_of_the_last_run_times_the_decay(decay):
+    objective = wavy()
+    optimizer = HessianFree(Damping("tikhonov", lambda_=0.3), HessianFreeOptions(warm_start=decay, cg_iterations=9))
+    first = optimizer.update(np.zeros(40), objective)
+    last = conjugate_gradient(
+        Product(objective.matrix(np.zeros(40), 0.0, 0.3)).apply,
+        -objective.loss_and_gradient(np.zeros(40))[1],
+        max_iterations=9,
+    ).x
+    assert np.array_equal(solution_of(optimizer), last)
+
+    trail = []
+    second = optimizer.update(first.theta, objective, on_cg=lambda i, q: trail.append(q))
+    expected = conjugate_gradient(
+        Product(objective.matrix(first.theta, 0.0, first.next_lambda_)).apply,
+        -objective.loss_and_gradient(first.theta)[1],
+        last * decay,
+        max_iterations=9,
+    )
+    assert trail == list(expected.q_history[1:])
+    assert second.products == second.cg_iterations + 1
+
+
+def test_warm_start_zero_turns_it_off():
+    objective = wavy()
+    optimizer = HessianFree(options=HessianFreeOptions(warm_start=0.0))
+    _, log = run(optimizer, np.zeros(40), objective, 2)
+    assert solution_of(optimizer) is None
+    assert log[1].products == log[1].cg_iterations
+
+
+def test_the_choice_walks_back_while_the_loss_falls():
+    plain, theta = wavy(strength=4.0), np.zeros(40)
+    options = HessianFreeOptions(mu_growth=None, cg_epsilon=0.0)
+    optimizer = HessianFree(Damping("tikhonov", lambda_=1e-3), options)
+    update = optimizer.update(theta, plain)
+    cg = conjugate_gradient(
+        Product(plain.matrix(theta, 0.0, 1e-3)).apply, -plain.loss_and_gradient(theta)[1], epsilon=0.0
+    )
+    losses = [plain.value(theta + x) for _, _, x in cg.iterates]
+    k = len(losses) - 1
+    while k > 0 and losses[k - 1] < losses[k]:
+        k -= 1
+    assert 0 < k < len(losses) - 1
+    assert update.chosen_iteration == cg.iterates[k][0]
+    assert update.evaluations == len(losses) - k + 1  # every loss once; the line search takes the full step's over
+    assert not np.array_equal(solution_of(optimizer), cg.iterates[k][2])
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_iterates_with_a_non_finite_loss_are_walked_past(bad):
+    theta = np.zeros(40)
+    plain = wavy()
+    cg = conjugate_gradient(
+        Product(plain.matrix(theta, 0.0, 0.1)).apply, -plain.loss_and_gradient(theta)[1], epsilon=0.0
+    )
+    norms = [np.linalg.norm(x) for _, _, x in cg.iterates]
+    objective = wavy(bend=bent_beyond((norms[3] + norms[4]) / 2, bad))
+    options = HessianFreeOptions(mu_growth=None, cg_epsilon=0.0)
+    update = HessianFree(Damping("tikhonov", lambda_=0.1), options).update(theta, objective)
+    assert update.chosen_iteration == cg.iterates[3][0]
+    assert update.success
+
+
+# mu on the way
+
+
+def test_mu_that_grows_threefold_ends_cg_and_starts_the_next_update():
+    theta = np.zeros(40)
+    objective = wavy(bend=bent_beyond(1e-6, 1e9))
+    optimizer = HessianFree(Damping("structural+tikhonov", 1.0, 2.0))
+    update = optimizer.update(theta, objective)
+    # factors 1.5, 2.25, 3.375 at iterations 1, 2, 3: the third is the first at or above 3
+    assert (update.cg_stop, update.cg_iterations) == (CGStop.MU_GROWTH, 3)
+    assert (update.next_mu, update.next_lambda_) == pytest.approx((3.375, 6.75))
+
+
+def test_the_trailing_factor_follows_the_rule_down_too():
+    """Good rho at iterations 1 and 2 lowers the factor to 4/9, so five bad ones are needed to reach 3."""
+    theta = np.zeros(40)
+    plain = wavy(strength=1.0)
+    a, g = plain.matrix(theta, 0.0, 3.0), plain.loss_and_gradient(theta)[1]
+    cg = conjugate_gradient(Product(a).apply, -g, epsilon=0.0, residual_tolerance=0.0)
+    f0 = plain.value(theta)
+    assert all(rho(plain.value(x), f0, q) > 0.75 for _, q, x in cg.iterates[:2])
+    edge = (np.linalg.norm(cg.iterates[1][2]) + np.linalg.norm(cg.iterates[2][2])) / 2
+    objective = wavy(strength=1.0, bend=bent_beyond(edge, math.nan))
+    options = HessianFreeOptions(cg_epsilon=0.0, residual_tolerance=0.0)
+    update = HessianFree(Damping("tikhonov", lambda_=3.0), options).update(theta, objective)
+    factor, checked = (2 / 3) ** 2, 2
+    while factor < 3.0:
+        factor, checked = factor * 1.5, checked + 1
+    assert (update.cg_stop, update.cg_iterations) == (CGStop.MU_GROWTH, cg.iterates[checked - 1][0])
+    assert update.next_lambda_ == pytest.approx(3.0 * factor)
+    assert update.chosen_iteration == 2
+
+
+@pytest.mark.parametrize("mu_growth", [3.0, None])
+def test_without_growth_the_rule_at_the_chosen_iterate_decides(mu_growth):
+    options = HessianFreeOptions(mu_growth=mu_growth)
+    _, log = run(HessianFree(Damping("tikhonov", lambda_=1.0), options), np.array([-1.2, 1.0]), rosenbrock(), 12)
+    checked = [each for each in log if each.cg_stop is not CGStop.MU_GROWTH]
+    assert len({LevenbergMarquardt().factor(each.rho) for each in checked}) > 1
+    for each in checked:
+        assert each.next_lambda_ == pytest.approx(each.lambda_ * LevenbergMarquardt().factor(each.rho))
+
+
+def test_mu_growth_none_saves_the_losses_on_the_way():
+    checked, unchecked = (
+        HessianFree(Damping("tikhonov"), HessianFreeOptions(mu_growth=growth)).update(np.zeros(40), wavy())
+        for growth in (3.0, None)
+    )
+    assert unchecked.evaluations < checked.evaluations
+
+
+def test_without_damping_nothing_is_checked_on_the_way():
+    update = HessianFree(Damping("none")).update(np.zeros(40), wavy(bend=bent_beyond(1e-6, 1e9)))
+    assert update.cg_iterations > 3
+    assert update.cg_stop is not CGStop.MU_GROWTH
+
+
+def test_no_loss_is_evaluated_twice():
+    seen = []
+    objective = wavy(bend=lambda theta, f: (seen.append(theta.tobytes()), f)[1])
+    HessianFree(Damping("tikhonov", lambda_=0.1)).update(np.zeros(40), objective)
+    assert len(seen) > 5
+    assert len(set(seen)) == len(seen)
+
+
+# two objectives, two ways to measure rho
+
+
+@pytest.mark.parametrize("where", ["gradient", "curvature"])
+def test_rho_is_measured_on_the_objective_that_is_asked_for(where):
+    gradient, curvature, theta = wavy(), wavy(rows=slice(30)), np.zeros(40)
+    options = HessianFreeOptions(rho_objective=where)
+    update = HessianFree(Damping("tikhonov", lambda_=5.0), options).update(theta, gradient, curvature)
+    judge = {"gradient": gradient, "curvature": curvature}[where]
+    x = (update.theta - theta) / update.step_size
+    assert update.rho > 0.1
+    assert update.rho == pytest.approx(rho(judge.value(theta + x), judge.value(theta), update.q), rel=1e-9)
+    assert update.loss_after == gradient.value(update.theta)  # the last line search stays on the gradient objective
+    assert update.loss_after < update.loss_before
+    assert update.evaluations == gradient.losses + curvature.losses
+    assert gradient.asked == []
+    assert len(curvature.asked) == 1
+
+
+def test_the_undamped_model_leaves_the_damping_term_out_of_rho():
+    objective, theta = wavy(), np.zeros(40)
+    options = HessianFreeOptions(rho_model="undamped", mu_growth=None)
+    update = HessianFree(Damping("structural", 2.0, 3.0), options).update(theta, objective)
+    x, (f0, g) = (update.theta - theta) / update.step_size, objective.loss_and_gradient(theta)
+    q = g @ x + x @ objective.matrix(theta) @ x / 2
+    assert update.rho == pytest.approx((objective.value(theta + x) - f0) / q, rel=1e-9)
+    assert q < update.q
+    assert update.products == update.cg_iterations + 1
+
+
+def test_mu_on_the_way_follows_the_model_that_is_asked_for():
+    """The loss falls by a fifth of what the undamped quadratic says; heavy damping promises about half as much."""
+    objective = linear()[0]
+    theta = np.ones(30)
+    f0 = objective.value(theta)
+    objective.bend = lambda at, f: f0 + 0.2 * (f - f0)
+    damped, undamped = (
+        HessianFree(Damping("tikhonov", lambda_=1e6), HessianFreeOptions(rho_model=model)).update(theta, objective)
+        for model in ("damped", "undamped")
+    )
+    assert (undamped.cg_stop, undamped.cg_iterations) == (CGStop.MU_GROWTH, 3)
+    assert undamped.products == 3 + 3 + 1
+    assert undamped.rho == pytest.approx(0.2, rel=1e-6)
+    assert damped.cg_stop is not CGStop.MU_GROWTH
+    assert damped.rho == pytest.approx(0.4, rel=0.01)
