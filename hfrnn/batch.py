@@ -61,13 +61,14 @@ class Batch:
                 raise InputError(
                     f"weights are {_describe(weights)}; expected shape ({T}, {B}), one a step and sequence"
                 )
-            if not bool((weights >= 0).all()):
+            if not (weights >= 0).all().item():
                 raise InputError("weights hold a negative number or NaN; a weight is 0 or more")
         if lengths is not None:
             if lengths.shape != (B,) or lengths.dtype.kind not in "iu":
                 raise InputError(f"lengths are {_describe(lengths)}; expected {B} integers, one a sequence")
-            if not bool(((lengths >= 1) & (lengths <= T)).all()):
-                raise InputError(f"lengths go from {int(lengths.min())} to {int(lengths.max())}; expected 1 to {T}")
+            low, high = lengths.min().item(), lengths.max().item()
+            if low < 1 or high > T:
+                raise InputError(f"lengths go from {low} to {high}; expected 1 to {T}")
         self.inputs = inputs
         self.targets = targets
         self.weights = weights

@@ -161,7 +161,7 @@ class Logistic(_RealTargets):
 
     def check_targets(self, targets: Array, T: int, B: int) -> None:
         super().check_targets(targets, T, B)
-        if not bool(((targets >= 0) & (targets <= 1)).all()):
+        if not ((targets >= 0) & (targets <= 1)).all().item():
             raise InputError("targets of the logistic loss lie outside of 0 to 1: give probabilities or bits")
 
     def predict(self, xp: Any, z: Array, targets: Array) -> Array:

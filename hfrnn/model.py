@@ -61,7 +61,7 @@ class Network(Layout):
         ready = self.prepare(batch, targets_needed=False)
         if ready.lengths is None:
             return self._sweep(ready, Keep.STATES).logits(self._theta(theta))
-        edges = sorted({0, ready.T, *(int(n.item()) for n in ready.lengths)})
+        edges = sorted({0, ready.T, *ready.lengths.tolist()})
         return self._run_mixed_lengths(theta, ready, edges)
 
     def log_probabilities(self, theta: Array, batch: Batch) -> Array:

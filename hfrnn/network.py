@@ -275,7 +275,7 @@ class Layout:
             raise InputError(f"the initial state has {len(state)} layers: this network has {len(self.layers)}")
         for l, (given, layer) in enumerate(zip(state, self.layers, strict=True)):
             expected = layer.kernel.state_shapes(batch.B)
-            shapes = {name: tuple(np.shape(value)) for name, value in given.items()}
+            shapes = {name: tuple(getattr(value, "shape", ())) for name, value in given.items()}
             if shapes != expected:
                 raise InputError(
                     f"the initial state of layer {l} is {shapes}: expected {expected}, as net.run returns it"

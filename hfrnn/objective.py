@@ -59,6 +59,7 @@ class Objective:
         self._parts = [self.batch.columns(start, stop) for start, stop in self.plan.parts]
         self._boundaries = stretches(batch.T, self.plan.stretch)
         self._sweeps: list[Sweep] | None = None
+        self._vectors: list[Array] = []
 
     def loss(self, theta: Array) -> float:
         """f at theta (n_parameters,), in nats."""
@@ -109,16 +110,17 @@ class Objective:
                 f"architecture {self.net.arch!r} has no metric {metric!r}: use {' or '.join(self.net.metrics)}"
             )
         theta = self._vector(theta).copy()
-        sweeps = self._prepared(theta)
+        sweeps = self._prepared(theta, metric if structural else "hidden")
         diagonal = tikhonov + self.net.l2
 
         def apply(v: Array, out: Array) -> None:
             v = self._vector(v)
             out[...] = 0
-            for _ in self._add(sweeps, lambda sweep, part: sweep.product(v, part, structural, metric), out):
+            for _ in self._add(sweeps, lambda sweep, part: sweep.product(v, part, structural), out):
                 pass
             if diagonal:
-                out += diagonal * v
+                self.net.backend.xp.multiply(v, diagonal, out=self._vectors[0])
+                out += self._vectors[0]
 
         n = self.net.n_parameters
         return make_operator(self.net.backend, (n, n), self.net.dtype, apply)
@@ -169,10 +171,11 @@ class Objective:
     def _add(self, sweeps: list[Sweep], task: Callable[[Sweep, Array], Any], out: Array) -> list[Any]:
         """out += the shards' vectors, in their order; returns what the task returned for each."""
         count = min(self.threads.threads, len(sweeps))
-        vectors = [self._zeros() for _ in range(count)]
+        while len(self._vectors) < count:
+            self._vectors.append(self._zeros())
 
         def run(s: int) -> tuple[Any, Array]:
-            vector = vectors[s % count]
+            vector = self._vectors[s % count]
             vector[...] = 0
             return task(sweeps[s], vector), vector
 
@@ -182,11 +185,13 @@ class Objective:
             out += vector
         return results
 
-    def _make_sweeps(self, keep: Keep, buffers: list[tuple[Buffers, Buffers | None]], dtype: Any = None) -> list[Sweep]:
+    def _make_sweeps(
+        self, keep: Keep, buffers: list[tuple[Buffers, Buffers | None]], dtype: Any = None, metric: str = "hidden"
+    ) -> list[Sweep]:
         return [
             Sweep(
                 self.net, part, self.total_weight, boundaries=self._boundaries, keep=keep, dtype=dtype,
-                scratch=scratch, kept=kept,
+                scratch=scratch, kept=kept, metric=metric,
             )
             for part, (scratch, kept) in zip(self._parts, buffers, strict=True)
         ]  # fmt: skip
@@ -203,9 +208,9 @@ class Objective:
             self._sweeps = self._make_sweeps(keep, list(zip(self._slots(), self._slots(), strict=True)))
         return self._sweeps
 
-    def _prepared(self, theta: Array) -> list[Sweep]:
+    def _prepared(self, theta: Array, metric: str = "hidden") -> list[Sweep]:
         """Sweeps for an operator: each keeps its own forward pass."""
-        sweeps = self._make_sweeps(self.plan.keep, [(scratch, None) for scratch in self._slots()])
+        sweeps = self._make_sweeps(self.plan.keep, [(scratch, None) for scratch in self._slots()], metric=metric)
         for _ in self.threads.ordered(lambda s: sweeps[s].prepare(theta), len(sweeps)):
             pass
         return sweeps

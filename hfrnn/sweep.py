@@ -69,6 +69,8 @@ class Sweep:
         Buffers shared with other sweeps that never run at the same time.
     kept : Buffers, optional
         Likewise for what one call leaves for the next: only for sweeps of which nothing is kept between calls.
+    metric : str
+        The structural metric of the products to come.
     """
 
     def __init__(
@@ -82,7 +84,9 @@ class Sweep:
         dtype: Any = None,
         scratch: Buffers | None = None,
         kept: Buffers | None = None,
+        metric: str = "hidden",
     ) -> None:
+        self.metric = metric
         self.layout, self.batch, self.keep = layout, batch, keep
         self.backend = layout.backend
         self.xp = layout.backend.xp
@@ -105,6 +109,8 @@ class Sweep:
 
     def _stretch(self, prefix: str, span: slice) -> Stretch:
         tapes = [Tape(f"{prefix}{l}.", self.kept, self.scratch) for l in range(len(self.layout.layers))]
+        for tape in tapes:
+            tape.keeps_preactivation = self.metric != "hidden"
         head_buffers = self.kept if self.keep is Keep.ALL else self.scratch
         head_prefix = f"{prefix}head." if self.keep is Keep.ALL else "head."
         return Stretch(span, tapes, Tape(head_prefix, head_buffers, self.scratch))
@@ -119,7 +125,7 @@ class Sweep:
 
     def gradient(self, theta: Array, grad: Array) -> Any:
         """The loss as above; adds its gradient to `grad` (n_parameters,)."""
-        self._over_stretches(theta)
+        self._over_stretches(theta, records=True)
         losses: list[Any] = []
 
         def adjoint(stretch: Stretch) -> Array:
@@ -135,12 +141,13 @@ class Sweep:
     def prepare(self, theta: Array) -> None:
         """Run forward at `theta`, for the products that follow; `theta` must not change until the next `prepare`."""
         keeps_all = self.keep is Keep.ALL
-        self._over_stretches(theta, self._predict if keeps_all and self.batch.targets is not None else None)
+        visit = self._predict if keeps_all and self.batch.targets is not None else None
+        self._over_stretches(theta, visit, records=True)
 
-    def product(self, v: Array, out: Array, structural: float = 0.0, metric: str = "hidden") -> None:
+    def product(self, v: Array, out: Array, structural: float = 0.0) -> None:
         """Add this shard's part of G v, with structural damping (SPEC 5), to `out` (n_parameters,)."""
         head, vgroups = self.layout.head, self.layout.groups(v)
-        self._rforward_over_stretches(vgroups, keeps_preactivation=metric == "preactivation" and structural != 0)
+        self._rforward_over_stretches(vgroups)
 
         def adjoint(stretch: Stretch) -> Array:
             if self.keep is not Keep.ALL:
@@ -154,7 +161,7 @@ class Sweep:
             return Rz
 
         strength = structural / self.total_weight
-        damp = None if structural == 0 else lambda stretch, dhs: self._structural(stretch, dhs, strength, metric)
+        damp = None if structural == 0 else lambda stretch, dhs: self._structural(stretch, dhs, strength)
         self._backward_over_stretches(adjoint, self.layout.groups(out), vgroups, damp)
 
     def logits(self, theta: Array) -> tuple[Array, States]:
@@ -197,31 +204,32 @@ class Sweep:
 
     def jacobian_transpose_product(self, u: Array, out: Array) -> None:
         """Add J' u to `out`: u (T, B, n_out), whose padding is not looked at."""
-        z = u if self.mask is None else u * self.mask
+        z = u if self.mask is None else self.xp.where(self.mask > 0, u, 0)
         self._restore(len(self.stretches) - 1)
         self._backward_over_stretches(lambda stretch: z[stretch.span], self.layout.groups(out))
 
     # ------------------------------------------------------------------ passes over the stretches
 
-    def _over_stretches(self, theta: Array, visit: Callable[[Stretch], Any] | None = None) -> States:
-        """Forward over all stretches, calling `visit` after each; returns the state after the last step."""
+    def _over_stretches(
+        self, theta: Array, visit: Callable[[Stretch], Any] | None = None, records: bool = False
+    ) -> States:
+        """Forward over all stretches, calling `visit` after each; returns the state after the last step.
+
+        With `records` a backward pass may follow: it finds recorded the stretches that are kept, and the last one.
+        """
         self.p = self.layout.groups(theta)
-        state = self._initial_state()
+        state, last = self._initial_state(), len(self.stretches) - 1
         for s, stretch in enumerate(self.stretches):
             self._save("state", s, state)
-            state = self._forward(stretch, state)
+            state = self._forward(stretch, state, records and (self.keep is not Keep.NOTHING or s == last))
             if visit is not None:
                 visit(stretch)
         return state
 
-    def _rforward_over_stretches(
-        self, v: Groups, visit: Callable[[Stretch], None] | None = None, keeps_preactivation: bool = False
-    ) -> None:
+    def _rforward_over_stretches(self, v: Groups, visit: Callable[[Stretch], None] | None = None) -> None:
         """R-forward over all stretches after `prepare`."""
         Rstate = self.zeros
         for s, stretch in enumerate(self.stretches):
-            for tape in stretch.tapes:
-                tape.keeps_preactivation = keeps_preactivation
             self._save("Rstate", s, Rstate)
             self._restore(s)
             Rstate = self._rforward(stretch, v, Rstate)
@@ -251,7 +259,7 @@ class Sweep:
     def _restore(self, s: int) -> None:
         """Make the forward pass's record of stretch s valid again."""
         if self.keep is Keep.NOTHING and len(self.stretches) > 1:
-            self._forward(self.stretches[s], self._saved("state", s))
+            self._forward(self.stretches[s], self._saved("state", s), records=True)
 
     def _save(self, name: str, s: int, state: States) -> None:
         """Keep the state before stretch s, if stretches are to be run again."""
@@ -275,11 +283,12 @@ class Sweep:
 
     # ------------------------------------------------------------------ one stretch
 
-    def _forward(self, stretch: Stretch, state: States) -> States:
+    def _forward(self, stretch: Stretch, state: States, records: bool) -> States:
         below = None
         after: States = []
         stretch.hs = []
         for l, (layer, tape) in enumerate(zip(self.layout.layers, stretch.tapes, strict=True)):
+            tape.records = records
             U = self.scratch.get("U", (_steps(stretch), self.batch.B, layer.slots))
             self.inputs.forward(l, self.p, stretch.span, below, U)
             below, layer_state = layer.kernel.forward(self.p[f"layer{l}"], U, state[l], tape)
@@ -342,16 +351,16 @@ class Sweep:
         )
         return dhs
 
-    def _structural(self, stretch: Stretch, dhs: list[Array], strength: float, metric: str) -> None:
+    def _structural(self, stretch: Stretch, dhs: list[Array], strength: float) -> None:
         """Add strength times the structural metric's product: to dhs, or as an adjoint of the pre-activations."""
         for l, Rhs in enumerate(stretch.Rhs):
             tape = stretch.tapes[l]
-            tangent = tape["Ra"] if metric == "preactivation" else Rhs
+            tangent = tape["Ra"] if self.metric == "preactivation" else Rhs
             term = self.scratch.get(f"structural{l}", tangent.shape)
             self.xp.multiply(tangent, strength, out=term)
             if self.mask is not None:
                 term *= self.mask[stretch.span]
-            if metric == "hidden":
+            if self.metric == "hidden":
                 dhs[l] += term
             else:
                 tape.preactivation_adjoint = term

@@ -34,8 +34,10 @@ class Tape:
         self.prefix = prefix
         self.kept = kept
         self.shared = scratch
+        self.records = True
+        """Whether forward leaves what rforward and backward need; without, a stretch takes less time and memory."""
         self.keeps_preactivation = False
-        """Whether rforward leaves the tangent of the hidden pre-activation under the name `Ra`."""
+        """Whether a structural metric looks at the hidden pre-activation: rforward then leaves its tangent as `Ra`."""
         self.preactivation_adjoint: Array | None = None
         """(K, B, H): what a structural metric adds to the adjoint of the hidden pre-activation in backward."""
         self._named: Arrays = {}

@@ -2,35 +2,42 @@
 
 Both take the gate pre-activations a = (a_i, a_f, a_o, a_g), whatever they were made from.
 
-Standard cell ([S thesis] 3.2.2)                     Krause's cell ([K] 2.11-2.18)
+    Standard cell ([S thesis] 3.2.2)                     Krause's cell ([K] 2.11-2.18)
 
-    F1  i, f, o = sigma(a_i, a_f, a_o)                   F1  the same
-    F2  g = tanh(a_g)                                    F2  g = a_g
-    F3  c = f*c' + i*g                                   F3  the same
-    F4  z = tanh(c), h = o*z                             F4  h = tanh(c*o)
+    F1  i, f, o = sigma(a_i, a_f, a_o)                   the same
+    F2  g = tanh(a_g)                                    g = a_g
+    F3  c = f*c' + i*g                                   the same
+    F4  h = o*z, z = tanh(c)                             h = tanh(zeta), zeta = c*o
 
-    R1  R(i, f, o) = s*(1-s) * Ra, s = i, f, o           R1  the same
-    R2  Rg = (1 - g*g) * Ra_g                            R2  Rg = Ra_g
-    R3  Rc = f*Rc' + Rf*c' + i*Rg + Ri*g                 R3  the same
-    R4  Rh = Ro*z + o*(1 - z*z)*Rc                       R4  Rzeta = o*Rc + c*Ro, Rh = (1 - h*h)*Rzeta
+Where derivatives are to follow, the step is linearised once and for all products:
 
-    B1  do = dh*z, dc = dh*o*(1 - z*z) + dc_next         B1  dzeta = dh*(1 - h*h), do = dzeta*c, dc = dzeta*o + dc_next
-    B2  di = dc*g, df = dc*c', dg = dc*i                 B2  the same
-    B3  da = s*(1-s)*(di, df, do)                        B3  the same
-    B4  da_g = (1 - g*g)*dg                              B4  da_g = dg
-    B5  dc_next of step t-1 = dc*f                       B5  the same
+    L1  k_i = dc/da_i = g*i*(1-i)                        the same
+    L2  k_f = dc/da_f = c'*f*(1-f)                       the same
+    L3  k_o = dh/da_o = z*o*(1-o)                        c*o*(1-o)*(1-h*h)
+    L4  k_g = dc/da_g = i*(1-g*g)                        i
+    L5  k_c = dh/dc   = o*(1-z*z)                        o*(1-h*h)
+    L6                                                   k_zo = dzeta/da_o = c*o*(1-o), dzeta/dc = o
 
-zeta = c*o is the hidden pre-activation of Krause's cell, which the structural metrics may penalise; the standard
-cell has none. [K] 7.2-7.4 leave out the factor s*(1-s) of R1.
+and what is left is the same for both cells:
+
+    R1  Rc = f*Rc' + k_i*Ra_i + k_f*Ra_f + k_g*Ra_g
+    R2  Rh = k_o*Ra_o + k_c*Rc
+    R3  Rzeta = k_zo*Ra_o + o*Rc                         for the structural metrics
+
+    B1  dc = dc_next + k_c*dh
+    B2  da = k * (dc, dc, dh, dc)
+    B3  dc += o*e, da_o += k_zo*e, before B2             e: what a structural metric adds to dzeta
+    B4  dc_next of step t-1 = dc*f
+
+zeta is the hidden pre-activation of Krause's cell, which the structural metrics may penalise; the standard cell has
+none. [K] 7.2-7.4 leave out the factors s*(1-s) of L1-L3.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from hfrnn.backend import Array
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.pointwise import sigmoid_, times_sigmoid_slope_, times_tanh_slope_
+from hfrnn.kernels.pointwise import sigmoid_, slope_of_tanh
 
 
 class StandardCell:
@@ -39,86 +46,110 @@ class StandardCell:
     metrics: tuple[str, ...] = ("hidden",)
 
     def begin(self, tape: Tape, K: int, B: int, H: int, state: Arrays) -> None:
-        """Make the buffers of a stretch and put the state before it in their first rows."""
-        self.start_common(tape, K, B, H, state)
-        tape.new("z", K, B, H)
-
-    def start_common(self, tape: Tape, K: int, B: int, H: int, state: Arrays) -> None:
-        tape.new("gates", K, B, 4 * H)
-        tape.new("c", K + 1, B, H)[0] = state["c"]  # c[t] = c_{t-1}
+        """Make the buffers of a stretch and put the state before it where step 0 looks for it."""
+        tape.new("c", 2, B, H)[0] = state["c"]  # c of step t-1 in row t mod 2
         tape.new("h", K + 1, B, H)[0] = state["h"]  # h[t] = h_{t-1}
+        if tape.records:
+            tape.new("k", K, B, 4 * H)
+            tape.new("f", K, B, H)
+            tape.new("k_c", K, B, H)
+        else:
+            tape.new("k", 1, B, 4 * H)
+        if tape.keeps_preactivation:
+            tape.new("o", K, B, H)
+            tape.new("k_zo", K, B, H)
+
+    def gates(self, tape: Tape, t: int) -> Array:
+        """Where the pre-activations of step t are to be written, (B, 4H)."""
+        return tape["k"][t if tape.records else 0]
 
     def forward(self, tape: Tape, t: int) -> None:
-        """From the pre-activations in gates[t] to the gates, c and h of step t."""
-        xp = tape.xp
-        gates, c, h = tape["gates"][t], tape["c"], tape["h"]
+        """From the pre-activations in `gates` to c and h of step t; linearises where the tape records."""
+        xp, a, h = tape.xp, self.gates(tape, t), tape["h"][t + 1]
+        before, c = tape["c"][t % 2], tape["c"][(t + 1) % 2]
         H = h.shape[-1]
-        sigmoid_(xp, gates[:, : 3 * H])  # F1
-        self.squash_input_(xp, gates[:, 3 * H :])  # F2
-        i, f, o, g = (gates[:, n * H : (n + 1) * H] for n in range(4))
-        work = tape.scratch("work", *i.shape)
-        xp.multiply(f, c[t], out=c[t + 1])
+        i, f, o, g = (a[:, n * H : (n + 1) * H] for n in range(4))
+        work = tape.scratch("work", *h.shape)
+        sigmoid_(xp, a[:, : 3 * H])  # F1
+        self.squash_input_(tape, g)  # F2
+        xp.multiply(f, before, out=c)
         xp.multiply(i, g, out=work)
-        c[t + 1] += work  # F3
-        self.output(tape, t, o)  # F4
+        c += work  # F3
+        slope = tape.scratch("slope", *h.shape)  # dh/d(what the tanh of F4 takes)
+        factor = self.output(tape, c, o, h, slope)  # F4
+        if not tape.records:
+            return
+        tape["f"][t] = f
+        k_c = tape["k_c"][t]
+        xp.multiply(o, slope, out=k_c)  # L5
+        xp.multiply(i, self.input_slope(tape, g, work), out=work)  # L4
+        if tape.keeps_preactivation:
+            tape["o"][t] = o
+        self._gate_slopes(tape, a[:, : 3 * H])
+        i *= g  # L1
+        f *= before  # L2
+        o *= factor  # L3
+        if tape.keeps_preactivation:
+            tape["k_zo"][t] = o  # L6
+        self.finish_output(o, slope)  # L3
+        g[...] = work
 
-    def squash_input_(self, xp: Any, g: Array) -> None:
-        xp.tanh(g, out=g)
+    def _gate_slopes(self, tape: Tape, s: Array) -> None:
+        """s <- s*(1-s)."""
+        work = tape.scratch("gate_work", *s.shape)
+        tape.xp.subtract(1.0, s, out=work)
+        s *= work
 
-    def output(self, tape: Tape, t: int, o: Array) -> None:
-        z = tape["z"][t]
-        tape.xp.tanh(tape["c"][t + 1], out=z)
-        tape.xp.multiply(o, z, out=tape["h"][t + 1])
+    def squash_input_(self, tape: Tape, g: Array) -> None:
+        tape.xp.tanh(g, out=g)
+
+    def input_slope(self, tape: Tape, g: Array, out: Array) -> Array:
+        """dg/da_g."""
+        return slope_of_tanh(tape.xp, g, out)
+
+    def output(self, tape: Tape, c: Array, o: Array, h: Array, slope: Array) -> Array:
+        """Write h and the slope of its tanh; returns the factor of o*(1-o) in k_o."""
+        xp, z = tape.xp, tape.scratch("z", *h.shape)
+        xp.tanh(c, out=z)
+        xp.multiply(o, z, out=h)
+        if tape.records:
+            slope_of_tanh(xp, z, slope)
+        return z
+
+    def finish_output(self, k_o: Array, slope: Array) -> None:
+        """k_o is whole."""
 
     def rforward(self, tape: Tape, t: int, Ra: Array, Rc: Array, Rh: Array, Rzeta: Array | None) -> None:
         """From Ra (B, 4H, overwritten) and Rc of step t-1 (overwritten by step t's) to Rh, and Rzeta where asked."""
-        xp = tape.xp
-        gates, c = tape["gates"][t], tape["c"]
-        H = c.shape[-1]
-        i, f, o, g = (gates[:, n * H : (n + 1) * H] for n in range(4))
+        xp, H = tape.xp, Rc.shape[-1]
         Ri, Rf, Ro, Rg = (Ra[:, n * H : (n + 1) * H] for n in range(4))
-        times_sigmoid_slope_(xp, Ra[:, : 3 * H], gates[:, : 3 * H], tape.scratch("gate_work", Ra.shape[0], 3 * H))  # R1
-        work = tape.scratch("work", *Rc.shape)
-        self.times_input_slope_(xp, Rg, g, work)  # R2
-        Rc *= f
-        for x, y in ((Rf, c[t]), (i, Rg), (Ri, g)):
-            xp.multiply(x, y, out=work)
-            Rc += work  # R3
-        self.routput(tape, t, o, Ro, Rc, Rh, Rzeta)  # R4
-
-    def times_input_slope_(self, xp: Any, x: Array, g: Array, work: Array) -> None:
-        times_tanh_slope_(xp, x, g, work)
-
-    def routput(self, tape: Tape, t: int, o: Array, Ro: Array, Rc: Array, Rh: Array, Rzeta: Array | None) -> None:
-        xp, z = tape.xp, tape["z"][t]
-        work = tape.scratch("work", *Rc.shape)
-        xp.multiply(o, Rc, out=Rh)
-        times_tanh_slope_(xp, Rh, z, work)
-        xp.multiply(Ro, z, out=work)
-        Rh += work
+        if Rzeta is not None:
+            xp.multiply(tape["k_zo"][t], Ro, out=Rzeta)  # R3
+        Ra *= tape["k"][t]
+        Rc *= tape["f"][t]
+        Rc += Ri
+        Rc += Rf
+        Rc += Rg  # R1
+        xp.multiply(tape["k_c"][t], Rc, out=Rh)
+        Rh += Ro  # R2
+        if Rzeta is not None:
+            Rzeta += tape["o"][t] * Rc  # R3
 
     def backward(self, tape: Tape, t: int, dh: Array, dc: Array, da: Array) -> None:
         """From dh of step t and dc's part from step t+1 (overwritten by the part for step t-1) to da (B, 4H)."""
-        xp = tape.xp
-        gates, c = tape["gates"][t], tape["c"]
-        H = c.shape[-1]
-        i, f, o, g = (gates[:, n * H : (n + 1) * H] for n in range(4))
-        di, df, do, dg = (da[:, n * H : (n + 1) * H] for n in range(4))
-        self.output_backward(tape, t, o, dh, dc, do)  # B1
-        xp.multiply(dc, g, out=di)
-        xp.multiply(dc, c[t], out=df)
-        xp.multiply(dc, i, out=dg)  # B2
-        times_sigmoid_slope_(xp, da[:, : 3 * H], gates[:, : 3 * H], tape.scratch("gate_work", da.shape[0], 3 * H))  # B3
-        self.times_input_slope_(xp, dg, g, tape.scratch("work", *dc.shape))  # B4
-        dc *= f  # B5
-
-    def output_backward(self, tape: Tape, t: int, o: Array, dh: Array, dc: Array, do: Array) -> None:
-        xp, z = tape.xp, tape["z"][t]
-        xp.multiply(dh, z, out=do)
-        work, slope = tape.scratch("work", *dc.shape), tape.scratch("slope", *dc.shape)
-        xp.multiply(dh, o, out=work)
-        times_tanh_slope_(xp, work, z, slope)
-        dc += work
+        xp, H, k = tape.xp, dc.shape[-1], tape["k"][t]
+        work = tape.scratch("work", *dc.shape)
+        xp.multiply(dh, tape["k_c"][t], out=work)
+        dc += work  # B1
+        extra = None if tape.preactivation_adjoint is None else tape.preactivation_adjoint[t]
+        if extra is not None:
+            dc += tape["o"][t] * extra  # B3
+        for n, adjoint in enumerate((dc, dc, dh, dc)):
+            columns = slice(n * H, (n + 1) * H)
+            xp.multiply(k[:, columns], adjoint, out=da[:, columns])  # B2
+        if extra is not None:
+            da[:, 2 * H : 3 * H] += tape["k_zo"][t] * extra  # B3
+        dc *= tape["f"][t]  # B4
 
 
 class KrauseCell(StandardCell):
@@ -126,37 +157,20 @@ class KrauseCell(StandardCell):
 
     metrics = ("hidden", "matching", "preactivation")
 
-    def begin(self, tape: Tape, K: int, B: int, H: int, state: Arrays) -> None:
-        self.start_common(tape, K, B, H, state)
-
-    def squash_input_(self, xp: Any, g: Array) -> None:
+    def squash_input_(self, tape: Tape, g: Array) -> None:
         """g = a_g."""
 
-    def times_input_slope_(self, xp: Any, x: Array, g: Array, work: Array) -> None:
-        """The slope is 1."""
+    def input_slope(self, tape: Tape, g: Array, out: Array) -> Array:
+        out[...] = 1
+        return out
 
-    def output(self, tape: Tape, t: int, o: Array) -> None:
-        h = tape["h"][t + 1]
-        tape.xp.multiply(tape["c"][t + 1], o, out=h)
-        tape.xp.tanh(h, out=h)
+    def output(self, tape: Tape, c: Array, o: Array, h: Array, slope: Array) -> Array:
+        xp = tape.xp
+        xp.multiply(c, o, out=h)
+        xp.tanh(h, out=h)
+        if tape.records:
+            slope_of_tanh(xp, h, slope)
+        return c
 
-    def routput(self, tape: Tape, t: int, o: Array, Ro: Array, Rc: Array, Rh: Array, Rzeta: Array | None) -> None:
-        xp, c, h = tape.xp, tape["c"][t + 1], tape["h"][t + 1]
-        work = tape.scratch("work", *Rc.shape)
-        xp.multiply(o, Rc, out=Rh)
-        xp.multiply(c, Ro, out=work)
-        Rh += work
-        if Rzeta is not None:
-            Rzeta[...] = Rh
-        times_tanh_slope_(xp, Rh, h, work)
-
-    def output_backward(self, tape: Tape, t: int, o: Array, dh: Array, dc: Array, do: Array) -> None:
-        xp, c, h = tape.xp, tape["c"][t + 1], tape["h"][t + 1]
-        work, slope = tape.scratch("work", *dc.shape), tape.scratch("slope", *dc.shape)
-        work[...] = dh
-        times_tanh_slope_(xp, work, h, slope)
-        if tape.preactivation_adjoint is not None:
-            work += tape.preactivation_adjoint[t]
-        xp.multiply(work, c, out=do)
-        work *= o
-        dc += work
+    def finish_output(self, k_o: Array, slope: Array) -> None:
+        k_o *= slope

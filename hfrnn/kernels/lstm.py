@@ -42,12 +42,13 @@ class LSTM(Kernel):
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
         xp, (K, B, _) = tape.xp, U.shape
         self.cell.begin(tape, K, B, self.hidden, state)
-        gates, hs, c = tape["gates"], tape["h"], tape["c"]
+        hs = tape["h"]
         for t in range(K):
-            xp.matmul(hs[t], p["W_h"], out=gates[t])
-            gates[t] += U[t]  # F1
+            a = self.cell.gates(tape, t)
+            xp.matmul(hs[t], p["W_h"], out=a)
+            a += U[t]  # F1
             self.cell.forward(tape, t)  # F2
-        return hs[1:], {"h": hs[K], "c": c[K]}
+        return hs[1:], {"h": hs[K], "c": tape["c"][K % 2]}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
         xp, (K, B, S), H = tape.xp, RU.shape, self.hidden

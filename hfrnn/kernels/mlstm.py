@@ -51,16 +51,17 @@ class MLSTM(Kernel):
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
         xp, (K, B, _), H = tape.xp, U.shape, self.hidden
         self.cell.begin(tape, K, B, H, state)
-        gates, hs, c = tape["gates"], tape["h"], tape["c"]
+        hs = tape["h"]
         U_m, xi, m = tape.new("U_m", K, B, H), tape.new("xi", K, B, H), tape.new("m", K, B, H)
         U_m[...] = U[:, :, 4 * H :]
         for t in range(K):
             xp.matmul(hs[t], p["W_hm"], out=xi[t])  # F1
             xp.multiply(U_m[t], xi[t], out=m[t])  # F2
-            xp.matmul(m[t], p["W_m"], out=gates[t])
-            gates[t] += U[t, :, : 4 * H]  # F3
+            a = self.cell.gates(tape, t)
+            xp.matmul(m[t], p["W_m"], out=a)
+            a += U[t, :, : 4 * H]  # F3
             self.cell.forward(tape, t)  # F4
-        return hs[1:], {"h": hs[K], "c": c[K]}
+        return hs[1:], {"h": hs[K], "c": tape["c"][K % 2]}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
         xp, (K, B, _), H = tape.xp, RU.shape, self.hidden
@@ -88,7 +89,8 @@ class MLSTM(Kernel):
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
         xp, (K, B, H) = tape.xp, dhs.shape
         U_m, xi, m = tape["U_m"], tape["xi"], tape["m"]
-        dU, das, dxi = tape.scratch("dU", K, B, 5 * H), tape.scratch("da", K, B, 4 * H), tape.scratch("dxi", K, B, H)
+        dU, dxi = tape.scratch("dU", K, B, 5 * H), tape.scratch("dxi", K, B, H)
+        das, dU_m = dU[:, :, : 4 * H], dU[:, :, 4 * H :]
         dm = tape.scratch("dm", B, H)
         dh, dc = tape.new("dh", B, H), tape.new("dc", B, H)
         dh[...] = dstate["h"]
@@ -98,9 +100,8 @@ class MLSTM(Kernel):
             self.cell.backward(tape, t, dh, dc, das[t])  # B1
             xp.matmul(das[t], p["W_m"].T, out=dm)  # B2
             xp.multiply(dm, U_m[t], out=dxi[t])
-            xp.multiply(dm, xi[t], out=dU[t, :, 4 * H :])  # B3
+            xp.multiply(dm, xi[t], out=dU_m[t])  # B3
             xp.matmul(dxi[t], p["W_hm"].T, out=dh)  # B4
-        dU[:, :, : 4 * H] = das
         add_weight_gradient(tape, m, das, grad["W_m"])
         add_weight_gradient(tape, tape["h"][:K], dxi, grad["W_hm"])  # B5
         return dU, {"h": dh, "c": dc}

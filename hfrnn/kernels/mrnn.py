@@ -23,7 +23,7 @@ from typing import Any
 
 from hfrnn.backend import Array
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
-from hfrnn.kernels.pointwise import add_weight_gradient, product, times_tanh_slope_
+from hfrnn.kernels.pointwise import add_weight_gradient, product, slope_of_tanh
 
 
 class MRNN(Kernel):
@@ -59,11 +59,13 @@ class MRNN(Kernel):
             xp.matmul(m[t], p["W_mh"], out=a)
             a += U[t, :, :H]  # F3
             xp.tanh(a, out=a)  # F4
+        if tape.records:
+            slope_of_tanh(xp, hs[1:], tape.new("slope", K, B, H))
         return hs[1:], {"h": hs[K]}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
         xp, (K, B, _), H = tape.xp, RU.shape, self.hidden
-        hs, U_m, xi, m = tape["h"], tape["U_m"], tape["xi"], tape["m"]
+        hs, slope, U_m, xi, m = tape["h"], tape["slope"], tape["U_m"], tape["xi"], tape["m"]
         Rxi = product(tape, hs[:K], v["W_hm"], out=tape.scratch("Rxi", K, B, H))
         Ra = product(tape, m, v["W_mh"], out=tape.preactivation_tangent(K, B, H))
         Ra += RU[:, :, :H]
@@ -78,29 +80,26 @@ class MRNN(Kernel):
             xp.matmul(Rm, p["W_mh"], out=work)
             Ra[t] += work  # R3
             Rh = Rhs[t]
-            Rh[...] = Ra[t]
-            times_tanh_slope_(xp, Rh, hs[t + 1], work)  # R4
+            xp.multiply(slope[t], Ra[t], out=Rh)  # R4
         return Rhs, {"h": Rh}
 
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
         xp, (K, B, H) = tape.xp, dhs.shape
-        hs, U_m, xi, m = tape["h"], tape["U_m"], tape["xi"], tape["m"]
-        dU, das, dxi = tape.scratch("dU", K, B, 2 * H), tape.scratch("da", K, B, H), tape.scratch("dxi", K, B, H)
-        dm, work = tape.scratch("dm", B, H), tape.scratch("work", B, H)
+        hs, slope, U_m, xi, m = tape["h"], tape["slope"], tape["U_m"], tape["xi"], tape["m"]
+        dU, dxi, dm = tape.scratch("dU", K, B, 2 * H), tape.scratch("dxi", K, B, H), tape.scratch("dm", B, H)
+        das, dU_m = dU[:, :, :H], dU[:, :, H:]
         dh = tape.new("dh", B, H)
         dh[...] = dstate["h"]
         for t in reversed(range(K)):
             dh += dhs[t]
             da = das[t]
-            da[...] = dh
-            times_tanh_slope_(xp, da, hs[t + 1], work)  # B1
+            xp.multiply(dh, slope[t], out=da)  # B1
             if tape.preactivation_adjoint is not None:
                 da += tape.preactivation_adjoint[t]
             xp.matmul(da, p["W_mh"].T, out=dm)  # B2
             xp.multiply(dm, U_m[t], out=dxi[t])
-            xp.multiply(dm, xi[t], out=dU[t, :, H:])  # B3
+            xp.multiply(dm, xi[t], out=dU_m[t])  # B3
             xp.matmul(dxi[t], p["W_hm"].T, out=dh)  # B4
-        dU[:, :, :H] = das
         add_weight_gradient(tape, m, das, grad["W_mh"])
         add_weight_gradient(tape, hs[:K], dxi, grad["W_hm"])  # B5
         return dU, {"h": dh}

@@ -16,18 +16,11 @@ def sigmoid_(xp: Any, x: Array) -> None:
     x += 0.5
 
 
-def times_sigmoid_slope_(xp: Any, x: Array, s: Array, work: Array) -> None:
-    """x <- x * s*(1-s), s = sigma(a) already computed."""
-    xp.subtract(1.0, s, out=work)
-    work *= s
-    x *= work
-
-
-def times_tanh_slope_(xp: Any, x: Array, h: Array, work: Array) -> None:
-    """x <- x * (1 - h*h), h = tanh(a) already computed."""
-    xp.multiply(h, h, out=work)
-    xp.subtract(1.0, work, out=work)
-    x *= work
+def slope_of_tanh(xp: Any, h: Array, out: Array) -> Array:
+    """out <- 1 - h*h, the slope of tanh where its value is h."""
+    xp.multiply(h, h, out=out)
+    xp.subtract(1.0, out, out=out)
+    return out
 
 
 def rows(x: Array) -> Array:

@@ -76,10 +76,12 @@ class RNN(Kernel):
             xp.matmul(hs[t], p["W_h"], out=a)
             a += U[t]  # F1
             activate_(xp, self.activation, a)  # F2
+        if tape.records:
+            slope_of(xp, self.activation, hs[1:], tape.new("slope", K, B, H))
         return hs[1:], {"h": hs[K]}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        xp, (K, B, H), hs = tape.xp, RU.shape, tape["h"]
+        xp, (K, B, H), hs, slope = tape.xp, RU.shape, tape["h"], tape["slope"]
         Ra = tape.preactivation_tangent(K, B, H)
         product(tape, hs[:K], v["W_h"], out=Ra)
         Ra += RU
@@ -89,20 +91,18 @@ class RNN(Kernel):
             xp.matmul(Rh, p["W_h"], out=work)
             Ra[t] += work  # R1
             Rh = Rhs[t]
-            slope_of(xp, self.activation, hs[t + 1], out=Rh)
-            Rh *= Ra[t]  # R2
+            xp.multiply(slope[t], Ra[t], out=Rh)  # R2
         return Rhs, {"h": Rh}
 
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
-        xp, (K, B, H), hs = tape.xp, dhs.shape, tape["h"]
+        xp, (K, B, H), hs, slope = tape.xp, dhs.shape, tape["h"], tape["slope"]
         dU = tape.scratch("dU", K, B, H)
         dh = tape.new("dh", B, H)
         dh[...] = dstate["h"]
         for t in reversed(range(K)):
             dh += dhs[t]
             da = dU[t]
-            slope_of(xp, self.activation, hs[t + 1], out=da)
-            da *= dh  # B1
+            xp.multiply(dh, slope[t], out=da)  # B1
             if tape.preactivation_adjoint is not None:
                 da += tape.preactivation_adjoint[t]
             xp.matmul(da, p["W_h"].T, out=dh)  # B2
