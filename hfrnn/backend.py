@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
-import scipy.sparse
 import scipy.sparse.linalg
 
 from hfrnn.errors import InputError, MissingExtraError
@@ -51,20 +50,25 @@ class Backend:
         """`out[...] = table[index]`: table (V, S), index integers in 0..V-1 (not checked), out index.shape + (S,)."""
         np.take(table, index, axis=0, out=out, mode="clip")
 
-    def add_rows(self, out: Array, index: Array, rows: Array) -> None:
+    def add_rows(self, out: Array, index: Array, rows: Array, buffers: Buffers | None = None) -> None:
         """Scatter-add: `out[index[n]] += rows[n]` for every n, repeated indices included, in a fixed order.
 
         Parameters
         ----------
         out : (V, S) array, added to in place
-        index : (N,) integer array
+        index : (N,) integer array, N >= 1
         rows : (N, S) array
+        buffers : Buffers, optional
+            Where two arrays (N, S) are taken from.
         """
-        n = index.shape[0]
-        one_hot = scipy.sparse.csr_matrix(
-            (np.ones(n, dtype=rows.real.dtype), index, np.arange(n + 1)), shape=(n, out.shape[0])
-        )
-        out += one_hot.T @ rows
+        buffers = buffers or Buffers(self, rows.dtype)
+        order = np.argsort(index, kind="stable")
+        gathered = np.take(rows, order, axis=0, out=buffers.get("sorted_rows", rows.shape), mode="clip")
+        ordered = index[order]
+        starts = np.concatenate(([0], np.flatnonzero(np.diff(ordered)) + 1))
+        sums = buffers.get("row_sums", rows.shape)[: starts.size]
+        np.add.reduceat(gathered, starts, axis=0, out=sums)
+        out[ordered[starts]] += sums
 
     def linear_operator_base(self) -> type[Any]:
         """The class `LinearOperator` of this backend's sparse linear algebra."""
@@ -106,8 +110,11 @@ class CupyBackend(Backend):
     def take_rows(self, table: Array, index: Array, out: Array) -> None:
         self.xp.take(table, index, axis=0, out=out)
 
-    def add_rows(self, out: Array, index: Array, rows: Array) -> None:
-        self.xp.add.at(out, index, rows)
+    def add_rows(self, out: Array, index: Array, rows: Array, buffers: Buffers | None = None) -> None:
+        """As on the CPU, but in the order that the GPU's atomic additions take: the last bits may differ between runs."""
+        parts = [(out.real, rows.real), (out.imag, rows.imag)] if out.dtype.kind == "c" else [(out, rows)]
+        for sums, values in parts:  # the GPU has no atomic addition of complex numbers
+            self.xp.add.at(sums, index, values)
 
     def linear_operator_base(self) -> type[Any]:
         from cupyx.scipy.sparse.linalg import LinearOperator
@@ -167,7 +174,14 @@ class Buffers:
             self._views[name, kind, shape] = view
         return view
 
+    def sizes(self) -> dict[str, int]:
+        """The bytes held under each name."""
+        held: dict[str, int] = {}
+        for (name, _), flat in self._flat.items():
+            held[name] = held.get(name, 0) + flat.nbytes
+        return held
+
     @property
     def nbytes(self) -> int:
         """The bytes held."""
-        return sum(flat.nbytes for flat in self._flat.values())
+        return sum(self.sizes().values())

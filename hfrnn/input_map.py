@@ -19,6 +19,8 @@ from hfrnn.kernels.pointwise import rows
 from hfrnn.network import Columns, Layout
 
 Groups = dict[str, Arrays]
+Term = tuple[Columns, Array | None, Array | None]
+"""Columns of U, what is mapped into them (None: the one-hot symbols), and the matrix (None: no such block)."""
 
 ONE_HOT_LIMIT = 512
 """Up to this many symbols the gradient of a look-up is a product with a one-hot matrix, above a scatter-add."""
@@ -46,27 +48,22 @@ class InputMap:
     def forward(self, l: int, p: Groups, span: slice, below: Array | None, U: Array) -> None:
         """U (K, B, slots) of layer l over the steps of `span`."""
         layer, own = self.layout.layers[l], p[f"layer{l}"]
-        U[...] = 0
-        if layer.direct.width:
-            self._add_product(U, layer.direct, self._inputs(p, span), own["W_x"], span)
-        if below is not None and layer.below.width:
-            self._add_product(U, layer.below, below, own["W_below"], span)
-        self._add_bias(U, layer.bias, own)  # F1
+        terms: list[Term] = [(layer.direct, self._inputs(p, span), own.get("W_x"))]
+        if below is not None:
+            terms.append((layer.below, below, own.get("W_below")))
+        self._sum(U, terms, layer.bias, own.get("b"), span)  # F1
 
     def rforward(
         self, l: int, p: Groups, v: Groups, span: slice, below: Array | None, Rbelow: Array | None, RU: Array
     ) -> None:
         """RU (K, B, slots) of layer l, along the parameter direction v."""
         layer, own, vown = self.layout.layers[l], p[f"layer{l}"], v[f"layer{l}"]
-        RU[...] = 0
-        if layer.direct.width:
-            self._add_product(RU, layer.direct, self._inputs(p, span), vown["W_x"], span)
-            if self.layout.embedding is not None:
-                self._add_product(RU, layer.direct, self._inputs(v, span, "Re"), own["W_x"], span)
-        if below is not None and layer.below.width:
-            self._add_product(RU, layer.below, below, vown["W_below"], span)
-            self._add_product(RU, layer.below, Rbelow, own["W_below"], span)
-        self._add_bias(RU, layer.bias, vown)  # R1
+        terms: list[Term] = [(layer.direct, self._inputs(p, span), vown.get("W_x"))]
+        if self.layout.embedding is not None:
+            terms.append((layer.direct, self._inputs(v, span, "Re"), own.get("W_x")))
+        if below is not None:
+            terms += [(layer.below, below, vown.get("W_below")), (layer.below, Rbelow, own.get("W_below"))]
+        self._sum(RU, terms, layer.bias, vown.get("b"), span)  # R1
 
     def backward(
         self, l: int, p: Groups, span: slice, below: Array | None, dU: Array, dbelow: Array | None, grad: Groups
@@ -98,19 +95,37 @@ class InputMap:
         self.backend.take_rows(p["embedding"]["E"], symbols, e)
         return e
 
-    def _add_product(self, U: Array, columns: Columns, x: Array | None, W: Array, span: slice) -> None:
-        """U's columns += x @ W; x None stands for the one-hot symbols."""
-        work = self.scratch.get("input_product", (*U.shape[:2], columns.width))
-        if x is None:
-            self.backend.take_rows(W, self.symbols[span], work)  # type: ignore[index]
-        else:
-            self.xp.matmul(rows(x), W, out=rows(work))
-        for start, first, width in columns.runs:
-            U[:, :, start : start + width] += work[:, :, first : first + width]
+    def _sum(self, U: Array, terms: list[Term], biased: Columns, b: Array | None, span: slice) -> None:
+        """U <- sum of x @ W over the terms, each in its columns, + b; x None stands for the one-hot symbols."""
+        fresh = True
+        for columns, x, W in terms:
+            if W is None:
+                continue
+            whole = fresh and columns.width == U.shape[2]
+            if fresh and not whole:
+                U[...] = 0
+            work = U if whole else self.scratch.get("input_product", (*U.shape[:2], columns.width))
+            if x is not None:
+                self.xp.matmul(rows(x), W, out=rows(work))
+            else:
+                if whole and b is not None and W.shape[0] <= ONE_HOT_LIMIT:
+                    W, b = self._with_bias(W, biased, b), None
+                self.backend.take_rows(W, self.symbols[span], work)  # type: ignore[index]
+            if not whole:
+                for start, first, width in columns.runs:
+                    U[:, :, start : start + width] += work[:, :, first : first + width]
+            fresh = False
+        if b is not None:
+            for start, first, width in biased.runs:
+                U[:, :, start : start + width] += b[first : first + width]
 
-    def _add_bias(self, U: Array, columns: Columns, p: Arrays) -> None:
-        for start, first, width in columns.runs:
-            U[:, :, start : start + width] += p["b"][first : first + width]
+    def _with_bias(self, W: Array, biased: Columns, b: Array) -> Array:
+        """The rows of W with the bias added, which saves adding it in every step."""
+        table = self.scratch.get("biased_rows", W.shape)
+        table[...] = W
+        for start, first, width in biased.runs:
+            table[:, start : start + width] += b[first : first + width]
+        return table
 
     def _add_gradient(self, dW: Array, columns: Columns, x: Array | None, dU: Array, span: slice) -> None:
         """dW += x.T @ dU's columns."""
@@ -121,7 +136,7 @@ class InputMap:
             dUc = rows(dU)[:, start : start + width]
             target = dW[:, first : first + width]
             if one_hot is None:
-                self.backend.add_rows(target, self.symbols[span].reshape(-1), dUc)  # type: ignore[index]
+                self.backend.add_rows(target, self.symbols[span].reshape(-1), dUc, self.scratch)  # type: ignore[index]
             else:
                 work = self.scratch.get("input_gradient", target.shape)
                 self.xp.matmul(rows(one_hot).T, dUc, out=work)
@@ -140,4 +155,4 @@ class InputMap:
         de = self.scratch.get("de", (symbols.size, dE.shape[1]))
         for start, first, width in columns.runs:
             self.xp.matmul(rows(dU)[:, start : start + width], W[:, first : first + width].T, out=de)
-            self.backend.add_rows(dE, symbols.reshape(-1), de)
+            self.backend.add_rows(dE, symbols.reshape(-1), de, self.scratch)

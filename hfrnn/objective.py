@@ -52,9 +52,10 @@ class Objective:
         plan: Plan | None = None,
     ) -> None:
         self.net = net
-        self.plan = plan or make_plan(net, batch.T, batch.B, checkpoint, memory)
+        symbols = batch.inputs.ndim == 2
+        self.plan = plan or make_plan(net, batch.T, batch.B, checkpoint, memory, symbols)
         self.batch = net.prepare(batch)
-        self.threads = Threads(1 if net.backend.name != "numpy" else threads)
+        self.threads = Threads(1 if net.backend.name != "numpy" else threads, most=self.plan.slots)
         self.total_weight = self.batch.total_weight(net.backend)
         self._parts = [self.batch.columns(start, stop) for start, stop in self.plan.parts]
         self._boundaries = stretches(batch.T, self.plan.stretch)

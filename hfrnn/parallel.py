@@ -51,6 +51,8 @@ class Threads:
     ----------
     threads : int, optional
         By default as many as the process has processors.
+    most : int, optional
+        A bound on the above.
 
     Raises
     ------
@@ -58,10 +60,12 @@ class Threads:
         Fewer than one thread.
     """
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(self, threads: int | None = None, most: int | None = None) -> None:
         if threads is not None and threads < 1:
             raise InputError(f"threads is {threads}: give a whole number, 1 or more")
         self.threads = threads or default_threads()
+        if most is not None:
+            self.threads = min(self.threads, most)
 
     def ordered(self, task: Callable[[int], Result], count: int) -> Iterator[Result]:
         """task(0), ..., task(count-1), in this order.

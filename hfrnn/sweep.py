@@ -101,19 +101,22 @@ class Sweep:
         self.mask = None if exists is None else exists[:, :, None].astype(kind)  # (T, B, 1)
         self.zeros = layout.zero_state(batch.B, self.scratch.dtype)
         edges = list(boundaries or (0, batch.T))
-        self.stretches = [
-            self._stretch(f"{s if keep is not Keep.NOTHING else 0}.", slice(start, stop))
-            for s, (start, stop) in enumerate(itertools.pairwise(edges))
-        ]
+        spans = [slice(start, stop) for start, stop in itertools.pairwise(edges)]
+        if keep is Keep.NOTHING:  # all stretches take turns in the same buffers
+            tapes, head_tape = self._tapes("0.")
+            self.stretches = [Stretch(span, tapes, head_tape) for span in spans]
+        else:
+            self.stretches = [Stretch(span, *self._tapes(f"{s}.")) for s, span in enumerate(spans)]
         self.p: Groups = {}
 
-    def _stretch(self, prefix: str, span: slice) -> Stretch:
+    def _tapes(self, prefix: str) -> tuple[list[Tape], Tape]:
+        """A tape for each layer and one for the head."""
         tapes = [Tape(f"{prefix}{l}.", self.kept, self.scratch) for l in range(len(self.layout.layers))]
         for tape in tapes:
             tape.keeps_preactivation = self.metric != "hidden"
         head_buffers = self.kept if self.keep is Keep.ALL else self.scratch
         head_prefix = f"{prefix}head." if self.keep is Keep.ALL else "head."
-        return Stretch(span, tapes, Tape(head_prefix, head_buffers, self.scratch))
+        return tapes, Tape(head_prefix, head_buffers, self.scratch)
 
     # ------------------------------------------------------------------ what callers ask for
 
