@@ -111,7 +111,7 @@ class CupyBackend(Backend):
         self.xp.take(table, index, axis=0, out=out)
 
     def add_rows(self, out: Array, index: Array, rows: Array, buffers: Buffers | None = None) -> None:
-        """As on the CPU, but in the order that the GPU's atomic additions take: the last bits may differ between runs."""
+        """As on a CPU, but the GPU's atomic additions come in any order: the last bits may differ between runs."""
         parts = [(out.real, rows.real), (out.imag, rows.imag)] if out.dtype.kind == "c" else [(out, rows)]
         for sums, values in parts:  # the GPU has no atomic addition of complex numbers
             self.xp.add.at(sums, index, values)

@@ -31,7 +31,7 @@ SHARD = 128
 MARGIN = 1.04
 """What is expected is raised by this: small temporaries, and buffers that grow, are not counted one by one."""
 STRETCH_BYTES = 4 * 2**20
-"""About how large U may be for one stretch where everything is kept, so that it stays in the cache."""
+"""About how large U or the logits may be for one stretch where all is kept, so that they stay in the cache."""
 SLOTS = 16
 """Shards that run side by side, at most, where memory allows."""
 
@@ -116,8 +116,8 @@ def make_plan(
     """
     if memory is not None and not memory > 0:
         raise InputError(f"memory is {memory}: give a budget in bytes, more than 0")
-    cache_stretch = _cache_stretch(layout, T, min(B, SHARD))
     shards, root = shard_boundaries(B), math.ceil(math.sqrt(T))
+    cache_stretch = _cache_stretch(layout, T, shards[1])
     if checkpoint is None:
         return Plan(shards, cache_stretch, Keep.ALL)
     if checkpoint == "sqrt":
@@ -146,8 +146,8 @@ def make_plan(
 
 
 def _cache_stretch(layout: Layout, T: int, B: int) -> int:
-    """Steps of which U fits the cache, in equal stretches."""
-    row = B * max(layer.slots for layer in layout.layers) * layout.dtype.itemsize
+    """Steps of which U and the logits fit the cache, in equal stretches, for a shard of B sequences."""
+    row = B * max(layout.n_out, *(layer.slots for layer in layout.layers)) * layout.dtype.itemsize
     count = math.ceil(T / max(1, STRETCH_BYTES // row))
     return math.ceil(T / count)
 
