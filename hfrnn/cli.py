@@ -1,10 +1,16 @@
-"""The command `hfrnn`, thin over the library. Exit codes: 0 done, 2 bad input, 130 interrupted, 1 anything else."""
+"""The command `hfrnn`, thin over the library.
+
+Exit codes: 0 done; 2 wrong arguments, configuration or input; 130 interrupted with a checkpoint written; 1 anything
+else.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +28,12 @@ class _Failure(click.ClickException):
         super().__init__(" ".join(str(error).split()))
         self.exit_code = error.exit_code  # type: ignore[misc]
 
+    def show(self, file: Any = None) -> None:
+        if self.exit_code == 130:
+            click.echo(self.message, err=True)
+        else:
+            super().show(file)
+
 
 class _Commands(click.Group):
     """Turns the library's errors into one sentence and an exit code."""
@@ -35,9 +47,27 @@ class _Commands(click.Group):
             raise click.ClickException(
                 "the machine's memory is used up: use a smaller --gradient-symbols, --hidden or --checkpoint sqrt"
             ) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise
+            raise click.ClickException(": ".join(str(part) for part in error.args[1:] or [error])) from error
         except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
-            sys.exit(130)
+            raise click.ClickException("interrupted") from None
+
+
+class _Grouped(click.Command):
+    """A command whose help shows its options in the groups of TrainConfig."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        groups = {spec.name: spec.metadata["group"] for spec in dataclasses.fields(TrainConfig)}
+        rows: dict[str, list[tuple[str, str]]] = {"General": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                rows.setdefault(groups.get(parameter.name or "", "General"), []).append(record)
+        for group, records in rows.items():
+            with formatter.section(group):
+                formatter.write_dl(records)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -50,6 +80,9 @@ def main() -> None:
     hfrnn train book.txt --hidden 128 --minutes 10     your own text
     hfrnn sample runs/book --prime "The "
     """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character gets its number
+            stream.reconfigure(errors="backslashreplace")
 
 
 # ---------------------------------------------------------------------- train
@@ -93,7 +126,7 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
         raise InputError(f"{option_name(name)} is {text!r}: give numbers with commas between them") from None
 
 
-@main.command(short_help="Train a network on text.")
+@main.command(cls=_Grouped, short_help="Train a network on text.")
 @click.argument("text", required=False)
 @click.option("--config", type=str, default=None, help="TOML file with options; flags win.")
 @click.option("--resume", type=str, default=None, metavar="RUN", help="Go on with a run from its last update.")
@@ -111,44 +144,29 @@ def train(text: str | None, config: str | None, resume: str | None, **flags: Any
         if name in given:
             given[name] = _numbers(name, given[name])
     values = checked_options(read_toml(config), config) if config is not None else {}
+    for name, other in (("text", "data"), ("data", "text")):
+        if name in given and other not in given:
+            values.pop(other, None)
     values.update(given)
 
     from rich.console import Console
 
     from hfrnn.progress import Display, result_lines
+    from hfrnn.sampling import beginning
+    from hfrnn.sampling import sample as draw
     from hfrnn.training import train as train_network
 
-    console = Console()
-    display = Display(console)
+    display = Display(Console())
     try:
         result = train_network(resume=resume, callbacks=[display], **{option_key(k): v for k, v in values.items()})
     finally:
         display.close()
-    for line in result_lines(result):
+    for line in ("", *result_lines(result)):
         click.echo(line)
-    length = int(_stored(result.folder, "sample_length"))
-    if length:
-        from hfrnn.sampling import sample as draw
-
-        prime = _beginning(result.vocabulary)
-        drawn = draw(result.net, result.theta, prime, length)
+    if result.config.sample_length:
+        drawn = draw(result.net, result.theta, beginning(result.vocabulary), result.config.sample_length)
         click.echo("\nsample:")
         click.echo(result.vocabulary.decode([step.symbol for step in drawn]))
-
-
-def _stored(folder: Any, name: str) -> Any:
-    from hfrnn.run_folder import RunFolder
-
-    return getattr(RunFolder(folder).config(), name)
-
-
-def _beginning(vocabulary: Any) -> Any:
-    """What a sample without a beginning follows: a newline, or the first symbol where there is no newline."""
-    import numpy as np
-
-    newline = "\n" if vocabulary.level == "char" else b"\n"
-    found = vocabulary.encode(newline, "skip")
-    return found if found.size else np.zeros(1, np.int32)
 
 
 # ---------------------------------------------------------------------- evaluate, sample
@@ -178,48 +196,39 @@ def evaluate(
     Without TEXT and --part the run's validation part is scored.
     """
     from hfrnn.evaluation import evaluate as score
+    from hfrnn.progress import UNITS, live_bar
     from hfrnn.run_folder import RunFolder, load
 
     if text is not None and part is not None:
         raise InputError("give either a TEXT or --part, not both")
     net, theta, vocabulary = load(run, which, backend)
     content, source = _content(RunFolder(run), vocabulary.level, text, part or "valid")
-    symbols, text_bytes = _encoded(vocabulary, content, unknown)
-    figures = score(net, theta, symbols, text_bytes).to_json()
+    with live_bar() as show:
+        found = score(net, theta, vocabulary, content, unknown, progress=lambda n, N: show(f"{n:,} of {N:,}", n, N))
     if as_json:
-        click.echo(json.dumps(figures))
+        click.echo(json.dumps(found.to_json()))
         return
-    unit = "character" if vocabulary.level == "char" else "byte"
-    click.echo(f"{source}: {figures['symbols']:,} {unit}s predicted, one unbroken stream")
-    click.echo(f"bits per {unit:<9}  {figures['bits_per_symbol']:.4f}")
-    if unit != "byte":
-        click.echo(f"bits per byte       {figures['bits_per_byte']:.4f}")
-    click.echo(f"perplexity          {figures['perplexity']:.4f}")
-    click.echo(f"nats per {unit:<9}  {figures['nats_per_symbol']:.4f}")
+    unit = UNITS[vocabulary.level]
+    click.echo(f"{source}: {found.symbols:,} {unit}s predicted, one unbroken stream")
+    if found.unknown:
+        click.echo(f"{found.unknown:,} {unit}s were never seen in training: --unknown {unknown}")
+    figures = {f"bits per {unit}": found.bits_per_symbol, "bits per byte": found.bits_per_byte}
+    figures |= {"perplexity": found.perplexity, f"nats per {unit}": found.nats_per_symbol}
+    for name, value in figures.items():
+        click.echo(f"{name:<20}{value:.4f}")
 
 
 def _content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any, str]:
     """What to score, and what to call it."""
     from hfrnn.data.corpora import read_text
-    from hfrnn.training import load_run_corpus
 
     if text is not None:
         return read_text(text, level), text
-    corpus = load_run_corpus(folder.config())
+    corpus = folder.corpus()
     content = getattr(corpus, part)
     if not content:
         raise InputError(f"the run's data has no {part} part: give a TEXT, or another --part")
     return content, f"{part} part of {corpus.name}"
-
-
-def _encoded(vocabulary: Any, content: Any, unknown: str) -> tuple[Any, int]:
-    """The symbols, and the bytes that all but the first take in the text."""
-    symbols = vocabulary.encode(content, unknown if vocabulary.level == "char" else _as_bytes(unknown))
-    return symbols, len(vocabulary.decode_bytes(symbols[1:]))
-
-
-def _as_bytes(unknown: str) -> str | bytes:
-    return unknown if unknown in ("error", "skip") else unknown.encode()
 
 
 @main.command(short_help="Draw text from a trained network.")
@@ -231,25 +240,48 @@ def _as_bytes(unknown: str) -> str | bytes:
 @click.option("--seed", default=0, show_default=True, type=int, help="Of the draws.")
 @click.option("--allowed", default=None, help="Characters that may be drawn (default: all).")
 @click.option(
+    "--unknown", default="error", show_default=True,
+    help="Symbols of --prime never seen in training: error, skip, or a known symbol to map them to.",
+)  # fmt: skip
+@click.option(
     "--which", type=click.Choice(("best", "last")), default="best", show_default=True, help="Checkpoint to take."
 )
 @click.option(
     "--backend", type=click.Choice(("numpy", "cupy")), default="numpy", show_default=True, help="Where to compute."
 )
+@click.option("--json", "as_json", is_flag=True, help="Print the text, and the probability of every symbol, as JSON.")
 def sample(
     run: str, prime: str | None, length: int, temperature: float, top_k: int | None, seed: int, allowed: str | None,
-    which: str, backend: str,
+    unknown: str, which: str, backend: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Draw text from the network of RUN, one symbol after another, and print it behind its beginning."""
     from hfrnn.run_folder import load
+    from hfrnn.sampling import beginning
     from hfrnn.sampling import sample as draw
 
     net, theta, vocabulary = load(run, which, backend)
-    encode = vocabulary.encode if vocabulary.level == "char" else lambda text: vocabulary.encode(text.encode())
-    start = encode(prime) if prime else _beginning(vocabulary)
-    symbols = None if allowed is None else sorted(set(encode(allowed).tolist()))
-    drawn = draw(net, theta, start, length, temperature, top_k, seed, symbols)
-    click.echo((prime or "") + vocabulary.decode([step.symbol for step in drawn]))
+    start = vocabulary.encode(_as_text(prime, vocabulary.level), unknown) if prime else beginning(vocabulary)
+    symbols = None
+    if allowed is not None:
+        content = _as_text(allowed, vocabulary.level)
+        symbols = sorted(set(vocabulary.encode(content, "skip").tolist()))
+        if len(symbols) < len(set(content)):
+            raise InputError(f"--allowed is {allowed!r}, and the network does not know all of it: leave out the rest")
+    drawn = list(draw(net, theta, start, length, temperature, top_k, seed, symbols))
+    ids = [step.symbol for step in drawn]
+    if as_json:
+        steps = [
+            {"symbol": vocabulary.decode([i]), "probability": float(s.probabilities[i])}
+            for i, s in zip(ids, drawn, strict=True)
+        ]
+        click.echo(json.dumps({"prime": prime, "text": vocabulary.decode(ids), "steps": steps}))
+    else:
+        click.echo(vocabulary.decode([*(start.tolist() if prime else []), *ids]))
+
+
+def _as_text(text: str, level: str) -> str | bytes:
+    """An argument as a text of that level, byte for byte as it was typed."""
+    return text if level == "char" else text.encode("utf-8", errors="surrogateescape")
 
 
 # ---------------------------------------------------------------------- gradcheck, info
@@ -267,8 +299,12 @@ def gradcheck(archs: tuple[str, ...], more: tuple[str, ...], seed: int, as_json:
     worst relative error of each check; exits with 1 if one is above its tolerance.
     """
     from hfrnn.gradcheck import gradcheck as run_checks
+    from hfrnn.kernels import architectures
+    from hfrnn.progress import live_bar
 
-    outcomes = run_checks([*archs, *more] or None, seed)
+    names = list(dict.fromkeys([*archs, *more] or architectures()))
+    with live_bar() as show:
+        outcomes = run_checks(names, seed, lambda arch, case: show(f"{arch}: {case}", names.index(arch), len(names)))
     if as_json:
         click.echo(json.dumps([{**dataclasses.asdict(outcome), "passed": outcome.passed} for outcome in outcomes]))
     else:
@@ -283,8 +319,9 @@ def _print_outcomes(outcomes: list[Any]) -> None:
     found = {(outcome.arch, outcome.check): outcome for outcome in outcomes}
     tolerances = {outcome.check: outcome.tolerance for outcome in outcomes}
     width = max(12, *(len(name) for name in names))
-    for start in range(0, len(names), 4):
-        shown = names[start : start + 4]
+    columns = max(1, (80 - 23) // (width + 2))
+    for start in range(0, len(names), columns):
+        shown = names[start : start + columns]
         click.echo(f"{'':14}{'allowed':>9}" + "".join(f"{name:>{width + 2}}" for name in shown))
         for check in checks:
             cells = [found.get((name, check)) for name in shown]
@@ -308,4 +345,6 @@ def info(as_json: bool) -> None:
         click.echo(json.dumps(table))
         return
     for name, value in table.items():
-        click.echo(f"{name:<14} {', '.join(map(str, value)) if isinstance(value, list) else value}")
+        text = value if isinstance(value, str) else ", ".join(value) if isinstance(value, list) else str(value)
+        for n, line in enumerate(textwrap.wrap(text, 65) or [""]):
+            click.echo(f"{name if n == 0 else '':<14} {line}")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
+import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +107,8 @@ class TrainConfig:
             value, choices = getattr(self, spec.name), spec.metadata["choices"]
             if choices and value not in choices:
                 raise InputError(f"{option_name(spec.name)} is {value!r}: use one of {', '.join(choices)}")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise InputError(f"{option_name(spec.name)} is {value}: give a finite number")
         for name, least in (("sequence_length", 1), ("cg_iterations", 1), ("seed", 0), ("sample_length", 0)):
             if getattr(self, name) < least:
                 raise InputError(f"{option_name(name)} is {getattr(self, name)}: give a whole number, {least} or more")
@@ -118,6 +123,10 @@ class TrainConfig:
             raise InputError(f"--gradient-symbols is {self.gradient_symbols}: give a number of symbols, 0 for all")
         if self.init_scale is not None and not self.init_scale > 0:
             raise InputError(f"--init-scale is {self.init_scale:g}: give a number above 0")
+        if self.cg_epsilon < 0:
+            raise InputError(f"--cg-epsilon is {self.cg_epsilon:g}: give a number, 0 or more")
+        if self.text is not None and self.data is not None:
+            raise InputError(f"both a text ({self.text}) and --data {self.data} were given: give one of them")
 
     @property
     def time_limit(self) -> float | None:
@@ -147,6 +156,19 @@ class TrainConfig:
             "l2", "activation",
         )  # fmt: skip
         return {"n_in": n_symbols, "n_out": n_symbols, **{name: getattr(self, name) for name in names}}
+
+    def resolved(self) -> TrainConfig:
+        """The same run said in full: the built-in corpus and the default limit by name, files by their whole paths."""
+        files: dict[str, Any] = {}
+        for name in ("text", "valid", "test"):
+            path = getattr(self, name)
+            files[name] = None if path is None else os.path.abspath(path)
+        return replace(
+            self,
+            data=self.data or (None if self.text else "python-manual"),
+            minutes=None if self.time_limit is None else self.time_limit / 60,
+            **files,
+        )
 
     def to_toml(self) -> dict[str, Any]:
         """A table of all options that are not None, under their names on the command line."""
@@ -218,22 +240,25 @@ def _converted(value: Any, kind: str, where: str) -> Any:
     if value is None and optional:
         return None
     if base.startswith("tuple"):
-        items = [value] if isinstance(value, int | float) else value
+        items = [value] if isinstance(value, Real) else value
         item = "int" if "int" in base else "float"
         if isinstance(items, list | tuple) and items:
             return tuple(_converted(each, item, where) for each in items)
-    elif (base == "bool" or not isinstance(value, bool)) and isinstance(
-        value, {"str": str, "bool": bool, "int": int, "float": int | float}[base]
-    ):
-        return float(value) if base == "float" else value
-    elif base == "str" and not isinstance(value, bool) and isinstance(value, int):
+    elif base == "bool" or isinstance(value, bool):
+        if base == "bool" and isinstance(value, bool):
+            return value
+    elif base == "str" and isinstance(value, str | os.PathLike | Integral):
         return str(value)
+    elif base == "int" and isinstance(value, Integral):
+        return int(value)
+    elif base == "float" and isinstance(value, Real):
+        return float(value)
     expected = {"str": "a string", "bool": "true or false", "int": "a whole number", "float": "a number"}
     raise InputError(f"{where} is {value!r}: expected {expected.get(base, 'one or more numbers')}")
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """The table of a TOML file.
+    """The options in a TOML file; the table `versions`, which a run's config.toml has, is left out.
 
     Raises
     ------
@@ -241,8 +266,9 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         It cannot be read or is no TOML.
     """
     try:
-        return tomllib.loads(Path(path).read_bytes().decode("utf-8"))
+        table = tomllib.loads(Path(path).read_bytes().decode("utf-8"))
     except OSError as error:
         raise InputError(f"configuration {path} cannot be read ({error.strerror}): give a TOML file") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"configuration {path} is not TOML ({error}): correct it") from error
+    return {name: value for name, value in table.items() if name != "versions"}

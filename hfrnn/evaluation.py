@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hfrnn.backend import Array
 from hfrnn.batch import Batch, State
+from hfrnn.data.vocabulary import Text, Vocabulary
 from hfrnn.errors import InputError
 from hfrnn.model import Network
 
@@ -28,6 +29,8 @@ class Evaluation:
     """Minus the log-probability of all of them."""
     text_bytes: int
     """The bytes that the predicted symbols take in the text."""
+    unknown: int = 0
+    """Symbols of the text outside the vocabulary, which were skipped or replaced."""
 
     @property
     def nats_per_symbol(self) -> float:
@@ -55,29 +58,33 @@ class Evaluation:
             "perplexity": self.perplexity,
             "nats_per_symbol": self.nats_per_symbol,
             "nats": self.nats,
+            "unknown": self.unknown,
         }
 
 
 def evaluate(
     net: Network,
     theta: Array,
-    symbols: NDArray[np.int32],
-    text_bytes: int,
+    vocabulary: Vocabulary,
+    text: Text,
+    unknown: str = "error",
     chunk: int = CHUNK,
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Evaluation:
-    """Score one stream of symbols from a state of zeros.
+    """Score a text as one unbroken stream, from a state of zeros: `evaluate(*hfrnn.load(run), text)`.
 
     Parameters
     ----------
-    net, theta : as `hfrnn.load` returns them
-    symbols : (n,) integers, n >= 2
-    text_bytes : int
-        The bytes that symbols 1..n-1 take in the text.
+    net, theta, vocabulary : as `hfrnn.load` returns them
+    text : str for level "char", bytes for level "byte"
+        At least two symbols.
+    unknown : str
+        What becomes of symbols outside the vocabulary: "error" refuses the text, "skip" drops them, and one known
+        symbol takes their place.
     chunk : int
-        Symbols run at a time.
+        Symbols run at a time, at least 1; the figures do not depend on it.
     progress : callable, optional
-        Called with the number of symbols scored so far.
+        Called with the number of symbols scored so far and of all.
 
     Returns
     -------
@@ -86,10 +93,17 @@ def evaluate(
     Raises
     ------
     InputError
-        Fewer than two symbols.
+        Fewer than two symbols, or unknown ones where they are refused.
     """
+    if chunk < 1:
+        raise InputError(f"the chunk is {chunk} symbols: give a whole number, 1 or more")
+    symbols = vocabulary.encode(text, unknown)
     if symbols.size < 2:
         raise InputError(f"the text to evaluate has {symbols.size} known symbols: at least 2 are needed to predict one")
+    whole = symbols.size == len(text)  # a replaced symbol counts with the bytes that it has in the text
+    rest = text[1:] if whole else vocabulary.decode_bytes(symbols[1:])
+    text_bytes = len(rest.encode("utf-8", errors="surrogatepass") if isinstance(rest, str) else rest)
+    known = symbols.size if unknown == "error" else vocabulary.encode(text, "skip").size
     nats, state = 0.0, None
     count = symbols.size - 1
     for start in range(0, count, chunk):
@@ -97,8 +111,8 @@ def evaluate(
         log_p, state = _score(net, theta, symbols[start : stop + 1], state)
         nats -= float(log_p.astype("float64").sum().item())
         if progress is not None:
-            progress(stop)
-    return Evaluation(count, nats, text_bytes)
+            progress(stop, count)
+    return Evaluation(count, nats, text_bytes, len(text) - known)
 
 
 def _score(net: Network, theta: Array, symbols: NDArray[np.int32], state: State | None) -> tuple[Array, State]:

@@ -94,7 +94,7 @@ def gradcheck(
         An architecture is not known.
     """
     known = architectures()
-    chosen = known if archs is None else tuple(archs)
+    chosen = known if archs is None else tuple(dict.fromkeys(archs))
     for arch in chosen:
         if arch not in known:
             raise InputError(f"architecture {arch!r} is not known: use one of {', '.join(known)}")
@@ -187,7 +187,9 @@ def check_case(case: Case, seed: int = 0) -> Iterator[tuple[str, float, str]]:
         v[index.ravel()] = rng.standard_normal(index.size)
         Jv = jacobian.matvec(v)
         yield "Jv", _relative(Jv, dense @ v), name
-        yield "adjoint", abs(u @ Jv - jacobian.rmatvec(u) @ v) / (np.linalg.norm(u) * np.linalg.norm(Jv)), name
+        Ju = jacobian.rmatvec(u)
+        scale = max(np.linalg.norm(u) * np.linalg.norm(Jv), np.linalg.norm(Ju[index]) * np.linalg.norm(v))
+        yield "adjoint", float(abs(u @ Jv - Ju @ v) / scale) if scale else 0.0, name
 
     hessian_of_loss = _loss_hessian(net, objective, theta)
     exact = dense.T @ hessian_of_loss(dense) + net.l2 * columns
@@ -287,7 +289,7 @@ def _by_block_pair(
 
 
 def _symmetry(matrix: HostArray) -> Iterator[tuple[str, float, str]]:
-    scale = np.abs(matrix).max()
-    yield "symmetry", float(np.abs(matrix - matrix.T).max() / scale), ""
-    smallest = float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0])
-    yield "semi-definite", max(0.0, -smallest / float(scale)), ""
+    scale = float(np.abs(matrix).max())
+    yield "symmetry", float(np.abs(matrix - matrix.T).max()) / scale if scale else 0.0, ""
+    smallest = float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0]) if np.isfinite(scale) else np.nan
+    yield "semi-definite", max(-smallest / scale if scale else 0.0, 0.0), ""

@@ -51,6 +51,6 @@ def _gpu() -> str:
     try:
         backend = get_backend("cupy")
     except MissingExtraError as error:
-        return f"none ({error})"
+        return f"none: {str(error).split(':')[0]}"
     name = backend.xp.cuda.runtime.getDeviceProperties(0)["name"]
     return str(name.decode() if isinstance(name, bytes) else name)

@@ -1,8 +1,10 @@
-"""What a training run shows: a table of updates, with a live line for CG on a terminal, and plain lines elsewhere."""
+"""What a command shows while it runs: a table of updates, and a live line on a terminal or timed lines elsewhere."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
@@ -10,9 +12,11 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from hfrnn.training import Callback, Record, Trainer, TrainingResult
 
-HEADER = "update    time   left  train  valid   CG  ended by       rho        mu  step"
 PLAIN_SECONDS = 10.0
 """Without a terminal, a line says that CG is still running after so many seconds."""
+
+UNITS = {"char": "character", "byte": "byte"}
+"""What a symbol is called, by level."""
 
 
 def clock(seconds: float | None) -> str:
@@ -24,18 +28,28 @@ def clock(seconds: float | None) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def header(strength: str = "mu") -> str:
+    """The names of the columns of `row`."""
+    return f"update     time    left  train  valid   CG  ended by          rho {strength:>8}  step"
+
+
 def row(record: Record, left: float | None) -> str:
     """One update as a line of the table, at most 80 columns wide."""
-    train, valid, rho = (_number(record[key], ".3f") for key in ("train_bits", "valid_bits", "rho"))
-    mu = _number(record["mu"] or record["lambda"], ".3g")
+    train, valid, rho = (number(record[key]) for key in ("train_bits", "valid_bits", "rho"))
+    strength = record["mu"] or record["lambda"]
     return (
-        f"{record['update']:6d} {clock(record['seconds']):>7} {clock(left):>6} {train:>6} {valid:>6} "
-        f"{record['cg_iterations']:4d}  {record['cg_stop']:<14} {rho[:6]:>6} {mu:>9} {record['step_size']:5.2f}"
+        f"{record['update']:6d} {clock(record['seconds']):>8} {clock(left):>7} {train:>6} {valid:>6} "
+        f"{record['cg_iterations']:4d}  {record['cg_stop'].replace('_', ' '):<14} {rho:>6} "
+        f"{'-' if not strength else format(strength, '.3g'):>8} {record['step_size']:5.2f}"
     )
 
 
-def _number(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
+def number(value: float | None) -> str:
+    """A number in at most six characters; - for none."""
+    if value is None:
+        return "-"
+    forms = (format(value, form) for form in (".3f", ".2f", ".1f", ".0f"))
+    return next((text for text in forms if len(text) <= 6), format(value, ".0e"))
 
 
 class Display(Callback):
@@ -54,46 +68,44 @@ class Display(Callback):
         self._trainer: Trainer | None = None
         self._start = 0.0
         self._first = 0
+        self._bits: float | None = None
 
     def on_start(self, trainer: Trainer) -> None:
         self._trainer, self._start, self._first = trainer, time.monotonic(), trainer.update
-        config, corpus = trainer.config, trainer.corpus
-        self._print(f"{trainer.net.describe()}")
-        self._print(
-            f"{corpus.name}: {len(corpus.train):,} symbols to train on, {len(corpus.valid):,} to validate; "
-            f"{config.optimizer} with {config.damping} damping; run folder {trainer.path}"
-        )
-        if trainer.update:
-            self._print(f"going on after update {trainer.update}")
-        self._print(HEADER)
-        if self.console.is_terminal:
+        for line in opening_lines(trainer):
+            self._print(line)
+        if self.console.is_interactive:
             self._bar = Progress(
                 TextColumn("{task.description}"),
-                BarColumn(bar_width=20),
+                BarColumn(bar_width=16),
                 TextColumn("{task.fields[status]}"),
                 console=self.console,
                 transient=True,
             )
             self._bar.start()
-            self._task = self._bar.add_task("", total=1.0, status="gradient")
+            self._task = self._bar.add_task("", total=1.0, status="")
         self._spoken = time.monotonic()
+        self._bits = None if trainer.last is None else trainer.last["train_bits"]
+        self._show("gradient")
 
     def on_cg(self, iteration: int, q: float) -> None:
+        self._show(f"CG {iteration:3d}  q {q:.4g}")
         now = time.monotonic()
-        left = self._left()
-        status = f"CG {iteration}  q {q:.4g}  left {clock(left)}"
-        if self._bar is not None and self._task is not None and self._trainer is not None:
-            self._bar.update(
-                self._task, completed=self._fraction(), status=status, description=f"update {self._trainer.update + 1}"
+        if self._bar is None and now - self._spoken >= PLAIN_SECONDS and self._trainer is not None:
+            self._print(
+                f"{self._trainer.update + 1:6d} {clock(now - self._start):>8} {clock(self._left()):>7} "
+                f"{'':14}{iteration:4d}  running, q {q:.4g}"
             )
-        elif self._bar is None and now - self._spoken >= PLAIN_SECONDS and self._trainer is not None:
-            self._print(f"{self._trainer.update + 1:6d} {clock(now - self._start):>7} {status}")
             self._spoken = now
 
     def on_update(self, record: Record) -> bool | None:
         self._print(row(record, self._left()))
-        self._spoken = time.monotonic()
+        self._spoken, self._bits = time.monotonic(), record["train_bits"]
+        self._show("gradient")
         return None
+
+    def on_interrupt(self) -> None:
+        self._print("stopping; what is finished is saved (once more stops at once)")
 
     def on_end(self, result: TrainingResult) -> None:
         self.close()
@@ -103,6 +115,18 @@ class Display(Callback):
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+    def _show(self, doing: str) -> None:
+        """Renew the live line, where there is one."""
+        if self._bar is None or self._task is None or self._trainer is None:
+            return
+        bits = "" if self._bits is None else f"  {number(self._bits)} bits"
+        self._bar.update(
+            self._task,
+            description=f"update {self._trainer.update + 1}",
+            completed=self._fraction(),
+            status=f"{doing}{bits}  left {clock(self._left())}",
+        )
 
     def _left(self) -> float | None:
         """Seconds until the first of the limits, as far as it can be told."""
@@ -125,15 +149,53 @@ class Display(Callback):
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
+def opening_lines(trainer: Trainer) -> list[str]:
+    """What a run is about, and the head of its table."""
+    config, corpus = trainer.config, trainer.corpus
+    unit = UNITS[config.level]
+    damping = trainer.optimizer.damping
+    strengths = "".join(
+        f", {name} {value:.3g}" for name, value in (("mu", damping.mu), ("lambda", damping.lambda_)) if value
+    )
+    limits = [] if config.updates is None else [f"update {config.updates}"]
+    if config.time_limit is not None:
+        limits.append(clock(config.time_limit))
+    lines = [
+        f"network   {trainer.net.describe()}",
+        f"text      {corpus.name}: {len(corpus.train):,} {unit}s to train on, {len(corpus.valid):,} to validate",
+        f"training  {config.optimizer} with {config.damping} damping{strengths}",
+        f"limit     {' or '.join(limits)}",
+        f"folder    {trainer.path}",
+    ]
+    if trainer.skipped:
+        lines.insert(2, f"          {trainer.skipped:,} of the latter were never seen in training and are skipped")
+    if trainer.update:
+        lines.append(f"going on after update {trainer.update}")
+    strength = "lambda" if config.damping == "tikhonov" else "mu"
+    return [*lines, "", f"{'':24}bits a {unit}".rstrip(), header(strength)]
+
+
 def result_lines(result: TrainingResult) -> list[str]:
     """What a finished run says of itself."""
     summary: dict[str, Any] = result.summary
-    best = summary["best"]
+    best, unit = summary["best"], UNITS[result.config.level]
     lines = [f"stopped by {summary['stopped']} after {summary['updates']} updates and {clock(summary['seconds'])}"]
     if best is not None:
-        measure, bits = (
-            ("validation", best["valid_bits"]) if best["valid_bits"] is not None else ("training", best["train_bits"])
-        )
-        lines.append(f"best: {_number(bits, '.3f')} bits per symbol in {measure} after update {best['update']}")
-    lines.append(f"run folder: {result.folder}")
-    return lines
+        valid = best["valid_bits"] is not None
+        measure, bits = ("validation", best["valid_bits"]) if valid else ("training", best["train_bits"])
+        lines.append(f"best: {number(bits)} bits per {unit} in {measure}, after update {best['update']}")
+    return [*lines, f"run folder: {result.folder}"]
+
+
+@contextmanager
+def live_bar() -> Iterator[Callable[[str, float, float], None]]:
+    """A bar on the terminal of stderr, moved by calls with a text, what is done and the whole; gone at the end."""
+    bar = Progress(
+        BarColumn(bar_width=24), TextColumn("{task.description}"), console=Console(stderr=True), transient=True
+    )
+    if not bar.console.is_interactive:
+        yield lambda text, done, total: None
+        return
+    with bar:
+        task = bar.add_task("", total=None)
+        yield lambda text, done, total: bar.update(task, description=text, completed=done, total=total)

@@ -11,6 +11,7 @@ summary.json        how the run ended, with its best and last metrics
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ import tomli_w
 from hfrnn.backend import Array
 from hfrnn.checkpoint import load_checkpoint, save_checkpoint
 from hfrnn.config import TrainConfig, config_from_mapping, read_toml
+from hfrnn.data.corpora import Corpus, load_corpus
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.files import write_atomic
@@ -68,11 +70,12 @@ class RunFolder:
             There is something at that path already, or it cannot be written.
         """
         folder = Path(path)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise InputError(
-                f"{path} exists already and is left as it is: give another --out, or go on with it by --resume {path}"
-            )
         try:
+            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+                raise InputError(
+                    f"{path} exists already and is left as it is: give another --out, or go on with the run in it by "
+                    f"--resume {path}"
+                )
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{path} cannot be made ({error.strerror}): give another --out") from error
@@ -82,14 +85,45 @@ class RunFolder:
         return cls(folder)
 
     def config(self) -> TrainConfig:
-        """The configuration that the run was started with."""
-        table = read_toml(self._file("config.toml"))
-        table.pop("versions", None)
-        return config_from_mapping(table, str(self._file("config.toml")))
+        """The configuration that the run was started with.
+
+        Raises
+        ------
+        CheckpointError
+            config.toml is damaged.
+        """
+        path = str(self._file("config.toml"))
+        try:
+            return config_from_mapping(read_toml(path), path)
+        except InputError as error:
+            raise CheckpointError(f"{error} (the file of a run; restore it from a copy)") from error
+
+    def versions(self) -> dict[str, Any]:
+        """What the run was started with: versions, and the checksum of its data."""
+        table = tomllib.loads(self._file("config.toml").read_text("utf-8")).get("versions", {})
+        return table if isinstance(table, dict) else {}
 
     def vocabulary(self) -> Vocabulary:
         """The run's symbols."""
         return Vocabulary.load(self._file("vocabulary.json"))
+
+    def corpus(self) -> Corpus:
+        """The data that the run was started with.
+
+        Raises
+        ------
+        CheckpointError
+            It has changed since.
+        InputError
+            It is not there any more.
+        """
+        corpus = load_run_corpus(self.config())
+        if self.versions().get("data_sha256") != corpus.sha256:
+            raise CheckpointError(
+                f"the text of {self.path} has changed since the run was started ({corpus.source}): put the old one "
+                "back, or start a new run"
+            )
+        return corpus
 
     def save(self, name: str, arrays: dict[str, HostArray], meta: dict[str, Any]) -> None:
         """Write the checkpoint `last` or `best`, whole or not at all."""
@@ -108,20 +142,44 @@ class RunFolder:
             raise CheckpointError(f"{self._file('metrics.jsonl')} cannot be written ({error.strerror})") from error
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The lines of metrics.jsonl; a last line that is cut off is passed over."""
-        records = []
+        """The lines of metrics.jsonl, one for every update; a last line that is cut off is passed over.
+
+        Raises
+        ------
+        CheckpointError
+            The file is damaged in another way.
+        """
         path = self._file("metrics.jsonl")
-        for line in path.read_text("utf-8").splitlines() if path.is_file() else []:
+        lines = path.read_bytes().split(b"\n") if path.is_file() else []
+        records: list[dict[str, Any]] = []
+        for number, line in enumerate(lines[:-1], 1):  # what follows the last newline is nothing, or was cut off
             try:
                 records.append(json.loads(line))
-            except json.JSONDecodeError:
-                break
+                fits = records[-1]["update"] == number
+            except (ValueError, KeyError, TypeError):
+                fits = False
+            if not fits:
+                raise CheckpointError(
+                    f"{path} is damaged: line {number} is not that of update {number}; restore it from a copy"
+                )
         return records
 
     def cut_metrics(self, update: int) -> None:
-        """Drop the lines after that update, so that the log agrees with the checkpoint."""
-        kept = [record for record in self.metrics() if record["update"] <= update]
-        write_atomic(self._file("metrics.jsonl"), "".join(json.dumps(record) + "\n" for record in kept))
+        """Drop what was written after that update, so that the log agrees with the checkpoint.
+
+        Raises
+        ------
+        CheckpointError
+            The log is damaged, or ends before that update.
+        """
+        path, records = self._file("metrics.jsonl"), self.metrics()
+        if len(records) < update:
+            raise CheckpointError(
+                f"{path} is damaged: it ends at update {len(records)}, and the checkpoint is of update {update}; "
+                "restore it from a copy"
+            )
+        if path.is_file():
+            write_atomic(path, "".join(json.dumps(record) + "\n" for record in records[:update]))
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Write summary.json."""
@@ -162,6 +220,11 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
     net = Network(**{**folder.config().network_arguments(vocabulary.size), "backend": backend})
     arrays, _ = folder.restore(which)
     return LoadedRun(net, checked_theta(net, arrays, folder.path), vocabulary)
+
+
+def load_run_corpus(config: TrainConfig) -> Corpus:
+    """The data of a configuration that is `resolved`."""
+    return load_corpus(config.text, config.data, config.level, config.valid, config.test, config.fractions)
 
 
 def checked_theta(net: Network, arrays: dict[str, HostArray], path: Path) -> Array:

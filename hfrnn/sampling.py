@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hfrnn.backend import Array
 from hfrnn.batch import Batch
+from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.errors import InputError
 from hfrnn.model import Network
 
@@ -49,6 +50,7 @@ def sample(
     top_k : int, optional
         At least 1.
     seed : int
+        0 or more; the same seed draws the same symbols.
     allowed : sequence of int, optional
         Symbols that may be drawn; all by default.
 
@@ -69,8 +71,12 @@ def sample(
         raise InputError(f"the length is {length}: give a whole number, 0 or more")
     if prime.size < 1:
         raise InputError("the beginning to sample from is empty: give at least one symbol")
+    if seed < 0:
+        raise InputError(f"the seed is {seed}: give a whole number, 0 or more")
     if allowed is not None and len(allowed) == 0:
         raise InputError("no symbol may be drawn: allow at least one")
+    if allowed is not None and not all(0 <= symbol < net.n_out for symbol in allowed):
+        raise InputError(f"the allowed symbols are {sorted(allowed)}: give numbers from 0 to {net.n_out - 1}")
     return _draw(net, theta, prime, length, temperature, top_k, seed, allowed)
 
 
@@ -100,9 +106,17 @@ def _draw(
         if temperature == 0:
             symbol = int(np.argmax(restricted))
         else:
-            symbol = int(rng.choice(z.size, p=_softmax(restricted / temperature)))
+            with np.errstate(over="ignore"):  # a temperature near 0 makes the others' logits minus infinity
+                scaled = (restricted - restricted.max()) / temperature
+            symbol = int(rng.choice(z.size, p=_softmax(scaled)))
         yield Drawn(symbol, _softmax(z))
         column = np.array([[symbol]], dtype=np.int32)
+
+
+def beginning(vocabulary: Vocabulary) -> NDArray[np.int32]:
+    """What a sample without a prime follows: a newline, or the first symbol where there is no newline."""
+    found = vocabulary.encode("\n" if vocabulary.level == "char" else b"\n", "skip")
+    return found if found.size else np.zeros(1, np.int32)
 
 
 def _softmax(z: NDArray[np.float64]) -> NDArray[np.float64]:

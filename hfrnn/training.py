@@ -6,6 +6,7 @@ import math
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,16 +17,16 @@ import numpy as np
 
 from hfrnn.backend import Array
 from hfrnn.batch import Batch
-from hfrnn.config import TrainConfig, checked_options
-from hfrnn.data.corpora import Corpus, load_corpus
+from hfrnn.config import TrainConfig, checked_options, option_key
+from hfrnn.data.corpora import Corpus
 from hfrnn.data.streams import SequenceSampler, evaluation_streams, training_sequences
 from hfrnn.data.vocabulary import Text, Vocabulary
-from hfrnn.errors import CheckpointError, HfrnnError, InputError
+from hfrnn.errors import CheckpointError, HfrnnError, InputError, NonFiniteError
 from hfrnn.model import Network
 from hfrnn.objective import Objective
 from hfrnn.optim.damping import Damping
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, Update, UpdateInterrupted
-from hfrnn.run_folder import RunFolder, checked_theta, versions
+from hfrnn.run_folder import RunFolder, checked_theta, load_run_corpus, versions
 
 LN2 = math.log(2)
 VALIDATION_STREAMS = 64
@@ -48,8 +49,11 @@ class Callback:
     def on_update(self, record: Record) -> bool | None:
         """After an update, with its line of metrics.jsonl; True ends the training."""
 
+    def on_interrupt(self) -> None:
+        """At the first SIGINT or SIGTERM; training ends after the CG iteration that is running."""
+
     def on_end(self, result: TrainingResult) -> None:
-        """After the last update."""
+        """After the last update, unless training failed or was interrupted."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class TrainingResult:
     theta: Array
     """The parameters with the lowest validation loss."""
     vocabulary: Vocabulary
+    config: TrainConfig
     folder: Path
     summary: dict[str, Any]
 
@@ -85,7 +90,8 @@ def train(
         All options; by default those of `hfrnn train`.
     resume : path, optional
         A run folder to go on with, from its last update and with its configuration; of the options only `updates`,
-        `minutes`, `threads`, `backend`, `checkpoint`, `memory` and `sample_length` may differ.
+        `minutes`, `threads`, `backend`, `checkpoint`, `memory` and `sample_length` may differ. `updates` counts from
+        the beginning of the run, `minutes` from now; a new limit replaces both old ones.
     callbacks : sequence of Callback
     **options
         Single options by name, over `config`: `text="book.txt", arch="mlstm", updates=20, out="runs/book"`.
@@ -128,36 +134,35 @@ class Trainer:
             self.inputs.shape[1], config.sequence_length, config.gradient_symbols or None, config.seed
         )
         self.validation = self._validation(corpus.valid)
+        names = ("cg_iterations", "cg_epsilon", "warm_start", "rho_model", "rho_objective", "line_search")
+        options = {name: getattr(config, name) for name in names}
         self.optimizer = HessianFree(
             Damping(config.damping, config.mu, config.lambda_, config.metric),
-            HessianFreeOptions(
-                cg_iterations=config.cg_iterations,
-                cg_epsilon=config.cg_epsilon,
-                warm_start=config.warm_start,
-                mu_growth=config.mu_growth or None,
-                rho_model=config.rho_model,
-                rho_objective=config.rho_objective,
-                line_search=config.line_search,
-            ),
+            HessianFreeOptions(mu_growth=config.mu_growth or None, **options),
         )
         if config.damping.startswith("structural") and config.metric not in self.net.metrics:
             raise InputError(
                 f"architecture {config.arch!r} has no metric {config.metric!r}: use {' or '.join(self.net.metrics)}"
             )
         scales = {} if config.init_scale is None else {"scale": config.init_scale}
-        self.theta = self.net.init(config.seed, config.initializer, **scales)
+        with np.errstate(over="ignore"):  # a scale beyond the type's range is reported by the first update
+            self.theta = self.net.init(config.seed, config.initializer, **scales)
         self.best_theta = self.theta
         self.update, self.seconds, self.symbols = 0, 0.0, 0
         self.best: Record | None = None
         self.last: Record | None = None
         self.folder: RunFolder | None = None
+        self._saved: dict[str, Any] = {}
 
     @classmethod
     def new(cls, config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Trainer:
         """A run from the beginning; makes its folder once everything else has been checked."""
+        config = config.resolved()
+        _ = config.plan_arguments
         corpus = load_run_corpus(config)
         trainer = cls(config, corpus, Vocabulary.build(corpus.train, config.level), callbacks)
-        _ = config.plan_arguments
+        damping = trainer.optimizer.damping
+        config = trainer.config = replace(config, mu=damping.mu, lambda_=damping.lambda_)
         out = config.out or f"runs/{config.arch}-{config.damping}-{time.strftime('%Y%m%d-%H%M%S')}"
         trainer.folder = RunFolder.create(out, config, {**versions(), "data_sha256": corpus.sha256}, trainer.vocabulary)
         trainer._save("last")
@@ -167,15 +172,17 @@ class Trainer:
     @classmethod
     def resumed(cls, run: str | Path, changes: dict[str, Any], callbacks: Sequence[Callback] = ()) -> Trainer:
         """A run that goes on after its last update."""
-        foreign = sorted(set(changes) - set(RESUMABLE))
-        if foreign:
-            raise InputError(f"a resumed run keeps its {', '.join(foreign)}: only {', '.join(RESUMABLE)} may differ")
         folder = RunFolder(run)
         stored = folder.config()
+        foreign = [key for key, value in changes.items() if key not in RESUMABLE and value != getattr(stored, key)]
+        if foreign:
+            names = ", ".join(map(option_key, foreign))
+            raise InputError(f"a resumed run keeps its {names}: leave it out, only {', '.join(RESUMABLE)} may differ")
         if "updates" in changes or "minutes" in changes:  # a new limit replaces both old ones
             stored = replace(stored, updates=None, minutes=None)
         config = replace(stored, **changes)
-        trainer = cls(config, load_run_corpus(config), folder.vocabulary(), callbacks)
+        _ = config.plan_arguments
+        trainer = cls(config, folder.corpus(), folder.vocabulary(), callbacks)
         trainer.folder = folder
         trainer._restore()
         return trainer
@@ -188,25 +195,50 @@ class Trainer:
 
     def run(self) -> TrainingResult:
         """Train until a limit is reached."""
-        assert self.folder is not None
+        with _interruption(self._on_interrupt) as interrupted, warnings.catch_warnings():
+            # an overflow in a trial step is expected and dealt with
+            warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"hfrnn\.")
+            try:
+                for callback in self.callbacks:
+                    callback.on_start(self)
+                reason = self._loop(interrupted)
+            except (UpdateInterrupted, KeyboardInterrupt):
+                update = self._summarize("interruption")["updates"]
+                raise Interrupted(
+                    f"interrupted after update {update}, which is saved: go on with hfrnn train --resume {self.path}"
+                ) from None
+            except NonFiniteError as error:
+                update = self._summarize("a loss or gradient that is not finite")["updates"]
+                damping = "stronger damping (--mu, --lambda), " if update else ""
+                raise NonFiniteError(
+                    f"the training loss or its gradient is not finite after update {update}, whose state is kept in "
+                    f"{self.path}: start a new run with {damping}a smaller --init-scale or --dtype float64"
+                ) from error
+        summary = self._summarize(reason)
+        result = TrainingResult(self.net, self.best_theta, self.vocabulary, self.config, self.path, summary)
         for callback in self.callbacks:
-            callback.on_start(self)
-        with _interruption() as interrupted:
-            reason = self._loop(interrupted)
+            callback.on_end(result)
+        return result
+
+    def _summarize(self, reason: str) -> dict[str, Any]:
+        """Write summary.json: the state that is on disk, and why the run ended."""
+        assert self.folder is not None
+        saved = self._saved
         summary = {
             "stopped": reason,
             "architecture": self.config.arch,
             "parameters": self.net.n_parameters,
-            "updates": self.update,
-            "seconds": round(self.seconds, 3),
-            "best": self.best,
-            "last": self.last,
+            "updates": saved["update"],
+            "seconds": round(saved["seconds"], 3),
+            "best": saved["best"],
+            "last": saved["last"],
         }
         self.folder.write_summary(summary)
-        result = TrainingResult(self.net, self.best_theta, self.vocabulary, self.folder.path, summary)
+        return summary
+
+    def _on_interrupt(self) -> None:
         for callback in self.callbacks:
-            callback.on_end(result)
-        return result
+            callback.on_interrupt()
 
     def _loop(self, interrupted: Callable[[], bool]) -> str:
         begin, before = time.perf_counter(), self.seconds
@@ -217,13 +249,10 @@ class Trainer:
                 return "updates"
             if limit is not None and self.update > 0 and elapsed + longest > limit:
                 return "time"
+            if interrupted():
+                raise UpdateInterrupted("Training was interrupted between two updates.")
             start = time.perf_counter()
-            self._raise_if(interrupted())
-            try:
-                record = self._one_update(interrupted)
-            except UpdateInterrupted:
-                self._raise_if(True)
-                raise
+            record = self._one_update(interrupted)
             longest = time.perf_counter() - start
             self.seconds = before + time.perf_counter() - begin
             record["seconds"] = round(self.seconds, 3)
@@ -231,16 +260,11 @@ class Trainer:
                 return "callback"
 
     def _one_update(self, interrupted: Callable[[], bool]) -> Record:
-        """Draw, update and validate; changes the run's state only when all is done."""
-        state = self.sampler.state_dict()
-        try:
-            columns = self.sampler.draw()
-            part = self.sampler.draw_part(columns, fraction=self.config.curvature_fraction)
-            gradient, curvature = self._objective(columns), self._objective(part)
-            step = self.optimizer.update(self.theta, gradient, curvature, on_cg=self._on_cg, should_stop=interrupted)
-        except BaseException:
-            self.sampler.load_state_dict(state)
-            raise
+        """Draw, update and validate. Of an update that raises, only what is on disk counts."""
+        columns = self.sampler.draw()
+        part = self.sampler.draw_part(columns, fraction=self.config.curvature_fraction)
+        gradient, curvature = self._objective(columns), self._objective(part)
+        step = self.optimizer.update(self.theta, gradient, curvature, on_cg=self._on_cg, should_stop=interrupted)
         self.theta = step.theta
         self.update += 1
         self.symbols += columns.size * self.config.sequence_length
@@ -287,7 +311,7 @@ class Trainer:
         """Log and save an update; whether a callback asks to end."""
         assert self.folder is not None
         self.last = record
-        if self.best is None or _score(record) < _score(self.best):
+        if self.best is None or self._score(record) < self._score(self.best):
             self.best, self.best_theta = record, self.theta
             self._save("best")
         self.folder.append_metrics(record)
@@ -309,18 +333,14 @@ class Trainer:
         meta = {
             "update": self.update, "seconds": self.seconds, "symbols": self.symbols, "optimizer": plain,
             "sampler": self.sampler.state_dict(), "best": self.best, "last": self.last,
-            "data_sha256": self.corpus.sha256,
         }  # fmt: skip
         self.folder.save(name, arrays, meta)
+        if name == "last":
+            self._saved = meta
 
     def _restore(self) -> None:
         assert self.folder is not None
         arrays, meta = self.folder.restore("last")
-        if meta.get("data_sha256") != self.corpus.sha256:
-            raise CheckpointError(
-                f"the text of {self.folder.path} has changed since the run was started ({self.corpus.source}): put the "
-                "old one back, or start a new run"
-            )
         self.theta = checked_theta(self.net, arrays, self.folder.path)
         as_array = self.net.backend.asarray
         try:
@@ -328,8 +348,10 @@ class Trainer:
             self.optimizer.load_state_dict({**meta["optimizer"], **vectors})
             self.sampler.load_state_dict(meta["sampler"])
             self.update, self.seconds, self.symbols = int(meta["update"]), float(meta["seconds"]), int(meta["symbols"])
-            self.best, self.last = meta["best"], meta["last"]
-        except (KeyError, TypeError) as error:
+            self.best, self.last, self._saved = meta["best"], meta["last"], meta
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
             raise CheckpointError(
                 f"the checkpoint in {self.folder.path} lacks {error}: it is not a training state"
             ) from error
@@ -340,39 +362,21 @@ class Trainer:
 
     def _validation(self, text: Text) -> Objective | None:
         """The validation part as parallel pieces that are scored as one stream; None without such a part."""
-        symbols = self.vocabulary.encode(
-            text, self.config.unknown if self.config.level == "char" else _byte(self.config.unknown)
-        )
-        if symbols.size < 2:
+        symbols = self.vocabulary.encode(text, self.config.unknown)
+        self.skipped = len(text) - symbols.size
+        if symbols.size < 2 and self.config.valid is None:
             return None
         streams = evaluation_streams(symbols, VALIDATION_STREAMS, VALIDATION_WARM_UP)
         return Objective(self.net, Batch(*streams), self.config.threads)
 
-    def _raise_if(self, interrupted: bool) -> None:
-        if interrupted:
-            raise Interrupted(
-                f"interrupted after update {self.update}, which is saved: go on with hfrnn train --resume {self.path}"
-            )
-
-
-def load_run_corpus(config: TrainConfig) -> Corpus:
-    """The data of a run: its text, its named corpus, or the built-in one."""
-    name = config.data or (None if config.text else "python-manual")
-    return load_corpus(config.text, name, config.level, config.valid, config.test, config.fractions)
-
-
-def _byte(unknown: str) -> Text:
-    return unknown if unknown in ("error", "skip") else unknown.encode()
-
-
-def _score(record: Record) -> float:
-    """What `best` is chosen by: validation bits, or training bits without a validation part; not finite is worst."""
-    bits = record["valid_bits"] if record["valid_bits"] is not None else record["train_bits"]
-    return math.inf if bits is None else float(bits)
+    def _score(self, record: Record) -> float:
+        """What `best` is chosen by: validation bits, or training bits without validation; not finite is worst."""
+        bits = record["train_bits" if self.validation is None else "valid_bits"]
+        return math.inf if bits is None else float(bits)
 
 
 @contextmanager
-def _interruption() -> Iterator[Callable[[], bool]]:
+def _interruption(noted: Callable[[], None]) -> Iterator[Callable[[], bool]]:
     """Note the first SIGINT or SIGTERM instead of dying of it; the second one interrupts at once."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
@@ -383,6 +387,7 @@ def _interruption() -> Iterator[Callable[[], bool]]:
         if seen.is_set():
             raise KeyboardInterrupt
         seen.set()
+        noted()
 
     old = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
