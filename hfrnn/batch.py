@@ -49,6 +49,9 @@ class Batch:
             raise InputError(
                 f"inputs are {_describe(inputs)}; symbols are integers (T, B), values are real (T, B, n_in)"
             )
+        for name, value in (("targets", targets), ("weights", weights), ("lengths", lengths)):
+            if value is not None and not hasattr(value, "ndim"):
+                raise InputError(f"{name} are {_describe(value)}; expected an array of the same library as the inputs")
         T, B = inputs.shape[:2]
         if T < 1 or B < 1:
             raise InputError(f"inputs are {_describe(inputs)}; at least one step and one sequence are needed")

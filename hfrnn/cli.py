@@ -130,8 +130,10 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
 @click.argument("text", required=False)
 @click.option("--config", type=str, default=None, help="TOML file with options; flags win.")
 @click.option("--resume", type=str, default=None, metavar="RUN", help="Go on with a run from its last update.")
+@click.option("--dry-run", is_flag=True, help="Print the plan, its bytes and the seconds of an update; train nothing.")
+@click.option("--profile", is_flag=True, help="Print at the end where the time went.")
 @_train_options
-def train(text: str | None, config: str | None, resume: str | None, **flags: Any) -> None:
+def train(text: str | None, config: str | None, resume: str | None, dry_run: bool, profile: bool, **flags: Any) -> None:
     """Train on TEXT, on a corpus known by name, or on the built-in corpus.
 
     Writes a run folder with the configuration, the symbols, a line of metrics for every update, and the last and the
@@ -148,10 +150,13 @@ def train(text: str | None, config: str | None, resume: str | None, **flags: Any
         if name in given and other not in given:
             values.pop(other, None)
     values.update(given)
+    if dry_run:
+        _rehearse(resume, values)
+        return
 
     from rich.console import Console
 
-    from hfrnn.progress import Display, result_lines
+    from hfrnn.progress import Display, profile_lines, result_lines
     from hfrnn.sampling import beginning
     from hfrnn.sampling import sample as draw
     from hfrnn.training import train as train_network
@@ -161,12 +166,24 @@ def train(text: str | None, config: str | None, resume: str | None, **flags: Any
         result = train_network(resume=resume, callbacks=[display], **{option_key(k): v for k, v in values.items()})
     finally:
         display.close()
-    for line in ("", *result_lines(result)):
+    for line in ("", *result_lines(result), *(profile_lines(display.records) if profile else ())):
         click.echo(line)
     if result.config.sample_length:
         drawn = draw(result.net, result.theta, beginning(result.vocabulary), result.config.sample_length)
         click.echo("\nsample:")
         click.echo(result.vocabulary.decode([step.symbol for step in drawn]))
+
+
+def _rehearse(resume: str | None, values: dict[str, Any]) -> None:
+    """Print what a run would do."""
+    from hfrnn.progress import rehearsal_lines
+    from hfrnn.rehearsal import rehearse
+    from hfrnn.run_folder import RunFolder
+
+    stored = TrainConfig() if resume is None else RunFolder(resume).config()
+    config = dataclasses.replace(stored, **values)
+    for line in rehearsal_lines(rehearse(config), config):
+        click.echo(line)
 
 
 # ---------------------------------------------------------------------- evaluate, sample

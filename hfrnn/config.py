@@ -99,7 +99,7 @@ class TrainConfig:
     backend: str = _running("numpy", "Where to compute.", ("numpy", "cupy"))
     threads: int | None = _running(None, "Threads (default: all processors); results do not depend on it.")
     checkpoint: str = _running("auto", "States kept over a CG run: auto, all, sqrt, or every so many steps.")
-    memory: str | None = _running(None, "Budget of --checkpoint auto, such as 4GiB.")
+    memory: str = _running("4GiB", "What --checkpoint auto may take for gradient and curvature.")
     sample_length: int = _running(300, "Symbols to sample and print at the end; 0 for none.")
 
     def __post_init__(self) -> None:
@@ -136,18 +136,22 @@ class TrainConfig:
         return 60 * self.minutes
 
     @property
-    def plan_arguments(self) -> dict[str, Any]:
-        """`checkpoint` and `memory` as `Objective` takes them."""
-        checkpoint: str | int | None = self.checkpoint
+    def checkpoint_argument(self) -> str | int | None:
+        """`checkpoint` as `Objective` takes it."""
         if self.checkpoint == "all":
-            checkpoint = None
-        elif self.checkpoint.isdigit() and int(self.checkpoint) > 0:
-            checkpoint = int(self.checkpoint)
-        elif self.checkpoint not in ("auto", "sqrt"):
+            return None
+        if self.checkpoint.isdigit() and int(self.checkpoint) > 0:
+            return int(self.checkpoint)
+        if self.checkpoint not in ("auto", "sqrt"):
             raise InputError(
                 f"--checkpoint is {self.checkpoint!r}: use auto, all, sqrt, or a number of steps, 1 or more"
             )
-        return {"checkpoint": checkpoint, "memory": None if self.memory is None else parse_bytes(self.memory)}
+        return self.checkpoint
+
+    @property
+    def memory_bytes(self) -> int:
+        """`memory` in bytes."""
+        return parse_bytes(self.memory)
 
     def network_arguments(self, n_symbols: int) -> dict[str, Any]:
         """What `Network` takes, for an alphabet of so many symbols."""

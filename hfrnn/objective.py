@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -59,20 +59,22 @@ class Objective:
         self.total_weight = self.batch.total_weight(net.backend)
         self._parts = [self.batch.columns(start, stop) for start, stop in self.plan.parts]
         self._boundaries = stretches(batch.T, self.plan.stretch)
-        self._sweeps: list[Sweep] | None = None
+        self._passing: dict[Keep, list[Sweep]] = {}
+        self._passing_buffers: list[tuple[Buffers, Buffers]] = []
         self._vectors: list[Array] = []
 
     def loss(self, theta: Array) -> float:
         """f at theta (n_parameters,), in nats."""
         theta = self._vector(theta)
-        sweeps = self._transient()
+        sweeps = self._transient(Keep.NOTHING)
         parts = self.threads.ordered(lambda s: sweeps[s].loss(theta), len(sweeps))
         return float(sum(parts)) + self._l2_loss(theta)
 
     def loss_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """f and its gradient, a fresh vector (n_parameters,)."""
         theta = self._vector(theta)
-        sweeps, grad = self._transient(), self._zeros()
+        keep = Keep.NOTHING if self.plan.keep is Keep.NOTHING else Keep.STATES
+        sweeps, grad = self._transient(keep), self._zeros()
         loss = sum(self._add(sweeps, lambda sweep, out: sweep.gradient(theta, out), grad))
         if self.net.l2:
             grad += self.net.l2 * theta
@@ -187,7 +189,7 @@ class Objective:
         return results
 
     def _make_sweeps(
-        self, keep: Keep, buffers: list[tuple[Buffers, Buffers | None]], dtype: Any = None, metric: str = "hidden"
+        self, keep: Keep, buffers: Sequence[tuple[Buffers, Buffers | None]], dtype: Any = None, metric: str = "hidden"
     ) -> list[Sweep]:
         return [
             Sweep(
@@ -202,12 +204,13 @@ class Objective:
         slots = [Buffers(self.net.backend, self.net.dtype) for _ in range(self.threads.threads)]
         return [slots[s % len(slots)] for s in range(len(self._parts))]
 
-    def _transient(self) -> list[Sweep]:
-        """Sweeps for a loss or gradient: nothing outlives a call, so they share all buffers of their slot."""
-        if self._sweeps is None:
-            keep = Keep.NOTHING if self.plan.keep is Keep.NOTHING else Keep.STATES
-            self._sweeps = self._make_sweeps(keep, list(zip(self._slots(), self._slots(), strict=True)))
-        return self._sweeps
+    def _transient(self, keep: Keep) -> list[Sweep]:
+        """Sweeps for a loss or a gradient: nothing outlives a call, so they share all buffers of their slot."""
+        if not self._passing_buffers:
+            self._passing_buffers = list(zip(self._slots(), self._slots(), strict=True))
+        if keep not in self._passing:
+            self._passing[keep] = self._make_sweeps(keep, self._passing_buffers)
+        return self._passing[keep]
 
     def _prepared(self, theta: Array, metric: str = "hidden") -> list[Sweep]:
         """Sweeps for an operator: each keeps its own forward pass."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
@@ -39,6 +40,7 @@ SLOTS = 16
 class Use(Enum):
     """What will be asked of an objective."""
 
+    LOSS = "losses"
     GRADIENT = "losses and gradients"
     OPERATOR = "losses and curvature operators, one at a time"
     BOTH = "both"
@@ -64,15 +66,14 @@ class Plan:
         """The first and the last-but-one sequence of each shard."""
         return list(zip(self.shards[:-1], self.shards[1:], strict=True))
 
-    def describe(self) -> str:
-        """One line: what is kept, how the batch is cut, the bytes expected and the recomputation."""
-        again = {
-            Keep.ALL: "nothing is computed again",
-            Keep.STATES: "each product computes the predictions again",
-            Keep.NOTHING: "a product runs forward twice and R-forward once more, a gradient forward once more",
-        }
-        steps = "all steps at once" if self.stretch is None else f"{self.stretch} steps at a time"
-        return f"keeps {self.keep.value}; {len(self.shards) - 1} shards, {steps}; {again[self.keep]}"
+    def to_json(self) -> dict[str, Any]:
+        """The plan in values that JSON holds."""
+        return {"shards": list(self.shards), "stretch": self.stretch, "keep": self.keep.value, "slots": self.slots}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Plan:
+        """The plan that `to_json` gave."""
+        return cls(tuple(content["shards"]), content["stretch"], Keep(content["keep"]), content["slots"])
 
 
 def shard_boundaries(B: int, most: int = SHARD) -> tuple[int, ...]:
@@ -180,6 +181,9 @@ class Footprint:
         slots, largest = min(plan.slots, len(plan.shards) - 1), max(stop - start for start, stop in plan.parts)
         total = T * B * (4 + 4) + (slots + 2) * self.layout.n_parameters * item  # symbols in and out
         sweeps = T * B * (8 + item)  # weights, plain and scaled
+        if use is Use.LOSS:
+            one = self._size("gradient states", min(plan.stretch or T, T), largest)
+            total += sweeps + slots * (one + self._scratch("gradient", Keep.NOTHING, plan, T, largest))
         if use in (Use.GRADIENT, Use.BOTH):
             keep = Keep.NOTHING if plan.keep is Keep.NOTHING else Keep.STATES
             one = self._kept("gradient", keep, plan, T, largest) + self._scratch("gradient", keep, plan, T, largest)

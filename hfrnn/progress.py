@@ -10,10 +10,20 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
+from hfrnn.config import TrainConfig
+from hfrnn.plan import Plan
+from hfrnn.rehearsal import Rehearsal
+from hfrnn.sweep import Keep
 from hfrnn.training import Callback, Record, Trainer, TrainingResult
 
 PLAIN_SECONDS = 10.0
 """Without a terminal, a line says that CG is still running after so many seconds."""
+
+RECOMPUTATION = {
+    Keep.STATES: "each product computes the predictions again",
+    Keep.NOTHING: "a product runs forward twice and R-forward once more",
+}
+"""What is computed again, by what is kept."""
 
 UNITS = {"char": "character", "byte": "byte"}
 """What a symbol is called, by level."""
@@ -69,6 +79,7 @@ class Display(Callback):
         self._start = 0.0
         self._first = 0
         self._bits: float | None = None
+        self.records: list[Record] = []
 
     def on_start(self, trainer: Trainer) -> None:
         self._trainer, self._start, self._first = trainer, time.monotonic(), trainer.update
@@ -99,6 +110,7 @@ class Display(Callback):
             self._spoken = now
 
     def on_update(self, record: Record) -> bool | None:
+        self.records.append(record)
         self._print(row(record, self._left()))
         self._spoken, self._bits = time.monotonic(), record["train_bits"]
         self._show("gradient")
@@ -164,6 +176,7 @@ def opening_lines(trainer: Trainer) -> list[str]:
         f"network   {trainer.net.describe()}",
         f"text      {corpus.name}: {len(corpus.train):,} {unit}s to train on, {len(corpus.valid):,} to validate",
         f"training  {config.optimizer} with {config.damping} damping{strengths}",
+        *plan_lines(trainer.plans, trainer.expected_bytes, config),
         f"limit     {' or '.join(limits)}",
         f"folder    {trainer.path}",
     ]
@@ -173,6 +186,54 @@ def opening_lines(trainer: Trainer) -> list[str]:
         lines.append(f"going on after update {trainer.update}")
     strength = "lambda" if config.damping == "tikhonov" else "mu"
     return [*lines, "", f"{'':24}bits a {unit}".rstrip(), header(strength)]
+
+
+def plan_lines(plans: dict[str, Plan], expected: int, config: TrainConfig) -> list[str]:
+    """How batches are run, each line at most 80 columns where the plan allows."""
+    lines = []
+    for role, plan in plans.items():
+        shards = len(plan.shards) - 1
+        lines.append(
+            f"{role:<9} {plan.shards[-1]:,} sequences in {shards} shard{'s' if shards > 1 else ''}, "
+            f"{plan.stretch or config.sequence_length} steps at a time, keeps {plan.keep.value}"
+        )
+        if plan.keep is not Keep.ALL and role == "curvature":
+            lines.append(f"          {RECOMPUTATION[plan.keep]}")
+    return [*lines, f"memory    {expected / 2**20:,.0f} MiB expected, of {config.memory}"]
+
+
+def rehearsal_lines(rehearsal: Rehearsal, config: TrainConfig) -> list[str]:
+    """What a run would do and cost."""
+    parts = (("gradient", rehearsal.gradient), ("loss", rehearsal.loss), ("product", rehearsal.product))
+    updates = [f"{rehearsal.update_seconds(n):.1f} s with {n}" for n in sorted({10, 30, config.cg_iterations})]
+    return [
+        f"network   {rehearsal.network}",
+        *plan_lines(rehearsal.plans, rehearsal.expected_bytes, config),
+        *(f"{name:<9} {seconds:.3f} s" for name, seconds in parts),
+        f"update    about {', '.join(updates)} CG iterations",
+    ]
+
+
+def profile_lines(records: list[Record]) -> list[str]:
+    """Where the time of a run's updates went."""
+    if not records:
+        return []
+
+    def total(name: str) -> float:
+        return sum(float(record[f"seconds_{name}"]) for record in records)
+
+    whole = sum(float(record["seconds_update"]) for record in records)
+    products = total("products")
+    parts = {
+        "gradients": total("gradient"),
+        f"products ({sum(record['products'] for record in records):,})": products,
+        "CG's own vectors": total("cg") - products,
+        f"trial losses ({sum(record['evaluations'] for record in records):,})": total("search"),
+        "validation": total("validation"),
+    }
+    parts["saving and the rest"] = whole - sum(parts.values())
+    head = f"time of {len(records)} updates: {whole:.1f} s"
+    return ["", head, *(f"  {name:<22} {seconds:8.2f} s {seconds / whole:6.1%}" for name, seconds in parts.items())]
 
 
 def result_lines(result: TrainingResult) -> list[str]:

@@ -223,7 +223,8 @@ class Sweep:
         self.p = self.layout.groups(theta)
         state, last = self._initial_state(), len(self.stretches) - 1
         for s, stretch in enumerate(self.stretches):
-            self._save("state", s, state)
+            if records:
+                self._save("state", s, state)
             state = self._forward(stretch, state, records and (self.keep is not Keep.NOTHING or s == last))
             if visit is not None:
                 visit(stretch)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,13 +16,15 @@ from hfrnn.backend import Array
 from hfrnn.batch import Batch
 from hfrnn.config import TrainConfig, checked_options, option_key
 from hfrnn.data.corpora import Corpus
-from hfrnn.data.streams import SequenceSampler, evaluation_streams, training_sequences
+from hfrnn.data.streams import SequenceSampler, evaluation_streams, part_size, training_sequences
 from hfrnn.data.vocabulary import Text, Vocabulary
 from hfrnn.errors import CheckpointError, HfrnnError, InputError, NonFiniteError
+from hfrnn.interruption import interruption
 from hfrnn.model import Network
 from hfrnn.objective import Objective
 from hfrnn.optim.damping import Damping
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, Update, UpdateInterrupted
+from hfrnn.plan import Footprint, Plan, Use, make_plan
 from hfrnn.run_folder import RunFolder, checked_theta, load_run_corpus, versions
 
 LN2 = math.log(2)
@@ -133,6 +132,7 @@ class Trainer:
         self.sampler = SequenceSampler(
             self.inputs.shape[1], config.sequence_length, config.gradient_symbols or None, config.seed
         )
+        self.plans, self.expected_bytes = self._plans()
         self.validation = self._validation(corpus.valid)
         names = ("cg_iterations", "cg_epsilon", "warm_start", "rho_model", "rho_objective", "line_search")
         options = {name: getattr(config, name) for name in names}
@@ -158,7 +158,6 @@ class Trainer:
     def new(cls, config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Trainer:
         """A run from the beginning; makes its folder once everything else has been checked."""
         config = config.resolved()
-        _ = config.plan_arguments
         corpus = load_run_corpus(config)
         trainer = cls(config, corpus, Vocabulary.build(corpus.train, config.level), callbacks)
         damping = trainer.optimizer.damping
@@ -181,10 +180,9 @@ class Trainer:
         if "updates" in changes or "minutes" in changes:  # a new limit replaces both old ones
             stored = replace(stored, updates=None, minutes=None)
         config = replace(stored, **changes)
-        _ = config.plan_arguments
         trainer = cls(config, folder.corpus(), folder.vocabulary(), callbacks)
         trainer.folder = folder
-        trainer._restore()
+        trainer._restore(replanned="checkpoint" in changes or "memory" in changes)
         return trainer
 
     @property
@@ -195,7 +193,7 @@ class Trainer:
 
     def run(self) -> TrainingResult:
         """Train until a limit is reached."""
-        with _interruption(self._on_interrupt) as interrupted, warnings.catch_warnings():
+        with interruption(self._on_interrupt) as interrupted, warnings.catch_warnings():
             # an overflow in a trial step is expected and dealt with
             warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"hfrnn\.")
             try:
@@ -254,6 +252,7 @@ class Trainer:
             start = time.perf_counter()
             record = self._one_update(interrupted)
             longest = time.perf_counter() - start
+            record["seconds_update"] = round(longest, 4)
             self.seconds = before + time.perf_counter() - begin
             record["seconds"] = round(self.seconds, 3)
             if self._finish(record):
@@ -263,23 +262,25 @@ class Trainer:
         """Draw, update and validate. Of an update that raises, only what is on disk counts."""
         columns = self.sampler.draw()
         part = self.sampler.draw_part(columns, fraction=self.config.curvature_fraction)
-        gradient, curvature = self._objective(columns), self._objective(part)
+        gradient, curvature = self.objective(columns, "gradient"), self.objective(part, "curvature")
         step = self.optimizer.update(self.theta, gradient, curvature, on_cg=self._on_cg, should_stop=interrupted)
         self.theta = step.theta
         self.update += 1
         self.symbols += columns.size * self.config.sequence_length
+        begin = time.perf_counter()
         valid = None if self.validation is None else self.validation.loss(self.theta)
-        return self._record(step, valid)
+        return self._record(step, valid, time.perf_counter() - begin)
 
-    def _objective(self, columns: np.ndarray[Any, Any]) -> Objective:
+    def objective(self, columns: np.ndarray[Any, Any], role: str) -> Objective:
+        """The objective on some training sequences, by the plan for its role, `gradient` or `curvature`."""
         batch = Batch(self.inputs[:, columns], self.targets[:, columns])
-        return Objective(self.net, batch, self.config.threads, **self.config.plan_arguments)
+        return Objective(self.net, batch, self.config.threads, plan=self.plans[role])
 
     def _on_cg(self, iteration: int, q: float) -> None:
         for callback in self.callbacks:
             callback.on_cg(iteration, q)
 
-    def _record(self, step: Update, valid: float | None) -> Record:
+    def _record(self, step: Update, valid: float | None, seconds: float) -> Record:
         """A line of metrics.jsonl; null where something does not apply or is not finite."""
         record = {
             "update": self.update,
@@ -304,6 +305,7 @@ class Trainer:
             "products": step.products,
             "evaluations": step.evaluations,
             **{f"seconds_{name}": round(value, 4) for name, value in step.seconds.items()},
+            "seconds_validation": round(seconds, 4),
         }
         return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.items()}
 
@@ -333,12 +335,13 @@ class Trainer:
         meta = {
             "update": self.update, "seconds": self.seconds, "symbols": self.symbols, "optimizer": plain,
             "sampler": self.sampler.state_dict(), "best": self.best, "last": self.last,
+            "plans": {role: plan.to_json() for role, plan in self.plans.items()},
         }  # fmt: skip
         self.folder.save(name, arrays, meta)
         if name == "last":
             self._saved = meta
 
-    def _restore(self) -> None:
+    def _restore(self, replanned: bool) -> None:
         assert self.folder is not None
         arrays, meta = self.folder.restore("last")
         self.theta = checked_theta(self.net, arrays, self.folder.path)
@@ -349,6 +352,8 @@ class Trainer:
             self.sampler.load_state_dict(meta["sampler"])
             self.update, self.seconds, self.symbols = int(meta["update"]), float(meta["seconds"]), int(meta["symbols"])
             self.best, self.last, self._saved = meta["best"], meta["last"], meta
+            if not replanned:
+                self.plans = {role: Plan.from_json(plan) for role, plan in meta["plans"].items()}
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, InputError):
                 raise
@@ -366,32 +371,25 @@ class Trainer:
         self.skipped = len(text) - symbols.size
         if symbols.size < 2 and self.config.valid is None:
             return None
-        streams = evaluation_streams(symbols, VALIDATION_STREAMS, VALIDATION_WARM_UP)
-        return Objective(self.net, Batch(*streams), self.config.threads)
+        batch = Batch(*evaluation_streams(symbols, VALIDATION_STREAMS, VALIDATION_WARM_UP))
+        plan = make_plan(self.net, batch.T, batch.B, memory=self.config.memory_bytes, use=Use.LOSS)
+        return Objective(self.net, batch, self.config.threads, plan=plan)
+
+    def _plans(self) -> tuple[dict[str, Plan], int]:
+        """How gradient and curvature batches are run, and the bytes that both take.
+
+        The gradient may take half of the budget; the curvature takes what is left.
+        """
+        T, rows = self.config.sequence_length, self.sampler.subset
+        part = part_size(rows, self.config.curvature_fraction)
+        checkpoint, budget = self.config.checkpoint_argument, self.config.memory_bytes
+        footprint = Footprint(self.net)
+        plans = {"gradient": make_plan(self.net, T, rows, checkpoint, budget // 2, use=Use.GRADIENT)}
+        taken = footprint.bytes(plans["gradient"], T, rows, Use.GRADIENT)
+        plans["curvature"] = make_plan(self.net, T, part, checkpoint, max(budget - taken, 1), use=Use.OPERATOR)
+        return plans, taken + footprint.bytes(plans["curvature"], T, part, Use.OPERATOR)
 
     def _score(self, record: Record) -> float:
         """What `best` is chosen by: validation bits, or training bits without validation; not finite is worst."""
         bits = record["train_bits" if self.validation is None else "valid_bits"]
         return math.inf if bits is None else float(bits)
-
-
-@contextmanager
-def _interruption(noted: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """Note the first SIGINT or SIGTERM instead of dying of it; the second one interrupts at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    seen = threading.Event()
-
-    def note(number: int, frame: Any) -> None:
-        if seen.is_set():
-            raise KeyboardInterrupt
-        seen.set()
-        noted()
-
-    old = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield seen.is_set
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)

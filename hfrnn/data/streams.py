@@ -100,6 +100,11 @@ def evaluation_streams(symbols: ArrayLike, streams: int, warm_up: int) -> Evalua
     return EvaluationStreams(inputs, targets, weights, lengths)
 
 
+def part_size(count: int, fraction: float) -> int:
+    """How many of `count` sequences make up a fraction: at least one."""
+    return max(1, round(fraction * count))
+
+
 class SequenceSampler:
     """Draws the sequences of every update: a gradient subset, and a random part of it for the curvature.
 
@@ -179,7 +184,7 @@ class SequenceSampler:
             raise InputError(f"the curvature part must be a fraction in (0, 1], not {fraction}")
         count = len(subset)
         if fraction is not None:
-            count = max(1, round(fraction * len(subset)))
+            count = part_size(len(subset), fraction)
         elif symbols is not None:
             count = self._count(symbols, len(subset))
         if count == len(subset):

@@ -80,12 +80,19 @@ class _Problem:
         preconditioner: Apply | None,
     ) -> None:
         self.g, self.start, self.preconditioner, self.products = g, start, preconditioner, 0
-        self.apply = objective.gauss_newton(
+        self.seconds = 0.0
+        self._damped = objective.gauss_newton(
             theta, structural=damping.mu, tikhonov=damping.lambda_, metric=damping.metric
         ).apply
         self._undamped: Apply | None = None
         if rho_model == "undamped" and damping.adapts:
             self._undamped = objective.gauss_newton(theta, structural=0.0, tikhonov=0.0, metric=damping.metric).apply
+
+    def apply(self, v: Array, out: Array) -> None:
+        """out <- A v, timed."""
+        begin = time.perf_counter()
+        self._damped(v, out)
+        self.seconds += time.perf_counter() - begin
 
     def model(self, x: Array, q: float) -> float:
         """q of rho at x, where CG's own quadratic has the value q."""
@@ -212,7 +219,12 @@ class HessianFree:
             products=found.cg.products + problem.products,
             evaluations=sum(each.evaluations for each in judges),
             success=search.success,
-            seconds={"gradient": gradient_seconds, "cg": in_cg, "search": sum(each.seconds for each in judges)},
+            seconds={
+                "gradient": gradient_seconds,
+                "cg": in_cg,
+                "products": problem.seconds,
+                "search": sum(each.seconds for each in judges),
+            },
             rho_model=options.rho_model,
             rho_objective=options.rho_objective,
         )

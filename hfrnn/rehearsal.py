@@ -1,0 +1,89 @@
+"""What a training run would do and cost, without doing it: the plan, the bytes, and measured seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from hfrnn.batch import Batch
+from hfrnn.config import TrainConfig
+from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.objective import Objective
+from hfrnn.parallel import default_threads
+from hfrnn.plan import Plan
+from hfrnn.run_folder import load_run_corpus
+from hfrnn.training import Trainer
+
+TRIAL_LOSSES = 10
+"""Losses that an update tries beside its gradient, about: at the kept iterates of CG and in the line search."""
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What a run would do: its network, plans and expected bytes, and the seconds of each part of an update."""
+
+    network: str
+    plans: dict[str, Plan]
+    expected_bytes: int
+    gradient: float
+    loss: float
+    product: float
+
+    def update_seconds(self, cg_iterations: int) -> float:
+        """What an update with so many CG iterations should take."""
+        return self.gradient + TRIAL_LOSSES * self.loss + cg_iterations * self.product
+
+
+def rehearse(config: TrainConfig) -> Rehearsal:
+    """Check everything that a run needs, plan it, and time its parts on a few shards; writes nothing.
+
+    Parameters
+    ----------
+    config : TrainConfig
+
+    Returns
+    -------
+    Rehearsal
+        The seconds are those of some shards side by side, times the number of shards.
+
+    Raises
+    ------
+    InputError
+        As `train`.
+    """
+    config = config.resolved()
+    corpus = load_run_corpus(config)
+    trainer = Trainer(config, corpus, Vocabulary.build(corpus.train, config.level), ())
+    theta, damping = trainer.theta, trainer.optimizer.damping
+    gradient, share = _few_shards(trainer, "gradient")
+    gradient_seconds = share * _seconds(lambda: gradient.loss_and_gradient(theta))
+    loss_seconds = share * _seconds(lambda: gradient.loss(theta))
+    curvature, share = _few_shards(trainer, "curvature")
+    operator = curvature.gauss_newton(theta, damping.mu, damping.lambda_, damping.metric)
+    out = theta.copy()
+    product_seconds = share * _seconds(lambda: operator.apply(theta, out))
+    described = trainer.net.describe()
+    return Rehearsal(described, trainer.plans, trainer.expected_bytes, gradient_seconds, loss_seconds, product_seconds)
+
+
+def _few_shards(trainer: Trainer, role: str) -> tuple[Objective, float]:
+    """An objective on as many shards as run side by side, and the factor from its time to that of all."""
+    plan = trainer.plans[role]
+    side_by_side = min(trainer.config.threads or default_threads(), plan.slots, len(plan.shards) - 1)
+    part = replace(plan, shards=plan.shards[: side_by_side + 1])
+    sequences = slice(0, part.shards[-1])
+    batch = Batch(trainer.inputs[:, sequences], trainer.targets[:, sequences])
+    objective = Objective(trainer.net, batch, trainer.config.threads, plan=part)
+    return objective, plan.shards[-1] / part.shards[-1]
+
+
+def _seconds(task: Callable[[], object]) -> float:
+    """The shorter of two runs, after one that fills the buffers."""
+    task()
+    runs = []
+    for _ in range(2):
+        begin = time.perf_counter()
+        task()
+        runs.append(time.perf_counter() - begin)
+    return min(runs)
