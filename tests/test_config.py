@@ -90,13 +90,14 @@ def test_what_is_no_number_of_bytes_is_refused(text: str) -> None:
         parse_bytes(text)
 
 
-def test_checkpoint_and_memory_are_handed_to_the_objective() -> None:
-    assert TrainConfig().plan_arguments == {"checkpoint": "auto", "memory": None}
-    assert TrainConfig(checkpoint="all", memory="1kb").plan_arguments == {"checkpoint": None, "memory": 1000}
-    assert TrainConfig(checkpoint="12").plan_arguments["checkpoint"] == 12
+def test_checkpoint_and_memory_are_read() -> None:
+    assert (TrainConfig().checkpoint_argument, TrainConfig().memory_bytes) == ("auto", 4 * 2**30)
+    assert TrainConfig(checkpoint="all").checkpoint_argument is None
+    assert TrainConfig(memory="1kb").memory_bytes == 1000
+    assert TrainConfig(checkpoint="12").checkpoint_argument == 12
     for wrong in ("0", "-3", "some", "1.5", ""):
         with pytest.raises(InputError, match="--checkpoint"):
-            _ = TrainConfig(checkpoint=wrong).plan_arguments
+            _ = TrainConfig(checkpoint=wrong).checkpoint_argument
 
 
 def test_a_resolved_configuration_does_not_depend_on_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

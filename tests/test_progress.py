@@ -14,7 +14,7 @@ from tiny_runs import text_file, tiny_train
 
 import hfrnn.progress
 from hfrnn.optim.cg import CGStop
-from hfrnn.progress import Display, clock, header, live_bar, number, result_lines, row
+from hfrnn.progress import Display, clock, header, live_bar, number, result_lines, profile_lines, row
 from hfrnn.training import Callback
 
 RECORD: dict[str, Any] = {
@@ -88,7 +88,8 @@ def test_a_pipe_gets_plain_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "\x1b" not in text
     assert "\r" not in text
     lines = text.splitlines()
-    assert [line[:9] for line in lines[:5]] == ["network  ", "text     ", "training ", "limit    ", "folder   "]
+    names = ["network", "text", "training", "gradient", "curvature", "memory", "limit", "folder"]
+    assert [line.split()[0] for line in lines[:8]] == names
     assert header() in lines
     assert sum(bool(re.match(r" {5}[12] +0:0\d +\d:\d\d +\d+\.\d{3}", line)) for line in lines) == 2
     assert any(re.match(r" {5}1 +0:0\d +\d:\d\d +3  running, q -\d", line) for line in lines)
@@ -129,3 +130,16 @@ def test_no_bar_is_shown_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> N
     with live_bar() as show:
         show("half", 1, 2)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_profile_shares_out_the_whole_time(tmp_path: Path) -> None:
+    display = Display(Console(file=io.StringIO()))
+    tiny_train(tmp_path, callbacks=(display,))
+    lines = profile_lines(display.records)
+    whole = float(re.search(r"2 updates: (\d+\.\d)", "\n".join(lines)).group(1))  # type: ignore[union-attr]
+    parts = [float(line.split(" s ")[0].split()[-1]) for line in lines[2:]]
+    shares = [float(line.split()[-1].rstrip("%")) for line in lines[2:]]
+    assert sum(parts) == pytest.approx(whole, abs=0.1)
+    assert sum(shares) == pytest.approx(100, abs=1)
+    products = sum(record["products"] for record in display.records)
+    assert any(line.startswith(f"  products ({products})") for line in lines)

@@ -113,8 +113,9 @@ class Update:
     `theta` is the new vector (a copy of the old one if `success` is False); `q` and `rho` belong to the full step of
     the chosen iterate (`rho` may be minus infinity; `chosen_iteration` counts CG's iterations); `mu`, `lambda_` were
     used here, `next_mu`, `next_lambda_` come next; `smallest_curvature` is the least S.AS/S.S that CG met; `products`
-    counts matrix products, `evaluations` losses beside the gradient's; `seconds` is split
-    into gradient, cg (of which products), search (every trial loss, also those inside CG); `rho_model` and `rho_objective` say how rho was measured.
+    counts matrix products, `evaluations` losses beside the gradient's; `seconds` is split into
+    gradient, cg (of which products) and search (every trial loss, also those inside CG); `rho_model` and
+    `rho_objective` say how rho was measured.
     """
 
     theta: Array

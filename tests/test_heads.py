@@ -1,0 +1,124 @@
+"""The losses and their derivatives in the logits, one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hfrnn
+from hfrnn.heads import Head, losses, make_head
+
+LOSSES = ["softmax", "logistic", "squared"]
+EPS = 1e-20
+
+
+def head(loss: str, n_out: int = 4) -> Head:
+    return make_head(loss, n_out, {0: 3}, bias=True)
+
+
+def targets(loss: str, rng: np.random.Generator) -> Any:
+    shape = (5, 2, 4)
+    real = {"logistic": rng.uniform(size=shape), "squared": rng.standard_normal(shape)}
+    return rng.integers(4, size=shape[:2]) if loss == "softmax" else real[loss]
+
+
+def expected_losses(loss: str, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if loss == "softmax":
+        p = np.exp(z) / np.exp(z).sum(axis=-1, keepdims=True)
+        return -np.log(np.take_along_axis(p, y[:, :, None], axis=-1)[:, :, 0])
+    if loss == "logistic":
+        p = 1 / (1 + np.exp(-z))
+        return -(y * np.log(p) + (1 - y) * np.log(1 - p)).sum(axis=-1)
+    return 0.5 * ((z - y) ** 2).sum(axis=-1)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_loss_of_every_step_is_that_of_the_formula(loss: str) -> None:
+    rng = np.random.default_rng(0)
+    z, y = 3 * rng.standard_normal((5, 2, 4)), targets(loss, rng)
+    np.testing.assert_allclose(head(loss).predict(np, z.copy(), y), expected_losses(loss, z, y), rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_residual_is_the_derivative_of_the_loss(loss: str) -> None:
+    rng = np.random.default_rng(1)
+    z, y, v = rng.standard_normal((5, 2, 4)), targets(loss, rng), rng.standard_normal((5, 2, 4))
+    p = z.copy()
+    head(loss).predict(np, p, y)
+    head(loss).residual(np, p, y)
+    slope = head(loss).predict(np, z + 1j * EPS * v, y).imag / EPS
+    np.testing.assert_allclose((p * v).sum(axis=-1), slope, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_curvature_is_the_derivative_of_the_residual(loss: str) -> None:
+    rng = np.random.default_rng(2)
+    z, y, v = rng.standard_normal((5, 2, 4)), targets(loss, rng), rng.standard_normal((5, 2, 4))
+    p, moved, Rz = z.copy(), z + 1j * EPS * v, v.copy()
+    for prediction in (p, moved):
+        head(loss).predict(np, prediction, y)
+    head(loss).residual(np, moved, y)
+    head(loss).curvature(np, p, Rz, np.empty_like(Rz))
+    np.testing.assert_allclose(Rz, moved.imag / EPS, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("loss", ["softmax", "logistic"])
+def test_huge_logits_overflow_nowhere(loss: str, dtype: str) -> None:
+    z = np.array([[[1e4, -1e4, 0, 5]], [[-1e4, 1e4, 3, -3e4]]], dtype)
+    y = np.array([[1], [1]]) if loss == "softmax" else np.array([[[0, 1, 1, 1.0]], [[0, 1, 1, 0.0]]])
+    with np.errstate(all="raise", under="ignore"):
+        p = z.copy()
+        values = head(loss).predict(np, p, y)
+    assert np.isfinite(values).all()
+    assert np.isfinite(p).all()
+    assert values[0, 0] == pytest.approx(2e4, rel=1e-3)
+    assert abs(values[1, 0]) < 0.1
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_parameters_are_a_matrix_a_layer_and_a_bias(loss: str) -> None:
+    shapes = {"W_y0": (3, 6), "W_y2": (5, 6)}
+    assert make_head(loss, 6, {0: 3, 2: 5}, bias=False).parameter_shapes() == shapes
+    assert make_head(loss, 6, {0: 3, 2: 5}, bias=True).parameter_shapes() == {**shapes, "b_y": (6,)}
+
+
+def test_only_softmax_and_logistic_are_probabilities() -> None:
+    assert [head(loss).probabilistic for loss in LOSSES] == [True, True, False]
+    assert set(LOSSES) <= set(losses())
+
+
+REFUSED = {
+    "real targets of the softmax": (
+        "softmax",
+        np.zeros((5, 2)),
+        "type float64: the softmax loss needs integer",
+    ),
+    "one-hot targets": ("softmax", np.zeros((5, 2, 4), int), "shape (5, 2, 4) and type int64: the softmax loss needs"),
+    "a target too large": (
+        "softmax",
+        np.full((5, 2), 4),
+        "target symbols go from 4 to 4: with n_out = 4 they lie in",
+    ),
+    "a negative target": ("softmax", np.full((5, 2), -1), "target symbols go from -1 to -1: with n_out = 4"),
+    "symbols for the logistic loss": ("logistic", np.zeros((5, 2), int), "needs real values (5, 2, 4)"),
+    "too many outputs": ("squared", np.zeros((5, 2, 5)), "shape (5, 2, 5): this loss needs real values (5, 2, 4)"),
+    "targets above 1": ("logistic", np.full((5, 2, 4), 1.5), "logistic loss lie outside of 0 to 1: give probabilities"),
+    "targets below 0": ("logistic", np.full((5, 2, 4), -0.5), "logistic loss lie outside of 0 to 1"),
+    "targets that are NaN": ("logistic", np.full((5, 2, 4), np.nan), "logistic loss lie outside of 0 to 1"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_targets_that_do_not_fit_the_loss_are_refused(what: str) -> None:
+    loss, given, message = REFUSED[what]
+    with pytest.raises(hfrnn.InputError) as caught:
+        head(loss).check_targets(given, 5, 2)
+    assert message in str(caught.value)
+
+
+def test_an_unknown_loss_is_refused() -> None:
+    with pytest.raises(hfrnn.InputError, match="loss 'hinge' is not known: use one of softmax, "):
+        head("hinge")

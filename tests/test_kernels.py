@@ -1,0 +1,225 @@
+"""What every kernel promises, the registry, and a kernel of a user's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_cases import Case, assert_same, everything, moved, plans, random_batch, vectors
+from fake_device import FakeBackend
+
+import hfrnn
+from hfrnn.backend import Buffers, get_backend
+from hfrnn.kernels import make_kernel, registry
+from hfrnn.kernels.base import Arrays
+
+every_arch = pytest.mark.parametrize("arch", hfrnn.architectures())
+
+
+@pytest.fixture
+def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is forgotten after it."""
+    monkeypatch.setattr(registry, "_kernels", dict(registry._kernels))
+
+
+class Leaky(hfrnn.Kernel):
+    """A leaky unit without tanh: h_t = a*h_{t-1} + U_t, with one decay a unit. F1 and no more."""
+
+    options = ("decay",)
+
+    def __init__(self, hidden: int, decay: float = 0.5) -> None:
+        self.hidden = self.width = hidden
+        self.decay = decay
+        self.slots = (hfrnn.Slot("h", hidden, bias=True, below=True),)
+
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"q": (self.hidden,)}
+
+    def state_shapes(self, B: int) -> dict[str, tuple[int, ...]]:
+        return {"h": (B, self.hidden)}
+
+    def forward(self, p: Arrays, U: Any, state: Arrays, tape: hfrnn.Tape) -> tuple[Any, Arrays]:
+        K, B, H = U.shape
+        hs = tape.new("h", K + 1, B, H)
+        hs[0] = state["h"]
+        for t in range(K):
+            hs[t + 1] = (self.decay + p["q"]) * hs[t] + U[t]
+        return hs[1:], {"h": hs[K]}
+
+    def rforward(self, p: Arrays, v: Arrays, tape: hfrnn.Tape, RU: Any, Rstate: Arrays) -> tuple[Any, Arrays]:
+        K, B, H = RU.shape
+        Rhs, Rh = tape.new("Rh", K, B, H), Rstate["h"]
+        for t in range(K):
+            Rhs[t] = (self.decay + p["q"]) * Rh + v["q"] * tape["h"][t] + RU[t]
+            Rh = Rhs[t]
+        return Rhs, {"h": Rh}
+
+    def backward(self, p: Arrays, tape: hfrnn.Tape, dhs: Any, dstate: Arrays, grad: Arrays) -> tuple[Any, Arrays]:
+        K, B, H = dhs.shape
+        dU, dh = tape.new("dU", K, B, H), dstate["h"]
+        for t in reversed(range(K)):
+            dU[t] = dh + dhs[t]
+            grad["q"] += (dU[t] * tape["h"][t]).sum(axis=0)
+            dh = (self.decay + p["q"]) * dU[t]
+        return dU, {"h": dh}
+
+
+@pytest.mark.parametrize("situation", [{}, {"hidden": (3, 4)}, {"embedding": 2, "loss": "logistic"}])
+def test_a_users_kernel_works_through_the_whole_path(fresh_registry: None, situation: dict[str, Any]) -> None:
+    hfrnn.register_kernel("leaky", Leaky)
+    assert "leaky" in hfrnn.architectures()
+    case = Case("leaky", "own", {"n_in": 5, "hidden": 4, "n_out": 4, "decay": 0.3, **situation}, {"ragged": True})
+    net, batch = case.net(), case.data()
+    theta, v, u = vectors(net, batch)
+    assert net.layers[0].kernel.decay == 0.3  # type: ignore[attr-defined]
+    gradient = net.loss_and_gradient(theta, batch)[1]
+    central = [(net.loss(theta + e, batch) - net.loss(theta - e, batch)) / 2e-6 for e in 1e-6 * np.eye(theta.size)]
+    np.testing.assert_allclose(gradient, central, atol=1e-8)
+    J, G = net.jacobian(theta, batch), net.gauss_newton(theta, batch)
+    assert u @ (J @ v) == pytest.approx(J.rmatvec(u) @ v, rel=1e-11)
+    dense = G @ np.eye(theta.size)
+    np.testing.assert_allclose(dense, dense.T, atol=1e-13)
+    assert np.linalg.eigvalsh(dense).min() > -1e-13
+    expected = everything(net, batch, theta, v, u)
+    for plan in plans(batch.T, batch.B).values():
+        assert_same(everything(net, batch, theta, v, u, plan=plan), expected, rtol=1e-12)
+    fake = FakeBackend()
+    on_device = everything(case.net(backend=fake), moved(batch, fake), theta, v, u)
+    assert_same(on_device, expected, rtol=1e-13)
+
+
+def test_register_kernel_is_a_decorator_too(fresh_registry: None) -> None:
+    @hfrnn.register_kernel("mine")
+    class Mine(Leaky):
+        pass
+
+    assert isinstance(make_kernel("mine", 3, {}), Mine)
+    assert hfrnn.register_kernel("mine", Mine)(Mine) is Mine  # the same class again is no clash
+
+
+@every_arch
+def test_a_taken_name_is_refused(fresh_registry: None, arch: str) -> None:
+    before = type(make_kernel(arch, 3, {}))
+    with pytest.raises(hfrnn.InputError, match=f"an architecture named '{arch}' is registered already: choose another"):
+        hfrnn.register_kernel(arch, Leaky)
+    assert type(make_kernel(arch, 3, {})) is before
+
+
+def test_a_test_leaves_the_registry_as_it_was() -> None:
+    assert not {"leaky", "mine"} & set(hfrnn.architectures())
+
+
+def test_an_option_of_a_users_kernel_reaches_it_and_others_are_refused(fresh_registry: None) -> None:
+    hfrnn.register_kernel("leaky", Leaky)
+    with pytest.raises(hfrnn.InputError, match="architecture 'leaky' has no option speed: it takes decay"):
+        hfrnn.Network("leaky", n_in=2, hidden=3, n_out=2, speed=1)
+
+
+# ---------------------------------------------------------------------- every kernel
+
+
+def arrays(kernel: hfrnn.Kernel, K: int, B: int, seed: int = 0) -> tuple[dict[str, Any], Any, dict[str, Any]]:
+    """Parameters, U and a state."""
+    rng = np.random.default_rng(seed)
+    slots = sum(slot.width for slot in kernel.slots)
+    p = {name: 0.5 * rng.standard_normal(shape) for name, shape in kernel.parameter_shapes().items()}
+    state = {name: 0.5 * rng.standard_normal(shape) for name, shape in kernel.state_shapes(B).items()}
+    return p, rng.standard_normal((K, B, slots)), state
+
+
+def tape() -> hfrnn.Tape:
+    backend = get_backend("numpy")
+    return hfrnn.Tape("", Buffers(backend, "float64"), Buffers(backend, "float64"))
+
+
+@every_arch
+@pytest.mark.parametrize(("K", "B"), [(1, 1), (1, 3), (6, 1), (6, 3)])
+def test_the_routines_of_a_kernel_are_adjoint_in_inputs_state_and_parameters(arch: str, K: int, B: int) -> None:
+    """<dhs, Rhs> + <dstate, Rstate after> = <dU, RU> + <dstate before, Rstate> + <grad, v>: K >= 1, on one stretch."""
+    kernel, recorded = make_kernel(arch, 4, {}), tape()
+    p, U, state = arrays(kernel, K, B)
+    v, RU, Rstate = arrays(kernel, K, B, seed=1)
+    hs, after = kernel.forward(p, U, state, recorded)
+    assert hs.shape == (K, B, kernel.width)
+    assert {name: value.shape for name, value in after.items()} == kernel.state_shapes(B)
+    rng = np.random.default_rng(2)
+    dhs, dstate = rng.standard_normal(hs.shape), {name: rng.standard_normal(x.shape) for name, x in after.items()}
+    Rhs, Rafter = kernel.rforward(p, v, recorded, RU, Rstate)
+    left = (dhs * Rhs).sum() + sum((dstate[name] * Rafter[name]).sum() for name in dstate)
+    grad = {name: np.zeros_like(value) for name, value in p.items()}
+    dU, dbefore = kernel.backward(p, recorded, dhs, dstate, grad)
+    right = (dU * RU).sum() + sum((x[name] * y[name]).sum() for x, y in ((dbefore, Rstate), (grad, v)) for name in x)
+    assert left == pytest.approx(right, rel=1e-11)
+    assert all(np.linalg.norm(value) > 1e-6 for value in grad.values())
+
+
+@every_arch
+def test_a_kernel_never_writes_its_inputs_and_adds_to_the_gradient(arch: str) -> None:
+    kernel, recorded = make_kernel(arch, 4, {}), tape()
+    p, U, state = arrays(kernel, 5, 3)
+    v, RU, Rstate = arrays(kernel, 5, 3, seed=1)
+    for given in (*p.values(), U, *state.values(), *v.values(), RU, *Rstate.values()):
+        given.flags.writeable = False
+    hs, after = kernel.forward(p, U, state, recorded)
+    kernel.rforward(p, v, recorded, RU, Rstate)
+    dhs, dstate = np.ones_like(hs), {name: np.ones_like(x) for name, x in after.items()}
+    for given in (dhs, *dstate.values()):
+        given.flags.writeable = False
+    first = {name: np.zeros_like(value) for name, value in p.items()}
+    kernel.backward(p, recorded, dhs, dstate, first)
+    second = {name: np.ones_like(value) for name, value in p.items()}
+    kernel.backward(p, recorded, dhs, dstate, second)
+    for name, value in first.items():
+        np.testing.assert_allclose(second[name], value + 1, rtol=1e-12)
+
+
+@every_arch
+def test_a_kernel_is_linearised_by_rforward(arch: str) -> None:
+    """Complex steps through forward alone give the tangents of hs and of the state."""
+    kernel = make_kernel(arch, 4, {})
+    p, U, state = arrays(kernel, 5, 3)
+    v, RU, Rstate = arrays(kernel, 5, 3, seed=1)
+    recorded = tape()
+    kernel.forward(p, U, state, recorded)
+    Rhs, Rafter = kernel.rforward(p, v, recorded, RU, Rstate)
+    backend, step = get_backend("numpy"), 1e-20
+    complex_tape = hfrnn.Tape("", Buffers(backend, "complex128"), Buffers(backend, "complex128"))
+    hs, after = kernel.forward(
+        {name: p[name] + 1j * step * v[name] for name in p},
+        U + 1j * step * RU,
+        {name: state[name] + 1j * step * Rstate[name] for name in state},
+        complex_tape,
+    )
+    np.testing.assert_allclose(Rhs, hs.imag / step, rtol=1e-11, atol=1e-13)
+    for name, value in after.items():
+        np.testing.assert_allclose(Rafter[name], value.imag / step, rtol=1e-11, atol=1e-13)
+
+
+@every_arch
+def test_a_forward_pass_without_a_record_gives_the_same_bits(arch: str) -> None:
+    kernel, recorded, plain = make_kernel(arch, 4, {}), tape(), tape()
+    plain.records = False
+    p, U, state = arrays(kernel, 5, 3)
+    with_record, without = (kernel.forward(p, U, state, each) for each in (recorded, plain))
+    np.testing.assert_array_equal(with_record[0], without[0])
+    for name, value in with_record[1].items():
+        np.testing.assert_array_equal(value, without[1][name])
+
+
+@every_arch
+def test_a_broken_kernel_fails_the_checks(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backward routine that never writes a weight gradient, as in a known library, does not pass unseen."""
+    net = hfrnn.Network(arch, n_in=3, hidden=4, n_out=3, dtype="float64")
+    batch = random_batch(net, np.random.default_rng(0))
+    theta, v, u = vectors(net, batch)
+    kernel = type(net.layers[0].kernel)
+    backward = kernel.backward
+
+    def broken(self: Any, p: Arrays, recorded: hfrnn.Tape, dhs: Any, dstate: Arrays, grad: Arrays) -> Any:
+        lost = {name: np.zeros_like(value) for name, value in grad.items()}
+        return backward(self, p, recorded, dhs, dstate, lost)
+
+    monkeypatch.setattr(kernel, "backward", broken)
+    J = net.jacobian(theta, batch)
+    assert u @ (J @ v) != pytest.approx(J.rmatvec(u) @ v, rel=1e-3)

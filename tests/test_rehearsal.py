@@ -1,0 +1,67 @@
+"""A rehearsal plans and times a run, and leaves no trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import hfrnn.training
+from hfrnn.checkpoint import load_checkpoint
+from hfrnn.cli import main
+from hfrnn.config import TrainConfig
+from hfrnn.errors import InputError
+from hfrnn.rehearsal import rehearse
+from tests.tiny_runs import FLAGS, snapshot, text_file, tiny_train
+
+
+def config(folder: Path, **options: Any) -> TrainConfig:
+    return TrainConfig(text=str(text_file(folder)), hidden=(4,), sequence_length=10, gradient_symbols=300, **options)
+
+
+def test_a_rehearsal_has_the_plans_that_the_run_takes(tmp_path: Path) -> None:
+    rehearsal = rehearse(config(tmp_path, checkpoint="3"))
+    run = tiny_train(tmp_path, checkpoint="3")
+    stored = load_checkpoint(run.folder / "last.safetensors")[1]["plans"]
+    assert {role: plan.to_json() for role, plan in rehearsal.plans.items()} == stored
+    assert stored["gradient"]["stretch"] == stored["curvature"]["stretch"] == 3
+    assert stored["gradient"]["shards"][-1] == 30
+    assert stored["curvature"]["shards"][-1] == 6
+
+
+def test_a_rehearsal_measures_and_adds_up(tmp_path: Path) -> None:
+    rehearsal = rehearse(config(tmp_path))
+    assert min(rehearsal.gradient, rehearsal.loss, rehearsal.product) > 0
+    more = rehearsal.update_seconds(20) - rehearsal.update_seconds(10)
+    assert more == pytest.approx(10 * rehearsal.product)
+
+
+def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = text_file(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    before = snapshot(tmp_path)
+    result = CliRunner().invoke(main, ["train", str(text), *FLAGS, "--dry-run"])
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.output.splitlines()] == [
+        "network", "gradient", "curvature", "memory", "gradient", "loss", "product", "update",
+    ]  # fmt: skip
+    assert max(map(len, result.output.splitlines())) <= 80
+    assert snapshot(tmp_path) == before
+
+
+def test_a_budget_that_nothing_fits_is_refused_with_the_numbers(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"need at least .* MiB, and the budget is"):
+        rehearse(config(tmp_path, memory="20kB"))
+
+
+def test_a_resumed_run_keeps_its_stored_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = tiny_train(tmp_path, "whole", updates=3, checkpoint="3")
+    part = tiny_train(tmp_path, "part", updates=1, checkpoint="3")
+    made = hfrnn.training.make_plan
+    monkeypatch.setattr(hfrnn.training, "make_plan", lambda net, T, B, *rest, **more: made(net, T, B, None))
+    resumed = hfrnn.training.train(resume=part.folder, updates=3)
+    assert load_checkpoint(resumed.folder / "last.safetensors")[1]["plans"]["gradient"]["keep"] == "nothing"
+    np.testing.assert_array_equal(resumed.theta, whole.theta)
