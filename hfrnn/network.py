@@ -76,7 +76,8 @@ class Layout:
         activation: str = "tanh",
         **options: Any,
     ) -> None:
-        sizes = tuple(hidden) if isinstance(hidden, Sequence) else (hidden,)
+        given = tuple(hidden) if isinstance(hidden, Sequence) else (hidden,)
+        sizes = tuple(int(size) if _is_count(size) else size for size in given)
         if not sizes:
             raise InputError("hidden is empty: give one hidden size, or one for each layer")
         for name, size in (

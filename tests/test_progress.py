@@ -14,7 +14,7 @@ from tiny_runs import text_file, tiny_train
 
 import hfrnn.progress
 from hfrnn.optim.cg import CGStop
-from hfrnn.progress import Display, clock, header, live_bar, number, result_lines, profile_lines, row
+from hfrnn.progress import Display, clock, header, live_bar, number, profile_lines, result_lines, row
 from hfrnn.training import Callback
 
 RECORD: dict[str, Any] = {

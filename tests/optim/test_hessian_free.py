@@ -95,7 +95,7 @@ def test_an_update_reports_what_it_did():
     assert update.evaluations == objective.losses
     assert (update.mu, update.lambda_) == (0.5, 0.02)
     assert (update.next_mu, update.next_lambda_) == (optimizer.damping.mu, optimizer.damping.lambda_)
-    assert set(update.seconds) == {"gradient", "cg", "search"}
+    assert set(update.seconds) == {"gradient", "cg", "products", "search"}
     assert min(update.seconds.values()) >= 0.0
     assert update.smallest_curvature >= 0.02
     assert (update.rho_model, update.rho_objective) == ("damped", "gradient")
