@@ -31,8 +31,10 @@ SHARD = 128
 """Sequences a shard, at most."""
 MARGIN = 1.04
 """What is expected is raised by this: small temporaries, and buffers that grow, are not counted one by one."""
-STRETCH_BYTES = 4 * 2**20
+STRETCH_BYTES = 2 * 2**20
 """About how large U or the logits may be for one stretch where all is kept, so that they stay in the cache."""
+LEAST_STRETCH = 4
+"""Steps of a stretch, at least, where there are as many: shorter ones make the products over all steps too small."""
 SLOTS = 16
 """Shards that run side by side, at most, where memory allows."""
 
@@ -149,7 +151,7 @@ def make_plan(
 def _cache_stretch(layout: Layout, T: int, B: int) -> int:
     """Steps of which U and the logits fit the cache, in equal stretches, for a shard of B sequences."""
     row = B * max(layout.n_out, *(layer.slots for layer in layout.layers)) * layout.dtype.itemsize
-    count = math.ceil(T / max(1, STRETCH_BYTES // row))
+    count = math.ceil(T / max(LEAST_STRETCH, STRETCH_BYTES // row))
     return math.ceil(T / count)
 
 
