@@ -1,0 +1,400 @@
+"""How fast are the loss, the gradient and the Gauss-Newton product, against PyTorch, JAX and the machine's own peak?
+
+Each candidate computes the same thing from the same arrays. A peer may compute it in several ways (variants): all are
+checked against hfrnn, the fastest that agrees is timed. See README.md beside this file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+import common
+import numpy as np
+from common import REFERENCE, Candidate, Case, alternate, choose, product_peak
+from rich.console import Console
+from rich.table import Table
+
+import hfrnn
+from hfrnn.backend import get_backend
+from hfrnn.optim.cg import conjugate_gradient
+
+TOLERANCE = {"float32": 1e-4, "float64": 1e-9}
+SIZES = ((128, 100, 64), (256, 100, 256), (512, 50, 256))
+SMALL = (16, 7, 5)
+"""(H, T, B) of the check in float64."""
+UNROLLS = (1, 2, 4)
+UNITS = {"loss": 1, "gradient": 3, "product": 4, "CG iteration": 4}
+"""The forward passes' worth of matrix products in each operation, forward states kept."""
+DAMPING = 0.1
+"""lambda of the CG run that is timed, so that its directions have positive curvature in float32 too."""
+
+
+# ---------------------------------------------------------------------- hfrnn
+
+
+def hfrnn_candidates(case: Case, threads: int, name: str, cg_iterations: int) -> Iterable[Candidate]:
+    backend = case.net.backend
+    theta, v = backend.asarray(case.theta), backend.asarray(case.v)
+
+    def objective(columns: int = case.B) -> Any:
+        return hfrnn.Objective(case.net, hfrnn.Batch(case.inputs[:, :columns], case.targets[:, :columns]), threads)
+
+    def blocking(run: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: (run(), backend.synchronize())[0]
+
+    def loss() -> Callable[[], Any]:
+        f = objective()
+        return blocking(lambda: f.loss(theta))
+
+    def gradient() -> Callable[[], Any]:
+        f = objective()
+        return blocking(lambda: f.loss_and_gradient(theta)[1])
+
+    def product() -> Callable[[], Any]:
+        G, out = objective().gauss_newton(theta), backend.empty(theta.shape, theta.dtype)
+        return blocking(lambda: G.apply(v, out))
+
+    def cg() -> Callable[[], Any]:
+        f = objective()
+        G, b = f.gauss_newton(theta, tikhonov=DAMPING), -f.loss_and_gradient(theta)[1]
+        options = {"max_iterations": cg_iterations, "epsilon": 0.0, "residual_tolerance": 0.0}
+        return blocking(lambda: conjugate_gradient(G.apply, b, **options))
+
+    def update() -> Callable[[], Any]:
+        options = hfrnn.HessianFreeOptions(cg_iterations=cg_iterations, cg_epsilon=0.0, mu_growth=None)
+        columns = max(case.B // 4, 1)
+        # a training run draws its batches anew, so an update makes its objectives
+        return blocking(lambda: hfrnn.HessianFree(options=options).update(theta, objective(), objective(columns)))
+
+    variant, host = "GPU" if backend.name != "numpy" else f"threads: {threads}", backend.to_host
+    yield Candidate(name, "loss", variant, loss)
+    yield Candidate(name, "gradient", variant, gradient, host)
+    yield Candidate(name, "product", variant, product, host)
+    yield Candidate(name, "CG iteration", variant, cg, lambda r: host(r.x), parts=cg_iterations)
+    yield Candidate(name, "HF update", variant, update, lambda r: host(r.theta))
+
+
+def update_units(update: Any, share: float) -> float:
+    """The forward passes' worth of matrix products that an update made; its curvature batch is that share of all."""
+    return 3 + update.evaluations + share * (1 + 4 * update.products)
+
+
+# ---------------------------------------------------------------------- JAX
+
+
+def jax_candidates(case: Case, threads: int) -> Iterable[Candidate]:
+    if case.arch not in ("lstm", "mlstm"):
+        return
+    os.environ.setdefault("NPROC", str(threads))  # what JAX sizes its pool of threads by
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", case.dtype == "float64")
+    H, scale, standard = case.H, 1.0 / (case.T * case.B), case.arch == "lstm"
+
+    def logits(p: Any, x: Any, looks_up: bool, unroll: int) -> Any:
+        U = p["W_x"][x] if looks_up else jax.nn.one_hot(x, case.V, dtype=p["W_x"].dtype) @ p["W_x"]
+
+        def step(state: Any, u: Any) -> Any:
+            h, c = state
+            a = u + h @ p["W_h"] if standard else u[:, : 4 * H] + (u[:, 4 * H :] * (h @ p["W_hm"])) @ p["W_m"]
+            i, f, o = jnp.split(jax.nn.sigmoid(a[:, : 3 * H]), 3, axis=1)
+            g = jnp.tanh(a[:, 3 * H :]) if standard else a[:, 3 * H :]
+            c = f * c + i * g
+            h = o * jnp.tanh(c) if standard else jnp.tanh(c * o)
+            return (h, c), h
+
+        U, zero = U + p["b"] if standard else U, jnp.zeros((case.B, H), U.dtype)
+        _, hs = jax.lax.scan(step, (zero, zero), U, unroll=unroll)
+        z = hs @ p["W_y0"]
+        return z + p["b_y"] if "b_y" in p else z
+
+    def curvature(z: Any, Rz: Any) -> Any:
+        s = jax.nn.softmax(z)
+        return scale * (s * Rz - s * (s * Rz).sum(-1, keepdims=True))
+
+    def candidates(looks_up: bool, unroll: int) -> Iterable[Candidate]:
+        model = functools.partial(logits, looks_up=looks_up, unroll=unroll)
+        p, v = ({k: jnp.asarray(w) for k, w in case.views(vector).items()} for vector in (case.theta, case.v))
+        x, y = jnp.asarray(case.inputs), jnp.asarray(case.targets)
+
+        def loss(p: Any, x: Any, y: Any) -> Any:
+            z = model(p, x)
+            return (jax.nn.logsumexp(z, -1) - jnp.take_along_axis(z, y[..., None], -1)[..., 0]).mean()
+
+        def product(p: Any, x: Any, v: Any) -> Any:
+            z, Rz = jax.jvp(lambda p: model(p, x), (p,), (v,))
+            return jax.vjp(lambda p: model(p, x), p)[1](curvature(z, Rz))[0]
+
+        def linear(f_jvp: Any, z: Any, v: Any) -> Any:
+            return jax.linear_transpose(f_jvp, v)(curvature(z, f_jvp(v)))[0]
+
+        def timed(function: Any, *arguments: Any) -> Callable[[], Any]:
+            compiled = jax.jit(function)
+            return lambda: jax.block_until_ready(compiled(*arguments))
+
+        def kept() -> Callable[[], Any]:
+            return timed(linear, *jax.jit(lambda p, x: jax.linearize(lambda p: model(p, x), p))(p, x)[::-1], v)
+
+        variant = f"{'look-up' if looks_up else 'one-hot product'}, unroll {unroll}"
+        value_and_gradient = jax.value_and_grad(loss)
+        yield Candidate("jax", "loss", variant, lambda: timed(loss, p, x, y))
+        yield Candidate(
+            "jax", "gradient", variant, lambda: timed(value_and_gradient, p, x, y), lambda result: case.join(result[1])
+        )
+        yield Candidate("jax", "product", variant, lambda: timed(product, p, x, v), case.join)
+        yield Candidate("jax kept", "product", variant, kept, case.join)
+
+    for looks_up in (True, False):
+        for unroll in UNROLLS:
+            yield from candidates(looks_up, unroll)
+
+
+# ---------------------------------------------------------------------- PyTorch
+
+
+def torch_candidates(case: Case, threads: int) -> Iterable[Candidate]:
+    if case.arch != "lstm":
+        return
+    import torch
+
+    torch.set_num_threads(threads)
+    H, scale = case.H, 1.0 / (case.T * case.B)
+    names = ("W_x", "W_h", "b", "W_y0", "b_y")
+    x, y = torch.from_numpy(case.inputs).long(), torch.from_numpy(case.targets).long()
+    one_hot = torch.nn.functional.one_hot(x, case.V).to(getattr(torch, case.dtype))
+
+    def swapped(w: np.ndarray) -> np.ndarray:
+        """hfrnn's gates i, f, o, g as nn.LSTM's i, f, g, o, and back."""
+        return np.concatenate([w[..., : 2 * H], w[..., 3 * H :], w[..., 2 * H : 3 * H]], axis=-1)
+
+    def own(vector: np.ndarray) -> list[Any]:
+        return [torch.from_numpy(case.views(vector)[n].copy()) for n in names]
+
+    def module_like(vector: np.ndarray) -> list[Any]:
+        w = case.views(vector)
+        gates = [swapped(w["W_x"]).T, swapped(w["W_h"]).T, swapped(w["b"])]
+        return [torch.from_numpy(np.ascontiguousarray(a)) for a in (*gates, w["W_y0"].T, w["b_y"])]
+
+    def from_own(result: Any) -> np.ndarray:
+        return case.join(dict(zip(names, (g.numpy() for g in result), strict=True)))
+
+    def from_module(result: Any) -> np.ndarray:
+        W_x, W_h, b, W_y, b_y = (g.numpy() for g in result)
+        return case.join({"W_x": swapped(W_x.T), "W_h": swapped(W_h.T), "b": swapped(b), "W_y0": W_y.T, "b_y": b_y})
+
+    def loop() -> tuple[Callable[[], Any], list[Any]]:
+        p = [w.requires_grad_() for w in own(case.theta)]
+
+        def logits() -> Any:
+            W_x, W_h, b, W_y, b_y = p
+            h = c = torch.zeros(case.B, H, dtype=b.dtype)
+            hs = []
+            for u in (torch.nn.functional.embedding(x, W_x) + b).unbind():
+                a = torch.addmm(u, h, W_h)
+                i, f, o = torch.sigmoid(a[:, : 3 * H]).chunk(3, 1)
+                c = f * c + i * torch.tanh(a[:, 3 * H :])
+                h = o * torch.tanh(c)
+                hs.append(h)
+            return torch.stack(hs) @ W_y + b_y
+
+        return logits, p
+
+    def module(mkldnn: bool) -> tuple[Callable[[], Any], list[Any]]:
+        lstm, linear = torch.nn.LSTM(case.V, H, dtype=one_hot.dtype), torch.nn.Linear(H, case.V, dtype=one_hot.dtype)
+        lstm.bias_hh_l0.requires_grad_(False).zero_()
+        p = [lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, linear.weight, linear.bias]
+        with torch.no_grad():
+            for parameter, value in zip(p, module_like(case.theta), strict=True):
+                parameter.copy_(value)
+
+        def logits() -> Any:
+            with torch.backends.mkldnn.flags(enabled=mkldnn):
+                return linear(lstm(one_hot)[0])
+
+        return logits, p
+
+    def candidates(variant: str, build: Any, to: Any, back: Any) -> Iterable[Candidate]:
+        def cost(logits: Any) -> Any:
+            return torch.nn.functional.cross_entropy(logits().flatten(0, 1), y.flatten())
+
+        def loss() -> Callable[[], Any]:
+            logits, _ = build()
+            return torch.no_grad()(lambda: cost(logits).item())
+
+        def gradient() -> Callable[[], Any]:
+            logits, p = build()
+            return lambda: torch.autograd.grad(cost(logits), p)
+
+        def transposed(logits: Any, p: Any) -> tuple[Any, Any, Any]:
+            """The logits, and J' u as a function of u that autograd can differentiate."""
+            z = logits()
+            u = torch.zeros_like(z, requires_grad=True)
+            return z, u, torch.autograd.grad(z, p, u, create_graph=True)
+
+        def multiply(z: Any, u: Any, Jt_u: Any, p: Any, v: Any, keep: bool) -> Any:
+            (Rz,) = torch.autograd.grad(Jt_u, u, v, retain_graph=True)
+            s = torch.softmax(z.detach(), -1)
+            HRz = scale * (s * Rz - s * (s * Rz).sum(-1, keepdim=True))
+            return torch.autograd.grad(z, p, HRz, retain_graph=keep)
+
+        def product() -> Callable[[], Any]:
+            (logits, p), v = build(), to(case.v)
+            return lambda: multiply(*transposed(logits, p), p, v, keep=False)
+
+        def kept() -> Callable[[], Any]:
+            (logits, p), v = build(), to(case.v)
+            graph = transposed(logits, p)
+            return lambda: multiply(*graph, p, v, keep=True)
+
+        yield Candidate("torch", "loss", variant, loss)
+        yield Candidate("torch", "gradient", variant, gradient, back)
+        yield Candidate("torch", "product", variant, product, back)
+        yield Candidate("torch kept", "product", variant, kept, back)
+
+    yield from candidates("nn.LSTM", lambda: module(True), module_like, from_module)
+    yield from candidates("nn.LSTM without oneDNN", lambda: module(False), module_like, from_module)
+    yield from candidates("Python loop", loop, own, from_own)
+
+
+PEERS = {"jax": jax_candidates, "torch": torch_candidates}
+
+
+# ---------------------------------------------------------------------- the runs
+
+
+def checked(case: Case, peers: list[str], threads: int, cg_iterations: int) -> dict[str, list[Candidate]]:
+    """All candidates of a case: hfrnn's on `threads` and on one, the peers'; on a GPU hfrnn's on the CPU to compare."""
+    candidates = list(hfrnn_candidates(case, threads, REFERENCE, cg_iterations))
+    if case.backend != "numpy":
+        on_cpu = dataclasses.replace(case, backend="numpy")
+        cpu = hfrnn_candidates(on_cpu, threads, "hfrnn on the CPU", cg_iterations)
+        return common.grouped([*candidates, *(c for c in cpu if c.operation in ("loss", "gradient", "product"))])
+    if threads > 1:
+        candidates += hfrnn_candidates(case, 1, "hfrnn, 1 thread", cg_iterations)
+    return common.grouped([*candidates, *(c for peer in peers for c in PEERS[peer](case, threads))])
+
+
+def small_check(case: Case, peers: list[str], threads: int) -> dict[str, float]:
+    """The largest difference from hfrnn in float64 on a small case, for each operation."""
+    H, T, B = SMALL
+    small = dataclasses.replace(case, H=H, T=T, B=B, V=11, dtype="float64")
+    operations = checked(small, peers, threads, cg_iterations=3)
+    return {name: choose(group, TOLERANCE["float64"])[0].largest_error for name, group in operations.items()}
+
+
+def measure(case: Case, peers: list[str], threads: int, cg: int, rounds: int, seconds: float) -> dict[str, Any]:
+    """Check, then time in turn; the record of one case."""
+    record: dict[str, Any] = {
+        "arch": case.arch, "H": case.H, "T": case.T, "B": case.B, "V": case.V, "dtype": case.dtype,
+        "parameters": case.net.n_parameters, "unit_flops": case.unit(), "peak": 0.0,
+        "largest_difference_float64": small_check(case, peers, threads), "operations": {},
+    }  # fmt: skip
+    for operation, group in checked(case, peers, threads, cg).items():
+        chosen, first = choose(group, TOLERANCE["float32"])
+        record["peak"] = max(record["peak"], product_peak(threads, seconds, case.net.backend))
+        if case.backend != "numpy":
+            chosen.best.pop("hfrnn on the CPU", None)
+        runs = {name: candidate.make() for name, candidate in chosen.best.items()}
+        timings = alternate(runs, rounds, seconds)
+        timings = {name: timing.per(chosen.best[name].parts) for name, timing in timings.items()}
+        units = UNITS.get(operation) or update_units(first, max(case.B // 4, 1) / case.B)
+        record["operations"][operation] = {
+            "units": units,
+            "candidates": {
+                name: {
+                    **dataclasses.asdict(timing),
+                    "times_hfrnn": timing.median / timings[REFERENCE].median,
+                    "variant": chosen.best[name].variant,
+                    "difference": chosen.errors[name],
+                    "seconds_of_variants": chosen.seconds[name],
+                }
+                for name, timing in timings.items()
+            },
+            "left_out": chosen.left_out,
+        }
+    return record
+
+
+def measure_architecture(case: Case, threads: int, rounds: int, seconds: float) -> dict[str, Any]:
+    """The product of one architecture: its time for the table."""
+    (group,) = (c for c in hfrnn_candidates(case, threads, REFERENCE, 1) if c.operation == "product")
+    run = group.make()
+    along = float(group.flat(run()).astype("float64") @ case.v)
+    if not (np.isfinite(along) and along > 0):
+        raise click.ClickException(f"{case}: v.Gv is {along}, expected a number above 0")
+    timing = alternate({REFERENCE: run}, rounds, seconds)[REFERENCE]
+    return {"arch": case.arch, "parameters": case.net.n_parameters, "unit_flops": case.unit(), "product": timing}
+
+
+def architectures_table(cases: list[Case], threads: int, rounds: int, seconds: float) -> list[dict[str, Any]]:
+    """Product time over its matrix-product floor, every architecture; prints the table."""
+    peak, rows = product_peak(threads, seconds, cases[0].net.backend), []
+    for case in cases:
+        rows.append(measure_architecture(case, threads, rounds, seconds))
+        peak = max(peak, product_peak(threads, seconds, case.net.backend))
+    table = Table("architecture", "product, ms", "floor, ms", "time over floor", title=str(cases[0]).split(" ", 1)[1])
+    for row in rows:
+        row["product"] = dataclasses.asdict(row["product"])
+        row["peak"], row["floor"] = peak, UNITS["product"] * row["unit_flops"] / peak
+        row["time_over_floor"] = row["product"]["median"] / row["floor"]
+        ms = f"{row['product']['median'] * 1e3:.2f}", f"{row['floor'] * 1e3:.2f}"
+        table.add_row(row["arch"], *ms, f"{row['time_over_floor']:.2f}")
+    Console().print(table)
+    return rows
+
+
+@click.command(cls=common.Command)
+@click.option("--arch", "archs", multiple=True, default=("lstm", "mlstm"), help="Architecture; repeatable.")
+@click.option("--size", "sizes", multiple=True, type=int, nargs=3, default=SIZES, help="H T B; repeatable.")
+@click.option("--vocabulary", "V", default=64, type=click.IntRange(2), help="Symbols in and out.")
+@click.option("--threads", default=2, type=click.IntRange(1), help="Threads of hfrnn, the peers and the peak.")
+@click.option("--rounds", default=7, type=click.IntRange(1), help="Turns of each candidate.")
+@click.option("--seconds", default=0.3, help="The least length of a turn.")
+@click.option("--cg-iterations", "cg", default=10, type=click.IntRange(1), help="Iterations of a CG run.")
+@click.option("--backend", default="numpy", type=click.Choice(["numpy", "cupy"]), help="hfrnn's; cupy: no peers.")
+@click.option("--peer", "peers", multiple=True, type=click.Choice(list(PEERS)), default=tuple(PEERS), help="Peers.")
+@click.option("--no-peers", is_flag=True, help="hfrnn alone.")
+@click.option("--table", is_flag=True, help="Instead: every architecture's product over its floor.")
+@click.option("--table-size", type=int, nargs=3, default=(256, 50, 256), help="H T B of --table.")
+@click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
+@click.option("--plot", "plot_path", type=click.Path(path_type=Path), help="A PNG or SVG to write.")
+def main(archs: tuple[str, ...], sizes: tuple[tuple[int, ...], ...], V: int, threads: int, rounds: int, seconds: float,
+         cg: int, backend: str, peers: tuple[str, ...], no_peers: bool, table: bool, table_size: tuple[int, ...],
+         out: Path, plot_path: Path | None) -> None:  # fmt: skip
+    """Time loss, gradient, Gauss-Newton product, CG iteration and HF update, beside the peers and the peak."""
+    gpu = None if backend == "numpy" else get_backend(backend)
+    kind = "cpu" if gpu is None else "gpu"
+    result: dict[str, Any] = {"machine": common.machine(threads, gpu)}
+    common.print_machine(result["machine"])
+    if table:
+        H, T, B = table_size
+        cases = [Case(arch, H, T, B, V, backend=backend) for arch in hfrnn.architectures()]
+        result["architectures"] = architectures_table(cases, threads, rounds, seconds)
+        common.write_result(out / f"architectures-{kind}.json", result)
+        return
+    found = [] if no_peers or gpu is not None else common.available(peers)
+    peak, records = product_peak(threads, seconds, gpu), []
+    for arch in archs:
+        for H, T, B in sizes:
+            case = Case(arch, H, T, B, V, backend=backend)
+            click.echo(f"checking and timing {case}")
+            records.append(measure(case, found, threads, cg, rounds, seconds))
+            peak = max(peak, records[-1]["peak"], product_peak(threads, seconds, gpu))
+    click.echo(f"float32 matrix-product peak: {peak / 1e9:.0f} GFLOP/s")
+    for record in records:
+        common.add_floors(record, peak)
+        common.print_record(record)
+    common.write_result(out / f"products-{kind}.json", {**result, "peak": peak, "cases": records})
+    if plot_path is not None:
+        common.plot_records(plot_path, records, ("gradient", "product"))
+
+
+if __name__ == "__main__":
+    main()
