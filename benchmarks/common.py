@@ -21,16 +21,15 @@ import click
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from threadpoolctl import threadpool_info, threadpool_limits
 
 import hfrnn
 from hfrnn.errors import HfrnnError
 from hfrnn.files import write_atomic
+from hfrnn.machine import blas_pools
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 PACKAGES = ("hfrnn", "numpy", "scipy", "jax", "jaxlib", "torch", "numba", "cupy-cuda12x", "cupy-cuda13x")
-PEAK_SIZES = (1024, 2048)
 BLAS_VARIABLES = ("OPENBLAS_", "OMP_", "MKL_", "GOTO_", "BLIS_", "XLA_", "NPY_")
 REFERENCE = "hfrnn"
 REST = 0.02
@@ -65,15 +64,13 @@ def machine(threads: int, backend: Any = None) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "packages": {name: version(name) for name in PACKAGES if version(name)},
-        "blas": [f"{pool['internal_api']} {pool['version']}, {pool.get('architecture')} kernels" for pool in _blas()],
+        "blas": [
+            f"{pool['internal_api']} {pool['version']}, {pool.get('architecture')} kernels" for pool in blas_pools()
+        ],
         "environment": {name: value for name, value in sorted(os.environ.items()) if name.startswith(BLAS_VARIABLES)},
         "threads": threads,
         "load_before": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
     }
-
-
-def _blas() -> list[dict[str, Any]]:
-    return [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
 
 
 def _gpu_name(backend: Any) -> str:
@@ -181,29 +178,6 @@ def alternate(candidates: Mapping[str, Callable[[], object]], rounds: int, secon
         name: Timing(statistics.median(values), min(values), max(values), len(values))
         for name, values in samples.items()
     }
-
-
-def product_peak(threads: int, seconds: float, backend: Any = None) -> float:
-    """The best rate of a large float32 matrix product, in FLOP/s: NumPy's with BLAS on `threads`, or the GPU's."""
-    best = 0.0
-    if backend is not None and backend.name == "numpy":
-        backend = None
-    for n in PEAK_SIZES if backend is None else (8192,):
-        rng = np.random.default_rng(n)
-        a, b = (rng.standard_normal((n, n), dtype=np.float32) for _ in range(2))
-        xp = np
-        if backend is not None:
-            xp, a, b = backend.xp, backend.asarray(a), backend.asarray(b)
-        out = xp.empty_like(a)
-        with threadpool_limits(threads, user_api="blas"):
-            start = time.perf_counter()
-            while time.perf_counter() - start < seconds:
-                begin = time.perf_counter()
-                xp.matmul(a, b, out=out)
-                if backend is not None:
-                    backend.synchronize()
-                best = max(best, 2 * n**3 / (time.perf_counter() - begin))
-    return best
 
 
 # ---------------------------------------------------------------------- cases and candidates

@@ -16,12 +16,13 @@ from typing import Any
 import click
 import common
 import numpy as np
-from common import REFERENCE, Candidate, Case, alternate, choose, product_peak
+from common import REFERENCE, Candidate, Case, alternate, choose
 from rich.console import Console
 from rich.table import Table
 
 import hfrnn
 from hfrnn.backend import get_backend
+from hfrnn.machine import product_peak
 from hfrnn.optim.cg import conjugate_gradient
 
 TOLERANCE = {"float32": 1e-4, "float64": 1e-9}

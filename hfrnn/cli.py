@@ -62,7 +62,7 @@ class _Grouped(click.Command):
         groups = {spec.name: spec.metadata["group"] for spec in dataclasses.fields(TrainConfig)}
         rows: dict[str, list[tuple[str, str]]] = {"General": []}
         for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
+            record = None if isinstance(parameter, click.Argument) else parameter.get_help_record(ctx)
             if record is not None:
                 rows.setdefault(groups.get(parameter.name or "", "General"), []).append(record)
         for group, records in rows.items():

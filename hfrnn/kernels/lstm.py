@@ -1,7 +1,7 @@
 """Long short-term memory, the standard one ([S thesis] 3.2.2) and Krause's ([K] 2.11-2.18).
 
 F1  a_t = U_t + h_{t-1} @ W_h                           gates i, f, o and input g side by side
-F2  c_t, h_t = cell(a_t, c_{t-1})                       cells.py
+F2  c_t, h_t = cell(a_t, c_{t-1})                       cells.py, linearised there for what follows
 
 R1  Ra_t = RU_t + h_{t-1} @ R(W_h) + Rh_{t-1} @ W_h
 R2  Rc_t, Rh_t = R cell(Ra_t, Rc_{t-1})

@@ -3,7 +3,7 @@
 F1  xi_t = h_{t-1} @ W_hm
 F2  m_t = U_m * xi_t
 F3  a_t = U_ifog + m_t @ W_m                            h_{t-1} enters through m_t only
-F4  c_t, h_t = cell(a_t, c_{t-1})                       cells.py
+F4  c_t, h_t = cell(a_t, c_{t-1})                       cells.py, linearised there for what follows
 
 R1  Rxi_t = h_{t-1} @ R(W_hm) + Rh_{t-1} @ W_hm
 R2  Rm_t = RU_m * xi_t + U_m * Rxi_t

@@ -5,12 +5,14 @@ F2  m_t = U_m * xi_t
 F3  a_t = U_h + m_t @ W_mh
 F4  h_t = tanh(a_t)
 
+L1  k_t = 1 - h_t*h_t                                   once for all products
+
 R1  Rxi_t = h_{t-1} @ R(W_hm) + Rh_{t-1} @ W_hm
 R2  Rm_t = RU_m * xi_t + U_m * Rxi_t
 R3  Ra_t = RU_h + m_t @ R(W_mh) + Rm_t @ W_mh
-R4  Rh_t = (1 - h_t*h_t) * Ra_t
+R4  Rh_t = k_t * Ra_t
 
-B1  da_t = dh_t * (1 - h_t*h_t), dU_h = da_t
+B1  da_t = dh_t * k_t, dU_h = da_t
 B2  dm_t = da_t @ W_mh.T
 B3  dxi_t = dm_t * U_m, dU_m = dm_t * xi_t
 B4  dh_{t-1} = dxi_t @ W_hm.T
@@ -60,7 +62,7 @@ class MRNN(Kernel):
             a += U[t, :, :H]  # F3
             xp.tanh(a, out=a)  # F4
         if tape.records:
-            slope_of_tanh(xp, hs[1:], tape.new("slope", K, B, H))
+            slope_of_tanh(xp, hs[1:], tape.new("slope", K, B, H))  # L1
         return hs[1:], {"h": hs[K]}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:

@@ -3,10 +3,12 @@
 F1  a_t = U_t + h_{t-1} @ W_h
 F2  h_t = f(a_t)                                        f = tanh, logistic or relu
 
-R1  Ra_t = RU_t + h_{t-1} @ R(W_h) + Rh_{t-1} @ W_h
-R2  Rh_t = f'(a_t) * Ra_t                               f' = 1 - h*h, h*(1-h), [h > 0]
+L1  k_t = f'(a_t) = 1 - h*h, h*(1-h) or [h > 0]         once for all products
 
-B1  da_t = dh_t * f'(a_t), dU_t = da_t                  dh_t: from the output, the layer above and step t+1
+R1  Ra_t = RU_t + h_{t-1} @ R(W_h) + Rh_{t-1} @ W_h
+R2  Rh_t = k_t * Ra_t
+
+B1  da_t = dh_t * k_t, dU_t = da_t                      dh_t: from the output, the layer above and step t+1
 B2  dh_{t-1} = da_t @ W_h.T
 B3  dW_h = sum_t h_{t-1}.T @ da_t
 """
@@ -77,7 +79,7 @@ class RNN(Kernel):
             a += U[t]  # F1
             activate_(xp, self.activation, a)  # F2
         if tape.records:
-            slope_of(xp, self.activation, hs[1:], tape.new("slope", K, B, H))
+            slope_of(xp, self.activation, hs[1:], tape.new("slope", K, B, H))  # L1
         return hs[1:], {"h": hs[K]}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
