@@ -49,8 +49,10 @@ class Tape:
         return buffer
 
     def scratch(self, name: str, *shape: int) -> Array:
-        """A buffer shared by all stretches and layers, of arbitrary contents."""
-        return self.shared.get(name, shape)
+        """A buffer shared by all stretches and layers, of arbitrary contents; `tape[name]` reads it in this routine."""
+        buffer = self.shared.get(name, shape)
+        self._named[name] = buffer
+        return buffer
 
     def preactivation_tangent(self, *shape: int) -> Array:
         """The buffer for the tangent of the hidden pre-activation: kept where a structural metric wants it."""

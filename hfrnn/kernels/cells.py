@@ -35,6 +35,8 @@ none. [K] 7.2-7.4 leave out the factors s*(1-s) of L1-L3.
 
 from __future__ import annotations
 
+from typing import Any
+
 from hfrnn.backend import Array
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.pointwise import sigmoid_, slope_of_tanh
@@ -47,76 +49,81 @@ class StandardCell:
 
     def begin(self, tape: Tape, K: int, B: int, H: int, state: Arrays) -> None:
         """Make the buffers of a stretch and put the state before it where step 0 looks for it."""
-        tape.new("c", 2, B, H)[0] = state["c"]  # c of step t-1 in row t mod 2
+        rows = K if tape.records else 1
+        tape.scratch("cs", rows + 1, B, H)[0] = state["c"]  # cs[t] = c_{t-1}, in turn where nothing is recorded
         tape.new("h", K + 1, B, H)[0] = state["h"]  # h[t] = h_{t-1}
-        if tape.records:
-            tape.new("k", K, B, 4 * H)
-            tape.new("f", K, B, H)
-            tape.new("k_c", K, B, H)
-        else:
-            tape.new("k", 1, B, 4 * H)
-        if tape.keeps_preactivation:
-            tape.new("o", K, B, H)
-            tape.new("k_zo", K, B, H)
+        tape.new("k", rows, B, 4 * H)
 
     def gates(self, tape: Tape, t: int) -> Array:
         """Where the pre-activations of step t are to be written, (B, 4H)."""
-        return tape["k"][t if tape.records else 0]
+        k = tape["k"]
+        return k[t % k.shape[0]]
 
     def forward(self, tape: Tape, t: int) -> None:
-        """From the pre-activations in `gates` to c and h of step t; linearises where the tape records."""
-        xp, a, h = tape.xp, self.gates(tape, t), tape["h"][t + 1]
-        before, c = tape["c"][t % 2], tape["c"][(t + 1) % 2]
+        """From the pre-activations in `gates` to the gates, c and h of step t."""
+        xp, a, cs, h = tape.xp, self.gates(tape, t), tape["cs"], tape["h"][t + 1]
         H = h.shape[-1]
         i, f, o, g = (a[:, n * H : (n + 1) * H] for n in range(4))
+        before, c = cs[t % cs.shape[0]], cs[(t + 1) % cs.shape[0]]
         work = tape.scratch("work", *h.shape)
         sigmoid_(xp, a[:, : 3 * H])  # F1
-        self.squash_input_(tape, g)  # F2
+        self.squash_input_(xp, g)  # F2
         xp.multiply(f, before, out=c)
         xp.multiply(i, g, out=work)
         c += work  # F3
-        slope = tape.scratch("slope", *h.shape)  # dh/d(what the tanh of F4 takes)
-        factor = self.output(tape, c, o, h, slope)  # F4
-        if not tape.records:
-            return
-        tape["f"][t] = f
-        k_c = tape["k_c"][t]
-        xp.multiply(o, slope, out=k_c)  # L5
-        xp.multiply(i, self.input_slope(tape, g, work), out=work)  # L4
+        self.output(tape, t, c, o, h)  # F4
+
+    def squash_input_(self, xp: Any, g: Array) -> None:
+        xp.tanh(g, out=g)
+
+    def output(self, tape: Tape, t: int, c: Array, o: Array, h: Array) -> None:
+        rows, B = tape["k"].shape[:2]
+        z = tape.scratch("zs", rows, B, h.shape[-1])[t % rows]
+        tape.xp.tanh(c, out=z)
+        tape.xp.multiply(o, z, out=h)
+
+    def finish(self, tape: Tape, K: int) -> Arrays:
+        """The state after the stretch; linearises all steps at once where the tape records."""
+        cs, h = tape["cs"], tape["h"][K]
+        c = tape.new("c", *h.shape)
+        c[...] = cs[K % cs.shape[0]]
+        if tape.records:
+            self.linearize(tape, K)
+        return {"h": h, "c": c}
+
+    def linearize(self, tape: Tape, K: int) -> None:
+        """From the gates of all steps, in `k`, to the coefficients that take their place."""
+        xp, k, cs = tape.xp, tape["k"], tape["cs"]
+        (_, B, H), before = cs.shape, cs[:K]
+        i, f, o, g = (k[:, :, n * H : (n + 1) * H] for n in range(4))
+        tape.new("f", K, B, H)[...] = f
+        slope, k_g = tape.scratch("slopes", K, B, H), tape.scratch("k_g", K, B, H)
+        factor = self.output_slope(tape, K, slope)
+        xp.multiply(o, slope, out=tape.new("k_c", K, B, H))  # L5
+        self.input_slope(xp, g, k_g)
+        k_g *= i  # L4
         if tape.keeps_preactivation:
-            tape["o"][t] = o
-        self._gate_slopes(tape, a[:, : 3 * H])
+            tape.new("o", K, B, H)[...] = o
+        gates, work = k[:, :, : 3 * H], tape.scratch("gate_work", K, B, 3 * H)
+        xp.subtract(1.0, gates, out=work)
+        gates *= work
         i *= g  # L1
         f *= before  # L2
-        o *= factor  # L3
-        if tape.keeps_preactivation:
-            tape["k_zo"][t] = o  # L6
-        self.finish_output(o, slope)  # L3
-        g[...] = work
+        o *= factor
+        self.finish_output(tape, o, slope)  # L3
+        g[...] = k_g
 
-    def _gate_slopes(self, tape: Tape, s: Array) -> None:
-        """s <- s*(1-s)."""
-        work = tape.scratch("gate_work", *s.shape)
-        tape.xp.subtract(1.0, s, out=work)
-        s *= work
+    def output_slope(self, tape: Tape, K: int, slope: Array) -> Array:
+        """The slope of the tanh in F4 for all steps; returns what stands beside o*(1-o) in k_o."""
+        zs: Array = tape["zs"]
+        slope_of_tanh(tape.xp, zs, slope)
+        return zs
 
-    def squash_input_(self, tape: Tape, g: Array) -> None:
-        tape.xp.tanh(g, out=g)
+    def input_slope(self, xp: Any, g: Array, out: Array) -> None:
+        """out <- dg/da_g."""
+        slope_of_tanh(xp, g, out)
 
-    def input_slope(self, tape: Tape, g: Array, out: Array) -> Array:
-        """dg/da_g."""
-        return slope_of_tanh(tape.xp, g, out)
-
-    def output(self, tape: Tape, c: Array, o: Array, h: Array, slope: Array) -> Array:
-        """Write h and the slope of its tanh; returns the factor of o*(1-o) in k_o."""
-        xp, z = tape.xp, tape.scratch("z", *h.shape)
-        xp.tanh(c, out=z)
-        xp.multiply(o, z, out=h)
-        if tape.records:
-            slope_of_tanh(xp, z, slope)
-        return z
-
-    def finish_output(self, k_o: Array, slope: Array) -> None:
+    def finish_output(self, tape: Tape, k_o: Array, slope: Array) -> None:
         """k_o is whole."""
 
     def rforward(self, tape: Tape, t: int, Ra: Array, Rc: Array, Rh: Array, Rzeta: Array | None) -> None:
@@ -157,20 +164,21 @@ class KrauseCell(StandardCell):
 
     metrics = ("hidden", "matching", "preactivation")
 
-    def squash_input_(self, tape: Tape, g: Array) -> None:
+    def squash_input_(self, xp: Any, g: Array) -> None:
         """g = a_g."""
 
-    def input_slope(self, tape: Tape, g: Array, out: Array) -> Array:
+    def output(self, tape: Tape, t: int, c: Array, o: Array, h: Array) -> None:
+        tape.xp.multiply(c, o, out=h)
+        tape.xp.tanh(h, out=h)
+
+    def output_slope(self, tape: Tape, K: int, slope: Array) -> Array:
+        slope_of_tanh(tape.xp, tape["h"][1:], slope)
+        return tape["cs"][1:]
+
+    def input_slope(self, xp: Any, g: Array, out: Array) -> None:
         out[...] = 1
-        return out
 
-    def output(self, tape: Tape, c: Array, o: Array, h: Array, slope: Array) -> Array:
-        xp = tape.xp
-        xp.multiply(c, o, out=h)
-        xp.tanh(h, out=h)
-        if tape.records:
-            slope_of_tanh(xp, h, slope)
-        return c
-
-    def finish_output(self, k_o: Array, slope: Array) -> None:
+    def finish_output(self, tape: Tape, k_o: Array, slope: Array) -> None:
+        if tape.keeps_preactivation:
+            tape.new("k_zo", *k_o.shape)[...] = k_o  # L6
         k_o *= slope

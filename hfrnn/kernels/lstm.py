@@ -48,7 +48,7 @@ class LSTM(Kernel):
             xp.matmul(hs[t], p["W_h"], out=a)
             a += U[t]  # F1
             self.cell.forward(tape, t)  # F2
-        return hs[1:], {"h": hs[K], "c": tape["c"][K % 2]}
+        return hs[1:], self.cell.finish(tape, K)
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
         xp, (K, B, S), H = tape.xp, RU.shape, self.hidden

@@ -61,7 +61,7 @@ class MLSTM(Kernel):
             xp.matmul(m[t], p["W_m"], out=a)
             a += U[t, :, : 4 * H]  # F3
             self.cell.forward(tape, t)  # F4
-        return hs[1:], {"h": hs[K], "c": tape["c"][K % 2]}
+        return hs[1:], self.cell.finish(tape, K)
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
         xp, (K, B, _), H = tape.xp, RU.shape, self.hidden
