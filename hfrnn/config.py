@@ -84,7 +84,9 @@ class TrainConfig:
     curvature_fraction: float = _optimizer(0.2, "Share of the gradient batch that curvature is computed on.")
     cg_iterations: int = _optimizer(100, "CG iterations of an update, at most.")
     cg_epsilon: float = _optimizer(0.0005, "CG ends when an iteration gains less than this share of q.")
-    warm_start: float = _optimizer(0.95, "CG starts at the last solution times this; 0 starts at 0.")
+    warm_start: float | None = _optimizer(
+        None, "CG starts at the last solution times this (default: 0.95; 0, no warm start, for line-search)."
+    )
     mu_growth: float = _optimizer(3.0, "CG ends when the damping that rho asks for has grown by this; 0 turns it off.")
     rho_model: str = _optimizer("damped", "Whether q of rho holds the damping.", ("damped", "undamped"))
     rho_objective: str = _optimizer("gradient", "Batch that f of rho is measured on.", ("gradient", "curvature"))
@@ -162,13 +164,15 @@ class TrainConfig:
         return {"n_in": n_symbols, "n_out": n_symbols, **{name: getattr(self, name) for name in names}}
 
     def resolved(self) -> TrainConfig:
-        """The same run said in full: the built-in corpus and the default limit by name, files by their whole paths."""
+        """The same run said in full: what is built in or a default by name, files by their whole paths."""
         files: dict[str, Any] = {}
         for name in ("text", "valid", "test"):
             path = getattr(self, name)
             files[name] = None if path is None else os.path.abspath(path)
+        warm_start = 0.0 if self.damping == "line-search" else 0.95
         return replace(
             self,
+            warm_start=warm_start if self.warm_start is None else self.warm_start,
             data=self.data or (None if self.text else "python-manual"),
             minutes=None if self.time_limit is None else self.time_limit / 60,
             **files,

@@ -19,7 +19,7 @@ from hfrnn.errors import InputError
 _DEFAULTS = {
     "structural": (0.1, 0.01),
     "tikhonov": (0.0, 1.0),
-    "structural+tikhonov": (1.0, 10.0),
+    "structural+tikhonov": (0.1, 0.1),
     "line-search": (0.0, 0.0),
     "none": (0.0, 0.0),
 }
