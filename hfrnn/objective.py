@@ -54,6 +54,8 @@ class Objective:
         self.net = net
         symbols = batch.inputs.ndim == 2
         self.plan = plan or make_plan(net, batch.T, batch.B, checkpoint, memory, symbols)
+        if self.plan.shards[-1] != batch.B:
+            raise InputError(f"the plan is for {self.plan.shards[-1]} sequences, and the batch has {batch.B}")
         self.batch = net.prepare(batch)
         self.threads = Threads(1 if net.backend.name != "numpy" else threads, most=self.plan.slots)
         self.total_weight = self.batch.total_weight(net.backend)

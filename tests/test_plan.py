@@ -120,3 +120,9 @@ def test_a_plan_does_not_depend_on_the_number_of_threads() -> None:
     net = _network()
     batch = _batch(net, 20, 200)
     assert hfrnn.Objective(net, batch, threads=1).plan == hfrnn.Objective(net, batch, threads=5).plan
+
+
+def test_a_plan_for_another_batch_is_refused() -> None:
+    net = _network()
+    with pytest.raises(hfrnn.InputError, match="the plan is for 30 sequences, and the batch has 20"):
+        hfrnn.Objective(net, _batch(net, 5, 20), plan=make_plan(net, 5, 30))
