@@ -91,8 +91,7 @@ class Layout:
             raise InputError(f"dtype {dtype!r} is not known: use float32 or float64")
         if not (np.isfinite(l2) and l2 >= 0):
             raise InputError(f"l2 is {l2!r}: give a number, 0 or more")
-        if activation != "tanh":
-            options["activation"] = activation
+        options["activation"] = activation
         self.config: dict[str, Any] = {
             "arch": arch, "n_in": int(n_in), "hidden": [int(h) for h in sizes], "n_out": int(n_out), "loss": loss,
             "dtype": dtype, "embedding": embedding, "bias": bias, "output_bias": output_bias,

@@ -384,3 +384,12 @@ def test_the_squared_loss_gives_no_probabilities() -> None:
     net = network("lstm", loss="squared")
     with pytest.raises(hfrnn.InputError, match="the loss 'squared' gives no probabilities: use "):
         net.log_probabilities(net.init(), random_batch(net, np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("arch", hfrnn.architectures())
+def test_options_of_other_architectures_are_accepted_at_their_neutral_values_only(arch: str) -> None:
+    neutral = {"activation": "tanh", "order": 3, "alpha": 0.6, "learn_alpha": False, "context": 40, "periods": None}
+    net = hfrnn.Network(arch, 4, 3, 4, **neutral)
+    assert net.n_parameters == hfrnn.Network(arch, 4, 3, 4).n_parameters
+    with pytest.raises(hfrnn.InputError, match="has no option periods"):
+        hfrnn.Network(arch, 4, 3, 4, **{**neutral, "periods": (1, 2)})

@@ -21,6 +21,9 @@ _kernels: dict[str, type[Kernel]] = {
     "mlstm-standard": StandardMLSTM,
 }
 
+NEUTRAL = {"activation": "tanh", "order": 3, "alpha": 0.6, "learn_alpha": False, "context": 40, "periods": None}
+"""Values of architectures' options that every architecture accepts, so that one call can be made for all of them."""
+
 
 def register_kernel(name: str, kernel: type[Kernel] | None = None) -> Callable[[type[Kernel]], type[Kernel]]:
     """Make a kernel known by `name` to every network, command and check. Also a class decorator.
@@ -67,8 +70,14 @@ def make_kernel(name: str, hidden: int, options: dict[str, Any]) -> Kernel:
     if isinstance(hidden, bool) or not isinstance(hidden, int) or hidden < 1:
         raise InputError(f"the hidden size is {hidden!r}: give a whole number of units, 1 or more")
     cls = _kernels[name]
-    foreign = sorted(set(options) - set(cls.options))
+    neutral = object()
+    foreign = sorted(
+        option
+        for option, value in options.items()
+        if option not in cls.options and value != NEUTRAL.get(option, neutral)
+    )
     if foreign:
         takes = ", ".join(cls.options) or "none"
         raise InputError(f"architecture {name!r} has no option {', '.join(foreign)}: it takes {takes}")
-    return cls(hidden, **options)  # type: ignore[call-arg]
+    own = {option: value for option, value in options.items() if option in cls.options}
+    return cls(hidden, **own)  # type: ignore[call-arg]
