@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -65,7 +66,7 @@ class Plan:
 
     @property
     def parts(self) -> list[tuple[int, int]]:
-        """The first and the last-but-one sequence of each shard."""
+        """Where each shard begins and ends along the batch."""
         return list(zip(self.shards[:-1], self.shards[1:], strict=True))
 
     def to_json(self) -> dict[str, Any]:
@@ -129,7 +130,7 @@ def make_plan(
         if isinstance(checkpoint, (str, bool)) or checkpoint < 1:
             raise InputError(f'checkpoint is {checkpoint!r}: use None, "sqrt", "auto" or a number of steps, 1 or more')
         return Plan(shards, int(checkpoint), Keep.NOTHING)
-    budget, footprint = memory or DEFAULT_MEMORY, Footprint(layout, symbols)
+    budget, footprint = memory or DEFAULT_MEMORY, footprint_of(layout, symbols)
     candidates = [Plan(shards, cache_stretch, keep) for keep in (Keep.ALL, Keep.STATES)]
     sizes = [SHARD >> n for n in range(SHARD.bit_length())]
     candidates += [Plan(shard_boundaries(B, size), root, Keep.NOTHING) for size in sizes if size <= max(B, 2)]
@@ -169,19 +170,19 @@ class Footprint:
     """
 
     def __init__(self, layout: Layout, symbols: bool = True) -> None:
-        self.layout = layout
+        self._item, self._weights = layout.dtype.itemsize, layout.n_parameters
         corners = {(K, B): _tiny_sweep(layout, K, B, symbols) for K in (1, 2) for B in (1, 2)}
         self._coefficients = {
             role: _bilinear({corner: sizes[role] for corner, sizes in corners.items()}) for role in corners[1, 1]
         }
         shapes = [shape for layer in layout.layers for shape in layer.kernel.state_shapes(1).values()]
-        self._state = layout.dtype.itemsize * sum(math.prod(shape) for shape in shapes)
+        self._state = self._item * sum(math.prod(shape) for shape in shapes)
 
     def bytes(self, plan: Plan, T: int, B: int, use: Use = Use.BOTH) -> int:
         """All that an objective on (T, B) takes: its batch, a vector for each slot, and what `use` says."""
-        item = self.layout.dtype.itemsize
+        item = self._item
         slots, largest = min(plan.slots, len(plan.shards) - 1), max(stop - start for start, stop in plan.parts)
-        total = T * B * (4 + 4) + (slots + 2) * self.layout.n_parameters * item  # symbols in and out
+        total = T * B * (4 + 4) + (slots + 2) * self._weights * item  # symbols in and out
         sweeps = T * B * (8 + item)  # weights, plain and scaled
         if use is Use.LOSS:
             one = self._size("gradient states", min(plan.stretch or T, T), largest)
@@ -214,6 +215,17 @@ class Footprint:
     def _size(self, role: str, K: int, B: int) -> int:
         a, b, c, d = self._coefficients[role]
         return a + b * K + c * B + d * K * B
+
+
+_footprints: WeakKeyDictionary[Layout, dict[bool, Footprint]] = WeakKeyDictionary()
+
+
+def footprint_of(layout: Layout, symbols: bool = True) -> Footprint:
+    """The footprint of a network, measured once for each kind of input."""
+    known = _footprints.setdefault(layout, {})
+    if symbols not in known:
+        known[symbols] = Footprint(layout, symbols)
+    return known[symbols]
 
 
 def _bilinear(sizes: dict[tuple[int, int], int]) -> tuple[int, int, int, int]:

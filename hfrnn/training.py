@@ -24,7 +24,7 @@ from hfrnn.model import Network
 from hfrnn.objective import Objective
 from hfrnn.optim.damping import Damping
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, Update, UpdateInterrupted
-from hfrnn.plan import Footprint, Plan, Use, make_plan
+from hfrnn.plan import Plan, Use, footprint_of, make_plan
 from hfrnn.run_folder import RunFolder, checked_theta, load_run_corpus, versions
 
 LN2 = math.log(2)
@@ -383,7 +383,7 @@ class Trainer:
         T, rows = self.config.sequence_length, self.sampler.subset
         part = part_size(rows, self.config.curvature_fraction)
         checkpoint, budget = self.config.checkpoint_argument, self.config.memory_bytes
-        footprint = Footprint(self.net)
+        footprint = footprint_of(self.net)
         plans = {"gradient": make_plan(self.net, T, rows, checkpoint, budget // 2, use=Use.GRADIENT)}
         taken = footprint.bytes(plans["gradient"], T, rows, Use.GRADIENT)
         plans["curvature"] = make_plan(self.net, T, part, checkpoint, max(budget - taken, 1), use=Use.OPERATOR)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 import hfrnn
+import hfrnn.plan
 from hfrnn.plan import SHARD, Footprint, Plan, Use, make_plan, shard_boundaries
 from hfrnn.sweep import Keep
 
@@ -126,3 +129,21 @@ def test_a_plan_for_another_batch_is_refused() -> None:
     net = _network()
     with pytest.raises(hfrnn.InputError, match="the plan is for 30 sequences, and the batch has 20"):
         hfrnn.Objective(net, _batch(net, 5, 20), plan=make_plan(net, 5, 30))
+
+
+def test_a_network_is_measured_once_for_all_its_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, measured = _network(), []
+    real = hfrnn.plan._tiny_sweep
+    monkeypatch.setattr(hfrnn.plan, "_tiny_sweep", lambda *arguments: measured.append(1) or real(*arguments))
+    for T in (10, 20, 30):
+        make_plan(net, T, 40)
+    assert len(measured) == 4
+
+
+def test_a_measured_network_can_be_forgotten() -> None:
+    net = _network()
+    make_plan(net, 10, 40)
+    forgotten = weakref.ref(net)
+    del net
+    gc.collect()
+    assert forgotten() is None
