@@ -188,21 +188,24 @@ def _rehearse(resume: str | None, values: dict[str, Any]) -> None:
 
 # ---------------------------------------------------------------------- evaluate, sample
 
+_which = click.option(
+    "--which", type=click.Choice(("best", "last")), default="best", show_default=True, help="Checkpoint to take."
+)
+_backend = click.option(
+    "--backend", type=click.Choice(("numpy", "cupy")), default="numpy", show_default=True, help="Where to compute."
+)
+
 
 @main.command(short_help="Score a text with a trained network.")
 @click.argument("run")
 @click.argument("text", required=False)
 @click.option("--part", type=click.Choice(("train", "valid", "test")), default=None, help="Part of the run's own data.")
-@click.option(
-    "--which", type=click.Choice(("best", "last")), default="best", show_default=True, help="Checkpoint to take."
-)
+@_which
 @click.option(
     "--unknown", default="error", show_default=True,
     help="Symbols never seen in training: error, skip, or a known symbol to map them to.",
 )  # fmt: skip
-@click.option(
-    "--backend", type=click.Choice(("numpy", "cupy")), default="numpy", show_default=True, help="Where to compute."
-)
+@_backend
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def evaluate(
     run: str, text: str | None, part: str | None, which: str, unknown: str, backend: str, as_json: bool
@@ -260,12 +263,8 @@ def _content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any,
     "--unknown", default="error", show_default=True,
     help="Symbols of --prime never seen in training: error, skip, or a known symbol to map them to.",
 )  # fmt: skip
-@click.option(
-    "--which", type=click.Choice(("best", "last")), default="best", show_default=True, help="Checkpoint to take."
-)
-@click.option(
-    "--backend", type=click.Choice(("numpy", "cupy")), default="numpy", show_default=True, help="Where to compute."
-)
+@_which
+@_backend
 @click.option("--json", "as_json", is_flag=True, help="Print the text, and the probability of every symbol, as JSON.")
 def sample(
     run: str, prime: str | None, length: int, temperature: float, top_k: int | None, seed: int, allowed: str | None,
