@@ -17,8 +17,6 @@ import click
 import common
 import numpy as np
 from common import REFERENCE, Candidate, Case, alternate, choose
-from rich.console import Console
-from rich.table import Table
 
 import hfrnn
 from hfrnn.backend import get_backend
@@ -32,6 +30,7 @@ SMALL = (16, 7, 5)
 UNROLLS = (1, 2, 4)
 UNITS = {"loss": 1, "gradient": 3, "product": 4, "CG iteration": 4}
 """The forward passes' worth of matrix products in each operation, forward states kept."""
+COMPILED = "hfrnn, numba"
 DAMPING = 0.1
 """lambda of the CG run that is timed, so that its directions have positive curvature in float32 too."""
 
@@ -73,7 +72,7 @@ def hfrnn_candidates(case: Case, threads: int, name: str, cg_iterations: int) ->
         # a training run draws its batches anew, so an update makes its objectives
         return blocking(lambda: hfrnn.HessianFree(options=options).update(theta, objective(), objective(columns)))
 
-    variant, host = "GPU" if backend.name != "numpy" else f"threads: {threads}", backend.to_host
+    variant, host = "GPU" if not backend.on_host else f"threads: {threads}", backend.to_host
     yield Candidate(name, "loss", variant, loss)
     yield Candidate(name, "gradient", variant, gradient, host)
     yield Candidate(name, "product", variant, product, host)
@@ -279,7 +278,12 @@ def checked(case: Case, peers: list[str], threads: int, cg_iterations: int) -> d
         return common.grouped([*candidates, *(c for c in cpu if c.operation in ("loss", "gradient", "product"))])
     if threads > 1:
         candidates += hfrnn_candidates(case, 1, "hfrnn, 1 thread", cg_iterations)
-    return common.grouped([*candidates, *(c for peer in peers for c in PEERS[peer](case, threads))])
+    if "numba" in peers:
+        compiled = dataclasses.replace(case, backend="numba")
+        candidates += hfrnn_candidates(compiled, threads, COMPILED, cg_iterations)
+        if threads > 1:
+            candidates += hfrnn_candidates(compiled, 1, f"{COMPILED}, 1 thread", cg_iterations)
+    return common.grouped([*candidates, *(c for peer in peers if peer in PEERS for c in PEERS[peer](case, threads))])
 
 
 def small_check(case: Case, peers: list[str], threads: int) -> dict[str, float]:
@@ -323,34 +327,6 @@ def measure(case: Case, peers: list[str], threads: int, cg: int, rounds: int, se
     return record
 
 
-def measure_architecture(case: Case, threads: int, rounds: int, seconds: float) -> dict[str, Any]:
-    """The product of one architecture: its time for the table."""
-    (group,) = (c for c in hfrnn_candidates(case, threads, REFERENCE, 1) if c.operation == "product")
-    run = group.make()
-    along = float(group.flat(run()).astype("float64") @ case.v)
-    if not (np.isfinite(along) and along > 0):
-        raise click.ClickException(f"{case}: v.Gv is {along}, expected a number above 0")
-    timing = alternate({REFERENCE: run}, rounds, seconds)[REFERENCE]
-    return {"arch": case.arch, "parameters": case.net.n_parameters, "unit_flops": case.unit(), "product": timing}
-
-
-def architectures_table(cases: list[Case], threads: int, rounds: int, seconds: float) -> list[dict[str, Any]]:
-    """Product time over its matrix-product floor, every architecture; prints the table."""
-    peak, rows = product_peak(threads, seconds, cases[0].net.backend), []
-    for case in cases:
-        rows.append(measure_architecture(case, threads, rounds, seconds))
-        peak = max(peak, product_peak(threads, seconds, case.net.backend))
-    table = Table("architecture", "product, ms", "floor, ms", "time over floor", title=str(cases[0]).split(" ", 1)[1])
-    for row in rows:
-        row["product"] = dataclasses.asdict(row["product"])
-        row["peak"], row["floor"] = peak, UNITS["product"] * row["unit_flops"] / peak
-        row["time_over_floor"] = row["product"]["median"] / row["floor"]
-        ms = f"{row['product']['median'] * 1e3:.2f}", f"{row['floor'] * 1e3:.2f}"
-        table.add_row(row["arch"], *ms, f"{row['time_over_floor']:.2f}")
-    Console().print(table)
-    return rows
-
-
 @click.command(cls=common.Command)
 @click.option("--arch", "archs", multiple=True, default=("lstm", "mlstm"), help="Architecture; repeatable.")
 @click.option("--size", "sizes", multiple=True, type=int, nargs=3, default=SIZES, help="H T B; repeatable.")
@@ -362,25 +338,18 @@ def architectures_table(cases: list[Case], threads: int, rounds: int, seconds: f
 @click.option("--backend", default="numpy", type=click.Choice(["numpy", "cupy"]), help="hfrnn's; cupy: no peers.")
 @click.option("--peer", "peers", multiple=True, type=click.Choice(list(PEERS)), default=tuple(PEERS), help="Peers.")
 @click.option("--no-peers", is_flag=True, help="hfrnn alone.")
-@click.option("--table", is_flag=True, help="Instead: every architecture's product over its floor.")
-@click.option("--table-size", type=int, nargs=3, default=(256, 50, 256), help="H T B of --table.")
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
 @click.option("--plot", "plot_path", type=click.Path(path_type=Path), help="A PNG or SVG to write.")
 def main(archs: tuple[str, ...], sizes: tuple[tuple[int, ...], ...], V: int, threads: int, rounds: int, seconds: float,
-         cg: int, backend: str, peers: tuple[str, ...], no_peers: bool, table: bool, table_size: tuple[int, ...],
-         out: Path, plot_path: Path | None) -> None:  # fmt: skip
+         cg: int, backend: str, peers: tuple[str, ...], no_peers: bool, out: Path,
+         plot_path: Path | None) -> None:  # fmt: skip
     """Time loss, gradient, Gauss-Newton product, CG iteration and HF update, beside the peers and the peak."""
     gpu = None if backend == "numpy" else get_backend(backend)
     kind = "cpu" if gpu is None else "gpu"
     result: dict[str, Any] = {"machine": common.machine(threads, gpu)}
     common.print_machine(result["machine"])
-    if table:
-        H, T, B = table_size
-        cases = [Case(arch, H, T, B, V, backend=backend) for arch in hfrnn.architectures()]
-        result["architectures"] = architectures_table(cases, threads, rounds, seconds)
-        common.write_result(out / f"architectures-{kind}.json", result)
-        return
     found = [] if no_peers or gpu is not None else common.available(peers)
+    found += [] if gpu is not None else common.available(["numba"], "fast")
     peak, records = product_peak(threads, seconds, gpu), []
     for arch in archs:
         for H, T, B in sizes:

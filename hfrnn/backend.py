@@ -26,6 +26,11 @@ class Backend:
         The array namespace, called only through functions that NumPy and CuPy share.
     """
 
+    compiles = False
+    """Whether kernels may use the routines that numba compiles."""
+    on_host = True
+    """Whether arrays are NumPy's, in the memory of the host."""
+
     def __init__(self, name: str, xp: Any) -> None:
         self.name = name
         self.xp = xp
@@ -78,8 +83,25 @@ class Backend:
         """Wait until the device has done all that was asked of it (nothing to wait for on a CPU)."""
 
 
+class NumbaBackend(Backend):
+    """NumPy, with the arithmetic of a time step compiled by numba."""
+
+    compiles = True
+
+    def __init__(self) -> None:
+        try:
+            import numba  # noqa: F401
+        except ImportError as error:
+            raise MissingExtraError(
+                "backend 'numba' needs numba: install the extra fast (pip install 'hfrnn[fast]'), or use 'numpy'"
+            ) from error
+        super().__init__("numba", np)
+
+
 class CupyBackend(Backend):
     """Arrays on an NVIDIA GPU."""
+
+    on_host = False
 
     def __init__(self) -> None:
         try:
@@ -126,7 +148,7 @@ class CupyBackend(Backend):
 
 
 _numpy = Backend("numpy", np)
-_makers: dict[str, Callable[[], Backend]] = {"numpy": lambda: _numpy, "cupy": CupyBackend}
+_makers: dict[str, Callable[[], Backend]] = {"numpy": lambda: _numpy, "numba": NumbaBackend, "cupy": CupyBackend}
 
 
 def get_backend(backend: str | Backend) -> Backend:

@@ -24,7 +24,8 @@ class Batch:
     lengths : (B,) integers in 1..T, optional
         How many steps of each sequence exist; what lies behind them is padding, never looked at. Default T.
     initial_state : a dict of arrays per layer, optional
-        The state before the first step, as `net.run` returns it. Default zeros.
+        The state before the first step, as `net.run` returns it: arrays with the batch on axis -2, and for clockwork
+        the time `t`, one integer for the whole batch. Default zeros.
 
     Raises
     ------
@@ -99,7 +100,7 @@ class Batch:
             None
             if self.initial_state is None
             else [
-                {name: value if isinstance(value, int) else value[..., start:stop, :] for name, value in layer.items()}
+                {name: x[..., start:stop, :] if getattr(x, "shape", ()) else x for name, x in layer.items()}
                 for layer in self.initial_state
             ]
         )

@@ -192,7 +192,11 @@ _which = click.option(
     "--which", type=click.Choice(("best", "last")), default="best", show_default=True, help="Checkpoint to take."
 )
 _backend = click.option(
-    "--backend", type=click.Choice(("numpy", "cupy")), default="numpy", show_default=True, help="Where to compute."
+    "--backend",
+    type=click.Choice(("numpy", "numba", "cupy")),
+    default="numpy",
+    show_default=True,
+    help="Where to compute, and with what.",
 )
 
 

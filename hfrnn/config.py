@@ -7,7 +7,7 @@ import difflib
 import math
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from pathlib import Path
@@ -65,7 +65,14 @@ class TrainConfig:
     output_bias: bool | None = _network(None, "Bias of the output (default: the architecture's own).")
     direct_input: bool = _network(True, "Layers above the first hear the input too.")
     direct_output: bool = _network(True, "Layers below the last speak to the output too.")
-    activation: str = _network("tanh", "Of rnn.", ("tanh", "logistic", "relu"))
+    activation: str = _network("tanh", "Of rnn and hornn.", ("tanh", "logistic", "relu"))
+    order: int = _network(3, "Steps back that a step of hornn hears.")
+    alpha: float | None = _network(None, "Of hornn-fofe (default: 0.6); of scrn's context units (default: 0.95).")
+    learn_alpha: bool = _network(False, "Learn scrn's alpha, one a context unit.")
+    context: int = _network(40, "Context units of each layer of scrn.")
+    classes: int | None = _network(
+        None, "Classes of a class softmax, by training frequency (default, and 0: a full softmax)."
+    )
     l2: float = _network(0.0, "Adds l2/2 * |theta|^2 to the objective.")
     initializer: str = _network("papers", "Initial weights.", ("papers", "sutskever"))
     init_scale: float | None = _network(
@@ -98,7 +105,7 @@ class TrainConfig:
         None, f"Stop after so many minutes (default: {DEFAULT_MINUTES:g} if no --updates)."
     )
     seed: int = _running(0, "Of the initial weights and of every draw.")
-    backend: str = _running("numpy", "Where to compute.", ("numpy", "cupy"))
+    backend: str = _running("numpy", "Where to compute, and with what.", ("numpy", "numba", "cupy"))
     threads: int | None = _running(None, "Threads (default: all processors); results do not depend on it.")
     checkpoint: str = _running("auto", "States kept over a CG run: auto, all, sqrt, or every so many steps.")
     memory: str = _running("4GiB", "What --checkpoint auto may take for gradient and curvature.")
@@ -123,6 +130,8 @@ class TrainConfig:
             raise InputError(f"--curvature-fraction is {self.curvature_fraction:g}: give a share above 0, at most 1")
         if self.gradient_symbols is not None and self.gradient_symbols < 0:
             raise InputError(f"--gradient-symbols is {self.gradient_symbols}: give a number of symbols, 0 for all")
+        if self.classes is not None and self.classes < 0:
+            raise InputError(f"--classes is {self.classes}: give a number of classes, 0 for a full softmax")
         if self.init_scale is not None and not self.init_scale > 0:
             raise InputError(f"--init-scale is {self.init_scale:g}: give a number above 0")
         if self.cg_epsilon < 0:
@@ -155,13 +164,14 @@ class TrainConfig:
         """`memory` in bytes."""
         return parse_bytes(self.memory)
 
-    def network_arguments(self, n_symbols: int) -> dict[str, Any]:
-        """What `Network` takes, for an alphabet of so many symbols."""
+    def network_arguments(self, n_symbols: int, classes: Sequence[int] | None) -> dict[str, Any]:
+        """What `Network` takes, for an alphabet of so many symbols and their classes, if there are any."""
         names = (
             "arch", "hidden", "dtype", "backend", "embedding", "bias", "output_bias", "direct_input", "direct_output",
-            "l2", "activation",
+            "l2", "activation", "order", "alpha", "learn_alpha", "context",
         )  # fmt: skip
-        return {"n_in": n_symbols, "n_out": n_symbols, **{name: getattr(self, name) for name in names}}
+        loss = {} if classes is None else {"loss": "class-softmax", "classes": classes}
+        return {"n_in": n_symbols, "n_out": n_symbols, **loss, **{name: getattr(self, name) for name in names}}
 
     def resolved(self) -> TrainConfig:
         """The same run said in full: what is built in or a default by name, files by their whole paths."""

@@ -15,17 +15,33 @@ import numpy as np
 
 from hfrnn.backend import Buffers
 from hfrnn.batch import Batch
+from hfrnn.class_softmax import ClassSoftmax
 from hfrnn.errors import InputError
-from hfrnn.heads import losses
+from hfrnn.heads import Softmax
 from hfrnn.kernels import architectures
 from hfrnn.model import Network
 from hfrnn.objective import COMPLEX_STEP, Objective
+from hfrnn.output_map import FullHead, Head
 from hfrnn.parameters import HostArray
 from hfrnn.plan import Plan
 from hfrnn.sweep import Keep, Sweep
 
 MU = 0.7
 LAMBDA = 0.3
+CARRIED_TIME = 3
+"""The integer of a carried state that has one: the time before the first step, at which not every clock strikes."""
+
+SMALL: dict[str, dict[str, Any]] = {"scrn": {"context": 2}}
+"""Options that keep an architecture's networks small."""
+
+VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "hornn": ({"order": 1}, {"order": 7, "activation": "logistic"}),
+    "hornn-max": ({"order": 2, "activation": "logistic"}, {"order": 7}),
+    "hornn-fofe": ({"order": 2, "alpha": 0.9}, {"order": 7, "activation": "logistic"}),
+    "hornn-gated": ({"order": 1, "activation": "logistic"},),
+    "scrn": ({"learn_alpha": True}, {"learn_alpha": True, "alpha": 0.3, "hidden": 0}, {"context": 0}),
+}
+"""Options beside the default ones that are checked on two layers."""
 
 TOLERANCES = {
     "gradient": 1e-9,
@@ -115,8 +131,8 @@ def gradcheck(
 def _cases(arch: str, seed: int) -> Iterator[Case]:
     """Every loss on one layer; and a stack, mixed lengths and weights, a carried state, an embedding, real inputs."""
     rng = np.random.Generator(np.random.PCG64(seed))
-    for loss in losses():
-        yield _case(f"{loss}", arch, loss, rng)
+    for loss in ("softmax", "logistic", "squared"):
+        yield _case(loss, arch, loss, rng)
     yield _case("stacked", arch, "softmax", rng, hidden=(3, 2))
     yield _case("stacked, no direct connections", arch, "softmax", rng, hidden=(2, 3), direct=False)
     yield _case("lengths and weights", arch, "softmax", rng, hidden=(2, 2), mixed=True)
@@ -124,6 +140,12 @@ def _cases(arch: str, seed: int) -> Iterator[Case]:
     yield _case("embedding", arch, "softmax", rng, embedding=2)
     yield _case("real inputs", arch, "squared", rng, real=True, bias=True)
     yield _case("one step, one sequence", arch, "softmax", rng, T=1, B=1, carried=True)
+    for options in VARIANTS.get(arch, ()):
+        name = ", ".join(f"{option} {value}" for option, value in options.items())
+        hidden = options.get("hidden", 2)
+        others = {option: value for option, value in options.items() if option != "hidden"}
+        yield _case(name, arch, "softmax", rng, hidden=(hidden, hidden), mixed=True, carried=True, **others)
+    yield _case("class-softmax", arch, "class-softmax", rng, mixed=True)
 
 
 def _case(
@@ -141,11 +163,13 @@ def _case(
     embedding: int | None = None,
     real: bool = False,
     bias: bool | None = None,
+    **options: Any,
 ) -> Case:
     n_in, n_out = 4, 3
     net = Network(
         arch, n_in, hidden, n_out, loss, dtype="float64", embedding=embedding, bias=bias, output_bias=True,
-        direct_input=direct, direct_output=direct, l2=0.01,
+        direct_input=direct, direct_output=direct, l2=0.01, classes=(1, 0, 1) if loss == "class-softmax" else None,
+        **{**SMALL.get(arch, {}), **options},
     )  # fmt: skip
     theta = 0.7 * rng.standard_normal(net.n_parameters)
     symbols = rng.permutation(np.arange(T * B) % n_in).reshape(T, B)
@@ -160,8 +184,11 @@ def _case(
     state = None
     if carried:
         shapes = [layer.kernel.state_shapes(B) for layer in net.layers]
-        state = [{key: 0.5 * rng.standard_normal(shape) for key, shape in layer.items()} for layer in shapes]
-    default = targets.get(loss, targets["squared"])
+        state = [
+            {key: 0.5 * rng.standard_normal(shape) if shape else CARRIED_TIME for key, shape in layer.items()}
+            for layer in shapes
+        ]
+    default = targets.get(loss.removeprefix("class-"), targets["squared"])
     return Case(name, net, theta, Batch(inputs, default, weights, lengths, state))
 
 
@@ -241,35 +268,49 @@ class _ComplexStep:
         return float(self.sweep.loss(self._moved(v)).imag) / COMPLEX_STEP
 
     def jacobians(self, columns: Iterable[HostArray]) -> tuple[HostArray, HostArray, HostArray]:
-        """The dense Jacobians of the logits and of the hidden states of all layers, and dh/da at each hidden state."""
-        of_logits, of_hidden, slopes = [], [], np.ones(0)
+        """The dense Jacobians of the outputs and of the hidden states of all layers, and dh/da at each hidden state."""
+        of_outputs, of_hidden, slopes = [], [], np.ones(0)
         for column in columns:
-            z, _ = self.sweep.logits(self._moved(column))
-            of_logits.append(z.imag.ravel() / COMPLEX_STEP)
+            z, _ = self.sweep.outputs(self._moved(column))
+            of_outputs.append(z.imag.ravel() / COMPLEX_STEP)
             hs = [h[self.exists] for h in self.sweep.stretches[0].hs]
             of_hidden.append(np.concatenate([h.imag.ravel() for h in hs]) / COMPLEX_STEP)
             if not slopes.size and self.net.metrics != ("hidden",):
                 kernels = [layer.kernel for layer in self.net.layers]
                 slopes = np.concatenate([k.slope(np, h.real).ravel() for k, h in zip(kernels, hs, strict=True)])
-        return np.stack(of_logits, axis=1), np.stack(of_hidden, axis=1), slopes
+        return np.stack(of_outputs, axis=1), np.stack(of_hidden, axis=1), slopes
 
 
 def _loss_hessian(net: Network, objective: Objective, theta: HostArray) -> Callable[[HostArray], HostArray]:
-    """The loss's Hessian in the logits, times a matrix (T*B*n_out, n): a complex step through the loss's gradient."""
+    """The loss's Hessian in the outputs, times a matrix (rows of outputs, n): a complex step through its gradient."""
     batch = objective.batch
-    logits, _ = net.run(theta, batch)
+    outputs, _ = Sweep(net, batch, 1.0, keep=Keep.STATES).outputs(theta)
     weights = batch.step_weights(net.backend)[:, :, None] / objective.total_weight
 
     def apply(directions: HostArray) -> HostArray:
         columns = []
         for direction in directions.T:
-            z = logits + 1j * COMPLEX_STEP * direction.reshape(logits.shape)
-            net.head.predict(np, z, batch.targets)
-            net.head.residual(np, z, batch.targets)
+            z = outputs + 1j * COMPLEX_STEP * direction.reshape(outputs.shape)
+            _loss_gradient(net.head, z, batch.targets)
             columns.append((z.imag / COMPLEX_STEP * weights).ravel())
         return np.stack(columns, axis=1)
 
     return apply
+
+
+def _loss_gradient(head: Head, z: HostArray, targets: Any) -> None:
+    """z <- the gradient of every step's loss in its outputs, in place."""
+    if isinstance(head, FullHead):
+        head.predict(np, z, targets)
+        head.residual(np, z, targets)
+    elif isinstance(head, ClassSoftmax):  # a full softmax over the classes, and one over the words, masked
+        C, classes = head.n_classes, head.class_of[targets]
+        other = np.sort(head.class_of) != classes[:, :, None]
+        z[:, :, C:][other] = -np.inf
+        for start, stop, chosen in ((0, C, classes), (C, C + head.n_out, head.column_of[targets])):
+            full, part = Softmax(stop - start, head.widths, False), z[:, :, start:stop].copy()
+            _loss_gradient(full, part, chosen)
+            z[:, :, start:stop] = part
 
 
 def _relative(value: HostArray, reference: HostArray, scale: float | None = None) -> float:

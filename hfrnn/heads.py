@@ -1,147 +1,47 @@
-"""Output map and loss together: value, gradient and Gauss-Newton curvature product over one stretch of time.
-
-    z_t = sum_l h^l_t @ W_y^l + b_y                                         (SPEC 1)
+"""The losses on the outputs z: value, gradient and Gauss-Newton curvature.
 
     loss      value                     prediction p   gradient in z   Hessian times Rz
     softmax   logsumexp(z) - z[target]  softmax(z)     p - target      p*Rz - p*(p.Rz)
     logistic  sum log(1 + e^z) - y*z    sigma(z)       p - y           p*(1-p)*Rz
     squared   sum (z - y)^2 / 2         z              p - y           Rz
 
-The derivatives carry the factor w / sum w of each step.
+The derivatives carry the factor w / sum w of each step. The class softmax has a file of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hfrnn.backend import Array
+from hfrnn.class_softmax import ClassSoftmax
 from hfrnn.errors import InputError
-from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.pointwise import add_weight_gradient, product, rows
+from hfrnn.kernels.pointwise import rows
+from hfrnn.output_map import FullHead, Head, check_symbols, curve_, normalise_
 
 
-class Head:
-    """An affine output map of some layers' hidden states, with a loss on its outputs.
-
-    Parameters
-    ----------
-    n_out : int
-        Outputs a step.
-    widths : mapping of layer index to width
-        The layers that speak to the output.
-    bias : bool
-        Whether there is a `b_y`.
-    """
-
-    integer_targets = False
-    probabilistic = False
-    """Whether `-loss` is a log-probability of the target."""
-
-    def __init__(self, n_out: int, widths: Mapping[int, int], bias: bool) -> None:
-        self.n_out = n_out
-        self.widths = dict(widths)
-        self.bias = bias
-
-    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
-        shapes: dict[str, tuple[int, ...]] = {f"W_y{l}": (width, self.n_out) for l, width in self.widths.items()}
-        return {**shapes, "b_y": (self.n_out,)} if self.bias else shapes
-
-    def check_targets(self, targets: Array, T: int, B: int) -> None:
-        """Raise InputError unless `targets` fit this loss."""
-        raise NotImplementedError
-
-    def logits(self, p: Arrays, hs: Mapping[int, Array], tape: Tape, name: str = "z") -> Array:
-        """z (K, B, n_out), in the buffer `name` of the tape."""
-        first = next(iter(self.widths))
-        K, B = hs[first].shape[:2]
-        z = tape.new(name, K, B, self.n_out)
-        self._add_map(p, hs, tape, z, start=True)
-        if self.bias:
-            z += p["b_y"]
-        return z
-
-    def rlogits(self, p: Arrays, v: Arrays, hs: Mapping[int, Array], Rhs: Mapping[int, Array], tape: Tape) -> Array:
-        """Rz (K, B, n_out), the tangent of the logits, in scratch."""
-        K, B = hs[next(iter(self.widths))].shape[:2]
-        Rz = tape.scratch("Rz", K, B, self.n_out)
-        self._add_map(p, Rhs, tape, Rz, start=True)
-        self._add_map(v, hs, tape, Rz, start=False)
-        if self.bias:
-            Rz += v["b_y"]
-        return Rz
-
-    def _add_map(self, p: Arrays, hs: Mapping[int, Array], tape: Tape, z: Array, start: bool) -> None:
-        """z <- (z unless start) + sum_l hs[l] @ W_y[l]."""
-        for l in self.widths:
-            if start:
-                product(tape, hs[l], p[f"W_y{l}"], out=z)
-                start = False
-            else:
-                z += product(tape, hs[l], p[f"W_y{l}"], out=tape.scratch("output", *z.shape))
-
-    def backward(
-        self, p: Arrays, hs: Mapping[int, Array], dz: Array, tape: Tape, grad: Arrays, dhs: Mapping[int, Array]
-    ) -> None:
-        """From the adjoint dz: write dhs[l] = dz @ W_y[l].T and add to grad."""
-        for l in self.widths:
-            product(tape, dz, p[f"W_y{l}"].T, out=dhs[l])
-            add_weight_gradient(tape, hs[l], dz, grad[f"W_y{l}"])
-        if self.bias:
-            grad["b_y"] += rows(dz).sum(axis=0)
-
-    def predict(self, xp: Any, z: Array, targets: Array) -> Array:
-        """z <- prediction p in place; returns the loss of every step, (K, B)."""
-        raise NotImplementedError
-
-    def residual(self, xp: Any, p: Array, targets: Array) -> None:
-        """p <- the loss's gradient in z, in place."""
-        raise NotImplementedError
-
-    def curvature(self, xp: Any, p: Array, Rz: Array, work: Array) -> None:
-        """Rz <- the loss's Hessian in z times Rz, in place; work is an array like Rz."""
-        raise NotImplementedError
-
-
-class Softmax(Head):
+class Softmax(FullHead):
     """Cross entropy of one symbol out of n_out."""
 
     integer_targets = True
     probabilistic = True
 
     def check_targets(self, targets: Array, T: int, B: int) -> None:
-        if targets.shape != (T, B) or targets.dtype.kind not in "iu":
-            raise InputError(
-                f"targets have shape {tuple(targets.shape)} and type {targets.dtype}: the softmax loss needs integer "
-                f"symbols of shape ({T}, {B})"
-            )
-        low, high = int(targets.min().item()), int(targets.max().item())
-        if low < 0 or high >= self.n_out:
-            raise InputError(
-                f"target symbols go from {low} to {high}: with n_out = {self.n_out} they lie in 0 to {self.n_out - 1}"
-            )
+        check_symbols("softmax", self.n_out, targets, T, B)
 
     def predict(self, xp: Any, z: Array, targets: Array) -> Array:
         p = rows(z)
-        p -= p.real.max(axis=1, keepdims=True)
-        index = (xp.arange(p.shape[0]), targets.reshape(-1))
-        chosen = p[index]
-        xp.exp(p, out=p)
-        total = p.sum(axis=1, keepdims=True)
-        p /= total
-        return (xp.log(total[:, 0]) - chosen).reshape(targets.shape)
+        return normalise_(xp, p, (xp.arange(p.shape[0]), targets.reshape(-1))).reshape(targets.shape)
 
     def residual(self, xp: Any, p: Array, targets: Array) -> None:
         flat = rows(p)
         flat[xp.arange(flat.shape[0]), targets.reshape(-1)] -= 1
 
     def curvature(self, xp: Any, p: Array, Rz: Array, work: Array) -> None:
-        Rz *= p
-        xp.multiply(p, Rz.sum(axis=-1, keepdims=True), out=work)
-        Rz -= work
+        curve_(xp, p, Rz, work)
 
 
-class _RealTargets(Head):
+class _RealTargets(FullHead):
     """Losses on n_out real targets a step."""
 
     def check_targets(self, targets: Array, T: int, B: int) -> None:
@@ -194,17 +94,23 @@ _heads: dict[str, type[Head]] = {"softmax": Softmax, "logistic": Logistic, "squa
 
 def losses() -> tuple[str, ...]:
     """The names of all losses."""
-    return tuple(_heads)
+    return ("softmax", "class-softmax", "logistic", "squared")
 
 
-def make_head(loss: str, n_out: int, widths: Mapping[int, int], bias: bool) -> Head:
+def make_head(
+    loss: str, n_out: int, widths: Mapping[int, int], bias: bool, classes: int | Sequence[int] | None = None
+) -> Head:
     """The head of that loss.
 
     Raises
     ------
     InputError
-        The name is not known.
+        The name is not known; or classes that do not fit, for the class softmax, or any, for another loss.
     """
-    if loss not in _heads:
-        raise InputError(f"loss {loss!r} is not known: use one of {', '.join(_heads)}")
+    if loss not in losses():
+        raise InputError(f"loss {loss!r} is not known: use one of {', '.join(losses())}")
+    if loss == "class-softmax":
+        return ClassSoftmax(n_out, widths, bias, classes)
+    if classes is not None:
+        raise InputError(f"classes were given with the loss {loss!r}: leave them out, or use the loss 'class-softmax'")
     return _heads[loss](n_out, widths, bias)

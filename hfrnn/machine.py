@@ -67,7 +67,7 @@ def product_peak(threads: int, seconds: float, backend: Backend | None = None) -
     backend : Backend, optional
         A GPU's, to measure that instead.
     """
-    on_gpu = backend is not None and backend.name != "numpy"
+    on_gpu = backend is not None and not backend.on_host
     device, best = backend if backend is not None else get_backend("numpy"), 0.0
     for n in GPU_PEAK_SIZES if on_gpu else PEAK_SIZES:
         rng = np.random.default_rng(n)

@@ -27,7 +27,7 @@ class Network(Layout):
         Units of each layer, the first first.
     n_out : int
         Outputs a step.
-    loss : {"softmax", "logistic", "squared"}
+    loss : {"softmax", "class-softmax", "logistic", "squared"}
     dtype : {"float32", "float64"}
     backend : {"numpy", "cupy"}
     embedding : int, optional
@@ -44,7 +44,23 @@ class Network(Layout):
     l2 : float
         Adds `l2/2 * |theta|^2` to the objective.
     activation : {"tanh", "logistic", "relu"}
-        For `rnn`.
+        For `rnn` and the four `hornn`.
+    order : int
+        For the four `hornn`: how many steps back a step hears, 1 or more; 3 by default.
+    alpha : float
+        From 0 to 1. For `hornn-fofe`, what a step back counts beside the step after it, 0.6 by default. For `scrn`, how
+        much of its value a context unit keeps in a step, 0.95 by default.
+    learn_alpha : bool
+        For `scrn`: learn alpha, one for each context unit, from there.
+    context : int
+        For `scrn`: context units of each layer, 0 or more; 40 by default. Its hidden size may then be 0.
+    periods : sequence of int, optional
+        For `clockwork`: the period of each module, 1 or more, in any order; their number divides every hidden size. By
+        default 1, 2, 4, ..., as many as the largest number up to 8 that divides the layer's hidden size.
+    classes : int or sequence of int
+        For the class softmax ([M]): the class of each symbol, numbered 0, ..., C-1, each of at least one symbol; or a
+        number of classes, of nearly equal sizes, in the symbols' order. The columns of `output.W_y{l}` are in class
+        order: a stable sort of the symbols by class, which is the symbols' own order where classes ascend.
     **options
         Whatever else the architecture takes.
 
@@ -57,7 +73,11 @@ class Network(Layout):
     """
 
     def run(self, theta: Array, batch: Batch) -> tuple[Array, States]:
-        """Logits (T, B, n_out), 0 in the padding, and the state after each sequence's last step, a dict per layer."""
+        """Logits (T, B, n_out), 0 in the padding, and the state after each sequence's last step, a dict per layer.
+
+        The time `t` in clockwork's state is one for the whole batch: that of the longest sequence. Of
+        the class softmax the logits are the log-probabilities of all symbols; the others' are as they are.
+        """
         ready = self.prepare(batch, targets_needed=False)
         if ready.lengths is None:
             return self._sweep(ready, Keep.STATES).logits(self._theta(theta))
@@ -77,7 +97,9 @@ class Network(Layout):
     def score(self, theta: Array, batch: Batch) -> tuple[Array, States]:
         """`log_probabilities` and the state after the last step (of equally long sequences)."""
         if not self.head.probabilistic:
-            raise InputError(f"the loss {self.loss_name!r} gives no probabilities: use softmax or logistic")
+            raise InputError(
+                f"the loss {self.loss_name!r} gives no probabilities: use softmax, class-softmax or logistic"
+            )
         return self._sweep(self.prepare(batch), Keep.STATES).log_probabilities(self._theta(theta))
 
     def loss(self, theta: Array, batch: Batch) -> float:
@@ -115,18 +137,18 @@ class Network(Layout):
         """Run from one sequence's end to the next, and take each state where its sequence ends."""
         xp, theta = self.backend.xp, self._theta(theta)
         lengths = self.backend.asarray(batch.lengths).reshape(1, batch.B, 1)
-        logits, state, final = [], batch.initial_state, None
+        longest = int(lengths.max().item())
+        logits, state = [], batch.initial_state
+        final: States = [{} for _ in self.layers]
         for start, stop in itertools.pairwise(edges):
             part = Batch(batch.inputs[start:stop], initial_state=state)
             z, state = self._sweep(part, Keep.STATES).logits(theta)
             logits.append(xp.where(xp.arange(start, stop).reshape(-1, 1, 1) < lengths, z, 0))
             ended = (lengths[0] == stop).astype(bool)
-            final = [
-                {
-                    name: value.copy() if final is None else xp.where(ended, value, final[l][name])
-                    for name, value in layer.items()
-                }
-                for l, layer in enumerate(state)
-            ]
-        assert final is not None
+            for layer, last in zip(state, final, strict=True):
+                for name, value in layer.items():
+                    if isinstance(value, int):
+                        last[name] = value if stop <= longest else last[name]
+                    else:
+                        last[name] = xp.where(ended, value, last[name]) if start else value.copy()
         return xp.concatenate(logits), final

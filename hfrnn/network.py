@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.backend import Array, get_backend
+from hfrnn.backend import Array, Buffers, get_backend
 from hfrnn.batch import Batch
 from hfrnn.errors import InputError
 from hfrnn.heads import make_head
@@ -16,8 +16,8 @@ from hfrnn.kernels import Kernel, make_kernel
 from hfrnn.parameters import Initializer, ParameterLayout, constant, fixed_fan_in, normal
 
 
-def _is_count(value: Any) -> bool:
-    return not isinstance(value, bool | np.bool_) and hasattr(value, "__index__") and int(value) >= 1
+def _is_count(value: Any, least: int = 1) -> bool:
+    return not isinstance(value, bool | np.bool_) and hasattr(value, "__index__") and int(value) >= least
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,11 @@ class Layout:
         direct_output: bool = True,
         l2: float = 0.0,
         activation: str = "tanh",
+        classes: int | Sequence[int] | None = None,
         **options: Any,
     ) -> None:
         given = tuple(hidden) if isinstance(hidden, Sequence) else (hidden,)
-        sizes = tuple(int(size) if _is_count(size) else size for size in given)
+        sizes = tuple(int(size) if _is_count(size, 0) else size for size in given)
         if not sizes:
             raise InputError("hidden is empty: give one hidden size, or one for each layer")
         for name, size in (
@@ -105,7 +106,9 @@ class Layout:
         self.layers = tuple(self._layer(l, kernel, bias, direct_input) for l, kernel in enumerate(kernels))
         speakers = range(len(kernels)) if direct_output else (len(kernels) - 1,)
         has_output_bias = kernels[0].output_bias if output_bias is None else output_bias
-        self.head = make_head(loss, self.n_out, {l: kernels[l].width for l in speakers}, has_output_bias)
+        self.head = make_head(loss, self.n_out, {l: kernels[l].width for l in speakers}, has_output_bias, classes)
+        if self.head.classes is not None:
+            self.config["classes"] = list(self.head.classes)
         self.metrics = tuple(m for m in kernels[0].metrics if all(m in k.metrics for k in kernels))
         self.parameters = ParameterLayout(self._shapes())
 
@@ -163,12 +166,15 @@ class Layout:
         -------
         dict of name to array
             `embedding.E`, `layer{l}.W_x`, `layer{l}.W_below`, `layer{l}.b`, `layer{l}.<recurrent name>`,
-            `output.W_y{l}`, `output.b_y`, as far as the network has them.
+            `output.W_y{l}`, `output.W_class{l}`, `output.b_y`, `output.b_class`, as far as the network has them.
         """
         return self.parameters.views(theta)
 
-    def groups(self, theta: Array) -> dict[str, dict[str, Array]]:
-        """The views grouped by what stands before the point: `embedding`, `layer0`, ..., `output`."""
+    def groups(self, theta: Array, transposes: Buffers | None = None) -> dict[str, dict[str, Array]]:
+        """The views grouped by what stands before the point: `embedding`, `layer0`, ..., `output`.
+
+        With buffers for them, also the transposes `name.T` that the kernels' backward multiplies by in every step.
+        """
         groups: dict[str, dict[str, Array]] = {
             "embedding": {},
             "output": {},
@@ -177,6 +183,12 @@ class Layout:
         for name, view in self.views(theta).items():
             group, block = name.split(".", 1)
             groups[group][block] = view
+        if transposes is not None:
+            for l, layer in enumerate(self.layers):
+                for name in layer.kernel.transposed:
+                    W_T = groups[f"layer{l}"][name].swapaxes(-1, -2)
+                    groups[f"layer{l}"][f"{name}.T"] = transposes.get(f"{l}.{name}.T", W_T.shape)
+                    groups[f"layer{l}"][f"{name}.T"][...] = W_T
         return groups
 
     def init(self, seed: int = 0, initializer: str = "papers", **scales: float) -> Array:
@@ -188,10 +200,10 @@ class Layout:
         initializer : {"papers", "sutskever"}
             "papers" (SPEC 10, [K]): N(0, 0.1^2), N(0, 0.05^2) for mrnn; the plain rnn's `W_h` is zero with
             probability 0.9. "sutskever" ([MS]): 15 non-zeros N(0, 1) a column, square recurrent blocks of spectral
-            radius 1.1. Biases are 0 in both.
+            radius 1.1. Biases are 0 in both, and a recurrent vector (scrn's `q`) starts where its architecture says.
         **scales : float
             The standard deviation of the blocks of that name, normally distributed: `W_x=0.01`, `b=0.1`, or
-            `scale=0.2` for every block that is not a bias.
+            `scale=0.2` for every matrix.
 
         Returns
         -------
@@ -211,18 +223,20 @@ class Layout:
         rng = np.random.Generator(np.random.PCG64(seed))
         theta = np.empty(self.n_parameters)
         for name, view in self.views(theta).items():
-            view[...] = self._initializer(name, initializer, scales)(rng, view.shape)
+            view[...] = self._initializer(name, view.ndim, initializer, scales)(rng, view.shape)
         return self.backend.asarray(theta.astype(self.dtype))
 
-    def _initializer(self, full_name: str, initializer: str, scales: dict[str, float]) -> Initializer:
+    def _initializer(self, full_name: str, ndim: int, initializer: str, scales: dict[str, float]) -> Initializer:
         group, name = full_name.split(".", 1)
         if name in scales:
             return normal(scales[name])
-        if name in ("b", "b_y"):
+        if name in ("b", "b_y", "b_class"):
             return constant(0.0)
+        recurrent = self.layers[int(group[5:])].kernel.initializers() if group.startswith("layer") else {}
+        if name in recurrent and ndim == 1:
+            return recurrent[name]
         if "scale" in scales:
             return normal(scales["scale"])
-        recurrent = self.layers[int(group[5:])].kernel.initializers() if group.startswith("layer") else {}
         if initializer == "sutskever":
             return fixed_fan_in(spectral_radius=1.1 if name in recurrent else None)
         return recurrent.get(name, normal(self.layers[0].kernel.scale))
@@ -258,7 +272,7 @@ class Layout:
         if state is not None:
             self._check_state(batch)
             state = [
-                {name: value if isinstance(value, int) else backend.asarray(value) for name, value in layer.items()}
+                {name: backend.asarray(x) if getattr(x, "shape", ()) else int(x) for name, x in layer.items()}
                 for layer in state
             ]
         weights = None if batch.weights is None else backend.asarray(batch.weights)
@@ -280,12 +294,21 @@ class Layout:
                 raise InputError(
                     f"the initial state of layer {l} is {shapes}: expected {expected}, as net.run returns it"
                 )
+            for name, value in given.items():
+                if not expected[name] and not (_is_count(value) or value == 0):
+                    raise InputError(
+                        f"{name} of the initial state of layer {l} is {value!r}: give a whole number, 0 or more, one "
+                        "for the whole batch"
+                    )
 
     def zero_state(self, B: int, dtype: Any = None) -> list[dict[str, Array]]:
-        """The state before the first step: zeros."""
+        """The state before the first step: arrays of zeros; an integer 0 where a state holds an integer."""
         kind = self.dtype if dtype is None else dtype
         return [
-            {name: self.backend.zeros(shape, kind) for name, shape in layer.kernel.state_shapes(B).items()}
+            {
+                name: self.backend.zeros(shape, kind) if shape else 0
+                for name, shape in layer.kernel.state_shapes(B).items()
+            }
             for layer in self.layers
         ]
 

@@ -57,7 +57,7 @@ class Objective:
         if self.plan.shards[-1] != batch.B:
             raise InputError(f"the plan is for {self.plan.shards[-1]} sequences, and the batch has {batch.B}")
         self.batch = net.prepare(batch)
-        self.threads = Threads(1 if net.backend.name != "numpy" else threads, most=self.plan.slots)
+        self.threads = Threads(threads if net.backend.on_host else 1, most=self.plan.slots)
         self.total_weight = self.batch.total_weight(net.backend)
         self._parts = [self.batch.columns(start, stop) for start, stop in self.plan.parts]
         self._boundaries = stretches(batch.T, self.plan.stretch)
@@ -147,10 +147,14 @@ class Objective:
         return make_operator(self.net.backend, (n, n), np.dtype("float64"), apply)
 
     def jacobian(self, theta: Array) -> Any:
-        """The Jacobian of the logits as a LinearOperator (T*B*n_out, n_parameters), rows time-major, padding rows 0."""
+        """The Jacobian of the logits as a LinearOperator (T*B*n_out, n_parameters), rows time-major, padding rows 0.
+
+        Of the class softmax it is that of the C class outputs and then the n_out symbol outputs of each step, in the
+        order of the columns of `output.W_class{l}` and `output.W_y{l}`: (T*B*(C + n_out), n_parameters).
+        """
         theta = self._vector(theta).copy()
         sweeps = self._prepared(theta)
-        shape = (self.batch.T, self.batch.B, self.net.n_out)
+        shape = (self.batch.T, self.batch.B, self.net.head.n_outputs)
 
         def apply(v: Array, out: Array) -> None:
             v, z = self._vector(v), out.reshape(shape)

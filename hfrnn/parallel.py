@@ -8,9 +8,8 @@ of threads, so neither do the bits of the result.
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
@@ -71,24 +70,23 @@ class Threads:
         """task(0), ..., task(count-1), in this order.
 
         At most `threads` tasks are begun and not yet yielded, so tasks whose numbers agree modulo `threads` never run
-        at the same time and may share buffers; the caller is done with a result when it asks for the next.
+        at the same time and may share buffers; the caller is done with a result when it asks for the next. The calling
+        thread takes every `threads`th task itself: it is awake, and on a processor of its own.
         """
         with one_blas_thread():
             if self.threads == 1 or count == 1:
                 yield from map(task, range(count))
                 return
-            executor = _executor(self.threads)
-            pending: deque[Future[Result]] = deque()
+            executor, lanes = _executor(self.threads - 1), self.threads
+            begun = {number: executor.submit(task, number) for number in range(1, min(lanes, count))}
             try:
                 for number in range(count):
-                    if len(pending) == self.threads:
-                        yield pending.popleft().result()
-                    pending.append(executor.submit(task, number))
-                while pending:
-                    yield pending.popleft().result()
+                    yield begun.pop(number).result() if number % lanes else task(number)
+                    if number % lanes and number + lanes < count:
+                        begun[number + lanes] = executor.submit(task, number + lanes)
             finally:
-                for future in pending:
+                for future in begun.values():
                     future.cancel()
-                for future in pending:
+                for future in begun.values():
                     if not future.cancelled():
                         future.exception()

@@ -104,6 +104,8 @@ def fixed_fan_in(scale: float = 1.0, nonzeros: int = 15, spectral_radius: float 
         return block * (spectral_radius / radius) if spectral_radius is not None and radius > 0 else block
 
     def initialize(rng: np.random.Generator, shape: tuple[int, ...]) -> HostArray:
+        if math.prod(shape) == 0:
+            return np.zeros(shape)
         rows, columns = shape[-2:]
         width = rows if columns % rows == 0 else columns
         parts = [

@@ -151,8 +151,8 @@ def make_plan(
 
 def _cache_stretch(layout: Layout, T: int, B: int) -> int:
     """Steps of which U and the logits fit the cache, in equal stretches, for a shard of B sequences."""
-    row = B * max(layout.n_out, *(layer.slots for layer in layout.layers)) * layout.dtype.itemsize
-    count = math.ceil(T / max(LEAST_STRETCH, STRETCH_BYTES // row))
+    row = B * max(layout.head.outputs_a_target, *(layer.slots for layer in layout.layers)) * layout.dtype.itemsize
+    count = math.ceil(T / max(LEAST_STRETCH, math.ceil(layout.head.least_rows / B), STRETCH_BYTES // row))
     return math.ceil(T / count)
 
 
@@ -239,8 +239,9 @@ def _bilinear(sizes: dict[tuple[int, int], int]) -> tuple[int, int, int, int]:
 def _tiny_sweep(layout: Layout, T: int, B: int, symbols: bool) -> Counter[str]:
     """Bytes of the buffers that one stretch of T steps and B sequences takes, by what becomes of them."""
     inputs: Any = np.zeros((T, B), np.int32) if symbols else np.zeros((T, B, layout.n_in), layout.dtype)
-    classes = layout.head.integer_targets
-    targets: Any = np.zeros((T, B), np.int32) if classes else np.zeros((T, B, layout.n_out), layout.dtype)
+    costly = layout.head.costly_target  # so that the expectation is a bound where targets differ
+    symbolic = layout.head.integer_targets
+    targets: Any = np.full((T, B), costly) if symbolic else np.zeros((T, B, layout.n_out), layout.dtype)
     batch, sizes = layout.prepare(Batch(inputs, targets)), Counter[str]()
     zero, out = (layout.backend.zeros((layout.n_parameters,), layout.dtype) for _ in range(2))
     for task in ("gradient", "product"):

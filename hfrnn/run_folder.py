@@ -217,8 +217,9 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
         raise InputError(f"checkpoint {which!r} is not known: use best or last")
     folder = RunFolder(run)
     vocabulary = folder.vocabulary()
-    net = Network(**{**folder.config().network_arguments(vocabulary.size), "backend": backend})
-    arrays, _ = folder.restore(which)
+    arrays, meta = folder.restore(which)
+    arguments = folder.config().network_arguments(vocabulary.size, meta.get("classes"))
+    net = Network(**{**arguments, "backend": backend})
     return LoadedRun(net, checked_theta(net, arrays, folder.path), vocabulary)
 
 

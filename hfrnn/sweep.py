@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from hfrnn.backend import Array, Buffers
+from hfrnn.backend import Array, Backend, Buffers
 from hfrnn.batch import Batch
 from hfrnn.errors import InputError
 from hfrnn.input_map import Groups, InputMap
@@ -41,13 +41,18 @@ class Stretch:
     span: slice
     tapes: list[Tape]
     head_tape: Tape
+    aim: Any = None
     hs: list[Array] = field(default_factory=list)
     Rhs: list[Array] = field(default_factory=list)
 
 
 def stretches(T: int, K: int | None) -> list[int]:
-    """The boundaries of stretches of K steps (the last may be shorter); of one stretch for None."""
-    return [*range(0, T, K or T), T]
+    """The boundaries of stretches of K steps; of one stretch for None.
+
+    The first may be shorter: backward comes to it last, when the buffers that stretches share have their full size.
+    """
+    K = K or T
+    return [0, *range((T - 1) % K + 1, T, K), T]
 
 
 class Sweep:
@@ -99,7 +104,9 @@ class Sweep:
         self.scale = (self.weights / total_weight).astype(kind)[:, :, None]  # (T, B, 1)
         exists = batch.exists(self.backend)
         self.mask = None if exists is None else exists[:, :, None].astype(kind)  # (T, B, 1)
-        self.zeros = layout.zero_state(batch.B, self.scratch.dtype)
+        self.start = layout.zero_state(batch.B, self.scratch.dtype)
+        self.zeros = [{key: x for key, x in layer.items() if not isinstance(x, int)} for layer in self.start]
+        self.integers: dict[tuple[str, int], list[dict[str, int]]] = {}  # those of saved states
         edges = list(boundaries or (0, batch.T))
         spans = [slice(start, stop) for start, stop in itertools.pairwise(edges)]
         if keep is Keep.NOTHING:  # all stretches take turns in the same buffers
@@ -107,6 +114,7 @@ class Sweep:
             self.stretches = [Stretch(span, tapes, head_tape) for span in spans]
         else:
             self.stretches = [Stretch(span, *self._tapes(f"{s}.")) for s, span in enumerate(spans)]
+        self._arrange(self.weights)
         self.p: Groups = {}
 
     def _tapes(self, prefix: str) -> tuple[list[Tape], Tape]:
@@ -130,15 +138,13 @@ class Sweep:
         """The loss as above; adds its gradient to `grad` (n_parameters,)."""
         self._over_stretches(theta, records=True)
         losses: list[Any] = []
+        head, groups = self.layout.head, self.layout.groups(grad)
 
-        def adjoint(stretch: Stretch) -> Array:
+        def adjoint(stretch: Stretch, dhs: list[Array]) -> None:
             losses.append(self._predict(stretch))
-            p = stretch.head_tape["z"]
-            self.layout.head.residual(self.xp, p, self._targets(stretch))
-            p *= self.scale[stretch.span]
-            return p
+            head.gradient(self.p["output"], stretch.hs, stretch.aim, stretch.head_tape, groups["output"], dhs)
 
-        self._backward_over_stretches(adjoint, self.layout.groups(grad))
+        self._backward_over_stretches(adjoint, groups)
         return sum(reversed(losses)) / self.total_weight
 
     def prepare(self, theta: Array) -> None:
@@ -149,39 +155,43 @@ class Sweep:
 
     def product(self, v: Array, out: Array, structural: float = 0.0) -> None:
         """Add this shard's part of G v, with structural damping (SPEC 5), to `out` (n_parameters,)."""
-        head, vgroups = self.layout.head, self.layout.groups(v)
+        head, vgroups, grad = self.layout.head, self.layout.groups(v), self.layout.groups(out)
         self._rforward_over_stretches(vgroups)
 
-        def adjoint(stretch: Stretch) -> Array:
+        def adjoint(stretch: Stretch, dhs: list[Array]) -> None:
             if self.keep is not Keep.ALL:
                 self._predict(stretch)
-            p = stretch.head_tape["z"]
-            Rz = head.rlogits(
-                self.p["output"], vgroups["output"], _by_layer(stretch.hs), _by_layer(stretch.Rhs), stretch.head_tape
-            )
-            head.curvature(self.xp, p, Rz, self.scratch.get("head_work", Rz.shape))
-            Rz *= self.scale[stretch.span]
-            return Rz
+            own, vown, gown = (groups["output"] for groups in (self.p, vgroups, grad))
+            head.product(own, vown, stretch.hs, stretch.Rhs, stretch.aim, stretch.head_tape, gown, dhs)
 
         strength = structural / self.total_weight
         damp = None if structural == 0 else lambda stretch, dhs: self._structural(stretch, dhs, strength)
-        self._backward_over_stretches(adjoint, self.layout.groups(out), vgroups, damp)
+        self._backward_over_stretches(adjoint, grad, vgroups, damp)
 
     def logits(self, theta: Array) -> tuple[Array, States]:
-        """z (T, B, n_out), 0 in the padding, and the state after the last step."""
-        z = self.backend.empty((self.batch.T, self.batch.B, self.layout.n_out), self.scratch.dtype)
+        """What the head makes of its outputs, (T, B, n_out), 0 in the padding, and the state after the last step."""
+        return self._collect(theta, self.layout.n_out, self.layout.head.logits)
+
+    def outputs(self, theta: Array) -> tuple[Array, States]:
+        """The head's outputs (T, B, n_outputs), 0 in the padding, and the state after the last step."""
+        return self._collect(theta, self.layout.head.n_outputs, lambda _, z: z)
+
+    def _collect(self, theta: Array, width: int, take: Callable[[Backend, Array], Array]) -> tuple[Array, States]:
+        collected = self.backend.empty((self.batch.T, self.batch.B, width), self.scratch.dtype)
 
         def collect(stretch: Stretch) -> None:
-            z[stretch.span] = self.layout.head.logits(self.p["output"], _by_layer(stretch.hs), stretch.head_tape)
+            z = self.layout.head.outputs(self.p["output"], stretch.hs, stretch.head_tape)
+            collected[stretch.span] = take(self.backend, z)
 
         state = self._over_stretches(theta, collect)
         if self.mask is not None:
-            z *= self.mask
-        return z, state
+            collected *= self.mask
+        return collected, state
 
     def log_probabilities(self, theta: Array) -> tuple[Array, States]:
         """Minus the loss of every step (T, B), 0 in the padding, and the state after the last step."""
         log_p = self.backend.empty((self.batch.T, self.batch.B), self.scratch.dtype)
+        self._arrange(self.xp.ones((self.batch.T, self.batch.B)))
 
         def collect(stretch: Stretch) -> None:
             log_p[stretch.span] = -self._losses(stretch)
@@ -192,13 +202,13 @@ class Sweep:
         return log_p, state
 
     def jacobian_product(self, v: Array) -> Array:
-        """J v: the tangent of the logits along v, (T, B, n_out), 0 in the padding."""
-        Rz = self.backend.empty((self.batch.T, self.batch.B, self.layout.n_out), self.scratch.dtype)
-        vgroups = self.layout.groups(v)
+        """J v: the tangent of the outputs along v, (T, B, n_outputs), 0 in the padding."""
+        head, vgroups = self.layout.head, self.layout.groups(v)
+        Rz = self.backend.empty((self.batch.T, self.batch.B, head.n_outputs), self.scratch.dtype)
 
         def collect(stretch: Stretch) -> None:
-            hs, Rhs = _by_layer(stretch.hs), _by_layer(stretch.Rhs)
-            Rz[stretch.span] = self.layout.head.rlogits(self.p["output"], vgroups["output"], hs, Rhs, stretch.head_tape)
+            p, v = self.p["output"], vgroups["output"]
+            Rz[stretch.span] = head.routputs(p, v, stretch.hs, stretch.Rhs, stretch.head_tape)
 
         self._rforward_over_stretches(vgroups, collect)
         if self.mask is not None:
@@ -206,10 +216,15 @@ class Sweep:
         return Rz
 
     def jacobian_transpose_product(self, u: Array, out: Array) -> None:
-        """Add J' u to `out`: u (T, B, n_out), whose padding is not looked at."""
+        """Add J' u to `out`: u (T, B, n_outputs), whose padding is not looked at."""
         z = u if self.mask is None else self.xp.where(self.mask > 0, u, 0)
+        head, groups = self.layout.head, self.layout.groups(out)
+
+        def adjoint(stretch: Stretch, dhs: list[Array]) -> None:
+            head.backward(self.p["output"], stretch.hs, z[stretch.span], stretch.head_tape, groups["output"], dhs)
+
         self._restore(len(self.stretches) - 1)
-        self._backward_over_stretches(lambda stretch: z[stretch.span], self.layout.groups(out))
+        self._backward_over_stretches(adjoint, groups)
 
     # ------------------------------------------------------------------ passes over the stretches
 
@@ -220,7 +235,7 @@ class Sweep:
 
         With `records` a backward pass may follow: it finds recorded the stretches that are kept, and the last one.
         """
-        self.p = self.layout.groups(theta)
+        self.p = self.layout.groups(theta, self.scratch if records else None)
         state, last = self._initial_state(), len(self.stretches) - 1
         for s, stretch in enumerate(self.stretches):
             if records:
@@ -242,12 +257,12 @@ class Sweep:
 
     def _backward_over_stretches(
         self,
-        adjoint: Callable[[Stretch], Array],
+        adjoint: Callable[[Stretch, list[Array]], None],
         grad: Groups,
         v: Groups | None = None,
         damp: Callable[[Stretch, list[Array]], None] | None = None,
     ) -> None:
-        """Backward over all stretches, last first: `adjoint` gives a stretch's dz, `damp` adds to its dhs."""
+        """Backward over all stretches, last first: `adjoint` writes a stretch's dhs, `damp` adds to it."""
         dstate = self.zeros
         last = len(self.stretches) - 1
         for s, stretch in reversed(list(enumerate(self.stretches))):
@@ -255,7 +270,11 @@ class Sweep:
                 self._restore(s)
                 if v is not None and self.keep is Keep.NOTHING:
                     self._rforward(stretch, v, self._saved("Rstate", s))
-            dhs = self._output_adjoint(stretch, adjoint(stretch), grad)
+            dhs = [self.scratch.get(f"dhs{l}", h.shape) for l, h in enumerate(stretch.hs)]
+            for l, dh in enumerate(dhs):
+                if l not in self.layout.head.widths:
+                    dh[...] = 0
+            adjoint(stretch, dhs)
             if damp is not None:
                 damp(stretch, dhs)
             dstate = self._backward(stretch, dhs, dstate, grad)
@@ -269,9 +288,10 @@ class Sweep:
         """Keep the state before stretch s, if stretches are to be run again."""
         if self.keep is not Keep.NOTHING or len(self.stretches) == 1:
             return
-        for l, layer in enumerate(state):
+        self.integers[name, s] = [{key: x for key, x in layer.items() if isinstance(x, int)} for layer in state]
+        for l, layer in enumerate(self.zeros):
             for key, value in layer.items():
-                self.kept.get(f"{name}.{l}.{key}", (len(self.stretches), *value.shape))[s] = value
+                self.kept.get(f"{name}.{l}.{key}", (len(self.stretches), *value.shape))[s] = state[l][key]
 
     def _saved(self, name: str, s: int) -> States:
         return [
@@ -279,11 +299,12 @@ class Sweep:
                 key: self.kept.get(f"{name}.{l}.{key}", (len(self.stretches), *value.shape))[s]
                 for key, value in layer.items()
             }
+            | self.integers[name, s][l]
             for l, layer in enumerate(self.zeros)
         ]
 
     def _initial_state(self) -> States:
-        return list(self.batch.initial_state) if self.batch.initial_state is not None else self.zeros
+        return list(self.batch.initial_state) if self.batch.initial_state is not None else self.start
 
     # ------------------------------------------------------------------ one stretch
 
@@ -327,15 +348,19 @@ class Sweep:
 
     # ------------------------------------------------------------------ head and damping of one stretch
 
-    def _targets(self, stretch: Stretch) -> Array:
-        if self.batch.targets is None:
-            raise InputError("the batch has no targets: a loss needs them")
-        return self.batch.targets[stretch.span]
+    def _arrange(self, wanted: Array) -> None:
+        """Give each stretch what it is to predict, at least where `wanted` (T, B) is not 0."""
+        if self.batch.targets is not None:
+            head, spans = self.layout.head, [stretch.span for stretch in self.stretches]
+            aims = head.arrange(self.backend, self.batch.targets, self.scale, wanted, spans)
+            for stretch, aim in zip(self.stretches, aims, strict=True):
+                stretch.aim = aim
 
     def _losses(self, stretch: Stretch) -> Array:
-        """The loss of every step, (K, B); leaves the prediction on the head's tape under `z`."""
-        z = self.layout.head.logits(self.p["output"], _by_layer(stretch.hs), stretch.head_tape)
-        return self.layout.head.predict(self.xp, z, self._targets(stretch))
+        """The loss of every step, (K, B); leaves the prediction on the head's tape."""
+        if stretch.aim is None:
+            raise InputError("the batch has no targets: a loss needs them")
+        return self.layout.head.losses(self.p["output"], stretch.hs, stretch.aim, stretch.head_tape)
 
     def _predict(self, stretch: Stretch) -> Any:
         """The sum of w*loss over the stretch in double precision; leaves the prediction as above."""
@@ -343,17 +368,6 @@ class Sweep:
         wide = losses.astype("complex128" if losses.dtype.kind == "c" else "float64")
         weights = self.weights[stretch.span]
         return self.xp.where(weights > 0, wide * weights, 0.0).sum().item()
-
-    def _output_adjoint(self, stretch: Stretch, dz: Array, grad: Groups) -> list[Array]:
-        """dhs of every layer, from the output alone."""
-        dhs = [self.scratch.get(f"dhs{l}", h.shape) for l, h in enumerate(stretch.hs)]
-        for l, dh in enumerate(dhs):
-            if l not in self.layout.head.widths:
-                dh[...] = 0
-        self.layout.head.backward(
-            self.p["output"], _by_layer(stretch.hs), dz, stretch.head_tape, grad["output"], _by_layer(dhs)
-        )
-        return dhs
 
     def _structural(self, stretch: Stretch, dhs: list[Array], strength: float) -> None:
         """Add strength times the structural metric's product: to dhs, or as an adjoint of the pre-activations."""
@@ -372,7 +386,3 @@ class Sweep:
 
 def _steps(stretch: Stretch) -> int:
     return int(stretch.span.stop - stretch.span.start)
-
-
-def _by_layer(arrays: list[Array]) -> dict[int, Array]:
-    return dict(enumerate(arrays))

@@ -17,7 +17,7 @@ from hfrnn.batch import Batch
 from hfrnn.config import TrainConfig, checked_options, option_key
 from hfrnn.data.corpora import Corpus
 from hfrnn.data.streams import SequenceSampler, evaluation_streams, part_size, training_sequences
-from hfrnn.data.vocabulary import Text, Vocabulary
+from hfrnn.data.vocabulary import Text, Vocabulary, frequency_classes
 from hfrnn.errors import CheckpointError, HfrnnError, InputError, NonFiniteError
 from hfrnn.interruption import interruption
 from hfrnn.model import Network
@@ -127,8 +127,13 @@ class Trainer:
         self, config: TrainConfig, corpus: Corpus, vocabulary: Vocabulary, callbacks: Sequence[Callback]
     ) -> None:
         self.config, self.corpus, self.vocabulary, self.callbacks = config, corpus, vocabulary, tuple(callbacks)
-        self.net = Network(**config.network_arguments(vocabulary.size))
-        self.inputs, self.targets = training_sequences(vocabulary.encode(corpus.train), config.sequence_length)
+        symbols = vocabulary.encode(corpus.train)
+        classes = None
+        if config.classes:
+            counts = np.bincount(symbols, minlength=vocabulary.size)
+            classes = frequency_classes(counts, config.classes).tolist()
+        self.net = Network(**config.network_arguments(vocabulary.size, classes))
+        self.inputs, self.targets = training_sequences(symbols, config.sequence_length)
         self.sampler = SequenceSampler(
             self.inputs.shape[1], config.sequence_length, config.gradient_symbols or None, config.seed
         )
@@ -335,7 +340,7 @@ class Trainer:
         meta = {
             "update": self.update, "seconds": self.seconds, "symbols": self.symbols, "optimizer": plain,
             "sampler": self.sampler.state_dict(), "best": self.best, "last": self.last,
-            "plans": {role: plan.to_json() for role, plan in self.plans.items()},
+            "plans": {role: plan.to_json() for role, plan in self.plans.items()}, "classes": self.net.head.classes,
         }  # fmt: skip
         self.folder.save(name, arrays, meta)
         if name == "last":

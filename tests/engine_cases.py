@@ -17,13 +17,16 @@ from hfrnn.plan import Plan
 from hfrnn.sweep import Keep
 
 MU, LAMBDA = 0.7, 0.3
-LOSSES = ("softmax", "logistic", "squared")
+CARRIED_TIME = 3  # the integer of a carried state that has one
+LOSSES = ("softmax", "class-softmax", "logistic", "squared")
+CLASSES = [2, 0, 1, 0, 2, 2]  # of six symbols: class 1 has a single one, and no class stands together
 
 SITUATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     # name: arguments of the network, arguments of the batch
     "softmax": ({}, {}),
     "logistic": ({"loss": "logistic"}, {}),
     "squared": ({"loss": "squared", "l2": 0.3}, {}),
+    "class-softmax": ({"loss": "class-softmax", "n_out": 6, "classes": CLASSES, "output_bias": True}, {"ragged": True}),
     "stack": ({"hidden": (3, 4)}, {"ragged": True}),
     "chain": ({"hidden": (3, 4, 2), "direct_input": False, "direct_output": False}, {"real": True, "ragged": True}),
     "embedding": ({"embedding": 3, "loss": "squared", "hidden": (3, 2)}, {"carried": True}),
@@ -33,6 +36,29 @@ SITUATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "one-step": ({}, {"T": 1, "carried": True}),
     "one-sequence": ({"loss": "squared"}, {"B": 1, "T": 4}),
     "many-symbols": ({"n_in": 520, "n_out": 3}, {"ragged": True}),
+}
+
+
+SMALL: dict[str, dict[str, Any]] = {"scrn": {"context": 3}}
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    # name: architecture, arguments of the network; on two layers, mixed lengths and a carried state
+    "rnn-logistic": ("rnn", {"activation": "logistic"}),
+    "rnn-relu": ("rnn", {"activation": "relu"}),
+    "order-1": ("hornn", {"order": 1}),
+    "order-2-relu": ("hornn", {"order": 2, "activation": "relu"}),
+    "order-9-logistic": ("hornn", {"order": 9, "activation": "logistic"}),
+    "max-order-1": ("hornn-max", {"order": 1}),
+    "max-order-2-logistic": ("hornn-max", {"order": 2, "activation": "logistic"}),
+    "max-order-9-relu": ("hornn-max", {"order": 9, "activation": "relu"}),
+    "fofe-order-2-relu": ("hornn-fofe", {"order": 2, "activation": "relu", "alpha": 0.9}),
+    "fofe-order-9": ("hornn-fofe", {"order": 9}),
+    "gated-order-1-logistic": ("hornn-gated", {"order": 1, "activation": "logistic"}),
+    "gated-order-2-relu": ("hornn-gated", {"order": 2, "activation": "relu"}),
+    "gated-order-9": ("hornn-gated", {"order": 9}),
+    "learned-alpha": ("scrn", {"learn_alpha": True, "alpha": 0.7}),
+    "no-hidden": ("scrn", {"hidden": (0, 0), "learn_alpha": True}),
+    "some-hidden": ("scrn", {"hidden": (0, 4)}),
+    "no-context": ("scrn", {"context": 0, "learn_alpha": True}),
 }
 
 
@@ -51,7 +77,9 @@ class Case:
 
     def net(self, **changes: Any) -> hfrnn.Network:
         """The network, in float64 on NumPy unless said."""
-        return hfrnn.Network(arch=self.arch, **{"dtype": "float64", **self.network, **changes})
+        return hfrnn.Network(
+            arch=self.arch, **{"dtype": "float64", **SMALL.get(self.arch, {}), **self.network, **changes}
+        )
 
     def data(self) -> hfrnn.Batch:
         """The batch, on the host; the same at every call."""
@@ -66,10 +94,10 @@ def cases(*situations: str) -> list[Case]:
         for arch in hfrnn.architectures()
         for name in situations or SITUATIONS
     ]
-    if not situations or "activations" in situations:
+    if not situations or "variants" in situations:
         made += [
-            Case("rnn", activation, {**base, "hidden": (4, 3), "activation": activation}, {"ragged": True})
-            for activation in ("logistic", "relu")
+            Case(arch, name, {**base, "hidden": (4, 3), **options}, {"ragged": True, "carried": True})
+            for name, (arch, options) in VARIANTS.items()
         ]
     return made
 
@@ -107,7 +135,7 @@ def random_targets(net: hfrnn.Network, rng: np.random.Generator, T: int, B: int)
 
 def random_state(net: hfrnn.Network, rng: np.random.Generator, B: int) -> list[dict[str, Any]]:
     return [
-        {name: value if isinstance(value, int) else 0.5 * rng.standard_normal(value.shape) for name, value in d.items()}
+        {name: CARRIED_TIME if isinstance(x, int) else 0.5 * rng.standard_normal(x.shape) for name, x in d.items()}
         for d in hfrnn.Network(**{**net.config, "dtype": "float64"}).zero_state(B)
     ]
 
@@ -116,7 +144,11 @@ def vectors(net: hfrnn.Network, batch: hfrnn.Batch, seed: int = 0) -> tuple[Any,
     """Random theta, direction v and output direction u, on the host in float64."""
     rng = np.random.default_rng(seed)
     n = net.n_parameters
-    return 0.5 * rng.standard_normal(n), rng.standard_normal(n), rng.standard_normal(batch.T * batch.B * net.n_out)
+    return (
+        0.5 * rng.standard_normal(n),
+        rng.standard_normal(n),
+        rng.standard_normal(batch.T * batch.B * net.head.n_outputs),
+    )
 
 
 def replace(batch: hfrnn.Batch, **changes: Any) -> hfrnn.Batch:

@@ -121,8 +121,8 @@ class FakeArray:
     shape, dtype, ndim, size, nbytes = (_attribute(n, False) for n in ("shape", "dtype", "ndim", "size", "nbytes"))
     T, real, imag = (_attribute(n, True) for n in ("T", "real", "imag"))
     item, tolist = _explicit("item"), _explicit("tolist")
-    sum, max, min, all, reshape, astype, copy = (
-        _method(n) for n in ("sum", "max", "min", "all", "reshape", "astype", "copy")
+    sum, max, min, all, reshape, swapaxes, astype, copy = (
+        _method(n) for n in ("sum", "max", "min", "all", "reshape", "swapaxes", "astype", "copy")
     )
 
     def __len__(self) -> int:

@@ -24,12 +24,17 @@ def problems(draw: st.DrawFn) -> tuple[hfrnn.Network, hfrnn.Objective, np.random
     arch = draw(st.sampled_from(hfrnn.architectures()))
     T, B = draw(st.integers(1, 6)), draw(st.integers(1, 4))
     kind = draw(st.sampled_from(["symbols", "embedding", "real"]))
+    n_out, loss, classes = draw(st.integers(2, 4)), draw(st.sampled_from(LOSSES)), None
+    if loss == "class-softmax":
+        classes = draw(st.permutations([symbol % draw(st.integers(1, n_out)) for symbol in range(n_out)]))
+        classes = np.unique(classes, return_inverse=True)[1]
     net = hfrnn.Network(
         arch,
         n_in=draw(st.integers(1, 4)),
         hidden=draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)),
-        n_out=draw(st.integers(2, 4)),
-        loss=draw(st.sampled_from(LOSSES)),
+        n_out=n_out,
+        loss=loss,
+        classes=classes,
         dtype="float64",
         embedding=draw(st.integers(1, 3)) if kind == "embedding" else None,
         bias=draw(st.sampled_from([None, True, False])),
@@ -99,11 +104,12 @@ def test_the_gradient_is_the_complex_step_of_the_loss_in_every_block(problem: An
 
 
 @given(problems())
-def test_the_jacobian_is_the_central_difference_of_the_logits(problem: Any) -> None:
+def test_the_jacobian_is_the_central_difference_of_the_outputs(problem: Any) -> None:
     net, f, rng = problem
     theta, v, _ = numbers(net, rng)
+    sweep = Sweep(net, f.batch, 1.0)
     step = 1e-6 / np.linalg.norm(v)
-    ahead, behind = (net.run(theta + sign * step * v, f.batch)[0].ravel() for sign in (1, -1))
+    ahead, behind = (sweep.outputs(theta + sign * step * v)[0].ravel() for sign in (1, -1))
     difference = (ahead - behind) / (2 * step)
     Jv = f.jacobian(theta) @ v
     np.testing.assert_allclose(Jv, difference, atol=1e-7 * max(1.0, np.abs(Jv).max()) * np.linalg.norm(v))

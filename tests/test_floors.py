@@ -18,6 +18,8 @@ FLOORS: list[set[str]] = [  # lowest first; rooms on one floor do not know each 
     {"parameters"},
     {"batch"},
     {"kernels"},
+    {"output_map"},
+    {"class_softmax"},
     {"heads"},
     {"network"},
     {"input_map"},
@@ -42,9 +44,11 @@ PURE = {  # rooms that know less than their floor allows: nothing of the package
     "checkpoint": ANYWHERE,
     "config": ANYWHERE,
     "kernels": ANYWHERE | {"backend", "parameters"},
-    "heads": ANYWHERE | {"backend", "kernels"},
+    "output_map": ANYWHERE | {"backend", "kernels"},
+    "class_softmax": ANYWHERE | {"backend", "kernels", "output_map"},
+    "heads": ANYWHERE | {"backend", "kernels", "output_map", "class_softmax"},
 }
-ONLY_IN = {"cupy": {"backend"}, "cupyx": {"backend"}, "mpi4py": {"parallel"}}
+ONLY_IN = {"cupy": {"backend"}, "cupyx": {"backend"}, "mpi4py": {"parallel"}, "numba": {"backend", "kernels"}}
 OPTIM_IMPORTS = {"numpy", "scipy", "hfrnn"} | set(sys.stdlib_module_names)
 NEVER = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}

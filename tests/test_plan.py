@@ -52,6 +52,9 @@ def _measured_peak(net: hfrnn.Network, batch: hfrnn.Batch, plan: Plan, threads: 
         ("rnn", 64, 64, 16, 90, 300, "sqrt"),
         ("lstm-krause", (32, 48), 30, None, 100, 130, "sqrt"),
         ("mlstm-standard", 96, 100, 24, 40, 260, None),
+        ("gru", 48, 64, None, 83, 140, 7),
+        ("clockwork", 64, 40, None, 60, 200, None),
+        ("clockwork", (60, 32), 40, None, 90, 150, "sqrt"),
     ],
 )
 def test_what_a_plan_expects_is_within_15_percent_of_what_is_taken(

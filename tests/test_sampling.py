@@ -17,7 +17,7 @@ V = 7
 PRIME = np.array([3, 1, 4, 1, 5], np.int32)
 
 
-@pytest.fixture(scope="module", params=["mlstm", "rnn", "lstm"])
+@pytest.fixture(scope="module", params=["mlstm", "rnn", "lstm", "clockwork"])
 def trained(request: pytest.FixtureRequest) -> tuple[Network, Any]:
     net = Network(request.param, V, (5, 4), V, dtype="float64")
     return net, net.init(2, scale=1.0)

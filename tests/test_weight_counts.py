@@ -19,7 +19,8 @@ CHARACTERS = [  # arch, hidden, V, weights ([K] tables 4.5, 5.1, 5.2)
     ("mlstm", 800, 85, 3_608_000),
     ("mlstm", 2000, 99, 21_188_000),
 ]
-WORDS = [("rnn", 8_320_000), ("lstm", 9_280_000)]  # [S] on PTB: embedding 400, H = 400, V = 10,000, no biases
+# [S] on PTB: embedding 400, H = 400, V = 10,000, no biases; hornn of order 3
+WORDS = [("rnn", 8_320_000), ("hornn", 8_640_000), ("lstm", 9_280_000), ("hornn-gated", 9_600_000)]
 
 
 def network(**arguments: Any) -> hfrnn.Network:

@@ -273,6 +273,48 @@ class Vocabulary:
         return codes
 
 
+def frequency_classes(counts: ArrayLike, n_classes: int) -> NDArray[np.int64]:
+    """Classes of about equal use for a class softmax: symbols by falling frequency, cut at equal shares of all uses.
+
+    Symbols go into class 0 from the most frequent down (of equally frequent ones the lower number first). Class c ends
+    with the symbol at which the uses so far reach (c + 1)/C of all; the next symbol begins class c + 1, even where its
+    share is reached already, and class C - 1 takes all that are left. So there are exactly C classes and none is empty:
+    the r most frequent of V symbols have at least r/V of all uses, so each class ends while enough symbols are left.
+
+    Parameters
+    ----------
+    counts : (V,) integers, 0 or more
+        How often each symbol occurs in the training text.
+    n_classes : int
+        C, 1 to V.
+
+    Returns
+    -------
+    (V,) integers
+        The class of each symbol, 0 to C - 1.
+
+    Raises
+    ------
+    InputError
+        A count below 0, or C out of its range.
+
+    Source: [M], class-based softmax.
+    """
+    uses = np.asarray(counts)
+    if uses.ndim != 1 or uses.dtype.kind not in "iu" or (uses.size and uses.min() < 0):
+        raise InputError("the counts of the symbols must be a row of whole numbers, 0 or more")
+    if not 1 <= n_classes <= uses.size:
+        raise InputError(f"{n_classes} classes were asked for: with {uses.size} symbols there are 1 to {uses.size}")
+    classes = np.empty(uses.size, np.int64)
+    total, so_far, c = int(uses.sum()), 0, 0
+    for symbol in np.argsort(-uses.astype(np.int64), kind="stable").tolist():
+        classes[symbol] = c
+        so_far += int(uses[symbol])
+        if c < n_classes - 1 and so_far * n_classes >= (c + 1) * total:
+            c += 1
+    return classes
+
+
 def _codes(text: Text, level: str) -> NDArray[np.uint32] | NDArray[np.uint8]:
     """The code points or byte values of a text."""
     check_level(level)

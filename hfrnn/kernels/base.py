@@ -40,7 +40,18 @@ class Tape:
         """Whether a structural metric looks at the hidden pre-activation: rforward then leaves its tangent as `Ra`."""
         self.preactivation_adjoint: Array | None = None
         """(K, B, H): what a structural metric adds to the adjoint of the hidden pre-activation in backward."""
+        self.start = 0
+        """The time of the stretch's first step, for a kernel that keeps one."""
         self._named: Arrays = {}
+
+    @property
+    def compiled(self) -> Any:
+        """The compiled time loops (compiled.py) where the backend has them, for real numbers; else None."""
+        if not self.backend.compiles or self.kept.dtype.kind != "f" or self.keeps_preactivation:
+            return None
+        from hfrnn.kernels import compiled
+
+        return compiled
 
     def new(self, name: str, *shape: int) -> Array:
         """A buffer of this stretch, of arbitrary contents."""
@@ -82,6 +93,10 @@ class Kernel:
     """The structural metrics that this kernel serves (SPEC 5)."""
     options: ClassVar[tuple[str, ...]] = ()
     """The keyword options that the constructor takes beside the hidden size."""
+    transposed: ClassVar[tuple[str, ...]] = ()
+    """The recurrent matrices that backward multiplies by transposed in every step (see `pointwise.transpose`)."""
+    least_hidden: ClassVar[int] = 1
+    """The smallest hidden size that makes sense."""
     scale: ClassVar[float] = 0.1
     """Standard deviation of the initial weights (SPEC 10)."""
 
@@ -94,7 +109,11 @@ class Kernel:
         return {name: normal(self.scale) for name in self.parameter_shapes()}
 
     def state_shapes(self, B: int) -> dict[str, tuple[int, ...]]:
-        """The arrays of a state for B sequences, the batch on axis -2."""
+        """The arrays of a state for B sequences, the batch on axis -2.
+
+        The shape () stands for an integer that is one for the whole batch, 0 at first, and has no tangent: `rforward`
+        and `backward` neither get nor return it.
+        """
         raise NotImplementedError
 
     def slope(self, xp: Any, h: Array) -> Array:

@@ -35,7 +35,7 @@ none. [K] 7.2-7.4 leave out the factors s*(1-s) of L1-L3.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from hfrnn.backend import Array
 from hfrnn.kernels.base import Arrays, Tape
@@ -47,22 +47,31 @@ class StandardCell:
 
     metrics: tuple[str, ...] = ("hidden",)
 
+    krause: ClassVar[bool] = False
+    """Which of the compiled cells this is."""
+
     def begin(self, tape: Tape, K: int, B: int, H: int, state: Arrays) -> None:
         """Make the buffers of a stretch and put the state before it where step 0 looks for it."""
         rows = K if tape.records else 1
-        tape.scratch("cs", rows + 1, B, H)[0] = state["c"]  # cs[t] = c_{t-1}, in turn where nothing is recorded
+        tape.scratch("cs", 2 if tape.compiled else rows + 1, B, H)[0] = state[
+            "c"
+        ]  # cs[t] = c_{t-1}, in turn where nothing is recorded
         tape.new("h", K + 1, B, H)[0] = state["h"]  # h[t] = h_{t-1}
         tape.new("k", rows, B, 4 * H)
+        if tape.compiled:  # which linearises step by step
+            tape.new("f", rows, B, H)
+            tape.new("k_c", rows, B, H)
 
     def gates(self, tape: Tape, t: int) -> Array:
         """Where the pre-activations of step t are to be written, (B, 4H)."""
         k = tape["k"]
         return k[t % k.shape[0]]
 
-    def forward(self, tape: Tape, t: int) -> None:
-        """From the pre-activations in `gates` to the gates, c and h of step t."""
+    def forward(self, tape: Tape, t: int, U: Array) -> None:
+        """From the recurrent part of a in `gates` and U (B, 4H or more) to the gates, c and h of step t."""
         xp, a, cs, h = tape.xp, self.gates(tape, t), tape["cs"], tape["h"][t + 1]
         H = h.shape[-1]
+        a += U[:, : 4 * H]
         i, f, o, g = (a[:, n * H : (n + 1) * H] for n in range(4))
         before, c = cs[t % cs.shape[0]], cs[(t + 1) % cs.shape[0]]
         work = tape.scratch("work", *h.shape)
@@ -87,7 +96,7 @@ class StandardCell:
         cs, h = tape["cs"], tape["h"][K]
         c = tape.new("c", *h.shape)
         c[...] = cs[K % cs.shape[0]]
-        if tape.records:
+        if tape.records and not tape.compiled:
             self.linearize(tape, K)
         return {"h": h, "c": c}
 
@@ -126,9 +135,12 @@ class StandardCell:
     def finish_output(self, tape: Tape, k_o: Array, slope: Array) -> None:
         """k_o is whole."""
 
-    def rforward(self, tape: Tape, t: int, Ra: Array, Rc: Array, Rh: Array, Rzeta: Array | None) -> None:
-        """From Ra (B, 4H, overwritten) and Rc of step t-1 (overwritten by step t's) to Rh, and Rzeta where asked."""
+    def rforward(
+        self, tape: Tape, t: int, Ra: Array, recurrent: Array, Rc: Array, Rh: Array, Rzeta: Array | None
+    ) -> None:
+        """From the parts of Ra (B, 4H) and Rc of step t-1 (overwritten by step t's) to Rh, and Rzeta where asked."""
         xp, H = tape.xp, Rc.shape[-1]
+        Ra += recurrent
         Ri, Rf, Ro, Rg = (Ra[:, n * H : (n + 1) * H] for n in range(4))
         if Rzeta is not None:
             xp.multiply(tape["k_zo"][t], Ro, out=Rzeta)  # R3
@@ -142,9 +154,10 @@ class StandardCell:
         if Rzeta is not None:
             Rzeta += tape["o"][t] * Rc  # R3
 
-    def backward(self, tape: Tape, t: int, dh: Array, dc: Array, da: Array) -> None:
-        """From dh of step t and dc's part from step t+1 (overwritten by the part for step t-1) to da (B, 4H)."""
+    def backward(self, tape: Tape, t: int, dh: Array, dhs: Array, dc: Array, da: Array) -> None:
+        """From the parts of dh, and dc's from step t+1 (overwritten by that for step t-1), to da (B, 4H or more)."""
         xp, H, k = tape.xp, dc.shape[-1], tape["k"][t]
+        dh += dhs
         work = tape.scratch("work", *dc.shape)
         xp.multiply(dh, tape["k_c"][t], out=work)
         dc += work  # B1
@@ -163,6 +176,8 @@ class KrauseCell(StandardCell):
     """The cell with a linear input and h = tanh(c*o)."""
 
     metrics = ("hidden", "matching", "preactivation")
+
+    krause = True
 
     def squash_input_(self, xp: Any, g: Array) -> None:
         """g = a_g."""

@@ -18,13 +18,14 @@ from typing import Any, ClassVar
 from hfrnn.backend import Array
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.cells import KrauseCell, StandardCell
-from hfrnn.kernels.pointwise import add_weight_gradient, product
+from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose
 
 
 class LSTM(Kernel):
     """`lstm`: H cells with input, forget and output gates."""
 
     output_bias = True
+    transposed = ("W_h",)
     gate_bias: ClassVar[bool] = True
     cell: ClassVar[StandardCell] = StandardCell()
 
@@ -41,40 +42,46 @@ class LSTM(Kernel):
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
         xp, (K, B, _) = tape.xp, U.shape
-        self.cell.begin(tape, K, B, self.hidden, state)
+        cell, W = self.cell, p["W_h"]
+        cell.begin(tape, K, B, self.hidden, state)
         hs = tape["h"]
-        for t in range(K):
-            a = self.cell.gates(tape, t)
-            xp.matmul(hs[t], p["W_h"], out=a)
-            a += U[t]  # F1
-            self.cell.forward(tape, t)  # F2
-        return hs[1:], self.cell.finish(tape, K)
+        if tape.compiled:
+            tape.compiled.lstm_forward(cell.krause, W, U, tape["cs"], hs, tape["k"], tape["f"], tape["k_c"])
+        else:
+            for t in range(K):
+                xp.matmul(hs[t], W, out=cell.gates(tape, t))
+                cell.forward(tape, t, U[t])  # F1, F2
+        return hs[1:], cell.finish(tape, K)
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        xp, (K, B, S), H = tape.xp, RU.shape, self.hidden
+        xp, (K, B, S), H, W = tape.xp, RU.shape, self.hidden, p["W_h"]
         Ra = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Rgates", K, B, S))
-        Ra += RU
         Rhs, Rc, work = tape.new("Rh", K, B, H), tape.new("Rc", B, H), tape.scratch("recurrent", B, S)
         Rzeta = tape.preactivation_tangent(K, B, H) if tape.keeps_preactivation else None
         Rh = Rstate["h"]
         Rc[...] = Rstate["c"]
-        for t in range(K):
-            xp.matmul(Rh, p["W_h"], out=work)
-            Ra[t] += work  # R1
-            Rh = Rhs[t]
-            self.cell.rforward(tape, t, Ra[t], Rc, Rh, None if Rzeta is None else Rzeta[t])  # R2
-        return Rhs, {"h": Rh, "c": Rc}
+        if tape.compiled:
+            tape.compiled.lstm_rforward(W, Rh, Ra, RU, tape["k"], tape["f"], tape["k_c"], Rc, Rhs, work)
+        else:
+            Ra += RU
+            for t in range(K):
+                xp.matmul(Rh, W, out=work)
+                Rh = Rhs[t]
+                self.cell.rforward(tape, t, Ra[t], work, Rc, Rh, None if Rzeta is None else Rzeta[t])  # R1, R2
+        return Rhs, {"h": Rhs[K - 1], "c": Rc}
 
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
-        xp, (K, B, H) = tape.xp, dhs.shape
+        xp, (K, B, H), W_T = tape.xp, dhs.shape, transpose(p, "W_h")
         dU = tape.scratch("dU", K, B, 4 * H)
         dh, dc = tape.new("dh", B, H), tape.new("dc", B, H)
         dh[...] = dstate["h"]
         dc[...] = dstate["c"]
-        for t in reversed(range(K)):
-            dh += dhs[t]
-            self.cell.backward(tape, t, dh, dc, dU[t])  # B1
-            xp.matmul(dU[t], p["W_h"].T, out=dh)  # B2
+        if tape.compiled:
+            tape.compiled.lstm_backward(W_T, dhs, tape["k"], tape["f"], tape["k_c"], dh, dc, dU)
+        else:
+            for t in reversed(range(K)):
+                self.cell.backward(tape, t, dh, dhs[t], dc, dU[t])  # B1
+                xp.matmul(dU[t], W_T, out=dh)  # B2
         add_weight_gradient(tape, tape["h"][:K], dU, grad["W_h"])  # B3
         return dU, {"h": dh, "c": dc}
 

@@ -24,12 +24,13 @@ from typing import Any, ClassVar
 from hfrnn.backend import Array
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.cells import KrauseCell, StandardCell
-from hfrnn.kernels.pointwise import add_weight_gradient, product
+from hfrnn.kernels.pointwise import add_weight_gradient, multiplied_backward, multiplied_rforward, product, transpose
 
 
 class MLSTM(Kernel):
     """`mlstm`: Krause's cell driven through H multiplicative units."""
 
+    transposed = ("W_hm", "W_m")
     gate_bias: ClassVar[bool] = False
     cell: ClassVar[StandardCell] = KrauseCell()
 
@@ -49,59 +50,63 @@ class MLSTM(Kernel):
         return 1.0 - h * h
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        xp, (K, B, _), H = tape.xp, U.shape, self.hidden
-        self.cell.begin(tape, K, B, H, state)
-        hs = tape["h"]
+        xp, (K, B, _), H, cell = tape.xp, U.shape, self.hidden, self.cell
+        cell.begin(tape, K, B, H, state)
+        hs, W_hm, W_m = tape["h"], p["W_hm"], p["W_m"]
         U_m, xi, m = tape.new("U_m", K, B, H), tape.new("xi", K, B, H), tape.new("m", K, B, H)
-        U_m[...] = U[:, :, 4 * H :]
-        for t in range(K):
-            xp.matmul(hs[t], p["W_hm"], out=xi[t])  # F1
-            xp.multiply(U_m[t], xi[t], out=m[t])  # F2
-            a = self.cell.gates(tape, t)
-            xp.matmul(m[t], p["W_m"], out=a)
-            a += U[t, :, : 4 * H]  # F3
-            self.cell.forward(tape, t)  # F4
-        return hs[1:], self.cell.finish(tape, K)
+        if tape.compiled:
+            cs, k, f, k_c = (tape[name] for name in ("cs", "k", "f", "k_c"))
+            tape.compiled.mlstm_forward(cell.krause, W_hm, W_m, U, U_m, xi, m, cs, hs, k, f, k_c)
+        else:
+            U_m[...] = U[:, :, 4 * H :]
+            for t in range(K):
+                xp.matmul(hs[t], W_hm, out=xi[t])  # F1
+                xp.multiply(U_m[t], xi[t], out=m[t])  # F2
+                xp.matmul(m[t], W_m, out=cell.gates(tape, t))
+                cell.forward(tape, t, U[t])  # F3, F4
+        return hs[1:], cell.finish(tape, K)
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
         xp, (K, B, _), H = tape.xp, RU.shape, self.hidden
         U_m, xi, m = tape["U_m"], tape["xi"], tape["m"]
         Rxi = product(tape, tape["h"][:K], v["W_hm"], out=tape.scratch("Rxi", K, B, H))
         Ra = product(tape, m, v["W_m"], out=tape.scratch("Rgates", K, B, 4 * H))
-        Ra += RU[:, :, : 4 * H]
         Rhs, Rc = tape.new("Rh", K, B, H), tape.new("Rc", B, H)
         Rm, work, recurrent = (tape.scratch(n, B, w) for n, w in (("Rm", H), ("work", H), ("recurrent", 4 * H)))
         Rzeta = tape.preactivation_tangent(K, B, H) if tape.keeps_preactivation else None
-        Rh = Rstate["h"]
+        Rh, W_hm, W_m = Rstate["h"], p["W_hm"], p["W_m"]
         Rc[...] = Rstate["c"]
-        for t in range(K):
-            xp.matmul(Rh, p["W_hm"], out=work)
-            work += Rxi[t]  # R1
-            work *= U_m[t]
-            xp.multiply(RU[t, :, 4 * H :], xi[t], out=Rm)
-            Rm += work  # R2
-            xp.matmul(Rm, p["W_m"], out=recurrent)
-            Ra[t] += recurrent  # R3
-            Rh = Rhs[t]
-            self.cell.rforward(tape, t, Ra[t], Rc, Rh, None if Rzeta is None else Rzeta[t])  # R4
-        return Rhs, {"h": Rh, "c": Rc}
+        if tape.compiled:
+            k, f, k_c = tape["k"], tape["f"], tape["k_c"]
+            tape.compiled.mlstm_rforward(W_hm, W_m, Rh, RU, Rxi, U_m, xi, Ra, k, f, k_c, Rc, Rhs, work, Rm, recurrent)
+        else:
+            Ra += RU[:, :, : 4 * H]
+            for t in range(K):
+                xp.matmul(Rh, W_hm, out=work)
+                multiplied_rforward(xp, Rxi[t], work, U_m[t], RU[t], xi[t], Rm)  # R1, R2
+                xp.matmul(Rm, W_m, out=recurrent)
+                Rh = Rhs[t]
+                self.cell.rforward(tape, t, Ra[t], recurrent, Rc, Rh, None if Rzeta is None else Rzeta[t])  # R3, R4
+        return Rhs, {"h": Rhs[K - 1], "c": Rc}
 
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
         xp, (K, B, H) = tape.xp, dhs.shape
         U_m, xi, m = tape["U_m"], tape["xi"], tape["m"]
-        dU, dxi = tape.scratch("dU", K, B, 5 * H), tape.scratch("dxi", K, B, H)
-        das, dU_m = dU[:, :, : 4 * H], dU[:, :, 4 * H :]
-        dm = tape.scratch("dm", B, H)
+        dU, dxi, dm = tape.scratch("dU", K, B, 5 * H), tape.scratch("dxi", K, B, H), tape.scratch("dm", B, H)
+        W_m_T, W_hm_T = transpose(p, "W_m"), transpose(p, "W_hm")
         dh, dc = tape.new("dh", B, H), tape.new("dc", B, H)
         dh[...] = dstate["h"]
         dc[...] = dstate["c"]
-        for t in reversed(range(K)):
-            dh += dhs[t]
-            self.cell.backward(tape, t, dh, dc, das[t])  # B1
-            xp.matmul(das[t], p["W_m"].T, out=dm)  # B2
-            xp.multiply(dm, U_m[t], out=dxi[t])
-            xp.multiply(dm, xi[t], out=dU_m[t])  # B3
-            xp.matmul(dxi[t], p["W_hm"].T, out=dh)  # B4
+        if tape.compiled:
+            k, f, k_c, das = tape["k"], tape["f"], tape["k_c"], tape.scratch("da", K, B, 4 * H)
+            tape.compiled.mlstm_backward(W_hm_T, W_m_T, dhs, U_m, xi, k, f, k_c, dh, dc, das, dm, dxi, dU)
+        else:
+            das = dU[:, :, : 4 * H]
+            for t in reversed(range(K)):
+                self.cell.backward(tape, t, dh, dhs[t], dc, das[t])  # B1
+                xp.matmul(das[t], W_m_T, out=dm)  # B2
+                multiplied_backward(xp, dm, U_m[t], xi[t], dxi[t], dU[t])  # B3
+                xp.matmul(dxi[t], W_hm_T, out=dh)  # B4
         add_weight_gradient(tape, m, das, grad["W_m"])
         add_weight_gradient(tape, tape["h"][:K], dxi, grad["W_hm"])  # B5
         return dU, {"h": dh, "c": dc}

@@ -25,7 +25,14 @@ from typing import Any
 
 from hfrnn.backend import Array
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
-from hfrnn.kernels.pointwise import add_weight_gradient, product, slope_of_tanh
+from hfrnn.kernels.pointwise import (
+    add_weight_gradient,
+    multiplied_backward,
+    multiplied_rforward,
+    product,
+    slope_of_tanh,
+    transpose,
+)
 
 
 class MRNN(Kernel):
@@ -33,6 +40,7 @@ class MRNN(Kernel):
 
     metrics = ("hidden", "matching", "preactivation")
     scale = 0.05
+    transposed = ("W_hm", "W_mh")
 
     def __init__(self, hidden: int) -> None:
         self.hidden = self.width = hidden
@@ -75,10 +83,7 @@ class MRNN(Kernel):
         Rh, Rm, work = Rstate["h"], tape.scratch("Rm", B, H), tape.scratch("work", B, H)
         for t in range(K):
             xp.matmul(Rh, p["W_hm"], out=work)
-            work += Rxi[t]  # R1
-            work *= U_m[t]
-            xp.multiply(RU[t, :, H:], xi[t], out=Rm)
-            Rm += work  # R2
+            multiplied_rforward(xp, Rxi[t], work, U_m[t], RU[t], xi[t], Rm)  # R1, R2
             xp.matmul(Rm, p["W_mh"], out=work)
             Ra[t] += work  # R3
             Rh = Rhs[t]
@@ -89,7 +94,7 @@ class MRNN(Kernel):
         xp, (K, B, H) = tape.xp, dhs.shape
         hs, slope, U_m, xi, m = tape["h"], tape["slope"], tape["U_m"], tape["xi"], tape["m"]
         dU, dxi, dm = tape.scratch("dU", K, B, 2 * H), tape.scratch("dxi", K, B, H), tape.scratch("dm", B, H)
-        das, dU_m = dU[:, :, :H], dU[:, :, H:]
+        das, W_mh_T, W_hm_T = dU[:, :, :H], transpose(p, "W_mh"), transpose(p, "W_hm")
         dh = tape.new("dh", B, H)
         dh[...] = dstate["h"]
         for t in reversed(range(K)):
@@ -98,10 +103,9 @@ class MRNN(Kernel):
             xp.multiply(dh, slope[t], out=da)  # B1
             if tape.preactivation_adjoint is not None:
                 da += tape.preactivation_adjoint[t]
-            xp.matmul(da, p["W_mh"].T, out=dm)  # B2
-            xp.multiply(dm, U_m[t], out=dxi[t])
-            xp.multiply(dm, xi[t], out=dU_m[t])  # B3
-            xp.matmul(dxi[t], p["W_hm"].T, out=dh)  # B4
+            xp.matmul(da, W_mh_T, out=dm)  # B2
+            multiplied_backward(xp, dm, U_m[t], xi[t], dxi[t], dU[t])  # B3
+            xp.matmul(dxi[t], W_hm_T, out=dh)  # B4
         add_weight_gradient(tape, m, das, grad["W_mh"])
         add_weight_gradient(tape, hs[:K], dxi, grad["W_hm"])  # B5
         return dU, {"h": dh}

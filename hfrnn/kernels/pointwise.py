@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hfrnn.backend import Array
-from hfrnn.kernels.base import Tape
+from hfrnn.kernels.base import Arrays, Tape
 
 
 def sigmoid_(xp: Any, x: Array) -> None:
@@ -39,3 +39,26 @@ def add_weight_gradient(tape: Tape, x: Array, da: Array, grad: Array) -> None:
     work = tape.scratch("weight_gradient", *grad.shape)
     tape.xp.matmul(rows(x).T, rows(da), out=work)
     grad += work
+
+
+def transpose(p: Arrays, name: str) -> Array:
+    """A block that the kernel lists in `transposed`, its last two axes exchanged: contiguous if the sweep prepared it."""
+    prepared = p.get(f"{name}.T")
+    return p[name].swapaxes(-1, -2) if prepared is None else prepared
+
+
+def multiplied_rforward(xp: Any, Rxi: Array, recurrent: Array, U_m: Array, RU: Array, xi: Array, Rm: Array) -> None:
+    """The tangent of m = U_m*xi, Rm <- RU_m*xi + U_m*(Rxi + recurrent), for one step; overwrites `recurrent`.
+
+    All are (B, H) but RU (B, slots), which holds RU_m in its last H columns.
+    """
+    recurrent += Rxi
+    recurrent *= U_m
+    xp.multiply(RU[:, -Rm.shape[1] :], xi, out=Rm)
+    Rm += recurrent
+
+
+def multiplied_backward(xp: Any, dm: Array, U_m: Array, xi: Array, dxi: Array, dU: Array) -> None:
+    """The adjoints of m = U_m*xi for one step: dxi <- dm*U_m (B, H), the last H columns of dU (B, slots) <- dm*xi."""
+    xp.multiply(dm, U_m, out=dxi)
+    xp.multiply(dm, xi, out=dU[:, -dm.shape[1] :])

@@ -7,10 +7,15 @@ from typing import Any
 
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Kernel
+from hfrnn.kernels.clockwork import Clockwork
+from hfrnn.kernels.gru import GRU
+from hfrnn.kernels.hornn import FOFE, HORNN, MaxHORNN
+from hfrnn.kernels.hornn_gated import GatedHORNN
 from hfrnn.kernels.lstm import LSTM, KrauseLSTM
 from hfrnn.kernels.mlstm import MLSTM, StandardMLSTM
 from hfrnn.kernels.mrnn import MRNN
 from hfrnn.kernels.rnn import RNN
+from hfrnn.kernels.scrn import SCRN
 
 _kernels: dict[str, type[Kernel]] = {
     "rnn": RNN,
@@ -19,10 +24,20 @@ _kernels: dict[str, type[Kernel]] = {
     "lstm-krause": KrauseLSTM,
     "mlstm": MLSTM,
     "mlstm-standard": StandardMLSTM,
+    "hornn": HORNN,
+    "hornn-max": MaxHORNN,
+    "hornn-fofe": FOFE,
+    "hornn-gated": GatedHORNN,
+    "scrn": SCRN,
+    "gru": GRU,
+    "clockwork": Clockwork,
 }
 
 NEUTRAL = {"activation": "tanh", "order": 3, "alpha": 0.6, "learn_alpha": False, "context": 40, "periods": None}
-"""Values of architectures' options that every architecture accepts, so that one call can be made for all of them."""
+"""Values of architectures' options that every architecture accepts, so that one call can be made for all of them.
+
+None is accepted too, and stands for the architecture's own default.
+"""
 
 
 def register_kernel(name: str, kernel: type[Kernel] | None = None) -> Callable[[type[Kernel]], type[Kernel]]:
@@ -33,7 +48,8 @@ def register_kernel(name: str, kernel: type[Kernel] | None = None) -> Callable[[
     name : str
         What users write after `--arch` or in `Network(arch=...)`.
     kernel : subclass of Kernel, optional
-        Its constructor takes the hidden size, and the keywords that it lists in `options`.
+        Its constructor takes the hidden size, and the keywords that it lists in `options`. An option that is None is
+        not handed on: the constructor's own default holds.
 
     Raises
     ------
@@ -63,21 +79,21 @@ def make_kernel(name: str, hidden: int, options: dict[str, Any]) -> Kernel:
     Raises
     ------
     InputError
-        The name is not known, the size is not positive, or an option is not the architecture's own.
+        The name is not known, the size is too small, or an option is not the architecture's own.
     """
     if name not in _kernels:
         raise InputError(f"architecture {name!r} is not known: use one of {', '.join(_kernels)}")
-    if isinstance(hidden, bool) or not isinstance(hidden, int) or hidden < 1:
-        raise InputError(f"the hidden size is {hidden!r}: give a whole number of units, 1 or more")
     cls = _kernels[name]
-    neutral = object()
+    if isinstance(hidden, bool) or not isinstance(hidden, int) or hidden < cls.least_hidden:
+        raise InputError(f"the hidden size is {hidden!r}: give a whole number of units, {cls.least_hidden} or more")
+    neutral = {option: (value, None) for option, value in NEUTRAL.items()}
     foreign = sorted(
         option
         for option, value in options.items()
-        if option not in cls.options and value != NEUTRAL.get(option, neutral)
+        if option not in cls.options and value not in neutral.get(option, ())
     )
     if foreign:
         takes = ", ".join(cls.options) or "none"
         raise InputError(f"architecture {name!r} has no option {', '.join(foreign)}: it takes {takes}")
-    own = {option: value for option, value in options.items() if option in cls.options}
+    own = {option: value for option, value in options.items() if option in cls.options and value is not None}
     return cls(hidden, **own)  # type: ignore[call-arg]

@@ -15,12 +15,12 @@ B3  dW_h = sum_t h_{t-1}.T @ da_t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from hfrnn.backend import Array
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
-from hfrnn.kernels.pointwise import add_weight_gradient, product, sigmoid_
+from hfrnn.kernels.pointwise import add_weight_gradient, product, sigmoid_, transpose
 from hfrnn.parameters import Initializer, sparse_normal
 
 
@@ -46,7 +46,8 @@ def slope_of(xp: Any, name: str, h: Array, out: Array) -> Array:
 class RNN(Kernel):
     """`rnn`: H units, f tanh (default), logistic or relu."""
 
-    options = ("activation",)
+    options: ClassVar[tuple[str, ...]] = ("activation",)
+    transposed: ClassVar[tuple[str, ...]] = ("W_h",)
 
     def __init__(self, hidden: int, activation: str = "tanh") -> None:
         if activation not in ("tanh", "logistic", "relu"):
@@ -98,7 +99,7 @@ class RNN(Kernel):
 
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
         xp, (K, B, H), hs, slope = tape.xp, dhs.shape, tape["h"], tape["slope"]
-        dU = tape.scratch("dU", K, B, H)
+        dU, W_T = tape.scratch("dU", K, B, H), transpose(p, "W_h")
         dh = tape.new("dh", B, H)
         dh[...] = dstate["h"]
         for t in reversed(range(K)):
@@ -107,6 +108,6 @@ class RNN(Kernel):
             xp.multiply(dh, slope[t], out=da)  # B1
             if tape.preactivation_adjoint is not None:
                 da += tape.preactivation_adjoint[t]
-            xp.matmul(da, p["W_h"].T, out=dh)  # B2
+            xp.matmul(da, W_T, out=dh)  # B2
         add_weight_gradient(tape, hs[:K], dU, grad["W_h"])  # B3
         return dU, {"h": dh}

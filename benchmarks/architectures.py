@@ -1,0 +1,71 @@
+"""How near does each architecture's Gauss-Newton product come to its matrix products at the machine's peak?"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import click
+import common
+import numpy as np
+from common import REFERENCE, Case, alternate
+from products import UNITS, hfrnn_candidates
+from rich.console import Console
+from rich.table import Table
+
+import hfrnn
+from hfrnn.backend import get_backend
+from hfrnn.machine import product_peak
+
+
+def measure(case: Case, threads: int, rounds: int, seconds: float) -> dict[str, Any]:
+    """The product of one architecture: its time for the table."""
+    (group,) = (c for c in hfrnn_candidates(case, threads, REFERENCE, 1) if c.operation == "product")
+    run = group.make()
+    along = float(group.flat(run()).astype("float64") @ case.v)
+    if not (np.isfinite(along) and along > 0):
+        raise click.ClickException(f"{case}: v.Gv is {along}, expected a number above 0")
+    timing = alternate({REFERENCE: run}, rounds, seconds)[REFERENCE]
+    return {
+        "arch": case.arch,
+        "parameters": case.net.n_parameters,
+        "unit_flops": case.unit(),
+        "product": dataclasses.asdict(timing),
+    }
+
+
+@click.command(cls=common.Command)
+@click.option("--size", type=int, nargs=3, default=(256, 50, 256), help="H T B.")
+@click.option("--vocabulary", "V", default=64, type=click.IntRange(2), help="Symbols in and out.")
+@click.option("--threads", default=2, type=click.IntRange(1), help="Threads of hfrnn and of the peak.")
+@click.option("--rounds", default=7, type=click.IntRange(1), help="Turns of each architecture.")
+@click.option("--seconds", default=0.3, help="The least length of a turn.")
+@click.option("--backend", default="numpy", type=click.Choice(["numpy", "numba", "cupy"]), help="hfrnn's.")
+@click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
+def main(size: tuple[int, ...], V: int, threads: int, rounds: int, seconds: float, backend: str, out: Path) -> None:
+    """Time the product of every architecture, beside the floor of its matrix products (input and output maps too)."""
+    device, (H, T, B) = get_backend(backend), size
+    gpu = None if device.on_host else device
+    result: dict[str, Any] = {"machine": common.machine(threads, gpu), "backend": backend}
+    common.print_machine(result["machine"])
+    peak, rows = product_peak(threads, seconds, gpu), []
+    for arch in hfrnn.architectures():
+        case = Case(arch, H, T, B, V, backend=backend)
+        rows.append(measure(case, threads, rounds, seconds))
+        peak = max(peak, product_peak(threads, seconds, gpu))
+    table = Table(
+        "architecture", "weights", "product, ms", "floor, ms", "time over floor", title=f"H={H} T={T} B={B} V={V}"
+    )
+    for row in rows:
+        row["peak"], row["floor"] = peak, UNITS["product"] * row["unit_flops"] / peak
+        row["time_over_floor"] = row["product"]["median"] / row["floor"]
+        ms = f"{row['product']['median'] * 1e3:.2f}", f"{row['floor'] * 1e3:.2f}"
+        table.add_row(row["arch"], f"{row['parameters']:,}", *ms, f"{row['time_over_floor']:.2f}")
+    Console().print(table)
+    name = "architectures-gpu" if gpu else f"architectures-cpu{'' if backend == 'numpy' else '-' + backend}"
+    common.write_result(out / f"{name}.json", {**result, "architectures": rows})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""The structurally constrained recurrent network ([M] 4-6, 8): slow context units s beside fast hidden units h.
+
+F1  s_t = (1-alpha) * U_s + alpha * s_{t-1}             alpha fixed, or sigma(q), one a unit
+F2  a_t = U_h + s_t @ W_s + h_{t-1} @ W_h
+F3  h_t = sigma(a_t)                                    handed up: (h_t, s_t)
+
+L1  k_t = h*(1-h)                                       once for all products
+L2  e_t = ds_t/dq = (s_{t-1} - U_s) * alpha*(1-alpha)   where alpha is learned
+
+R1  Rs_t = (1-alpha) * RU_s + alpha * Rs_{t-1} + e_t * Rq
+R2  Ra_t = RU_h + Rs_t @ W_s + s_t @ R(W_s) + h_{t-1} @ R(W_h) + Rh_{t-1} @ W_h
+R3  Rh_t = k_t * Ra_t
+
+B1  da_t = dh_t * k_t, dU_h = da_t                      dh_t: from the output, the layer above and step t+1
+B2  dh_{t-1} = da_t @ W_h.T
+B3  ds_t = dy_s + da_t @ W_s.T + alpha * ds_{t+1}       dy_s: from the output and the layer above
+B4  dU_s = (1-alpha) * ds_t
+B5  dW_h = sum_t h_{t-1}.T @ da_t, dW_s = sum_t s_t.T @ da_t, dq = sum_t e_t * ds_t
+
+s needs no h: s of the whole stretch comes first, and its products with W_s are one. H or C may be 0.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hfrnn.backend import Array
+from hfrnn.errors import InputError
+from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
+from hfrnn.kernels.hornn import checked_alpha
+from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, sigmoid_, transpose
+from hfrnn.kernels.rnn import slope_of
+from hfrnn.parameters import Initializer, constant
+
+
+class SCRN(Kernel):
+    """`scrn`: H hidden units and `context` (C) context units, which forget by alpha, fixed or learned from there."""
+
+    options = ("context", "alpha", "learn_alpha")
+    least_hidden = 0
+    transposed = ("W_h",)
+
+    def __init__(self, hidden: int, context: int = 40, alpha: float = 0.95, learn_alpha: bool = False) -> None:
+        if isinstance(context, bool) or not isinstance(context, int) or context < 0:
+            raise InputError(f"the context is {context!r}: give a whole number of units, 0 or more")
+        if hidden + context == 0:
+            raise InputError("hidden and context are both 0: give scrn at least one unit")
+        self.hidden, self.context, self.width = hidden, context, hidden + context
+        self.alpha, self.learn_alpha = checked_alpha(alpha), learn_alpha
+        if learn_alpha and not 0 < self.alpha < 1:
+            raise InputError(f"alpha is {alpha!r}: learned, it starts between 0 and 1, neither of them included")
+        self.slots = (Slot("h", hidden, below=True), Slot("s", context, below=True))
+
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        H, C = self.hidden, self.context
+        return {"W_h": (H, H), "W_s": (C, H), **({"q": (C,)} if self.learn_alpha else {})}
+
+    def initializers(self) -> dict[str, Initializer]:
+        start = {"q": constant(math.log(self.alpha / (1 - self.alpha)))} if self.learn_alpha else {}
+        return {**super().initializers(), **start}
+
+    def state_shapes(self, B: int) -> dict[str, tuple[int, ...]]:
+        return {"h": (B, self.hidden), "s": (B, self.context)}
+
+    def forgetting(self, p: Arrays, tape: Tape) -> Any:
+        """alpha, a number or (C,)."""
+        if not self.learn_alpha:
+            return self.alpha
+        alpha = tape.scratch("alpha", self.context)
+        alpha[...] = p["q"]
+        sigmoid_(tape.xp, alpha)
+        return alpha
+
+    def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
+        xp, (K, B, _), H, C = tape.xp, U.shape, self.hidden, self.context
+        alpha, U_s = self.forgetting(p, tape), U[:, :, H:]
+        ss = tape.new("s", K + 1, B, C)  # ss[t] = s_{t-1}
+        ss[0] = state["s"]
+        _leak(tape, alpha, U_s, ss)  # F1
+        hs, a_s = tape.new("h", K + 1, B, H), tape.scratch("a_s", K, B, H)  # hs[t] = h_{t-1}
+        hs[0] = state["h"]
+        product(tape, ss[1:], p["W_s"], out=a_s)
+        a_s += U[:, :, :H]
+        for t in range(K):
+            a = hs[t + 1]
+            xp.matmul(hs[t], p["W_h"], out=a)
+            a += a_s[t]  # F2
+            sigmoid_(xp, a)  # F3
+        if tape.records:
+            slope_of(xp, "logistic", hs[1:], tape.new("slope", K, B, H))  # L1
+            if self.learn_alpha:
+                e = tape.new("e", K, B, C)
+                xp.subtract(ss[:K], U_s, out=e)
+                e *= alpha * (1.0 - alpha)  # L2
+        return self.side_by_side(tape, "y", hs[1:], ss[1:]), {"h": hs[K], "s": ss[K]}
+
+    def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
+        xp, (K, B, _), H, C = tape.xp, RU.shape, self.hidden, self.context
+        hs, ss, slope, alpha = tape["h"], tape["s"], tape["slope"], self.forgetting(p, tape)
+        Rss = tape.new("Rs", K + 1, B, C)
+        Rss[0] = Rstate["s"]
+        eRq = None
+        if self.learn_alpha:
+            eRq = tape.scratch("eRq", K, B, C)
+            xp.multiply(tape["e"], v["q"], out=eRq)
+        _leak(tape, alpha, RU[:, :, H:], Rss, eRq)  # R1
+        Ra, work = tape.scratch("Ra", K, B, H), tape.scratch("works", K, B, H)
+        Ra[...] = RU[:, :, :H]
+        for x, W in ((Rss[1:], p["W_s"]), (ss[1:], v["W_s"]), (hs[:K], v["W_h"])):
+            product(tape, x, W, out=work)
+            Ra += work  # R2
+        Rhs, step = tape.new("Rh", K + 1, B, H), tape.scratch("work", B, H)
+        Rhs[0] = Rstate["h"]
+        for t in range(K):
+            Ra_t = Ra[t]
+            xp.matmul(Rhs[t], p["W_h"], out=step)
+            Ra_t += step  # R2
+            xp.multiply(slope[t], Ra_t, out=Rhs[t + 1])  # R3
+        return self.side_by_side(tape, "Ry", Rhs[1:], Rss[1:]), {"h": Rhs[K], "s": Rss[K]}
+
+    def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
+        xp, (K, B, _), H, C = tape.xp, dhs.shape, self.hidden, self.context
+        hs, ss, slope, alpha = tape["h"], tape["s"], tape["slope"], self.forgetting(p, tape)
+        das, dss, dU = tape.scratch("da", K, B, H), tape.scratch("ds", K, B, C), tape.scratch("dU", K, B, H + C)
+        W_T = transpose(p, "W_h")
+        dh, ds = tape.new("dh", B, H), tape.new("ds_before", B, C)
+        dh[...], ds[...] = dstate["h"], dstate["s"]
+        for t in reversed(range(K)):
+            dh += dhs[t, :, :H]
+            xp.multiply(dh, slope[t], out=das[t])  # B1
+            xp.matmul(das[t], W_T, out=dh)  # B2
+        product(tape, das, p["W_s"].T, out=dss)
+        dss += dhs[:, :, H:]
+        for t in reversed(range(K)):
+            ds_t = dss[t]
+            ds_t += ds  # B3
+            xp.multiply(ds_t, alpha, out=ds)
+        dU[:, :, :H] = das
+        xp.multiply(dss, 1.0 - alpha, out=dU[:, :, H:])  # B4
+        add_weight_gradient(tape, hs[:K], das, grad["W_h"])
+        add_weight_gradient(tape, ss[1:], das, grad["W_s"])
+        if self.learn_alpha:
+            dss *= tape["e"]
+            grad["q"] += rows(dss).sum(axis=0)  # B5
+        return dU, {"h": dh, "s": ds}
+
+    def side_by_side(self, tape: Tape, name: str, hs: Array, ss: Array) -> Array:
+        """(h, s) of all steps, (K, B, H + C)."""
+        y = tape.new(name, *hs.shape[:2], self.width)
+        y[:, :, : self.hidden] = hs
+        y[:, :, self.hidden :] = ss
+        return y
+
+
+def _leak(tape: Tape, alpha: Any, inputs: Array, s: Array, extra: Array | None = None) -> None:
+    """s[t+1] <- (1-alpha) * inputs[t] + extra[t] + alpha * s[t] for all t: inputs (K, B, C), s (K+1, B, C)."""
+    tape.xp.multiply(inputs, 1.0 - alpha, out=s[1:])
+    if extra is not None:
+        added = s[1:]
+        added += extra
+    work = tape.scratch("leak", *s.shape[1:])
+    for t in range(inputs.shape[0]):
+        tape.xp.multiply(s[t], alpha, out=work)
+        after = s[t + 1]
+        after += work

@@ -1,0 +1,84 @@
+"""What is the gated recurrent unit's own: its step, its gates at their ends, its sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hfrnn
+
+H, V, T, B = 3, 5, 6, 4
+
+
+def network(**changes: Any) -> tuple[hfrnn.Network, Any, dict[str, Any]]:
+    net = hfrnn.Network("gru", **{"n_in": V, "hidden": H, "n_out": V, "dtype": "float64", **changes})
+    theta = 0.8 * np.random.default_rng(0).standard_normal(net.n_parameters)
+    return net, theta, net.views(theta)
+
+
+def batch(state: Any = None) -> hfrnn.Batch:
+    rng = np.random.default_rng(1)
+    inputs, targets, h = rng.integers(V, size=(T, B)), rng.integers(V, size=(T, B)), rng.uniform(-1, 1, (B, H))
+    return hfrnn.Batch(inputs, targets, initial_state=[{"h": h}] if state is None else state)
+
+
+def sigma(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def test_a_run_is_that_of_the_definition() -> None:
+    net, theta, p = network()
+    data = batch()
+    h, expected = data.initial_state[0]["h"], []
+    for symbols in data.inputs:
+        U = p["layer0.W_x"][symbols] + p["layer0.b"]
+        r, z = (sigma(U[:, n * H : (n + 1) * H] + (h @ p["layer0.W_h"])[:, n * H : (n + 1) * H]) for n in (0, 1))
+        g = np.tanh(U[:, 2 * H :] + (r * h) @ p["layer0.W_hg"])
+        h = z * h + (1 - z) * g
+        expected.append(h @ p["output.W_y0"] + p["output.b_y"])
+    logits, state = net.run(theta, data)
+    np.testing.assert_allclose(logits, expected, rtol=1e-12)
+    np.testing.assert_allclose(state[0]["h"], h, rtol=1e-12)
+
+
+def test_an_update_gate_at_one_keeps_the_state() -> None:
+    net, theta, p = network()
+    p["layer0.b"][H : 2 * H] = 200.0
+    data = batch()
+    np.testing.assert_allclose(net.run(theta, data)[1][0]["h"], data.initial_state[0]["h"], rtol=1e-14)
+    gradient = net.views(net.loss_and_gradient(theta, data)[1])
+    assert all((gradient[f"layer0.{name}"] == 0).all() for name in ("W_x", "W_h", "W_hg", "b"))
+
+
+def test_a_reset_gate_at_zero_hides_the_state_from_the_candidate() -> None:
+    net, theta, p = network()
+    p["layer0.b"][: 2 * H] = -200.0  # and the update gate takes the candidate alone
+    data = batch()
+    logits, end = net.run(theta, data)
+    from_zero, end_from_zero = net.run(theta, batch(net.zero_state(B)))
+    np.testing.assert_array_equal(logits, from_zero)
+    np.testing.assert_array_equal(end[0]["h"], end_from_zero[0]["h"])
+    assert (net.views(net.loss_and_gradient(theta, data)[1])["layer0.W_hg"] == 0).all()
+
+
+def test_sizes_and_biases_are_those_of_the_definition() -> None:
+    net, _, p = network()
+    shapes = {name: view.shape for name, view in p.items()}
+    assert shapes == {
+        "layer0.W_x": (V, 3 * H), "layer0.b": (3 * H,), "layer0.W_h": (H, 2 * H), "layer0.W_hg": (H, H),
+        "output.W_y0": (H, V), "output.b_y": (V,),
+    }  # fmt: skip
+    assert net.n_parameters == 3 * H * (V + 1 + H) + (H + 1) * V
+    plain = network(bias=False, output_bias=False)[0]
+    assert plain.n_parameters == 3 * H * (V + H) + H * V
+    stacked = network(hidden=(H, 2))[2]
+    assert stacked["layer1.W_below"].shape == (H, 3 * 2)  # every slot hears the layer below
+
+
+def test_its_gates_leave_no_pre_activation_to_damp() -> None:
+    net, theta, _ = network()
+    assert net.metrics == ("hidden",)
+    with pytest.raises(hfrnn.InputError, match="architecture 'gru' has no metric 'matching': use hidden"):
+        net.gauss_newton(theta, batch(), structural=1.0, metric="matching")
