@@ -42,7 +42,7 @@ def add_weight_gradient(tape: Tape, x: Array, da: Array, grad: Array) -> None:
 
 
 def transpose(p: Arrays, name: str) -> Array:
-    """A block that the kernel lists in `transposed`, its last two axes exchanged: contiguous if the sweep prepared it."""
+    """A block of the kernel's `transposed`, its last two axes exchanged: contiguous if the sweep prepared it."""
     prepared = p.get(f"{name}.T")
     return p[name].swapaxes(-1, -2) if prepared is None else prepared
 

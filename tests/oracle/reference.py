@@ -14,79 +14,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.nn import log_softmax, relu, sigmoid, softplus
+from jax.scipy.special import logsumexp
+
+from .sizes import Array, Config, cut
 
 jax.config.update("jax_enable_x64", True)
 
-Array = Any  # np.ndarray or jax.Array, float64 unless said
 Params = Mapping[str, Array]
 
-# name, has a bias by default, hears the layer below
-SLOTS: dict[str, list[tuple[str, bool, bool]]] = {
-    "rnn": [("h", True, True)],
-    "mrnn": [("h", True, True), ("m", False, False)],
-    "lstm": [(gate, True, True) for gate in "ifog"],
-    "lstm-krause": [(gate, False, True) for gate in "ifog"],
-    "mlstm": [*((gate, False, True) for gate in "ifog"), ("m", False, False)],
-    "mlstm-standard": [*((gate, True, True) for gate in "ifog"), ("m", False, False)],
-}
-RECURRENT: dict[str, dict[str, int]] = {  # name -> columns in units of H; rows are H
-    "rnn": {"W_h": 1},
-    "mrnn": {"W_hm": 1, "W_mh": 1},
-    "lstm": {"W_h": 4},
-    "lstm-krause": {"W_h": 4},
-    "mlstm": {"W_hm": 1, "W_m": 4},
-    "mlstm-standard": {"W_hm": 1, "W_m": 4},
-}
-STATE = {arch: ("h", "c") if "lstm" in arch else ("h",) for arch in SLOTS}
-OUTPUT_BIAS = {"lstm", "mlstm-standard"}  # on by default
-ONE_PREACTIVATION = {"rnn", "mrnn", "lstm-krause", "mlstm"}
 QUICK = {
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
     "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_parallel_codegen_split_count": 1,
 }
 ACTIVATIONS = {"tanh": jnp.tanh, "logistic": sigmoid, "relu": relu}
-
-
-@dataclass(frozen=True)
-class Config:
-    """The arguments of a network that matter here, under the names of the public contract."""
-
-    arch: str
-    n_in: int
-    hidden: tuple[int, ...]
-    n_out: int
-    loss: str
-    embedding: int | None = None
-    bias: bool | None = None
-    output_bias: bool | None = None
-    direct_input: bool = True
-    direct_output: bool = True
-    l2: float = 0.0
-    activation: str = "tanh"
-
-    def direct_slots(self, layer: int) -> list[str]:
-        """Slots that hear the input: all, or above the first without `direct_input` those that hear nothing else."""
-        return [name for name, _, hears in SLOTS[self.arch] if layer == 0 or self.direct_input or not hears]
-
-    def below_slots(self, layer: int) -> list[str]:
-        """Slots of a layer that hear the layer below."""
-        return [name for name, _, hears in SLOTS[self.arch] if layer > 0 and hears]
-
-    def bias_slots(self) -> list[str]:
-        """Slots with a bias: those marked; none if refused; if asked for where none is marked, those marked `w`."""
-        marked = [name for name, has_bias, _ in SLOTS[self.arch] if has_bias]
-        if self.bias is None:
-            return marked
-        return (marked or [name for name, _, hears in SLOTS[self.arch] if hears]) if self.bias else []
-
-    def speaks(self, layer: int) -> bool:
-        """Whether a layer speaks to the output."""
-        return self.direct_output or layer == len(self.hidden) - 1
-
-    def has_output_bias(self) -> bool:
-        """Whether the output has a bias."""
-        return self.arch in OUTPUT_BIAS if self.output_bias is None else self.output_bias
 
 
 @dataclass(frozen=True)
@@ -111,118 +53,145 @@ class Data:
         return exists if self.weights is None else exists * np.asarray(self.weights)
 
 
-def shapes(config: Config) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of all parameters."""
-    n_x = config.embedding or config.n_in
-    result: dict[str, tuple[int, ...]] = {}
-    if config.embedding:
-        result["embedding.E"] = (config.n_in, config.embedding)
-    for layer, H in enumerate(config.hidden):
-        if slots := config.direct_slots(layer):
-            result[f"layer{layer}.W_x"] = (n_x, len(slots) * H)
-        if slots := config.below_slots(layer):
-            result[f"layer{layer}.W_below"] = (config.hidden[layer - 1], len(slots) * H)
-        if slots := config.bias_slots():
-            result[f"layer{layer}.b"] = (len(slots) * H,)
-        for name, columns in RECURRENT[config.arch].items():
-            result[f"layer{layer}.{name}"] = (H, columns * H)
-        if config.speaks(layer):
-            result[f"output.W_y{layer}"] = (H, config.n_out)
-    if config.has_output_bias():
-        result["output.b_y"] = (config.n_out,)
-    return result
-
-
-def parts(name: str, array: Array, config: Config) -> dict[str, Array]:
-    """A parameter block cut into its slots, so that no slot hides behind another: {"layer0.W_x[f]": ..., ...}."""
-    if not name.startswith("layer"):
-        return {name: array}
-    layer, kind = int(name[5 : name.index(".")]), name[name.index(".") + 1 :]
-    by_kind = {"W_x": config.direct_slots(layer), "W_below": config.below_slots(layer), "b": config.bias_slots()}
-    slots = by_kind.get(kind) or (list("ifog") if RECURRENT[config.arch][kind] == 4 else [""])
-    return {f"{name}[{slot}]": part for slot, part in cut(array, slots).items()}
-
-
-def cut(array: Array, slots: Sequence[str]) -> dict[str, Array]:
-    """The columns of each slot."""
-    H = array.shape[-1] // len(slots)
-    return {slot: array[..., k * H : (k + 1) * H] for k, slot in enumerate(slots)}
-
-
-def step(config: Config, p: Params, u: Params, past: Params) -> tuple[dict[str, Array], Array]:
-    """One time step: the new state and the one hidden pre-activation (zeros where the cell has none)."""
+def step(config: Config, layer: int, p: Params, u: Params, past: Params) -> tuple[dict[str, Array], Array, Array]:
+    """One time step: the new state, what is handed up, and the one hidden pre-activation (zeros without one)."""
+    if config.arch.startswith("hornn"):
+        a = hornn_preactivation(config, p, u, past["history"])
+        h = ACTIVATIONS[config.activation](a)
+        return {"history": jnp.concatenate([h[None], past["history"][:-1]])}, h, a
+    if config.arch == "scrn":
+        alpha = sigmoid(p["q"]) if config.learn_alpha else 0.95 if config.alpha is None else config.alpha
+        s = (1 - alpha) * u["s"] + alpha * past["s"]
+        h = sigmoid(s @ p["W_s"] + u["h"] + past["h"] @ p["W_h"])
+        up = jnp.concatenate([h, s], -1)
+        return {"h": h, "s": s}, up, jnp.zeros_like(up)
     if config.arch == "rnn":
         a = u["h"] + past["h"] @ p["W_h"]
-        return {"h": ACTIVATIONS[config.activation](a)}, a
+        h = ACTIVATIONS[config.activation](a)
+        return {"h": h}, h, a
     if config.arch == "mrnn":
         m = u["m"] * (past["h"] @ p["W_hm"])
         a = u["h"] + m @ p["W_mh"]
-        return {"h": jnp.tanh(a)}, a
+        return {"h": jnp.tanh(a)}, jnp.tanh(a), a
+    if config.arch == "clockwork":
+        period = config.unit_periods(layer)
+        heard = period[:, None] >= period[None, :]
+        h = jnp.where(past["t"] % period == 0, jnp.tanh(u["h"] + past["h"] @ (p["W_h"] * heard)), past["h"])
+        return {"h": h, "t": past["t"] + 1}, h, jnp.zeros_like(h)
+    if config.arch == "gru":
+        r, z = (sigmoid(u[gate] + past["h"] @ W) for gate, W in zip("rz", jnp.split(p["W_h"], 2, -1), strict=True))
+        h = z * past["h"] + (1 - z) * jnp.tanh(u["g"] + (r * past["h"]) @ p["W_hg"])
+        return {"h": h}, h, jnp.zeros_like(h)
     if config.arch in ("mlstm", "mlstm-standard"):
         heard = (u["m"] * (past["h"] @ p["W_hm"])) @ p["W_m"]
     else:
         heard = past["h"] @ p["W_h"]
-    a = {gate: u[gate] + columns for gate, columns in cut(heard, "ifog").items()}
+    a = {gate: u[gate] + columns for gate, columns in zip("ifog", jnp.split(heard, 4, -1), strict=True)}
     if config.arch in ("lstm-krause", "mlstm"):
         c = sigmoid(a["f"]) * past["c"] + sigmoid(a["i"]) * a["g"]
         zeta = c * sigmoid(a["o"])
-        return {"h": jnp.tanh(zeta), "c": c}, zeta
+        return {"h": jnp.tanh(zeta), "c": c}, jnp.tanh(zeta), zeta
     c = sigmoid(a["f"]) * past["c"] + sigmoid(a["i"]) * jnp.tanh(a["g"])
     h = sigmoid(a["o"]) * jnp.tanh(c)
-    return {"h": h, "c": c}, jnp.zeros_like(h)
+    return {"h": h, "c": c}, h, jnp.zeros_like(h)
+
+
+def hornn_preactivation(config: Config, p: Params, u: Params, history: Array) -> Array:
+    """What the four higher-order networks do with the last hidden states (N, B, H), the latest first."""
+    heard = history @ p["W_h"]  # (N, B, H), of each order its own product
+    if config.arch == "hornn-max":
+        best = heard[0]
+        for other in heard[1:]:
+            best = jnp.where(other > best, other, best)  # a tie stays with the smaller n, derivative and all
+        return u["h"] + best
+    if config.arch == "hornn-fofe":
+        alpha = 0.6 if config.alpha is None else config.alpha
+        heard = heard * alpha ** np.arange(1, config.order + 1)[:, None, None]
+    if config.arch == "hornn-gated":
+        heard_by_gates = history @ p["W_r"]
+        heard = heard * sigmoid(jnp.stack([u[f"r{n + 1}"] for n in range(config.order)]) + heard_by_gates)
+    return u["h"] + heard.sum(0)
 
 
 def forward(params: Params, data: Data, config: Config) -> dict[str, Any]:
-    """Logits (T, B, n_out); a layer's hidden states `h` and pre-activations `a`, (T, B, H), and final `state`."""
+    """Logits (T, B, n_out), of the class softmax (T, B, C + n_out), classes first, then symbols in class order.
+
+    Beside them a layer's hidden states `h` and pre-activations `a`, as wide as what it hands up, and final `state`.
+    """
     T, B = data.inputs.shape[:2]
     x, symbols = data.inputs, np.issubdtype(np.asarray(data.inputs).dtype, np.integer)
     if config.embedding:
         x, symbols = params["embedding.E"][x], False
-    logits = jnp.zeros((T, B, config.n_out))
+    C = config.n_classes()
+    logits, class_logits = jnp.zeros((T, B, config.n_out)), jnp.zeros((T, B, C))
     hs: list[Array] = []
     pre: list[Array] = []
     final: list[dict[str, Array]] = []
-    for layer, H in enumerate(config.hidden):
+    for layer in range(len(config.hidden)):
         prefix = f"layer{layer}."
         p = {name[len(prefix) :]: value for name, value in params.items() if name.startswith(prefix)}
-        u = {name: jnp.zeros((T, B, H)) for name, _, _ in SLOTS[config.arch]}
+        u = {slot: jnp.zeros((T, B, n)) for slot, n in config.widths(layer, [s for s, _, _ in config.slots()]).items()}
         affine = []
         if slots := config.direct_slots(layer):
-            affine.append(cut(p["W_x"][x] if symbols else x @ p["W_x"], slots))
+            affine.append(cut(p["W_x"][x] if symbols else x @ p["W_x"], config.widths(layer, slots)))
         if slots := config.below_slots(layer):
-            affine.append(cut(hs[-1] @ p["W_below"], slots))
+            affine.append(cut(hs[-1] @ p["W_below"], config.widths(layer, slots)))
         if slots := config.bias_slots():
-            affine.append(cut(p["b"], slots))
+            affine.append(cut(p["b"], config.widths(layer, slots)))
         for term in affine:
             for slot, value in term.items():
                 u[slot] = u[slot] + value
-        zero = {name: jnp.zeros((B, H)) for name in STATE[config.arch]}
-        start = zero if data.initial_state is None else {k: jnp.asarray(data.initial_state[layer][k]) for k in zero}
+        kinds = config.state(layer, B)
+        start = {name: jnp.zeros(shape, float if shape else int) for name, shape in kinds.items()}
+        if data.initial_state is not None:
+            start = {name: jnp.asarray(data.initial_state[layer][name]) for name in kinds}
 
-        def advance(past: Params, u_t: Params, p: Params = p) -> tuple[dict[str, Array], tuple[Array, Array]]:
-            new, a = step(config, p, u_t, past)
-            return new, (new["h"], a)
+        def advance(past: Params, u_t: Params, p: Params = p, layer: int = layer) -> tuple[dict[str, Array], Any]:
+            new, up, a = step(config, layer, p, u_t, past)
+            return new, (up, a, new)
 
-        last, (h, a) = jax.lax.scan(advance, start, u)
+        last, (h, a, states) = jax.lax.scan(advance, start, u)
         hs.append(h)
         pre.append(a)
-        final.append(last)
+        final.append(last if data.lengths is None else {k: at_the_ends(x, data.lengths) for k, x in states.items()})
         if config.speaks(layer):
             logits = logits + h @ params[f"output.W_y{layer}"]
+            class_logits = class_logits + (h @ params[f"output.W_class{layer}"] if C else 0)
     if config.has_output_bias():
         logits = logits + params["output.b_y"]
-    return {"logits": logits, "h": hs, "a": pre, "state": final}
+        class_logits = class_logits + (params["output.b_class"] if C else 0)
+    return {"logits": jnp.concatenate([class_logits, logits], -1), "h": hs, "a": pre, "state": final}
+
+
+def at_the_ends(states: Array, lengths: Array) -> Array:
+    """Of the states of all steps (T, ..., B, H) the last of each sequence; of the times (T,) the last."""
+    if states.ndim == 1:
+        return states[-1]
+    by_sequence = jnp.moveaxis(states, -2, 1)[lengths - 1, jnp.arange(len(lengths))]
+    return jnp.moveaxis(by_sequence, 0, -2)
 
 
 def logits(params: Params, data: Data, config: Config) -> Array:
-    """Logits, (T, B, n_out)."""
+    """Logits, (T, B, n_out), of the class softmax (T, B, C + n_out)."""
     return forward(params, data, config)["logits"]
+
+
+def outputs(z: Array, config: Config) -> Array:
+    """What a network says at logits z, (T, B, n_out): z itself, of the class softmax the symbols' log-probabilities."""
+    if config.loss != "class-softmax":
+        return z
+    C, classes = config.n_classes(), config.symbol_classes()
+    column = np.argsort(np.argsort(classes, kind="stable"))  # of each symbol
+    by_symbol = z[..., C + column]  # logits in symbol order
+    same = jnp.where(classes[:, None] == classes, by_symbol[..., None, :], -jnp.inf)  # (T, B, n_out, its class)
+    return log_softmax(z[..., :C])[..., classes] + by_symbol - logsumexp(same, -1)
 
 
 def mean_loss(z: Array, data: Data, config: Config) -> Array:
     """Weighted mean of the steps' losses at logits z, without l2."""
-    if config.loss == "softmax":
-        losses = -jnp.take_along_axis(log_softmax(z), jnp.asarray(data.targets)[..., None], -1)[..., 0]
+    if config.loss in ("softmax", "class-softmax"):
+        log_p = log_softmax(outputs(z, config)) if config.loss == "softmax" else outputs(z, config)
+        losses = -jnp.take_along_axis(log_p, jnp.asarray(data.targets)[..., None], -1)[..., 0]
     elif config.loss == "logistic":
         losses = jnp.sum(softplus(z) - data.targets * z, -1)
     else:
@@ -238,40 +207,40 @@ def objective(params: Params, data: Data, config: Config) -> Array:
 
 
 def everything(params: Params, v: Params, u: Array, data: Data, config: Config) -> dict[str, Any]:
-    """All that the tests compare, along the direction `v` and for the cotangent `u` (T, B, n_out) of the logits.
+    """All that the tests compare, along the direction `v` and for the cotangent `u` of the logits.
 
     `G` holds no damping but l2; `hidden`, `preactivation` and `matching` are structural damping products with mu = 1.
     """
 
-    def observed(params: Params) -> tuple[Array, list[Array], list[Array]]:
+    def observed(params: Params) -> tuple[tuple[Array, list[Array], list[Array]], Any]:
         result = forward(params, data, config)
-        return result["logits"], result["h"], result["a"]
+        return (result["logits"], result["h"], result["a"]), result["state"]
 
-    def gradient(params: Params) -> Any:
-        return jax.value_and_grad(objective)(params, data, config)
+    def gradient(params: Params) -> tuple[Any, Any]:
+        (z, h, a), pull_back, state = jax.vjp(observed, params, has_aux=True)
+        loss, dz = jax.value_and_grad(mean_loss)(z, data, config)
+        none = [jnp.zeros_like(each) for each in h]
+        (grad,) = pull_back((dz, none, none))
+        return (z, h, a, dz, {k: leaf + config.l2 * params[k] for k, leaf in grad.items()}, loss, state), pull_back
 
-    result = forward(params, data, config)
-    (_, (Rz, Rh, Ra)) = jax.jvp(observed, (params,), (v,))
-    ((loss, grad), (_, Hv)) = jax.jvp(gradient, (params,), (v,))
-    (_, HLRz) = jax.jvp(lambda z: jax.grad(mean_loss)(z, data, config), (result["logits"],), (Rz,))
+    # the way back is a value of the same sweep: one sweep for all of them compiles in half the time
+    (values, pull_back), (tangents, _) = jax.jvp(gradient, (params,), (v,))
+    (z, h, _, _, grad, loss, state), (Rz, Rh, Ra, HLRz, Hv, _, _) = values, tangents
     share = data.exists()[:, :, None] / data.step_weights().sum()
-    slope = [h * (1 - h) if config.arch == "rnn" and config.activation == "logistic" else 1 - h**2 for h in result["h"]]
-    none = [jnp.zeros_like(h) for h in Rh]
+    none = [jnp.zeros_like(each) for each in h]
     cotangents = [
         (u, none, none),
         (HLRz, none, none),
         (jnp.zeros_like(Rz), [share * r for r in Rh], none),
         (jnp.zeros_like(Rz), none, [share * r for r in Ra]),
-        (jnp.zeros_like(Rz), none, [share * s * r for s, r in zip(slope, Ra, strict=True)]),
+        (jnp.zeros_like(Rz), none, [share * r for r in Rh]),
     ]
-    (_, pull_back) = jax.vjp(observed, params)
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *cotangents)
-    (pulled,) = jax.vmap(pull_back)(stacked)
+    (pulled,) = jax.vmap(pull_back)(jax.tree.map(lambda *leaves: jnp.stack(leaves), *cotangents))
     Jtu, Gv, hidden, preactivation, matching = [{k: leaf[i] for k, leaf in pulled.items()} for i in range(5)]
     return {
-        "logits": result["logits"],
-        "state": result["state"],
-        "loss": loss,
+        "output": outputs(z, config),
+        "state": state,
+        "loss": loss + 0.5 * config.l2 * sum(jnp.sum(value**2) for value in params.values()),
         "gradient": grad,
         "Jv": Rz,
         "Jtu": Jtu,

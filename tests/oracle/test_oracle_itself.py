@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 pytest.importorskip("jax", reason="the oracle needs JAX: install hfrnn[oracle]")
 
-from . import reference
+import jax
+
+from . import reference, sizes
 
 
-def random_parameters(config: reference.Config, seed: int) -> dict[str, np.ndarray]:
+def random_parameters(config: sizes.Config, seed: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
-    return {name: 0.7 * rng.normal(size=shape) for name, shape in reference.shapes(config).items()}
+    return {name: 0.7 * rng.normal(size=shape) for name, shape in sizes.shapes(config).items()}
+
+
+def sigma(x: float) -> float:
+    return 1 / (1 + np.exp(-x))
 
 
 def test_one_unit_rnn_gives_the_numbers_worked_out_by_hand() -> None:
-    config = reference.Config("rnn", 2, (1,), 2, "softmax")
+    config = sizes.Config("rnn", 2, (1,), 2, "softmax")
     params = {
         "layer0.W_x": np.array([[0.5], [-1.0]]),
         "layer0.b": np.array([0.25]),
@@ -32,7 +40,7 @@ def test_one_unit_rnn_gives_the_numbers_worked_out_by_hand() -> None:
 
 
 def test_one_unit_mlstm_gives_the_numbers_worked_out_by_hand() -> None:
-    config = reference.Config("mlstm", 1, (1,), 1, "squared", output_bias=True)
+    config = sizes.Config("mlstm", 1, (1,), 1, "squared", output_bias=True)
     params = {
         "layer0.W_x": np.array([[0.1, 0.2, 0.3, 0.4, 0.5]]),
         "layer0.W_hm": np.array([[3.0]]),
@@ -42,10 +50,6 @@ def test_one_unit_mlstm_gives_the_numbers_worked_out_by_hand() -> None:
     }
     start = [{"h": np.array([[0.6]]), "c": np.array([[-0.4]])}]
     data = reference.Data(np.array([[0]]), np.array([[[0.2]]]), initial_state=start)
-
-    def sigma(x: float) -> float:
-        return 1 / (1 + np.exp(-x))
-
     m = 0.5 * 0.6 * 3
     c = sigma(0.2 - m) * -0.4 + sigma(0.1 + m) * (0.4 + 0.5 * m)
     h = np.tanh(c * sigma(0.3 + 2 * m))
@@ -55,12 +59,149 @@ def test_one_unit_mlstm_gives_the_numbers_worked_out_by_hand() -> None:
     assert float(reference.objective(params, data, config)) == pytest.approx((2 * h - 1.2) ** 2 / 2, rel=1e-14)
 
 
-def test_gradient_and_hessian_agree_with_differences() -> None:
-    config = reference.Config("mlstm", 4, (3,), 4, "softmax", l2=0.1)
+def constant_parameters(config: sizes.Config, **values: object) -> dict[str, np.ndarray]:
+    """Parameters of one layer from numbers and lists, under their names without the layer."""
+    full = {name: name.split(".")[1].rstrip("0") for name in sizes.shapes(config)}
+    return {name: np.reshape(values[full[name]], shape) for name, shape in sizes.shapes(config).items()}
+
+
+def test_one_unit_gru_gives_the_numbers_worked_out_by_hand() -> None:
+    config = sizes.Config("gru", 1, (1,), 1, "squared", bias=False, output_bias=False)
+    params = constant_parameters(config, W_x=[0.1, -0.2, 0.3], W_h=[2.0, -1.0], W_hg=1.5, W_y=1.0)
+    data = reference.Data(np.array([[0]]), np.zeros((1, 1, 1)), initial_state=[{"h": np.array([[0.6]])}])
+    r, z = sigma(0.1 + 2 * 0.6), sigma(-0.2 - 0.6)
+    h = z * 0.6 + (1 - z) * np.tanh(0.3 + r * 0.6 * 1.5)
+    assert float(reference.logits(params, data, config)[0, 0, 0]) == pytest.approx(h, rel=1e-14)
+
+
+def test_one_unit_hornn_of_order_two_hears_the_latest_state_first() -> None:
+    start = [{"history": np.array([[[0.6]], [[-0.4]]])}]
+    data = reference.Data(np.array([[0], [0]]), np.zeros((2, 1, 1)), initial_state=start)
+    gates = {"W_x": [0.1, 0.2, 0.3], "W_r": [-1.0, 2.0]}
+    combine = {
+        "hornn": lambda first, second: 2 * first + 3 * second,
+        "hornn-max": lambda first, second: max(2 * first, 3 * second),
+        "hornn-fofe": lambda first, second: 0.6 * 2 * first + 0.36 * 3 * second,
+        "hornn-gated": lambda first, second: sigma(0.2 - first) * 2 * first + sigma(0.3 + 2 * second) * 3 * second,
+    }
+    for arch, heard in combine.items():
+        config = sizes.Config(arch, 1, (1,), 1, "squared", order=2)
+        options = {"W_x": 0.1} | (gates if arch == "hornn-gated" else {})
+        params = constant_parameters(config, W_h=[2.0, 3.0], W_y=1.0, **options)
+        h0 = np.tanh(0.1 + heard(0.6, -0.4))
+        h1 = np.tanh(0.1 + heard(h0, 0.6))
+        result = reference.forward(params, data, config)
+        assert np.allclose(result["logits"].ravel(), [h0, h1], rtol=1e-14), arch
+        assert np.allclose(np.ravel(result["state"][0]["history"]), [h1, h0], rtol=1e-14), arch
+
+
+def test_one_unit_scrn_gives_the_numbers_worked_out_by_hand() -> None:
+    start = [{"h": np.array([[0.6]]), "s": np.array([[-0.4]])}]
+    data = reference.Data(np.array([[0]]), np.zeros((1, 1, 1)), initial_state=start)
+    for alpha, option in ((0.95, {}), (0.3, {"alpha": 0.3}), (sigma(0.7), {"learn_alpha": True})):
+        config = sizes.Config("scrn", 1, (1,), 1, "squared", context=1, **option)
+        params = constant_parameters(config, W_x=[0.1, 0.2], W_h=2.0, W_s=3.0, q=0.7, W_y=[1.0, 10.0])
+        s = (1 - alpha) * 0.2 + alpha * -0.4
+        h = sigma(0.1 + 2 * 0.6 + 3 * s)
+        assert float(reference.logits(params, data, config)[0, 0, 0]) == pytest.approx(h + 10 * s, rel=1e-14)
+
+
+def test_clockwork_moves_modules_at_their_periods_and_hears_slower_ones_only() -> None:
+    config = sizes.Config("clockwork", 1, (2,), 2, "squared", bias=False, periods=(1, 3))
+    params = constant_parameters(config, W_x=[0.1, 0.2], W_h=[2.0, 100.0, 3.0, 0.5], W_y=np.eye(2))
+    start = [{"h": np.array([[0.6, -0.4]]), "t": 2}]
+    data = reference.Data(np.array([[0], [0], [0]]), np.zeros((3, 1, 2)), initial_state=start)
+    fast0 = np.tanh(0.1 + 2 * 0.6 + 3 * -0.4)
+    fast1, slow1 = np.tanh(0.1 + 2 * fast0 + 3 * -0.4), np.tanh(0.2 + 0.5 * -0.4)
+    fast2 = np.tanh(0.1 + 2 * fast1 + 3 * slow1)
+    result = reference.forward(params, data, config)
+    assert np.allclose(result["logits"][:, 0], [[fast0, -0.4], [fast1, slow1], [fast2, slow1]], rtol=1e-14)
+    assert int(result["state"][0]["t"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("arch", "options", "same_arch", "same_options"),
+    [
+        ("hornn", {"order": 1}, "rnn", {"bias": False}),
+        ("hornn-max", {"order": 1, "activation": "relu"}, "rnn", {"bias": False, "activation": "relu"}),
+        ("hornn-fofe", {"alpha": 1.0}, "hornn", {}),
+        ("hornn-gated", {}, "hornn", {}),
+        ("clockwork", {"periods": (1, 1), "bias": True}, "rnn", {"bias": True}),
+        ("scrn", {"context": 0}, "rnn", {"bias": False, "activation": "logistic"}),
+    ],
+)
+def test_special_cases_fall_together(
+    arch: str, options: dict[str, Any], same_arch: str, same_options: dict[str, Any]
+) -> None:
+    special = sizes.Config(arch, 4, (2,), 4, "softmax", **options)
+    plain = sizes.Config(same_arch, 4, (2,), 4, "softmax", **same_options)
+    params = random_parameters(plain, 0)
+    data = reference.Data(np.random.default_rng(1).integers(4, size=(5, 2)), np.zeros((5, 2), int))
+    expected = reference.logits(params, data, plain)
+    params["layer0.W_h"] = params["layer0.W_h"].reshape(sizes.shapes(special)["layer0.W_h"])
+    if arch == "hornn-gated":  # gates that hear nothing stand half open
+        params["layer0.W_x"] = np.pad(params["layer0.W_x"], ((0, 0), (0, 6)))
+        params["layer0.W_r"], params["layer0.W_h"] = np.zeros((3, 2, 2)), 2 * params["layer0.W_h"]
+    if arch == "scrn":
+        params["layer0.W_s"] = np.zeros((0, 2))
+    assert np.allclose(reference.logits(params, data, special), expected, rtol=1e-13)
+
+
+def test_ties_of_max_pooling_go_to_the_smallest_order() -> None:
+    config = sizes.Config("hornn-max", 1, (1,), 1, "squared", order=3)
+    params = constant_parameters(config, W_x=0.1, W_h=[-2.0, 0.5, 0.5], W_y=1.0)
+    start = [{"history": np.array([[[0.5]], [[0.25]], [[0.25]]])}]
+    data = reference.Data(np.array([[0]]), np.zeros((1, 1, 1)), initial_state=start)
+    gradient = jax.jit(lambda params: jax.grad(reference.objective)(params, data, config))
+    for first, winner, heard in ((-2.0, 1, 0.25), (0.25, 0, 0.5)):
+        params["layer0.W_h"][0] = first
+        slope = gradient(params)["layer0.W_h"].ravel()
+        h = np.tanh(0.1 + 0.125)
+        expected = np.zeros(3)
+        expected[winner] = h * (1 - h**2) * heard
+        assert np.allclose(slope, expected, rtol=1e-14, atol=0)
+
+
+def test_class_softmax_gives_the_numbers_worked_out_by_hand() -> None:
+    config = sizes.Config("rnn", 1, (1,), 4, "class-softmax", classes=(1, 0, 1, 0))
+    z = np.array([[[0.3, -0.2, 1.0, 2.0, 3.0, 5.0]]])  # classes 0, 1; symbols 1, 3, then 0, 2
+    log_p = jax.jit(lambda z: reference.outputs(z, config))(z)[0, 0]
+    by_hand = np.log([1 - sigma(0.5), sigma(0.5), 1 - sigma(0.5), sigma(0.5)])
+    by_hand += np.log([sigma(-2), sigma(-1), sigma(2), sigma(1)])
+    assert np.allclose(log_p, by_hand, rtol=1e-14)
+    data = reference.Data(np.array([[0]]), np.array([[2]]))
+    curvature = jax.jit(jax.hessian(lambda z: reference.mean_loss(z, data, config)))(z).reshape(6, 6)
+    q, p = sigma(0.5) * sigma(-0.5), sigma(2) * sigma(-2)
+    blocks = np.zeros((6, 6))
+    blocks[:2, :2], blocks[4:, 4:] = [[q, -q], [-q, q]], [[p, -p], [-p, p]]
+    assert np.allclose(curvature, blocks, rtol=1e-13, atol=1e-16)
+
+
+def test_class_softmax_with_one_class_or_a_class_each_is_the_softmax() -> None:
+    z = np.random.default_rng(0).normal(size=(3, 2, 5))
+    data = reference.Data(np.zeros((3, 2), int), np.random.default_rng(1).integers(5, size=(3, 2)))
+
+    def loss(z: np.ndarray, **options: Any) -> float:
+        config = sizes.Config("rnn", 1, (1,), 5, **options)
+        return float(jax.jit(lambda z: reference.mean_loss(z, data, config))(z))
+
+    plain = loss(z, loss="softmax")
+    one = loss(np.insert(z, 0, 7.0, -1), loss="class-softmax", classes=1)
+    each = loss(np.concatenate([z, np.flip(z, 0)], -1), loss="class-softmax", classes=(0, 1, 2, 3, 4))
+    assert one == pytest.approx(plain, rel=1e-14)
+    assert each == pytest.approx(plain, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("arch", "loss"), [("mlstm", "softmax"), ("hornn-max", "class-softmax"), ("clockwork", "logistic")]
+)
+def test_gradient_and_hessian_agree_with_differences(arch: str, loss: str) -> None:
+    config = sizes.Config(arch, 4, (3,), 4, loss, l2=0.1, classes=2)
     params, v = random_parameters(config, 0), random_parameters(config, 1)
     rng = np.random.default_rng(2)
-    data = reference.Data(rng.integers(4, size=(3, 2)), rng.integers(4, size=(3, 2)), lengths=np.array([3, 2]))
-    eps, u = 1e-5, np.zeros((3, 2, 4))
+    targets = rng.uniform(size=(3, 2, 4)) if loss == "logistic" else rng.integers(4, size=(3, 2))
+    data = reference.Data(rng.integers(4, size=(3, 2)), targets, lengths=np.array([3, 2]))
+    eps, u = 1e-5, np.zeros((3, 2, 4 + config.n_classes()))
     sides = [{k: p + sign * eps * v[k] for k, p in params.items()} for sign in (1, -1)]
     evaluate = reference.compiled(params, v, u, data, config)
     centre, up, down = (evaluate(side, v, u) for side in [params, *sides])
@@ -71,7 +212,7 @@ def test_gradient_and_hessian_agree_with_differences() -> None:
 
 
 def test_padding_changes_nothing() -> None:
-    config = reference.Config("mrnn", 4, (3,), 4, "softmax")
+    config = sizes.Config("mrnn", 4, (3,), 4, "softmax")
     params, v = random_parameters(config, 0), random_parameters(config, 1)
     rng = np.random.default_rng(2)
     inputs, targets, u = rng.integers(4, size=(4, 2)), rng.integers(4, size=(4, 2)), rng.normal(size=(4, 2, 4))
