@@ -76,8 +76,8 @@ def hfrnn_candidates(case: Case, threads: int, name: str, cg_iterations: int) ->
     yield Candidate(name, "loss", variant, loss)
     yield Candidate(name, "gradient", variant, gradient, host)
     yield Candidate(name, "product", variant, product, host)
-    yield Candidate(name, "CG iteration", variant, cg, lambda r: host(r.x), parts=cg_iterations)
-    yield Candidate(name, "HF update", variant, update, lambda r: host(r.theta))
+    yield Candidate(name, "CG iteration", variant, cg, lambda r: host(r.x), cg_iterations, slack=100)
+    yield Candidate(name, "HF update", variant, update, lambda r: host(r.theta), slack=100)
 
 
 def update_units(update: Any, share: float) -> float:
