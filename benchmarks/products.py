@@ -31,6 +31,7 @@ UNROLLS = (1, 2, 4)
 UNITS = {"loss": 1, "gradient": 3, "product": 4, "CG iteration": 4}
 """The forward passes' worth of matrix products in each operation, forward states kept."""
 COMPILED = "hfrnn, numba"
+OPERATIONS = ("loss", "gradient", "product", "CG iteration", "HF update")
 DAMPING = 0.1
 """lambda of the CG run that is timed, so that its directions have positive curvature in float32 too."""
 
@@ -294,7 +295,9 @@ def small_check(case: Case, peers: list[str], threads: int) -> dict[str, float]:
     return {name: choose(group, TOLERANCE["float64"])[0].largest_error for name, group in operations.items()}
 
 
-def measure(case: Case, peers: list[str], threads: int, cg: int, rounds: int, seconds: float) -> dict[str, Any]:
+def measure(
+    case: Case, peers: list[str], threads: int, cg: int, rounds: int, seconds: float, operations: tuple[str, ...]
+) -> dict[str, Any]:
     """Check, then time in turn; the record of one case."""
     record: dict[str, Any] = {
         "arch": case.arch, "H": case.H, "T": case.T, "B": case.B, "V": case.V, "dtype": case.dtype,
@@ -302,6 +305,8 @@ def measure(case: Case, peers: list[str], threads: int, cg: int, rounds: int, se
         "largest_difference_float64": small_check(case, peers, threads), "operations": {},
     }  # fmt: skip
     for operation, group in checked(case, peers, threads, cg).items():
+        if operation not in operations:
+            continue
         chosen, first = choose(group, TOLERANCE["float32"])
         record["peak"] = max(record["peak"], product_peak(threads, seconds, case.net.backend))
         if case.backend != "numpy":
@@ -336,12 +341,15 @@ def measure(case: Case, peers: list[str], threads: int, cg: int, rounds: int, se
 @click.option("--seconds", default=0.3, help="The least length of a turn.")
 @click.option("--cg-iterations", "cg", default=10, type=click.IntRange(1), help="Iterations of a CG run.")
 @click.option("--backend", default="numpy", type=click.Choice(["numpy", "cupy"]), help="hfrnn's; cupy: no peers.")
+@click.option(
+    "--operation", "operations", multiple=True, type=click.Choice(OPERATIONS), default=OPERATIONS, help="Repeatable."
+)
 @click.option("--peer", "peers", multiple=True, type=click.Choice(list(PEERS)), default=tuple(PEERS), help="Peers.")
 @click.option("--no-peers", is_flag=True, help="hfrnn alone.")
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
 @click.option("--plot", "plot_path", type=click.Path(path_type=Path), help="A PNG or SVG to write.")
 def main(archs: tuple[str, ...], sizes: tuple[tuple[int, ...], ...], V: int, threads: int, rounds: int, seconds: float,
-         cg: int, backend: str, peers: tuple[str, ...], no_peers: bool, out: Path,
+         cg: int, backend: str, operations: tuple[str, ...], peers: tuple[str, ...], no_peers: bool, out: Path,
          plot_path: Path | None) -> None:  # fmt: skip
     """Time loss, gradient, Gauss-Newton product, CG iteration and HF update, beside the peers and the peak."""
     gpu = None if backend == "numpy" else get_backend(backend)
@@ -355,7 +363,7 @@ def main(archs: tuple[str, ...], sizes: tuple[tuple[int, ...], ...], V: int, thr
         for H, T, B in sizes:
             case = Case(arch, H, T, B, V, backend=backend)
             click.echo(f"checking and timing {case}")
-            records.append(measure(case, found, threads, cg, rounds, seconds))
+            records.append(measure(case, found, threads, cg, rounds, seconds, operations))
             peak = max(peak, records[-1]["peak"], product_peak(threads, seconds, gpu))
     click.echo(f"float32 matrix-product peak: {peak / 1e9:.0f} GFLOP/s")
     for record in records:
