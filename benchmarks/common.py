@@ -25,6 +25,7 @@ from rich.table import Table
 import hfrnn
 from hfrnn.errors import HfrnnError
 from hfrnn.files import write_atomic
+from hfrnn.kernels.clockwork import Clockwork
 from hfrnn.machine import blas_pools
 
 HERE = Path(__file__).resolve().parent
@@ -214,7 +215,12 @@ class Case:
     def unit(self) -> float:
         """The operations of all matrix products of one forward pass; a one-hot input is a look-up, which has none."""
         maps = [b for b in self.net.parameters.blocks if len(b.shape) > 1 and not b.name.endswith((".W_x", ".E"))]
-        return 2.0 * self.T * self.B * sum(b.size for b in maps)
+        sizes = {b.name: float(b.size) for b in maps}
+        for l, layer in enumerate(self.net.layers):
+            if isinstance(layer.kernel, Clockwork):  # what a module hears, in the steps that it takes
+                heard = ((part, run.stop - run.start) for part in layer.kernel.parts for run in part.hears)
+                sizes[f"layer{l}.W_h"] = sum(part.width * rows / part.period for part, rows in heard)
+        return 2.0 * self.T * self.B * sum(sizes.values())
 
     def __str__(self) -> str:
         return f"{self.arch} H={self.H} T={self.T} B={self.B} V={self.V} {self.dtype}"

@@ -71,8 +71,11 @@ class _Grouped(click.Command):
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--kernel", "kernels", multiple=True, metavar="FILE", help="Python file that registers architectures (repeatable)."
+)
 @click.version_option(__version__, prog_name="hfrnn")
-def main() -> None:
+def main(kernels: tuple[str, ...]) -> None:
     """Train recurrent networks by their curvature: Hessian-free optimization with exact Gauss-Newton products.
 
     \b
@@ -83,6 +86,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character gets its number
             stream.reconfigure(errors="backslashreplace")
+    for file in kernels:
+        from hfrnn.kernels import import_kernels
+
+        import_kernels(file)
 
 
 # ---------------------------------------------------------------------- train
@@ -126,7 +133,7 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
         raise InputError(f"{option_name(name)} is {text!r}: give numbers with commas between them") from None
 
 
-@main.command(cls=_Grouped, short_help="Train a network on text.")
+@main.command(cls=_Grouped, short_help="Train a network.")
 @click.argument("text", required=False)
 @click.option("--config", type=str, default=None, help="TOML file with options; flags win.")
 @click.option("--resume", type=str, default=None, metavar="RUN", help="Go on with a run from its last update.")
@@ -134,7 +141,7 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
 @click.option("--profile", is_flag=True, help="Print at the end where the time went.")
 @_train_options
 def train(text: str | None, config: str | None, resume: str | None, dry_run: bool, profile: bool, **flags: Any) -> None:
-    """Train on TEXT, on a corpus known by name, or on the built-in corpus.
+    """Train on TEXT, on a corpus, a synthetic task or music known by name, or on the built-in corpus.
 
     Writes a run folder with the configuration, the symbols, a line of metrics for every update, and the last and the
     best state. Ctrl-C stops; what was finished is saved, and --resume goes on.
@@ -168,7 +175,7 @@ def train(text: str | None, config: str | None, resume: str | None, dry_run: boo
         display.close()
     for line in ("", *result_lines(result), *(profile_lines(display.records) if profile else ())):
         click.echo(line)
-    if result.config.sample_length:
+    if result.config.sample_length and result.vocabulary is not None:
         drawn = draw(result.net, result.theta, beginning(result.vocabulary), result.config.sample_length)
         click.echo("\nsample:")
         click.echo(result.vocabulary.decode([step.symbol for step in drawn]))
@@ -226,6 +233,9 @@ def evaluate(
     if text is not None and part is not None:
         raise InputError("give either a TEXT or --part, not both")
     net, theta, vocabulary = load(run, which, backend)
+    if vocabulary is None:
+        _evaluate_sequences(run, net, theta, text, part or "valid", as_json)
+        return
     content, source = _content(RunFolder(run), vocabulary.level, text, part or "valid")
     with live_bar() as show:
         found = score(net, theta, vocabulary, content, unknown, progress=lambda n, N: show(f"{n:,} of {N:,}", n, N))
@@ -235,11 +245,28 @@ def evaluate(
     unit = UNITS[vocabulary.level]
     click.echo(f"{source}: {found.symbols:,} {unit}s predicted, one unbroken stream")
     if found.unknown:
-        click.echo(f"{found.unknown:,} {unit}s were never seen in training: --unknown {unknown}")
+        treated = f"--unknown {unknown}" if vocabulary.stand_in is None else "scored as <unk>"
+        click.echo(f"{found.unknown:,} {unit}s were never seen in training: {treated}")
     figures = {f"bits per {unit}": found.bits_per_symbol, "bits per byte": found.bits_per_byte}
     figures |= {"perplexity": found.perplexity, f"nats per {unit}": found.nats_per_symbol}
     for name, value in figures.items():
         click.echo(f"{name:<20}{value:.4f}")
+
+
+def _evaluate_sequences(run: str, net: Any, theta: Any, text: str | None, part: str, as_json: bool) -> None:
+    """Score a network that was trained on a synthetic task or on music."""
+    from hfrnn.evaluation import evaluate_sequences
+    from hfrnn.run_folder import RunFolder
+
+    config = RunFolder(run).config()
+    if text is not None:
+        raise InputError(f"{run} was trained on {config.data}, which is no text: leave {text} out")
+    found = evaluate_sequences(net, theta, config, part)
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    for name, value in found.items():
+        click.echo(f"{name.replace('_', ' '):<20}{value if isinstance(value, str | int) else format(value, '.4f')}")
 
 
 def _content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any, str]:
@@ -262,7 +289,7 @@ def _content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any,
 @click.option("--temperature", default=1.0, show_default=True, type=float, help="0 takes the likeliest symbol always.")
 @click.option("--top-k", default=None, type=int, help="Draw from the so many likeliest symbols only.")
 @click.option("--seed", default=0, show_default=True, type=int, help="Of the draws.")
-@click.option("--allowed", default=None, help="Characters that may be drawn (default: all).")
+@click.option("--allowed", default=None, help="Characters (words) that may be drawn (default: all).")
 @click.option(
     "--unknown", default="error", show_default=True,
     help="Symbols of --prime never seen in training: error, skip, or a known symbol to map them to.",
@@ -280,12 +307,14 @@ def sample(
     from hfrnn.sampling import sample as draw
 
     net, theta, vocabulary = load(run, which, backend)
+    if vocabulary is None:
+        raise InputError(f"{run} was not trained on a text: there is nothing to sample")
     start = vocabulary.encode(_as_text(prime, vocabulary.level), unknown) if prime else beginning(vocabulary)
     symbols = None
     if allowed is not None:
         content = _as_text(allowed, vocabulary.level)
         symbols = sorted(set(vocabulary.encode(content, "skip").tolist()))
-        if len(symbols) < len(set(content)):
+        if vocabulary.count(content)[1]:
             raise InputError(f"--allowed is {allowed!r}, and the network does not know all of it: leave out the rest")
     drawn = list(draw(net, theta, start, length, temperature, top_k, seed, symbols))
     ids = [step.symbol for step in drawn]
@@ -301,7 +330,7 @@ def sample(
 
 def _as_text(text: str, level: str) -> str | bytes:
     """An argument as a text of that level, byte for byte as it was typed."""
-    return text if level == "char" else text.encode("utf-8", errors="surrogateescape")
+    return text.encode("utf-8", errors="surrogateescape") if level == "byte" else text
 
 
 # ---------------------------------------------------------------------- gradcheck, info
@@ -319,6 +348,7 @@ def gradcheck(archs: tuple[str, ...], more: tuple[str, ...], seed: int, as_json:
     worst relative error of each check; exits with 1 if one is above its tolerance.
     """
     from hfrnn.gradcheck import gradcheck as run_checks
+    from hfrnn.gradcheck import table
     from hfrnn.kernels import architectures
     from hfrnn.progress import live_bar
 
@@ -328,30 +358,9 @@ def gradcheck(archs: tuple[str, ...], more: tuple[str, ...], seed: int, as_json:
     if as_json:
         click.echo(json.dumps([{**dataclasses.asdict(outcome), "passed": outcome.passed} for outcome in outcomes]))
     else:
-        _print_outcomes(outcomes)
+        click.echo(table(outcomes))
     if not all(outcome.passed for outcome in outcomes):
         sys.exit(1)
-
-
-def _print_outcomes(outcomes: list[Any]) -> None:
-    names = list(dict.fromkeys(outcome.arch for outcome in outcomes))
-    checks = list(dict.fromkeys(outcome.check for outcome in outcomes))
-    found = {(outcome.arch, outcome.check): outcome for outcome in outcomes}
-    tolerances = {outcome.check: outcome.tolerance for outcome in outcomes}
-    width = max(12, *(len(name) for name in names))
-    columns = max(1, (80 - 23) // (width + 2))
-    for start in range(0, len(names), columns):
-        shown = names[start : start + columns]
-        click.echo(f"{'':14}{'allowed':>9}" + "".join(f"{name:>{width + 2}}" for name in shown))
-        for check in checks:
-            cells = [found.get((name, check)) for name in shown]
-            marks = ["-" if cell is None else f"{cell.error:.1e}{'' if cell.passed else ' !'}" for cell in cells]
-            click.echo(f"{check:14}{tolerances[check]:9.0e}" + "".join(f"{mark:>{width + 2}}" for mark in marks))
-        click.echo()
-    failed = [outcome for outcome in outcomes if not outcome.passed]
-    for outcome in failed:
-        click.echo(f"FAILED  {outcome.arch}: {outcome.check} is off by {outcome.error:.1e} ({outcome.where})")
-    click.echo(f"{len(outcomes) - len(failed)} of {len(outcomes)} checks passed")
 
 
 @main.command(short_help="Show versions, processors and what is installed.")

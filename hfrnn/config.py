@@ -7,7 +7,7 @@ import difflib
 import math
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from pathlib import Path
@@ -15,10 +15,14 @@ from typing import Any
 
 from hfrnn.errors import InputError
 
+OPTIMIZERS = ("hf", "sgd", "adam", "online")
+SCHEDULES = ("constant", "halve", "divide", "text8")
 DAMPINGS = ("structural", "tikhonov", "line-search", "structural+tikhonov", "none")
 METRICS = ("hidden", "matching", "preactivation")
-LEVELS = ("char", "byte")
+LEVELS = ("char", "byte", "word")
 DEFAULT_MINUTES = 4.0
+LEARNING_RATES = {"sgd": 0.5, "adam": 0.002, "online": 0.1}
+"""Of each optimizer, unless one is given."""
 
 
 def _option(default: Any, text: str, group: str, choices: tuple[str, ...] | None = None) -> Any:
@@ -37,6 +41,10 @@ def _optimizer(default: Any, text: str, choices: tuple[str, ...] | None = None) 
     return _option(default, text, "Optimizer", choices)
 
 
+def _first_order(default: Any, text: str, choices: tuple[str, ...] | None = None) -> Any:
+    return _option(default, text, "SGD, Adam and online", choices)
+
+
 def _running(default: Any, text: str, choices: tuple[str, ...] | None = None) -> Any:
     return _option(default, text, "Running", choices)
 
@@ -48,14 +56,24 @@ class TrainConfig:
     text: str | None = _data(None, "Text file to train on.")
     data: str | None = _data(None, "Corpus by name instead of a file (python-manual if neither is given).")
     level: str = _data("char", "What a symbol is.", LEVELS)
+    min_count: int | None = _data(
+        None, "Rarer words become <unk>, at level word (default: the corpus's own; 1, and 11 for text8)."
+    )
+    max_vocabulary: int | None = _data(
+        None, "Symbols at most, at level word, the most frequent words first; the others become <unk>."
+    )
     valid: str | None = _data(None, "File to validate on, instead of a part of the text.")
     test: str | None = _data(None, "File to test on, instead of a part of the text.")
     fractions: tuple[float, ...] | None = _data(
         None, "Shares of train,valid,test (default: the corpus's own; 0.9,0.1,0)."
     )
+    length: int = _data(100, "Length of a synthetic task.")
+    sequences: int = _data(1000, "New sequences of a synthetic task in every epoch.")
     sequence_length: int = _data(50, "Steps of a training sequence.")
     unknown: str = _data(
-        "skip", "Validation symbols never seen in training: error, skip, or a known symbol to map them to."
+        "skip",
+        "Validation symbols never seen in training: error, skip, or a known symbol to map them to; "
+        "words become <unk> where there is one.",
     )
 
     arch: str = _network("mlstm", "Architecture; `hfrnn info` lists them.")
@@ -80,7 +98,7 @@ class TrainConfig:
     )
     dtype: str = _network("float32", "Type to compute in.", ("float32", "float64"))
 
-    optimizer: str = _optimizer("hf", "How to train.", ("hf",))
+    optimizer: str = _optimizer("hf", "How to train.", OPTIMIZERS)
     damping: str = _optimizer("structural", "Damping of the curvature.", DAMPINGS)
     mu: float | None = _optimizer(None, "First strength of structural damping (default: the damping's own).")
     lambda_: float | None = _optimizer(
@@ -99,10 +117,31 @@ class TrainConfig:
     rho_objective: str = _optimizer("gradient", "Batch that f of rho is measured on.", ("gradient", "curvature"))
     line_search: str = _optimizer("armijo", "Rule of the last line search.", ("armijo", "minimum"))
 
+    learning_rate: float | None = _first_order(None, "Learning rate (default: 0.5 for sgd, 0.002 for adam).")
+    momentum: float | None = _first_order(None, "Of sgd and online (default: 0.9 for sgd, 0 for online).")
+    nesterov: bool = _first_order(False, "Nesterov's momentum.")
+    weight_decay: float = _first_order(0.0, "Decay of the weights, times the learning rate.")
+    clip_norm: float = _first_order(1.0, "Gradients longer than this are shortened to it; 0 turns it off.")
+    clip_value: float | None = _first_order(None, "Entries of the gradient are held within plus and minus this.")
+    max_norm: float | None = _first_order(None, "The incoming weights of a unit are held to this length.")
+    streams: int = _first_order(32, "Streams of a text that are read side by side; sequences of a batch otherwise.")
+    update_every: int | None = _first_order(
+        None, "Steps between updates; errors are sent back --sequence-length steps (default: as many)."
+    )
+    schedule: str = _first_order(
+        "constant",
+        "Learning rate: halve or divide when validation does not fall; text8: halve after 5 epochs.",
+        SCHEDULES,
+    )
+    epochs: int | None = _first_order(None, "Stop after so many passes over the training part.")
+    patience: int | None = _first_order(None, "Stop after so many validations without a better one.")
+    log_interval: int = _first_order(100, "Updates of a line in the log.")
+    validate_every: int | None = _first_order(None, "Updates between validations (default: an epoch).")
+
     out: str | None = _running(None, "Run folder to make (default: a new one under runs/).")
     updates: int | None = _running(None, "Stop after so many updates.")
     minutes: float | None = _running(
-        None, f"Stop after so many minutes (default: {DEFAULT_MINUTES:g} if no --updates)."
+        None, f"Stop after so many minutes (default: {DEFAULT_MINUTES:g} if no --updates or --epochs)."
     )
     seed: int = _running(0, "Of the initial weights and of every draw.")
     backend: str = _running("numpy", "Where to compute, and with what.", ("numpy", "numba", "cupy"))
@@ -118,12 +157,20 @@ class TrainConfig:
                 raise InputError(f"{option_name(spec.name)} is {value!r}: use one of {', '.join(choices)}")
             if isinstance(value, float) and not math.isfinite(value):
                 raise InputError(f"{option_name(spec.name)} is {value}: give a finite number")
-        for name, least in (("sequence_length", 1), ("cg_iterations", 1), ("seed", 0), ("sample_length", 0)):
+        for name, least in (("sequence_length", 1), ("cg_iterations", 1), ("seed", 0), ("sample_length", 0),
+            ("sequences", 1), ("streams", 1), ("log_interval", 1),
+        ):  # fmt: skip
             if getattr(self, name) < least:
                 raise InputError(f"{option_name(name)} is {getattr(self, name)}: give a whole number, {least} or more")
-        for name in ("updates", "threads"):
+        for name in ("updates", "threads", "epochs", "patience", "update_every", "validate_every"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise InputError(f"{option_name(name)} is {getattr(self, name)}: give a whole number, 1 or more")
+        for name, least in (("min_count", 1), ("max_vocabulary", 2)):
+            value = getattr(self, name)
+            if value is not None and self.level != "word":
+                raise InputError(f"{option_name(name)} is {value}, and --level is {self.level}: it is for --level word")
+            if value is not None and value < least:
+                raise InputError(f"{option_name(name)} is {value}: give a whole number, {least} or more")
         if self.minutes is not None and not self.minutes > 0:
             raise InputError(f"--minutes is {self.minutes:g}: give a number above 0")
         if not 0 < self.curvature_fraction <= 1:
@@ -134,6 +181,14 @@ class TrainConfig:
             raise InputError(f"--classes is {self.classes}: give a number of classes, 0 for a full softmax")
         if self.init_scale is not None and not self.init_scale > 0:
             raise InputError(f"--init-scale is {self.init_scale:g}: give a number above 0")
+        for name in ("learning_rate", "clip_value", "max_norm"):
+            if getattr(self, name) is not None and not getattr(self, name) > 0:
+                raise InputError(f"{option_name(name)} is {getattr(self, name):g}: give a number above 0")
+        for name in ("clip_norm", "weight_decay"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{option_name(name)} is {getattr(self, name):g}: give a number, 0 or more")
+        if self.momentum is not None and not 0 <= self.momentum < 1:
+            raise InputError(f"--momentum is {self.momentum:g}: give a number from 0, below 1")
         if self.cg_epsilon < 0:
             raise InputError(f"--cg-epsilon is {self.cg_epsilon:g}: give a number, 0 or more")
         if self.text is not None and self.data is not None:
@@ -143,7 +198,7 @@ class TrainConfig:
     def time_limit(self) -> float | None:
         """Seconds of training, or None without a limit."""
         if self.minutes is None:
-            return 60 * DEFAULT_MINUTES if self.updates is None else None
+            return 60 * DEFAULT_MINUTES if self.updates is None and self.epochs is None else None
         return 60 * self.minutes
 
     @property
@@ -164,14 +219,13 @@ class TrainConfig:
         """`memory` in bytes."""
         return parse_bytes(self.memory)
 
-    def network_arguments(self, n_symbols: int, classes: Sequence[int] | None) -> dict[str, Any]:
-        """What `Network` takes, for an alphabet of so many symbols and their classes, if there are any."""
+    def network_arguments(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """What `Network` takes, for data that say n_in, n_out, loss and, for a class softmax, the classes."""
         names = (
             "arch", "hidden", "dtype", "backend", "embedding", "bias", "output_bias", "direct_input", "direct_output",
             "l2", "activation", "order", "alpha", "learn_alpha", "context",
         )  # fmt: skip
-        loss = {} if classes is None else {"loss": "class-softmax", "classes": classes}
-        return {"n_in": n_symbols, "n_out": n_symbols, **loss, **{name: getattr(self, name) for name in names}}
+        return {**data, **{name: getattr(self, name) for name in names}}
 
     def resolved(self) -> TrainConfig:
         """The same run said in full: what is built in or a default by name, files by their whole paths."""
@@ -180,8 +234,11 @@ class TrainConfig:
             path = getattr(self, name)
             files[name] = None if path is None else os.path.abspath(path)
         warm_start = 0.0 if self.damping == "line-search" else 0.95
+        rate = LEARNING_RATES.get(self.optimizer) if self.learning_rate is None else self.learning_rate
         return replace(
             self,
+            learning_rate=rate,
+            momentum=(0.9 if self.optimizer == "sgd" else 0.0) if self.momentum is None else self.momentum,
             warm_start=warm_start if self.warm_start is None else self.warm_start,
             data=self.data or (None if self.text else "python-manual"),
             minutes=None if self.time_limit is None else self.time_limit / 60,

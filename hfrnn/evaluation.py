@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hfrnn.backend import Array
 from hfrnn.batch import Batch, State
+from hfrnn.config import TrainConfig
+from hfrnn.data.music import load_music, music_batch
+from hfrnn.data.synthetic import SUCCESS, make_task, tasks
 from hfrnn.data.vocabulary import Text, Vocabulary
 from hfrnn.errors import InputError
 from hfrnn.model import Network
 
 CHUNK = 1000
 """Symbols run at a time; the result does not depend on it."""
+TASK_SEQUENCES = 10_000
+"""Fresh sequences that a synthetic task is judged by (SPEC 9)."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +35,9 @@ class Evaluation:
     nats: float
     """Minus the log-probability of all of them."""
     text_bytes: int
-    """The bytes that the predicted symbols take in the text."""
+    """The bytes that the predicted symbols take in the text; of words, with one space between them."""
     unknown: int = 0
-    """Symbols of the text outside the vocabulary, which were skipped or replaced."""
+    """Symbols of the text outside the vocabulary, which were skipped or replaced (words by `<unk>`)."""
 
     @property
     def nats_per_symbol(self) -> float:
@@ -76,11 +83,11 @@ def evaluate(
     Parameters
     ----------
     net, theta, vocabulary : as `hfrnn.load` returns them
-    text : str for level "char", bytes for level "byte"
+    text : str for levels "char" and "word", bytes for level "byte"
         At least two symbols.
     unknown : str
         What becomes of symbols outside the vocabulary: "error" refuses the text, "skip" drops them, and one known
-        symbol takes their place.
+        symbol takes their place. Unknown words become `<unk>` where the vocabulary has it, whatever is given here.
     chunk : int
         Symbols run at a time, at least 1; the figures do not depend on it.
     progress : callable, optional
@@ -100,10 +107,9 @@ def evaluate(
     symbols = vocabulary.encode(text, unknown)
     if symbols.size < 2:
         raise InputError(f"the text to evaluate has {symbols.size} known symbols: at least 2 are needed to predict one")
-    whole = symbols.size == len(text)  # a replaced symbol counts with the bytes that it has in the text
-    rest = text[1:] if whole else vocabulary.decode_bytes(symbols[1:])
-    text_bytes = len(rest.encode("utf-8", errors="surrogatepass") if isinstance(rest, str) else rest)
-    known = symbols.size if unknown == "error" else vocabulary.encode(text, "skip").size
+    total, foreign = vocabulary.count(text)
+    whole = symbols.size == total  # a replaced symbol counts with the bytes that it has in the text
+    text_bytes = len(vocabulary.after_first(text) if whole else vocabulary.decode_bytes(symbols[1:]))
     nats, state = 0.0, None
     count = symbols.size - 1
     for start in range(0, count, chunk):
@@ -112,9 +118,48 @@ def evaluate(
         nats -= float(log_p.astype("float64").sum().item())
         if progress is not None:
             progress(stop, count)
-    return Evaluation(count, nats, text_bytes, len(text) - known)
+    return Evaluation(count, nats, text_bytes, foreign)
 
 
 def _score(net: Network, theta: Array, symbols: NDArray[np.int32], state: State | None) -> tuple[Array, State]:
     column = symbols.reshape(-1, 1)
     return net.score(theta, Batch(column[:-1], column[1:], initial_state=state))
+
+
+def evaluate_sequences(net: Network, theta: Array, config: TrainConfig, part: str = "valid") -> dict[str, Any]:
+    """Score a network on a synthetic task or on music.
+
+    Parameters
+    ----------
+    net : Network
+    theta : (n_parameters,) array
+    config : TrainConfig
+        Of the run: says the data.
+    part : {"train", "valid", "test"}
+        Of the music; a task is scored on 10,000 fresh sequences.
+
+    Returns
+    -------
+    dict
+        `loss` (a mean over all scored steps, in nats for music) and what it is of; of a task `wrong`, the share of
+        wrong answers, and whether it counts as solved.
+    """
+    net = copy.copy(net)
+    net.l2 = 0.0  # a penalty on the weights is no part of how well they predict
+    if config.data in tasks():
+        task = make_task(config.data, config.length)
+        rng, wrong, losses, count = np.random.default_rng([2, config.seed]), 0, 0.0, 0
+        while count < TASK_SEQUENCES:
+            drawn = task.sequences(min(TASK_SEQUENCES - count, 1000), rng)
+            batch, size = Batch(*drawn), drawn.lengths.size
+            losses += net.loss(theta, batch) * size
+            wrong += int(task.wrong(net.backend.to_host(net.run(theta, batch)[0]), drawn).sum())
+            count += size
+            if task.fixed_count:  # these are all there are
+                break
+        share = wrong / count
+        solved = "yes" if share < SUCCESS else "no"
+        return {"task": task.name, "sequences": count, "loss": losses / count, "wrong": share, "solved": solved}
+    pieces = getattr(load_music(config.data or ""), part)
+    loss = net.loss(theta, Batch(*music_batch(pieces)))
+    return {"music": config.data, "part": part, "pieces": len(pieces), "nats_per_time_step": loss}

@@ -35,6 +35,8 @@ class Objective:
         The budget of "auto" in bytes, 4 GiB by default.
     plan : Plan, optional
         A plan made before, instead of `checkpoint` and `memory`.
+    like : Objective, optional
+        An objective of the same network, not to be used any more: its buffers are taken over.
 
     Raises
     ------
@@ -50,6 +52,7 @@ class Objective:
         checkpoint: int | str | None = "auto",
         memory: int | None = None,
         plan: Plan | None = None,
+        like: Objective | None = None,
     ) -> None:
         self.net = net
         symbols = batch.inputs.ndim == 2
@@ -64,6 +67,8 @@ class Objective:
         self._passing: dict[Keep, list[Sweep]] = {}
         self._passing_buffers: list[tuple[Buffers, Buffers]] = []
         self._vectors: list[Array] = []
+        if like is not None and len(like._parts) == len(self._parts) and like.threads.threads == self.threads.threads:
+            self._passing_buffers, self._vectors = like._passing_buffers, like._vectors
 
     def loss(self, theta: Array) -> float:
         """f at theta (n_parameters,), in nats."""
@@ -81,6 +86,18 @@ class Objective:
         if self.net.l2:
             grad += self.net.l2 * theta
         return float(loss) + self._l2_loss(theta), grad
+
+    def final_state(self) -> list[dict[str, Any]]:
+        """The state after the last step, as the last `loss_and_gradient` found it, a dict a layer."""
+        keep = Keep.NOTHING if self.plan.keep is Keep.NOTHING else Keep.STATES
+        states, xp = [sweep.final_state for sweep in self._passing[keep]], self.net.backend.xp
+        return [
+            {
+                name: value if isinstance(value, int) else xp.concatenate([s[l][name] for s in states], axis=-2)
+                for name, value in layer.items()
+            }
+            for l, layer in enumerate(states[0])
+        ]
 
     def gauss_newton(self, theta: Array, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden") -> Any:
         """The damped Gauss-Newton matrix at theta, `J' H_L J + mu*S + lambda*I` (+ l2*I), as a LinearOperator.

@@ -30,10 +30,12 @@ DEFAULT_MEMORY = 4 * 2**30
 """Bytes that an objective and its operator may take, unless the caller gives a budget."""
 SHARD = 128
 """Sequences a shard, at most."""
-MARGIN = 1.04
+MARGIN = 1.05
 """What is expected is raised by this: small temporaries, and buffers that grow, are not counted one by one."""
 STRETCH_BYTES = 2 * 2**20
 """About how large U or the logits may be for one stretch where all is kept, so that they stay in the cache."""
+OUTPUT_BYTES = 32 * 2**20
+"""The same where the output's weights alone take more than that."""
 LEAST_STRETCH = 4
 """Steps of a stretch, at least, where there are as many: shorter ones make the products over all steps too small."""
 SLOTS = 16
@@ -150,9 +152,16 @@ def make_plan(
 
 
 def _cache_stretch(layout: Layout, T: int, B: int) -> int:
-    """Steps of which U and the logits fit the cache, in equal stretches, for a shard of B sequences."""
-    row = B * max(layout.head.outputs_a_target, *(layer.slots for layer in layout.layers)) * layout.dtype.itemsize
-    count = math.ceil(T / max(LEAST_STRETCH, math.ceil(layout.head.least_rows / B), STRETCH_BYTES // row))
+    """Steps of which U and the logits fit the cache, in equal stretches, for a shard of B sequences.
+
+    Where the output's weights are large themselves, reading and adding them up once a stretch takes longer than
+    logits that leave the cache: then only the memory that these take is bounded.
+    """
+    item, head = layout.dtype.itemsize, layout.head
+    row = B * max(head.outputs_a_target, *(layer.slots for layer in layout.layers)) * item
+    heavy = sum(head.widths.values()) * head.outputs_a_target * item > STRETCH_BYTES
+    bound = OUTPUT_BYTES if heavy else STRETCH_BYTES
+    count = math.ceil(T / max(LEAST_STRETCH, math.ceil(head.least_rows / B), bound // row))
     return math.ceil(T / count)
 
 

@@ -25,7 +25,7 @@ RECOMPUTATION = {
 }
 """What is computed again, by what is kept."""
 
-UNITS = {"char": "character", "byte": "byte"}
+UNITS = {"char": "character", "byte": "byte", "word": "word"}
 """What a symbol is called, by level."""
 
 
@@ -38,14 +38,25 @@ def clock(seconds: float | None) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def header(strength: str = "mu") -> str:
-    """The names of the columns of `row`."""
+def header(strength: str | None = "mu", errors: bool = False) -> str:
+    """The names of the columns of `row`: of HF with that damping, or of another optimizer for None."""
+    if strength is None:
+        wrong = "  wrong" if errors else ""
+        return f"update     time    left  train  valid   epoch     rate  gradient  clipped{wrong}"
     return f"update     time    left  train  valid   CG  ended by          rho {strength:>8}  step"
 
 
 def row(record: Record, left: float | None) -> str:
-    """One update as a line of the table, at most 80 columns wide."""
-    train, valid, rho = (number(record[key]) for key in ("train_bits", "valid_bits", "rho"))
+    """One line of the log as a line of the table, at most 80 columns wide."""
+    kind = "loss" if record["train_bits"] is None else "bits"
+    train, valid, rho = (number(record.get(key)) for key in (f"train_{kind}", f"valid_{kind}", "rho"))
+    if record["cg_iterations"] is None:
+        wrong = "" if record["valid_errors"] is None else f" {record['valid_errors']:>6.1%}"
+        return (
+            f"{record['update']:6d} {clock(record['seconds']):>8} {clock(left):>7} {train:>6} {valid:>6} "
+            f"{record['epoch']:7.2f} {record['learning_rate']:8.3g} {number(record['gradient_norm']):>9} "
+            f"{'-' if record['clipped'] is None else format(record['clipped'], '.0%'):>8}{wrong}"
+        )
     strength = record["mu"] or record["lambda"]
     return (
         f"{record['update']:6d} {clock(record['seconds']):>8} {clock(left):>7} {train:>6} {valid:>6} "
@@ -79,6 +90,7 @@ class Display(Callback):
         self._start = 0.0
         self._first = 0
         self._bits: float | None = None
+        self._hf = True
         self.records: list[Record] = []
 
     def on_start(self, trainer: Trainer) -> None:
@@ -97,15 +109,16 @@ class Display(Callback):
             self._task = self._bar.add_task("", total=1.0, status="")
         self._spoken = time.monotonic()
         self._bits = None if trainer.last is None else trainer.last["train_bits"]
+        self._hf = trainer.config.optimizer == "hf"
         self._show("gradient")
 
     def on_cg(self, iteration: int, q: float) -> None:
-        self._show(f"CG {iteration:3d}  q {q:.4g}")
+        self._show(f"CG {iteration:3d}  q {q:.4g}" if self._hf else f"step {iteration:4d}  loss {q:.4g}")
         now = time.monotonic()
         if self._bar is None and now - self._spoken >= PLAIN_SECONDS and self._trainer is not None:
             self._print(
                 f"{self._trainer.update + 1:6d} {clock(now - self._start):>8} {clock(self._left()):>7} "
-                f"{'':14}{iteration:4d}  running, q {q:.4g}"
+                f"{'':14}{iteration:4d}  running, {'q' if self._hf else 'loss'} {q:.4g}"
             )
             self._spoken = now
 
@@ -163,29 +176,25 @@ class Display(Callback):
 
 def opening_lines(trainer: Trainer) -> list[str]:
     """What a run is about, and the head of its table."""
-    config, corpus = trainer.config, trainer.corpus
-    unit = UNITS[config.level]
-    damping = trainer.optimizer.damping
-    strengths = "".join(
-        f", {name} {value:.3g}" for name, value in (("mu", damping.mu), ("lambda", damping.lambda_)) if value
-    )
+    config, method = trainer.config, trainer.method
     limits = [] if config.updates is None else [f"update {config.updates}"]
+    limits += [] if config.epochs is None else [f"epoch {config.epochs}"]
     if config.time_limit is not None:
         limits.append(clock(config.time_limit))
     lines = [
         f"network   {trainer.net.describe()}",
-        f"text      {corpus.name}: {len(corpus.train):,} {unit}s to train on, {len(corpus.valid):,} to validate",
-        f"training  {config.optimizer} with {config.damping} damping{strengths}",
-        *plan_lines(trainer.plans, trainer.expected_bytes, config),
+        *trainer.source.lines(),
+        *method.lines(),
+        *plan_lines(method.plans, method.expected_bytes, config),
         f"limit     {' or '.join(limits)}",
         f"folder    {trainer.path}",
     ]
-    if trainer.skipped:
-        lines.insert(2, f"          {trainer.skipped:,} of the latter were never seen in training and are skipped")
     if trainer.update:
         lines.append(f"going on after update {trainer.update}")
-    strength = "lambda" if config.damping == "tikhonov" else "mu"
-    return [*lines, "", f"{'':24}bits a {unit}".rstrip(), header(strength)]
+    strength = None if config.optimizer != "hf" else "lambda" if config.damping == "tikhonov" else "mu"
+    article = "an" if trainer.source.unit[0] in "aeiou" else "a"
+    unit = f"{'bits' if trainer.source.in_bits else 'loss'} {article} {trainer.source.unit}"
+    return [*lines, "", f"{'':24}{unit}", header(strength, trainer.source.counts_errors)]
 
 
 def plan_lines(plans: dict[str, Plan], expected: int, config: TrainConfig) -> list[str]:
@@ -204,13 +213,15 @@ def plan_lines(plans: dict[str, Plan], expected: int, config: TrainConfig) -> li
 
 def rehearsal_lines(rehearsal: Rehearsal, config: TrainConfig) -> list[str]:
     """What a run would do and cost."""
-    parts = (("gradient", rehearsal.gradient), ("loss", rehearsal.loss), ("product", rehearsal.product))
+    first = "update" if rehearsal.product is None else "gradient"
+    parts = ((first, rehearsal.gradient), ("loss", rehearsal.loss), ("product", rehearsal.product))
     updates = [f"{rehearsal.update_seconds(n):.1f} s with {n}" for n in sorted({10, 30, config.cg_iterations})]
+    hf = [f"update    about {', '.join(updates)} CG iterations"] if rehearsal.product is not None else []
     return [
         f"network   {rehearsal.network}",
         *plan_lines(rehearsal.plans, rehearsal.expected_bytes, config),
-        *(f"{name:<9} {seconds:.3f} s" for name, seconds in parts),
-        f"update    about {', '.join(updates)} CG iterations",
+        *(f"{name:<9} {seconds:.3f} s" for name, seconds in parts if seconds is not None),
+        *hf,
     ]
 
 
@@ -223,6 +234,11 @@ def profile_lines(records: list[Record]) -> list[str]:
         return sum(float(record[f"seconds_{name}"]) for record in records)
 
     whole = sum(float(record["seconds_update"]) for record in records)
+    if records[0]["cg_iterations"] is None:
+        validation = total("validation")
+        parts = {"updates": whole - validation, "validation": validation}
+        head = f"time of {records[-1]['update']:,} updates: {whole:.1f} s"
+        return ["", head, *(f"  {name:<22} {seconds:8.2f} s {seconds / whole:6.1%}" for name, seconds in parts.items())]
     products = total("products")
     parts = {
         "gradients": total("gradient"),
@@ -239,12 +255,17 @@ def profile_lines(records: list[Record]) -> list[str]:
 def result_lines(result: TrainingResult) -> list[str]:
     """What a finished run says of itself."""
     summary: dict[str, Any] = result.summary
-    best, unit = summary["best"], UNITS[result.config.level]
+    best = summary["best"]
     lines = [f"stopped by {summary['stopped']} after {summary['updates']} updates and {clock(summary['seconds'])}"]
     if best is not None:
-        valid = best["valid_bits"] is not None
-        measure, bits = ("validation", best["valid_bits"]) if valid else ("training", best["train_bits"])
-        lines.append(f"best: {number(bits)} bits per {unit} in {measure}, after update {best['update']}")
+        part = "train" if best["valid_loss"] is None else "valid"
+        measure = {"train": "training", "valid": "validation"}[part]
+        if best[f"{part}_bits"] is not None:
+            figure = f"{number(best[f'{part}_bits'])} bits per {UNITS[result.config.level]}"
+        else:
+            figure = f"loss {best[f'{part}_loss']:.4g}"
+        wrong = "" if best["valid_errors"] is None else f", {best['valid_errors']:.1%} wrong"
+        lines.append(f"best: {figure} in {measure}{wrong}, after update {best['update']}")
     return [*lines, f"run folder: {result.folder}"]
 
 

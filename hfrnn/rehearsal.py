@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from hfrnn.batch import Batch
 from hfrnn.config import TrainConfig
-from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.methods.hessian_free import HessianFreeMethod
 from hfrnn.objective import Objective
 from hfrnn.parallel import default_threads
 from hfrnn.plan import Plan
-from hfrnn.run_folder import load_run_corpus
+from hfrnn.sources import open_source
 from hfrnn.training import Trainer
 
 TRIAL_LOSSES = 10
@@ -27,11 +26,15 @@ class Rehearsal:
     plans: dict[str, Plan]
     expected_bytes: int
     gradient: float
-    loss: float
-    product: float
+    """Of a method that is not HF, the whole update."""
+    loss: float | None
+    """None, as product, where the method takes no such thing."""
+    product: float | None
 
     def update_seconds(self, cg_iterations: int) -> float:
-        """What an update with so many CG iterations should take."""
+        """What an update should take, of HF with so many CG iterations."""
+        if self.loss is None or self.product is None:
+            return self.gradient
         return self.gradient + TRIAL_LOSSES * self.loss + cg_iterations * self.product
 
 
@@ -53,27 +56,37 @@ def rehearse(config: TrainConfig) -> Rehearsal:
         As `train`.
     """
     config = config.resolved()
-    corpus = load_run_corpus(config)
-    trainer = Trainer(config, corpus, Vocabulary.build(corpus.train, config.level), ())
-    theta, damping = trainer.theta, trainer.optimizer.damping
+    source, vocabulary = open_source(config)
+    trainer = Trainer(config, source, vocabulary, ())
+    method, theta = trainer.method, trainer.theta
+    described = trainer.net.describe()
+    if not isinstance(method, HessianFreeMethod):
+        seconds = min(_update_seconds(trainer) for _ in range(3))
+        return Rehearsal(described, method.plans, method.expected_bytes, seconds, None, None)
     gradient, share = _few_shards(trainer, "gradient")
     gradient_seconds = share * _seconds(lambda: gradient.loss_and_gradient(theta))
     loss_seconds = share * _seconds(lambda: gradient.loss(theta))
     curvature, share = _few_shards(trainer, "curvature")
+    damping, out = method.optimizer.damping, theta.copy()
     operator = curvature.gauss_newton(theta, damping.mu, damping.lambda_, damping.metric)
-    out = theta.copy()
     product_seconds = share * _seconds(lambda: operator.apply(theta, out))
-    described = trainer.net.describe()
-    return Rehearsal(described, trainer.plans, trainer.expected_bytes, gradient_seconds, loss_seconds, product_seconds)
+    return Rehearsal(described, method.plans, method.expected_bytes, gradient_seconds, loss_seconds, product_seconds)
+
+
+def _update_seconds(trainer: Trainer) -> float:
+    """An update's, over so many that windows on a text get their full length."""
+    windows = trainer.config.sequence_length // (trainer.config.update_every or trainer.config.sequence_length)
+    begin = time.perf_counter()
+    _, record = trainer.method.advance(trainer.theta, lambda *_: None, lambda: False, most=windows)
+    return (time.perf_counter() - begin) / int(record["updates"])
 
 
 def _few_shards(trainer: Trainer, role: str) -> tuple[Objective, float]:
     """An objective on as many shards as run side by side, and the factor from its time to that of all."""
-    plan = trainer.plans[role]
+    plan = trainer.method.plans[role]
     side_by_side = min(trainer.config.threads or default_threads(), plan.slots, len(plan.shards) - 1)
     part = replace(plan, shards=plan.shards[: side_by_side + 1])
-    sequences = slice(0, part.shards[-1])
-    batch = Batch(trainer.inputs[:, sequences], trainer.targets[:, sequences])
+    batch = trainer.source.pool(0).batch(slice(0, part.shards[-1]))
     objective = Objective(trainer.net, batch, trainer.config.threads, plan=part)
     return objective, plan.shards[-1] / part.shards[-1]
 

@@ -22,6 +22,8 @@ from hfrnn.backend import Array
 from hfrnn.checkpoint import load_checkpoint, save_checkpoint
 from hfrnn.config import TrainConfig, config_from_mapping, read_toml
 from hfrnn.data.corpora import Corpus, load_corpus
+from hfrnn.data.music import FILES as MUSIC
+from hfrnn.data.synthetic import tasks
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.files import write_atomic
@@ -34,7 +36,7 @@ class LoadedRun(NamedTuple):
 
     net: Network
     theta: Array
-    vocabulary: Vocabulary
+    vocabulary: Vocabulary | None
 
 
 class RunFolder:
@@ -60,7 +62,7 @@ class RunFolder:
 
     @classmethod
     def create(
-        cls, path: str | Path, config: TrainConfig, versions: dict[str, str], vocabulary: Vocabulary
+        cls, path: str | Path, config: TrainConfig, versions: dict[str, str], vocabulary: Vocabulary | None
     ) -> RunFolder:
         """Make the folder with its configuration and vocabulary.
 
@@ -79,7 +81,8 @@ class RunFolder:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{path} cannot be made ({error.strerror}): give another --out") from error
-        vocabulary.save(folder / "vocabulary.json")
+        if vocabulary is not None:
+            vocabulary.save(folder / "vocabulary.json")
         table = {**config.to_toml(), "versions": versions}
         write_atomic(folder / "config.toml", tomli_w.dumps(table))
         return cls(folder)
@@ -103,27 +106,35 @@ class RunFolder:
         table = tomllib.loads(self._file("config.toml").read_text("utf-8")).get("versions", {})
         return table if isinstance(table, dict) else {}
 
-    def vocabulary(self) -> Vocabulary:
-        """The run's symbols."""
-        return Vocabulary.load(self._file("vocabulary.json"))
+    def vocabulary(self) -> Vocabulary | None:
+        """The run's symbols; None where it was not trained on a text."""
+        if is_text(self.config()):
+            return Vocabulary.load(self._file("vocabulary.json"))
+        return None
 
     def corpus(self) -> Corpus:
-        """The data that the run was started with.
+        """The text that the run was started with.
 
         Raises
         ------
         CheckpointError
             It has changed since.
         InputError
-            It is not there any more.
+            It is not there any more, or the run is of no text.
         """
+        if not is_text(self.config()):
+            raise InputError(f"{self.path} was trained on {self.config().data}, which is no text")
         corpus = load_run_corpus(self.config())
-        if self.versions().get("data_sha256") != corpus.sha256:
-            raise CheckpointError(
-                f"the text of {self.path} has changed since the run was started ({corpus.source}): put the old one "
-                "back, or start a new run"
-            )
+        self.check_data(corpus.sha256, corpus.source)
         return corpus
+
+    def check_data(self, sha256: str, source: str) -> None:
+        """Raise CheckpointError unless the data is that which the run was started with."""
+        if self.versions().get("data_sha256") != sha256:
+            raise CheckpointError(
+                f"the data of {self.path} has changed since the run was started ({source}): put the old one back, or "
+                "start a new run"
+            )
 
     def save(self, name: str, arrays: dict[str, HostArray], meta: dict[str, Any]) -> None:
         """Write the checkpoint `last` or `best`, whole or not at all."""
@@ -155,12 +166,12 @@ class RunFolder:
         for number, line in enumerate(lines[:-1], 1):  # what follows the last newline is nothing, or was cut off
             try:
                 records.append(json.loads(line))
-                fits = records[-1]["update"] == number
+                fits = records[-1]["update"] > (records[-2]["update"] if number > 1 else 0)
             except (ValueError, KeyError, TypeError):
                 fits = False
             if not fits:
                 raise CheckpointError(
-                    f"{path} is damaged: line {number} is not that of update {number}; restore it from a copy"
+                    f"{path} is damaged: line {number} is not that of a later update; restore it from a copy"
                 )
         return records
 
@@ -173,13 +184,15 @@ class RunFolder:
             The log is damaged, or ends before that update.
         """
         path, records = self._file("metrics.jsonl"), self.metrics()
-        if len(records) < update:
+        kept = [record for record in records if record["update"] <= update]
+        last = kept[-1]["update"] if kept else 0
+        if last != update:
             raise CheckpointError(
-                f"{path} is damaged: it ends at update {len(records)}, and the checkpoint is of update {update}; "
+                f"{path} is damaged: it ends at update {last}, and the checkpoint is of update {update}; "
                 "restore it from a copy"
             )
         if path.is_file():
-            write_atomic(path, "".join(json.dumps(record) + "\n" for record in records[:update]))
+            write_atomic(path, "".join(json.dumps(record) + "\n" for record in kept))
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Write summary.json."""
@@ -218,14 +231,27 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
     folder = RunFolder(run)
     vocabulary = folder.vocabulary()
     arrays, meta = folder.restore(which)
-    arguments = folder.config().network_arguments(vocabulary.size, meta.get("classes"))
+    if not isinstance(meta.get("network"), dict):
+        raise CheckpointError(f"the checkpoint in {folder.path} lacks 'network': it is not of a run of this version")
+    arguments = folder.config().network_arguments(meta["network"])
     net = Network(**{**arguments, "backend": backend})
     return LoadedRun(net, checked_theta(net, arrays, folder.path), vocabulary)
+
+
+def is_text(config: TrainConfig) -> bool:
+    """Whether a run of that configuration is trained on a text, not on a synthetic task or music."""
+    return config.data not in (*tasks(), *MUSIC)
 
 
 def load_run_corpus(config: TrainConfig) -> Corpus:
     """The data of a configuration that is `resolved`."""
     return load_corpus(config.text, config.data, config.level, config.valid, config.test, config.fractions)
+
+
+def run_vocabulary(config: TrainConfig, corpus: Corpus) -> Vocabulary:
+    """The symbols of a new run."""
+    min_count = config.min_count or corpus.min_count
+    return Vocabulary.build(corpus.train, config.level, min_count, config.max_vocabulary)
 
 
 def checked_theta(net: Network, arrays: dict[str, HostArray], path: Path) -> Array:

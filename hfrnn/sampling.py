@@ -114,8 +114,8 @@ def _draw(
 
 
 def beginning(vocabulary: Vocabulary) -> NDArray[np.int32]:
-    """What a sample without a prime follows: a newline, or the first symbol where there is no newline."""
-    found = vocabulary.encode("\n" if vocabulary.level == "char" else b"\n", "skip")
+    """What a sample without a prime follows: a newline (`<eos>`), or the first symbol where there is none."""
+    found = vocabulary.encode(b"\n" if vocabulary.level == "byte" else "\n", "skip")
     return found if found.size else np.zeros(1, np.int32)
 
 

@@ -105,6 +105,7 @@ class Sweep:
         exists = batch.exists(self.backend)
         self.mask = None if exists is None else exists[:, :, None].astype(kind)  # (T, B, 1)
         self.start = layout.zero_state(batch.B, self.scratch.dtype)
+        self.final_state: States = self.start
         self.zeros = [{key: x for key, x in layer.items() if not isinstance(x, int)} for layer in self.start]
         self.integers: dict[tuple[str, int], list[dict[str, int]]] = {}  # those of saved states
         edges = list(boundaries or (0, batch.T))
@@ -135,8 +136,9 @@ class Sweep:
         return sum(losses) / self.total_weight
 
     def gradient(self, theta: Array, grad: Array) -> Any:
-        """The loss as above; adds its gradient to `grad` (n_parameters,)."""
-        self._over_stretches(theta, records=True)
+        """The loss as above; adds its gradient to `grad` (n_parameters,), leaves the state in `final_state`."""
+        after = self._over_stretches(theta, records=True)
+        self.final_state = [{key: x if isinstance(x, int) else x.copy() for key, x in layer.items()} for layer in after]
         losses: list[Any] = []
         head, groups = self.layout.head, self.layout.groups(grad)
 

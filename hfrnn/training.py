@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 import warnings
@@ -13,25 +14,22 @@ from typing import Any
 import numpy as np
 
 from hfrnn.backend import Array
-from hfrnn.batch import Batch
 from hfrnn.config import TrainConfig, checked_options, option_key
-from hfrnn.data.corpora import Corpus
-from hfrnn.data.streams import SequenceSampler, evaluation_streams, part_size, training_sequences
-from hfrnn.data.vocabulary import Text, Vocabulary, frequency_classes
+from hfrnn.data.synthetic import SUCCESS
+from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.errors import CheckpointError, HfrnnError, InputError, NonFiniteError
 from hfrnn.interruption import interruption
+from hfrnn.methods import METHODS
 from hfrnn.model import Network
 from hfrnn.objective import Objective
-from hfrnn.optim.damping import Damping
-from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, Update, UpdateInterrupted
-from hfrnn.plan import Plan, Use, footprint_of, make_plan
-from hfrnn.run_folder import RunFolder, checked_theta, load_run_corpus, versions
+from hfrnn.optim.hessian_free import UpdateInterrupted
+from hfrnn.optim.schedules import EarlyStopping
+from hfrnn.plan import Plan, Use, make_plan
+from hfrnn.run_folder import RunFolder, checked_theta, versions
+from hfrnn.sources import LN2, Source, open_source
 
-LN2 = math.log(2)
-VALIDATION_STREAMS = 64
-"""Pieces that the validation part is cut into, side by side."""
-VALIDATION_WARM_UP = 100
-"""Symbols that each piece but the first is fed before it is scored, to have a state."""
+NOT_APPLICABLE = ("cg_iterations", "cg_stop", "mu", "lambda", "rho", "step_size")
+"""What every line of metrics.jsonl has, null where the method has nothing of the kind."""
 
 Record = dict[str, Any]
 
@@ -43,13 +41,13 @@ class Callback:
         """Before the first update."""
 
     def on_cg(self, iteration: int, q: float) -> None:
-        """After a CG iteration, with the quadratic's value."""
+        """After a CG iteration, with the quadratic's value; after a step of SGD or Adam, with the mean loss so far."""
 
     def on_update(self, record: Record) -> bool | None:
-        """After an update, with its line of metrics.jsonl; True ends the training."""
+        """After an update (an interval of SGD or Adam), with its line of metrics.jsonl; True ends the training."""
 
     def on_interrupt(self) -> None:
-        """At the first SIGINT or SIGTERM; training ends after the CG iteration that is running."""
+        """At the first SIGINT or SIGTERM; training ends after the CG iteration or the step that is running."""
 
     def on_end(self, result: TrainingResult) -> None:
         """After the last update, unless training failed or was interrupted."""
@@ -61,8 +59,9 @@ class TrainingResult:
 
     net: Network
     theta: Array
-    """The parameters with the lowest validation loss."""
-    vocabulary: Vocabulary
+    """The parameters with the lowest validation loss; the last ones where none was validated."""
+    vocabulary: Vocabulary | None
+    """The symbols of a text."""
     config: TrainConfig
     folder: Path
     summary: dict[str, Any]
@@ -81,7 +80,7 @@ def train(
     callbacks: Sequence[Callback] = (),
     **options: Any,
 ) -> TrainingResult:
-    """Train a network on text and write a run folder.
+    """Train a network on a text, a synthetic task or music, and write a run folder.
 
     Parameters
     ----------
@@ -89,8 +88,10 @@ def train(
         All options; by default those of `hfrnn train`.
     resume : path, optional
         A run folder to go on with, from its last update and with its configuration; of the options only `updates`,
-        `minutes`, `threads`, `backend`, `checkpoint`, `memory` and `sample_length` may differ. `updates` counts from
-        the beginning of the run, `minutes` from now; a new limit replaces both old ones.
+        `minutes`, `epochs`, `patience`, `threads`, `backend`, `checkpoint`, `memory` and `sample_length` may differ.
+        `updates` and `epochs` count from the beginning of the run, `minutes` from now; a new limit of these three
+        replaces all old ones. A run that was ended by a limit had the same updates, to the last bit, as one that goes
+        on beyond it; its log has a shorter last line, and a validation there that nothing but `best` heeds.
     callbacks : sequence of Callback
     **options
         Single options by name, over `config`: `text="book.txt", arch="mlstm", updates=20, out="runs/book"`.
@@ -116,39 +117,22 @@ def train(
     return trainer.run()
 
 
-RESUMABLE = ("updates", "minutes", "threads", "backend", "checkpoint", "memory", "sample_length")
+RESUMABLE = (
+    "updates", "minutes", "epochs", "patience", "threads", "backend", "checkpoint", "memory", "sample_length",
+)  # fmt: skip
 """Options that may differ when a run is resumed."""
 
 
 class Trainer:
-    """One training run: its data, network, optimizer and state. Made by `new` or `resumed`, used once by `run`."""
+    """One training run: its data, network, method and state. Made by `new` or `resumed`, used once by `run`."""
 
     def __init__(
-        self, config: TrainConfig, corpus: Corpus, vocabulary: Vocabulary, callbacks: Sequence[Callback]
+        self, config: TrainConfig, source: Source, vocabulary: Vocabulary | None, callbacks: Sequence[Callback]
     ) -> None:
-        self.config, self.corpus, self.vocabulary, self.callbacks = config, corpus, vocabulary, tuple(callbacks)
-        symbols = vocabulary.encode(corpus.train)
-        classes = None
-        if config.classes:
-            counts = np.bincount(symbols, minlength=vocabulary.size)
-            classes = frequency_classes(counts, config.classes).tolist()
-        self.net = Network(**config.network_arguments(vocabulary.size, classes))
-        self.inputs, self.targets = training_sequences(symbols, config.sequence_length)
-        self.sampler = SequenceSampler(
-            self.inputs.shape[1], config.sequence_length, config.gradient_symbols or None, config.seed
-        )
-        self.plans, self.expected_bytes = self._plans()
-        self.validation = self._validation(corpus.valid)
-        names = ("cg_iterations", "cg_epsilon", "warm_start", "rho_model", "rho_objective", "line_search")
-        options = {name: getattr(config, name) for name in names}
-        self.optimizer = HessianFree(
-            Damping(config.damping, config.mu, config.lambda_, config.metric),
-            HessianFreeOptions(mu_growth=config.mu_growth or None, **options),
-        )
-        if config.damping.startswith("structural") and config.metric not in self.net.metrics:
-            raise InputError(
-                f"architecture {config.arch!r} has no metric {config.metric!r}: use {' or '.join(self.net.metrics)}"
-            )
+        self.config, self.source, self.vocabulary, self.callbacks = config, source, vocabulary, tuple(callbacks)
+        self.net = Network(**config.network_arguments(source.network))
+        self.method = METHODS[config.optimizer](config, source, self.net)
+        self.validation = self._validation()
         scales = {} if config.init_scale is None else {"scale": config.init_scale}
         with np.errstate(over="ignore"):  # a scale beyond the type's range is reported by the first update
             self.theta = self.net.init(config.seed, config.initializer, **scales)
@@ -156,19 +140,21 @@ class Trainer:
         self.update, self.seconds, self.symbols = 0, 0.0, 0
         self.best: Record | None = None
         self.last: Record | None = None
+        self.stopping = None if config.patience is None else EarlyStopping(config.patience)
         self.folder: RunFolder | None = None
         self._saved: dict[str, Any] = {}
+        self._begin, self._longest, self._time_is_up = 0.0, 0.0, False
 
     @classmethod
     def new(cls, config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Trainer:
         """A run from the beginning; makes its folder once everything else has been checked."""
         config = config.resolved()
-        corpus = load_run_corpus(config)
-        trainer = cls(config, corpus, Vocabulary.build(corpus.train, config.level), callbacks)
-        damping = trainer.optimizer.damping
-        config = trainer.config = replace(config, mu=damping.mu, lambda_=damping.lambda_)
-        out = config.out or f"runs/{config.arch}-{config.damping}-{time.strftime('%Y%m%d-%H%M%S')}"
-        trainer.folder = RunFolder.create(out, config, {**versions(), "data_sha256": corpus.sha256}, trainer.vocabulary)
+        source, vocabulary = open_source(config)
+        trainer = cls(config, source, vocabulary, callbacks)
+        config = trainer.config = replace(config, **trainer.method.resolved())
+        manner = config.damping if config.optimizer == "hf" else config.optimizer
+        out = config.out or f"runs/{config.arch}-{manner}-{time.strftime('%Y%m%d-%H%M%S')}"
+        trainer.folder = RunFolder.create(out, config, {**versions(), "data_sha256": source.sha256}, vocabulary)
         trainer._save("last")
         trainer._save("best")
         return trainer
@@ -182,10 +168,11 @@ class Trainer:
         if foreign:
             names = ", ".join(map(option_key, foreign))
             raise InputError(f"a resumed run keeps its {names}: leave it out, only {', '.join(RESUMABLE)} may differ")
-        if "updates" in changes or "minutes" in changes:  # a new limit replaces both old ones
-            stored = replace(stored, updates=None, minutes=None)
+        if {"updates", "minutes", "epochs"} & changes.keys():  # a new limit replaces all old ones
+            stored = replace(stored, updates=None, minutes=None, epochs=None)
         config = replace(stored, **changes)
-        trainer = cls(config, folder.corpus(), folder.vocabulary(), callbacks)
+        source, vocabulary = open_source(config, folder)
+        trainer = cls(config, source, vocabulary, callbacks)
         trainer.folder = folder
         trainer._restore(replanned="checkpoint" in changes or "memory" in changes)
         return trainer
@@ -212,13 +199,14 @@ class Trainer:
                 ) from None
             except NonFiniteError as error:
                 update = self._summarize("a loss or gradient that is not finite")["updates"]
-                damping = "stronger damping (--mu, --lambda), " if update else ""
                 raise NonFiniteError(
                     f"the training loss or its gradient is not finite after update {update}, whose state is kept in "
-                    f"{self.path}: start a new run with {damping}a smaller --init-scale or --dtype float64"
+                    f"{self.path}: start a new run with {self.method.remedy if update else ''}a smaller --init-scale "
+                    "or --dtype float64"
                 ) from error
         summary = self._summarize(reason)
-        result = TrainingResult(self.net, self.best_theta, self.vocabulary, self.config, self.path, summary)
+        theta = self.theta if self.best is None else self.best_theta
+        result = TrainingResult(self.net, theta, self.vocabulary, self.config, self.path, summary)
         for callback in self.callbacks:
             callback.on_end(result)
         return result
@@ -244,87 +232,84 @@ class Trainer:
             callback.on_interrupt()
 
     def _loop(self, interrupted: Callable[[], bool]) -> str:
-        begin, before = time.perf_counter(), self.seconds
-        limit, longest = self.config.time_limit, 0.0
-        while True:
-            elapsed = time.perf_counter() - begin
-            if self.config.updates is not None and self.update >= self.config.updates:
-                return "updates"
-            if limit is not None and self.update > 0 and elapsed + longest > limit:
-                return "time"
+        self._begin, before = time.perf_counter(), self.seconds
+        while (reason := self._ended()) is None:
             if interrupted():
                 raise UpdateInterrupted("Training was interrupted between two updates.")
             start = time.perf_counter()
-            record = self._one_update(interrupted)
-            longest = time.perf_counter() - start
-            record["seconds_update"] = round(longest, 4)
-            self.seconds = before + time.perf_counter() - begin
+            record = self._advance(interrupted, start)
+            record["seconds_update"] = round(time.perf_counter() - start, 4)
+            self.seconds = before + time.perf_counter() - self._begin
             record["seconds"] = round(self.seconds, 3)
             if self._finish(record):
                 return "callback"
+            if record["valid_errors"] is not None and record["valid_errors"] < SUCCESS:
+                return "success"
+        return reason
 
-    def _one_update(self, interrupted: Callable[[], bool]) -> Record:
-        """Draw, update and validate. Of an update that raises, only what is on disk counts."""
-        columns = self.sampler.draw()
-        part = self.sampler.draw_part(columns, fraction=self.config.curvature_fraction)
-        gradient, curvature = self.objective(columns, "gradient"), self.objective(part, "curvature")
-        step = self.optimizer.update(self.theta, gradient, curvature, on_cg=self._on_cg, should_stop=interrupted)
-        self.theta = step.theta
-        self.update += 1
-        self.symbols += columns.size * self.config.sequence_length
-        begin = time.perf_counter()
-        valid = None if self.validation is None else self.validation.loss(self.theta)
-        return self._record(step, valid, time.perf_counter() - begin)
+    def _ended(self) -> str | None:
+        """Why there is nothing more to do, or None."""
+        if self.stopping is not None and self.stopping.idle >= self.stopping.patience:
+            return "patience"
+        if self.config.updates is not None and self.update >= self.config.updates:
+            return "updates"
+        return self.method.ended or ("time" if self._time_is_up else None)
 
-    def objective(self, columns: np.ndarray[Any, Any], role: str) -> Objective:
-        """The objective on some training sequences, by the plan for its role, `gradient` or `curvature`."""
-        batch = Batch(self.inputs[:, columns], self.targets[:, columns])
-        return Objective(self.net, batch, self.config.threads, plan=self.plans[role])
-
-    def _on_cg(self, iteration: int, q: float) -> None:
-        for callback in self.callbacks:
-            callback.on_cg(iteration, q)
-
-    def _record(self, step: Update, valid: float | None, seconds: float) -> Record:
-        """A line of metrics.jsonl; null where something does not apply or is not finite."""
+    def _advance(self, interrupted: Callable[[], bool], start: float) -> Record:
+        """The next line of the log. Of an update that raises, only what is on disk counts."""
+        left = None if self.config.updates is None else self.config.updates - self.update
+        self.theta, found = self.method.advance(self.theta, self._progress, interrupted, left)
+        self.update += found.pop("updates")
+        self.symbols += found.pop("symbols")
+        begin, valid, errors = time.perf_counter(), None, None
+        self._longest = max(self._longest, begin - start)
+        limit = self.config.time_limit  # another line of the log must not go beyond it
+        self._time_is_up = limit is not None and begin - self._begin + self._longest > limit
+        due = found.pop("validate")
+        if due or self._ended() is not None:
+            valid, errors = self._validate()
+        if due:
+            self.method.validated(valid)
+            if self.stopping is not None and valid is not None:
+                self.stopping.after_evaluation(valid)
+        loss = found["train_loss"]
         record = {
             "update": self.update,
             "seconds": 0.0,
-            "train_loss": step.loss_after,
-            "train_bits": step.loss_after / LN2,
-            "valid_bits": None if valid is None else valid / LN2,
-            "valid_perplexity": None if valid is None else math.exp(min(valid, 700.0)),
-            "cg_iterations": step.cg_iterations,
-            "cg_stop": step.cg_stop.value,
-            "mu": step.mu,
-            "lambda": step.lambda_,
-            "rho": step.rho,
-            "step_size": step.step_size,
+            "train_loss": loss,
+            "train_bits": loss / LN2 if self.source.in_bits else None,
+            "valid_loss": valid,
+            "valid_bits": None if valid is None or not self.source.in_bits else valid / LN2,
+            "valid_perplexity": None if valid is None or not self.source.in_bits else math.exp(min(valid, 700.0)),
+            "valid_errors": errors,
+            **dict.fromkeys(NOT_APPLICABLE),
             "symbols": self.symbols,
-            "loss_before": step.loss_before,
-            "chosen_iteration": step.chosen_iteration,
-            "q": step.q,
-            "gradient_norm": step.gradient_norm,
-            "step_norm": step.step_norm,
-            "smallest_curvature": step.smallest_curvature,
-            "products": step.products,
-            "evaluations": step.evaluations,
-            **{f"seconds_{name}": round(value, 4) for name, value in step.seconds.items()},
-            "seconds_validation": round(seconds, 4),
+            **found,
+            "seconds_validation": round(time.perf_counter() - begin, 4),
         }
         return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.items()}
+
+    def _progress(self, iteration: int, value: float) -> None:
+        for callback in self.callbacks:
+            callback.on_cg(iteration, value)
 
     def _finish(self, record: Record) -> bool:
         """Log and save an update; whether a callback asks to end."""
         assert self.folder is not None
         self.last = record
-        if self.best is None or self._score(record) < self._score(self.best):
-            self.best, self.best_theta = record, self.theta
+        better = self._score(record) < self._score(self.best)
+        if better or self.best is None:  # until one is validated, the last state stands for the best
+            self.best, self.best_theta = record if better else None, self.theta.copy()
             self._save("best")
         self.folder.append_metrics(record)
         self._save("last")
         answers = [callback.on_update(record) for callback in self.callbacks]
         return any(answers)
+
+    def _score(self, record: Record | None) -> float:
+        """What `best` is chosen by: validation loss, or training loss without validation; not finite is worst."""
+        loss = None if record is None else record["train_loss" if self.validation is None else "valid_loss"]
+        return math.inf if loss is None else float(loss)
 
     # ------------------------------------------------------------------ state
 
@@ -332,15 +317,16 @@ class Trainer:
         assert self.folder is not None
         to_host = self.net.backend.to_host
         arrays, plain = {"theta": to_host(self.theta)}, {}
-        for key, value in self.optimizer.state_dict().items():
+        for key, value in self.method.state_dict().items():
             if hasattr(value, "shape"):
-                arrays[f"optimizer.{key}"] = to_host(value)
+                arrays[f"method.{key}"] = to_host(value)
             else:
                 plain[key] = value
         meta = {
-            "update": self.update, "seconds": self.seconds, "symbols": self.symbols, "optimizer": plain,
-            "sampler": self.sampler.state_dict(), "best": self.best, "last": self.last,
-            "plans": {role: plan.to_json() for role, plan in self.plans.items()}, "classes": self.net.head.classes,
+            "update": self.update, "seconds": self.seconds, "symbols": self.symbols, "method": plain,
+            "stopping": None if self.stopping is None else self.stopping.state_dict(),
+            "best": self.best, "last": self.last, "network": self.source.network,
+            "plans": {role: plan.to_json() for role, plan in self.method.plans.items()},
         }  # fmt: skip
         self.folder.save(name, arrays, meta)
         if name == "last":
@@ -352,13 +338,14 @@ class Trainer:
         self.theta = checked_theta(self.net, arrays, self.folder.path)
         as_array = self.net.backend.asarray
         try:
-            vectors = {key.split(".", 1)[1]: as_array(v) for key, v in arrays.items() if key.startswith("optimizer.")}
-            self.optimizer.load_state_dict({**meta["optimizer"], **vectors})
-            self.sampler.load_state_dict(meta["sampler"])
+            vectors = {key.split(".", 1)[1]: as_array(v) for key, v in arrays.items() if key.startswith("method.")}
+            self.method.load_state_dict({**meta["method"], **vectors})
             self.update, self.seconds, self.symbols = int(meta["update"]), float(meta["seconds"]), int(meta["symbols"])
             self.best, self.last, self._saved = meta["best"], meta["last"], meta
+            if self.stopping is not None and meta["stopping"] is not None:
+                self.stopping.load_state_dict(meta["stopping"])
             if not replanned:
-                self.plans = {role: Plan.from_json(plan) for role, plan in meta["plans"].items()}
+                self.method.plans = {role: Plan.from_json(plan) for role, plan in meta["plans"].items()}
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, InputError):
                 raise
@@ -368,33 +355,24 @@ class Trainer:
         self.best_theta = checked_theta(self.net, self.folder.restore("best")[0], self.folder.path)
         self.folder.cut_metrics(self.update)
 
-    # ------------------------------------------------------------------ helpers
+    # ------------------------------------------------------------------ validation
 
-    def _validation(self, text: Text) -> Objective | None:
-        """The validation part as parallel pieces that are scored as one stream; None without such a part."""
-        symbols = self.vocabulary.encode(text, self.config.unknown)
-        self.skipped = len(text) - symbols.size
-        if symbols.size < 2 and self.config.valid is None:
+    def _validation(self) -> Objective | None:
+        """The objective on what a run is validated on; None without such data."""
+        batch = self.source.validation
+        if batch is None:
             return None
-        batch = Batch(*evaluation_streams(symbols, VALIDATION_STREAMS, VALIDATION_WARM_UP))
-        plan = make_plan(self.net, batch.T, batch.B, memory=self.config.memory_bytes, use=Use.LOSS)
-        return Objective(self.net, batch, self.config.threads, plan=plan)
+        net, symbols = copy.copy(self.net), batch.inputs.ndim == 2
+        net.l2 = 0.0  # a penalty on the weights is no part of how well they predict
+        plan = make_plan(net, batch.T, batch.B, "auto", self.config.memory_bytes, symbols, Use.LOSS)
+        return Objective(net, batch, self.config.threads, plan=plan)
 
-    def _plans(self) -> tuple[dict[str, Plan], int]:
-        """How gradient and curvature batches are run, and the bytes that both take.
-
-        The gradient may take half of the budget; the curvature takes what is left.
-        """
-        T, rows = self.config.sequence_length, self.sampler.subset
-        part = part_size(rows, self.config.curvature_fraction)
-        checkpoint, budget = self.config.checkpoint_argument, self.config.memory_bytes
-        footprint = footprint_of(self.net)
-        plans = {"gradient": make_plan(self.net, T, rows, checkpoint, budget // 2, use=Use.GRADIENT)}
-        taken = footprint.bytes(plans["gradient"], T, rows, Use.GRADIENT)
-        plans["curvature"] = make_plan(self.net, T, part, checkpoint, max(budget - taken, 1), use=Use.OPERATOR)
-        return plans, taken + footprint.bytes(plans["curvature"], T, part, Use.OPERATOR)
-
-    def _score(self, record: Record) -> float:
-        """What `best` is chosen by: validation bits, or training bits without validation; not finite is worst."""
-        bits = record["train_bits" if self.validation is None else "valid_bits"]
-        return math.inf if bits is None else float(bits)
+    def _validate(self) -> tuple[float | None, float | None]:
+        """The validation loss, and the share of wrong answers where the task defines it."""
+        if self.validation is None:
+            return None, None
+        loss = self.validation.loss(self.theta)
+        if not self.source.counts_errors or self.source.validation is None:
+            return loss, None
+        logits, _ = self.net.run(self.theta, self.source.validation)
+        return loss, self.source.errors(self.net.backend.to_host(logits))

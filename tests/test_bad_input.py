@@ -27,7 +27,7 @@ TRAIN: dict[str, tuple[list[str], str]] = {
     "bad replacement": (["train", "text.txt", "--unknown", "é"], "cannot become 'é'"),
     "corpus": (["train", "--data", "encyclopedia"], "no corpus named 'encyclopedia'"),
     "text and corpus": (["train", "text.txt", "--data", "python-manual"], "give one of them"),
-    "level": (["train", "text.txt", "--level", "word"], "'word' is not one of"),
+    "level": (["train", "text.txt", "--level", "verse"], "'verse' is not one of"),
     "architecture": (["train", "text.txt", "--arch", "tnn"], "'tnn' is not known"),
     "hidden 0": (["train", "text.txt", "--hidden", "0"], "hidden size is 0"),
     "hidden negative": (["train", "text.txt", "--hidden", "-5"], "hidden size is -5"),
@@ -65,6 +65,46 @@ TRAIN: dict[str, tuple[list[str], str]] = {
     "out is a file": (["train", "text.txt", "--out", "text.txt"], "text.txt exists already"),
     "out below a file": (["train", "text.txt", "--out", "text.txt/run"], "cannot be made"),
     "out is a run": (["train", "text.txt", "--out", "run"], "--resume run"),
+    "sgd rate": (["train", "text.txt", "--optimizer", "sgd", "--learning-rate", "0"], "--learning-rate is 0"),
+    "sgd momentum": (["train", "text.txt", "--optimizer", "sgd", "--momentum", "1"], "--momentum is 1"),
+    "sgd decay": (["train", "text.txt", "--optimizer", "sgd", "--weight-decay", "-1"], "--weight-decay is -1"),
+    "sgd streams": (["train", "text.txt", "--optimizer", "sgd", "--streams", "0"], "--streams is 0"),
+    "too many streams": (["train", "text.txt", "--optimizer", "sgd", "--streams", "999"], "give more text or fewer"),
+    "clip norm": (["train", "text.txt", "--optimizer", "sgd", "--clip-norm", "-1"], "--clip-norm is -1"),
+    "clip value": (["train", "text.txt", "--optimizer", "sgd", "--clip-value", "0"], "--clip-value is 0"),
+    "max norm": (["train", "text.txt", "--optimizer", "sgd", "--max-norm", "0"], "--max-norm is 0"),
+    "update every": (
+        ["train", "text.txt", "--optimizer", "sgd", "--update-every", "3"],
+        "(--sequence-length) 10 and steps between updates (--update-every) 3",
+    ),
+    "schedule": (["train", "text.txt", "--optimizer", "sgd", "--schedule", "cosine"], "cosine"),
+    "schedule without validation": (
+        ["train", "text.txt", "--optimizer", "sgd", "--schedule", "halve", "--fractions", "1,0,0"],
+        "--schedule halve watches the validation loss: give a validation part",
+    ),
+    "epochs": (["train", "text.txt", "--epochs", "0"], "--epochs is 0"),
+    "patience": (["train", "text.txt", "--patience", "0"], "--patience is 0"),
+    "log interval": (["train", "text.txt", "--optimizer", "sgd", "--log-interval", "0"], "--log-interval is 0"),
+    "validate every": (["train", "text.txt", "--validate-every", "0"], "--validate-every is 0"),
+    "adam nesterov": (["train", "text.txt", "--optimizer", "adam", "--nesterov"], "--nesterov was given"),
+    "online lstm": (
+        ["train", "text.txt", "--optimizer", "online", "--arch", "lstm"],
+        "online learning was asked for lstm with 1 layers: it is defined for one layer of lstm-krause",
+    ),
+    "online clipping": (
+        ["train", "text.txt", "--optimizer", "online", "--arch", "lstm-krause", "--clip-value", "1"],
+        "--clip-value was given, and --optimizer online bounds nothing: leave it out",
+    ),
+    "online task": (
+        ["train", "--data", "addition", "--optimizer", "online", "--arch", "lstm-krause"],
+        "learns from a text, and addition is none",
+    ),
+    "task length": (["train", "--data", "addition", "--length", "20"], "needs a length of at least 21, not 20"),
+    "task sequences": (["train", "--data", "addition", "--sequences", "0"], "--sequences is 0"),
+    "task and file": (["train", "text.txt", "--data", "addition"], "give one of them"),
+    "task classes": (["train", "--data", "addition", "--classes", "5"], "--classes was given, and --data addition is"),
+    "task validation": (["train", "--data", "addition", "--valid", "text.txt"], "--valid was given"),
+    "no music": (["train", "--data", "jsb"], "jsb is not there"),
     "resume nowhere": (["train", "--resume", "nowhere"], "nowhere is no run folder"),
     "resume no run": (["train", "--resume", "folder"], "folder is no run folder"),
     "resume other text": (["train", "text.txt", "--resume", "run"], "keeps its text"),
@@ -72,6 +112,8 @@ TRAIN: dict[str, tuple[list[str], str]] = {
 }
 OTHERS: dict[str, tuple[list[str], str]] = {
     "no run": (["evaluate", "folder"], "no run folder"),
+    "text of a task": (["evaluate", "task", "text.txt"], "was trained on addition, which is no text: leave text.txt"),
+    "sample of a task": (["sample", "task"], "task was not trained on a text"),
     "no text": (["evaluate", "run", "nowhere.txt"], "no file nowhere.txt"),
     "one symbol": (["evaluate", "run", "one.txt"], "at least 2"),
     "unknown symbols": (["evaluate", "run", "other.txt"], "'é'"),
@@ -103,11 +145,13 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "folder").mkdir()
     (folder / "folder" / "diary.txt").write_text("dear")
     tiny_train(folder)
+    tiny_train(folder, "task", text=None, data="addition", length=21, arch="rnn", optimizer="adam", sequences=9)
     return folder
 
 
 def refused(folder: Path, arguments: list[str], sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
+    monkeypatch.delenv("HFRNN_DATA", raising=False)
     before = snapshot(folder)
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2, result.output

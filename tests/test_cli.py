@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from test_music import stored
 from tiny_runs import FLAGS, TEXT, metrics, snapshot, text_file
 
 import hfrnn
@@ -165,6 +166,79 @@ def test_the_own_data_of_a_run_has_to_be_unchanged(tmp_path: Path) -> None:
     call("evaluate", tmp_path / "run", tmp_path / "text.txt")
 
 
+# ---------------------------------------------------------------------- tasks, music, other optimizers
+
+
+TASK = ["--data", "addition", "--length", 30, "--arch", "rnn", "--hidden", 4, "--sequences", 40]
+
+
+@pytest.mark.parametrize(
+    "flags", [["--optimizer", "adam", "--updates", 6], ["--gradient-symbols", 300, "--updates", 2]], ids=["adam", "hf"]
+)
+def test_a_task_is_trained_and_scored_on_fresh_sequences(tmp_path: Path, flags: list[object]) -> None:
+    out = call("train", *TASK, *flags, "--out", tmp_path / "run").stdout
+    assert "task      addition, length 30: 40 new sequences an epoch\n          1,000 others to validate" in out
+    assert re.search(r"^best: loss \S+ in validation, \d+\.\d% wrong, after update \d+$", out, re.MULTILINE)
+    assert "sample:" not in out
+    assert not (tmp_path / "run" / "vocabulary.json").exists()
+    found = json.loads(call("evaluate", tmp_path / "run", "--json").stdout)
+    net, theta, vocabulary = hfrnn.load(tmp_path / "run")
+    config = hfrnn.run_folder.RunFolder(tmp_path / "run").config()
+    assert vocabulary is None
+    assert found == hfrnn.evaluation.evaluate_sequences(net, theta, config)
+    assert (found["task"], found["sequences"]) == ("addition", 10_000)
+    shown = call("evaluate", tmp_path / "run").stdout
+    assert re.search(rf"^wrong +{found['wrong']:.4f}$", shown, re.MULTILINE)
+    assert re.search(rf"^loss +{found['loss']:.4f}$", shown, re.MULTILINE)
+    out = call("train", "--resume", tmp_path / "run", "--updates", 8).stdout
+    assert "stopped by updates after 8 updates" in out
+
+
+def test_music_is_trained_and_scored_by_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "jsb").mkdir()
+    (tmp_path / "jsb" / "jsb.npz").write_bytes(stored())
+    monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
+    flags = ["--arch", "rnn", "--hidden", 4, "--optimizer", "adam", "--updates", 3, "--log-interval", 1]
+    out = call("train", "--data", "jsb", *flags, "--out", tmp_path / "run").stdout
+    assert "music     jsb: 2 pieces to train on, 2 to validate" in out
+    assert "loss a time step" in out
+    best = json.loads((tmp_path / "run" / "summary.json").read_text())["best"]
+    found = {
+        part: json.loads(call("evaluate", tmp_path / "run", "--json", *part).stdout)
+        for part in ((), ("--part", "valid"), ("--part", "train"), ("--part", "test"))
+    }
+    assert found[()] == found["--part", "valid"]
+    assert found[()]["nats_per_time_step"] == pytest.approx(best["valid_loss"], rel=1e-5)
+    assert len({each["nats_per_time_step"] for each in found.values()}) == 3
+    assert re.search(r"^nats per time step +\d+\.\d{4}$", call("evaluate", tmp_path / "run").stdout, re.MULTILINE)
+
+
+def test_flags_of_other_optimizers_reach_the_run(tmp_path: Path) -> None:
+    flags = ["--optimizer", "sgd", "--learning-rate", 0.25, "--momentum", 0.5, "--nesterov", "--weight-decay", 0.001]
+    flags += ["--clip-norm", 2, "--clip-value", 0.5, "--max-norm", 3, "--streams", 8, "--update-every", 5]
+    flags += ["--schedule", "halve", "--epochs", 2, "--patience", 9, "--log-interval", 7, "--validate-every", 14]
+    call("train", text_file(tmp_path), "--hidden", 4, "--sequence-length", 10, *flags, "--out", tmp_path / "run")
+    config = hfrnn.run_folder.RunFolder(tmp_path / "run").config()
+    for name, value in zip(flags[:5:2], ("sgd", 0.25, 0.5), strict=True):
+        assert getattr(config, str(name)[2:].replace("-", "_")) == value
+    assert (config.nesterov, config.weight_decay, config.clip_norm, config.clip_value) == (True, 0.001, 2.0, 0.5)
+    assert (config.max_norm, config.streams, config.update_every, config.schedule) == (3.0, 8, 5, "halve")
+    assert (config.epochs, config.patience, config.log_interval, config.validate_every) == (2, 9, 7, 14)
+    lines = metrics(tmp_path / "run")
+    assert lines[0]["update"] == 7
+    assert lines[-1]["epoch"] == 2
+    call("train", "--config", tmp_path / "run" / "config.toml", "--out", tmp_path / "again")
+    assert metrics(tmp_path / "again") == lines
+
+
+def test_epochs_and_patience_may_be_raised_when_a_run_goes_on(tmp_path: Path) -> None:
+    flags = ["--optimizer", "sgd", "--hidden", 4, "--sequence-length", 10, "--epochs", 1, "--streams", 50]
+    call("train", text_file(tmp_path), *flags, "--out", tmp_path / "run")
+    out = call("train", "--resume", tmp_path / "run", "--epochs", 3, "--patience", 50).stdout
+    assert "stopped by epochs" in out
+    assert metrics(tmp_path / "run")[-1]["epoch"] == 3
+
+
 # ---------------------------------------------------------------------- sample
 
 
@@ -244,10 +318,13 @@ def process(*arguments: object, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_with_130_and_a_checkpoint(tmp_path: Path, number: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "optimizer"), [(signal.SIGINT, "hf"), (signal.SIGTERM, "hf"), (signal.SIGINT, "sgd")]
+)
+def test_a_signal_ends_with_130_and_a_checkpoint(tmp_path: Path, number: int, optimizer: str) -> None:
     text_file(tmp_path)
     flags = ["--hidden", "4", "--sequence-length", "10", "--updates", "1000000", "--gradient-symbols", "300"]
+    flags += ["--optimizer", optimizer, "--learning-rate", "0.01", "--log-interval", "20"]
     started = process("train", "text.txt", *flags, "--out", "run", cwd=tmp_path)
     log = tmp_path / "run" / "metrics.jsonl"
     deadline = time.monotonic() + 60
@@ -259,7 +336,7 @@ def test_a_signal_ends_with_130_and_a_checkpoint(tmp_path: Path, number: int) ->
     assert re.fullmatch(r"interrupted after update \d+, which is saved: go on with .* --resume run\n", err)
     assert "stopping" in out
     updates = json.loads((tmp_path / "run" / "summary.json").read_text())["updates"]
-    assert len(metrics(tmp_path / "run")) == updates > 0
+    assert metrics(tmp_path / "run")[-1]["update"] == updates > 0
     call("train", "--resume", tmp_path / "run", "--updates", updates + 1)
 
 
@@ -270,6 +347,15 @@ def test_a_non_finite_state_ends_with_1_and_one_sentence(tmp_path: Path) -> None
     assert len(err.splitlines()) == 1
     assert err.startswith("Error: the training loss or its gradient is not finite after update 0")
     assert snapshot(tmp_path / "run")["last.safetensors"]
+
+
+def test_too_large_a_rate_ends_with_1_and_one_sentence(tmp_path: Path) -> None:
+    flags = ["--optimizer", "sgd", "--learning-rate", "1e30", "--clip-norm", "0", "--weight-decay", "1"]
+    started = process("train", text_file(tmp_path), *FLAGS, *flags, "--updates", 50, "--out", tmp_path / "run")
+    _, err = started.communicate(timeout=60)
+    assert started.returncode == 1
+    assert len(err.splitlines()) == 1
+    assert err.startswith("Error: the training loss or its gradient is not finite after update 0, whose state is kept")
 
 
 def test_a_terminal_that_lacks_a_character_does_not_end_a_command(tmp_path: Path) -> None:

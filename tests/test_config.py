@@ -67,8 +67,13 @@ def test_dashes_and_lambda_are_understood() -> None:
         {"threads": 0}, {"minutes": 0.0}, {"minutes": -1.0}, {"minutes": float("inf")}, {"minutes": float("nan")},
         {"curvature_fraction": 0.0}, {"curvature_fraction": 1.1}, {"gradient_symbols": -1}, {"init_scale": 0.0},
         {"cg_epsilon": -1.0}, {"cg_epsilon": float("nan")}, {"mu": float("inf")}, {"arch": "rnn", "dtype": "float16"},
-        {"optimizer": "magic"}, {"damping": "heavy"}, {"metric": "cubic"}, {"level": "word"}, {"backend": "abacus"},
-        {"text": "a.txt", "data": "python-manual"},
+        {"optimizer": "magic"}, {"damping": "heavy"}, {"metric": "cubic"}, {"level": "verse"},
+        {"momentum": 1.0}, {"learning_rate": 0.0},
+        {"clip_norm": -1.0}, {"weight_decay": -1.0}, {"epochs": 0}, {"streams": 0}, {"schedule": "cosine"},
+        {"backend": "abacus"},
+        {"text": "a.txt", "data": "python-manual"}, {"momentum": -0.1}, {"learning_rate": -1.0}, {"clip_value": 0.0},
+        {"max_norm": 0.0}, {"update_every": 0}, {"patience": 0}, {"log_interval": 0}, {"validate_every": 0},
+        {"sequences": 0}, {"learning_rate": float("nan")}, {"clip_norm": float("inf")}, {"schedule": ""},
     ],
 )  # fmt: skip
 def test_a_value_out_of_range_is_refused(options: dict[str, object]) -> None:
@@ -112,7 +117,7 @@ def test_a_resolved_configuration_does_not_depend_on_the_place(tmp_path: Path, m
 def test_every_option_has_help_and_a_group() -> None:
     for spec in dataclasses.fields(TrainConfig):
         assert spec.metadata["help"].endswith((".", ")")), spec.name
-        assert spec.metadata["group"] in ("Data", "Network", "Optimizer", "Running")
+        assert spec.metadata["group"] in ("Data", "Network", "Optimizer", "SGD, Adam and online", "Running")
 
 
 def test_a_configuration_that_is_no_toml_is_refused(tmp_path: Path) -> None:
@@ -129,3 +134,24 @@ def test_line_search_damping_starts_cg_at_zero_unless_told() -> None:
     assert TrainConfig().resolved().warm_start == 0.95
     assert TrainConfig(damping="line-search").resolved().warm_start == 0.0
     assert TrainConfig(damping="line-search", warm_start=0.5).resolved().warm_start == 0.5
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "rate", "momentum"),
+    [("hf", None, 0.0), ("sgd", 0.5, 0.9), ("adam", 0.002, 0.0), ("online", 0.1, 0.0)],
+)
+def test_every_optimizer_has_a_rate_and_a_momentum_of_its_own(
+    optimizer: str, rate: float | None, momentum: float
+) -> None:
+    resolved = TrainConfig(optimizer=optimizer).resolved()
+    assert (resolved.learning_rate, resolved.momentum) == (rate, momentum)
+    given = TrainConfig(optimizer=optimizer, learning_rate=0.25, momentum=0.5).resolved()
+    assert (given.learning_rate, given.momentum) == (0.25, 0.5)
+    assert resolved.resolved() == resolved
+
+
+def test_epochs_are_a_limit_that_replaces_the_default_of_minutes() -> None:
+    assert TrainConfig(epochs=2).time_limit is None
+    assert TrainConfig(epochs=2).resolved().minutes is None
+    assert TrainConfig(epochs=2, minutes=0.5).time_limit == 30
+    assert TrainConfig(patience=2).time_limit == 240

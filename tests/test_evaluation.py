@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from test_music import pieces_of, stored
 
 from hfrnn.batch import Batch
+from hfrnn.config import TrainConfig
+from hfrnn.data.music import music_batch
+from hfrnn.data.synthetic import Task, make_task
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.errors import InputError
-from hfrnn.evaluation import Evaluation, evaluate
+from hfrnn.evaluation import TASK_SEQUENCES, Evaluation, evaluate, evaluate_sequences
 from hfrnn.model import Network
+from hfrnn.sources import open_source
 
 TEXT = "daß über die brücke, 他 geht 他 nicht über die brücke\n" * 3
 VOCABULARY = Vocabulary.build(TEXT, "char")
@@ -116,3 +123,68 @@ def test_a_chunk_below_one_is_refused() -> None:
 
 def test_a_hopeless_network_still_has_a_perplexity() -> None:
     assert math.isfinite(Evaluation(symbols=1, nats=1e6, text_bytes=1).perplexity)
+
+
+# ---------------------------------------------------------------------- tasks and music
+
+
+def trained_on(data: str, **options: object) -> tuple[Network, object, TrainConfig]:
+    """A network for a task or music, and the configuration of a run that might have made it."""
+    config = TrainConfig(data=data, length=21, arch="rnn", hidden=(4,), **options)
+    net = Network(**config.network_arguments(open_source(config)[0].network))
+    return net, net.init(seed=1, scale=0.5), config
+
+
+def test_a_task_is_scored_on_fresh_sequences_of_its_own() -> None:
+    net, theta, config = trained_on("addition", dtype="float64")
+    found = evaluate_sequences(net, theta, config)
+    rng = np.random.default_rng([2, config.seed])
+    task = make_task("addition", 21)
+    drawn = [task.sequences(1000, rng) for _ in range(10)]
+    assert found["sequences"] == TASK_SEQUENCES == 10_000
+    assert found["loss"] == pytest.approx(np.mean([net.loss(theta, Batch(*part)) for part in drawn]), rel=1e-12)
+    wrong = np.concatenate([task.wrong(net.run(theta, Batch(*part))[0], part) for part in drawn])
+    assert found["wrong"] == wrong.mean() > 0.5
+    assert (found["task"], found["solved"]) == ("addition", "no")
+    assert found == evaluate_sequences(net, theta, config)
+    assert found["wrong"] != evaluate_sequences(net, theta, replace(config, seed=1))["wrong"]
+    held_out = open_source(config)[0]
+    used = {column.tobytes() for part in drawn for column in np.swapaxes(part.inputs, 0, 1)}
+    for known in (held_out.validation.inputs, held_out.pool(0).inputs):
+        assert not used & {column.tobytes() for column in np.swapaxes(known, 0, 1)}
+
+
+def test_a_task_of_few_sequences_is_scored_on_each_of_them_once() -> None:
+    net, theta, config = trained_on("memorization-5bit")
+    found = evaluate_sequences(net, theta, config)
+    assert found["sequences"] == 32
+    assert (found["wrong"] * 32) % 1 == 0
+
+
+def test_a_task_without_errors_counts_as_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, theta, config = trained_on("addition")
+    monkeypatch.setattr(Task, "wrong", lambda self, outputs, drawn: np.arange(drawn.lengths.size) < 9)
+    assert evaluate_sequences(net, theta, config)["wrong"] == 0.009
+    assert evaluate_sequences(net, theta, config)["solved"] == "yes"
+    monkeypatch.setattr(Task, "wrong", lambda self, outputs, drawn: np.arange(drawn.lengths.size) < 10)
+    assert evaluate_sequences(net, theta, config)["solved"] == "no"
+
+
+def test_music_is_scored_by_parts_in_nats_a_time_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "jsb").mkdir()
+    (tmp_path / "jsb" / "jsb.npz").write_bytes(stored())
+    monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
+    net, theta, config = trained_on("jsb", dtype="float64")
+    for seed, part in enumerate(("train", "valid", "test")):
+        found = evaluate_sequences(net, theta, config, part)
+        batch = Batch(*music_batch(pieces_of(3, 5 + seed, seed=seed)))
+        nats = -net.log_probabilities(theta, batch).sum() / (8 + seed)
+        assert found["nats_per_time_step"] == pytest.approx(nats, rel=1e-12)
+        assert (found["music"], found["part"], found["pieces"]) == ("jsb", part, 2)
+
+
+def test_the_penalty_on_the_weights_is_no_part_of_an_evaluation() -> None:
+    net, theta, config = trained_on("addition", dtype="float64")
+    heavy = Network(**{**net.config, "l2": 3.0})
+    assert evaluate_sequences(heavy, theta, config) == evaluate_sequences(net, theta, config)
+    assert heavy.l2 == 3.0

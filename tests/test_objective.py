@@ -346,3 +346,83 @@ def test_wrong_arguments_are_refused_in_one_sentence(what: str) -> None:
         call(hfrnn.Objective(net, batch, checkpoint=None), theta)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+# ---------------------------------------------------------------------- the state after a gradient, buffers taken over
+
+LONG = ("stack", "carried", "embedding")
+
+
+@pytest.mark.parametrize("case", cases(*LONG), ids=lambda case: case.id)
+def test_the_final_state_is_that_of_a_run_whatever_the_plan(case: Case) -> None:
+    net, batch = case.net(), replace(case.data(), lengths=None)
+    theta = vectors(net, batch)[0]
+    _, expected = net.run(theta, batch)
+    for name, plan in plans(batch.T, batch.B).items():
+        f = hfrnn.Objective(net, batch, plan=plan, threads=2)
+        f.loss_and_gradient(theta)
+        for actual, wanted in zip(f.final_state(), expected, strict=True):
+            assert actual.keys() == wanted.keys()
+            for key, value in wanted.items():
+                if isinstance(value, int):
+                    assert type(actual[key]) is int
+                    assert actual[key] == value
+                else:
+                    assert actual[key].shape == value.shape
+                    np.testing.assert_allclose(actual[key], value, rtol=0, atol=1e-14, err_msg=f"{name} {key}")
+
+
+@pytest.mark.parametrize("case", cases("carried"), ids=lambda case: case.id)
+def test_a_final_state_is_a_copy_that_a_next_batch_may_begin_with(case: Case) -> None:
+    net, batch = case.net(), case.data()
+    theta = vectors(net, batch)[0]
+    first, second = (
+        replace(batch, inputs=batch.inputs[part], targets=batch.targets[part]) for part in (slice(3), slice(3, 7))
+    )
+    f = hfrnn.Objective(net, first)
+    f.loss_and_gradient(theta)
+    state = f.final_state()
+    copies = [{key: np.copy(value) for key, value in layer.items()} for layer in state]
+    g = hfrnn.Objective(net, replace(second, initial_state=state), like=f)
+    g.loss_and_gradient(theta)
+    f.loss_and_gradient(-theta)  # shares its buffers with g
+    for layer, copy, last, wanted in zip(state, copies, g.final_state(), net.run(theta, batch)[1], strict=True):
+        for key, value in wanted.items():
+            np.testing.assert_array_equal(layer[key], copy[key])
+            np.testing.assert_allclose(last[key], value, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("case", cases("stack", "chain"), ids=lambda case: case.id)
+def test_an_objective_in_the_buffers_of_another_gives_the_same_bits(case: Case) -> None:
+    net, batch = case.net(), replace(case.data(), lengths=None)
+    theta = vectors(net, batch)[0]
+    plan = Plan((0, 2, 5), 3, Keep.STATES)
+    parts = [
+        replace(batch, inputs=x, targets=y, weights=None)
+        for x, y in ((batch.inputs[:T], batch.targets[:T]) for T in (2, 7, 4, 7))  # windows of a text grow at first
+    ]
+    before = None
+    for part in parts:
+        f = hfrnn.Objective(net, part, plan=plan, threads=2, like=before)
+        fresh = hfrnn.Objective(net, part, plan=plan, threads=2)
+        loss, gradient = f.loss_and_gradient(theta)
+        assert (f.loss(theta), loss) == (fresh.loss(theta), fresh.loss_and_gradient(theta)[0])
+        np.testing.assert_array_equal(gradient, fresh.loss_and_gradient(theta)[1])
+        before = f
+
+
+def test_buffers_are_taken_over_only_where_they_fit() -> None:
+    net, batch, theta = small()
+    f = hfrnn.Objective(net, batch, threads=2, plan=Plan((0, 2, 4), None, Keep.STATES))
+    f.loss_and_gradient(theta)
+
+    def holds(**other: Any) -> Any:
+        arguments = {"threads": 2, "plan": f.plan, **other}
+        g = hfrnn.Objective(net, batch, like=f, **arguments)
+        loss, gradient = g.loss_and_gradient(theta)
+        assert loss == hfrnn.Objective(net, batch, **arguments).loss_and_gradient(theta)[0]
+        return g._passing_buffers[0][0]
+
+    assert holds() is f._passing_buffers[0][0]
+    assert holds(threads=1) is not f._passing_buffers[0][0]
+    assert holds(plan=Plan((0, 4), None, Keep.STATES)) is not f._passing_buffers[0][0]

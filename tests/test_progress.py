@@ -143,3 +143,104 @@ def test_a_profile_shares_out_the_whole_time(tmp_path: Path) -> None:
     assert sum(shares) == pytest.approx(100, abs=1)
     products = sum(record["products"] for record in display.records)
     assert any(line.startswith(f"  products ({products})") for line in lines)
+
+
+# ---------------------------------------------------------------------- SGD, Adam and the online rule
+
+
+STEPS: dict[str, Any] = {
+    "update": 300, "seconds": 61.4, "train_bits": 2.5, "valid_bits": 2.75, "cg_iterations": None, "epoch": 1.254,
+    "learning_rate": 0.0125, "gradient_norm": 0.625, "clipped": 0.25, "valid_errors": None, "train_loss": 1.5,
+    "valid_loss": 1.75,
+}  # fmt: skip
+
+
+def test_columns_of_other_optimizers_stand_under_their_names() -> None:
+    line, head = row({**STEPS, "valid_errors": 0.125}, 120.0), header(None, errors=True)
+    for name, value in (
+        ("update", "300"), ("time", "1:01"), ("left", "2:00"), ("train", "2.500"), ("valid", "2.750"),
+        ("epoch", "1.25"), ("rate", "0.0125"), ("gradient", "0.625"), ("clipped", "25%"), ("wrong", "12.5%"),
+    ):  # fmt: skip
+        end = head.index(name) + len(name)
+        assert line[:end].endswith(value), name
+    assert len(line) == len(head)
+    assert header(None) == head.removesuffix("  wrong")
+    assert row(STEPS, 120.0) == line.removesuffix("12.5%").rstrip()
+
+
+def test_what_is_not_in_bits_is_shown_as_a_loss() -> None:
+    line = row({**STEPS, "train_bits": None, "valid_bits": None}, None)
+    assert "  1.500  1.750 " in line
+
+
+@pytest.mark.parametrize("huge", [None, 1e300, -1e99])
+def test_a_row_of_other_optimizers_fits_80_columns(huge: float | None) -> None:
+    record = {
+        **STEPS, "update": 123456, "seconds": 86399.0, "train_bits": huge, "valid_bits": huge, "train_loss": huge,
+        "valid_loss": huge, "epoch": 1234.56, "learning_rate": 1.2345e-10, "gradient_norm": huge, "clipped": 1.0,
+        "valid_errors": 1.0,
+    }  # fmt: skip
+    assert len(row(record, 35999.0)) <= 80
+    assert len(row({**record, "gradient_norm": None, "clipped": None}, None)) <= 80
+    assert len(header(None, errors=True)) <= 80
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "sgd": {"optimizer": "sgd", "streams": 4, "update_every": 5},
+    "online": {"optimizer": "online", "arch": "lstm-krause", "streams": 4},
+    "task": {"optimizer": "adam", "data": "addition", "length": 21, "arch": "rnn", "text": None, "sequences": 40},
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_optimizer_says_how_it_trains_and_shows_its_lines(tmp_path: Path, name: str) -> None:
+    text = shown(tmp_path, False, **OTHERS[name], epochs=2, updates=20, log_interval=10, minutes=5.0)
+    lines = text.splitlines()
+    roles = [] if name == "online" else ["gradient"]
+    data = ["task", "1,000"] if name == "task" else ["text"]
+    assert [line.split()[0] for line in lines[: 5 + len(data) + len(roles)]] == [
+        "network", *data, "training", *roles, "memory", "limit", "folder",
+    ]  # fmt: skip
+    assert max(len(line) for line in lines if "folder" not in line) <= 80
+    assert {
+        "sgd": "training  sgd, learning rate 0.5 (constant), 4 streams, 10 steps back every 5",
+        "online": "training  online, learning rate 0.1 (constant), 4 streams, every step",
+        "task": "training  adam, learning rate 0.002 (constant), 32 sequences at a time",
+    }[name] in lines
+    assert "limit     update 20 or epoch 2 or 5:00" in lines
+    assert ("loss an answer" if name == "task" else "bits a character") in [line.strip() for line in lines]
+    assert header(None, errors=name == "task") in lines
+    wrong = r" +\d+\.\d%" if name == "task" else ""
+    rows = [
+        line for line in lines if re.match(r" +\d+ +0:0\d +\S+ +\d+\.\d{3} +\S+ +\d\.\d\d +\S+ +\S+ +\S+" + wrong, line)
+    ]
+    assert len(rows) == 2
+    assert rows[-1].split()[4] != "-"
+    best = (
+        r"best: loss \S+ in validation, \d+\.\d% wrong" if name == "task" else r"best: \S+ bits per character in valid"
+    )
+    assert re.search(best, text)
+
+
+def test_the_live_line_of_another_optimizer_shows_its_steps(tmp_path: Path) -> None:
+    text = shown(tmp_path, True, optimizer="sgd", streams=4, updates=20, log_interval=10, minutes=5.0)
+    frames = re.split(r"[\r\n]", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\r", text))
+    assert any(re.match(r"update 1 .* step +3  loss \S+ +left \d:\d\d", frame) for frame in frames)
+    assert any(re.match(r"update 11 .* step +3  loss \S+  \d\.\d{3} bits", frame) for frame in frames)
+
+
+def test_a_pipe_is_told_that_a_long_line_is_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hfrnn.progress, "PLAIN_SECONDS", 0.0)
+    text = shown(tmp_path, False, optimizer="sgd", streams=4, updates=20, log_interval=10)
+    assert re.search(r"^ {4}11 +0:0\d +\S+ +7  running, loss \d\.\d+$", text, re.MULTILINE)
+
+
+def test_a_profile_of_another_optimizer_has_updates_and_validation(tmp_path: Path) -> None:
+    display = Display(Console(file=io.StringIO()))
+    tiny_train(tmp_path, callbacks=(display,), optimizer="sgd", streams=4, updates=20, log_interval=10)
+    lines = profile_lines(display.records)
+    assert lines[1].startswith("time of 20 updates: ")
+    assert [line.split()[0] for line in lines[2:]] == ["updates", "validation"]
+    whole = sum(record["seconds_update"] for record in display.records)
+    assert sum(float(line.split()[1]) for line in lines[2:]) == pytest.approx(whole, abs=0.02)
+    assert sum(float(line.split()[-1].rstrip("%")) for line in lines[2:]) == pytest.approx(100, abs=0.2)

@@ -65,3 +65,51 @@ def test_a_resumed_run_keeps_its_stored_plan(tmp_path: Path, monkeypatch: pytest
     resumed = hfrnn.training.train(resume=part.folder, updates=3)
     assert load_checkpoint(resumed.folder / "last.safetensors")[1]["plans"]["gradient"]["keep"] == "nothing"
     np.testing.assert_array_equal(resumed.theta, whole.theta)
+
+
+# ---------------------------------------------------------------------- other optimizers
+
+
+FIRST_ORDER = pytest.mark.parametrize(
+    ("options", "roles"),
+    [
+        ({"optimizer": "sgd", "streams": 4}, ["gradient"]),
+        ({"optimizer": "sgd", "streams": 300, "update_every": 2}, ["gradient"]),  # streams shorter than a window
+        ({"optimizer": "adam", "data": "addition", "length": 21, "streams": 5, "arch": "rnn"}, ["gradient"]),
+        ({"optimizer": "online", "streams": 4, "arch": "lstm-krause"}, []),
+    ],
+    ids=["text", "short streams", "task", "online"],
+)
+
+
+@FIRST_ORDER
+def test_a_rehearsal_of_another_optimizer_times_an_update(
+    tmp_path: Path, options: dict[str, Any], roles: list[str]
+) -> None:
+    options = {"hidden": 4, "sequence_length": 10, **options}
+    if "data" not in options:
+        options["text"] = str(text_file(tmp_path))
+    rehearsal = rehearse(TrainConfig(**{**options, "hidden": (4,)}))
+    assert 0 < rehearsal.gradient < 5
+    assert (rehearsal.loss, rehearsal.product) == (None, None)
+    assert rehearsal.update_seconds(10) == rehearsal.update_seconds(100) == rehearsal.gradient
+    assert rehearsal.expected_bytes > 0
+    assert list(rehearsal.plans) == roles
+    stored = hfrnn.training.train(**options, updates=1, sample_length=0, out=tmp_path / "run").folder
+    plans = load_checkpoint(stored / "last.safetensors")[1]["plans"]
+    assert {role: plan.to_json() for role, plan in rehearsal.plans.items()} == plans
+
+
+@FIRST_ORDER
+def test_a_dry_run_of_another_optimizer_prints_its_update_and_writes_nothing(
+    tmp_path: Path, options: dict[str, Any], roles: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = [] if "data" in options else [str(text_file(tmp_path))]
+    monkeypatch.chdir(tmp_path)
+    before = snapshot(tmp_path)
+    flags = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    result = CliRunner().invoke(main, ["train", *text, "--hidden", "4", "--sequence-length", "10", *flags, "--dry-run"])
+    assert result.exit_code == 0, result.output
+    assert [line.split()[0] for line in result.output.splitlines()] == ["network", *roles, "memory", "update"]
+    assert max(map(len, result.output.splitlines())) <= 80
+    assert snapshot(tmp_path) == before

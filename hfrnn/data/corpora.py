@@ -6,22 +6,26 @@ import hashlib
 import math
 import os
 import platform
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hfrnn.data.vocabulary import Text, check_level
+from hfrnn.data.vocabulary import LEVELS, Text, check_level
+from hfrnn.data.words import broken
 from hfrnn.errors import InputError
 
 DEFAULT_FRACTIONS = (0.9, 0.1, 0.0)
+PARTS = ("train", "valid", "test")
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text in its three parts, str at level "char" and bytes at level "byte"; valid and test may be empty.
+    """A text in its three parts, str at levels "char" and "word", bytes at level "byte"; valid and test may be empty.
 
     `source` says where it came from. `sha256` is that of train, valid and test one after the other (characters as
-    UTF-8): for parts cut from one file, the file's own.
+    UTF-8): for parts cut from one file, the file's own. `min_count` is the least count of a word of its own that is
+    usual for this corpus at level "word".
     """
 
     name: str
@@ -31,20 +35,23 @@ class Corpus:
     test: Text
     source: str
     sha256: str
+    min_count: int = 1
 
 
 def read_text(path: str | os.PathLike[str], level: str) -> Text:
     """Read a whole text file exactly as it is, newlines included.
 
+    At level "word" a last line without its newline gets one, so that every line has an end.
+
     Parameters
     ----------
     path : path
-        A file; UTF-8 for level "char".
-    level : {"char", "byte"}
+        A file; UTF-8 for levels "char" and "word".
+    level : {"char", "byte", "word"}
 
     Returns
     -------
-    str for level "char", bytes for level "byte"
+    str for levels "char" and "word", bytes for level "byte"
 
     Raises
     ------
@@ -68,7 +75,7 @@ def read_text(path: str | os.PathLike[str], level: str) -> Text:
     if level == "byte":
         return data
     try:
-        return data.decode("utf-8")
+        return _at_level(data.decode("utf-8"), level)
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path} is not UTF-8 text: byte 0x{data[error.start]:02x} at offset {error.start} cannot be decoded; "
@@ -87,7 +94,8 @@ def load_corpus(
     """Load a text and its validation and test parts.
 
     A part that has a file of its own is that file. The others are cut from the training text, in the order train,
-    valid, test; the share of a part with its own file stays with train.
+    valid, test; the share of a part with its own file stays with train. At level "word" the shares are of characters
+    too, but a cut moves on to the end of its line, or in the last line to the end of its word.
 
     Parameters
     ----------
@@ -95,7 +103,7 @@ def load_corpus(
         A file to train on; this or `name`.
     name : str, optional
         One of `CORPORA`; files are looked for under the folder in the environment variable HFRNN_DATA.
-    level : {"char", "byte"}
+    level : {"char", "byte", "word"}
     valid_path, test_path : path, optional
         Files that take the place of the validation and the test part.
     fractions : three floats in [0, 1] with sum 1, the first above 0, optional
@@ -114,21 +122,23 @@ def load_corpus(
     check_level(level)
     if name is not None and text is not None:
         raise InputError(f"give either a text file or the name of a corpus, not both {str(text)!r} and {name!r}")
-    own_fractions = DEFAULT_FRACTIONS
-    texts: tuple[Text, ...]
     if text is not None:
-        name, source, texts = Path(text).name, str(text), (read_text(text, level),)
+        path = text  # for the reader below
+        name, known = Path(text).name, NamedCorpus(lambda level: (str(path), (read_text(path, level),)))
     elif name in CORPORA:
         known = CORPORA[name]
-        own_fractions = known.fractions
-        source, texts = known.read(level)
     else:
         given = "nothing was given" if name is None else f"there is no corpus named {name!r}"
         raise InputError(f"{given}; give a text file or the name of a corpus: {', '.join(CORPORA)}")
+    if level not in known.levels:
+        raise InputError(f"the corpus {name} has no level {level}: use level {' or '.join(known.levels)}")
+    source, texts = known.read(level)
     files = [None if path is None else read_text(path, level) for path in (valid_path, test_path)]
     if len(texts) == 1:
-        shares = _checked(own_fractions if fractions is None else fractions)
-        train, *parts = _cut(texts[0], shares, [file is not None for file in files])
+        shares = _checked(known.fractions if fractions is None else fractions)
+        train, *parts = _cut(texts[0], level, shares, [file is not None for file in files])
+        if level == "word" and known.line is not None:
+            train, parts = broken(str(train), known.line), [broken(str(part), known.line) for part in parts]
     elif fractions is None:
         train, *parts = texts
     else:
@@ -137,7 +147,8 @@ def load_corpus(
     digest = hashlib.sha256()
     for part in (train, valid, test):
         digest.update(part if isinstance(part, bytes) else part.encode("utf-8"))
-    return Corpus(name, level, train, valid, test, source, digest.hexdigest())
+    min_count = known.min_count if level == "word" else 1
+    return Corpus(name, level, train, valid, test, source, digest.hexdigest(), min_count)
 
 
 def _checked(fractions: Sequence[float]) -> tuple[float, float, float]:
@@ -151,17 +162,29 @@ def _checked(fractions: Sequence[float]) -> tuple[float, float, float]:
     return shares[0], shares[1], shares[2]
 
 
-def _cut(text: Text, shares: tuple[float, float, float], given: Sequence[bool]) -> list[Text]:
+def _cut(text: Text, level: str, shares: tuple[float, float, float], given: Sequence[bool]) -> list[Text]:
     """Train, valid and test out of one text; parts that are given elsewhere leave their share to train."""
     valid, test = (0.0 if elsewhere else share for share, elsewhere in zip(shares[1:], given, strict=True))
     first = round(len(text) * (1.0 - valid - test)) if valid + test else len(text)
     second = round(len(text) * (1.0 - test)) if test else len(text)
     if first < 1:
+        unit = "bytes" if level == "byte" else "characters"
         raise InputError(
-            f"the text has {len(text)} symbols, and a share of {1.0 - valid - test:g} leaves none to train on; "
+            f"the text has {len(text)} {unit}, and a share of {1.0 - valid - test:g} leaves none to train on; "
             "give more text or a larger fraction for train"
         )
+    if level == "word":
+        first, second = _after_line(str(text), first), _after_line(str(text), second)
     return [text[:first], text[first:second], text[second:]]
+
+
+def _after_line(text: str, cut: int) -> int:
+    """The end of the line that a cut falls into or stands behind; in the last line, the end of the word."""
+    end = text.find("\n", cut - 1) + 1
+    if 0 < end < len(text):
+        return end
+    space = re.compile(r"\s").search(text, cut - 1)
+    return len(text) if space is None else space.end()
 
 
 def _python_manual(level: str) -> tuple[str, tuple[Text, ...]]:
@@ -183,21 +206,31 @@ def _text8(level: str) -> tuple[str, tuple[Text, ...]]:
     return str(path), (read_text(path, level),)
 
 
-def _ptb_char(level: str) -> tuple[str, tuple[Text, ...]]:
-    """The Penn Treebank's word files respelled in characters: `_` for a space, a newline for the end of a sentence."""
-    paths = _find("ptb-char", [tuple(f"ptb/ptb.{part}.txt" for part in ("train", "valid", "test"))])
+def _ptb(level: str) -> tuple[str, tuple[Text, ...]]:
+    """The Penn Treebank's word files; respelled in characters unless words are asked for."""
+    paths = _find("ptb", [tuple(f"ptb/ptb.{part}.txt" for part in PARTS)])
+    source = ", ".join(map(str, paths))
+    if level == "word":
+        return source, tuple(read_text(path, level) for path in paths)
     texts = tuple(_at_level(_respelled(read_text(path, "char")), level) for path in paths)
-    return f"{', '.join(map(str, paths))}, respelled in characters", texts
+    return f"{source}, respelled in characters", texts
+
+
+def _wikitext_2(level: str) -> tuple[str, tuple[Text, ...]]:
+    paths = _find("wikitext-2", [tuple(f"wikitext-2/wiki.{part}.tokens" for part in PARTS)])
+    return ", ".join(map(str, paths)), tuple(read_text(path, level) for path in paths)
 
 
 def _respelled(text: Text) -> str:
-    """The characters of every word, `_` between words, and one newline at the end of every line."""
+    """The characters of every word, `_` for a space between words, and one newline at the end of every line."""
     lines = str(text).removesuffix("\n").split("\n")
     return "".join("_".join(line.split()) + "\n" for line in lines)
 
 
 def _at_level(text: str, level: str) -> Text:
-    return text if level == "char" else text.encode("utf-8")
+    if level == "byte":
+        return text.encode("utf-8")
+    return text if level == "char" or text.endswith("\n") else text + "\n"
 
 
 def _find(name: str, choices: Sequence[tuple[str, ...]]) -> list[Path]:
@@ -222,15 +255,24 @@ def _find(name: str, choices: Sequence[tuple[str, ...]]) -> list[Path]:
 
 @dataclass(frozen=True)
 class NamedCorpus:
-    """How a corpus known by name is read: level -> (source, one text to cut or the three parts)."""
+    """How a corpus known by name is read: level -> (source, one text to cut or the three parts).
+
+    For level "word": the usual least count of a word of its own, and the words of a line where there are no lines.
+    """
 
     read: Callable[[str], tuple[str, tuple[Text, ...]]]
     fractions: tuple[float, float, float] = DEFAULT_FRACTIONS
+    levels: tuple[str, ...] = tuple(LEVELS)
+    min_count: int = 1
+    line: int | None = None
 
 
 CORPORA = {
     "python-manual": NamedCorpus(_python_manual),
     "tinyshakespeare": NamedCorpus(_tinyshakespeare),
-    "ptb-char": NamedCorpus(_ptb_char),
-    "text8": NamedCorpus(_text8, fractions=(0.99, 0.01, 0.0)),
+    "ptb": NamedCorpus(_ptb),
+    "ptb-char": NamedCorpus(_ptb, levels=("char", "byte")),  # ptb by its older name
+    # [M]: words seen more than 10 times, a line break every 1000 words; of the whole, 99M characters train, 1M validate
+    "text8": NamedCorpus(_text8, fractions=(0.99, 0.01, 0.0), min_count=11, line=1000),
+    "wikitext-2": NamedCorpus(_wikitext_2),
 }

@@ -100,6 +100,69 @@ def evaluation_streams(symbols: ArrayLike, streams: int, warm_up: int) -> Evalua
     return EvaluationStreams(inputs, targets, weights, lengths)
 
 
+class TextStreams:
+    """One text as parallel streams that are read in windows, for backpropagation truncated in time (SPEC 7).
+
+    Parameters
+    ----------
+    symbols : array_like (n,) of integers
+    count : int
+        Streams side by side, at least 1; stream b reads the b-th of `count` equal pieces.
+    back : int
+        Steps of a window, over which errors are sent back, at least 1.
+    every : int
+        Steps from one window to the next, whose predictions are scored, 1 to `back`; it divides `back`.
+
+    Raises
+    ------
+    InputError
+        A number out of range, or a text too short for one window.
+    """
+
+    def __init__(self, symbols: ArrayLike, count: int, back: int, every: int) -> None:
+        row = _row(symbols)
+        if count < 1 or back < 1 or not 1 <= every <= back or back % every:
+            raise InputError(
+                f"streams are {count}, steps back (--sequence-length) {back} and steps between updates "
+                f"(--update-every) {every}: give 1 or more of each, and steps back that are a multiple of the others"
+            )
+        length = (len(row) - 1) // count
+        if length < every:
+            raise InputError(
+                f"the training part has {len(row)} symbols: {count} streams with an update every {every} need at least "
+                f"{count * every + 1}; give more text or fewer --streams"
+            )
+        self.count, self.back, self.every, self.length = count, back, every, length
+        self._inputs = np.ascontiguousarray(row[: count * length].reshape(count, length).T)  # (length, count)
+        self._targets = np.ascontiguousarray(row[1 : count * length + 1].reshape(count, length).T)
+
+    def has(self, position: int) -> bool:
+        """Whether there is a whole window that scores the steps from `position` on."""
+        return position + self.every <= self.length
+
+    def steps(self, start: int, stop: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Inputs and targets (stop - start, count) of the steps start, ..., stop - 1; fewer at the streams' end."""
+        return self._inputs[start:stop], self._targets[start:stop]
+
+    def window(self, position: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64] | None]:
+        """The window that scores the steps position, ..., position + every - 1, a multiple of `every`.
+
+        Returns
+        -------
+        inputs, targets : ndarray (T, count), int32
+            T = `back`, or less near the beginning, where there is nothing further back.
+        weights : ndarray (T, count) or None
+            1 for the steps that are scored, else 0; None where all are.
+        """
+        stop = position + self.every
+        start = max(stop - self.back, 0)
+        weights = None
+        if start < position:
+            weights = np.zeros((stop - start, self.count))
+            weights[position - start :] = 1
+        return *self.steps(start, stop), weights
+
+
 def part_size(count: int, fraction: float) -> int:
     """How many of `count` sequences make up a fraction: at least one."""
     return max(1, round(fraction * count))
@@ -138,6 +201,21 @@ class SequenceSampler:
         self._epoch, self._position, self._parts = 0, 0, 0
         self._order = self._shuffled()
 
+    @property
+    def epoch(self) -> int:
+        """The epoch of the last subset drawn, from 0."""
+        return self._epoch
+
+    @property
+    def epoch_is_over(self) -> bool:
+        """Whether the next subset begins a new epoch."""
+        return self._position + self.subset > self.sequences
+
+    @property
+    def fraction(self) -> float:
+        """The share of the epoch's subsets that were drawn."""
+        return (self._position // self.subset) / (self.sequences // self.subset)
+
     def draw(self) -> NDArray[np.int64]:
         """The next gradient subset.
 
@@ -146,9 +224,7 @@ class SequenceSampler:
         ndarray (M,), int64
             Column numbers of the (T, N) arrays, increasing.
         """
-        if self.subset == self.sequences:
-            return np.arange(self.sequences)
-        if self._position + self.subset > self.sequences:
+        if self.epoch_is_over:
             self._epoch, self._position = self._epoch + 1, 0
             self._order = self._shuffled()
         start, self._position = self._position, self._position + self.subset

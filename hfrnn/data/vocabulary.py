@@ -1,13 +1,14 @@
-"""The symbols of a text and their numbers."""
+"""The symbols of a text and their numbers, at every level; symbols in classes by how often they are used."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ Text = str | bytes
 
 FORMAT = "hfrnn-vocabulary"
 VERSION = 1
-LEVELS = {"char": (0x110000, "str"), "byte": (256, "bytes")}  # level: codes below, type of its texts
+LEVELS = {"char": str, "byte": bytes, "word": str}  # the type of a level's texts
 
 
 def check_level(level: str) -> None:
@@ -30,81 +31,74 @@ def check_level(level: str) -> None:
     Raises
     ------
     InputError
-        The level is neither "char" nor "byte".
+        The level is none of "char", "byte" and "word".
     """
     if level not in LEVELS:
         raise InputError(f"unknown level {level!r}; the level must be one of {', '.join(LEVELS)}")
 
 
-@dataclass(frozen=True)
-class Vocabulary:
-    """The symbols that a network knows, in a fixed order: symbol number i is `codes[i]`.
-
-    Parameters
-    ----------
-    level : {"char", "byte"}
-        Whether a symbol is a character (one Unicode code point) or a byte.
-    codes : tuple of int
-        Code points or byte values, strictly increasing.
+def check_text(text: Text, level: str) -> None:
+    """Refuse a text of the wrong type.
 
     Raises
     ------
     InputError
-        An unknown level, no symbols, or symbols out of order or range.
+        Bytes at level "char" or "word", or characters at level "byte".
     """
+    if not isinstance(text, LEVELS[level]):
+        raise InputError(f"a text of level {level} must be {LEVELS[level].__name__}, not {type(text).__name__}")
+
+
+class Vocabulary(ABC):
+    """The symbols that a network knows, in a fixed order. `build`, `load` and `from_json` make one of any level."""
 
     level: str
-    codes: tuple[int, ...]
 
-    def __post_init__(self) -> None:
-        check_level(self.level)
-        if not self.codes:
-            raise InputError("a vocabulary needs at least one symbol; the text it was built from is empty")
-        ordered = all(a < b for a, b in zip(self.codes, self.codes[1:], strict=False))
-        if not ordered or self.codes[0] < 0 or self.codes[-1] >= LEVELS[self.level][0]:
-            raise InputError(
-                f"the codes of a {self.level} vocabulary must increase from 0 to {LEVELS[self.level][0] - 1}"
-            )
+    @staticmethod
+    def build(text: Text, level: str, min_count: int = 1, max_size: int | None = None) -> Vocabulary:
+        """The vocabulary of a training text.
 
-    @classmethod
-    def build(cls, text: Text, level: str) -> Vocabulary:
-        """The vocabulary of a training text: every symbol that occurs in it, sorted.
+        Characters and bytes: every one that occurs, sorted. Words: see `hfrnn.data.words.WordVocabulary`.
 
         Parameters
         ----------
-        text : str for level "char", bytes for level "byte"
+        text : str for levels "char" and "word", bytes for level "byte"
             The training text.
-        level : {"char", "byte"}
+        level : {"char", "byte", "word"}
+        min_count : int, 1 or more
+            Level "word" only: words that occur less often have no symbol of their own.
+        max_size : int, 2 or more, optional
+            Level "word" only: the most symbols that there may be, the most frequent words first.
 
         Raises
         ------
         InputError
-            An empty text, an unknown level or a text of the wrong type.
+            An empty text, an unknown level, a text of the wrong type, or a number out of its range.
         """
-        codes = np.flatnonzero(np.bincount(_codes(text, level)))
-        return cls(level, tuple(codes.tolist()))
+        check_level(level)
+        check_text(text, level)
+        return _class_of(level)._of(text, level, min_count, max_size)
 
     @property
+    @abstractmethod
     def size(self) -> int:
         """The number of symbols, V."""
-        return len(self.codes)
 
-    @cached_property
-    def _numbers(self) -> NDArray[np.int32]:
-        """The number of every code up to the largest known one and one more; -1 for unknown codes."""
-        table = np.full(self.codes[-1] + 2, -1, dtype=np.int32)
-        table[list(self.codes)] = np.arange(self.size, dtype=np.int32)
-        return table
+    @property
+    def stand_in(self) -> int | None:
+        """The number of the symbol that the vocabulary itself has for all unknown ones; None without one."""
+        return None
 
     def encode(self, text: Text, unknown: Text = "error") -> NDArray[np.int32]:
         """The numbers of a text's symbols.
 
         Parameters
         ----------
-        text : str for level "char", bytes for level "byte"
+        text : str for levels "char" and "word", bytes for level "byte"
         unknown : str or bytes
-            What becomes of symbols outside the vocabulary: "error" refuses the text, "skip" drops them, and one known
-            symbol (a character; for bytes a single byte or ASCII character) takes their place.
+            What becomes of symbols outside the vocabulary, unless it has a stand-in for them: "error" refuses the text,
+            "skip" drops them, and one known symbol (a character; a word; for bytes a single byte or ASCII character)
+            takes their place.
 
         Returns
         -------
@@ -116,21 +110,41 @@ class Vocabulary:
         InputError
             Unknown symbols where they are refused, a replacement that is no known symbol, or a text of the wrong type.
         """
-        replacement = self._replacement(unknown)
-        codes = _codes(text, self.level)
-        numbers = self._numbers.take(codes, mode="clip")  # beyond the table: its last entry, -1
+        check_text(text, self.level)
+        replacement = self._replacement(unknown) if self.stand_in is None else self.stand_in
+        symbols = self._split(text)
+        numbers = self._look_up(symbols)
         missing = numbers < 0
         if not missing.any():
             return numbers
-        if unknown == "error":
-            raise InputError(self._unseen(codes[missing]))
+        if replacement >= 0:
+            numbers[missing] = replacement
+            return numbers
         if unknown == "skip":
             return numbers[~missing]
-        numbers[missing] = replacement
-        return numbers
+        raise InputError(self._unseen(Counter(compress(symbols, missing))))
 
+    def count(self, text: Text) -> tuple[int, int]:
+        """How many symbols a text has, and how many of them are outside the vocabulary.
+
+        Raises
+        ------
+        InputError
+            A text of the wrong type.
+        """
+        check_text(text, self.level)
+        numbers = self._look_up(self._split(text))
+        return numbers.size, int((numbers < 0).sum())
+
+    @abstractmethod
+    def after_first(self, text: Text) -> bytes:
+        """The bytes of a text behind its first symbol, characters as UTF-8; words with one space between them."""
+
+    @abstractmethod
     def decode(self, ids: ArrayLike) -> str:
         """The text of symbol numbers, for reading; bytes are taken as UTF-8, with a mark where they are not.
+
+        Words have one space between them, and `<eos>` is a newline.
 
         Parameters
         ----------
@@ -145,13 +159,9 @@ class Vocabulary:
         InputError
             Numbers outside the vocabulary.
         """
-        codes = self._known(ids)
-        if self.level == "byte":
-            return codes.astype(np.uint8).tobytes().decode("utf-8", errors="replace")
-        return codes.astype("<u4").tobytes().decode("utf-32-le", errors="surrogatepass")
 
     def decode_bytes(self, ids: ArrayLike) -> bytes:
-        """The exact bytes of symbol numbers; characters as UTF-8.
+        """The exact bytes of symbol numbers; characters and words as UTF-8.
 
         Parameters
         ----------
@@ -166,20 +176,17 @@ class Vocabulary:
         InputError
             Numbers outside the vocabulary.
         """
-        if self.level == "byte":
-            return self._known(ids).astype(np.uint8).tobytes()
         return self.decode(ids).encode("utf-8", errors="surrogatepass")
 
     def to_json(self) -> dict[str, Any]:
-        """A readable description: level, size and the symbols in order (characters as strings, bytes as numbers)."""
-        symbols: list[str] | list[int] = (
-            [chr(code) for code in self.codes] if self.level == "char" else list(self.codes)
-        )
-        content = {"format": FORMAT, "version": VERSION, "level": self.level, "size": self.size, "symbols": symbols}
+        """A readable description: level, size and the symbols in order (bytes as numbers, all others as strings)."""
+        content = {
+            "format": FORMAT, "version": VERSION, "level": self.level, "size": self.size, "symbols": self._listed(),
+        }  # fmt: skip
         return content | {"sha256": _checksum(content)}
 
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Vocabulary:
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> Vocabulary:
         """The vocabulary that `to_json` described.
 
         Parameters
@@ -202,8 +209,7 @@ class Vocabulary:
         try:
             if content["sha256"] != _checksum({key: value for key, value in content.items() if key != "sha256"}):
                 raise ValueError("the checksum does not match")
-            symbols = content["symbols"]
-            return cls(content["level"], tuple(symbols if content["level"] == "byte" else map(ord, symbols)))
+            return _class_of(content["level"])._from_list(content["level"], content["symbols"])
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"the vocabulary is damaged ({error}); restore it from a copy of the run") from error
 
@@ -217,8 +223,8 @@ class Vocabulary:
         """
         write_atomic(path, json.dumps(self.to_json(), indent=1) + "\n")
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Vocabulary:
         """Read a vocabulary that `save` wrote.
 
         Raises
@@ -227,7 +233,7 @@ class Vocabulary:
             The file is missing, unreadable, damaged or something else.
         """
         try:
-            return cls.from_json(json.loads(Path(path).read_bytes()))
+            return Vocabulary.from_json(json.loads(Path(path).read_bytes()))
         except CheckpointError as error:
             raise CheckpointError(f"{path}: {error}") from error
         except OSError as error:
@@ -235,31 +241,60 @@ class Vocabulary:
         except (ValueError, RecursionError) as error:
             raise CheckpointError(f"the vocabulary {path} is damaged: it is not JSON ({error})") from error
 
+    @classmethod
+    @abstractmethod
+    def _of(cls, text: Any, level: str, min_count: int, max_size: int | None) -> Vocabulary:
+        """As `build`, of a text of the right type."""
+
+    @classmethod
+    @abstractmethod
+    def _from_list(cls, level: str, symbols: Sequence[Any]) -> Vocabulary:
+        """The vocabulary of which `_listed` gave the symbols."""
+
+    @abstractmethod
+    def _listed(self) -> list[Any]:
+        """The symbols as JSON holds them."""
+
+    @abstractmethod
+    def _split(self, text: Any) -> Sequence[Any] | NDArray[Any]:
+        """The symbols of a text, known or not."""
+
+    @abstractmethod
+    def _look_up(self, symbols: Any) -> NDArray[np.int32]:
+        """The number of every symbol; -1 for unknown ones."""
+
+    @abstractmethod
+    def _name(self, symbol: Any) -> str:
+        """A symbol as messages show it."""
+
+    def _single(self, symbol: Text) -> Text | None:
+        """A symbol that a caller named, as a text of this level; None if it cannot be one."""
+        return symbol if isinstance(symbol, LEVELS[self.level]) else None
+
     def _replacement(self, unknown: Text) -> int:
         """The number of the symbol that stands for unknown ones; -1 where none does."""
         if unknown in ("error", "skip"):
             return -1
-        symbol: Text = unknown.encode() if self.level == "byte" and isinstance(unknown, str) else unknown
-        if isinstance(symbol, str) == (self.level == "char") and len(symbol) == 1:
-            number = int(self._numbers.take(_codes(symbol, self.level)[0], mode="clip"))
-            if number >= 0:
-                return number
-        raise InputError(f"unknown symbols cannot become {unknown!r}; give error, skip or one symbol of the vocabulary")
+        symbol = self._single(unknown)
+        numbers = self._look_up(self._split(symbol)) if symbol is not None else np.zeros(0, np.int32)
+        if numbers.size != 1 or numbers[0] < 0:
+            raise InputError(
+                f"unknown symbols cannot become {unknown!r}; give error, skip or one symbol of the vocabulary"
+            )
+        return int(numbers[0])
 
-    def _unseen(self, codes: NDArray[np.uint32] | NDArray[np.uint8]) -> str:
+    def _unseen(self, counts: Counter[Any]) -> str:
         """The sentence about symbols that training never saw, the most frequent first."""
-        found, counts = np.unique(codes, return_counts=True)
-        order = np.argsort(-counts, kind="stable")[:10]
-        names = [repr(chr(found[i])) if self.level == "char" else f"0x{found[i]:02x}" for i in order]
-        shown = ", ".join(f"{name} ({counts[i]} times)" for name, i in zip(names, order, strict=True))
-        more = f" and {len(found) - 10} more" if len(found) > 10 else ""
+        first = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))[:10]
+        shown = ", ".join(f"{self._name(symbol)} ({counts[symbol]} times)" for symbol in first)
+        more = f" and {len(counts) - 10} more" if len(counts) > 10 else ""
         return (
-            f"the text has {len(codes)} symbols that the vocabulary of {self.size} lacks: {shown}{more}; "
+            f"the text has {counts.total()} symbols that the vocabulary of {self.size} lacks: {shown}{more}; "
             "drop them with --unknown skip or map them to a known symbol with --unknown SYMBOL"
         )
 
     def _known(self, ids: ArrayLike) -> NDArray[np.int64]:
-        """The codes of symbol numbers, which are checked."""
+        """Symbol numbers, checked."""
         numbers = np.asarray(ids)
         if numbers.size == 0:
             return np.zeros(0, dtype=np.int64)
@@ -269,8 +304,16 @@ class Vocabulary:
             raise InputError(
                 f"symbol numbers must lie in [0, {self.size}), but they reach from {numbers.min()} to {numbers.max()}"
             )
-        codes: NDArray[np.int64] = np.asarray(self.codes, dtype=np.int64)[numbers]
-        return codes
+        return numbers.astype(np.int64)
+
+
+def _class_of(level: str) -> type[Vocabulary]:
+    """The vocabularies of a level; they are imported when needed, as they build on this file."""
+    check_level(level)
+    from hfrnn.data.codes import CodeVocabulary
+    from hfrnn.data.words import WordVocabulary
+
+    return WordVocabulary if level == "word" else CodeVocabulary
 
 
 def frequency_classes(counts: ArrayLike, n_classes: int) -> NDArray[np.int64]:
@@ -313,16 +356,6 @@ def frequency_classes(counts: ArrayLike, n_classes: int) -> NDArray[np.int64]:
         if c < n_classes - 1 and so_far * n_classes >= (c + 1) * total:
             c += 1
     return classes
-
-
-def _codes(text: Text, level: str) -> NDArray[np.uint32] | NDArray[np.uint8]:
-    """The code points or byte values of a text."""
-    check_level(level)
-    if level == "char" and isinstance(text, str):
-        return np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype="<u4")
-    if level == "byte" and isinstance(text, bytes):
-        return np.frombuffer(text, dtype=np.uint8)
-    raise InputError(f"a text of level {level} must be {LEVELS[level][1]}, not {type(text).__name__}")
 
 
 def _checksum(content: dict[str, Any]) -> str:

@@ -53,9 +53,8 @@ class StandardCell:
     def begin(self, tape: Tape, K: int, B: int, H: int, state: Arrays) -> None:
         """Make the buffers of a stretch and put the state before it where step 0 looks for it."""
         rows = K if tape.records else 1
-        tape.scratch("cs", 2 if tape.compiled else rows + 1, B, H)[0] = state[
-            "c"
-        ]  # cs[t] = c_{t-1}, in turn where nothing is recorded
+        depth = 2 if tape.compiled else rows + 1  # cs[t] = c_{t-1}, in turn where not all are needed
+        tape.scratch("cs", depth, B, H)[0] = state["c"]
         tape.new("h", K + 1, B, H)[0] = state["h"]  # h[t] = h_{t-1}
         tape.new("k", rows, B, 4 * H)
         if tape.compiled:  # which linearises step by step

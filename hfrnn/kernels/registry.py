@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from hfrnn.errors import InputError
@@ -68,6 +71,34 @@ def register_kernel(name: str, kernel: type[Kernel] | None = None) -> Callable[[
     return register
 
 
+def import_kernels(path: str | Path) -> None:
+    """Run a Python file that registers architectures, as `hfrnn --kernel FILE` does.
+
+    Parameters
+    ----------
+    path : path
+        It runs with a name of its own as `__name__`, not `"__main__"`; its folder is not searched for imports.
+
+    Raises
+    ------
+    InputError
+        It cannot be read or run, or registers nothing.
+    """
+    before, name = len(_kernels), f"hfrnn --kernel {path}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"the kernel file {path} is no Python file: give one whose name ends in .py")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(
+            f"the kernel file {path} cannot be run ({type(error).__name__}: {error}): `python {path}` says where"
+        ) from error
+    if len(_kernels) == before:
+        raise InputError(f"the kernel file {path} registers no architecture: it has to call hfrnn.register_kernel")
+
+
 def architectures() -> tuple[str, ...]:
     """The names of all registered architectures."""
     return tuple(_kernels)
@@ -82,7 +113,10 @@ def make_kernel(name: str, hidden: int, options: dict[str, Any]) -> Kernel:
         The name is not known, the size is too small, or an option is not the architecture's own.
     """
     if name not in _kernels:
-        raise InputError(f"architecture {name!r} is not known: use one of {', '.join(_kernels)}")
+        raise InputError(
+            f"architecture {name!r} is not known: use one of {', '.join(_kernels)}, or name the file that registers it "
+            "(hfrnn --kernel FILE; in Python, import it first)"
+        )
     cls = _kernels[name]
     if isinstance(hidden, bool) or not isinstance(hidden, int) or hidden < cls.least_hidden:
         raise InputError(f"the hidden size is {hidden!r}: give a whole number of units, {cls.least_hidden} or more")

@@ -7,6 +7,7 @@ import hashlib
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -144,7 +145,7 @@ def test_a_file_and_a_name_or_neither_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"'enwik9'.*python-manual, tinyshakespeare, ptb-char, text8"):
+    with pytest.raises(InputError, match=r"'enwik9'.*python-manual, tinyshakespeare, ptb, ptb-char, text8, w"):
         load_corpus(name="enwik9")
 
 
@@ -165,7 +166,9 @@ def test_the_python_manual_is_the_sorted_topics_joined_by_newlines(level: str) -
     ("name", "file"),
     [
         ("tinyshakespeare", "tinyshakespeare/tinyshakespeare.txt"),
+        ("ptb", "ptb/ptb.valid.txt"),
         ("ptb-char", "ptb/ptb.valid.txt"),
+        ("wikitext-2", "wikitext-2/wiki.test.tokens"),
         ("text8", "text8/text8-prefix.txt"),
     ],
 )
@@ -188,18 +191,93 @@ def test_only_the_missing_files_of_a_corpus_are_asked_for(monkeypatch, tmp_path:
     assert "ptb.train.txt" not in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["ptb", "ptb-char"])
 @pytest.mark.parametrize("level", ["char", "byte"])
-def test_ptb_is_respelled_with_underscores_and_one_symbol_a_line(monkeypatch, tmp_path: Path, level: str) -> None:
+def test_ptb_is_respelled_with_underscores_and_one_symbol_a_line(
+    monkeypatch, tmp_path: Path, level: str, name: str
+) -> None:
     monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
     write(tmp_path / "ptb/ptb.train.txt", b" the <unk> cat \n sat \n")
     write(tmp_path / "ptb/ptb.valid.txt", b" a b \n")
     write(tmp_path / "ptb/ptb.test.txt", b" N \n\n c")
-    corpus = load_corpus(name="ptb-char", level=level)
+    corpus = load_corpus(name=name, level=level)
     expected = ("the_<unk>_cat\nsat\n", "a_b\n", "N\n\nc\n")
     parts = (corpus.train, corpus.valid, corpus.test)
     assert parts == (expected if level == "char" else tuple(part.encode() for part in expected))
     with pytest.raises(InputError, match="fractions"):
-        load_corpus(name="ptb-char", level=level, fractions=(0.8, 0.1, 0.1))
+        load_corpus(name=name, level=level, fractions=(0.8, 0.1, 0.1))
+
+
+def test_ptb_words_are_its_files_as_they_are(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
+    content = {"train": b" the <unk> cat \n sat \n", "valid": b" a b \n", "test": b" N \n\n c\n"}
+    for part, data in content.items():
+        write(tmp_path / f"ptb/ptb.{part}.txt", data)
+    corpus = load_corpus(name="ptb", level="word")
+    assert [part.encode() for part in (corpus.train, corpus.valid, corpus.test)] == list(content.values())
+    assert corpus.sha256 == hashlib.sha256(b"".join(content.values())).hexdigest()
+    assert corpus.min_count == 1
+
+
+def test_a_corpus_of_characters_has_no_words(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
+    with pytest.raises(InputError, match="ptb-char has no level word: use level char or byte"):
+        load_corpus(name="ptb-char", level="word")
+
+
+@pytest.mark.parametrize("level", ["char", "word"])
+def test_wikitext_2_is_its_three_files(monkeypatch, tmp_path: Path, level: str) -> None:
+    monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
+    for part in ("train", "valid", "test"):
+        write(tmp_path / f"wikitext-2/wiki.{part}.tokens", f" \n = {part} = \n".encode())
+    corpus = load_corpus(name="wikitext-2", level=level)
+    assert (corpus.train, corpus.valid, corpus.test) == (" \n = train = \n", " \n = valid = \n", " \n = test = \n")
+
+
+def test_at_word_level_a_last_line_gets_its_newline(tmp_path: Path) -> None:
+    for content in (b"a b\nc", b"a b\nc\n"):
+        assert read_text(write(tmp_path / "t", content), "word") == "a b\nc\n"
+    assert load_corpus(name="python-manual", level="word").valid.endswith("\n")
+
+
+def test_words_are_cut_at_the_end_of_the_line_that_the_share_ends_in(tmp_path: Path) -> None:
+    path = write(tmp_path / "t", b"a b c d\n" * 10)  # 80 characters
+    for share, lines in ((0.5, 5), (0.51, 6), (0.59, 6), (0.6, 6)):
+        corpus = load_corpus(path, level="word", fractions=(share, 1 - share, 0.0))
+        assert (corpus.train, corpus.valid, corpus.test) == ("a b c d\n" * lines, "a b c d\n" * (10 - lines), "")
+    corpus = load_corpus(path, level="word", fractions=(0.31, 0.31, 0.38))  # at 25 and 50 of 80 characters
+    assert [part.count("\n") for part in (corpus.train, corpus.valid, corpus.test)] == [4, 3, 3]
+
+
+def test_a_text_of_one_line_is_cut_between_words(tmp_path: Path) -> None:
+    corpus = load_corpus(write(tmp_path / "t", b"one two three four"), level="word", fractions=(0.5, 0.2, 0.3))
+    assert (corpus.train, corpus.valid, corpus.test) == ("one two three ", "", "four\n")
+    assert corpus.min_count == 1
+
+
+@given(st.text(st.sampled_from("ab \n"), min_size=3, max_size=60), st.integers(1, 99))
+def test_no_cut_parts_a_word_or_loses_one(tmp_path_factory, text: str, percent: int) -> None:
+    path = write(tmp_path_factory.mktemp("c") / "t", text.encode())
+    if len(text) * percent < 100:
+        return
+    corpus = load_corpus(path, level="word", fractions=(percent / 100, 1 - percent / 100, 0.0))
+    assert corpus.train.split() + corpus.valid.split() == text.split()
+    assert (corpus.train + corpus.valid).removesuffix("\n") == text.removesuffix("\n")
+    assert len(corpus.train) >= round(len(text) * percent / 100)
+    assert corpus.train[-1].isspace()
+
+
+def test_the_words_of_text8_come_in_lines_of_a_thousand_and_are_kept_from_eleven_on(
+    monkeypatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
+    write(tmp_path / "text8/text8-prefix.txt", b" ab" * 150_000)
+    corpus = load_corpus(name="text8", level="word")
+    assert corpus.train == (" ".join(["ab"] * 1000) + "\n") * 148 + " ".join(["ab"] * 500) + "\n"
+    assert corpus.valid == " ".join(["ab"] * 1000) + "\n" + " ".join(["ab"] * 500) + "\n"
+    assert corpus.test == ""
+    assert corpus.min_count == 11
+    assert load_corpus(name="text8").min_count == 1
 
 
 def test_the_whole_of_text8_goes_before_its_beginning_and_its_last_hundredth_validates(
@@ -215,9 +293,53 @@ def test_the_whole_of_text8_goes_before_its_beginning_and_its_last_hundredth_val
 
 
 @pytest.mark.corpus
-def test_ptb_char_has_the_symbols_that_its_papers_count(monkeypatch) -> None:
+def test_ptb_has_the_words_that_its_papers_count(monkeypatch) -> None:
     corpus_folder(monkeypatch, "ptb")
-    corpus = load_corpus(name="ptb-char")
+    corpus = load_corpus(name="ptb", level="word")
+    vocabulary = Vocabulary.build(corpus.train, "word")
+    parts = [vocabulary.encode(part) for part in (corpus.train, corpus.valid, corpus.test)]
+    assert [len(part) for part in parts] == [929_589, 73_760, 82_430]
+    assert vocabulary.size == 10_000
+    assert vocabulary.decode([0, 1, 2]) == "the <unk>\n"
+    hashes = [hashlib.sha256(part.encode()).hexdigest()[:12] for part in (corpus.train, corpus.valid, corpus.test)]
+    assert hashes == ["fcea919f6cf8", "c9fe6985fe0d", "dd65dff31e70"]
+    assert Vocabulary.build(corpus.train, "word", max_size=10_000) == vocabulary
+    smaller = Vocabulary.build(corpus.train, "word", max_size=9_999)
+    assert smaller.size == 9_999
+
+
+@pytest.mark.corpus
+def test_the_prefix_of_text8_has_its_words(monkeypatch) -> None:
+    corpus_folder(monkeypatch, "text8")
+    corpus = load_corpus(name="text8", level="word")
+    if not corpus.source.endswith("-prefix.txt"):
+        pytest.skip("the whole of text8 is there, not the prefix whose words were counted")
+    words = [len(part.split()) for part in (corpus.train, corpus.valid)]
+    assert sum(words) == 2_139_749
+    assert len(set(corpus.train.split()) | set(corpus.valid.split())) == 80_982
+    assert [part.count("\n") for part in (corpus.train, corpus.valid)] == [-(-count // 1000) for count in words]
+    assert words[1] / sum(words) == pytest.approx(0.01, abs=1e-3)
+    vocabulary = Vocabulary.build(corpus.train, "word", corpus.min_count)
+    counts = np.bincount(vocabulary.encode(corpus.train))
+    assert min(counts) > 10
+    assert vocabulary.decode([0]) == "<unk>"
+
+
+@pytest.mark.corpus
+def test_wikitext_2_has_the_words_that_its_papers_count(monkeypatch) -> None:
+    corpus_folder(monkeypatch, "wikitext-2")
+    corpus = load_corpus(name="wikitext-2", level="word")
+    vocabulary = Vocabulary.build(corpus.train, "word")
+    parts = [vocabulary.encode(part) for part in (corpus.train, corpus.valid, corpus.test)]
+    assert [len(part) for part in parts] == [2_088_628, 217_646, 245_569]
+    assert vocabulary.size == 33_278
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", ["ptb", "ptb-char"])
+def test_ptb_char_has_the_symbols_that_its_papers_count(monkeypatch, name: str) -> None:
+    corpus_folder(monkeypatch, "ptb")
+    corpus = load_corpus(name=name)
     assert [len(part) for part in (corpus.train, corpus.valid, corpus.test)] == [5_017_482, 393_042, 442_423]
     vocabulary = Vocabulary.build(corpus.train, "char")
     assert vocabulary.size == 50
@@ -240,4 +362,4 @@ def test_tinyshakespeare_and_text8_have_their_sizes_and_checksums(monkeypatch) -
 
 
 def test_every_known_corpus_is_tested_here() -> None:
-    assert set(CORPORA) == {"python-manual", "tinyshakespeare", "ptb-char", "text8"}
+    assert set(CORPORA) == {"python-manual", "tinyshakespeare", "ptb", "ptb-char", "text8", "wikitext-2"}

@@ -1,0 +1,144 @@
+"""Polyphonic music as piano rolls: which of 88 keys sound at each step.
+
+The protocol is that of Boulanger-Lewandowski, Bengio & Vincent 2012 and their notes on evaluation: the log-likelihood
+of a time step, every step of every piece counting the same (not a mean over pieces of each piece's mean), so longer
+pieces weigh more. That is the objective of SPEC 3 on `music_batch`, in nats a step: the cross entropy summed over the
+88 keys, all of them given the chords before. The first chord is predicted too, from an empty one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hfrnn.data.corpora import _find, read_text
+from hfrnn.data.synthetic import Sequences
+from hfrnn.errors import InputError
+
+KEYS = 88
+"""Keys of a piano; key k is MIDI note 21 + k."""
+
+FILES = {"jsb": "jsb/jsb.npz"}
+"""The collections by name, and where each lies."""
+
+
+@dataclass(frozen=True)
+class Music:
+    """Pieces to train on, to validate and to test: each (T, 88) float32, 1 where a key sounds, else 0.
+
+    `source` and `sha256` are those of the file.
+    """
+
+    name: str
+    train: list[NDArray[np.float32]]
+    valid: list[NDArray[np.float32]]
+    test: list[NDArray[np.float32]]
+    source: str
+    sha256: str
+
+
+def load_music(name: str = "jsb") -> Music:
+    """Load a collection of piano rolls.
+
+    Parameters
+    ----------
+    name : {"jsb"}
+        The chorales of J. S. Bach, one step a quarter note: `jsb/jsb.npz` under the folder in the environment variable
+        HFRNN_DATA, with `{train,valid,test}_packed` (steps of all pieces, 11) uint8, 88 keys packed to bits, and
+        `{train,valid,test}_lengths` (pieces,), the steps of each piece.
+
+    Returns
+    -------
+    Music
+
+    Raises
+    ------
+    InputError
+        An unknown name, a file that is not there, or one that is damaged.
+    """
+    if name not in FILES:
+        raise InputError(f"there is no music named {name!r}; use one of {', '.join(FILES)}")
+    (path,) = _find(name, [(FILES[name],)])
+    data = read_text(path, "byte")
+    assert isinstance(data, bytes)
+    arrays = _unzipped(data, str(path))
+    train, valid, test = (_pieces(arrays, part, str(path)) for part in ("train", "valid", "test"))
+    return Music(name, train, valid, test, str(path), hashlib.sha256(data).hexdigest())
+
+
+def music_batch(pieces: Sequence[NDArray[np.float32]], least: int = 1) -> Sequences:
+    """Pieces side by side for the logistic loss: the chord at t is to be predicted from those before it.
+
+    Parameters
+    ----------
+    pieces : (T_i, 88) arrays of 0 and 1, at least one
+        As in `Music`.
+    least : int
+        Steps that the arrays have at least, so that batches of different pieces can share one shape.
+
+    Returns
+    -------
+    Sequences
+        inputs (T, B, 88) float32, an empty chord and then the piece but its last chord; targets (T, B, 88) float32, the
+        piece; weights (T, B) float32, 1 at every step of a piece; lengths (B,). T = max(longest piece, least).
+
+    Raises
+    ------
+    InputError
+        No pieces, or one of another shape or without a step.
+    """
+    if not pieces:
+        raise InputError("there are no pieces to make a batch of; give at least one")
+    for piece in pieces:
+        if np.ndim(piece) != 2 or np.shape(piece)[1] != KEYS or len(piece) < 1:
+            raise InputError(f"a piece has shape {np.shape(piece)}; expected (steps, {KEYS}) with at least one step")
+    lengths = np.array([len(piece) for piece in pieces], dtype=np.int64)
+    T, B = max(int(lengths.max()), least), len(pieces)
+    inputs = np.zeros((T, B, KEYS), dtype=np.float32)
+    targets = np.zeros((T, B, KEYS), dtype=np.float32)
+    for column, piece in enumerate(pieces):
+        targets[: len(piece), column] = piece
+        inputs[1 : len(piece), column] = piece[:-1]
+    weights = (np.arange(T)[:, None] < lengths).astype(np.float32)
+    return Sequences(inputs, targets, weights, lengths)
+
+
+def _unzipped(data: bytes, source: str) -> dict[str, NDArray[np.generic]]:
+    """The six arrays of the file, never unpickled."""
+    names = [f"{part}_{what}" for part in ("train", "valid", "test") for what in ("packed", "lengths")]
+    try:
+        archive = np.load(io.BytesIO(data), allow_pickle=False)
+        held = set(archive.files)
+        arrays = {name: archive[name] for name in names if name in held}
+    except Exception as error:  # a damaged archive fails in any layer: NumPy, zipfile or zlib
+        raise InputError(f"{source} cannot be read as an npz file of plain arrays; get the file again") from error
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise InputError(f"{source} has no array {', '.join(missing)}; get the file again")
+    return arrays
+
+
+def _pieces(arrays: dict[str, NDArray[np.generic]], part: str, source: str) -> list[NDArray[np.float32]]:
+    """One part's steps, unpacked and cut into pieces."""
+    packed, lengths = arrays[f"{part}_packed"], arrays[f"{part}_lengths"]
+    if packed.dtype != np.uint8 or packed.shape[1:] != (KEYS // 8,):
+        raise InputError(
+            f"{source} is damaged: {part}_packed is an array of {packed.dtype} {packed.shape}; "
+            f"expected uint8 (steps, {KEYS // 8})"
+        )
+    if lengths.dtype.kind not in "iu" or lengths.ndim != 1 or not lengths.size or int(lengths.min()) < 1:
+        raise InputError(
+            f"{source} is damaged: {part}_lengths is an array of {lengths.dtype} {lengths.shape}; "
+            "expected a row of whole numbers of at least 1"
+        )
+    if sum(lengths.tolist()) != len(packed):
+        raise InputError(
+            f"{source} is damaged: {part}_lengths sum to {sum(lengths.tolist())}, but there are {len(packed)} steps"
+        )
+    rolls = np.unpackbits(packed.astype(np.uint8), axis=1).astype(np.float32)  # (steps, 88)
+    return np.split(rolls, np.cumsum(lengths)[:-1])

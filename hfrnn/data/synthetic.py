@@ -1,0 +1,364 @@
+"""The synthetic long-time-lag tasks of SPEC 9, made fresh from a random generator.
+
+Sources: Hochreiter & Schmidhuber 1997 [HS], Martens & Sutskever 2011 with Sutskever's code [MS], Pascanu et al. 2013
+and their code [P].
+A range [a L, b L) means the integers in it, whatever L: no rounding of 0.1 L.
+
+    task                          input             scored                  classes or target
+    addition, multiplication      value, marker     last step               sum, product of the two marked values
+    marked-addition               value, flag       last step               sum
+    xor                           bit, marker       last step               exclusive or of the two marked bits
+    temporal-order(-3bit)         8 symbols         last step               the marks read as binary, X = 0, Y = 1
+    random-permutation            100 symbols       last step               the first symbol
+    memorization-5bit, -20bit     k + 2 symbols     every step              blank (k), then the n symbols in order
+
+Decided here, where the sources differ or are silent: the mark at A comes first in a class number (XX, XY, YX, YY =
+0, 1, 2, 3); the cue of the temporal orders is the last input and the answer is due with it, as in [HS]; the cue of the
+memorizations is the input before the first recalled symbol ([MS]; in [P] it comes one step later), so every symbol is
+kept for L + n steps, and n symbols of k kinds (0..k-1; blank k, cue k+1) make sequences of L + 2n steps; xor has the
+lengths and marks of addition.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hfrnn.errors import InputError
+
+SUCCESS = 0.01
+"""A task is solved when less than this share of 10,000 fresh sequences is wrong ([P])."""
+
+TOLERANCE = 0.04
+"""A real-valued answer further than this from its target is wrong ([HS], [MS])."""
+
+_NOISE, _X, _CUE, _START = 4, 4, 6, 7  # temporal order: noise 0-3, X = 4, Y = 5
+_ALPHABET = 100  # random permutation: the first symbol is 0 or 1, the others 2..99
+
+
+class Sequences(NamedTuple):
+    """Sequences side by side, in the order of a batch's arguments: `hfrnn.Batch(*sequences)`."""
+
+    inputs: NDArray[Any]  # (T, B) int32, or (T, B, n_in) float32
+    targets: NDArray[Any]  # (T, B) int32, or (T, B, n_out) float32
+    weights: NDArray[np.float32]  # (T, B), 1 where the target is scored, else 0
+    lengths: NDArray[np.int64]  # (B,), steps of each sequence; padding of zeros follows
+
+
+@dataclass(frozen=True)
+class Task:
+    """One synthetic task at one length, as `make_task` makes it.
+
+    Attributes
+    ----------
+    name : str
+    length : int
+        L, the time lag's scale.
+    n_in, n_out : int
+        Symbols or real inputs a step; outputs a step.
+    loss : {"squared", "logistic", "softmax"}
+    symbols : bool
+        Whether inputs are integer symbols (T, B), to be read as one-hot, or real values (T, B, n_in).
+    steps : int
+        T of all arrays: the longest length that can be drawn, so that every batch has the same shape.
+    predict : {"end", "all"}
+        Which steps the loss counts.
+    fixed_count : int or None
+        The number of sequences in every batch, where there are so few that all of them are the batch.
+    """
+
+    name: str
+    length: int
+    n_in: int
+    n_out: int
+    loss: str
+    symbols: bool
+    steps: int
+    predict: str
+    fixed_count: int | None
+
+    def sequences(self, count: int, rng: np.random.Generator) -> Sequences:
+        """Draw fresh sequences.
+
+        Parameters
+        ----------
+        count : int
+            B >= 1. The 5-bit memorization gives its 32 patterns once each, in binary order, whatever the count.
+        rng : numpy.random.Generator
+            The only source of chance: equal generators give equal sequences.
+
+        Returns
+        -------
+        Sequences
+            inputs, targets, weights (T, B, ...) and lengths (B,); zeros and weight 0 behind a sequence's end.
+
+        Raises
+        ------
+        InputError
+            The count is below 1.
+        """
+        if count < 1:
+            raise InputError(f"the number of sequences must be at least 1, not {count}")
+        return _DEFINITIONS[self.name].draw(self, self.fixed_count or count, rng)
+
+    def wrong(self, outputs: NDArray[Any], sequences: Sequences) -> NDArray[np.bool_]:
+        """Which sequences a network gets wrong.
+
+        Real-valued answers are wrong if off by more than 0.04; bits, if the output is above 0 for a 0 or not above 0
+        for a 1; symbols, if the largest output of any scored step is not the target's. Of the random permutation the
+        last step alone is judged, whatever `predict`. NaN is wrong.
+
+        Parameters
+        ----------
+        outputs : (T, B, n_out) array
+            The network's outputs before any softmax or logistic function, as `net.run` returns them.
+        sequences : Sequences
+            What the outputs answer.
+
+        Returns
+        -------
+        (B,) Booleans
+
+        Raises
+        ------
+        InputError
+            The outputs have another shape.
+        """
+        outputs = np.asarray(outputs)
+        T, B = sequences.weights.shape
+        if outputs.shape != (T, B, self.n_out):
+            raise InputError(
+                f"outputs have shape {outputs.shape}; the task {self.name} needs {(T, B, self.n_out)} here: give the "
+                "outputs for these very sequences"
+            )
+        if self.name == "random-permutation":
+            column = np.arange(B)
+            step = sequences.lengths - 1
+        else:
+            step, column = np.nonzero(sequences.weights > 0)
+        z, y = outputs[step, column], sequences.targets[step, column]  # (scored, n_out), (scored, ...)
+        if self.loss == "squared":
+            right = (np.abs(z - y) <= TOLERANCE).all(axis=-1)
+        elif self.loss == "logistic":
+            right = np.where(y > 0.5, z > 0, z <= 0).all(axis=-1)
+        else:
+            right = (z.argmax(axis=-1) == y) & ~np.isnan(z).any(axis=-1)
+        wrong = np.zeros(B, dtype=np.bool_)
+        wrong[column[~right]] = True
+        return wrong
+
+    def errors(self, outputs: NDArray[Any], sequences: Sequences) -> float:
+        """The share of sequences that are wrong, in percent; arguments and errors as those of `wrong`."""
+        return 100.0 * float(self.wrong(outputs, sequences).mean())
+
+
+def tasks() -> tuple[str, ...]:
+    """The names of all tasks."""
+    return tuple(_DEFINITIONS)
+
+
+def make_task(name: str, length: int, *, predict: Literal["end", "all"] | None = None) -> Task:
+    """A task by name and length.
+
+    Parameters
+    ----------
+    name : str
+        One of `tasks()`.
+    length : int
+        L: sequences have T in [L, 1.1 L) steps; random-permutation L; memorization L + 2n for n symbols. At least 21
+        for the marked pairs, 10 for the temporal orders, 2 for random-permutation and 1 for the memorizations.
+    predict : {"end", "all"}, optional
+        Which steps the loss counts, for the two families that have targets at every step. random-permutation: the last
+        step (default, [P]) or every next symbol ([MS]). memorization: every step (default) or the recalled symbols.
+
+    Returns
+    -------
+    Task
+
+    Raises
+    ------
+    InputError
+        An unknown name, a length that is too short, or a `predict` that the task does not have.
+    """
+    if name not in _DEFINITIONS:
+        raise InputError(f"there is no task named {name!r}; use one of {', '.join(_DEFINITIONS)}")
+    known = _DEFINITIONS[name]
+    try:
+        length = operator.index(length)
+    except TypeError as error:
+        raise InputError(f"the length of the task {name} must be a whole number, not {length!r}") from error
+    if length < known.least:
+        raise InputError(f"the task {name} needs a length of at least {known.least}, not {length}: {known.why}")
+    if predict is None:
+        predict = known.predict[0]
+    elif predict not in known.predict:
+        raise InputError(f"the task {name} has predict={' or '.join(map(repr, known.predict))}, not {predict!r}")
+    return Task(
+        name=name,
+        length=length,
+        n_in=known.n_in,
+        n_out=known.n_out,
+        loss=known.loss,
+        symbols=known.loss == "softmax",
+        steps=known.steps(length),
+        predict=predict,
+        fixed_count=known.fixed_count,
+    )
+
+
+def _tenths(number: int, length: int) -> int:
+    """The smallest integer that is at least number/10 of the length, in exact arithmetic."""
+    return -(-number * length // 10)
+
+
+def _within(first: int, last: int, length: int, count: int, rng: np.random.Generator, least: int = 0) -> NDArray[Any]:
+    """Uniform integers in [first/10 L, last/10 L), none below `least`."""
+    return rng.integers(max(_tenths(first, length), least), _tenths(last, length), count)
+
+
+def _scored(task: Task, lengths: NDArray[np.int64], tail: int) -> NDArray[np.float32]:
+    """(T, B) weights: 1 on the last `tail` steps of each sequence, or on all its steps if the task predicts all."""
+    step = np.arange(task.steps)[:, None]
+    scored = step < lengths
+    if task.predict == "end":
+        scored &= step >= lengths - tail
+    return scored.astype(np.float32)
+
+
+def _marked_pair(
+    answer: Callable[[Any, Any], Any], binary: bool = False, flag: bool = False
+) -> Callable[[Task, int, np.random.Generator], Sequences]:
+    """Values of which two are marked: 1 at the marks and, unless it is a `flag`, -1 at steps 0 and T - 3."""
+
+    def draw(task: Task, count: int, rng: np.random.Generator) -> Sequences:
+        shape, column = (task.steps, count), np.arange(count)
+        lengths = _within(10, 11, task.length, count, rng)
+        first = _within(0, 1, task.length, count, rng, least=2)
+        second = _within(1, 5, task.length, count, rng)
+        inputs = np.zeros((*shape, 2), dtype=np.float32)
+        values = rng.integers(0, 2, shape, dtype=np.int8) if binary else rng.random(shape, dtype=np.float32)
+        np.multiply(values, np.arange(task.steps)[:, None] < lengths, out=inputs[..., 0])
+        inputs[first, column, 1] = inputs[second, column, 1] = 1
+        if not flag:
+            inputs[0, :, 1] = inputs[lengths - 3, column, 1] = -1
+        targets = np.zeros((*shape, 1), dtype=np.float32)
+        targets[lengths - 1, column, 0] = answer(inputs[first, column, 0], inputs[second, column, 0])
+        return Sequences(inputs, targets, _scored(task, lengths, 1), lengths)
+
+    return draw
+
+
+def _temporal_order(*places: tuple[int, int]) -> Callable[[Task, int, np.random.Generator], Sequences]:
+    """Noise with X or Y at one step of every place (in tenths of L): which is the answer."""
+
+    def draw(task: Task, count: int, rng: np.random.Generator) -> Sequences:
+        shape, column = (task.steps, count), np.arange(count)
+        lengths = _within(10, 11, task.length, count, rng)
+        inputs = rng.integers(0, _NOISE, shape, dtype=np.int32)
+        inputs[0] = _START
+        answer = np.zeros(count, dtype=np.int32)
+        for first, last in places:
+            mark = rng.integers(0, 2, count, dtype=np.int32)
+            inputs[_within(first, last, task.length, count, rng), column] = _X + mark
+            answer = 2 * answer + mark
+        inputs[lengths - 1, column] = _CUE
+        inputs *= np.arange(task.steps)[:, None] < lengths
+        targets = np.zeros(shape, dtype=np.int32)
+        targets[lengths - 1, column] = answer
+        return Sequences(inputs, targets, _scored(task, lengths, 1), lengths)
+
+    return draw
+
+
+def _random_permutation(task: Task, count: int, rng: np.random.Generator) -> Sequences:
+    """0 or 1, then symbols of 2..99; the targets are the inputs one step on, and after the last the first again."""
+    inputs = rng.integers(2, _ALPHABET, (task.steps, count), dtype=np.int32)
+    inputs[0] = rng.integers(0, 2, count)
+    lengths = np.full(count, task.steps, dtype=np.int64)
+    return Sequences(inputs, np.roll(inputs, -1, axis=0), _scored(task, lengths, 1), lengths)
+
+
+def _memorization(symbols: int, kinds: int) -> Callable[[Task, int, np.random.Generator], Sequences]:
+    """Symbols, blanks, a cue on the last step before the recall, and blanks while the symbols are recalled."""
+
+    def draw(task: Task, count: int, rng: np.random.Generator) -> Sequences:
+        if task.fixed_count:
+            digits = kinds ** np.arange(symbols - 1, -1, -1)[:, None]
+            kept = np.arange(count) // digits % kinds  # (symbols, B): the column number, written in base `kinds`
+        else:
+            kept = rng.integers(0, kinds, (symbols, count))
+        blank, cue = kinds, kinds + 1
+        inputs = np.full((task.steps, count), blank, dtype=np.int32)
+        targets = inputs.copy()
+        inputs[:symbols] = targets[-symbols:] = kept
+        inputs[-symbols - 1] = cue
+        lengths = np.full(count, task.steps, dtype=np.int64)
+        return Sequences(inputs, targets, _scored(task, lengths, symbols), lengths)
+
+    return draw
+
+
+@dataclass(frozen=True)
+class _Definition:
+    """What a name stands for; `predict` lists the choices, the default first; `why` explains the least length."""
+
+    n_in: int
+    n_out: int
+    loss: str
+    draw: Callable[[Task, int, np.random.Generator], Sequences]
+    least: int
+    why: str
+    steps: Callable[[int], int] = lambda length: _tenths(11, length) - 1
+    predict: tuple[Literal["end", "all"], ...] = ("end",)
+    fixed_count: int | None = None
+
+
+def _pair(loss: str, answer: Callable[[Any, Any], Any], binary: bool = False, flag: bool = False) -> _Definition:
+    draw = _marked_pair(answer, binary, flag)
+    return _Definition(2, 1, loss, draw, least=21, why="the first mark lies in [2, 0.1 L)")
+
+
+def _order(*places: tuple[int, int]) -> _Definition:
+    draw = _temporal_order(*places)
+    return _Definition(8, 2 ** len(places), "softmax", draw, least=10, why="a mark's place is 0.1 L steps wide")
+
+
+def _memory(symbols: int, kinds: int, fixed_count: int | None = None) -> _Definition:
+    return _Definition(
+        n_in=kinds + 2,
+        n_out=kinds + 1,
+        loss="softmax",
+        draw=_memorization(symbols, kinds),
+        least=1,
+        why="the cue comes behind the symbols",
+        steps=lambda length: length + 2 * symbols,
+        predict=("all", "end"),
+        fixed_count=fixed_count,
+    )
+
+
+_DEFINITIONS = {
+    "addition": _pair("squared", np.add),
+    "multiplication": _pair("squared", np.multiply),
+    "xor": _pair("logistic", np.not_equal, binary=True),
+    "temporal-order": _order((1, 2), (4, 5)),
+    "temporal-order-3bit": _order((1, 2), (3, 4), (5, 6)),
+    "random-permutation": _Definition(
+        n_in=_ALPHABET,
+        n_out=_ALPHABET,
+        loss="softmax",
+        draw=_random_permutation,
+        least=2,
+        why="the first symbol is asked for later than it is shown",
+        steps=lambda length: length,
+        predict=("end", "all"),
+    ),
+    "memorization-5bit": _memory(5, 2, fixed_count=32),
+    "memorization-20bit": _memory(10, 5),
+    "marked-addition": _pair("squared", np.add, flag=True),
+}

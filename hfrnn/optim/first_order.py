@@ -1,0 +1,276 @@
+"""First-order steps from a gradient g: gradient descent with momentum, and Adam.
+
+    SGD   M  = momentum*M - lr*g                                           # S1
+          w += M - lr*decay*w                                              # S2
+          w += momentum*M - lr*g - lr*decay*w        (Nesterov)            # S3
+
+    Adam  m  = beta1*m + (1 - beta1)*g,  v = beta2*v + (1 - beta2)*g*g     # A1
+          w += -lr * (m/(1 - beta1^t)) / (sqrt(v/(1 - beta2^t)) + epsilon) - lr*decay*w      # A2
+
+In S3, w is the point at which Nesterov's method takes its gradients: with x the other point of that method,
+w = x + momentum*M, and S1 then S3 are x += M written in w. In A2 the decay is decoupled: m and v never see it.
+
+Vectors keep the type of theta and stay where it is (NumPy or CuPy). All work happens in vectors that are allocated by
+the first step and used again. A step that would leave a number that is not finite, in the parameters or in what the
+optimizer carries, is not made at all.
+
+Sources: SPEC 7; [S thesis] 6.1; Kingma & Ba 2015 (Adam), Loshchilov & Hutter 2019 (decoupled decay).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.optim.cg import Array
+
+Vectors = dict[str, Array]
+
+PIECE = 2**16
+"""Entries of a host's vectors that a step works on at a time."""
+
+
+def require(name: str, value: float, fits: bool, expected: str) -> None:
+    """Raise InputError unless `value`, called `name`, is a finite number that `fits` what is `expected`."""
+    if not (fits and math.isfinite(value)):
+        raise InputError(f"{name} is {value}, expected a number {expected}.")
+
+
+def is_finite(x: Array) -> bool:
+    """Whether every entry of a real array is finite; its extremes know, and cost no memory."""
+    with np.errstate(invalid="ignore"):
+        return bool((x.max() * 0.0 + x.min() * 0.0).item() == 0.0)
+
+
+class FirstOrder:
+    """What all first-order optimizers share: when a step counts, and how it is resumed. `SGD` and `Adam` are made."""
+
+    kind: ClassVar[str]
+    """What its state is marked with."""
+    vectors: ClassVar[tuple[str, ...]]
+    """The names of the vectors that a step leaves for the next."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self._kept: Vectors = {}
+        self._next: Vectors = {}  # takes turns with _kept, so that a step can be given up
+        self._work: Vectors = {}
+
+    def step(self, theta: Array, gradient: Array, lr: float, out: Array | None = None) -> Array:
+        """Make one step.
+
+        Arguments
+        ---------
+        theta : parameters, (n,), float32 or float64; not written unless it is also `out`
+        gradient : (n,); not written
+        lr : learning rate, > 0
+        out : where the new parameters go, (n,), a fresh vector if None; with `out=theta` nothing is allocated
+
+        Returns
+        -------
+        The new parameters.
+
+        Raises
+        ------
+        InputError if shapes differ or lr is out of range; NonFiniteError if gradient or step are not finite. In each
+        case theta, `out` and the optimizer are as before.
+        """
+        require("lr", lr, lr > 0.0, "above 0")
+        if len(theta.shape) != 1 or theta.dtype.kind != "f":
+            raise InputError(f"theta has shape {theta.shape} and type {theta.dtype}, expected a vector of floats (n,).")
+        for name, vector in (("gradient", gradient), ("out", out), *self._kept.items(), *self._next.items()):
+            if vector is not None and vector.shape != theta.shape:
+                raise InputError(
+                    f"{name} has shape {vector.shape}, expected that of theta, {theta.shape}: "
+                    "use one optimizer for one model."
+                )
+        kept = self._kept or _zeros_like(theta, self.vectors)
+        self._next = self._next or _zeros_like(theta, self.vectors)
+        size = min(PIECE, theta.shape[0]) if isinstance(theta, np.ndarray) else theta.shape[0]
+        if not self._work:
+            self._work = {**_zeros_like(theta[:size], ("first", "second")), **_zeros_like(theta, ("theta",))}
+        new = theta.copy() if out is None else self._work["theta"]
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for start in range(0, theta.shape[0], size):  # pieces stay in the cache from the first pass to the last
+                part = slice(start, start + size)
+                piece, after = new[part], {name: vector[part] for name, vector in self._next.items()}
+                work = {name: self._work[name][: piece.shape[0]] for name in ("first", "second")}
+                piece[:] = theta[part]
+                self._advance(piece, gradient[part], float(lr), {n: x[part] for n, x in kept.items()}, after, work)
+                if not all(is_finite(x) for x in (piece, *after.values())):
+                    culprit = "step" if is_finite(gradient) else "gradient"
+                    raise NonFiniteError(
+                        f"The {culprit} is not finite, expected finite numbers; nothing was changed: "
+                        "take a smaller learning rate or a smaller clipping bound."
+                    )
+        self._kept, self._next = self._next, kept
+        self.steps += 1
+        if out is None:
+            return new
+        out[:] = new
+        return out
+
+    def _advance(self, new: Array, gradient: Array, lr: float, kept: Vectors, after: Vectors, work: Vectors) -> None:
+        """Turn the old parameters in `new` into the new ones, and write to `after` what comes after `kept`."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a step leaves for the next: kind, number of steps, and copies of vectors (None before the first).
+
+        Going on after `load_state_dict` gives the same bits as going on without it.
+        """
+        return {
+            "kind": self.kind,
+            "steps": self.steps,
+            **{name: self._kept[name].copy() if self._kept else None for name in self.vectors},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a `state_dict` of an optimizer of the same kind; its vectors have to be where theta is.
+
+        Raises InputError if something is missing or of another kind; nothing is changed then.
+        """
+        missing = [name for name in ("kind", "steps", *self.vectors) if name not in state]
+        if missing:
+            raise InputError(
+                f"The optimizer state lacks {', '.join(missing)}: give the state_dict of a {self.kind} optimizer."
+            )
+        if state["kind"] != self.kind:
+            raise InputError(
+                f"The optimizer state is of kind {state['kind']!r}, expected {self.kind!r}: "
+                "use the optimizer that was saved."
+            )
+        found = {name: state[name] for name in self.vectors if state[name] is not None}
+        if len(found) not in (0, len(self.vectors)):
+            raise InputError(f"The optimizer state has {', '.join(found)} only, expected {', '.join(self.vectors)}.")
+        self.steps = int(state["steps"])
+        self._kept = {name: vector.copy() for name, vector in found.items()}
+        self._next, self._work = {}, {}
+
+
+def _zeros_like(theta: Array, names: tuple[str, ...]) -> Vectors:
+    vectors = {name: theta.copy() for name in names}
+    for vector in vectors.values():
+        vector.fill(0)
+    return vectors
+
+
+@dataclass(frozen=True)
+class SGDOptions:
+    """The numbers of gradient descent.
+
+    Arguments
+    ---------
+    momentum : share of the last step that is made again, from 0 up to but not 1; 0.9 in [S thesis]
+    nesterov : Nesterov's variant, for a momentum above 0
+    decay : weight decay, >= 0, multiplied by the learning rate
+
+    Raises
+    ------
+    InputError for a number out of range.
+    """
+
+    momentum: float = 0.9
+    nesterov: bool = False
+    decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        require("momentum", self.momentum, 0.0 <= self.momentum < 1.0, "from 0 up to but not 1")
+        require("decay", self.decay, self.decay >= 0.0, "of at least 0")
+        if self.nesterov and self.momentum == 0.0:
+            raise InputError("nesterov was asked for and momentum is 0: give a momentum above 0, or leave it out.")
+
+
+class SGD(FirstOrder):
+    """Gradient descent with momentum and weight decay. Source: SPEC 7, [S thesis] 6.1."""
+
+    kind = "sgd"
+    vectors = ("momentum",)
+
+    def __init__(self, options: SGDOptions | None = None) -> None:
+        super().__init__()
+        self.options = options if options is not None else SGDOptions()
+
+    def _advance(self, new: Array, gradient: Array, lr: float, kept: Vectors, after: Vectors, work: Vectors) -> None:
+        options, M, change = self.options, after["momentum"], work["first"]
+        change[:] = gradient
+        change *= lr
+        M[:] = kept["momentum"]
+        M *= options.momentum
+        M -= change  # S1
+        new *= 1.0 - lr * options.decay
+        if not options.nesterov:
+            new += M  # S2
+            return
+        new -= change
+        change[:] = M
+        change *= options.momentum
+        new += change  # S3
+
+
+@dataclass(frozen=True)
+class AdamOptions:
+    """The numbers of Adam; the defaults are those of its authors.
+
+    Arguments
+    ---------
+    beta1, beta2 : how much of the running means of g and g*g stays in a step, from 0 up to but not 1
+    epsilon : what keeps the division from zero, > 0
+    decay : decoupled weight decay, >= 0, multiplied by the learning rate
+
+    Raises
+    ------
+    InputError for a number out of range.
+    """
+
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        require("beta1", self.beta1, 0.0 <= self.beta1 < 1.0, "from 0 up to but not 1")
+        require("beta2", self.beta2, 0.0 <= self.beta2 < 1.0, "from 0 up to but not 1")
+        require("epsilon", self.epsilon, self.epsilon > 0.0, "above 0")
+        require("decay", self.decay, self.decay >= 0.0, "of at least 0")
+
+
+class Adam(FirstOrder):
+    """Steps in units of each gradient entry's own running size, with bias correction. Source: Kingma & Ba 2015."""
+
+    kind = "adam"
+    vectors = ("mean", "square")
+
+    def __init__(self, options: AdamOptions | None = None) -> None:
+        super().__init__()
+        self.options = options if options is not None else AdamOptions()
+
+    def _advance(self, new: Array, gradient: Array, lr: float, kept: Vectors, after: Vectors, work: Vectors) -> None:
+        options, t = self.options, self.steps + 1
+        m, v = after["mean"], after["square"]
+        size, change = work["first"], work["second"]
+        change[:] = gradient
+        change *= 1.0 - options.beta1
+        m[:] = kept["mean"]
+        m *= options.beta1
+        m += change  # A1
+        change[:] = gradient
+        change *= gradient
+        change *= 1.0 - options.beta2
+        v[:] = kept["square"]
+        v *= options.beta2
+        v += change  # A1
+        size[:] = v
+        size *= 1.0 / (1.0 - options.beta2**t)
+        size **= 0.5
+        size += options.epsilon
+        change[:] = m
+        change *= lr / (1.0 - options.beta1**t)
+        change /= size
+        new *= 1.0 - lr * options.decay
+        new -= change  # A2

@@ -1,0 +1,127 @@
+"""Learning rates from epoch to epoch, early stopping, and how both resume."""
+
+import json
+import math
+
+import pytest
+
+from hfrnn.errors import InputError
+from hfrnn.optim.schedules import EarlyStopping, Plateau, Schedule, Stepped
+
+LOSSES = (5.0, 4.0, 4.5, 4.2, 3.9, 3.9, 3.8)
+
+
+def rates(schedule, losses=LOSSES):
+    return [schedule.after_epoch(loss) for loss in losses]
+
+
+def test_a_constant_rate_stays():
+    assert rates(Schedule(0.3), (1.0, 2.0, math.nan, None)) == [0.3] * 4
+
+
+def test_the_rate_is_halved_when_the_loss_does_not_fall_below_the_least_so_far():
+    assert rates(Plateau(0.8)) == [0.8, 0.8, 0.4, 0.2, 0.2, 0.1, 0.1]
+
+
+def test_the_rate_is_divided_by_one_and_a_half_likewise():
+    assert rates(Plateau(0.9, divisor=1.5), (5.0, 5.0, 6.0)) == pytest.approx([0.9, 0.6, 0.4])
+
+
+def test_with_patience_the_rate_waits_for_as_many_epochs_in_a_row():
+    assert rates(Plateau(0.8, patience=2)) == [0.8, 0.8, 0.8, 0.4, 0.4, 0.4, 0.4]
+    assert rates(Plateau(0.8, patience=2), (5.0, 6.0, 6.0, 6.0, 6.0, 6.0)) == [0.8, 0.8, 0.4, 0.4, 0.2, 0.2]
+
+
+def test_a_fall_smaller_than_the_gain_does_not_count_and_is_not_the_new_least():
+    assert rates(Plateau(0.8, gain=0.01), (5.0, 4.96, 4.94, 4.93)) == [0.8, 0.4, 0.4, 0.2]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_does_not_fall_and_is_not_remembered(bad):
+    assert rates(Plateau(0.8), (bad, 5.0, bad, 4.0)) == [0.4, 0.4, 0.2, 0.2]
+
+
+def test_on_text8_the_rate_stays_five_epochs_and_is_then_halved_after_every_one():
+    assert rates(Stepped(0.8), [None] * 7) == [0.8, 0.8, 0.8, 0.8, 0.4, 0.2, 0.1]
+    assert rates(Stepped(0.9, epochs=1, divisor=3.0), (1.0, 2.0)) == pytest.approx([0.3, 0.1])
+
+
+@pytest.mark.parametrize("schedule", [Plateau(0.8, least=0.2), Stepped(0.8, epochs=1, least=0.2)])
+def test_a_rate_below_the_least_ends_the_run_for_good(schedule):
+    assert rates(schedule, (5.0, 5.0, 5.0, 5.0, 1.0))[-2:] == [None, None]
+    assert schedule.lr is None
+    fresh = type(schedule)(0.8, least=0.2)
+    assert 0.2 in rates(fresh, [5.0] * 9)
+
+
+def test_a_rate_that_underflows_ends_the_run():
+    assert rates(Stepped(1e-300, epochs=1, divisor=1e200), (1.0, 1.0)) == [None, None]
+
+
+def test_a_plateau_without_a_validation_loss_is_refused():
+    with pytest.raises(InputError, match="validation"):
+        Plateau(0.5).after_epoch(None)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: Schedule(0.8), lambda: Plateau(0.8, patience=2, gain=0.01, least=0.1), lambda: Stepped(0.8, 3, least=0.1)],
+)
+@pytest.mark.parametrize("done", range(8))
+def test_a_schedule_resumes_from_json_where_it_stood(make, done):
+    schedule, resumed = make(), make()
+    rates(schedule, LOSSES[:done])
+    resumed.load_state_dict(json.loads(json.dumps(schedule.state_dict())))
+    more = LOSSES[done:] + (9.0,) * 6
+    assert resumed.lr == schedule.lr
+    assert rates(resumed, more) == rates(schedule, more)
+
+
+def test_early_stopping_waits_for_as_many_evaluations_in_a_row():
+    stopping = EarlyStopping(2)
+    assert [stopping.after_evaluation(loss) for loss in (5.0, 6.0, 4.0, 4.0, math.nan, 4.5)] == [
+        *[False] * 4, True, True,
+    ]  # fmt: skip
+    assert stopping.best == 4.0
+
+
+def test_early_stopping_resumes_from_json_where_it_stood():
+    stopping, resumed = EarlyStopping(3), EarlyStopping(3)
+    for loss in (5.0, 6.0, 5.5):
+        stopping.after_evaluation(loss)
+    resumed.load_state_dict(json.loads(json.dumps(stopping.state_dict())))
+    assert resumed.after_evaluation(5.0)
+    assert resumed.best == 5.0
+
+
+def test_a_state_that_does_not_fit_changes_nothing():
+    schedule = Plateau(0.8)
+    rates(schedule, (5.0, 6.0))
+    before = schedule.state_dict()
+    for words, state in (
+        ("lacks best", {"kind": "plateau", "lr": 1.0, "idle": 0}),
+        ("of kind", before | {"kind": "x"}),
+    ):
+        with pytest.raises(InputError, match=words):
+            schedule.load_state_dict(state)
+    assert schedule.state_dict() == before
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Schedule(0.0), "lr"),
+        (lambda: Schedule(math.nan), "lr"),
+        (lambda: Plateau(0.5, divisor=1.0), "divisor"),
+        (lambda: Plateau(0.5, patience=0), "patience"),
+        (lambda: Plateau(0.5, gain=1.0), "gain"),
+        (lambda: Plateau(0.5, least=0.6), "least"),
+        (lambda: Stepped(0.5, epochs=0), "epochs"),
+        (lambda: Stepped(0.5, least=-0.1), "least"),
+        (lambda: EarlyStopping(0), "patience"),
+        (lambda: EarlyStopping(1, gain=-0.1), "gain"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(make, words):
+    with pytest.raises(InputError, match=words):
+        make()
