@@ -34,7 +34,7 @@ MARGIN = 1.05
 """What is expected is raised by this: small temporaries, and buffers that grow, are not counted one by one."""
 STRETCH_BYTES = 2 * 2**20
 """About how large U or the logits may be for one stretch where all is kept, so that they stay in the cache."""
-OUTPUT_BYTES = 32 * 2**20
+OUTPUT_BYTES = 16 * 2**20
 """The same where the output's weights alone take more than that."""
 LEAST_STRETCH = 4
 """Steps of a stretch, at least, where there are as many: shorter ones make the products over all steps too small."""

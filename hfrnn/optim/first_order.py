@@ -42,9 +42,8 @@ def require(name: str, value: float, fits: bool, expected: str) -> None:
 
 
 def is_finite(x: Array) -> bool:
-    """Whether every entry of a real array is finite; its extremes know, and cost no memory."""
-    with np.errstate(invalid="ignore"):
-        return bool((x.max() * 0.0 + x.min() * 0.0).item() == 0.0)
+    """Whether every entry of an array is finite: two fast passes, no memory."""
+    return 0 in x.shape or (math.isfinite(x.max().item()) and math.isfinite(x.min().item()))  # NaN goes through both
 
 
 class FirstOrder:

@@ -1,4 +1,4 @@
-"""A text as parallel streams in windows: every prediction scored once an epoch, with as much text before it as asked."""
+"""A text as parallel streams in windows: every prediction scored once an epoch, after as much text as asked."""
 
 from __future__ import annotations
 
