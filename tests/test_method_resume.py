@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fake_device import FakeArray, FakeBackend
 from method_runs import MUSIC, ONLINE, TASK, Losses, run, training_state
 from test_training import At, assert_same
 from tiny_runs import metrics, text_file
@@ -215,3 +216,52 @@ def test_too_large_a_rate_of_the_online_rule_keeps_the_state(tmp_path: Path) -> 
     with pytest.raises(NonFiniteError, match=r"after update 0"):
         run(tmp_path, **ONLINE, learning_rate=1e38, init_scale=1.0, updates=100)
     assert np.isfinite(hfrnn.load(tmp_path / "run").theta).all()
+
+
+# ---------------------------------------------------------------------- on a device
+
+
+class OptimizerArray:
+    """What optimizers ask of a device array beyond what the engine does."""
+
+    _host: Any
+
+    def fill(self, value: float) -> None:
+        self._host.fill(value)
+
+    def clip(self, low: float | None, high: float | None, out: Any = None) -> Any:
+        return FakeArray(self._host.clip(low, high, out=None if out is None else out._host))
+
+    def __pow__(self, power: float) -> Any:
+        return FakeArray(self._host**power)
+
+    def __ipow__(self, power: float) -> Any:
+        self._host **= power
+        return self
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"arch": "clockwork", "update_every": 5, "max_norm": 1.0, "clip_value": 0.1, "weight_decay": 1e-3},
+        {"arch": "hornn", "optimizer": "adam"},
+        {**TASK},
+        {**MUSIC},
+        {**TASK, "optimizer": "hf", "gradient_symbols": 300},
+    ],
+    ids=["sgd", "adam", "task", "music", "hf"],
+)
+def test_a_run_on_a_strict_device_has_the_bits_of_numpy_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    """The device's arrays refuse to become NumPy arrays."""
+    for name in ("fill", "clip", "__pow__", "__ipow__"):
+        monkeypatch.setattr(FakeArray, name, getattr(OptimizerArray, name), raising=False)
+    fake = FakeBackend()
+    monkeypatch.setitem(hfrnn.backend._makers, "cupy", lambda: fake)
+    host = run(tmp_path, "host", **options, updates=8, threads=1)
+    result = run(tmp_path, "device", **options, updates=4, backend="cupy")
+    assert isinstance(result.theta, FakeArray)
+    train(resume=result.folder, updates=8)
+    arrays = [training_state(folder)[0] for folder in (host.folder, result.folder)]
+    assert arrays[0] == arrays[1]

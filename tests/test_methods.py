@@ -1,4 +1,4 @@
-"""SGD, Adam and the online rule: truncated backpropagation, an update, the same bits, refusals, a device."""
+"""SGD, Adam and the online rule: truncated backpropagation, an update, the same bits, what they refuse."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_device import FakeArray, FakeBackend
-from method_runs import MUSIC, ONLINE, TASK, TRAINED, run, training_state
+from method_runs import MUSIC, ONLINE, TASK, TRAINED, run
 from test_training import assert_same
 from tiny_runs import TEXT, metrics
 
@@ -385,52 +384,3 @@ def test_the_updates_of_a_run_share_their_buffers(tmp_path: Path) -> None:
 
     run(tmp_path, updates=20, update_every=5, callbacks=(Watch(),))
     assert len(held) == 1
-
-
-# ---------------------------------------------------------------------- on a device
-
-
-class OptimizerArray:
-    """What optimizers ask of a device array beyond what the engine does."""
-
-    _host: Any
-
-    def fill(self, value: float) -> None:
-        self._host.fill(value)
-
-    def clip(self, low: float | None, high: float | None, out: Any = None) -> Any:
-        return FakeArray(self._host.clip(low, high, out=None if out is None else out._host))
-
-    def __pow__(self, power: float) -> Any:
-        return FakeArray(self._host**power)
-
-    def __ipow__(self, power: float) -> Any:
-        self._host **= power
-        return self
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"arch": "clockwork", "update_every": 5, "max_norm": 1.0, "clip_value": 0.1, "weight_decay": 1e-3},
-        {"arch": "hornn", "optimizer": "adam"},
-        {**TASK},
-        {**MUSIC},
-        {**TASK, "optimizer": "hf", "gradient_symbols": 300},
-    ],
-    ids=["sgd", "adam", "task", "music", "hf"],
-)
-def test_a_run_on_a_strict_device_has_the_bits_of_numpy_and_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
-) -> None:
-    """The device's arrays refuse to become NumPy arrays."""
-    for name in ("fill", "clip", "__pow__", "__ipow__"):
-        monkeypatch.setattr(FakeArray, name, getattr(OptimizerArray, name), raising=False)
-    fake = FakeBackend()
-    monkeypatch.setitem(hfrnn.backend._makers, "cupy", lambda: fake)
-    host = run(tmp_path, "host", **options, updates=8, threads=1)
-    result = run(tmp_path, "device", **options, updates=4, backend="cupy")
-    assert isinstance(result.theta, FakeArray)
-    train(resume=result.folder, updates=8)
-    arrays = [training_state(folder)[0] for folder in (host.folder, result.folder)]
-    assert arrays[0] == arrays[1]
