@@ -126,7 +126,7 @@ def _shown_default(spec: dataclasses.Field[Any]) -> str:
 
 def _numbers(name: str, text: str) -> tuple[float, ...]:
     """Numbers with commas between them."""
-    kind = int if name == "hidden" else float
+    kind = float if name == "fractions" else int
     try:
         return tuple(kind(part) for part in text.split(","))
     except ValueError:
@@ -149,7 +149,7 @@ def train(text: str | None, config: str | None, resume: str | None, dry_run: boo
     given = {name: value for name, value in flags.items() if value is not None}
     if text is not None:
         given["text"] = text
-    for name in ("hidden", "fractions"):
+    for name in ("hidden", "periods", "fractions"):
         if name in given:
             given[name] = _numbers(name, given[name])
     values = checked_options(read_toml(config), config) if config is not None else {}

@@ -88,6 +88,9 @@ class TrainConfig:
     alpha: float | None = _network(None, "Of hornn-fofe (default: 0.6); of scrn's context units (default: 0.95).")
     learn_alpha: bool = _network(False, "Learn scrn's alpha, one a context unit.")
     context: int = _network(40, "Context units of each layer of scrn.")
+    periods: tuple[int, ...] | None = _network(
+        None, "Periods of clockwork's modules, with commas (default: 1,2,4,... as the units divide)."
+    )
     classes: int | None = _network(
         None, "Classes of a class softmax, by training frequency (default, and 0: a full softmax)."
     )
@@ -223,7 +226,7 @@ class TrainConfig:
         """What `Network` takes, for data that say n_in, n_out, loss and, for a class softmax, the classes."""
         names = (
             "arch", "hidden", "dtype", "backend", "embedding", "bias", "output_bias", "direct_input", "direct_output",
-            "l2", "activation", "order", "alpha", "learn_alpha", "context",
+            "l2", "activation", "order", "alpha", "learn_alpha", "context", "periods",
         )  # fmt: skip
         return {**data, **{name: getattr(self, name) for name in names}}
 

@@ -379,3 +379,13 @@ def test_a_full_disk_or_lost_memory_is_one_sentence(tmp_path: Path, monkeypatch:
         assert word in call("train", text_file(tmp_path), code=1).output
     monkeypatch.setattr("hfrnn.training.train", fail(KeyboardInterrupt()))
     assert "Error: interrupted" in call("train", text_file(tmp_path), code=1).output
+
+
+def test_the_periods_of_clockwork_reach_the_network_and_its_run(tmp_path: Path) -> None:
+    flags = ["train", str(text_file(tmp_path)), *FLAGS, "--arch", "clockwork", "--periods", "1,3"]
+    result = CliRunner().invoke(main, [*flags, "--sample-length", "0", "--out", str(tmp_path / "run")])
+    assert result.exit_code == 0, result.output
+    assert hfrnn.load(tmp_path / "run").net.layers[0].kernel.periods == (1, 3)  # type: ignore[attr-defined]
+    wrong = CliRunner().invoke(main, [*flags[:-1], "1,2,3", "--out", str(tmp_path / "other")])
+    assert wrong.exit_code == 2
+    assert "3 periods were given" in wrong.stderr
