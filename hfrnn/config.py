@@ -230,6 +230,14 @@ class TrainConfig:
         )  # fmt: skip
         return {**data, **{name: getattr(self, name) for name in names}}
 
+    def refuse(self, names: tuple[str, ...], why: str) -> None:
+        """Raise InputError where one of the options was given."""
+        defaults = TrainConfig()
+        for name in names:
+            value = getattr(self, name)
+            if value and value != getattr(defaults, name):
+                raise InputError(f"{option_name(name)} was given, and {why}: leave it out")
+
     def resolved(self) -> TrainConfig:
         """The same run said in full: what is built in or a default by name, files by their whole paths."""
         files: dict[str, Any] = {}

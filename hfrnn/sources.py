@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hfrnn.batch import Batch
-from hfrnn.config import TrainConfig, option_name
+from hfrnn.config import TrainConfig
 from hfrnn.data.corpora import Corpus
 from hfrnn.data.music import FILES as MUSIC
 from hfrnn.data.music import Music, load_music, music_batch
 from hfrnn.data.streams import evaluation_streams, training_sequences
 from hfrnn.data.synthetic import Task, make_task, tasks
 from hfrnn.data.vocabulary import Vocabulary, frequency_classes
-from hfrnn.errors import InputError
 from hfrnn.run_folder import RunFolder, is_text, load_run_corpus, run_vocabulary
 
 VALIDATION_STREAMS = 64
@@ -182,9 +181,8 @@ def open_source(config: TrainConfig, folder: RunFolder | None = None) -> tuple[S
     InputError
         There is no such data, or it has no use for an option.
     """
-    for name in ("valid", "test", "fractions", "classes"):
-        if getattr(config, name) and not is_text(config):
-            raise InputError(f"{option_name(name)} was given, and --data {config.data} is no text: leave it out")
+    if not is_text(config):
+        config.refuse(("valid", "test", "fractions", "classes"), f"--data {config.data} is no text")
     if config.data in tasks():
         return TaskSource(config, make_task(config.data, config.length)), None
     if config.data in MUSIC:

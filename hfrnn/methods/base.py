@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hfrnn.backend import Array
-from hfrnn.config import TrainConfig, option_name
+from hfrnn.config import TrainConfig
 from hfrnn.data.streams import SequenceSampler
 from hfrnn.errors import InputError
 from hfrnn.optim.schedules import Plateau, Schedule, Stepped
@@ -81,12 +81,23 @@ class Method:
 
 
 class Stepwise(Method):
-    """A method of many small updates: its learning rate from epoch to epoch, and when it is time to validate."""
+    """A method of many small updates, of which many are a line: its learning rate, when to validate, its state.
+
+    parts : what holds its state, each with a `state_dict`, by name
+    """
+
+    parts: dict[str, Any]
+
+    @property
+    def fraction(self) -> float:
+        """How much of the present epoch is over."""
+        raise NotImplementedError
 
     def __init__(self, config: TrainConfig, source: Source) -> None:
         if config.schedule in ("halve", "divide") and source.validation is None:
             raise InputError(f"--schedule {config.schedule} watches the validation loss: give a validation part")
         self.config, self.schedule = config, make_schedule(config)
+        self.parts = {"schedule": self.schedule}
         self._epoch_ended, self._since_validation = False, 0
 
     @property
@@ -98,16 +109,42 @@ class Stepwise(Method):
         if self._epoch_ended:
             self.schedule.after_epoch(loss)
 
-    def _due(self, updates: int, epoch_ended: bool) -> bool:
-        """Whether it is time to validate, after so many more updates."""
-        self._since_validation, self._epoch_ended = self._since_validation + updates, epoch_ended
+    def _begin(self, most: int | None) -> tuple[int, int, float]:
+        """The updates that a line wants, `most` at most; the epoch and the learning rate that it has."""
+        assert self.schedule.lr is not None, "a run whose schedule has ended goes no further"
+        interval = self.config.log_interval
+        return interval if most is None else min(interval, most), self.epoch, self.schedule.lr
+
+    def _line(self, updates: int, symbols: int, loss: float, epoch: int, rate: float, **more: float | None) -> Record:
+        """What to write about so many updates, begun in that epoch at that rate."""
+        self._since_validation, self._epoch_ended = self._since_validation + updates, self.epoch != epoch
         every = self.config.validate_every
-        return epoch_ended or (every is not None and self._since_validation >= every)
+        return {
+            "updates": updates,
+            "symbols": symbols,
+            "validate": self._epoch_ended or (every is not None and self._since_validation >= every),
+            "train_loss": loss,
+            "epoch": round(self.epoch + self.fraction, 4),
+            "learning_rate": rate,
+            "gradient_norm": None,
+            "clipped": None,
+            **more,
+        }
 
     def _rate(self) -> str:
         """The learning rate, for the screen."""
         rate = "used up" if self.schedule.lr is None else format(self.schedule.lr, "g")
         return f"learning rate {rate} ({self.config.schedule})"
+
+    def state_dict(self) -> dict[str, Any]:
+        state = {f"{part}.{key}": x for part, owner in self.parts.items() for key, x in owner.state_dict().items()}
+        return {**state, "since_validation": self._since_validation}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for part, owner in self.parts.items():
+            prefix = f"{part}."
+            owner.load_state_dict({key.removeprefix(prefix): x for key, x in state.items() if key.startswith(prefix)})
+        self._since_validation = int(state["since_validation"])
 
 
 class Sequences:
@@ -132,15 +169,6 @@ class Sequences:
     def epoch(self) -> int:
         """The epochs that are over."""
         return self.sampler.epoch + self.sampler.epoch_is_over
-
-
-def refuse(config: TrainConfig, names: tuple[str, ...], why: str) -> None:
-    """Raise InputError where one of the options was given."""
-    defaults = TrainConfig()
-    for name in names:
-        value = getattr(config, name)
-        if value and value != getattr(defaults, name):
-            raise InputError(f"{option_name(name)} was given, and {why}: leave it out")
 
 
 def make_schedule(config: TrainConfig) -> Schedule:

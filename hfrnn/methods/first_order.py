@@ -12,7 +12,7 @@ from hfrnn.batch import Batch
 from hfrnn.config import TrainConfig
 from hfrnn.data.streams import TextStreams
 from hfrnn.errors import CheckpointError, NonFiniteError
-from hfrnn.methods.base import Progress, Record, Sequences, Stepwise, Stop, refuse
+from hfrnn.methods.base import Progress, Record, Sequences, Stepwise, Stop
 from hfrnn.model import Network
 from hfrnn.objective import Objective
 from hfrnn.optim.cg import norm
@@ -32,9 +32,9 @@ class FirstOrderMethod(Stepwise):
         super().__init__(config, source)
         self.net, text = net, source.text()
         if config.optimizer == "adam":
-            refuse(config, ("momentum", "nesterov"), "--optimizer adam has a momentum of its own")
+            config.refuse(("momentum", "nesterov"), "--optimizer adam has a momentum of its own")
         if text is None:
-            refuse(config, ("update_every",), f"{source.name} is no text, whose streams it is for")
+            config.refuse(("update_every",), f"{source.name} is no text, whose streams it is for")
         self.batches: StreamBatches | SequenceBatches
         if text is not None:
             self.batches = StreamBatches(config, net, text)
@@ -45,6 +45,7 @@ class FirstOrderMethod(Stepwise):
         self.plans = {"gradient": plan}
         self.expected_bytes = footprint_of(net, symbols).bytes(plan, T, B, Use.GRADIENT)
         self.optimizer = _optimizer(config)
+        self.parts |= {"optimizer": self.optimizer, "batches": self.batches}
         self._last: Objective | None = None
         self._theta: Array | None = None
 
@@ -52,12 +53,14 @@ class FirstOrderMethod(Stepwise):
     def epoch(self) -> int:
         return self.batches.epoch
 
+    @property
+    def fraction(self) -> float:
+        return self.batches.fraction
+
     def advance(
         self, theta: Array, progress: Progress, should_stop: Stop, most: int | None = None
     ) -> tuple[Array, Record]:
-        wanted = self.config.log_interval if most is None else min(self.config.log_interval, most)
-        rate, epoch = self.schedule.lr, self.epoch
-        assert rate is not None, "a run whose schedule has ended goes no further"
+        wanted, epoch, rate = self._begin(most)
         losses, norms, symbols, updates, clipped = 0.0, 0.0, 0, 0, 0
         while updates < wanted and self.epoch == epoch:
             if should_stop():
@@ -79,17 +82,8 @@ class FirstOrderMethod(Stepwise):
             losses, norms, symbols, updates = losses + loss * scored, norms + length, symbols + scored, updates + 1
             clipped += bool(self.config.clip_norm) and length > self.config.clip_norm
             progress(updates, losses / symbols)
-        record = {
-            "updates": updates,
-            "symbols": symbols,
-            "validate": self._due(updates, epoch_ended=self.epoch != epoch),
-            "train_loss": losses / symbols,
-            "epoch": round(self.epoch + self.batches.fraction, 4),
-            "learning_rate": rate,
-            "gradient_norm": norms / updates,
-            "clipped": clipped / updates,
-        }
-        return theta, record
+        means = {"gradient_norm": norms / updates, "clipped": clipped / updates}
+        return theta, self._line(updates, symbols, losses / symbols, epoch, rate, **means)
 
     def _clip(self, gradient: Array) -> float:
         """Hold the gradient within the bounds; its norm before."""
@@ -106,18 +100,6 @@ class FirstOrderMethod(Stepwise):
 
     def lines(self) -> list[str]:
         return [f"training  {self.config.optimizer}, {self._rate()}, {self.batches.describe()}"]
-
-    def state_dict(self) -> dict[str, Any]:
-        parts = {"optimizer": self.optimizer, "batches": self.batches, "schedule": self.schedule}
-        state = {f"{part}.{key}": value for part, owner in parts.items() for key, value in owner.state_dict().items()}
-        return {**state, "since_validation": self._since_validation}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        parts: dict[str, Any] = {"optimizer": self.optimizer, "batches": self.batches, "schedule": self.schedule}
-        for part, owner in parts.items():
-            found = {key.split(".", 1)[1]: value for key, value in state.items() if key.startswith(f"{part}.")}
-            owner.load_state_dict(found)
-        self._since_validation = int(state["since_validation"])
 
 
 class StreamBatches:

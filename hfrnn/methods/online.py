@@ -8,7 +8,7 @@ from hfrnn.backend import Array
 from hfrnn.config import TrainConfig
 from hfrnn.data.streams import TextStreams
 from hfrnn.errors import InputError
-from hfrnn.methods.base import Progress, Record, Stepwise, Stop, refuse
+from hfrnn.methods.base import Progress, Record, Stepwise, Stop
 from hfrnn.model import Network
 from hfrnn.online import OnlineLSTM
 from hfrnn.optim.first_order import SGDOptions
@@ -29,11 +29,12 @@ class OnlineMethod(Stepwise):
         text = source.text()
         if text is None:
             raise InputError(f"--optimizer online learns from a text, and {source.name} is none: use sgd, adam or hf")
-        refuse(config, ("clip_norm", "clip_value", "max_norm"), "--optimizer online bounds nothing")
-        refuse(config, ("update_every",), "--optimizer online updates at every step")
+        config.refuse(("clip_norm", "clip_value", "max_norm"), "--optimizer online bounds nothing")
+        config.refuse(("update_every",), "--optimizer online updates at every step")
         self.streams = TextStreams(text, config.streams, 1, 1)
         options = SGDOptions(config.momentum or 0.0, config.nesterov, config.weight_decay)
         self.rule = OnlineLSTM(net, config.streams, options)
+        self.parts |= {"rule": self.rule}
         self.plans, self._over, self.position = {}, 0, 0
         sizes = self.rule.state_dict().values()
         self.expected_bytes = 2 * sum(value.nbytes for value in sizes if hasattr(value, "nbytes"))
@@ -42,13 +43,15 @@ class OnlineMethod(Stepwise):
     def epoch(self) -> int:
         return self._over
 
+    @property
+    def fraction(self) -> float:
+        return self.position / self.streams.length
+
     def advance(
         self, theta: Array, progress: Progress, should_stop: Stop, most: int | None = None
     ) -> tuple[Array, Record]:
-        wanted = self.config.log_interval if most is None else min(self.config.log_interval, most)
-        rate, epoch, losses, updates = self.schedule.lr, self.epoch, 0.0, 0
-        assert rate is not None, "a run whose schedule has ended goes no further"
-        theta = theta.copy()
+        wanted, epoch, rate = self._begin(most)
+        losses, updates, theta = 0.0, 0, theta.copy()
         while updates < wanted and self.epoch == epoch:
             if should_stop():
                 raise UpdateInterrupted("Training was interrupted between two updates.")
@@ -60,30 +63,14 @@ class OnlineMethod(Stepwise):
                 self._over, self.position = self._over + 1, 0
                 self.rule.reset()
             progress(updates, losses / updates)
-        record = {
-            "updates": updates,
-            "symbols": updates * self.streams.count,
-            "validate": self._due(updates, epoch_ended=self.epoch != epoch),
-            "train_loss": losses / updates,
-            "epoch": round(self.epoch + self.position / self.streams.length, 4),
-            "learning_rate": rate,
-            "gradient_norm": None,
-            "clipped": None,
-        }
-        return theta, record
+        return theta, self._line(updates, updates * self.streams.count, losses / updates, epoch, rate)
 
     def lines(self) -> list[str]:
         return [f"training  online, {self._rate()}, {self.streams.count} streams, every step"]
 
     def state_dict(self) -> dict[str, Any]:
-        parts: dict[str, Any] = {"rule": self.rule, "schedule": self.schedule}
-        state = {f"{part}.{key}": value for part, owner in parts.items() for key, value in owner.state_dict().items()}
-        numbers = {"epoch": self._over, "position": self.position, "since_validation": self._since_validation}
-        return {**state, **numbers}
+        return {**super().state_dict(), "epoch": self._over, "position": self.position}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        for part, owner in (("rule", self.rule), ("schedule", self.schedule)):
-            found = {key.split(".", 1)[1]: value for key, value in state.items() if key.startswith(f"{part}.")}
-            owner.load_state_dict(found)
+        super().load_state_dict(state)
         self._over, self.position = int(state["epoch"]), int(state["position"])
-        self._since_validation = int(state["since_validation"])
