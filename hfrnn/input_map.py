@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from hfrnn.backend import Array, Buffers
 from hfrnn.kernels.base import Arrays
-from hfrnn.kernels.pointwise import rows
+from hfrnn.kernels.pointwise import add_product, rows
 from hfrnn.network import Columns, Layout
 
 Groups = dict[str, Arrays]
@@ -138,9 +138,7 @@ class InputMap:
             if one_hot is None:
                 self.backend.add_rows(target, self.symbols[span].reshape(-1), dUc, self.scratch)  # type: ignore[index]
             else:
-                work = self.scratch.get("input_gradient", target.shape)
-                self.xp.matmul(rows(one_hot).T, dUc, out=work)
-                target += work
+                add_product(self.xp, self.scratch, rows(one_hot), dUc, target)
 
     def _one_hot(self, span: slice) -> Array:
         symbols = self.symbols[span]  # type: ignore[index]

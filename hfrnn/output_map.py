@@ -20,13 +20,10 @@ from typing import Any
 from hfrnn.backend import Array, Backend
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.pointwise import product, rows
+from hfrnn.kernels.pointwise import add_weight_gradient, product, rows
 
 ByLayer = Sequence[Array] | Mapping[int, Array]
 """An array for each layer, or for those that speak to the output."""
-
-PIECE_BYTES = 2**20
-"""About how much of a weight gradient is computed at a time before it is added, so that it is still in the cache."""
 
 
 def first_of(hs: ByLayer, widths: Mapping[int, int]) -> tuple[int, int]:
@@ -83,21 +80,9 @@ class OutputMap:
         """From the adjoint dz: write dhs[l] and add to grad."""
         for l, name in self.matrices.items():
             product(tape, dz, p[name].T, out=dhs[l])  # B1
-            add_in_pieces(tape, hs[l], dz, grad[name])  # B2
+            add_weight_gradient(tape, hs[l], dz, grad[name])  # B2
         if self.bias is not None:
             grad[self.bias] += rows(dz).sum(axis=0)  # B2
-
-
-def add_in_pieces(tape: Tape, x: Array, dz: Array, grad: Array) -> None:
-    """grad <- grad + sum over steps and sequences of x.T @ dz, some columns of grad (n, m) at a time."""
-    n, m = grad.shape
-    count = max(1, grad.nbytes // PIECE_BYTES)
-    width = -(-m // count)
-    for start in range(0, m, width):
-        stop = min(start + width, m)
-        work = tape.scratch("weight_gradient", n, stop - start)
-        tape.xp.matmul(rows(x).T, rows(dz)[:, start:stop], out=work)
-        grad[:, start:stop] += work
 
 
 class Head:

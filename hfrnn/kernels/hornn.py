@@ -3,12 +3,12 @@
                                                         n = 1..N throughout
 F1  x_n = h_{t-n} @ W_h[n]
 F2  hornn        a_t = U_t + sum_n x_n
-    hornn-fofe   the same at the weights alpha^n * W_h[n]
+    hornn-fofe   a_t = U_t + sum_n alpha^n * x_n
     hornn-max    a_t = U_t + max_n x_n                  elementwise; a tie goes to the smallest n
 F3  h_t = f(a_t)                                        f = tanh, logistic or relu
 
 L1  k_t = f'(a_t)                                       once for all products
-L2  c_n = da_t/dx_n                                     hornn-max: 1 where x_n won, else 0; the others: 1
+L2  c_n = da_t/dx_n                                     hornn-max: 1 where x_n won, else 0; hornn-fofe: alpha^n; else 1
 
 R1  Rx_n = h_{t-n} @ R(W_h[n]) + Rh_{t-n} @ W_h[n]
 R2  Ra_t = RU_t + sum_n c_n * Rx_n
@@ -151,7 +151,7 @@ class HORNN(RNN):
 
 
 class FOFE(HORNN):
-    """`hornn-fofe`: a step back counts `alpha` times the step after it. It is `hornn` at alpha^n * W_h[n]."""
+    """`hornn-fofe`: a step back counts `alpha` times the step after it."""
 
     options = ("order", "activation", "alpha")
 
@@ -159,27 +159,15 @@ class FOFE(HORNN):
         super().__init__(hidden, order, activation)
         self.alpha = checked_alpha(alpha)
 
-    def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        return super().forward(self.scaled(tape, p), U, state, tape)
+    def pool(self, tape: Tape, t: int, U: Array, x: Array, a: Array) -> None:
+        for n in range(self.order):
+            counted = x[0, n]
+            counted *= self.alpha ** (n + 1)
+        super().pool(tape, t, U, x, a)
 
-    def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        return super().rforward(self.scaled(tape, p), self.scaled(tape, v, "R"), tape, RU, Rstate)
-
-    def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
-        dW = tape.scratch("fofe.d", *grad["W_h"].shape)
-        dW[...] = 0
-        result = super().backward(self.scaled(tape, p), tape, dhs, dstate, {"W_h": dW})
-        grad["W_h"] += self.scaled(tape, {"W_h": dW}, "d")["W_h"]  # B4
-        return result
-
-    def scaled(self, tape: Tape, blocks: Arrays, kind: str = "") -> Arrays:
-        """alpha^n times the n-th matrix of W_h and, where it is there, of its transpose, in scratch."""
-        scaled = {}
-        for name in {"W_h", "W_h.T"} & blocks.keys():
-            scaled[name] = tape.scratch(f"fofe.{kind}{name}", *blocks[name].shape)
-            for n in range(self.order):
-                tape.xp.multiply(blocks[name][n], self.alpha ** (n + 1), out=scaled[name][n])  # F2
-        return scaled
+    def route(self, tape: Tape, i: int, n: int, t: Steps, x: Array, out: Array) -> Array:
+        tape.xp.multiply(x, self.alpha ** (n + 1), out=out)  # L2
+        return out
 
 
 class MaxHORNN(HORNN):

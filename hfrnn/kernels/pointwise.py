@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hfrnn.backend import Array
+from hfrnn.backend import Array, Buffers
 from hfrnn.kernels.base import Arrays, Tape
+
+PIECE_BYTES = 2**20
+"""About how much of a weight gradient is computed at a time before it is added."""
 
 
 def sigmoid_(xp: Any, x: Array) -> None:
@@ -36,9 +39,19 @@ def product(tape: Tape, x: Array, W: Array, out: Array) -> Array:
 
 def add_weight_gradient(tape: Tape, x: Array, da: Array, grad: Array) -> None:
     """grad <- grad + sum over steps and sequences of x.T @ da: x (K, B, n), da (K, B, m), grad (n, m)."""
-    work = tape.scratch("weight_gradient", *grad.shape)
-    tape.xp.matmul(rows(x).T, rows(da), out=work)
-    grad += work
+    add_product(tape.xp, tape.shared, rows(x), rows(da), grad)
+
+
+def add_product(xp: Any, scratch: Buffers, x: Array, da: Array, grad: Array) -> None:
+    """grad (n, m) <- grad + x.T @ da, x (N, n), da (N, m): some columns at a time, added while in the cache."""
+    m = grad.shape[1]
+    width = -(-m // max(1, grad.nbytes // PIECE_BYTES))
+    for start in range(0, m, width or 1):
+        columns = slice(start, start + width)
+        part = grad[:, columns]
+        work = scratch.get("weight_gradient", part.shape)
+        xp.matmul(x.T, da[:, columns], out=work)
+        part += work
 
 
 def transpose(p: Arrays, name: str) -> Array:
