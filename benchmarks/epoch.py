@@ -37,7 +37,7 @@ def network(V: int, H: int, classes: int | None = None, backend: str = "numpy") 
 
 def hfrnn_updates(net: hfrnn.Network, text: Any, T: int, B: int, threads: int) -> tuple[Callable[[], None], Any]:
     """A call that makes one update after the other, and the parameters that it changes."""
-    theta, optimizer = net.init(seed=0), SGD(SGDOptions(MOMENTUM))
+    theta, optimizer = net.init(seed=0), SGD(SGDOptions(MOMENTUM), threads)
     plan = make_plan(net, T, B, use=Use.GRADIENT)
     carried: dict[str, Any] = {"state": net.zero_state(B), "at": 0, "last": None}
 
@@ -46,7 +46,7 @@ def hfrnn_updates(net: hfrnn.Network, text: Any, T: int, B: int, threads: int) -
         batch = hfrnn.Batch(text[at : at + T], text[at + 1 : at + T + 1], initial_state=carried["state"])
         objective = hfrnn.Objective(net, batch, threads, plan=plan, like=carried["last"])
         _, gradient = objective.loss_and_gradient(theta)
-        clip_norm(gradient, BOUND)
+        clip_norm(gradient, BOUND, threads)
         optimizer.step(theta, gradient, RATE, out=theta)
         carried.update(state=objective.final_state(), last=objective, at=(at + T) % (len(text) - T - 1))
 

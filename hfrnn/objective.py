@@ -195,12 +195,14 @@ class Objective:
         sweep.jacobian_transpose_product(self.net.backend.asarray(u), out)
 
     def _add(self, sweeps: list[Sweep], task: Callable[[Sweep, Array], Any], out: Array) -> list[Any]:
-        """out += the shards' vectors, in their order; returns what the task returned for each."""
+        """out, which is 0, += the shards' vectors, in their order; returns what the task returned for each."""
         count = min(self.threads.threads, len(sweeps))
         while len(self._vectors) < count:
             self._vectors.append(self._zeros())
 
         def run(s: int) -> tuple[Any, Array]:
+            if not s:
+                return task(sweeps[0], out), out
             vector = self._vectors[s % count]
             vector[...] = 0
             return task(sweeps[s], vector), vector
@@ -208,7 +210,8 @@ class Objective:
         results = []
         for result, vector in self.threads.ordered(run, len(sweeps)):
             results.append(result)
-            out += vector
+            if vector is not out:
+                out += vector
         return results
 
     def _make_sweeps(

@@ -42,7 +42,7 @@ FLOORS: list[set[str]] = [  # lowest first; rooms on one floor do not know each 
 PURE = {  # rooms that know less than their floor allows: nothing of the package but these
     "backend": ANYWHERE,
     "parallel": ANYWHERE,
-    "optim": ANYWHERE,
+    "optim": ANYWHERE | {"parallel"},
     "data": ANYWHERE,
     "checkpoint": ANYWHERE,
     "config": ANYWHERE,

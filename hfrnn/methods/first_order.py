@@ -19,6 +19,7 @@ from hfrnn.optim.cg import norm
 from hfrnn.optim.clipping import clip_norm, clip_values, max_norm
 from hfrnn.optim.first_order import SGD, Adam, AdamOptions, FirstOrder, SGDOptions
 from hfrnn.optim.hessian_free import UpdateInterrupted
+from hfrnn.parallel import default_threads
 from hfrnn.plan import Use, footprint_of, make_plan
 from hfrnn.sources import Source
 
@@ -44,7 +45,8 @@ class FirstOrderMethod(Stepwise):
         plan = make_plan(net, T, B, config.checkpoint_argument, config.memory_bytes, symbols, Use.GRADIENT)
         self.plans = {"gradient": plan}
         self.expected_bytes = footprint_of(net, symbols).bytes(plan, T, B, Use.GRADIENT)
-        self.optimizer = _optimizer(config)
+        self.threads = config.threads or default_threads()
+        self.optimizer = _optimizer(config, self.threads)
         self.parts |= {"optimizer": self.optimizer, "batches": self.batches}
         self._last: Objective | None = None
         self._theta: Array | None = None
@@ -89,7 +91,8 @@ class FirstOrderMethod(Stepwise):
         """Hold the gradient within the bounds; its norm before."""
         if self.config.clip_value is not None:
             clip_values(gradient, self.config.clip_value)
-        return clip_norm(gradient, self.config.clip_norm) if self.config.clip_norm else norm(gradient)
+        bound, threads = self.config.clip_norm, self.threads
+        return clip_norm(gradient, bound, threads) if bound else norm(gradient, threads)
 
     def _bound_units(self, theta: Array, bound: float) -> None:
         """Hold the incoming weights of every unit within the bound: of a layer, the matrices of one width together."""
@@ -202,7 +205,7 @@ class SequenceBatches:
         self.sequences.sampler.load_state_dict(state["sampler"])
 
 
-def _optimizer(config: TrainConfig) -> FirstOrder:
+def _optimizer(config: TrainConfig, threads: int) -> FirstOrder:
     if config.optimizer == "adam":
-        return Adam(AdamOptions(decay=config.weight_decay))
-    return SGD(SGDOptions(config.momentum or 0.0, nesterov=config.nesterov, decay=config.weight_decay))
+        return Adam(AdamOptions(decay=config.weight_decay), threads)
+    return SGD(SGDOptions(config.momentum or 0.0, nesterov=config.nesterov, decay=config.weight_decay), threads)

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hfrnn.errors import InputError
+from hfrnn.parallel import Threads
 
 Array: TypeAlias = npt.NDArray[Any]
 Apply: TypeAlias = Callable[[Array, Array], object]
@@ -82,20 +83,27 @@ class CGResult:
     products: int
 
 
-def dot(a: Array, b: Array) -> float:
+def dot(a: Array, b: Array, threads: int = 1) -> float:
     """Inner product of two vectors, summed in float64 in an order that no BLAS or thread count changes."""
-    total = 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        for start in range(0, a.shape[0], _PIECE):
-            piece = a[start : start + _PIECE].astype(np.float64)
-            piece *= b[start : start + _PIECE]
-            total += piece.sum().item()
-    return total
+    count = -(-a.shape[0] // _PIECE)
+    lanes = max(1, min(threads, count))
+
+    def of_lane(lane: int) -> list[float]:
+        sums = []
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(lane * _PIECE, a.shape[0], lanes * _PIECE):
+                piece = a[start : start + _PIECE].astype(np.float64)
+                piece *= b[start : start + _PIECE]
+                sums.append(piece.sum().item())
+        return sums
+
+    by_lane = [of_lane(0)] if lanes == 1 else list(Threads(lanes).ordered(of_lane, lanes))
+    return sum((by_lane[number % lanes][number // lanes] for number in range(count)), 0.0)
 
 
-def norm(a: Array) -> float:
+def norm(a: Array, threads: int = 1) -> float:
     """Euclidean norm of a vector, summed in float64."""
-    return math.sqrt(dot(a, a))
+    return math.sqrt(dot(a, a, threads))
 
 
 def diagonal_preconditioner(diagonal: Array, lambda_: float, exponent: float = 0.75) -> Apply:

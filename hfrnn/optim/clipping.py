@@ -16,15 +16,15 @@ from hfrnn.optim.cg import Array, norm
 from hfrnn.optim.first_order import is_finite, require
 
 
-def clip_norm(gradient: Array, bound: float) -> float:
+def clip_norm(gradient: Array, bound: float, threads: int = 1) -> float:
     """Scale a gradient down to norm `bound` if it is longer.
 
-    Arguments: `gradient` (n,), changed in place; `bound` > 0. Returns its norm before, summed in float64. Raises
-    InputError for a bound out of range; NonFiniteError if that norm is not finite (nothing is changed then). Source:
-    SPEC 7, [M].
+    Arguments: `gradient` (n,), changed in place; `bound` > 0; `threads` that share the summing, and change no bit of
+    it. Returns its norm before, summed in float64. Raises InputError for a bound out of range; NonFiniteError if that
+    norm is not finite (nothing is changed then). Source: SPEC 7, [M].
     """
     require("The norm's bound", bound, bound > 0.0, "above 0")
-    length = norm(gradient)
+    length = norm(gradient, threads)
     if not math.isfinite(length):
         raise _not_finite()
     if length > bound:

@@ -28,6 +28,7 @@ import numpy as np
 
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.cg import Array
+from hfrnn.parallel import Threads
 
 Vectors = dict[str, Array]
 
@@ -42,23 +43,41 @@ def require(name: str, value: float, fits: bool, expected: str) -> None:
 
 
 def is_finite(x: Array) -> bool:
-    """Whether every entry of an array is finite: two fast passes, no memory."""
+    """Whether every entry of an array is finite: fast passes, no memory."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(x, np.ndarray) and x.ndim == 1 and math.isfinite(np.dot(x, x)):
+            return True  # one pass; the squares of large finite numbers may overflow
     return 0 in x.shape or (math.isfinite(x.max().item()) and math.isfinite(x.min().item()))  # NaN goes through both
 
 
+def scaled(x: Array, factor: float, out: Array) -> None:
+    """out <- factor * x."""
+    on_host = isinstance(x, np.ndarray)
+    if on_host:
+        np.multiply(x, factor, out=out)
+    else:
+        out[:] = x
+        out *= factor
+
+
 class FirstOrder:
-    """What all first-order optimizers share: when a step counts, and how it is resumed. `SGD` and `Adam` are made."""
+    """What all first-order optimizers share: when a step counts, and how it is resumed. `SGD` and `Adam` are made.
+
+    `threads` share the work of a step on a host; no bit depends on their number.
+    """
 
     kind: ClassVar[str]
     """What its state is marked with."""
     vectors: ClassVar[tuple[str, ...]]
     """The names of the vectors that a step leaves for the next."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = 1) -> None:
         self.steps = 0
+        self._threads = Threads(threads)
         self._kept: Vectors = {}
         self._next: Vectors = {}  # takes turns with _kept, so that a step can be given up
-        self._work: Vectors = {}
+        self._theta: Array | None = None
+        self._work: list[tuple[Array, Array]] = []  # of each thread
 
     def step(self, theta: Array, gradient: Array, lr: float, out: Array | None = None) -> Array:
         """Make one step.
@@ -90,23 +109,34 @@ class FirstOrder:
                 )
         kept = self._kept or _zeros_like(theta, self.vectors)
         self._next = self._next or _zeros_like(theta, self.vectors)
-        size = min(PIECE, theta.shape[0]) if isinstance(theta, np.ndarray) else theta.shape[0]
+        n, on_host = theta.shape[0], isinstance(theta, np.ndarray)
+        size = min(PIECE, n) if on_host else n  # pieces stay in the cache from the first pass to the last
         if not self._work:
-            self._work = {**_zeros_like(theta[:size], ("first", "second")), **_zeros_like(theta, ("theta",))}
-        new = theta.copy() if out is None else self._work["theta"]
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            for start in range(0, theta.shape[0], size):  # pieces stay in the cache from the first pass to the last
-                part = slice(start, start + size)
-                piece, after = new[part], {name: vector[part] for name, vector in self._next.items()}
-                work = {name: self._work[name][: piece.shape[0]] for name in ("first", "second")}
-                piece[:] = theta[part]
-                self._advance(piece, gradient[part], float(lr), {n: x[part] for n, x in kept.items()}, after, work)
-                if not all(is_finite(x) for x in (piece, *after.values())):
-                    culprit = "step" if is_finite(gradient) else "gradient"
-                    raise NonFiniteError(
-                        f"The {culprit} is not finite, expected finite numbers; nothing was changed: "
-                        "take a smaller learning rate or a smaller clipping bound."
-                    )
+            pieces = min(self._threads.threads, -(-n // size)) if on_host and n else 1
+            self._theta = theta.copy()
+            self._work = [(theta[:size].copy(), theta[:size].copy()) for _ in range(pieces)]
+        new, lanes = theta.copy() if out is None else self._theta, len(self._work)
+        assert new is not None
+
+        def advance(lane: int) -> bool:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                for start in range(lane * size, n, lanes * size):
+                    part = slice(start, start + size)
+                    piece, after = new[part], {name: vector[part] for name, vector in self._next.items()}
+                    before = {name: vector[part] for name, vector in kept.items()}
+                    first, second = self._work[lane]
+                    work = first[: piece.shape[0]], second[: piece.shape[0]]
+                    self._advance(piece, theta[part], gradient[part], float(lr), before, after, work)
+                    if not all(is_finite(x) for x in (piece, *after.values())):
+                        return False
+            return True
+
+        if not all(list(self._threads.ordered(advance, lanes))):
+            culprit = "step" if is_finite(gradient) else "gradient"
+            raise NonFiniteError(
+                f"The {culprit} is not finite, expected finite numbers; nothing was changed: "
+                "take a smaller learning rate or a smaller clipping bound."
+            )
         self._kept, self._next = self._next, kept
         self.steps += 1
         if out is None:
@@ -114,8 +144,11 @@ class FirstOrder:
         out[:] = new
         return out
 
-    def _advance(self, new: Array, gradient: Array, lr: float, kept: Vectors, after: Vectors, work: Vectors) -> None:
-        """Turn the old parameters in `new` into the new ones, and write to `after` what comes after `kept`."""
+    def _advance(
+        self, new: Array, theta: Array, gradient: Array, lr: float, kept: Vectors, after: Vectors,
+        work: tuple[Array, Array],
+    ) -> None:  # fmt: skip
+        """Write the parameters after `theta` to `new`, and to `after` what comes after `kept`."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
@@ -149,7 +182,7 @@ class FirstOrder:
             raise InputError(f"The optimizer state has {', '.join(found)} only, expected {', '.join(self.vectors)}.")
         self.steps = int(state["steps"])
         self._kept = {name: vector.copy() for name, vector in found.items()}
-        self._next, self._work = {}, {}
+        self._next, self._work = {}, []
 
 
 def _zeros_like(theta: Array, names: tuple[str, ...]) -> Vectors:
@@ -191,24 +224,24 @@ class SGD(FirstOrder):
     kind = "sgd"
     vectors = ("momentum",)
 
-    def __init__(self, options: SGDOptions | None = None) -> None:
-        super().__init__()
+    def __init__(self, options: SGDOptions | None = None, threads: int = 1) -> None:
+        super().__init__(threads)
         self.options = options if options is not None else SGDOptions()
 
-    def _advance(self, new: Array, gradient: Array, lr: float, kept: Vectors, after: Vectors, work: Vectors) -> None:
-        options, M, change = self.options, after["momentum"], work["first"]
-        change[:] = gradient
-        change *= lr
-        M[:] = kept["momentum"]
-        M *= options.momentum
+    def _advance(
+        self, new: Array, theta: Array, gradient: Array, lr: float, kept: Vectors, after: Vectors,
+        work: tuple[Array, Array],
+    ) -> None:  # fmt: skip
+        options, M, (change, _) = self.options, after["momentum"], work
+        scaled(gradient, lr, change)
+        scaled(kept["momentum"], options.momentum, M)
         M -= change  # S1
-        new *= 1.0 - lr * options.decay
+        scaled(theta, 1.0 - lr * options.decay, new)
         if not options.nesterov:
             new += M  # S2
             return
         new -= change
-        change[:] = M
-        change *= options.momentum
+        scaled(M, options.momentum, change)
         new += change  # S3
 
 
@@ -245,31 +278,28 @@ class Adam(FirstOrder):
     kind = "adam"
     vectors = ("mean", "square")
 
-    def __init__(self, options: AdamOptions | None = None) -> None:
-        super().__init__()
+    def __init__(self, options: AdamOptions | None = None, threads: int = 1) -> None:
+        super().__init__(threads)
         self.options = options if options is not None else AdamOptions()
 
-    def _advance(self, new: Array, gradient: Array, lr: float, kept: Vectors, after: Vectors, work: Vectors) -> None:
+    def _advance(
+        self, new: Array, theta: Array, gradient: Array, lr: float, kept: Vectors, after: Vectors,
+        work: tuple[Array, Array],
+    ) -> None:  # fmt: skip
         options, t = self.options, self.steps + 1
-        m, v = after["mean"], after["square"]
-        size, change = work["first"], work["second"]
-        change[:] = gradient
-        change *= 1.0 - options.beta1
-        m[:] = kept["mean"]
-        m *= options.beta1
+        m, v, (size, change) = after["mean"], after["square"], work
+        scaled(gradient, 1.0 - options.beta1, change)
+        scaled(kept["mean"], options.beta1, m)
         m += change  # A1
         change[:] = gradient
         change *= gradient
         change *= 1.0 - options.beta2
-        v[:] = kept["square"]
-        v *= options.beta2
+        scaled(kept["square"], options.beta2, v)
         v += change  # A1
-        size[:] = v
-        size *= 1.0 / (1.0 - options.beta2**t)
+        scaled(v, 1.0 / (1.0 - options.beta2**t), size)
         size **= 0.5
         size += options.epsilon
-        change[:] = m
-        change *= lr / (1.0 - options.beta1**t)
+        scaled(m, lr / (1.0 - options.beta1**t), change)
         change /= size
-        new *= 1.0 - lr * options.decay
+        scaled(theta, 1.0 - lr * options.decay, new)
         new -= change  # A2
