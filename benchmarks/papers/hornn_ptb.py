@@ -5,9 +5,13 @@ learning rate of 0.5 that is halved when validation does not improve, momentum 0
 none), an embedding as wide as the hidden layer (which gives the weights that [S] 4.1.1 counts).
 
 Left open by the papers, and used here: f is the logistic function, the first that [S] names for eq. 1 (with these
-constants tanh and relu diverge in the first 200 updates); 25 epochs, ended after 4 validations without a better one;
-weight decay is chosen by validation; the maximum norm is not used, for no bound is given and the decay does the same
-work. The learning rate is [S]'s 0.5 ([S thesis] 6.1.1 tried 0.4 to 0.9). The LSTM has tanh, as ever.
+constants tanh and relu diverge in the first 200 updates); 25 epochs, ended after 4 validations without a better one; a
+weight decay of 3e-5; the maximum norm is not used, for no bound is given and the decay does the same work. The LSTM
+has tanh, as ever.
+
+[S]'s learning rate is meant for losses that are added up; for their mean it is small: after 300 updates rnn stands at
+8.99 bits a word in validation, with the rate doubled at 8.88, with tripled rates it diverges later, while Adam at 0.004
+stands at 8.29. So the second trial is Adam, its gradient's norm held to 1, and validation chooses between the two.
 """
 
 from __future__ import annotations
@@ -24,6 +28,13 @@ RECIPE: dict[str, Any] = {
 }  # fmt: skip
 ACTIVATION = {"activation": "logistic"}
 """Of rnn and all hornn."""
+ADAM: dict[str, Any] = {
+    "optimizer": "adam",
+    "learning_rate": 0.004,
+    "momentum": None,
+    "clip_value": None,
+    "clip_norm": 1.0,
+}
 EPOCHS = 25
 PERPLEXITIES = {
     "hornn": {2: 111, 3: 108, 4: 109},
@@ -64,7 +75,7 @@ TABLE = Table(
         plain("lstm", 117, "Graves 2013, quoted in [S] table 3"),
         *(order(arch, n) for arch in PERPLEXITIES for n in (2, 3, 4)),
     ),
-    trials={f"decay-{decay:g}": {"weight_decay": decay} for decay in (0.0, 3e-5, 1e-4)},
+    trials={"adam": ADAM, "sgd": {"weight_decay": 3e-5}},
     epochs=EPOCHS,
     quoted={
         "KN 5-gram": Figure(141, "Mikolov et al. 2011 ([S] table 3)"),

@@ -7,8 +7,9 @@ import pytest
 from test_device_arrays import DeviceArray
 
 from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.optim.cg import norm
 from hfrnn.optim.clipping import clip_norm, clip_values, max_norm
-from hfrnn.optim.first_order import SGD, Adam, AdamOptions, FirstOrder, SGDOptions
+from hfrnn.optim.first_order import PIECE, SGD, Adam, AdamOptions, FirstOrder, SGDOptions
 
 A = np.diag([1.0, 3.0, 10.0])
 START = np.array([1.0, -2.0, 0.5])
@@ -267,6 +268,32 @@ def test_steps_on_a_device_give_the_bits_of_the_host(make):
         assert isinstance(on_device, Device)
         assert np.array_equal(on_device.values, theta)
     assert isinstance(device, FirstOrder)
+
+
+@pytest.mark.parametrize("kind", [SGD, Adam])
+def test_threads_change_no_bit_of_a_step(kind):
+    rng = np.random.default_rng(0)
+    theta, gradient = rng.standard_normal((2, 3 * PIECE + 17)).astype("f4")
+    found = [steps_of_one_gradient(kind(threads=threads), theta, gradient) for threads in (1, 2, 3, 5)]
+    for other in found[1:]:
+        assert np.array_equal(other, found[0])
+    assert clip_norm(gradient.copy(), 1.0, threads=3) == clip_norm(gradient.copy(), 1.0) == norm(gradient)
+
+
+def steps_of_one_gradient(optimizer, theta, gradient):
+    for lr in RATES:
+        theta = optimizer.step(theta, gradient, lr)
+    return theta
+
+
+@pytest.mark.parametrize("place", [0, PIECE + 3, 2 * PIECE])
+def test_a_step_that_is_not_finite_in_the_piece_of_any_thread_is_not_made(make, place):
+    optimizer = type(make())(threads=2)
+    theta, gradient = np.ones((2, 2 * PIECE + 1), "f4")
+    gradient[place] = np.nan
+    with pytest.raises(NonFiniteError, match="gradient is not finite"):
+        optimizer.step(theta, gradient, 0.1, out=theta)
+    assert (theta == 1).all()
 
 
 def test_clipping_on_a_device_gives_the_bits_of_the_host():
