@@ -1,0 +1,53 @@
+"""`hfrnn gradcheck` and `hfrnn info`: whether it is right, and what it runs on."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import textwrap
+
+import click
+
+
+@click.command(short_help="Check every derivative against an independent one.")
+@click.argument("archs", nargs=-1, metavar="[ARCH]...")
+@click.option("--arch", "more", multiple=True, help="Architecture to check (may be repeated; default: all).")
+@click.option("--seed", default=0, show_default=True, type=int, help="Of the random networks and batches.")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcomes as JSON.")
+def gradcheck(archs: tuple[str, ...], more: tuple[str, ...], seed: int, as_json: bool) -> None:
+    """Check gradient, Jacobian, Gauss-Newton product, Hessian and structural damping of each ARCH (default: all).
+
+    The reference is the complex step of the forward pass alone, in float64, on small random networks. Prints the
+    worst relative error of each check; exits with 1 if one is above its tolerance.
+    """
+    from hfrnn.gradcheck import gradcheck as run_checks
+    from hfrnn.gradcheck import table
+    from hfrnn.kernels import architectures
+    from hfrnn.progress import live_bar
+
+    names = list(dict.fromkeys([*archs, *more] or architectures()))
+    with live_bar() as show:
+        outcomes = run_checks(names, seed, lambda arch, case: show(f"{arch}: {case}", names.index(arch), len(names)))
+    if as_json:
+        click.echo(json.dumps([{**dataclasses.asdict(outcome), "passed": outcome.passed} for outcome in outcomes]))
+    else:
+        click.echo(table(outcomes))
+    if not all(outcome.passed for outcome in outcomes):
+        sys.exit(1)
+
+
+@click.command(short_help="Show versions, processors and what is installed.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def info(as_json: bool) -> None:
+    """Show versions, architectures, processors, the BLAS library and which optional packages are there."""
+    from hfrnn.machine import describe
+
+    table = describe()
+    if as_json:
+        click.echo(json.dumps(table))
+        return
+    for name, value in table.items():
+        text = value if isinstance(value, str) else ", ".join(value) if isinstance(value, list) else str(value)
+        for n, line in enumerate(textwrap.wrap(text, 65) or [""]):
+            click.echo(f"{name if n == 0 else '':<14} {line}")
