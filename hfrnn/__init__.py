@@ -13,13 +13,14 @@ from hfrnn._version import __version__
 if TYPE_CHECKING:
     from hfrnn.batch import Batch
     from hfrnn.config import TrainConfig
-    from hfrnn.errors import CheckpointError, HfrnnError, InputError, MissingExtraError, NonFiniteError
+    from hfrnn.errors import CheckpointError, HfrnnError, InputError, MissingExtraError, NonFiniteError, StorageError
     from hfrnn.evaluation import Evaluation, evaluate
     from hfrnn.kernels import Kernel, Slot, Tape, architectures, register_kernel
     from hfrnn.model import Network
     from hfrnn.objective import Objective
-    from hfrnn.optim.damping import Damping
+    from hfrnn.optim.damping import Damping, LevenbergMarquardt
     from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions
+    from hfrnn.optim.minimum import Minimum, minimize
     from hfrnn.run_folder import LoadedRun, load
     from hfrnn.sampling import sample
     from hfrnn.training import Callback, TrainingResult, train
@@ -27,13 +28,14 @@ if TYPE_CHECKING:
 _ROOMS = {
     "batch": ("Batch",),
     "config": ("TrainConfig",),
-    "errors": ("CheckpointError", "HfrnnError", "InputError", "MissingExtraError", "NonFiniteError"),
+    "errors": ("CheckpointError", "HfrnnError", "InputError", "MissingExtraError", "NonFiniteError", "StorageError"),
     "evaluation": ("Evaluation", "evaluate"),
     "kernels": ("Kernel", "Slot", "Tape", "architectures", "register_kernel"),
     "model": ("Network",),
     "objective": ("Objective",),
-    "optim.damping": ("Damping",),
+    "optim.damping": ("Damping", "LevenbergMarquardt"),
     "optim.hessian_free": ("HessianFree", "HessianFreeOptions"),
+    "optim.minimum": ("Minimum", "minimize"),
     "run_folder": ("LoadedRun", "load"),
     "sampling": ("sample",),
     "training": ("Callback", "TrainingResult", "train"),
@@ -51,12 +53,15 @@ __all__ = [
     "HfrnnError",
     "InputError",
     "Kernel",
+    "LevenbergMarquardt",
     "LoadedRun",
+    "Minimum",
     "MissingExtraError",
     "Network",
     "NonFiniteError",
     "Objective",
     "Slot",
+    "StorageError",
     "Tape",
     "TrainConfig",
     "TrainingResult",
@@ -64,6 +69,7 @@ __all__ = [
     "architectures",
     "evaluate",
     "load",
+    "minimize",
     "register_kernel",
     "sample",
     "train",

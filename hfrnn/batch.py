@@ -67,6 +67,8 @@ class Batch:
                 )
             if not (weights >= 0).all().item():
                 raise InputError("weights hold a negative number or NaN; a weight is 0 or more")
+            if not (weights < float("inf")).all().item():
+                raise InputError("weights hold infinity; a weight is a finite number")
         if lengths is not None:
             if lengths.shape != (B,) or lengths.dtype.kind not in "iu":
                 raise InputError(f"lengths are {_describe(lengths)}; expected {B} integers, one a sequence")

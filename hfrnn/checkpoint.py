@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,23 +45,37 @@ Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 def save_checkpoint(
     path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray[Any, np.dtype[Any]]], meta: Mapping[str, Any]
 ) -> None:
-    """Write arrays and their description to one file, whole or not at all.
-
-    Parameters
-    ----------
-    path : path
-        The file to write or replace; its folder must exist.
-    arrays : mapping of str (printable ASCII) to ndarray
-        Host arrays of any shape (0-d and empty too) of booleans, integers or floats; they come back bit for bit.
-    meta : mapping
-        Values that JSON can hold (infinities and NaN too); tuples come back as lists.
+    """Write `checkpoint_bytes` to a file, whole or not at all; its folder must exist.
 
     Raises
     ------
     InputError
         An array or a value that such a file cannot hold.
-    CheckpointError
+    StorageError
         The file cannot be written; the old one, if any, is as it was.
+    """
+    write_atomic(path, checkpoint_bytes(arrays, meta))
+
+
+def checkpoint_bytes(arrays: Mapping[str, np.ndarray[Any, np.dtype[Any]]], meta: Mapping[str, Any]) -> bytes:
+    """Arrays and their description as the content of a checkpoint file.
+
+    Parameters
+    ----------
+    arrays : mapping of str (printable ASCII) to ndarray
+        Host arrays of any shape (0-d and empty too) of booleans, integers or floats; they come back bit for bit.
+    meta : mapping
+        Values that JSON can hold (infinities and NaN too); tuples come back as lists.
+
+    Returns
+    -------
+    bytes
+        What `load_checkpoint` reads back.
+
+    Raises
+    ------
+    InputError
+        An array or a value that such a file cannot hold.
     """
     plain = {name: _plain(name, array) for name, array in arrays.items()}
     try:
@@ -69,7 +84,7 @@ def save_checkpoint(
         raise InputError(f"the description of a checkpoint must be JSON values, but {error}") from error
     version = str(VERSION)
     metadata = {"format": FORMAT, "version": version, "meta": text, "sha256": _checksum(version, text, plain)}
-    write_atomic(path, safetensors_bytes(plain, metadata=metadata))
+    return bytes(safetensors_bytes(plain, metadata=metadata))
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
@@ -109,8 +124,38 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any
         raise CheckpointError(f"{damaged} or cut short ({error}); use an older checkpoint or start anew") from error
     if _checksum(version, text, parsed) != metadata["sha256"]:
         raise CheckpointError(f"{damaged}: its checksum does not match; use an older checkpoint or start anew")
-    arrays = {name: array if array.flags.writeable else array.copy() for name, array in parsed.items()}
-    return arrays, json.loads(text)
+    try:
+        meta = json.loads(text)
+    except (ValueError, RecursionError):
+        meta = None
+    if not isinstance(meta, dict):
+        raise CheckpointError(f"{damaged}: its description is no JSON object; use an older checkpoint or start anew")
+    return {name: array if array.flags.writeable else array.copy() for name, array in parsed.items()}, meta
+
+
+def check_description(meta: Mapping[str, Any], path: Path, names: Collection[str] | None = None) -> None:
+    """Refuse a description that cannot be that of a training state; of some `names`, those parts alone count.
+
+    Raises
+    ------
+    CheckpointError
+        It lacks a part, or has another in its place; `path` is named.
+    """
+    update = meta.get("update")
+    known = {
+        "update": _is_count(update),
+        "seconds": isinstance(meta.get("seconds"), int | float) and math.isfinite(meta["seconds"]),
+        "symbols": _is_count(meta.get("symbols")),
+        "network": _is_network(meta.get("network")),
+        "method": isinstance(meta.get("method"), dict),
+        "plans": isinstance(meta.get("plans"), dict),
+        "best": meta.get("best") is None or _is_record(meta["best"]),
+        "last": _is_record(meta.get("last")) and meta["last"]["update"] == update if update else True,
+    }
+    for name, fits in known.items():
+        if (names is None or name in names) and (name not in meta or not fits):
+            what = "lacks" if name not in meta else "has a damaged"
+            raise CheckpointError(f"checkpoint {path} {what} {name!r}: it is not a training state; use another one")
 
 
 def _plain(name: object, array: object) -> np.ndarray[Any, np.dtype[Any]]:
@@ -157,3 +202,31 @@ def _metadata(path: Path, data: bytes) -> dict[str, str]:
             "use the hfrnn that wrote it or a newer one"
         )
     return found
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_record(value: Any) -> bool:
+    """Whether it is a line of the log."""
+    numbers = ("seconds", "train_loss", "train_bits", "valid_loss", "valid_bits", "valid_errors")
+    return (
+        isinstance(value, dict)
+        and _is_count(value.get("update"))
+        and all(isinstance(value.get(name, ""), int | float | None) for name in numbers)
+    )
+
+
+def _is_network(value: Any) -> bool:
+    """Whether it says n_in, n_out and loss of a network, and perhaps its classes, and nothing else."""
+    if not isinstance(value, dict) or not {"n_in", "n_out", "loss"} <= value.keys():
+        return False
+    given, classes = {"classes": [], **value}, value.get("classes", [])
+    return (
+        given.keys() == {"n_in", "n_out", "loss", "classes"}
+        and all(_is_count(value[name]) and 0 < value[name] < 2**31 for name in ("n_in", "n_out"))
+        and isinstance(value["loss"], str)
+        and isinstance(classes, list)
+        and all(map(_is_count, classes))
+    )

@@ -6,14 +6,12 @@ import dataclasses
 import difflib
 import math
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
-from pathlib import Path
 from typing import Any
 
 from hfrnn.errors import InputError
+from hfrnn.options import converted, option_key, option_name, parse_bytes
 
 OPTIMIZERS = ("hf", "sgd", "adam", "online")
 SCHEDULES = ("constant", "halve", "divide", "text8")
@@ -54,7 +52,7 @@ class TrainConfig:
     """The options of one training run; names as on the command line, with `_` for `-`."""
 
     text: str | None = _data(None, "Text file to train on.")
-    data: str | None = _data(None, "Corpus by name instead of a file (python-manual if neither is given).")
+    data: str | None = _data(None, "Corpus, task or music by name instead of a file (default: python-manual).")
     level: str = _data("char", "What a symbol is.", LEVELS)
     min_count: int | None = _data(
         None, "Rarer words become <unk>, at level word (default: the corpus's own; 1, and 11 for text8)."
@@ -72,8 +70,8 @@ class TrainConfig:
     sequence_length: int = _data(50, "Steps of a training sequence.")
     unknown: str = _data(
         "skip",
-        "Validation symbols never seen in training: error, skip, or a known symbol to map them to; "
-        "words become <unk> where there is one.",
+        "Symbols never seen in training, and with --init-from those that its run does not know: error, skip, or a "
+        "known symbol to map them to; words become <unk> where there is one.",
     )
 
     arch: str = _network("mlstm", "Architecture; `hfrnn info` lists them.")
@@ -99,6 +97,7 @@ class TrainConfig:
     init_scale: float | None = _network(
         None, "Standard deviation of all initial weights (default: the initializer's own)."
     )
+    init_from: str | None = _network(None, "Run whose best weights, and symbols, a new run starts from.")
     dtype: str = _network("float32", "Type to compute in.", ("float32", "float64"))
 
     optimizer: str = _optimizer("hf", "How to train.", OPTIMIZERS)
@@ -109,7 +108,10 @@ class TrainConfig:
     )
     metric: str = _optimizer("hidden", "What structural damping measures.", METRICS)
     gradient_symbols: int | None = _optimizer(100_000, "Symbols of a gradient batch; 0 for the whole training part.")
+    first_gradient_symbols: int | None = _optimizer(None, "Symbols of the first gradient batch (default: of all).")
+    batch_growth: float = _optimizer(1.05, "What the next gradient batch is larger by, up to --gradient-symbols.")
     curvature_fraction: float = _optimizer(0.2, "Share of the gradient batch that curvature is computed on.")
+    curvature_symbols: int | None = _optimizer(None, "Symbols of a curvature batch, instead of a share.")
     cg_iterations: int = _optimizer(100, "CG iterations of an update, at most.")
     cg_epsilon: float = _optimizer(0.0005, "CG ends when an iteration gains less than this share of q.")
     warm_start: float | None = _optimizer(
@@ -117,10 +119,18 @@ class TrainConfig:
     )
     mu_growth: float = _optimizer(3.0, "CG ends when the damping that rho asks for has grown by this; 0 turns it off.")
     rho_model: str = _optimizer("damped", "Whether q of rho holds the damping.", ("damped", "undamped"))
-    rho_objective: str = _optimizer("gradient", "Batch that f of rho is measured on.", ("gradient", "curvature"))
+    rho_objective: str = _optimizer(
+        "gradient", "Batch that f of rho is measured on.", ("gradient", "curvature", "separate")
+    )
+    adapt: str = _optimizer("both", "Strengths that rho changes.", ("both", "mu", "lambda", "none"))
+    preconditioner: str = _optimizer("none", "Of CG.", ("none", "diagonal"))
+    preconditioner_exponent: float = _optimizer(0.75, "Power of the diagonal preconditioner, from 0 to 1.")
+    preconditioner_shift: float | None = _optimizer(None, "Added to the diagonal (default: lambda).")
+    residual_every: int = _optimizer(0, "CG iterations between true residuals; 0 for none.")
+    max_failures: int = _optimizer(10, "End after so many updates in a row without a step; 0 for never.")
     line_search: str = _optimizer("armijo", "Rule of the last line search.", ("armijo", "minimum"))
 
-    learning_rate: float | None = _first_order(None, "Learning rate (default: 0.5 for sgd, 0.002 for adam).")
+    learning_rate: float | None = _first_order(None, "Learning rate (default: sgd 0.5, adam 0.002, online 0.1).")
     momentum: float | None = _first_order(None, "Of sgd and online (default: 0.9 for sgd, 0 for online).")
     nesterov: bool = _first_order(False, "Nesterov's momentum.")
     weight_decay: float = _first_order(0.0, "Decay of the weights, times the learning rate.")
@@ -146,6 +156,10 @@ class TrainConfig:
     minutes: float | None = _running(
         None, f"Stop after so many minutes (default: {DEFAULT_MINUTES:g} if no --updates or --epochs)."
     )
+    target_bits: float | None = _running(
+        None, "Stop when the validation bits (without validation, the training bits) are this or less."
+    )
+    keep: int = _running(0, "Checkpoints to keep beside last and best: those of the newest lines of the log.")
     seed: int = _running(0, "Of the initial weights and of every draw.")
     backend: str = _running("numpy", "Where to compute, and with what.", ("numpy", "numba", "cupy"))
     threads: int | None = _running(None, "Threads (default: all processors); results do not depend on it.")
@@ -158,16 +172,31 @@ class TrainConfig:
             value, choices = getattr(self, spec.name), spec.metadata["choices"]
             if choices and value not in choices:
                 raise InputError(f"{option_name(spec.name)} is {value!r}: use one of {', '.join(choices)}")
-            if isinstance(value, float) and not math.isfinite(value):
-                raise InputError(f"{option_name(spec.name)} is {value}: give a finite number")
+            for number in value if isinstance(value, tuple) else (value,):
+                if isinstance(number, float) and not math.isfinite(number):
+                    raise InputError(f"{option_name(spec.name)} is {number}: give a finite number")
+                if isinstance(number, int) and not -(2**63) <= number < 2**63:
+                    raise InputError(f"{option_name(spec.name)} holds a number beyond 64 bits: give a smaller one")
         for name, least in (("sequence_length", 1), ("cg_iterations", 1), ("seed", 0), ("sample_length", 0),
-            ("sequences", 1), ("streams", 1), ("log_interval", 1),
+            ("sequences", 1), ("streams", 1), ("log_interval", 1), ("keep", 0),
         ):  # fmt: skip
             if getattr(self, name) < least:
                 raise InputError(f"{option_name(name)} is {getattr(self, name)}: give a whole number, {least} or more")
         for name in ("updates", "threads", "epochs", "patience", "update_every", "validate_every"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise InputError(f"{option_name(name)} is {getattr(self, name)}: give a whole number, 1 or more")
+        for name in ("residual_every", "max_failures"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{option_name(name)} is {getattr(self, name)}: give a whole number, 0 or more")
+        for name in ("first_gradient_symbols", "curvature_symbols"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise InputError(f"{option_name(name)} is {getattr(self, name)}: give a number of symbols, 1 or more")
+        if not self.batch_growth >= 1:
+            raise InputError(f"--batch-growth is {self.batch_growth:g}: give a number, 1 or more")
+        if not 0 <= self.preconditioner_exponent <= 1:
+            raise InputError(f"--preconditioner-exponent is {self.preconditioner_exponent:g}: give one from 0 to 1")
+        if self.preconditioner_shift is not None and not self.preconditioner_shift > 0:
+            raise InputError(f"--preconditioner-shift is {self.preconditioner_shift:g}: give a number above 0")
         for name, least in (("min_count", 1), ("max_vocabulary", 2)):
             value = getattr(self, name)
             if value is not None and self.level != "word":
@@ -184,7 +213,7 @@ class TrainConfig:
             raise InputError(f"--classes is {self.classes}: give a number of classes, 0 for a full softmax")
         if self.init_scale is not None and not self.init_scale > 0:
             raise InputError(f"--init-scale is {self.init_scale:g}: give a number above 0")
-        for name in ("learning_rate", "clip_value", "max_norm"):
+        for name in ("learning_rate", "clip_value", "max_norm", "target_bits"):
             if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise InputError(f"{option_name(name)} is {getattr(self, name):g}: give a number above 0")
         for name in ("clip_norm", "weight_decay"):
@@ -192,6 +221,10 @@ class TrainConfig:
                 raise InputError(f"{option_name(name)} is {getattr(self, name):g}: give a number, 0 or more")
         if self.momentum is not None and not 0 <= self.momentum < 1:
             raise InputError(f"--momentum is {self.momentum:g}: give a number from 0, below 1")
+        if self.warm_start is not None and not 0 <= self.warm_start <= 1:
+            raise InputError(f"--warm-start is {self.warm_start:g}: give a number from 0 to 1")
+        if self.mu_growth and not self.mu_growth > 1:
+            raise InputError(f"--mu-growth is {self.mu_growth:g}: give a number above 1, or 0 to turn it off")
         if self.cg_epsilon < 0:
             raise InputError(f"--cg-epsilon is {self.cg_epsilon:g}: give a number, 0 or more")
         if self.text is not None and self.data is not None:
@@ -209,7 +242,7 @@ class TrainConfig:
         """`checkpoint` as `Objective` takes it."""
         if self.checkpoint == "all":
             return None
-        if self.checkpoint.isdigit() and int(self.checkpoint) > 0:
+        if self.checkpoint.isdecimal() and len(self.checkpoint) < 20 and int(self.checkpoint) > 0:
             return int(self.checkpoint)
         if self.checkpoint not in ("auto", "sqrt"):
             raise InputError(
@@ -241,7 +274,7 @@ class TrainConfig:
     def resolved(self) -> TrainConfig:
         """The same run said in full: what is built in or a default by name, files by their whole paths."""
         files: dict[str, Any] = {}
-        for name in ("text", "valid", "test"):
+        for name in ("text", "valid", "test", "init_from"):
             path = getattr(self, name)
             files[name] = None if path is None else os.path.abspath(path)
         warm_start = 0.0 if self.damping == "line-search" else 0.95
@@ -262,36 +295,6 @@ class TrainConfig:
         return {
             key: list(value) if isinstance(value, tuple) else value for key, value in pairs.items() if value is not None
         }
-
-
-def option_key(name: str) -> str:
-    """The name of a field in a TOML file: `lambda` for `lambda_`, the rest as they are."""
-    return name.rstrip("_")
-
-
-def option_name(name: str) -> str:
-    """The flag of a field on the command line."""
-    return "--" + option_key(name).replace("_", "-")
-
-
-def parse_bytes(text: str) -> int:
-    """A number of bytes such as 4GiB, 500MB or 1000000.
-
-    Raises
-    ------
-    InputError
-        It is none.
-    """
-    units = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-    digits = text.strip().rstrip("BbKkMmGgIi ")
-    unit = text.strip()[len(digits) :].strip().lower()
-    try:
-        size = int(float(digits) * units[unit])
-    except (ValueError, KeyError, OverflowError):
-        size = 0
-    if size < 1:
-        raise InputError(f"--memory is {text!r}: give a number of bytes such as 4GiB, 500MB or 1000000")
-    return size
 
 
 def config_from_mapping(options: Mapping[str, Any], source: str) -> TrainConfig:
@@ -316,45 +319,5 @@ def checked_options(options: Mapping[str, Any], source: str) -> dict[str, Any]:
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(fields)}"
             raise InputError(f"{source} has an option {given!r} that is not known: {hint}")
         spec = fields[key]
-        values[spec.name] = _converted(value, str(spec.type), f"{source}: {key}")
+        values[spec.name] = converted(value, str(spec.type), f"{source}: {key}")
     return values
-
-
-def _converted(value: Any, kind: str, where: str) -> Any:
-    """`value` as the field's type says, or a sentence."""
-    optional, base = "None" in kind, kind.split(" | ")[0]
-    if value is None and optional:
-        return None
-    if base.startswith("tuple"):
-        items = [value] if isinstance(value, Real) else value
-        item = "int" if "int" in base else "float"
-        if isinstance(items, list | tuple) and items:
-            return tuple(_converted(each, item, where) for each in items)
-    elif base == "bool" or isinstance(value, bool):
-        if base == "bool" and isinstance(value, bool):
-            return value
-    elif base == "str" and isinstance(value, str | os.PathLike | Integral):
-        return str(value)
-    elif base == "int" and isinstance(value, Integral):
-        return int(value)
-    elif base == "float" and isinstance(value, Real):
-        return float(value)
-    expected = {"str": "a string", "bool": "true or false", "int": "a whole number", "float": "a number"}
-    raise InputError(f"{where} is {value!r}: expected {expected.get(base, 'one or more numbers')}")
-
-
-def read_toml(path: str | Path) -> dict[str, Any]:
-    """The options in a TOML file; the table `versions`, which a run's config.toml has, is left out.
-
-    Raises
-    ------
-    InputError
-        It cannot be read or is no TOML.
-    """
-    try:
-        table = tomllib.loads(Path(path).read_bytes().decode("utf-8"))
-    except OSError as error:
-        raise InputError(f"configuration {path} cannot be read ({error.strerror}): give a TOML file") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"configuration {path} is not TOML ({error}): correct it") from error
-    return {name: value for name, value in table.items() if name != "versions"}

@@ -23,5 +23,9 @@ class CheckpointError(InputError):
     """A checkpoint or run folder that is damaged, foreign or already in use."""
 
 
+class StorageError(HfrnnError):
+    """A file cannot be written: the disk is full, failing or read-only; what was there before is whole."""
+
+
 class NonFiniteError(HfrnnError, ArithmeticError):
     """The learning state is no longer finite; the last good state is kept."""

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from hfrnn.backend import Array
 from hfrnn.batch import Batch, State
 from hfrnn.config import TrainConfig
+from hfrnn.data.corpora import PARTS
 from hfrnn.data.music import load_music, music_batch
 from hfrnn.data.synthetic import SUCCESS, make_task, tasks
-from hfrnn.data.vocabulary import Text, Vocabulary
-from hfrnn.errors import InputError
+from hfrnn.data.vocabulary import Text, Vocabulary, counted
+from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.model import Network
 
 CHUNK = 1000
@@ -101,12 +102,16 @@ def evaluate(
     ------
     InputError
         Fewer than two symbols, or unknown ones where they are refused.
+    NonFiniteError
+        The network's outputs are not finite.
     """
     if chunk < 1:
         raise InputError(f"the chunk is {chunk} symbols: give a whole number, 1 or more")
     symbols = vocabulary.encode(text, unknown)
     if symbols.size < 2:
-        raise InputError(f"the text to evaluate has {symbols.size} known symbols: at least 2 are needed to predict one")
+        raise InputError(
+            f"the text to evaluate has {counted(symbols.size, 'known symbol')}: at least 2 are needed to predict one"
+        )
     total, foreign = vocabulary.count(text)
     whole = symbols.size == total  # a replaced symbol counts with the bytes that it has in the text
     text_bytes = len(vocabulary.after_first(text) if whole else vocabulary.decode_bytes(symbols[1:]))
@@ -116,6 +121,10 @@ def evaluate(
         stop = min(start + chunk, count)
         log_p, state = _score(net, theta, symbols[start : stop + 1], state)
         nats -= float(log_p.astype("float64").sum().item())
+        if math.isnan(nats):
+            raise NonFiniteError(
+                "the network's outputs are not finite: its weights are too large, use another checkpoint"
+            )
         if progress is not None:
             progress(stop, count)
     return Evaluation(count, nats, text_bytes, foreign)
@@ -123,10 +132,11 @@ def evaluate(
 
 def _score(net: Network, theta: Array, symbols: NDArray[np.int32], state: State | None) -> tuple[Array, State]:
     column = symbols.reshape(-1, 1)
-    return net.score(theta, Batch(column[:-1], column[1:], initial_state=state))
+    with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is refused
+        return net.score(theta, Batch(column[:-1], column[1:], initial_state=state))
 
 
-def evaluate_sequences(net: Network, theta: Array, config: TrainConfig, part: str = "valid") -> dict[str, Any]:
+def evaluate_sequences(net: Network, theta: Array, config: TrainConfig, part: str | None = None) -> dict[str, Any]:
     """Score a network on a synthetic task or on music.
 
     Parameters
@@ -135,15 +145,25 @@ def evaluate_sequences(net: Network, theta: Array, config: TrainConfig, part: st
     theta : (n_parameters,) array
     config : TrainConfig
         Of the run: says the data.
-    part : {"train", "valid", "test"}
-        Of the music; a task is scored on 10,000 fresh sequences.
+    part : {"train", "valid", "test"}, optional
+        Of the music, "valid" by default; a task has none, and is scored on 10,000 fresh sequences.
 
     Returns
     -------
     dict
         `loss` (a mean over all scored steps, in nats for music) and what it is of; of a task `wrong`, the share of
         wrong answers, and whether it counts as solved.
+
+    Raises
+    ------
+    InputError
+        A part of a task or one that is not known, or the music is not there.
     """
+    if config.data in tasks() and part is not None:
+        raise InputError(f"{config.data} has no parts, its sequences are made afresh: leave {part!r} out")
+    part = part or "valid"
+    if part not in PARTS:
+        raise InputError(f"part {part!r} is not known: use {', '.join(PARTS)}")
     net = copy.copy(net)
     net.l2 = 0.0  # a penalty on the weights is no part of how well they predict
     if config.data in tasks():

@@ -6,8 +6,9 @@ import contextlib
 import os
 import secrets
 from pathlib import Path
+from typing import NoReturn
 
-from hfrnn.errors import CheckpointError
+from hfrnn.errors import StorageError
 
 
 def write_atomic(path: str | os.PathLike[str], content: bytes | str) -> None:
@@ -24,7 +25,7 @@ def write_atomic(path: str | os.PathLike[str], content: bytes | str) -> None:
 
     Raises
     ------
-    CheckpointError
+    StorageError
         The file cannot be written; the old one, if any, is as it was and no temporary file stays behind.
     """
     path = Path(path)
@@ -42,12 +43,43 @@ def write_atomic(path: str | os.PathLike[str], content: bytes | str) -> None:
                 temporary.unlink()
             raise
     except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise CheckpointError(
-            f"cannot write {path} ({reason}); what was there before is unchanged: "
-            "free some space or choose a folder that can be written to"
-        ) from error
+        refuse_to_write(path, error)
     _flush_folder(path.parent)
+
+
+def append_line(path: str | os.PathLike[str], line: str) -> None:
+    """Add a line of UTF-8 to a file, made if need be, and flush it to the disk.
+
+    A crash leaves a beginning of the line at most. Where it cannot be written, or an exception comes in between, the
+    file is cut back to what it was.
+
+    Raises
+    ------
+    StorageError
+        The line cannot be written; the file is as it was.
+    """
+    path = Path(path)
+    try:
+        with open(path, "ab", buffering=0) as file:
+            before, data = file.seek(0, os.SEEK_END), (line + "\n").encode("utf-8")
+            try:
+                while data:
+                    data = data[file.write(data) :]
+                os.fsync(file.fileno())
+            except BaseException:
+                file.truncate(before)
+                raise
+    except OSError as error:
+        refuse_to_write(path, error)
+
+
+def refuse_to_write(path: Path, error: OSError | ValueError) -> NoReturn:
+    """Say why a file cannot be written."""
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    raise StorageError(
+        f"cannot write {path} ({reason}); what was there before is unchanged: "
+        "free some space or choose a folder that can be written to"
+    ) from error
 
 
 def _flush_folder(folder: Path) -> None:

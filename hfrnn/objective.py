@@ -87,6 +87,43 @@ class Objective:
             grad += self.net.l2 * theta
         return float(loss) + self._l2_loss(theta), grad
 
+    def squared_gradients(self, theta: Array) -> Array:
+        """D = sum_b g_b^2 / sum w, with g_b the gradient of sequence b's summed loss w*loss (SPEC 6), without l2.
+
+        Exact: every sequence has a sweep of its own, whose gradient is summed over time before it is squared. The cost
+        is the arithmetic of one gradient in products of one row a step, several times the seconds of
+        `loss_and_gradient` (docs/damping.md has some), and beside a gradient's memory that of one sequence a thread.
+
+        Parameters
+        ----------
+        theta : (n_parameters,) array
+
+        Returns
+        -------
+        (n_parameters,) array
+            Fresh, entries 0 or more: what `hfrnn.optim.cg.diagonal_preconditioner` takes.
+        """
+        theta = self._vector(theta)
+        keep = Keep.NOTHING if self.plan.keep is Keep.NOTHING else Keep.STATES
+        backend, dtype, count = self.net.backend, self.net.dtype, min(self.threads.threads, self.batch.B)
+        buffers = [(Buffers(backend, dtype), Buffers(backend, dtype)) for _ in range(count)]
+        while len(self._vectors) < count:
+            self._vectors.append(self._zeros())
+        out = self._zeros()
+
+        def square(b: int) -> Array:
+            vector, (scratch, kept) = self._vectors[b % count], buffers[b % count]
+            vector[...] = 0
+            one, edges = self.batch.columns(b, b + 1), self._boundaries
+            Sweep(self.net, one, 1.0, boundaries=edges, keep=keep, scratch=scratch, kept=kept).gradient(theta, vector)
+            vector *= vector
+            return vector
+
+        for vector in self.threads.ordered(square, self.batch.B):
+            out += vector
+        out /= self.total_weight
+        return out
+
     def final_state(self) -> list[dict[str, Any]]:
         """The state after the last step, as the last `loss_and_gradient` found it, a dict a layer."""
         keep = Keep.NOTHING if self.plan.keep is Keep.NOTHING else Keep.STATES

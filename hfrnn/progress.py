@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import sys
+import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -174,6 +177,23 @@ class Display(Callback):
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
+class LogLines(Callback):
+    """Gives every line of the log to `echo`, as JSON."""
+
+    def __init__(self, echo: Callable[[str], object]) -> None:
+        self.echo = echo
+
+    def on_update(self, record: Record) -> bool | None:
+        self.echo(json.dumps(record))
+        return None
+
+
+def make_console(stderr: bool = False) -> Console:
+    """A console on stdout or stderr, with a live line on a terminal only, whatever FORCE_COLOR says."""
+    on_terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(stderr=stderr, force_terminal=None if on_terminal else False)
+
+
 def opening_lines(trainer: Trainer) -> list[str]:
     """What a run is about, and the head of its table."""
     config, method = trainer.config, trainer.method
@@ -181,14 +201,15 @@ def opening_lines(trainer: Trainer) -> list[str]:
     limits += [] if config.epochs is None else [f"epoch {config.epochs}"]
     if config.time_limit is not None:
         limits.append(clock(config.time_limit))
+    limits += [] if config.target_bits is None else [f"{config.target_bits:g} bits"]
     lines = [
         f"network   {trainer.net.describe()}",
         *trainer.source.lines(),
         *method.lines(),
         *plan_lines(method.plans, method.expected_bytes, config),
         f"limit     {' or '.join(limits)}",
-        f"folder    {trainer.path}",
     ]
+    lines = [*folded(lines), f"folder    {trainer.path}"]
     if trainer.update:
         lines.append(f"going on after update {trainer.update}")
     strength = None if config.optimizer != "hf" else "lambda" if config.damping == "tikhonov" else "mu"
@@ -198,7 +219,7 @@ def opening_lines(trainer: Trainer) -> list[str]:
 
 
 def plan_lines(plans: dict[str, Plan], expected: int, config: TrainConfig) -> list[str]:
-    """How batches are run, each line at most 80 columns where the plan allows."""
+    """How batches are run."""
     lines = []
     for role, plan in plans.items():
         shards = len(plan.shards) - 1
@@ -217,12 +238,20 @@ def rehearsal_lines(rehearsal: Rehearsal, config: TrainConfig) -> list[str]:
     parts = ((first, rehearsal.gradient), ("loss", rehearsal.loss), ("product", rehearsal.product))
     updates = [f"{rehearsal.update_seconds(n):.1f} s with {n}" for n in sorted({10, 30, config.cg_iterations})]
     hf = [f"update    about {', '.join(updates)} CG iterations"] if rehearsal.product is not None else []
-    return [
-        f"network   {rehearsal.network}",
-        *plan_lines(rehearsal.plans, rehearsal.expected_bytes, config),
-        *(f"{name:<9} {seconds:.3f} s" for name, seconds in parts if seconds is not None),
-        *hf,
-    ]
+    return folded(
+        [
+            f"network   {rehearsal.network}",
+            *plan_lines(rehearsal.plans, rehearsal.expected_bytes, config),
+            *(f"{name:<9} {seconds:.3f} s" for name, seconds in parts if seconds is not None),
+            *hf,
+        ]
+    )
+
+
+def folded(lines: Iterable[str]) -> list[str]:
+    """The lines at most 80 columns wide, what follows below what was said."""
+    fold = textwrap.TextWrapper(80, subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False).wrap
+    return [part for line in lines for part in fold(line)]
 
 
 def profile_lines(records: list[Record]) -> list[str]:
@@ -244,6 +273,7 @@ def profile_lines(records: list[Record]) -> list[str]:
         "gradients": total("gradient"),
         f"products ({sum(record['products'] for record in records):,})": products,
         "CG's own vectors": total("cg") - products,
+        "preconditioner": total("preconditioner"),
         f"trial losses ({sum(record['evaluations'] for record in records):,})": total("search"),
         "validation": total("validation"),
     }
@@ -273,7 +303,7 @@ def result_lines(result: TrainingResult) -> list[str]:
 def live_bar() -> Iterator[Callable[[str, float, float], None]]:
     """A bar on the terminal of stderr, moved by calls with a text, what is done and the whole; gone at the end."""
     bar = Progress(
-        BarColumn(bar_width=24), TextColumn("{task.description}"), console=Console(stderr=True), transient=True
+        BarColumn(bar_width=24), TextColumn("{task.description}"), console=make_console(stderr=True), transient=True
     )
     if not bar.console.is_interactive:
         yield lambda text, done, total: None

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from hfrnn.config import TrainConfig
 from hfrnn.methods.hessian_free import HessianFreeMethod
 from hfrnn.objective import Objective
 from hfrnn.parallel import default_threads
 from hfrnn.plan import Plan
+from hfrnn.run_folder import RunFolder
 from hfrnn.sources import open_source
 from hfrnn.training import Trainer
 
@@ -38,12 +41,14 @@ class Rehearsal:
         return self.gradient + TRIAL_LOSSES * self.loss + cg_iterations * self.product
 
 
-def rehearse(config: TrainConfig) -> Rehearsal:
+def rehearse(config: TrainConfig, resume: str | Path | None = None) -> Rehearsal:
     """Check everything that a run needs, plan it, and time its parts on a few shards; writes nothing.
 
     Parameters
     ----------
     config : TrainConfig
+    resume : path, optional
+        The folder of a run that is to go on, with that configuration.
 
     Returns
     -------
@@ -55,9 +60,18 @@ def rehearse(config: TrainConfig) -> Rehearsal:
     InputError
         As `train`.
     """
-    config = config.resolved()
-    source, vocabulary = open_source(config)
+    config, folder = config.resolved(), None if resume is None else RunFolder(resume)
+    source, vocabulary = open_source(config, folder)
     trainer = Trainer(config, source, vocabulary, ())
+    if folder is not None:
+        trainer.look_into(folder)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"hfrnn\.")  # an overflow takes no longer
+        return _measured(trainer)
+
+
+def _measured(trainer: Trainer) -> Rehearsal:
+    """What that run would do."""
     method, theta = trainer.method, trainer.theta
     described = trainer.net.describe()
     if not isinstance(method, HessianFreeMethod):

@@ -5,12 +5,21 @@ vocabulary.json     the symbols
 metrics.jsonl       a line for every update
 last.safetensors    the state after the last update, from which a run goes on
 best.safetensors    the state with the lowest validation loss (training loss without a validation part)
+update-N.safetensors  the states after the newest lines of the log, where they are asked for
 summary.json        how the run ended, with its best and last metrics
+.lock               while a process writes to the folder
+
+An update is written in this order: its line of the log, its update-N, last, best. A process may be killed anywhere in
+between: `settle` undoes what was written after `last`, and finishes what `last` says.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
+import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,15 +28,19 @@ import numpy as np
 import tomli_w
 
 from hfrnn.backend import Array
-from hfrnn.checkpoint import load_checkpoint, save_checkpoint
-from hfrnn.config import TrainConfig, config_from_mapping, read_toml
-from hfrnn.data.corpora import Corpus, load_corpus
+from hfrnn.checkpoint import check_description, checkpoint_bytes, load_checkpoint
+from hfrnn.config import TrainConfig, config_from_mapping
+from hfrnn.data.corpora import PARTS, Corpus, load_corpus
 from hfrnn.data.music import FILES as MUSIC
 from hfrnn.data.synthetic import tasks
-from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.data.vocabulary import Vocabulary, counted
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.files import write_atomic
+from hfrnn.lock import NAME as LOCK
+from hfrnn.lock import FolderLock
+from hfrnn.log import Log
 from hfrnn.model import Network
+from hfrnn.options import read_toml
 from hfrnn.parameters import HostArray
 
 
@@ -55,37 +68,63 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        if not self.path.is_dir():
+        if not os.path.isdir(path):  # which has no errors of its own
             raise InputError(f"{path} is no run folder: give the folder that hfrnn train made (its --out)")
         if not self._file("config.toml").is_file():
             raise InputError(f"{path} is no run folder: it has no config.toml; give the folder that hfrnn train made")
+        self.lock, self.log = FolderLock(self.path), Log(self._file("metrics.jsonl"))
 
     @classmethod
     def create(
         cls, path: str | Path, config: TrainConfig, versions: dict[str, str], vocabulary: Vocabulary | None
     ) -> RunFolder:
-        """Make the folder with its configuration and vocabulary.
+        """Make the folder with its configuration and vocabulary; its lock is held until `lock.release()`.
+
+        What a process leaves that is killed while it does this is taken for an empty folder.
 
         Raises
         ------
         InputError
-            There is something at that path already, or it cannot be written.
+            There is something at that path already, or it cannot be made.
+        StorageError
+            A file cannot be written.
         """
-        folder = Path(path)
+        folder, lock = Path(path), FolderLock(Path(path))
+
+        def taken() -> bool:
+            return not folder.is_dir() or not all(map(_is_leftover, folder.iterdir()))
+
         try:
-            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-                raise InputError(
-                    f"{path} exists already and is left as it is: give another --out, or go on with the run in it by "
-                    f"--resume {path}"
-                )
+            content = tomli_w.dumps({**config.to_toml(), "versions": versions}).encode("utf-8")
+        except UnicodeEncodeError as error:
+            name = ascii(error.object[max(error.start - 20, 0) : error.end])
+            raise InputError(
+                f"the name of a file is not UTF-8 ({name}), as config.toml has to be: rename it"
+            ) from error
+        occupied = f"{path} exists already and is left as it is: give another --out, or go on with the run in it by "
+        try:
+            if folder.exists() and taken():
+                raise InputError(f"{occupied}--resume {path}")
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{path} cannot be made ({error.strerror}): give another --out") from error
-        if vocabulary is not None:
-            vocabulary.save(folder / "vocabulary.json")
-        table = {**config.to_toml(), "versions": versions}
-        write_atomic(folder / "config.toml", tomli_w.dumps(table))
-        return cls(folder)
+        except (OSError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise InputError(f"{path} cannot be made ({reason}): give another --out") from error
+        lock.acquire()
+        try:
+            if taken():  # by another process, a moment ago
+                raise InputError(f"{occupied}--resume {path}")
+            _tidy(folder)
+            write_atomic(folder / "config.toml", content)
+            if vocabulary is not None:
+                vocabulary.save(folder / "vocabulary.json")
+        except BaseException:
+            lock.release()
+            raise
+        run = cls(folder)
+        run.lock = lock
+        return run
 
     def config(self) -> TrainConfig:
         """The configuration that the run was started with.
@@ -97,9 +136,12 @@ class RunFolder:
         """
         path = str(self._file("config.toml"))
         try:
-            return config_from_mapping(read_toml(path), path)
+            config = config_from_mapping(read_toml(path), path)
+            if not self.versions():
+                raise InputError(f"{path} has no table of versions")
         except InputError as error:
             raise CheckpointError(f"{error} (the file of a run; restore it from a copy)") from error
+        return config
 
     def versions(self) -> dict[str, Any]:
         """What the run was started with: versions, and the checksum of its data."""
@@ -107,10 +149,20 @@ class RunFolder:
         return table if isinstance(table, dict) else {}
 
     def vocabulary(self) -> Vocabulary | None:
-        """The run's symbols; None where it was not trained on a text."""
-        if is_text(self.config()):
-            return Vocabulary.load(self._file("vocabulary.json"))
-        return None
+        """The run's symbols; None where it was not trained on a text.
+
+        Raises
+        ------
+        CheckpointError
+            The file is missing, damaged or of another run.
+        """
+        if not is_text(self.config()):
+            return None
+        path = self._file("vocabulary.json")
+        vocabulary = Vocabulary.load(path)
+        if self.versions().get("vocabulary_sha256") not in (None, vocabulary.to_json()["sha256"]):
+            raise CheckpointError(f"the vocabulary {path} is not that of the run: restore it from a copy")
+        return vocabulary
 
     def corpus(self) -> Corpus:
         """The text that the run was started with.
@@ -125,8 +177,15 @@ class RunFolder:
         if not is_text(self.config()):
             raise InputError(f"{self.path} was trained on {self.config().data}, which is no text")
         corpus = load_run_corpus(self.config())
-        self.check_data(corpus.sha256, corpus.source)
+        self.check_corpus(corpus)
         return corpus
+
+    def check_corpus(self, corpus: Corpus) -> None:
+        """Raise CheckpointError, which names the files, unless the text is that which the run was started with."""
+        config, stored, found = self.config(), self.versions(), part_checksums(corpus)
+        files = {"train": corpus.source, "valid": config.valid or corpus.source, "test": config.test or corpus.source}
+        changed = [files[part] for part in PARTS if stored.get(f"{part}_sha256") not in (None, found[f"{part}_sha256"])]
+        self.check_data(corpus.sha256, ", ".join(dict.fromkeys(changed)) or corpus.source)
 
     def check_data(self, sha256: str, source: str) -> None:
         """Raise CheckpointError unless the data is that which the run was started with."""
@@ -136,63 +195,85 @@ class RunFolder:
                 "start a new run"
             )
 
-    def save(self, name: str, arrays: dict[str, HostArray], meta: dict[str, Any]) -> None:
-        """Write the checkpoint `last` or `best`, whole or not at all."""
-        save_checkpoint(self._file(f"{name}.safetensors"), arrays, meta)
+    @property
+    def begun(self) -> bool:
+        """Whether the first state has been written; without it a process was killed while it made the folder."""
+        names = ("last.safetensors", "best.safetensors", "metrics.jsonl")
+        return any(self._file(name).exists() for name in names)
+
+    def save(self, arrays: dict[str, HostArray], meta: dict[str, Any], best: bool, keep: int = 0) -> None:
+        """Write the state after update `meta["update"]`: as `last`, as `best` if it is, and as one of `keep` others.
+
+        An older one goes only when this one is on the disk.
+        """
+        content = checkpoint_bytes(arrays, meta)
+        if keep and meta["update"]:
+            write_atomic(self._checkpoint(f"update-{meta['update']}"), content)
+        write_atomic(self._checkpoint("last"), content)
+        if best:
+            write_atomic(self._checkpoint("best"), content)
+        self._prune(keep)
 
     def restore(self, name: str) -> tuple[dict[str, HostArray], dict[str, Any]]:
-        """Read the checkpoint `last` or `best`."""
-        return load_checkpoint(self._file(f"{name}.safetensors"))
+        """Read a checkpoint: `last`, `best`, or one that was kept.
 
-    def append_metrics(self, record: dict[str, Any]) -> None:
-        """Add a line to metrics.jsonl."""
-        try:
-            with self._file("metrics.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
-        except OSError as error:
-            raise CheckpointError(f"{self._file('metrics.jsonl')} cannot be written ({error.strerror})") from error
+        Raises
+        ------
+        InputError
+            There is none of that name.
+        CheckpointError
+            It is missing or damaged.
+        """
+        kept = re.fullmatch(r"update-(\d+)", name)
+        if name not in ("best", "last") and not (kept and self._checkpoint(name).is_file()):
+            others = [path.stem for path in self.kept().values()]
+            more = f", or one that --keep has kept ({', '.join(others)})" if others else ""
+            raise InputError(f"checkpoint {name!r} is not known: use best or last{more}")
+        path = self._checkpoint(name)
+        arrays, meta = load_checkpoint(path)
+        check_description(meta, path, ("network",))
+        return arrays, meta
+
+    def kept(self) -> dict[int, Path]:
+        """The files of the states that were kept beside `last` and `best`, by their updates, the oldest first."""
+        found = {path: re.fullmatch(r"update-(\d+)\.safetensors", path.name) for path in self.path.iterdir()}
+        return dict(sorted((int(name[1]), path) for path, name in found.items() if name))
+
+    def _prune(self, keep: int) -> None:
+        kept = list(self.kept().values())
+        for path in kept[: max(len(kept) - keep, 0)]:
+            with contextlib.suppress(OSError):  # one more than asked for does no harm
+                path.unlink()
+
+    def settle(self, update: int, best_is_last: bool, keep: int) -> None:
+        """Make all files those of the state that `last` holds, whenever the process that wrote them was killed.
+
+        Raises
+        ------
+        CheckpointError
+            The log is damaged, or ends before that update; nothing was changed.
+        """
+        if self._file("summary.json").is_dir():
+            raise CheckpointError(f"{self._file('summary.json')} is a folder, where the file belongs: move it away")
+        self.log.cut(update)
+        _tidy(self.path)
+        for number, path in self.kept().items():
+            if number > update:
+                path.unlink(missing_ok=True)
+        self._prune(keep)
+        if best_is_last:
+            last, best = self._checkpoint("last"), self._checkpoint("best")
+            if not best.is_file() or best.read_bytes() != last.read_bytes():
+                write_atomic(best, last.read_bytes())
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The lines of metrics.jsonl, one for every update; a last line that is cut off is passed over.
+        """The lines of metrics.jsonl, as `Log.records` gives them."""
+        return self.log.records()
 
-        Raises
-        ------
-        CheckpointError
-            The file is damaged in another way.
-        """
-        path = self._file("metrics.jsonl")
-        lines = path.read_bytes().split(b"\n") if path.is_file() else []
-        records: list[dict[str, Any]] = []
-        for number, line in enumerate(lines[:-1], 1):  # what follows the last newline is nothing, or was cut off
-            try:
-                records.append(json.loads(line))
-                fits = records[-1]["update"] > (records[-2]["update"] if number > 1 else 0)
-            except (ValueError, KeyError, TypeError):
-                fits = False
-            if not fits:
-                raise CheckpointError(
-                    f"{path} is damaged: line {number} is not that of a later update; restore it from a copy"
-                )
-        return records
-
-    def cut_metrics(self, update: int) -> None:
-        """Drop what was written after that update, so that the log agrees with the checkpoint.
-
-        Raises
-        ------
-        CheckpointError
-            The log is damaged, or ends before that update.
-        """
-        path, records = self._file("metrics.jsonl"), self.metrics()
-        kept = [record for record in records if record["update"] <= update]
-        last = kept[-1]["update"] if kept else 0
-        if last != update:
-            raise CheckpointError(
-                f"{path} is damaged: it ends at update {last}, and the checkpoint is of update {update}; "
-                "restore it from a copy"
-            )
-        if path.is_file():
-            write_atomic(path, "".join(json.dumps(record) + "\n" for record in kept))
+    def drop_summary(self) -> None:
+        """Take summary.json away: a run that goes on has not ended."""
+        with contextlib.suppress(OSError):
+            self._file("summary.json").unlink()
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Write summary.json."""
@@ -200,6 +281,11 @@ class RunFolder:
 
     def _file(self, name: str) -> Path:
         return self.path / name
+
+    def _checkpoint(self, name: str) -> Path:
+        """The file of a checkpoint; update-7 is update-000007."""
+        word, _, number = name.partition("-")
+        return self._file(f"{f'{word}-{int(number):06d}' if number else word}.safetensors")
 
 
 def load(run: str | Path, which: str = "best", backend: str = "numpy") -> LoadedRun:
@@ -209,8 +295,8 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
     ----------
     run : path
         A run folder.
-    which : {"best", "last"}
-        The checkpoint to take.
+    which : {"best", "last"} or str
+        The checkpoint to take; also one that `keep` has kept, such as "update-000120".
     backend : {"numpy", "cupy"}
         Where the network is to compute, wherever it was trained.
 
@@ -226,13 +312,9 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
     CheckpointError
         A file of the run is missing, damaged or does not fit the others.
     """
-    if which not in ("best", "last"):
-        raise InputError(f"checkpoint {which!r} is not known: use best or last")
     folder = RunFolder(run)
     vocabulary = folder.vocabulary()
     arrays, meta = folder.restore(which)
-    if not isinstance(meta.get("network"), dict):
-        raise CheckpointError(f"the checkpoint in {folder.path} lacks 'network': it is not of a run of this version")
     arguments = folder.config().network_arguments(meta["network"])
     net = Network(**{**arguments, "backend": backend})
     return LoadedRun(net, checked_theta(net, arrays, folder.path), vocabulary)
@@ -249,18 +331,51 @@ def load_run_corpus(config: TrainConfig) -> Corpus:
 
 
 def run_vocabulary(config: TrainConfig, corpus: Corpus) -> Vocabulary:
-    """The symbols of a new run."""
+    """The symbols of a new run; InputError if there is one only."""
     min_count = config.min_count or corpus.min_count
-    return Vocabulary.build(corpus.train, config.level, min_count, config.max_vocabulary)
+    vocabulary = Vocabulary.build(corpus.train, config.level, min_count, config.max_vocabulary)
+    if vocabulary.size == 1:
+        raise InputError(
+            f"the training part of {corpus.source} holds one symbol only, {vocabulary.decode([0])!r}, so there is "
+            "nothing to predict: give another text"
+        )
+    return vocabulary
+
+
+def part_checksums(corpus: Corpus) -> dict[str, str]:
+    """The sha256 of each part of a text, under the names that config.toml has for them."""
+    texts: dict[str, str | bytes] = {part: getattr(corpus, part) for part in PARTS}
+    return {
+        f"{part}_sha256": hashlib.sha256(text if isinstance(text, bytes) else text.encode("utf-8")).hexdigest()
+        for part, text in texts.items()
+    }
+
+
+def _is_leftover(path: Path) -> bool:
+    """Whether a file is none of a run, but what a killed process leaves."""
+    return path.name == LOCK or (path.name.startswith(".hfrnn-") and path.suffix == ".tmp")
+
+
+def _tidy(folder: Path) -> None:
+    """Take the leftovers away, of which the lock is not one as long as this process has it."""
+    for path in folder.iterdir():
+        if _is_leftover(path) and path.name != LOCK:
+            path.unlink(missing_ok=True)
 
 
 def checked_theta(net: Network, arrays: dict[str, HostArray], path: Path) -> Array:
-    """The parameters of a checkpoint on the network's device, if they fit it."""
+    """The parameters of a checkpoint on the network's device, if they fit it and are finite."""
     theta = arrays.get("theta")
-    if theta is None or theta.shape != (net.n_parameters,):
-        found = "no parameters" if theta is None else f"{theta.size} parameters"
-        raise CheckpointError(f"the checkpoint in {path} holds {found}: this network has {net.n_parameters}")
-    return net.backend.asarray(theta.astype(net.dtype, copy=False))
+    if theta is None or theta.shape != (net.n_parameters,) or theta.dtype != net.dtype:
+        found = "no parameters"
+        if theta is not None:
+            found = f"{counted(theta.size, 'parameter')} of type {theta.dtype}, of shape {theta.shape}"
+        raise CheckpointError(
+            f"the checkpoint in {path} holds {found}: this network has {net.n_parameters} of type {net.dtype}"
+        )
+    if not np.isfinite(theta).all():
+        raise CheckpointError(f"the checkpoint in {path} holds parameters that are not finite: use another one")
+    return net.backend.asarray(theta)
 
 
 def versions() -> dict[str, str]:

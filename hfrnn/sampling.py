@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hfrnn.backend import Array
 from hfrnn.batch import Batch
 from hfrnn.data.vocabulary import Vocabulary
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.model import Network
 
 
@@ -62,6 +62,8 @@ def sample(
     ------
     InputError
         A number out of its range, or nothing is allowed.
+    NonFiniteError
+        The network's outputs are not finite.
     """
     if not (np.isfinite(temperature) and temperature >= 0):
         raise InputError(f"the temperature is {temperature}: give a number, 0 or more")
@@ -93,8 +95,13 @@ def _draw(
     rng = np.random.Generator(np.random.PCG64(seed))
     column, state = prime.reshape(-1, 1), None
     for _ in range(length):
-        logits, state = net.run(theta, Batch(column, initial_state=state))
+        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is refused
+            logits, state = net.run(theta, Batch(column, initial_state=state))
         z = net.backend.to_host(logits[-1, 0]).astype(np.float64)
+        if not np.isfinite(z.max()):  # single symbols of a class softmax may have the probability 0
+            raise NonFiniteError(
+                "the network's outputs are not finite: its weights are too large, use another checkpoint"
+            )
         restricted = np.full_like(z, -np.inf)
         open_to = np.arange(z.size) if allowed is None else np.asarray(allowed)
         restricted[open_to] = z[open_to]

@@ -1,37 +1,36 @@
-"""The training loop: batches, updates, validation, log and checkpoints, interruption and resume."""
+"""The training loop: batches, updates, validation, limits, interruption and failure."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
+import shlex
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hfrnn.backend import Array
-from hfrnn.config import TrainConfig, checked_options, option_key
+from hfrnn.config import TrainConfig, checked_options
 from hfrnn.data.synthetic import SUCCESS
 from hfrnn.data.vocabulary import Vocabulary
-from hfrnn.errors import CheckpointError, HfrnnError, InputError, NonFiniteError
-from hfrnn.interruption import interruption
-from hfrnn.methods import METHODS
+from hfrnn.errors import CheckpointError, HfrnnError, MissingExtraError, NonFiniteError, StorageError
+from hfrnn.interruption import Interruption, interruption
 from hfrnn.model import Network
 from hfrnn.objective import Objective
 from hfrnn.optim.hessian_free import UpdateInterrupted
-from hfrnn.optim.schedules import EarlyStopping
-from hfrnn.plan import Plan, Use, make_plan
-from hfrnn.run_folder import RunFolder, checked_theta, versions
+from hfrnn.plan import Use, make_plan
+from hfrnn.run_folder import RunFolder
 from hfrnn.sources import LN2, Source, open_source
+from hfrnn.state import RESUMABLE, Record, RunState, continued
+
+__all__ = ["RESUMABLE", "Callback", "Interrupted", "Record", "TrainConfig", "Trainer", "TrainingResult", "train"]
 
 NOT_APPLICABLE = ("cg_iterations", "cg_stop", "mu", "lambda", "rho", "step_size")
 """What every line of metrics.jsonl has, null where the method has nothing of the kind."""
-
-Record = dict[str, Any]
 
 
 class Callback:
@@ -47,7 +46,7 @@ class Callback:
         """After an update (an interval of SGD or Adam), with its line of metrics.jsonl; True ends the training."""
 
     def on_interrupt(self) -> None:
-        """At the first SIGINT or SIGTERM; training ends after the CG iteration or the step that is running."""
+        """At the first SIGINT, SIGTERM or SIGHUP; training ends after the CG iteration or step that is running."""
 
     def on_end(self, result: TrainingResult) -> None:
         """After the last update, unless training failed or was interrupted."""
@@ -87,11 +86,11 @@ def train(
     config : TrainConfig, optional
         All options; by default those of `hfrnn train`.
     resume : path, optional
-        A run folder to go on with, from its last update and with its configuration; of the options only `updates`,
-        `minutes`, `epochs`, `patience`, `threads`, `backend`, `checkpoint`, `memory` and `sample_length` may differ.
-        `updates` and `epochs` count from the beginning of the run, `minutes` from now; a new limit of these three
-        replaces all old ones. A run that was ended by a limit had the same updates, to the last bit, as one that goes
-        on beyond it; its log has a shorter last line, and a validation there that nothing but `best` heeds.
+        A run folder to go on with, from its last update and with its configuration; of the options only those in
+        `RESUMABLE` may differ. `updates` and `epochs` count from the beginning of the run, `minutes` from now; a new
+        limit of these three replaces all old ones. A run that was ended by a limit had the same updates, to the last
+        bit, as one that goes on beyond it; its log has a shorter last line, and a validation there that nothing but
+        `best` and `target_bits` heed. A run that was killed goes on from its last line as if it had not been.
     callbacks : sequence of Callback
     **options
         Single options by name, over `config`: `text="book.txt", arch="mlstm", updates=20, out="runs/book"`.
@@ -103,108 +102,111 @@ def train(
     Raises
     ------
     InputError
-        An option, the data or the run folder is not as it should be; nothing was written.
+        An option, the data or the run folder is not as it should be, or another process writes to the folder; nothing
+        was written.
+    StorageError
+        A file cannot be written; the last update that is on the disk is whole.
     NonFiniteError
         The loss or the gradient is no longer finite; the last good state is in the run folder.
     Interrupted
-        On SIGINT or SIGTERM; the last finished update is in the run folder.
+        On SIGINT, SIGTERM or SIGHUP; the last finished update is in the run folder.
     """
     values = checked_options(options, "train()")
-    if resume is not None:
-        trainer = Trainer.resumed(resume, values, callbacks)
-    else:
-        trainer = Trainer.new(replace(config or TrainConfig(), **values), callbacks)
-    return trainer.run()
+    with interruption() as interrupted:
+        if resume is None:
+            trainer = Trainer.new(replace(config or TrainConfig(), **values), callbacks, interrupted)
+        else:
+            try:
+                trainer = Trainer.resumed(resume, values, callbacks, interrupted)
+            except KeyboardInterrupt:
+                command = shlex.join(["hfrnn", "train", "--resume", str(resume)])
+                raise Interrupted(f"interrupted before the next update: go on with {command}") from None
+        return trainer.run()
 
 
-RESUMABLE = (
-    "updates", "minutes", "epochs", "patience", "threads", "backend", "checkpoint", "memory", "sample_length",
-)  # fmt: skip
-"""Options that may differ when a run is resumed."""
-
-
-class Trainer:
-    """One training run: its data, network, method and state. Made by `new` or `resumed`, used once by `run`."""
+class Trainer(RunState):
+    """One training run, made by `new` or `resumed`, used once by `run`."""
 
     def __init__(
-        self, config: TrainConfig, source: Source, vocabulary: Vocabulary | None, callbacks: Sequence[Callback]
+        self,
+        config: TrainConfig,
+        source: Source,
+        vocabulary: Vocabulary | None,
+        callbacks: Sequence[Callback] = (),
+        interrupted: Interruption | None = None,
     ) -> None:
-        self.config, self.source, self.vocabulary, self.callbacks = config, source, vocabulary, tuple(callbacks)
-        self.net = Network(**config.network_arguments(source.network))
-        self.method = METHODS[config.optimizer](config, source, self.net)
+        super().__init__(config, source, vocabulary, interrupted or Interruption())
+        self.callbacks = tuple(callbacks)
         self.validation = self._validation()
-        scales = {} if config.init_scale is None else {"scale": config.init_scale}
-        with np.errstate(over="ignore"):  # a scale beyond the type's range is reported by the first update
-            self.theta = self.net.init(config.seed, config.initializer, **scales)
-        self.best_theta = self.theta
-        self.update, self.seconds, self.symbols = 0, 0.0, 0
-        self.best: Record | None = None
-        self.last: Record | None = None
-        self.stopping = None if config.patience is None else EarlyStopping(config.patience)
-        self.folder: RunFolder | None = None
-        self._saved: dict[str, Any] = {}
         self._begin, self._longest, self._time_is_up = 0.0, 0.0, False
 
     @classmethod
-    def new(cls, config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Trainer:
+    def new(
+        cls, config: TrainConfig, callbacks: Sequence[Callback] = (), interrupted: Interruption | None = None
+    ) -> Trainer:
         """A run from the beginning; makes its folder once everything else has been checked."""
         config = config.resolved()
-        source, vocabulary = open_source(config)
-        trainer = cls(config, source, vocabulary, callbacks)
-        config = trainer.config = replace(config, **trainer.method.resolved())
-        manner = config.damping if config.optimizer == "hf" else config.optimizer
-        out = config.out or f"runs/{config.arch}-{manner}-{time.strftime('%Y%m%d-%H%M%S')}"
-        trainer.folder = RunFolder.create(out, config, {**versions(), "data_sha256": source.sha256}, vocabulary)
-        trainer._save("last")
-        trainer._save("best")
+        trainer = cls(config, *open_source(config), callbacks, interrupted)
+        trainer.create()
         return trainer
 
     @classmethod
-    def resumed(cls, run: str | Path, changes: dict[str, Any], callbacks: Sequence[Callback] = ()) -> Trainer:
+    def resumed(
+        cls,
+        run: str | Path,
+        changes: dict[str, Any],
+        callbacks: Sequence[Callback] = (),
+        interrupted: Interruption | None = None,
+    ) -> Trainer:
         """A run that goes on after its last update."""
         folder = RunFolder(run)
-        stored = folder.config()
-        foreign = [key for key, value in changes.items() if key not in RESUMABLE and value != getattr(stored, key)]
-        if foreign:
-            names = ", ".join(map(option_key, foreign))
-            raise InputError(f"a resumed run keeps its {names}: leave it out, only {', '.join(RESUMABLE)} may differ")
-        if {"updates", "minutes", "epochs"} & changes.keys():  # a new limit replaces all old ones
-            stored = replace(stored, updates=None, minutes=None, epochs=None)
-        config = replace(stored, **changes)
-        source, vocabulary = open_source(config, folder)
-        trainer = cls(config, source, vocabulary, callbacks)
-        trainer.folder = folder
-        trainer._restore(replanned="checkpoint" in changes or "memory" in changes)
+        config = continued(folder.config(), changes)
+        folder.lock.acquire()
+        try:
+            trainer = cls(config, *open_source(config, folder), callbacks, interrupted)
+            trainer.folder, trainer.changes = folder, changes
+            trainer.go_on(replanned="checkpoint" in changes or "memory" in changes)
+        except BaseException as error:
+            folder.lock.release()
+            if isinstance(error, MissingExtraError) and config.backend != "numpy":
+                raise MissingExtraError(
+                    f"{error}: hfrnn train {shlex.join(['--resume', str(run)])} --backend numpy goes on without it"
+                ) from error
+            raise
         return trainer
 
-    @property
-    def path(self) -> Path:
-        """The run folder."""
-        assert self.folder is not None
-        return self.folder.path
-
     def run(self) -> TrainingResult:
-        """Train until a limit is reached."""
-        with interruption(self._on_interrupt) as interrupted, warnings.catch_warnings():
-            # an overflow in a trial step is expected and dealt with
-            warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"hfrnn\.")
-            try:
+        """Train until a limit is reached; gives the folder's lock back."""
+        assert self.folder is not None
+        self.interrupted.noted = self._on_interrupt
+        try:
+            with warnings.catch_warnings():
+                # an overflow in a trial step is expected and dealt with
+                warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"hfrnn\.")
                 for callback in self.callbacks:
                     callback.on_start(self)
-                reason = self._loop(interrupted)
-            except (UpdateInterrupted, KeyboardInterrupt):
-                update = self._summarize("interruption")["updates"]
-                raise Interrupted(
-                    f"interrupted after update {update}, which is saved: go on with hfrnn train --resume {self.path}"
-                ) from None
-            except NonFiniteError as error:
-                update = self._summarize("a loss or gradient that is not finite")["updates"]
-                raise NonFiniteError(
-                    f"the training loss or its gradient is not finite after update {update}, whose state is kept in "
-                    f"{self.path}: start a new run with {self.method.remedy if update else ''}a smaller --init-scale "
-                    "or --dtype float64"
-                ) from error
-        summary = self._summarize(reason)
+                summary = self._summarize(self._loop())
+        except (UpdateInterrupted, KeyboardInterrupt, OSError) as error:
+            if isinstance(error, OSError) and not self.interrupted():
+                raise
+            self.interrupted.closed = True  # of a closed terminal comes SIGHUP, and an error where something is shown
+            update = self._summarize("interruption")["updates"]
+            raise Interrupted(f"interrupted after update {update}, which is saved: go on with {self.command}") from None
+        except NonFiniteError as error:
+            update = self._summarize("a loss or gradient that is not finite")["updates"]
+            raise NonFiniteError(
+                f"the training loss or its gradient is not finite after update {update}, whose state is kept in "
+                f"{self.path}: start a new run with {self.method.remedy if update else ''}a smaller --init-scale "
+                "or --dtype float64"
+            ) from error
+        except StorageError as error:
+            with contextlib.suppress(StorageError, CheckpointError):
+                self._summarize("a disk that cannot be written to")
+            raise StorageError(
+                f"{error}; update {self.saved['update']} is saved, and {self.command} goes on from there"
+            ) from error
+        finally:
+            self.folder.lock.release()
         theta = self.theta if self.best is None else self.best_theta
         result = TrainingResult(self.net, theta, self.vocabulary, self.config, self.path, summary)
         for callback in self.callbacks:
@@ -214,7 +216,10 @@ class Trainer:
     def _summarize(self, reason: str) -> dict[str, Any]:
         """Write summary.json: the state that is on disk, and why the run ended."""
         assert self.folder is not None
-        saved = self._saved
+        on_disk = self.folder.restore("last")[1]
+        if on_disk["update"] != self.saved["update"]:  # stopped between two writes of an update
+            self.saved = on_disk
+        saved = self.saved
         summary = {
             "stopped": reason,
             "architecture": self.config.arch,
@@ -231,34 +236,45 @@ class Trainer:
         for callback in self.callbacks:
             callback.on_interrupt()
 
-    def _loop(self, interrupted: Callable[[], bool]) -> str:
+    def _loop(self) -> str:
+        """Go on until there is nothing more to do; says why."""
+        assert self.folder is not None
         self._begin, before = time.perf_counter(), self.seconds
         while (reason := self._ended()) is None:
-            if interrupted():
+            if self.interrupted():
                 raise UpdateInterrupted("Training was interrupted between two updates.")
             start = time.perf_counter()
-            record = self._advance(interrupted, start)
+            record = self._advance(start)
             record["seconds_update"] = round(time.perf_counter() - start, 4)
             self.seconds = before + time.perf_counter() - self._begin
             record["seconds"] = round(self.seconds, 3)
-            if self._finish(record):
+            self.folder.drop_summary()
+            self.finish(record)
+            answers = [callback.on_update(record) for callback in self.callbacks]
+            if any(answers):
                 return "callback"
-            if record["valid_errors"] is not None and record["valid_errors"] < SUCCESS:
-                return "success"
         return reason
 
     def _ended(self) -> str | None:
         """Why there is nothing more to do, or None."""
         if self.stopping is not None and self.stopping.idle >= self.stopping.patience:
             return "patience"
+        if self.last is not None and self.last["valid_errors"] is not None and self.last["valid_errors"] < SUCCESS:
+            return "success"
+        if self.reached():
+            return "target"
+        return self._limit()
+
+    def _limit(self) -> str | None:
+        """The limit that is reached, or None."""
         if self.config.updates is not None and self.update >= self.config.updates:
             return "updates"
         return self.method.ended or ("time" if self._time_is_up else None)
 
-    def _advance(self, interrupted: Callable[[], bool], start: float) -> Record:
+    def _advance(self, start: float) -> Record:
         """The next line of the log. Of an update that raises, only what is on disk counts."""
         left = None if self.config.updates is None else self.config.updates - self.update
-        self.theta, found = self.method.advance(self.theta, self._progress, interrupted, left)
+        self.theta, found = self.method.advance(self.theta, self._progress, self.interrupted, left)
         self.update += found.pop("updates")
         self.symbols += found.pop("symbols")
         begin, valid, errors = time.perf_counter(), None, None
@@ -266,8 +282,9 @@ class Trainer:
         limit = self.config.time_limit  # another line of the log must not go beyond it
         self._time_is_up = limit is not None and begin - self._begin + self._longest > limit
         due = found.pop("validate")
-        if due or self._ended() is not None:
-            valid, errors = self._validate()
+        if due or self._limit() is not None:
+            with self.interrupted.raising():
+                valid, errors = self._validate()
         if due:
             self.method.validated(valid)
             if self.stopping is not None and valid is not None:
@@ -292,68 +309,6 @@ class Trainer:
     def _progress(self, iteration: int, value: float) -> None:
         for callback in self.callbacks:
             callback.on_cg(iteration, value)
-
-    def _finish(self, record: Record) -> bool:
-        """Log and save an update; whether a callback asks to end."""
-        assert self.folder is not None
-        self.last = record
-        better = self._score(record) < self._score(self.best)
-        if better or self.best is None:  # until one is validated, the last state stands for the best
-            self.best, self.best_theta = record if better else None, self.theta.copy()
-            self._save("best")
-        self.folder.append_metrics(record)
-        self._save("last")
-        answers = [callback.on_update(record) for callback in self.callbacks]
-        return any(answers)
-
-    def _score(self, record: Record | None) -> float:
-        """What `best` is chosen by: validation loss, or training loss without validation; not finite is worst."""
-        loss = None if record is None else record["train_loss" if self.validation is None else "valid_loss"]
-        return math.inf if loss is None else float(loss)
-
-    # ------------------------------------------------------------------ state
-
-    def _save(self, name: str) -> None:
-        assert self.folder is not None
-        to_host = self.net.backend.to_host
-        arrays, plain = {"theta": to_host(self.theta)}, {}
-        for key, value in self.method.state_dict().items():
-            if hasattr(value, "shape"):
-                arrays[f"method.{key}"] = to_host(value)
-            else:
-                plain[key] = value
-        meta = {
-            "update": self.update, "seconds": self.seconds, "symbols": self.symbols, "method": plain,
-            "stopping": None if self.stopping is None else self.stopping.state_dict(),
-            "best": self.best, "last": self.last, "network": self.source.network,
-            "plans": {role: plan.to_json() for role, plan in self.method.plans.items()},
-        }  # fmt: skip
-        self.folder.save(name, arrays, meta)
-        if name == "last":
-            self._saved = meta
-
-    def _restore(self, replanned: bool) -> None:
-        assert self.folder is not None
-        arrays, meta = self.folder.restore("last")
-        self.theta = checked_theta(self.net, arrays, self.folder.path)
-        as_array = self.net.backend.asarray
-        try:
-            vectors = {key.split(".", 1)[1]: as_array(v) for key, v in arrays.items() if key.startswith("method.")}
-            self.method.load_state_dict({**meta["method"], **vectors})
-            self.update, self.seconds, self.symbols = int(meta["update"]), float(meta["seconds"]), int(meta["symbols"])
-            self.best, self.last, self._saved = meta["best"], meta["last"], meta
-            if self.stopping is not None and meta["stopping"] is not None:
-                self.stopping.load_state_dict(meta["stopping"])
-            if not replanned:
-                self.method.plans = {role: Plan.from_json(plan) for role, plan in meta["plans"].items()}
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise CheckpointError(
-                f"the checkpoint in {self.folder.path} lacks {error}: it is not a training state"
-            ) from error
-        self.best_theta = checked_theta(self.net, self.folder.restore("best")[0], self.folder.path)
-        self.folder.cut_metrics(self.update)
 
     # ------------------------------------------------------------------ validation
 

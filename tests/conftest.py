@@ -5,11 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pooch
 import pytest
 from hypothesis import settings
 
 settings.register_profile("hfrnn", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("hfrnn")
+
+
+@pytest.fixture(autouse=True)
+def no_network(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test downloads a corpus, or finds one that its user has downloaded."""
+    monkeypatch.setenv("HFRNN_OFFLINE", "1")
+    monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path_factory.getbasetemp() / "no-cache" / project)
 
 
 @pytest.fixture

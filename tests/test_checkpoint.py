@@ -17,8 +17,8 @@ from hypothesis.extra import numpy as st_np
 from safetensors.numpy import load_file, save_file
 
 from hfrnn.checkpoint import load_checkpoint, save_checkpoint
-from hfrnn.errors import CheckpointError, InputError
-from hfrnn.files import write_atomic
+from hfrnn.errors import CheckpointError, InputError, StorageError
+from hfrnn.files import append_line, write_atomic
 
 ARRAYS = {
     "theta": np.linspace(-1, 1, 7, dtype=np.float32),
@@ -209,7 +209,7 @@ def test_a_full_disk_leaves_the_old_checkpoint_and_nothing_else(tmp_path: Path, 
     save_checkpoint(path, ARRAYS, META)
     with monkeypatch.context() as patch:
         patch.setattr(os, where, failing(errno.ENOSPC))
-        with pytest.raises(CheckpointError, match=r"last\.safetensors.*No space left on device"):
+        with pytest.raises(StorageError, match=r"last\.safetensors.*No space left on device"):
             save_checkpoint(path, {}, {})
     assert [file.name for file in tmp_path.iterdir()] == ["last.safetensors"]
     assert load_checkpoint(path)[1] == META
@@ -230,21 +230,21 @@ def test_an_interrupt_while_writing_leaves_the_old_file_and_nothing_else(tmp_pat
 
 def test_a_read_only_folder_is_reported_with_the_reason(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(builtins, "open", failing(errno.EROFS))
-    with pytest.raises(CheckpointError, match="Read-only file system"):
+    with pytest.raises(StorageError, match="Read-only file system"):
         write_atomic(tmp_path / "f", "new")
 
 
 @pytest.mark.parametrize("path", ["none/f", "f\0g", "", "x" * 300])
 def test_paths_that_cannot_be_written_are_reported(tmp_path: Path, monkeypatch, path: str) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CheckpointError, match="cannot write"):
+    with pytest.raises(StorageError, match="cannot write"):
         write_atomic(path, "new")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_in_the_way_is_reported_and_stays(tmp_path: Path) -> None:
     (tmp_path / "f").mkdir()
-    with pytest.raises(CheckpointError, match="Is a directory"):
+    with pytest.raises(StorageError, match="Is a directory"):
         write_atomic(tmp_path / "f", "new")
     assert [file.name for file in tmp_path.iterdir()] == ["f"]
 
@@ -274,3 +274,28 @@ def test_text_is_stored_as_utf_8_with_its_newlines_and_ordinary_permissions(tmp_
     assert (tmp_path / "f").read_bytes() == "é\r\n\n".encode()
     (tmp_path / "g").write_text("")
     assert (tmp_path / "f").stat().st_mode == (tmp_path / "g").stat().st_mode
+
+
+# ---------------------------------------------------------------------- lines of a log
+
+
+def test_lines_are_added_and_reach_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_size))
+    append_line(tmp_path / "f", "é")
+    append_line(tmp_path / "f", "b")
+    assert (tmp_path / "f").read_bytes() == "é\nb\n".encode()
+    assert flushed == [3, 5]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_a_line_that_cannot_be_written_leaves_none(tmp_path: Path, monkeypatch, error: BaseException) -> None:
+    def fail(_: int) -> None:
+        raise error
+
+    append_line(tmp_path / "f", "a")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises((StorageError, KeyboardInterrupt)):
+            append_line(tmp_path / "f", "b")
+    assert (tmp_path / "f").read_bytes() == b"a\n"

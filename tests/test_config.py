@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import tomli_w
 
-from hfrnn.config import TrainConfig, checked_options, config_from_mapping, parse_bytes, read_toml
+from hfrnn.config import TrainConfig, checked_options, config_from_mapping
 from hfrnn.errors import InputError
+from hfrnn.options import parse_bytes, read_toml
 
 
 def test_a_configuration_comes_back_from_toml_as_it_was(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_at_byte_level_a_byte_is_a_symbol() -> None:
 
 def test_unknown_symbols_are_refused_by_name() -> None:
     net, theta = network()
-    with pytest.raises(InputError, match=r"'X' \(2 times\), 'é' \(1 times\)"):
+    with pytest.raises(InputError, match=r"'X' \(2 times\), 'é' \(1 time\)"):
         evaluate(net, theta, VOCABULARY, "die XbrückeX é")
 
 

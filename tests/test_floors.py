@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "hfrnn"
 
 ANYWHERE = {"errors", "files", "_version"}  # below all floors, in this order: files may import errors
 FLOORS: list[set[str]] = [  # lowest first; rooms on one floor do not know each other
-    {"backend"},
+    {"backend", "options"},
     {"parameters"},
     {"batch"},
     {"kernels"},
@@ -27,12 +27,13 @@ FLOORS: list[set[str]] = [  # lowest first; rooms on one floor do not know each 
     {"parallel", "plan"},
     {"objective"},
     {"model"},
-    {"optim", "data", "checkpoint", "config", "interruption"},
+    {"optim", "data", "checkpoint", "config", "interruption", "lock", "log"},
     {"online"},
     {"run_folder"},
     {"sources"},
     {"methods"},
     {"evaluation", "sampling", "gradcheck", "report"},
+    {"state"},
     {"training"},
     {"rehearsal"},
     {"machine", "progress"},
@@ -45,7 +46,8 @@ PURE = {  # rooms that know less than their floor allows: nothing of the package
     "optim": ANYWHERE | {"parallel"},
     "data": ANYWHERE,
     "checkpoint": ANYWHERE,
-    "config": ANYWHERE,
+    "config": ANYWHERE | {"options"},
+    "options": ANYWHERE,
     "kernels": ANYWHERE | {"backend", "parameters"},
     "output_map": ANYWHERE | {"backend", "kernels"},
     "class_softmax": ANYWHERE | {"backend", "kernels", "output_map"},

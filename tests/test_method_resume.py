@@ -57,6 +57,18 @@ RESUMED: dict[str, tuple[dict[str, Any], int, int]] = {
     "a task": (TASK, 10, 30),
     "a task with adam": ({**TASK, "optimizer": "adam"}, 6, 18),
     "a task with hf": ({**TASK, "optimizer": "hf", "gradient_symbols": 300}, 3, 7),
+    "hf with growing batches": (
+        {"optimizer": "hf", "arch": "rnn", "gradient_symbols": 600, "first_gradient_symbols": 50, "batch_growth": 1.5,
+         "curvature_symbols": 60, "rho_objective": "separate"},
+        3,
+        9,
+    ),
+    "hf with a preconditioner": (
+        {"optimizer": "hf", "arch": "gru", "gradient_symbols": 300, "preconditioner": "diagonal", "adapt": "mu",
+         "residual_every": 3, "rho_objective": "curvature"},
+        2,
+        5,
+    ),
     "music": (MUSIC, 4, 8),
     "validation": ({"validate_every": 20, "patience": 5, "learning_rate": 3.0}, 30, 90),
 }  # fmt: skip

@@ -108,7 +108,9 @@ def test_a_dry_run_of_another_optimizer_prints_its_update_and_writes_nothing(
     monkeypatch.chdir(tmp_path)
     before = snapshot(tmp_path)
     flags = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", str(value))]
-    result = CliRunner().invoke(main, ["train", *text, "--hidden", "4", "--sequence-length", "10", *flags, "--dry-run"])
+    if text and options["optimizer"] != "online":
+        flags += ["--sequence-length", "10"]
+    result = CliRunner().invoke(main, ["train", *text, "--hidden", "4", *flags, "--dry-run"])
     assert result.exit_code == 0, result.output
     assert [line.split()[0] for line in result.output.splitlines()] == ["network", *roles, "memory", "update"]
     assert max(map(len, result.output.splitlines())) <= 80

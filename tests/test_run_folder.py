@@ -43,7 +43,7 @@ def test_load_gives_network_parameters_and_symbols(finished: Path) -> None:
     np.testing.assert_array_equal(last, load_checkpoint(finished / "last.safetensors")[0]["theta"])
 
 
-def test_only_best_and_last_can_be_loaded(finished: Path) -> None:
+def test_a_checkpoint_of_another_name_cannot_be_loaded(finished: Path) -> None:
     with pytest.raises(InputError, match=r"'worst'.*best or last"):
         load(finished, "worst")
 
@@ -119,13 +119,13 @@ def test_a_cut_off_last_line_of_metrics_is_passed_over(run: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"update": 3, "sec')
     assert [record["update"] for record in RunFolder(run).metrics()] == [1, 2]
-    RunFolder(run).cut_metrics(2)
+    RunFolder(run).log.cut(2)
     assert path.read_bytes() == whole
 
 
 def test_lines_after_the_checkpoint_are_dropped(run: Path) -> None:
     first = metrics(run, timed=True)[:1]
-    RunFolder(run).cut_metrics(1)
+    RunFolder(run).log.cut(1)
     assert metrics(run, timed=True) == first
 
 
@@ -136,13 +136,13 @@ def test_damage_inside_metrics_is_refused_and_nothing_is_lost(run: Path, line: b
     path.write_bytes(line + b"\n" + second + b"\n")
     before = snapshot(run)
     with pytest.raises(CheckpointError, match=r"metrics\.jsonl is damaged: line [12]"):
-        RunFolder(run).cut_metrics(2)
+        RunFolder(run).log.cut(2)
     assert snapshot(run) == before
 
 
 def test_a_log_that_ends_before_the_checkpoint_is_refused(run: Path) -> None:
     with pytest.raises(CheckpointError, match=r"ends at update 2.*of update 5"):
-        RunFolder(run).cut_metrics(5)
+        RunFolder(run).log.cut(5)
 
 
 def test_the_summary_holds_the_best_and_the_last_line(finished: Path) -> None:

@@ -18,6 +18,7 @@ import hfrnn
 from hfrnn.checkpoint import load_checkpoint
 from hfrnn.config import TrainConfig
 from hfrnn.errors import CheckpointError, InputError, NonFiniteError
+from hfrnn.log import Log
 from hfrnn.optim.hessian_free import HessianFree
 from hfrnn.run_folder import RunFolder
 from hfrnn.training import Callback, Interrupted, Trainer, TrainingResult, train
@@ -106,23 +107,146 @@ def test_a_resumed_run_equals_one_that_never_stopped(tmp_path: Path, options: di
     assert result.summary["updates"] == total
 
 
-def test_a_run_killed_between_its_writes_resumes_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = tiny_train(tmp_path, "whole", updates=3)
-    save = RunFolder.save
+class Stops(BaseException):
+    """Ends a process in the middle of its writes, as nothing but a kill does."""
 
-    def killed(self: RunFolder, name: str, arrays: Any, meta: Any) -> None:
-        if name == "last" and meta["update"] == 2:
-            raise KeyboardInterrupt
-        save(self, name, arrays, meta)
 
-    monkeypatch.setattr(RunFolder, "save", killed)
-    with pytest.raises(Interrupted, match="after update 1, which is saved"):
-        tiny_train(tmp_path, "killed", updates=3)
-    monkeypatch.undo()
-    summary = json.loads((tmp_path / "killed" / "summary.json").read_text())
-    assert (summary["stopped"], summary["updates"], summary["last"]["update"]) == ("interruption", 1, 1)
-    train(resume=tmp_path / "killed")
-    assert_same(whole.folder, tmp_path / "killed")
+WRITES = ("log", "update-000002.safetensors", "last.safetensors", "best.safetensors")
+
+
+def killed_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str, done: bool, **options: Any) -> Path:
+    """A run that was killed in update 2, before or after one of its writes."""
+    write_atomic, append = hfrnn.run_folder.write_atomic, Log.append
+    state = {"update": 0}
+
+    def writes(path: Any, content: Any) -> None:
+        wanted = Path(path).name == write and state["update"] == 2
+        if wanted and not done:
+            raise Stops
+        write_atomic(path, content)
+        if wanted:
+            raise Stops
+
+    def appends(self: Log, record: dict[str, Any]) -> None:
+        state["update"] = record["update"]
+        if write == "log" and record["update"] == 2 and not done:
+            with self.path.open("a") as file:
+                file.write(json.dumps(record)[:30])
+            raise Stops
+        append(self, record)
+        if write == "log" and record["update"] == 2:
+            raise Stops
+
+    with monkeypatch.context() as patch:
+        patch.setattr(hfrnn.run_folder, "write_atomic", writes)
+        patch.setattr(Log, "append", appends)
+        with pytest.raises(Stops):
+            tiny_train(tmp_path, "killed", updates=3, keep=1, **options)
+    return tmp_path / "killed"
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("write", WRITES)
+def test_a_run_killed_at_any_of_its_writes_resumes_exactly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str, done: bool
+) -> None:
+    whole = tiny_train(tmp_path, "whole", updates=3, keep=1).folder
+    killed = killed_at(tmp_path, monkeypatch, write, done)
+    saved = 2 if (WRITES.index(write), done) >= (2, True) else 1
+    assert load_checkpoint(killed / "last.safetensors")[1]["update"] == saved
+    (killed / ".hfrnn-0123456789ab.tmp").write_bytes(b"half of it")
+    train(resume=killed)
+    assert_same(whole, killed)
+    assert sorted(snapshot(whole)) == sorted(snapshot(killed))
+    names = [load_checkpoint(run / "best.safetensors")[0].keys() for run in (whole, killed)]
+    assert names[0] == names[1]
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_killed_run_that_goes_no_further_is_all_of_its_last_update(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    killed = killed_at(tmp_path, monkeypatch, write, False)
+    saved = 2 if write == "best.safetensors" else 1
+    result = train(resume=killed, updates=saved)
+    assert_same(tiny_train(tmp_path, "whole", updates=saved).folder, killed)
+    assert result.summary["best"]["update"] == result.summary["last"]["update"] == saved
+    np.testing.assert_array_equal(result.theta, hfrnn.load(killed).theta)
+    assert list(RunFolder(killed).kept()) == [saved]
+
+
+def test_a_best_that_is_newer_than_the_last_state_stays_the_best(tmp_path: Path) -> None:
+    """As where `last` was put back from a copy."""
+    whole = tiny_train(tmp_path, "whole", updates=3).folder
+    part = tiny_train(tmp_path, "part", updates=2).folder
+    shutil.copy(whole / "best.safetensors", part / "best.safetensors")
+    result = train(resume=part, updates=2)
+    assert result.summary["best"]["update"] == 3
+    train(resume=part, updates=3)
+    for name in ("last", "best"):
+        assert state(part, name) == state(whole, name)
+    assert metrics(part) == metrics(whole)
+
+
+def test_a_best_that_is_neither_what_the_last_state_says_nor_newer_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
+    class Losses(Callback):
+        def on_start(self, trainer: Trainer) -> None:
+            monkeypatch.setattr(trainer.validation, "loss", lambda theta: [3.0, 1.0, 2.0][trainer.update - 1])
+
+    run = tiny_train(tmp_path, updates=3, callbacks=(Losses(),)).folder
+    first = tiny_train(tmp_path, "first", updates=1).folder
+    shutil.copy(first / "best.safetensors", run / "best.safetensors")
+    before = snapshot(run)
+    with pytest.raises(CheckpointError, match=r"best\.safetensors is of update 1, and the best is of 2"):
+        train(resume=run, updates=4)
+    assert snapshot(run) == before
+
+
+@pytest.mark.parametrize("left", ["config", "vocabulary", "last"])
+def test_a_run_killed_while_its_folder_was_made_begins_when_it_is_resumed(tmp_path: Path, left: str) -> None:
+    whole = tiny_train(tmp_path, "whole", updates=2).folder
+    begun = tiny_train(tmp_path, "begun", updates=2).folder
+    started = tiny_train(tmp_path, "started", updates=1, callbacks=(Keeps(tmp_path / "first"),)).folder
+    for path in begun.iterdir():
+        if path.name not in ("config.toml", *(["vocabulary.json"] if left != "config" else [])):
+            path.unlink()
+    if left == "last":
+        shutil.copy(tmp_path / "first", begun / "last.safetensors")
+    assert started.is_dir()
+    train(resume=begun)
+    assert_same(whole, begun)
+    assert sorted(snapshot(whole)) == sorted(snapshot(begun))
+
+
+class Keeps(Callback):
+    """Copies the state before the first update."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_start(self, trainer: Trainer) -> None:
+        shutil.copy(trainer.path / "last.safetensors", self.path)
+
+
+def test_what_a_process_left_that_was_killed_before_it_wrote_anything_is_not_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".lock").write_text("1 here\n")
+    (tmp_path / "run" / ".hfrnn-0123456789ab.tmp").write_bytes(b"half of it")
+    tiny_train(tmp_path)
+    whole = tiny_train(tmp_path, "whole").folder
+    assert_same(whole, tmp_path / "run")
+    assert sorted(snapshot(whole)) == sorted(snapshot(tmp_path / "run"))
+
+
+def test_a_run_has_no_summary_until_it_has_ended_again(tmp_path: Path) -> None:
+    class Broken(Callback):
+        def on_update(self, record: dict[str, Any]) -> bool | None:
+            raise ZeroDivisionError
+
+    run = tiny_train(tmp_path).folder
+    with pytest.raises(ZeroDivisionError):
+        train(resume=run, updates=4, callbacks=(Broken(),))
+    assert not (run / "summary.json").exists()
 
 
 def test_seconds_go_on_where_a_run_is_resumed(tmp_path: Path) -> None:
@@ -389,6 +513,6 @@ def test_validation_symbols_never_seen_are_skipped_refused_or_mapped(tmp_path: P
 
 
 def test_a_validation_file_without_two_known_symbols_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="1 symbols; at least 2"):
+    with pytest.raises(InputError, match="1 symbol; at least 2"):
         tiny_train(tmp_path, valid=text_file(tmp_path, "éTü", "valid.txt"))
     assert not (tmp_path / "run").exists()

@@ -60,7 +60,7 @@ def test_evaluation_is_in_bits_and_perplexity_of_a_word(run: Path, tmp_path: Pat
     assert "8 words predicted" in shown
     assert "bits per word" in shown
     unseen = call("evaluate", run, text_file(tmp_path, "the unicorn\n", "other.txt"))
-    assert "1 words were never seen in training: scored as <unk>" in unseen
+    assert "1 word never seen in training: scored as <unk>" in unseen
 
 
 def test_a_sample_is_of_known_words_and_goes_on_from_its_prime(run: Path) -> None:

@@ -6,7 +6,9 @@ else.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
+import re
 import sys
 from typing import Any
 
@@ -14,16 +16,29 @@ import click
 
 from hfrnn._version import __version__
 from hfrnn.cli.checks import gradcheck, info
+from hfrnn.cli.completion import completion, files
+from hfrnn.cli.data import data
+from hfrnn.cli.options import nearest
 from hfrnn.cli.runs import evaluate, sample
 from hfrnn.cli.train import train
+from hfrnn.config import TrainConfig
 from hfrnn.errors import HfrnnError
+from hfrnn.options import option_name
+
+EXAMPLES = """\b
+Examples:
+  hfrnn train                            the built-in corpus, four minutes
+  hfrnn train book.txt --hidden 128 --out runs/book
+  hfrnn evaluate runs/book
+  hfrnn sample runs/book --prime "The "
+"""
 
 
 class _Failure(click.ClickException):
     """An error of the library as click shows it: one sentence, its own exit code."""
 
     def __init__(self, error: HfrnnError) -> None:
-        super().__init__(" ".join(str(error).split()))
+        super().__init__(_with_flag(" ".join(str(error).split())))
         self.exit_code = error.exit_code  # type: ignore[misc]
 
     def show(self, file: Any = None) -> None:
@@ -33,8 +48,23 @@ class _Failure(click.ClickException):
             super().show(file)
 
 
+def _with_flag(message: str) -> str:
+    """A message about a Python argument as one about its flag."""
+    names = "|".join(spec.name for spec in dataclasses.fields(TrainConfig) if spec.name != "text")
+    return re.sub(rf"^({names})(?= (?:is|was|holds) )", lambda found: option_name(found[1]), message)
+
+
 class _Commands(click.Group):
-    """Turns the library's errors into one sentence and an exit code."""
+    """Turns the library's errors into one sentence and an exit code, and names the nearest of a wrong command."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing and not name.startswith("-"):
+            near = nearest(name, self.list_commands(ctx))
+            ctx.fail(f"No such command '{name}'." + (near and f" Did you mean '{near}'?"))
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -53,19 +83,16 @@ class _Commands(click.Group):
             raise click.ClickException("interrupted") from None
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option(
-    "--kernel", "kernels", multiple=True, metavar="FILE", help="Python file that registers architectures (repeatable)."
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80}, epilog=EXAMPLES
 )
+@click.option(
+    "--kernel", "kernels", multiple=True, metavar="FILE", shell_complete=files,
+    help="Python file that registers architectures (repeatable).",
+)  # fmt: skip
 @click.version_option(__version__, prog_name="hfrnn")
 def main(kernels: tuple[str, ...]) -> None:
-    """Train recurrent networks by their curvature: Hessian-free optimization with exact Gauss-Newton products.
-
-    \b
-    hfrnn train --arch mlstm --damping structural      the built-in corpus
-    hfrnn train book.txt --hidden 128 --minutes 10     your own text
-    hfrnn sample runs/book --prime "The "
-    """
+    """Train recurrent networks by their curvature: Hessian-free optimization with exact Gauss-Newton products."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character gets its number
             stream.reconfigure(errors="backslashreplace")
@@ -75,5 +102,5 @@ def main(kernels: tuple[str, ...]) -> None:
         import_kernels(file)
 
 
-for command in (train, evaluate, sample, gradcheck, info):
+for command in (train, evaluate, sample, data, gradcheck, info, completion):
     main.add_command(command)

@@ -7,38 +7,50 @@ from typing import Any
 
 import click
 
+from hfrnn.cli.completion import files, run_folders
+from hfrnn.cli.options import NearChoice
 from hfrnn.errors import InputError
 
 _which = click.option(
-    "--which", type=click.Choice(("best", "last")), default="best", show_default=True, help="Checkpoint to take."
+    "--which", default="best", show_default=True, help="Checkpoint: best, last, or one that --keep kept: update-120."
 )
 _backend = click.option(
     "--backend",
-    type=click.Choice(("numpy", "numba", "cupy")),
+    type=NearChoice(("numpy", "numba", "cupy")),
     default="numpy",
     show_default=True,
     help="Where to compute, and with what.",
 )
 
 
-@click.command(short_help="Score a text with a trained network.")
-@click.argument("run")
-@click.argument("text", required=False)
-@click.option("--part", type=click.Choice(("train", "valid", "test")), default=None, help="Part of the run's own data.")
+EVALUATE_EXAMPLES = """\b
+Examples:
+  hfrnn evaluate runs/book                       what it was validated on
+  hfrnn evaluate runs/book other.txt --unknown skip
+"""
+SAMPLE_EXAMPLES = """\b
+Examples:
+  hfrnn sample runs/book --prime "The " --temperature 0.7
+"""
+
+
+@click.command(short_help="Score a text with a trained network.", epilog=EVALUATE_EXAMPLES)
+@click.argument("run", shell_complete=run_folders)
+@click.argument("text", required=False, shell_complete=files)
+@click.option("--part", type=NearChoice(("train", "valid", "test")), help="Part of the run's own data, without TEXT.")
 @_which
 @click.option(
-    "--unknown", default="error", show_default=True,
-    help="Symbols never seen in training: error, skip, or a known symbol to map them to.",
+    "--unknown", metavar="WHAT",
+    help="Symbols never seen in training: error, skip, or a known symbol to map them to.  [default: error]",
 )  # fmt: skip
 @_backend
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def evaluate(
-    run: str, text: str | None, part: str | None, which: str, unknown: str, backend: str, as_json: bool
+    run: str, text: str | None, part: str | None, which: str, unknown: str | None, backend: str, as_json: bool
 ) -> None:
-    """Score TEXT, or a part of the run's own data, with the network of RUN, as one unbroken stream.
+    """Score TEXT, a file, with the network in the run folder RUN; without TEXT, the validation part of its own data.
 
-    The state is carried from the first symbol to the last. The first symbol is given, all others are predicted.
-    Without TEXT and --part the run's validation part is scored.
+    A text is one unbroken stream: its first symbol is given, all others are predicted, each from all before it.
     """
     from hfrnn.evaluation import evaluate as score
     from hfrnn.progress import UNITS, live_bar
@@ -48,8 +60,9 @@ def evaluate(
         raise InputError("give either a TEXT or --part, not both")
     net, theta, vocabulary = load(run, which, backend)
     if vocabulary is None:
-        _evaluate_sequences(run, net, theta, text, part or "valid", as_json)
+        _evaluate_sequences(run, net, theta, text, part, unknown, as_json)
         return
+    unknown = _unknown(unknown, vocabulary)
     content, source = _content(RunFolder(run), vocabulary.level, text, part or "valid")
     with live_bar() as show:
         found = score(net, theta, vocabulary, content, unknown, progress=lambda n, N: show(f"{n:,} of {N:,}", n, N))
@@ -57,24 +70,41 @@ def evaluate(
         click.echo(json.dumps(found.to_json()))
         return
     unit = UNITS[vocabulary.level]
-    click.echo(f"{source}: {found.symbols:,} {unit}s predicted, one unbroken stream")
+    click.echo(f"{source}: {_counted(found.symbols, unit)} predicted, one unbroken stream")
     if found.unknown:
         treated = f"--unknown {unknown}" if vocabulary.stand_in is None else "scored as <unk>"
-        click.echo(f"{found.unknown:,} {unit}s were never seen in training: {treated}")
+        click.echo(f"{_counted(found.unknown, unit)} never seen in training: {treated}")
     figures = {f"bits per {unit}": found.bits_per_symbol, "bits per byte": found.bits_per_byte}
     figures |= {"perplexity": found.perplexity, f"nats per {unit}": found.nats_per_symbol}
     for name, value in figures.items():
         click.echo(f"{name:<20}{value:.4f}")
 
 
-def _evaluate_sequences(run: str, net: Any, theta: Any, text: str | None, part: str, as_json: bool) -> None:
+def _counted(number: int, unit: str) -> str:
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"
+
+
+def _unknown(given: str | None, vocabulary: Any) -> str:
+    """What becomes of unknown symbols; refused where they are <unk>, whatever is given."""
+    if given is not None and vocabulary.stand_in is not None:
+        raise InputError("--unknown was given, and this network knows unknown words as <unk>: leave it out")
+    return given or "error"
+
+
+def _evaluate_sequences(
+    run: str, net: Any, theta: Any, text: str | None, part: str | None, unknown: str | None, as_json: bool
+) -> None:
     """Score a network that was trained on a synthetic task or on music."""
+    from hfrnn.data.synthetic import tasks
     from hfrnn.evaluation import evaluate_sequences
     from hfrnn.run_folder import RunFolder
 
     config = RunFolder(run).config()
-    if text is not None:
-        raise InputError(f"{run} was trained on {config.data}, which is no text: leave {text} out")
+    for given, name in ((text, text), (unknown, "--unknown")):
+        if given is not None:
+            raise InputError(f"{run} was trained on {config.data}, which is no text: leave {name} out")
+    if part is not None and config.data in tasks():
+        raise InputError(f"{run} was trained on {config.data}, whose sequences are made afresh: leave --part out")
     found = evaluate_sequences(net, theta, config, part)
     if as_json:
         click.echo(json.dumps(found))
@@ -96,26 +126,29 @@ def _content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any,
     return content, f"{part} part of {corpus.name}"
 
 
-@click.command(short_help="Draw text from a trained network.")
-@click.argument("run")
+@click.command(short_help="Draw text from a trained network.", epilog=SAMPLE_EXAMPLES)
+@click.argument("run", shell_complete=run_folders)
 @click.option("--prime", default=None, help="Text to go on from (default: a newline).")
 @click.option("--length", default=500, show_default=True, type=int, help="Symbols to draw.")
-@click.option("--temperature", default=1.0, show_default=True, type=float, help="0 takes the likeliest symbol always.")
-@click.option("--top-k", default=None, type=int, help="Draw from the so many likeliest symbols only.")
+@click.option(
+    "--temperature", default=1.0, show_default=True, type=float,
+    help="Below 1 likely symbols get likelier; 0 always takes the likeliest.",
+)  # fmt: skip
+@click.option("--top-k", default=None, type=int, help="Draw from so many of the likeliest symbols only.")
 @click.option("--seed", default=0, show_default=True, type=int, help="Of the draws.")
 @click.option("--allowed", default=None, help="Characters (words) that may be drawn (default: all).")
 @click.option(
-    "--unknown", default="error", show_default=True,
-    help="Symbols of --prime never seen in training: error, skip, or a known symbol to map them to.",
+    "--unknown", metavar="WHAT",
+    help="Symbols of --prime never seen in training: error, skip, or a known symbol to map them to.  [default: error]",
 )  # fmt: skip
 @_which
 @_backend
-@click.option("--json", "as_json", is_flag=True, help="Print the text, and the probability of every symbol, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the text and all probabilities as JSON.")
 def sample(
     run: str, prime: str | None, length: int, temperature: float, top_k: int | None, seed: int, allowed: str | None,
-    unknown: str, which: str, backend: str, as_json: bool,
+    unknown: str | None, which: str, backend: str, as_json: bool,
 ) -> None:  # fmt: skip
-    """Draw text from the network of RUN, one symbol after another, and print it behind its beginning."""
+    """Draw text from the network in the run folder RUN, and print it behind its beginning."""
     from hfrnn.run_folder import load
     from hfrnn.sampling import beginning
     from hfrnn.sampling import sample as draw
@@ -123,6 +156,9 @@ def sample(
     net, theta, vocabulary = load(run, which, backend)
     if vocabulary is None:
         raise InputError(f"{run} was not trained on a text: there is nothing to sample")
+    if unknown is not None and not prime:
+        raise InputError("--unknown was given, and it is for the symbols of --prime: give one, or leave it out")
+    unknown = _unknown(unknown, vocabulary)
     start = vocabulary.encode(_as_text(prime, vocabulary.level), unknown) if prime else beginning(vocabulary)
     symbols = None
     if allowed is not None:

@@ -38,6 +38,8 @@ class CodeVocabulary(Vocabulary):
     def __post_init__(self) -> None:
         if not self.codes:
             raise InputError("a vocabulary needs at least one symbol; the text it was built from is empty")
+        if not all(type(code) is int for code in self.codes):
+            raise InputError(f"the codes of a {self.level} vocabulary must be whole numbers")
         ordered = all(a < b for a, b in zip(self.codes, self.codes[1:], strict=False))
         if not ordered or self.codes[0] < 0 or self.codes[-1] >= CODES[self.level]:
             raise InputError(f"the codes of a {self.level} vocabulary must increase from 0 to {CODES[self.level] - 1}")

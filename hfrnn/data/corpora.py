@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hfrnn.data.downloads import DOWNLOADS, data_folder, data_folders, fetch
 from hfrnn.data.vocabulary import LEVELS, Text, check_level
 from hfrnn.data.words import broken
 from hfrnn.errors import InputError
@@ -102,12 +103,14 @@ def load_corpus(
     text : path, optional
         A file to train on; this or `name`.
     name : str, optional
-        One of `CORPORA`; files are looked for under the folder in the environment variable HFRNN_DATA.
+        One of `CORPORA`; files are looked for under the folder in the environment variable HFRNN_DATA, then in the
+        user's cache; else they are downloaded, unless the environment variable HFRNN_OFFLINE is set.
     level : {"char", "byte", "word"}
     valid_path, test_path : path, optional
         Files that take the place of the validation and the test part.
     fractions : three floats in [0, 1] with sum 1, the first above 0, optional
-        Shares of train, valid and test. By default (0.9, 0.1, 0): the last tenth validates; for text8 (0.99, 0.01, 0).
+        Shares of train, valid and test. By default (0.9, 0.1, 0): the last tenth validates; for text8 (0.99, 0.01, 0),
+        for enwik8 (0.95, 0.01, 0.04).
 
     Returns
     -------
@@ -118,13 +121,15 @@ def load_corpus(
     InputError
         Both or neither of `text` and `name`, an unknown name, a corpus or file that is not there, or fractions that
         do not fit.
+    HfrnnError
+        A corpus cannot be downloaded.
     """
     check_level(level)
     if name is not None and text is not None:
         raise InputError(f"give either a text file or the name of a corpus, not both {str(text)!r} and {name!r}")
     if text is not None:
         path = text  # for the reader below
-        name, known = Path(text).name, NamedCorpus(lambda level: (str(path), (read_text(path, level),)))
+        name, known = Path(text).name, NamedCorpus(lambda level, _: (str(path), (read_text(path, level),)))
     elif name in CORPORA:
         known = CORPORA[name]
     else:
@@ -132,7 +137,7 @@ def load_corpus(
         raise InputError(f"{given}; give a text file or the name of a corpus: {', '.join(CORPORA)}")
     if level not in known.levels:
         raise InputError(f"the corpus {name} has no level {level}: use level {' or '.join(known.levels)}")
-    source, texts = known.read(level)
+    source, texts = known.read(level, _find(str(name), known.files) if known.files else [])
     files = [None if path is None else read_text(path, level) for path in (valid_path, test_path)]
     if len(texts) == 1:
         shares = _checked(known.fractions if fractions is None else fractions)
@@ -187,7 +192,12 @@ def _after_line(text: str, cut: int) -> int:
     return len(text) if space is None else space.end()
 
 
-def _python_manual(level: str) -> tuple[str, tuple[Text, ...]]:
+def _as_it_is(level: str, paths: Sequence[Path]) -> tuple[str, tuple[Text, ...]]:
+    """The files of a corpus, one whole text or the three parts."""
+    return ", ".join(map(str, paths)), tuple(read_text(path, level) for path in paths)
+
+
+def _python_manual(level: str, _: Sequence[Path]) -> tuple[str, tuple[Text, ...]]:
     """The reference texts of the running Python, topics in sorted order joined by one newline."""
     from pydoc_data.topics import topics
 
@@ -195,30 +205,12 @@ def _python_manual(level: str) -> tuple[str, tuple[Text, ...]]:
     return f"pydoc_data.topics of Python {platform.python_version()}", (_at_level(text, level),)
 
 
-def _tinyshakespeare(level: str) -> tuple[str, tuple[Text, ...]]:
-    (path,) = _find("tinyshakespeare", [("tinyshakespeare/tinyshakespeare.txt",)])
-    return str(path), (read_text(path, level),)
-
-
-def _text8(level: str) -> tuple[str, tuple[Text, ...]]:
-    """The whole of text8 where it is there, else its beginning."""
-    (path,) = _find("text8", [("text8/text8",), ("text8/text8-prefix.txt",)])
-    return str(path), (read_text(path, level),)
-
-
-def _ptb(level: str) -> tuple[str, tuple[Text, ...]]:
+def _ptb(level: str, paths: Sequence[Path]) -> tuple[str, tuple[Text, ...]]:
     """The Penn Treebank's word files; respelled in characters unless words are asked for."""
-    paths = _find("ptb", [tuple(f"ptb/ptb.{part}.txt" for part in PARTS)])
-    source = ", ".join(map(str, paths))
     if level == "word":
-        return source, tuple(read_text(path, level) for path in paths)
+        return _as_it_is(level, paths)
     texts = tuple(_at_level(_respelled(read_text(path, "char")), level) for path in paths)
-    return f"{source}, respelled in characters", texts
-
-
-def _wikitext_2(level: str) -> tuple[str, tuple[Text, ...]]:
-    paths = _find("wikitext-2", [tuple(f"wikitext-2/wiki.{part}.tokens" for part in PARTS)])
-    return ", ".join(map(str, paths)), tuple(read_text(path, level) for path in paths)
+    return f"{', '.join(map(str, paths))}, respelled in characters", texts
 
 
 def _respelled(text: Text) -> str:
@@ -233,46 +225,105 @@ def _at_level(text: str, level: str) -> Text:
     return text if level == "char" or text.endswith("\n") else text + "\n"
 
 
+def located(choices: Sequence[tuple[str, ...]]) -> list[Path]:
+    """The files of a corpus, where all of one choice are there: under HFRNN_DATA first, then in the user's cache.
+
+    Parameters
+    ----------
+    choices : sequence of tuples of str
+        Files relative to the data folder; of the choices that are complete the first counts.
+
+    Returns
+    -------
+    list of Path
+        Empty where no choice is complete.
+    """
+    for folder in data_folders():
+        for files in choices:
+            paths = [folder / file for file in files]
+            if all(os.path.exists(path) for path in paths):
+                return paths
+    return []
+
+
 def _find(name: str, choices: Sequence[tuple[str, ...]]) -> list[Path]:
-    """The files of the first choice that is complete under HFRNN_DATA."""
-    folder = os.environ.get("HFRNN_DATA")
-    if not folder:
-        raise InputError(
-            f"the corpus {name} is not there: set the environment variable HFRNN_DATA to a folder that holds "
-            f"{' or '.join(', '.join(files) for files in choices)}"
-        )
-    for files in choices:
-        paths = [Path(folder, file) for file in files]
-        if all(path.exists() for path in paths):
-            return paths
+    """The files of a corpus, downloaded if need be, or a sentence about how to get them."""
+    if paths := located(choices):
+        return paths
+    if folder_of(choices) in DOWNLOADS and not os.environ.get("HFRNN_OFFLINE"):
+        import pooch
+
+        return list(fetch(folder_of(choices), tell=pooch.get_logger().info).files)
+    folder = data_folder()
     missing = " or ".join(
-        ", ".join(str(Path(folder, file)) for file in files if not Path(folder, file).exists()) for files in choices
+        ", ".join(str(folder / file) for file in files if not os.path.exists(folder / file)) for files in choices
     )
+    get = f"get it with hfrnn data fetch {name}, or " if folder_of(choices) in DOWNLOADS else ""
+    held = "it" if os.environ.get("HFRNN_DATA") else " or ".join(", ".join(files) for files in choices)
     raise InputError(
-        f"the corpus {name} is not there: put it at {missing}, or set HFRNN_DATA to the folder that holds it"
+        f"the corpus {name} is not there: {get}put it at {missing}, or set the environment variable HFRNN_DATA to the "
+        f"folder that holds {held}"
     )
+
+
+def folder_of(choices: Sequence[tuple[str, ...]]) -> str:
+    """The folder that the files of a corpus lie in, relative to the data folder; "" for a corpus without files."""
+    return choices[0][0].partition("/")[0] if choices else ""
 
 
 @dataclass(frozen=True)
 class NamedCorpus:
-    """How a corpus known by name is read: level -> (source, one text to cut or the three parts).
+    """What a corpus known by name is, and how it is read.
 
-    For level "word": the usual least count of a word of its own, and the words of a line where there are no lines.
+    read : (level, its files) -> (source, one text to cut or the three parts)
+    about : what it is, in a few words
+    files : its files relative to the data folder, in choices: of those that are complete the first counts
+    size : bytes of the files of the first choice, about
+    min_count, line : at level "word", the usual least count of a word of its own, and the words of a line where there
+        are no lines
     """
 
-    read: Callable[[str], tuple[str, tuple[Text, ...]]]
+    read: Callable[[str, Sequence[Path]], tuple[str, tuple[Text, ...]]]
+    about: str = ""
+    files: tuple[tuple[str, ...], ...] = ()
+    size: int = 0
     fractions: tuple[float, float, float] = DEFAULT_FRACTIONS
     levels: tuple[str, ...] = tuple(LEVELS)
     min_count: int = 1
     line: int | None = None
 
 
+_PTB_FILES = (tuple(f"ptb/ptb.{part}.txt" for part in PARTS),)
+
 CORPORA = {
-    "python-manual": NamedCorpus(_python_manual),
-    "tinyshakespeare": NamedCorpus(_tinyshakespeare),
-    "ptb": NamedCorpus(_ptb),
-    "ptb-char": NamedCorpus(_ptb, levels=("char", "byte")),  # ptb by its older name
+    "python-manual": NamedCorpus(_python_manual, "the reference texts that Python carries", size=465_000),
+    "tinyshakespeare": NamedCorpus(
+        _as_it_is, "plays of Shakespeare", (("tinyshakespeare/tinyshakespeare.txt",),), 1_115_394
+    ),
+    "ptb": NamedCorpus(_ptb, "Penn Treebank, news in 10,000 words", _PTB_FILES, 5_951_345),
+    "ptb-char": NamedCorpus(_ptb, "ptb by its older name", _PTB_FILES, 5_951_345, levels=("char", "byte")),
     # [M]: words seen more than 10 times, a line break every 1000 words; of the whole, 99M characters train, 1M validate
-    "text8": NamedCorpus(_text8, fractions=(0.99, 0.01, 0.0), min_count=11, line=1000),
-    "wikitext-2": NamedCorpus(_wikitext_2),
+    "text8": NamedCorpus(
+        _as_it_is,
+        "Wikipedia in 26 letters and spaces",
+        (("text8/text8",), ("text8/text8-prefix.txt",)),
+        100_000_000,
+        fractions=(0.99, 0.01, 0.0),
+        min_count=11,
+        line=1000,
+    ),
+    "wikitext-2": NamedCorpus(
+        _as_it_is,
+        "good articles of Wikipedia, in words",
+        (tuple(f"wikitext-2/wiki.{part}.tokens" for part in PARTS),),
+        13_000_000,
+    ),
+    "enwik8": NamedCorpus(  # [K] 5.2: 95M, 1M and 4M bytes
+        _as_it_is,
+        "Wikipedia's XML; papers use --level byte",
+        (("enwik8/enwik8",),),
+        100_000_000,
+        fractions=(0.95, 0.01, 0.04),
+        levels=("char", "byte"),
+    ),
 }

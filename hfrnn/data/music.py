@@ -114,7 +114,7 @@ def _unzipped(data: bytes, source: str) -> dict[str, NDArray[np.generic]]:
     try:
         archive = np.load(io.BytesIO(data), allow_pickle=False)
         held = set(archive.files)
-        arrays = {name: archive[name] for name in names if name in held}
+        arrays = {name: np.asarray(archive[name]) for name in names if name in held}
     except Exception as error:  # a damaged archive fails in any layer: NumPy, zipfile or zlib
         raise InputError(f"{source} cannot be read as an npz file of plain arrays; get the file again") from error
     missing = [name for name in names if name not in arrays]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hfrnn.data.vocabulary import counted
 from hfrnn.errors import CheckpointError, InputError
 
-_GRADIENT, _CURVATURE = 0, 1  # the sampler's two independent sources of chance
+COUNTERS = ("epoch", "position", "parts", "drawn")
+"""What a sampler's place is stored as."""
+_GRADIENT, _CURVATURE, _SEPARATE = 0, 1, 2  # the sampler's independent sources of chance
 
 
 def training_sequences(symbols: ArrayLike, length: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -38,7 +42,7 @@ def training_sequences(symbols: ArrayLike, length: int) -> tuple[NDArray[np.int3
         raise InputError(f"the sequence length must be at least 1, not {length}")
     if len(row) < length + 1:
         raise InputError(
-            f"the training part has {len(row)} symbols; sequences of {length} need at least {length + 1}: "
+            f"the training part has {counted(len(row), 'symbol')}; sequences of {length} need at least {length + 1}: "
             "give more text or a smaller --sequence-length"
         )
     count = (len(row) - 1) // length
@@ -86,7 +90,9 @@ def evaluation_streams(symbols: ArrayLike, streams: int, warm_up: int) -> Evalua
         raise InputError(f"evaluation needs at least 1 stream and a warm-up of at least 0, not {streams} and {warm_up}")
     predictions = len(row) - 1
     if predictions < 1:
-        raise InputError(f"the text to evaluate has {len(row)} symbols; at least 2 are needed to predict one")
+        raise InputError(
+            f"the text to evaluate has {counted(len(row), 'symbol')}; at least 2 are needed to predict one"
+        )
     count = min(streams, predictions)
     bounds = np.arange(count + 1, dtype=np.int64) * predictions // count  # piece k scores predictions [k, k + 1)
     starts = np.maximum(bounds[:-1] - warm_up, 0)
@@ -129,8 +135,9 @@ class TextStreams:
         length = (len(row) - 1) // count
         if length < every:
             raise InputError(
-                f"the training part has {len(row)} symbols: {count} streams with an update every {every} need at least "
-                f"{count * every + 1}; give more text or fewer --streams"
+                f"the training part has {counted(len(row), 'symbol')}: {counted(count, 'stream')} with an update every "
+                f"{every} need{'s' if count == 1 else ''} at least {count * every + 1}; give more text or fewer "
+                "--streams"
             )
         self.count, self.back, self.every, self.length = count, back, every, length
         self._inputs = np.ascontiguousarray(row[: count * length].reshape(count, length).T)  # (length, count)
@@ -163,16 +170,12 @@ class TextStreams:
         return *self.steps(start, stop), weights
 
 
-def part_size(count: int, fraction: float) -> int:
-    """How many of `count` sequences make up a fraction: at least one."""
-    return max(1, round(fraction * count))
-
-
 class SequenceSampler:
     """Draws the sequences of every update: a gradient subset, and a random part of it for the curvature.
 
-    An epoch is one random order of all sequences, handed out in subsets of equal size; when fewer are left than a
-    subset needs, a new epoch begins. So no sequence comes twice in an epoch, and all subsets are equally large.
+    An epoch is one random order of all sequences, handed out in subsets; when fewer are left than a subset needs, a new
+    epoch begins. So no sequence comes twice in an epoch. All subsets are equally large, or they grow: the k-th, from 0,
+    holds first * growth**k symbols, until that is as many as `symbols`.
 
     Parameters
     ----------
@@ -185,6 +188,10 @@ class SequenceSampler:
         one and at most all. By default every subset is all sequences.
     seed : int
         Of the PCG64 generators, at least 0.
+    first : int, optional
+        Predicted symbols of the first subset, by default `symbols`.
+    growth : float
+        What the next subset is larger by, at least 1.
 
     Raises
     ------
@@ -192,13 +199,20 @@ class SequenceSampler:
         A number out of range.
     """
 
-    def __init__(self, sequences: int, length: int, symbols: int | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, sequences: int, length: int, symbols: int | None = None, seed: int = 0, first: int | None = None,
+        growth: float = 1.0,
+    ) -> None:  # fmt: skip
         for name, value, least in (("sequences", sequences, 1), ("length", length, 1), ("seed", seed, 0)):
             if value < least:
                 raise InputError(f"the sampler's {name} must be at least {least}, not {value}")
         self.sequences, self.length, self.seed = sequences, length, seed
+        if not (growth >= 1 and math.isfinite(growth)):
+            raise InputError(f"the sampler's growth must be a number, 1 or more, not {growth}")
         self.subset = sequences if symbols is None else self._count(symbols, sequences)
-        self._epoch, self._position, self._parts = 0, 0, 0
+        self.first = self.subset if first is None else self._count(first, self.subset)
+        self.growth = float(growth)
+        self._epoch, self._position, self._parts, self._drawn = 0, 0, 0, 0
         self._order = self._shuffled()
 
     @property
@@ -207,14 +221,20 @@ class SequenceSampler:
         return self._epoch
 
     @property
+    def next_size(self) -> int:
+        """The sequences of the next subset."""
+        grown = self.first * math.exp(min(self._drawn * math.log(self.growth), 700.0))
+        return self.subset if grown >= self.subset else round(grown)
+
+    @property
     def epoch_is_over(self) -> bool:
         """Whether the next subset begins a new epoch."""
-        return self._position + self.subset > self.sequences
+        return self._position + self.next_size > self.sequences
 
     @property
     def fraction(self) -> float:
-        """The share of the epoch's subsets that were drawn."""
-        return (self._position // self.subset) / (self.sequences // self.subset)
+        """The share of what the epoch has to give that was drawn, as far as it is known by now."""
+        return min(1.0, self._position / (self.sequences - self.sequences % self.next_size))
 
     def draw(self) -> NDArray[np.int64]:
         """The next gradient subset.
@@ -227,7 +247,8 @@ class SequenceSampler:
         if self.epoch_is_over:
             self._epoch, self._position = self._epoch + 1, 0
             self._order = self._shuffled()
-        start, self._position = self._position, self._position + self.subset
+        start, self._position = self._position, self._position + self.next_size
+        self._drawn += 1
         return np.sort(self._order[start : self._position])
 
     def draw_part(
@@ -254,24 +275,53 @@ class SequenceSampler:
         InputError
             Both numbers, or one out of range.
         """
-        if fraction is not None and symbols is not None:
-            raise InputError("give the curvature part as a fraction or as a number of symbols, not as both")
-        if fraction is not None and not 0 < fraction <= 1:
-            raise InputError(f"the curvature part must be a fraction in (0, 1], not {fraction}")
-        count = len(subset)
-        if fraction is not None:
-            count = part_size(len(subset), fraction)
-        elif symbols is not None:
-            count = self._count(symbols, len(subset))
+        count = self.part_size(len(subset), fraction=fraction, symbols=symbols)
         if count == len(subset):
             return np.array(subset)
         chosen = self._generator(_CURVATURE, self._parts).choice(len(subset), count, replace=False)
         self._parts += 1
         return np.asarray(subset)[np.sort(chosen)]
 
-    def state_dict(self) -> dict[str, int]:
+    def part_size(self, size: int, *, fraction: float | None = None, symbols: int | None = None) -> int:
+        """How many sequences `draw_part` takes of a subset of so many."""
+        if fraction is not None and symbols is not None:
+            raise InputError("give the curvature part as a fraction or as a number of symbols, not as both")
+        if fraction is not None and not 0 < fraction <= 1:
+            raise InputError(f"the curvature part must be a fraction in (0, 1], not {fraction}")
+        if fraction is not None:
+            return max(1, round(fraction * size))
+        return size if symbols is None else self._count(symbols, size)
+
+    def draw_beside(self, subset: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+        """Random sequences that are not in a gradient subset, to judge a step by.
+
+        Parameters
+        ----------
+        subset : ndarray (M,), int64
+            What `draw` returned.
+        count : int
+            How many, at least 1.
+
+        Returns
+        -------
+        ndarray, int64
+            Increasing column numbers: `count` of them, or as many as there are.
+
+        Raises
+        ------
+        InputError
+            The subset holds all sequences.
+        """
+        others = np.setdiff1d(np.arange(self.sequences), subset, assume_unique=True)
+        if not others.size:
+            raise InputError("the gradient batch holds all sequences, and none is left to judge the step by")
+        chosen = self._generator(_SEPARATE, self._parts).choice(others.size, min(count, others.size), replace=False)
+        self._parts += 1
+        return others[np.sort(chosen)]
+
+    def state_dict(self) -> dict[str, float]:
         """Where the sampler stands, in values that JSON holds; `load_state_dict` goes on exactly from here."""
-        return {**self._sizes(), "epoch": self._epoch, "position": self._position, "parts": self._parts}
+        return {**self._sizes(), **{name: getattr(self, f"_{name}") for name in COUNTERS}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where another sampler of the same sizes and seed stood.
@@ -292,15 +342,15 @@ class SequenceSampler:
                     f"the stored sampler has {name} {state.get(name)}, and this one {value}; "
                     "resume with the same text, sequence length, batch size and seed"
                 )
-        values = [state.get(name) for name in ("epoch", "position", "parts")]
+        values = [state.get(name) for name in COUNTERS]
         if not all(type(value) is int and value >= 0 for value in values) or state["position"] > self.sequences:
             raise CheckpointError(f"the stored sampler is damaged: it stands at {values}")
-        self._epoch, self._position, self._parts = state["epoch"], state["position"], state["parts"]
+        self._epoch, self._position, self._parts, self._drawn = (int(state[name]) for name in COUNTERS)
         self._order = self._shuffled()
 
-    def _sizes(self) -> dict[str, int]:
+    def _sizes(self) -> dict[str, float]:
         """What must be equal for two samplers to draw the same."""
-        return {"sequences": self.sequences, "length": self.length, "subset": self.subset, "seed": self.seed}
+        return {name: getattr(self, name) for name in ("sequences", "length", "subset", "seed", "first", "growth")}
 
     def _count(self, symbols: int, most: int) -> int:
         """Sequences that hold about so many symbols: at least one, at most `most`."""

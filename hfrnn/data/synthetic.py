@@ -37,6 +37,9 @@ SUCCESS = 0.01
 TOLERANCE = 0.04
 """A real-valued answer further than this from its target is wrong ([HS], [MS])."""
 
+MOST_STEPS = 2**32
+"""Steps of all sequences that are made at once."""
+
 _NOISE, _X, _CUE, _START = 4, 4, 6, 7  # temporal order: noise 0-3, X = 4, Y = 5
 _ALPHABET = 100  # random permutation: the first symbol is 0 or 1, the others 2..99
 
@@ -100,11 +103,17 @@ class Task:
         Raises
         ------
         InputError
-            The count is below 1.
+            The count is below 1, or all sequences together have more than 2^32 steps.
         """
         if count < 1:
             raise InputError(f"the number of sequences must be at least 1, not {count}")
-        return _DEFINITIONS[self.name].draw(self, self.fixed_count or count, rng)
+        count = self.fixed_count or count
+        if count * self.steps > MOST_STEPS:
+            raise InputError(
+                f"{count} sequences of the task {self.name} have {count * self.steps} steps, and at most {MOST_STEPS} "
+                "are made at once: give a smaller --length or fewer --sequences"
+            )
+        return _DEFINITIONS[self.name].draw(self, count, rng)
 
     def wrong(self, outputs: NDArray[Any], sequences: Sequences) -> NDArray[np.bool_]:
         """Which sequences a network gets wrong.

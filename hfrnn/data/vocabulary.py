@@ -49,6 +49,11 @@ def check_text(text: Text, level: str) -> None:
         raise InputError(f"a text of level {level} must be {LEVELS[level].__name__}, not {type(text).__name__}")
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: `1 symbol`, `2 symbols`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 class Vocabulary(ABC):
     """The symbols that a network knows, in a fixed order. `build`, `load` and `from_json` make one of any level."""
 
@@ -209,6 +214,8 @@ class Vocabulary(ABC):
         try:
             if content["sha256"] != _checksum({key: value for key, value in content.items() if key != "sha256"}):
                 raise ValueError("the checksum does not match")
+            if not isinstance(content["symbols"], list) or content["size"] != len(content["symbols"]):
+                raise ValueError("its size is not that of its list of symbols")
             return _class_of(content["level"])._from_list(content["level"], content["symbols"])
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"the vocabulary is damaged ({error}); restore it from a copy of the run") from error
@@ -286,11 +293,11 @@ class Vocabulary(ABC):
     def _unseen(self, counts: Counter[Any]) -> str:
         """The sentence about symbols that training never saw, the most frequent first."""
         first = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))[:10]
-        shown = ", ".join(f"{self._name(symbol)} ({counts[symbol]} times)" for symbol in first)
+        shown = ", ".join(f"{self._name(symbol)} ({counted(counts[symbol], 'time')})" for symbol in first)
         more = f" and {len(counts) - 10} more" if len(counts) > 10 else ""
         return (
-            f"the text has {counts.total()} symbols that the vocabulary of {self.size} lacks: {shown}{more}; "
-            "drop them with --unknown skip or map them to a known symbol with --unknown SYMBOL"
+            f"the text has {counted(counts.total(), 'symbol')} outside of the {self.size} of the vocabulary: {shown}"
+            f"{more}; give --unknown skip to drop what is unknown, or --unknown SYMBOL to map it to a known symbol"
         )
 
     def _known(self, ids: ArrayLike) -> NDArray[np.int64]:

@@ -150,13 +150,16 @@ class Stepwise(Method):
 class Sequences:
     """Subsets of a source's training sequences, and the pool of the epoch that they are from."""
 
-    def __init__(self, source: Source, symbols: int | None, count: int | None, seed: int) -> None:
+    def __init__(
+        self, source: Source, symbols: int | None, count: int | None, seed: int, first: int | None = None,
+        growth: float = 1.0,
+    ) -> None:  # fmt: skip
         self.source = source
         self._pool: tuple[int, Pool] = (0, source.pool(0))
         T, N = self._pool[1].inputs.shape[:2]
         if count is not None:
             symbols = min(count, N) * T
-        self.sampler = SequenceSampler(N, T, symbols, seed)
+        self.sampler = SequenceSampler(N, T, symbols, seed, first, growth)
 
     @property
     def pool(self) -> Pool:

@@ -8,15 +8,31 @@ import numpy as np
 
 from hfrnn.backend import Array
 from hfrnn.config import TrainConfig
-from hfrnn.data.streams import part_size
 from hfrnn.errors import InputError
 from hfrnn.methods.base import Method, Progress, Record, Sequences, Stop
 from hfrnn.model import Network
 from hfrnn.objective import Objective
 from hfrnn.optim.damping import Damping
-from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions
+from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, UpdateInterrupted
 from hfrnn.plan import Plan, Use, footprint_of, make_plan
 from hfrnn.sources import Pool, Source
+
+OPTIONS = (
+    "cg_iterations", "cg_epsilon", "warm_start", "rho_model", "rho_objective", "line_search", "residual_every",
+    "preconditioner", "preconditioner_exponent", "preconditioner_shift",
+)  # fmt: skip
+"""Of the configuration, what Hessian-free updates take as it is."""
+
+
+class _Stoppable(Objective):
+    """An objective of which every loss asks whether to stop, as an update asks in CG alone."""
+
+    should_stop: Stop
+
+    def loss(self, theta: Array) -> float:
+        if self.should_stop():
+            raise UpdateInterrupted("The update was interrupted in its search: nothing was changed.")
+        return super().loss(theta)
 
 
 class HessianFreeMethod(Method):
@@ -26,13 +42,24 @@ class HessianFreeMethod(Method):
 
     def __init__(self, config: TrainConfig, source: Source, net: Network) -> None:
         self.config, self.net = config, net
-        self.sequences = Sequences(source, config.gradient_symbols or None, None, config.seed)
-        self.plans, self.expected_bytes = self._plans()
-        names = ("cg_iterations", "cg_epsilon", "warm_start", "rho_model", "rho_objective", "line_search")
-        options = {name: getattr(config, name) for name in names}
+        first, growth = config.first_gradient_symbols, config.batch_growth
+        self.sequences = Sequences(source, config.gradient_symbols or None, None, config.seed, first, growth)
+        sampler = self.sequences.sampler
+        if config.rho_objective == "separate" and sampler.subset == sampler.sequences:
+            raise InputError(
+                "--rho-objective is separate, and the gradient batch holds the whole training part: give a smaller "
+                "--gradient-symbols"
+            )
+        self.plans, self.expected_bytes = self._plans(sampler.subset)
+        self._present = sampler.subset
+        self._smaller: tuple[int, dict[str, Plan]] = (0, {})
         self.optimizer = HessianFree(
-            Damping(config.damping, config.mu, config.lambda_, config.metric),
-            HessianFreeOptions(mu_growth=config.mu_growth or None, **options),
+            Damping(config.damping, config.mu, config.lambda_, config.metric, config.adapt),
+            HessianFreeOptions(
+                mu_growth=config.mu_growth or None,
+                max_failures=config.max_failures or None,
+                **{name: getattr(config, name) for name in OPTIONS},
+            ),
         )
         if config.damping.startswith("structural") and config.metric not in net.metrics:
             raise InputError(
@@ -43,6 +70,10 @@ class HessianFreeMethod(Method):
     def epoch(self) -> int:
         return self.sequences.epoch
 
+    @property
+    def ended(self) -> str | None:
+        return super().ended if self.optimizer.ended is None else self.optimizer.ended.value
+
     def resolved(self) -> dict[str, Any]:
         return {"mu": self.optimizer.damping.mu, "lambda_": self.optimizer.damping.lambda_}
 
@@ -50,11 +81,15 @@ class HessianFreeMethod(Method):
         self, theta: Array, progress: Progress, should_stop: Stop, most: int | None = None
     ) -> tuple[Array, Record]:
         sampler = self.sequences.sampler
-        columns = sampler.draw()
-        part = sampler.draw_part(columns, fraction=self.config.curvature_fraction)
-        pool = self.sequences.pool
-        gradient, curvature = self.objective(pool, columns, "gradient"), self.objective(pool, part, "curvature")
-        step = self.optimizer.update(theta, gradient, curvature, on_cg=progress, should_stop=should_stop)
+        batches = {"gradient": sampler.draw()}
+        batches["curvature"] = sampler.draw_part(batches["gradient"], **self._curvature)
+        if self.config.rho_objective == "separate":
+            batches["separate"] = sampler.draw_beside(batches["gradient"], batches["curvature"].size)
+        objectives = {role: self.objective(self.sequences.pool, columns, role) for role, columns in batches.items()}
+        for objective in objectives.values():
+            objective.should_stop = should_stop
+        gradient = objectives["gradient"]
+        step = self.optimizer.update(theta, *objectives.values(), on_cg=progress, should_stop=should_stop)
         record = {
             "updates": 1,
             "symbols": round(gradient.total_weight),
@@ -72,15 +107,30 @@ class HessianFreeMethod(Method):
             "gradient_norm": step.gradient_norm,
             "step_norm": step.step_norm,
             "smallest_curvature": step.smallest_curvature,
+            "residual_norm": step.residual_norm,
+            "residual_drift": step.residual_drift,
             "products": step.products,
             "evaluations": step.evaluations,
+            "failed": None if step.failed is None else step.failed.value,
+            "failures": step.failures,
+            "rho_model": step.rho_model,
+            "rho_objective": step.rho_objective,
             **{f"seconds_{name}": round(value, 4) for name, value in step.seconds.items()},
         }
         return step.theta, record
 
-    def objective(self, pool: Pool, columns: np.ndarray[Any, Any] | slice, role: str) -> Objective:
-        """The objective on some training sequences, by the plan for its role, `gradient` or `curvature`."""
-        return Objective(self.net, pool.batch(columns), self.config.threads, plan=self.plans[role])
+    def objective(self, pool: Pool, columns: np.ndarray[Any, Any] | slice, role: str) -> _Stoppable:
+        """The objective on some training sequences, by the plan for its role: gradient, curvature or separate."""
+        batch = pool.batch(columns)
+        if role == "gradient":
+            self._present = batch.B
+        if self._present == self.sequences.sampler.subset:
+            plans = self.plans
+        else:  # a batch that is still to grow
+            if self._smaller[0] != self._present:
+                self._smaller = self._present, self._plans(self._present)[0]
+            plans = self._smaller[1]
+        return _Stoppable(self.net, batch, self.config.threads, memory=self.config.memory_bytes, plan=plans.get(role))
 
     def lines(self) -> list[str]:
         damping = self.optimizer.damping
@@ -96,14 +146,20 @@ class HessianFreeMethod(Method):
         self.sequences.sampler.load_state_dict(state["sampler"])
         self.optimizer.load_state_dict({key: value for key, value in state.items() if key != "sampler"})
 
-    def _plans(self) -> tuple[dict[str, Plan], int]:
-        """How gradient and curvature batches are run, and the bytes that both take.
+    @property
+    def _curvature(self) -> dict[str, Any]:
+        """How large a curvature batch is, as the sampler takes it."""
+        symbols = self.config.curvature_symbols
+        return {"fraction": self.config.curvature_fraction} if symbols is None else {"symbols": symbols}
+
+    def _plans(self, rows: int) -> tuple[dict[str, Plan], int]:
+        """How a gradient batch of so many sequences and its curvature batch are run, and the bytes that both take.
 
         The gradient may take half of the budget; the curvature takes what is left.
         """
-        pool, rows = self.sequences.pool, self.sequences.sampler.subset
+        pool = self.sequences.pool
         T, symbols = pool.inputs.shape[0], pool.inputs.ndim == 2
-        part = part_size(rows, self.config.curvature_fraction)
+        part = self.sequences.sampler.part_size(rows, **self._curvature)
         checkpoint, budget = self.config.checkpoint_argument, self.config.memory_bytes
         footprint = footprint_of(self.net, symbols)
         plans = {"gradient": make_plan(self.net, T, rows, checkpoint, budget // 2, symbols, Use.GRADIENT)}

@@ -2,14 +2,24 @@
 
 With b = -g the quadratic is q(x) = g.x + x.Ax/2, and with the residual r = b - A x it costs no product:
 
-    q(x) = -(b + r).x/2        (q(0) = 0, also when the run starts elsewhere)    # C1
-    alpha_i = r.z / S.AS       (z = r, or the preconditioner's answer to r)      # C2
-    x += alpha_i S                                                               # C3
-    r -= alpha_i AS                                                              # C4
-    S = z + S (r.z)_new / (r.z)_old                                              # C5
+    C1  q(x) = -(b + r).x/2             q(0) = 0, also when the run starts elsewhere
+    C2  alpha_i = r.z / S.AS            z = M^-1 r, the preconditioner's answer to r; r itself without one
+    C3  x += alpha_i S
+    C4  r -= alpha_i AS
+    C5  S = z + S (r.z)_new / (r.z)_old
+    C6  r = b - A x                     every `residual_every` iterations, in place of C4, which drifts by rounding
+    C7  |r|_M = sqrt(r.z)               the norm that is followed: |r| without a preconditioner
 
-Vectors keep the type of b (float32 or float64, NumPy or CuPy); every scalar is summed in float64, in a fixed order.
-Sources: [K] 3.3 and 4.1 (progress rule, limits), [MS] (iterates kept at ceil(1.3^j)).
+It ends on the first of ([K] 4.1-4.2, SPEC 6):
+
+    S1  |r|_M <= tolerance * |b|_M                      a residual that is nothing
+    S2  i = max_iterations
+    S3  S.AS <= 0, or 0 to rounding: eps*|S||AS|        no positive curvature
+    S4  (q_i - q_{i-k})/q_i < epsilon*k and q_i < 0     no progress, k = max(window, window_growth*i)
+    S5  what on_iterate asks for; a number that is not finite
+
+Iterates are kept at ceil(1.3^j) [MS]. Vectors keep the type of b (float32 or float64, NumPy or CuPy); every scalar is
+summed in float64, in a fixed order. Sources: SPEC 6; [K] 3.3, 4.1-4.2; [MS].
 """
 
 from __future__ import annotations
@@ -67,9 +77,10 @@ class CGResult:
     """What conjugate gradient found, and why it stopped.
 
     `x` is the last good iterate, (n,); `iterates` holds (iteration, q, vector) at ceil(1.3^j), the last one always
-    among them; `q_history` is q_0 .. q_iterations; `residual_norm` is |b - A x| (as the recursion carries it);
-    `smallest_curvature` the smallest S.AS / S.S met, None if no product was taken along a direction; `products` counts
-    the calls of apply.
+    among them; `q_history` is q_0 .. q_iterations; `residual_norm` is |b - A x| (as C4 carries it, or C6 found it) and
+    `preconditioned_norm` the same in the norm of C7; `residual_drift` is the largest |r of C4 - r of C6| / |b| that was
+    found, None if r was never computed afresh; `smallest_curvature` the smallest S.AS / S.S met, None if no product was
+    taken along a direction; `products` counts the calls of apply.
     """
 
     x: Array
@@ -78,6 +89,8 @@ class CGResult:
     stop: CGStop
     q: float
     residual_norm: float
+    preconditioned_norm: float
+    residual_drift: float | None
     smallest_curvature: float | None
     q_history: tuple[float, ...]
     products: int
@@ -152,7 +165,7 @@ def conjugate_gradient(
     window: int = 10,
     window_growth: float = 0.1,
     residual_tolerance: float | None = None,
-    refresh: int = 0,
+    residual_every: int = 0,
     keep_ratio: float | None = 1.3,
     preconditioner: Apply | None = None,
     on_iterate: Callable[[Iterate], CGStop | None] | None = None,
@@ -168,16 +181,18 @@ def conjugate_gradient(
     min_iterations : the progress rule does not end the run before this many
     epsilon : progress rule: stop when (q_i - q_{i-k})/q_i < epsilon*k and q_i < 0; 0 turns it off
     window, window_growth : k = max(window, window_growth*i); window_growth 0 keeps k fixed
-    residual_tolerance : nothing is left when |r| <= this times |b|; None is the machine precision of b's type
-    refresh : every so many iterations r = b - A x is computed afresh, at the cost of a product; 0 is never
+    residual_tolerance : nothing is left when |r| <= this times |b|, in the norm of C7; None is the machine precision
+        of b's type
+    residual_every : every so many iterations r = b - A x is computed afresh, at the cost of a product (for float32,
+        where C4 drifts); 0 is never
     keep_ratio : iterates are kept at ceil(keep_ratio^j), > 1; None keeps the last one only
     preconditioner : writes an approximation of A^-1 r into out, called as preconditioner(r, out); positive definite
     on_iterate : called after each iteration; a CGStop in return ends the run for that reason
 
     Returns
     -------
-    CGResult. When a direction shows curvature <= 0, or a number is no longer finite, x is the last good iterate (0 if
-    already b or A x0 is not finite).
+    CGResult. When a direction shows no curvature above 0, or a number is no longer finite, x is the last good iterate
+    (0 if already b or A x0 is not finite).
 
     Raises
     ------
@@ -185,9 +200,10 @@ def conjugate_gradient(
 
     Source: SPEC 6; [K] 4.1-4.2; [MS].
     """
-    _check(b, x0, max_iterations, min_iterations, window, refresh, keep_ratio)
+    _check(b, x0, max_iterations, min_iterations, window, residual_every, keep_ratio)
     keep = _kept_iterations(keep_ratio, max_iterations)
-    tolerance = float(np.finfo(b.dtype).eps) if residual_tolerance is None else residual_tolerance
+    eps = float(np.finfo(b.dtype).eps)
+    tolerance = eps if residual_tolerance is None else residual_tolerance
     x, r, product, work = b.copy(), b.copy(), b.copy(), b.copy()  # (n,) each
     x.fill(0)
     products, stop = 0, CGStop.MAX_ITERATIONS
@@ -206,78 +222,86 @@ def conjugate_gradient(
     if not math.isfinite(b_norm):
         stop = CGStop.NON_FINITE
 
-    history, kept, smallest = [q], [(0, q, x)], math.inf
-    i, rz, direction = 0, 0.0, b.copy()
-    z = r if preconditioner is None else b.copy()
+    work_z = r if preconditioner is None else b.copy()
+
+    def answer(residual: Array, size: float, iteration: int) -> tuple[Array, float, float]:
+        """z, r.z and the norm of C7 of a residual whose Euclidean norm is `size`."""
+        if preconditioner is None:
+            return residual, size * size, size
+        preconditioner(residual, work_z)
+        square = dot(residual, work_z)
+        if square <= 0.0 and size > 0.0:
+            raise InputError(
+                f"The preconditioner gave r.z = {square:g} in iteration {iteration}, expected a number above 0: "
+                "it has to be symmetric and positive definite."
+            )
+        return work_z, square, math.sqrt(square)  # C7
+
+    history, kept, smallest, drift = [q], [(0, q, x)], math.inf, None
+    i, direction, rz, level, b_level = 0, b.copy(), 0.0, r_norm, b_norm
+    if stop is not CGStop.NON_FINITE:
+        b_level = answer(b, b_norm, 0)[2]
+        z, rz, level = answer(r, r_norm, 0)
+        direction[:] = z
     while stop is not CGStop.NON_FINITE:
-        if r_norm <= tolerance * b_norm:
-            stop = CGStop.RESIDUAL
+        if level <= tolerance * b_level:
+            stop = CGStop.RESIDUAL  # S1
             break
         if i == max_iterations:
-            break
-        if preconditioner is None:
-            z, rz_new = r, r_norm * r_norm
-        else:
-            preconditioner(r, z)
-            rz_new = dot(r, z)
-            if rz_new <= 0.0:
-                raise InputError(
-                    f"The preconditioner gave r.z = {rz_new:g} in iteration {i + 1}, expected a number above 0: "
-                    "it has to be symmetric and positive definite."
-                )
-        if i == 0:
-            direction[:] = z
-        else:
-            direction *= rz_new / rz  # C5
-            direction += z
-        rz = rz_new
-
+            break  # S2
         apply(direction, product)
         products += 1
         curvature, square = dot(direction, product), dot(direction, direction)
         if not (math.isfinite(curvature) and math.isfinite(square) and square > 0.0):
-            stop = CGStop.NON_FINITE
+            stop = CGStop.NON_FINITE  # S5
             break
         smallest = min(smallest, curvature / square)
-        if curvature <= 0.0:
-            stop = CGStop.CURVATURE
+        if curvature <= eps * math.sqrt(square) * norm(product):
+            stop = CGStop.CURVATURE  # S3; so small an angle takes a condition number above 4/eps^2
             break
         alpha = rz / curvature  # C2
         with np.errstate(over="ignore", invalid="ignore"):
             work[:] = direction
             work *= alpha
             work += x  # C3, the next x
-            if refresh and (i + 1) % refresh == 0:
-                apply(work, product)
+            product *= -alpha
+            product += r  # C4, the next r
+            if residual_every and (i + 1) % residual_every == 0:
+                apply(work, r)
                 products += 1
-                product *= -1.0
-                product += b
-            else:
-                product *= -alpha
-                product += r  # C4, the next r
+                r *= -1.0
+                r += b  # C6
+                product -= r
+                gap = norm(product) / b_norm
+                drift = max(gap, 0.0 if drift is None else drift)
+                product, r = r, product
         q_new, r_norm_new = -0.5 * (dot(b, work) + dot(product, work)), norm(product)  # C1
         if not (math.isfinite(q_new) and math.isfinite(r_norm_new)):
-            stop = CGStop.NON_FINITE
+            stop = CGStop.NON_FINITE  # S5
             break
         x, work = work, x
         r, product = product, r
         q_step, q, r_norm = q_new - q, q_new, r_norm_new
         i += 1
+        rz_old = rz
+        z, rz, level = answer(r, r_norm, i)
         history.append(q)
         if i in keep:
             kept.append((i, q, x.copy()))
         if on_iterate is not None:
             asked = on_iterate(Iterate(i, q, q_step, x, direction, alpha, i in keep))
             if asked is not None:
-                stop = asked
+                stop = asked  # S5
                 break
         if i >= min_iterations and _stalled(history, epsilon, window, window_growth):
-            stop = CGStop.PROGRESS
+            stop = CGStop.PROGRESS  # S4
             break
+        direction *= rz / rz_old  # C5
+        direction += z
 
     iterates = [entry for entry in kept if 0 < entry[0] < i] + [(i, q, x)]
     least = smallest if math.isfinite(smallest) else None
-    return CGResult(x, tuple(iterates), i, stop, q, r_norm, least, tuple(history), products)
+    return CGResult(x, tuple(iterates), i, stop, q, r_norm, level, drift, least, tuple(history), products)
 
 
 def _check(
@@ -286,7 +310,7 @@ def _check(
     max_iterations: int,
     min_iterations: int,
     window: int,
-    refresh: int,
+    residual_every: int,
     keep_ratio: float | None,
 ) -> None:
     if len(b.shape) != 1:
@@ -299,7 +323,7 @@ def _check(
         ("max_iterations", max_iterations, 0),
         ("min_iterations", min_iterations, 0),
         ("window", window, 1),
-        ("refresh", refresh, 0),
+        ("residual_every", residual_every, 0),
     ):
         if value < least:
             raise InputError(f"{name} is {value}, expected at least {least}: raise it.")

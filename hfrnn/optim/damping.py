@@ -1,7 +1,9 @@
 """How strongly the curvature is damped, and the Levenberg-Marquardt rule that adapts it.
 
-    A = G + mu * (structural matrix) + lambda * I
-    rho = (f(theta + x) - f(theta)) / q(x),   rho < 1/4: strengths * 3/2,   rho > 3/4: strengths * 2/3
+    D1  A = G + mu*S + lambda*I
+    D2  rho = (f(theta + x) - f(theta)) / q(x); minus infinity where the loss rose or is not finite, or q(x) >= 0
+    D3  rho < 1/4: mu (and lambda) * 3/2
+    D4  rho > 3/4: mu (and lambda) * 2/3
 
 Sources: SPEC 5; [MS]; [K] 3.24-3.30 and 4.1 (where the two factors are printed the wrong way round).
 """
@@ -25,6 +27,7 @@ _DEFAULTS = {
 }
 KINDS = tuple(_DEFAULTS)
 METRICS = ("hidden", "matching", "preactivation")
+ADAPTED = ("both", "mu", "lambda", "none")
 
 
 @dataclass(init=False)
@@ -38,11 +41,14 @@ class Damping:
     lambda_ : strength of Tikhonov damping, > 0; beside kind "structural" a small one by default, and 0 gives the pure
         form; None takes the kind's default
     metric : what structural damping measures, "hidden", "matching" or "preactivation" (SPEC 5)
+    adapt : which strengths change from update to update: "both" that the kind has, "mu" or "lambda" alone while the
+        other stays as it is, or "none"
     mu_floor, mu_ceiling, lambda_floor, lambda_ceiling : what adapting never passes, 0 < floor <= ceiling
 
     Raises
     ------
-    InputError for an unknown kind or metric, a strength that the kind does not have, or one outside its bounds.
+    InputError for an unknown kind, metric or adapt, a strength that is not there but given or to be adapted, or one
+    outside its bounds.
 
     Source: SPEC 5; [K] 3.24-3.30; [MS].
     """
@@ -51,6 +57,7 @@ class Damping:
     mu: float
     lambda_: float
     metric: str
+    adapt: str
     mu_floor: float
     mu_ceiling: float
     lambda_floor: float
@@ -62,6 +69,7 @@ class Damping:
         mu: float | None = None,
         lambda_: float | None = None,
         metric: str = "hidden",
+        adapt: str = "both",
         mu_floor: float = 1e-8,
         mu_ceiling: float = 1e8,
         lambda_floor: float = 1e-8,
@@ -71,8 +79,10 @@ class Damping:
             raise InputError(f"The damping kind is {kind!r}, expected one of {', '.join(KINDS)}: choose one of these.")
         if metric not in METRICS:
             raise InputError(f"The damping metric is {metric!r}, expected one of {', '.join(METRICS)}: choose one.")
+        if adapt not in ADAPTED:
+            raise InputError(f"adapt is {adapt!r}, expected one of {', '.join(ADAPTED)}: choose one of these.")
         default_mu, default_lambda = _DEFAULTS[kind]
-        self.kind, self.metric = kind, metric
+        self.kind, self.metric, self.adapt = kind, metric, adapt
         self.mu = float(default_mu if mu is None else mu)
         self.lambda_ = float(default_lambda if lambda_ is None else lambda_)
         self.mu_floor, self.mu_ceiling = mu_floor, mu_ceiling
@@ -83,17 +93,33 @@ class Damping:
         _check_strength(
             "lambda_", self.lambda_, lambda_floor, lambda_ceiling, kind, structural or tikhonov, required=tikhonov
         )
+        if adapt != "none" and not (self.adapts or adapt == "both"):
+            raise InputError(f"adapt is {adapt!r}, but damping of kind {kind!r} has no {adapt} here: choose another.")
+
+    @property
+    def adapts_mu(self) -> bool:
+        """Whether mu is there and changes."""
+        return self.mu > 0.0 and self.adapt in ("both", "mu")
+
+    @property
+    def adapts_lambda(self) -> bool:
+        """Whether lambda is there and changes."""
+        return self.lambda_ > 0.0 and self.adapt in ("both", "lambda")
 
     @property
     def adapts(self) -> bool:
         """Whether there is a strength that the Levenberg-Marquardt rule can change."""
-        return self.mu > 0.0 or self.lambda_ > 0.0
+        return self.adapts_mu or self.adapts_lambda
 
-    def scale(self, factor: float) -> None:
-        """Multiply both strengths by `factor` > 0, each held between its floor and its ceiling; 0 stays 0."""
-        if self.mu > 0.0:
+    def scale(self, factor: float, lambda_factor: float | None = None) -> None:
+        """Multiply what is adapted, each held between its floor and its ceiling.
+
+        Arguments: `factor` > 0 of mu, and of lambda too unless it has a `lambda_factor` > 0 of its own.
+        """
+        if self.adapts_mu:
             self.mu = min(max(self.mu * factor, self.mu_floor), self.mu_ceiling)
-        if self.lambda_ > 0.0:
+        if self.adapts_lambda:
+            factor = factor if lambda_factor is None else lambda_factor
             self.lambda_ = min(max(self.lambda_ * factor, self.lambda_floor), self.lambda_ceiling)
 
     def state_dict(self) -> dict[str, float | str]:
@@ -149,8 +175,8 @@ class LevenbergMarquardt:
     def factor(self, ratio: float) -> float:
         """What to multiply the strengths by after a step with this rho."""
         if math.isnan(ratio) or ratio < self.low:
-            return self.grow
-        return self.shrink if ratio > self.high else 1.0
+            return self.grow  # D3
+        return self.shrink if ratio > self.high else 1.0  # D4
 
 
 def rho(f_new: float, f_old: float, q: float) -> float:
@@ -162,4 +188,4 @@ def rho(f_new: float, f_old: float, q: float) -> float:
     """
     if not math.isfinite(f_new) or f_new > f_old or not q < 0.0:
         return -math.inf
-    return (f_old - f_new) / -q
+    return (f_old - f_new) / -q  # D2

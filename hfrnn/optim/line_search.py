@@ -1,5 +1,11 @@
 """Searches for a step length: the last one of an update, and the one inside CG for line-search damping.
 
+    L1  armijo: the first step of 1, 0.8, 0.8^2, .. with f(theta + step*x) <= f(theta) + 0.01 * step * g.x       [MS]
+    L2  minimum: the step of these that minimises f(theta + step*x)                                              [K] 4.1
+    L3  x_q: what CG minimises q with, x_q += alpha_i S_i                                          [K] Algorithm 5
+    L4  x_f += eps_i alpha_i S_i, with eps_i of 1, tau, tau^2, .. by the loss at theta + x_f + eps alpha_i S_i
+    L5  q(x_f) += (q(x_q) of L3, its change) * eps_i * (2 - eps_i), as the S_i are conjugate
+
 A loss that is not finite counts as larger than any other: it is never a decrease, and backtracking goes on past it.
 """
 
@@ -77,7 +83,7 @@ def backtracking_line_search(
     step = 1.0
     for _ in range(max_backtracks + 1):
         f = trials(step)
-        if f < f0 and f <= f0 + armijo * step * slope:
+        if f < f0 and f <= f0 + armijo * step * slope:  # L1
             return LineSearchResult(step, f, trials.evaluations, True)
         step *= factor
     return LineSearchResult(0.0, f0, trials.evaluations, False)
@@ -101,7 +107,7 @@ def minimising_line_search(
     for _ in range(max_backtracks + 1):
         f = trials(step)
         if f < best:
-            best_step, best = step, f
+            best_step, best = step, f  # L2
         elif best_step > 0.0:
             break
         step *= factor
@@ -119,8 +125,6 @@ def _check(factor: float, max_backtracks: int, armijo: float) -> None:
 
 class DirectionSearch:
     """Line-search damping: beside CG's x_q, x_f follows the same directions as far as each lowers the true loss.
-
-        x_f += eps_i * alpha_i * S_i
 
     eps_i starts at 1 and is shortened by tau while the loss falls; the direction counts only if its best trial is below
     the loss at theta + x_f. q(x_f) comes along for nothing: the directions are conjugate, so a direction that changes
@@ -158,6 +162,6 @@ class DirectionSearch:
         if not best < self.f:
             self.idle += 1
             return False
-        self.x, self.f = best_x, best
-        self.q_change += q_step * best_eps * (2.0 - best_eps)
+        self.x, self.f = best_x, best  # L4
+        self.q_change += q_step * best_eps * (2.0 - best_eps)  # L5
         return True

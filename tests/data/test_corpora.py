@@ -362,4 +362,4 @@ def test_tinyshakespeare_and_text8_have_their_sizes_and_checksums(monkeypatch) -
 
 
 def test_every_known_corpus_is_tested_here() -> None:
-    assert set(CORPORA) == {"python-manual", "tinyshakespeare", "ptb", "ptb-char", "text8", "wikitext-2"}
+    assert set(CORPORA) == {"python-manual", "tinyshakespeare", "ptb", "ptb-char", "text8", "wikitext-2", "enwik8"}

@@ -36,7 +36,7 @@ def test_a_text_with_exactly_one_sequence_is_enough() -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 37, 100])
 def test_a_text_too_short_for_one_sequence_is_refused_with_the_numbers(n: int) -> None:
-    with pytest.raises(InputError, match=rf"has {n} symbols; sequences of 100 need at least 101: .*--sequence-length"):
+    with pytest.raises(InputError, match=rf"has {n} symbols?; sequences of 100 need at least 101: .*--sequence-length"):
         training_sequences(np.zeros(n, dtype=np.int32), 100)
 
 
@@ -87,7 +87,7 @@ def test_the_first_piece_has_no_warm_up() -> None:
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_nothing_to_predict_is_refused(n: int) -> None:
-    with pytest.raises(InputError, match=f"has {n} symbols; at least 2"):
+    with pytest.raises(InputError, match=f"has {n} symbols?; at least 2"):
         evaluation_streams(np.zeros(n, dtype=np.int32), 4, 2)
 
 
@@ -163,19 +163,45 @@ def test_curvature_parts_out_of_range_are_refused(bad: dict[str, float]) -> None
         SequenceSampler(10, 1).draw_part(np.arange(10), **bad)
 
 
-@pytest.mark.parametrize("bad", [{"sequences": 0}, {"length": 0}, {"symbols": 0}, {"seed": -1}])
+@pytest.mark.parametrize(
+    "bad", [{"sequences": 0}, {"length": 0}, {"symbols": 0}, {"seed": -1}, {"first": 0}, {"growth": 0.9}]
+)
 def test_sampler_sizes_out_of_range_are_refused(bad: dict[str, int]) -> None:
     with pytest.raises(InputError):
         SequenceSampler(**({"sequences": 3, "length": 2} | bad))
 
 
-@given(st.integers(0, 12), st.booleans())
-def test_a_resumed_sampler_draws_what_the_first_would_have(steps: int, after_gradient: bool) -> None:
+def test_growing_subsets_grow_by_the_factor_up_to_the_largest() -> None:
+    sampler = SequenceSampler(100, 10, 200, first=40, growth=1.5)
+    assert [len(sampler.draw()) for _ in range(9)] == [4, 6, 9, 14, 20, 20, 20, 20, 20]
+    steady = SequenceSampler(10**6, 1, 10**6, first=5, growth=1.0)
+    assert [len(steady.draw()) for _ in range(3)] == [5, 5, 5]
+    endless = SequenceSampler(100, 1, 50, first=1, growth=9.0)
+    assert [len(endless.draw()) for _ in range(1000)][-1] == 50
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.floats(1.0, 3.0))
+def test_no_sequence_comes_twice_in_an_epoch_of_growing_subsets(sequences: int, first: int, growth: float) -> None:
+    sampler, seen, epoch = SequenceSampler(sequences, 1, None, 0, first, growth), set[int](), 0
+    for _ in range(20):
+        over = sampler.epoch_is_over
+        assert 0.0 <= sampler.fraction <= 1.0
+        subset = set(sampler.draw().tolist())
+        assert over == (sampler.epoch > epoch)
+        seen, epoch = (set(), sampler.epoch) if over else (seen, epoch)
+        assert not seen & subset
+        seen |= subset
+
+
+@given(st.integers(0, 12), st.booleans(), st.sampled_from([(None, 1.0), (3, 1.2), (6, 2.0)]))
+def test_a_resumed_sampler_draws_what_the_first_would_have(
+    steps: int, after_gradient: bool, growth: tuple[int | None, float]
+) -> None:
     def step(sampler: SequenceSampler) -> list[list[int]]:
         subset = sampler.draw()
         return [subset.tolist(), sampler.draw_part(subset, fraction=0.5).tolist()]
 
-    first, second = SequenceSampler(17, 3, 12, seed=4), SequenceSampler(17, 3, 12, seed=4)
+    first, second = SequenceSampler(17, 3, 12, 4, *growth), SequenceSampler(17, 3, 12, 4, *growth)
     for _ in range(steps):
         step(first)
     if after_gradient:
@@ -187,7 +213,10 @@ def test_a_resumed_sampler_draws_what_the_first_would_have(steps: int, after_gra
 
 @pytest.mark.parametrize(
     "change",
-    [{"seed": 9}, {"sequences": 18}, {"length": 2}, {"subset": 5}, {"epoch": -1}, {"position": 99}, {"parts": "x"}],
+    [
+        {"seed": 9}, {"sequences": 18}, {"length": 2}, {"subset": 5}, {"epoch": -1}, {"position": 99}, {"parts": "x"},
+        {"drawn": None}, {"growth": 1.1}, {"first": 1},
+    ],  # fmt: skip
 )
 def test_a_state_of_another_sampler_or_a_damaged_one_is_refused(change: dict[str, object]) -> None:
     sampler = SequenceSampler(17, 3, 12, seed=4)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse.linalg
 
 from hfrnn.errors import InputError
 from hfrnn.optim.cg import CGStop, conjugate_gradient, diagonal_preconditioner, dot, norm
@@ -246,7 +247,8 @@ def test_a_step_that_overflows_float32_is_not_taken():
 
 def test_a_non_finite_right_hand_side_or_warm_start_gives_zero():
     a, b = spd(4)
-    for rhs, x0 in ((np.array([1.0, np.nan, 0.0, 0.0]), None), (b, np.array([1.0, np.inf, 0.0, 0.0]))):
+    bad = [np.array([1.0, each, 0.0, 0.0]) for each in (np.nan, np.inf)]
+    for rhs, x0 in ((bad[0], None), (bad[1], None), (b, bad[1])):
         with np.errstate(invalid="ignore"):
             result = conjugate_gradient(operator(a), rhs, x0)
         assert (result.stop, result.iterations) == (CGStop.NON_FINITE, 0)
@@ -283,12 +285,12 @@ def test_smallest_curvature_is_the_least_quotient_met():
     assert 1.0 <= result.smallest_curvature <= 50.0
 
 
-def test_refresh_keeps_the_reported_residual_true_in_float32():
+def test_recomputing_keeps_the_reported_residual_true_in_float32():
     a, b = spd(200, condition=1e5, dtype=np.float32)
     wide = a.astype(np.float64)
 
-    def gap(refresh):
-        run = conjugate_gradient(operator(a), b, epsilon=0.0, max_iterations=1000, refresh=refresh)
+    def gap(every):
+        run = conjugate_gradient(operator(a), b, epsilon=0.0, max_iterations=1000, residual_every=every)
         true = np.linalg.norm(b - wide @ run.x)
         return abs(true - run.residual_norm) / np.linalg.norm(b), run
 
@@ -297,11 +299,121 @@ def test_refresh_keeps_the_reported_residual_true_in_float32():
     assert fresh < drifted / 5
     assert plain.products == plain.iterations
     assert refreshed.products == refreshed.iterations + refreshed.iterations // 50
+    assert plain.residual_drift is None
+    assert refreshed.residual_drift > 1e-7
+
+
+@pytest.mark.parametrize("every", [5, 2])
+def test_the_drift_is_how_far_the_carried_residual_was_from_the_true_one(every):
+    """A product that is wrong once, by a vector e, moves the carried residual by alpha*e until C6 puts it right."""
+    a, b = spd(40, condition=1e4)
+    wrong, calls, alphas = np.random.default_rng(7).standard_normal(40), 0, []
+
+    def apply(v, out):
+        nonlocal calls
+        calls += 1
+        out[:] = a @ v
+        if calls == 1:
+            out += wrong
+
+    options = {"epsilon": 0.0, "residual_every": every}
+    seen = conjugate_gradient(apply, b, max_iterations=5, on_iterate=lambda it: alphas.append(it.alpha), **options)
+    expected = abs(alphas[0]) * np.linalg.norm(wrong) / np.linalg.norm(b)
+    assert seen.residual_drift == pytest.approx(expected, rel=1e-9)  # the largest one stays
+    assert seen.products == 5 + 5 // every
+    if every == 5:
+        assert np.linalg.norm(b - a @ seen.x) == pytest.approx(seen.residual_norm, rel=1e-12)
+
+
+def test_a_run_that_ends_before_the_residual_is_computed_afresh_knows_of_no_drift():
+    a, b = spd(40)
+    assert conjugate_gradient(operator(a), b, max_iterations=4, residual_every=5).residual_drift is None
+
+
+# the preconditioned residual, and what SciPy finds
+
+
+def scaled_system():
+    """A system whose residual's norms with and without the preconditioner are far apart."""
+    a, b = spd(60, condition=10.0)
+    scale = np.geomspace(1.0, 100.0, 60)
+    a = scale[:, None] * a * scale
+    return a, b, np.diag(a) ** 0.75
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_the_residual_rule_follows_the_norm_of_the_preconditioner(warm):
+    a, b, d = scaled_system()
+    x0 = 10.0 * np.random.default_rng(2).standard_normal(60) if warm else None
+    levels, plain = [], []
+
+    def watch(it):
+        r = b - a @ it.x
+        levels.append(np.sqrt(r @ (r / d)) / np.sqrt(b @ (b / d)))
+        plain.append(np.linalg.norm(r) / np.linalg.norm(b))
+
+    m = diagonal_preconditioner(d, 1e-12, exponent=1.0)
+    options = {"preconditioner": m, "residual_tolerance": 1e-3, "on_iterate": watch}
+    result = conjugate_gradient(operator(a), b, x0, **EXACT, **options)
+    first = next(i for i, level in enumerate(levels, 1) if level <= 1e-3)
+    assert (result.stop, result.iterations) == (CGStop.RESIDUAL, first)
+    assert next((i for i, level in enumerate(plain, 1) if level <= 1e-3), None) != first
+    assert result.preconditioned_norm == pytest.approx(levels[-1] * np.sqrt(b @ (b / d)), rel=1e-6)
+    assert result.residual_norm == pytest.approx(plain[-1] * np.linalg.norm(b), rel=1e-6)
+
+
+def test_without_a_preconditioner_both_norms_are_the_same():
+    a, b = spd(30)
+    result = conjugate_gradient(operator(a), b, max_iterations=7)
+    assert result.preconditioned_norm == result.residual_norm
+
+
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("preconditioned", [False, True])
+def test_every_iterate_is_scipys(warm, preconditioned):
+    a, b, d = scaled_system() if preconditioned else (*spd(60), np.ones(60))
+    x0 = np.random.default_rng(5).standard_normal(60) if warm else None
+    m = diagonal_preconditioner(d, 1e-12, exponent=1.0) if preconditioned else None
+    theirs = []
+    scipy.sparse.linalg.cg(
+        a, b, x0, rtol=0.0, maxiter=12, M=np.diag(1.0 / (d + 1e-12)), callback=lambda x: theirs.append(x.copy())
+    )
+    mine = []
+    options = {"max_iterations": 12, "preconditioner": m, "on_iterate": lambda it: mine.append(it.x.copy())}
+    conjugate_gradient(operator(a), b, x0, epsilon=0.0, **options)
+    assert np.allclose(mine, theirs, rtol=1e-8, atol=1e-12)
+
+
+def test_a_singular_consistent_system_gives_the_shortest_solution():
+    rng = np.random.default_rng(4)
+    factor = rng.standard_normal((12, 20))
+    a = factor.T @ factor
+    b = a @ rng.standard_normal(20)
+    result = conjugate_gradient(operator(a), b, epsilon=0.0, residual_tolerance=1e-13)
+    shortest = np.linalg.lstsq(a, b, rcond=1e-10)[0]
+    assert np.linalg.norm(result.x - shortest) <= 1e-8 * np.linalg.norm(shortest)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_singular_system_without_solution_ends_where_curvature_is_zero_to_rounding(dtype):
+    a, b = np.diag([2.0, 1.0, 0.0]), np.ones(3)
+    result = conjugate_gradient(operator(a.astype(dtype)), b.astype(dtype), epsilon=0.0)
+    assert (result.stop, result.iterations) == (CGStop.CURVATURE, 2)
+    assert np.linalg.norm(result.x) < 10.0
+    assert result.q < 0.0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_preconditioner_that_is_not_finite_ends_the_run(bad):
+    a, b = spd(10)
+    with np.errstate(invalid="ignore"):
+        result = conjugate_gradient(operator(a), b, preconditioner=lambda r, out: out.fill(bad))
+    assert (result.stop, result.iterations) == (CGStop.NON_FINITE, 0)
 
 
 def test_a_fresh_residual_is_the_true_one():
     a, b = spd(30)
-    plain, fresh = (conjugate_gradient(operator(a), b, max_iterations=12, refresh=refresh) for refresh in (0, 1))
+    plain, fresh = (conjugate_gradient(operator(a), b, max_iterations=12, residual_every=every) for every in (0, 1))
     assert fresh.residual_norm == pytest.approx(np.linalg.norm(b - a @ fresh.x), rel=1e-13)
     assert np.allclose(fresh.q_history, plain.q_history, rtol=1e-12)
 

@@ -53,6 +53,23 @@ def test_pure_structural_damping_keeps_lambda_zero():
     assert (damping.mu, damping.lambda_) == (pytest.approx(0.3), 0.0)
 
 
+@pytest.mark.parametrize(
+    ("adapt", "strengths"), [("both", (3.0, 6.0)), ("mu", (3.0, 4.0)), ("lambda", (2.0, 6.0)), ("none", (2.0, 4.0))]
+)
+def test_only_what_is_to_be_adapted_is_scaled(adapt, strengths):
+    damping = Damping("structural+tikhonov", 2.0, 4.0, adapt=adapt)
+    damping.scale(1.5)
+    assert (damping.mu, damping.lambda_) == strengths
+    assert damping.adapts is (adapt != "none")
+    assert (damping.adapts_mu, damping.adapts_lambda) == (adapt in ("both", "mu"), adapt in ("both", "lambda"))
+
+
+def test_lambda_may_have_a_factor_of_its_own():
+    damping = Damping("structural+tikhonov", 2.0, 4.0)
+    damping.scale(1.5, 0.25)
+    assert (damping.mu, damping.lambda_) == (3.0, 1.0)
+
+
 def test_tikhonov_damping_keeps_mu_zero():
     damping = Damping("tikhonov", lambda_=2.0)
     damping.scale(0.5)
@@ -85,6 +102,9 @@ def test_structural_damping_carries_a_small_lambda_by_default():
         ("lambda_ is 1.0, but damping of kind 'line-search'", {"kind": "line-search", "lambda_": 1.0}),
         ("mu is 2.0", {"mu": 2.0, "mu_ceiling": 1.0}),
         ("floor", {"mu_floor": 0.0}),
+        ("adapt is 'rho'", {"adapt": "rho"}),
+        ("adapt is 'mu', but damping of kind 'tikhonov' has no mu", {"kind": "tikhonov", "adapt": "mu"}),
+        ("adapt is 'lambda', but", {"lambda_": 0.0, "adapt": "lambda"}),
     ],
 )
 def test_wrong_damping_is_refused_by_name(words, arguments):

@@ -120,7 +120,7 @@ class Host:
 
 
 @pytest.mark.parametrize("kind", ["structural", "line-search"])
-@pytest.mark.parametrize("choices", [{}, {"rho_model": "undamped", "refresh": 4}])
+@pytest.mark.parametrize("choices", [{}, {"rho_model": "undamped", "residual_every": 4}])
 def test_updates_on_a_device_give_the_bits_of_the_host(kind, choices):
     theta = np.zeros(20, np.float32)
     on_host, on_device = (HessianFree(Damping(kind), HessianFreeOptions(**choices)) for _ in range(2))

@@ -95,7 +95,8 @@ def test_an_update_reports_what_it_did():
     assert update.evaluations == objective.losses
     assert (update.mu, update.lambda_) == (0.5, 0.02)
     assert (update.next_mu, update.next_lambda_) == (optimizer.damping.mu, optimizer.damping.lambda_)
-    assert set(update.seconds) == {"gradient", "cg", "products", "search"}
+    assert set(update.seconds) == {"gradient", "preconditioner", "cg", "products", "search"}
+    assert (update.failed, update.failures, update.ended, update.residual_drift) == (None, 0, None, None)
     assert min(update.seconds.values()) >= 0.0
     assert update.smallest_curvature >= 0.02
     assert (update.rho_model, update.rho_objective) == ("damped", "gradient")
@@ -293,7 +294,7 @@ def test_mu_on_the_way_follows_the_model_that_is_asked_for():
         for model in ("damped", "undamped")
     )
     assert (undamped.cg_stop, undamped.cg_iterations) == (CGStop.MU_GROWTH, 3)
-    assert undamped.products == 3 + 3 + 1
+    assert undamped.products == 3  # without mu the damping term lambda/2 |x|^2 takes no product
     assert undamped.rho == pytest.approx(0.2, rel=1e-6)
     assert damped.cg_stop is not CGStop.MU_GROWTH
     assert damped.rho == pytest.approx(0.4, rel=0.01)

@@ -89,8 +89,9 @@ def test_a_non_finite_loss_or_gradient_at_theta_is_an_error_that_changes_nothing
 def test_a_gradient_of_zero_leaves_theta_alone():
     theta = np.array([1.0, 1.0])
     update = HessianFree(Damping("tikhonov")).update(theta, rosenbrock())
-    assert (update.success, update.cg_stop, update.evaluations) == (False, CGStop.RESIDUAL, 1)
+    assert (update.success, update.cg_stop, update.evaluations) == (False, CGStop.RESIDUAL, 0)
     assert np.array_equal(update.theta, theta)
+    assert not np.shares_memory(update.theta, theta)
 
 
 def test_theta_of_another_size_is_refused():
@@ -141,6 +142,18 @@ def test_line_search_damping_lowers_the_loss_along_each_direction_and_has_no_mu_
     assert log[-1].loss_after < 0.2 * log[0].loss_before
     assert all(1 <= each.chosen_iteration <= each.cg_iterations for each in log)
     assert {(each.mu, each.next_mu, each.lambda_, each.next_lambda_) for each in log} == {(0.0, 0.0, 0.0, 0.0)}
+
+
+def test_line_search_damping_reports_the_quadratic_at_x_f():
+    objective, a, y = linear(n=10, bend=lambda theta, f: f + 5.0 * float(np.sum(theta**4)))
+    seen = []
+    optimizer = HessianFree(Damping("line-search"), HessianFreeOptions(cg_iterations=6))
+    update = optimizer.update(np.zeros(10), objective, on_cg=lambda i, q: seen.append(q))
+    x = update.theta / update.step_size
+    q = -(a.T @ y) @ x + x @ a.T @ a @ x / 2
+    assert update.q == pytest.approx(q, rel=1e-9)
+    assert abs(q - seen[-1]) > 1e-3 * abs(q)
+    assert update.rho == pytest.approx((objective.loss(x) - objective.value(np.zeros(10))) / q, rel=1e-9)
 
 
 def test_line_search_damping_starts_both_vectors_at_the_warm_start():
@@ -221,8 +234,8 @@ def test_the_state_is_flat_and_holds_only_plain_values_and_vectors():
     optimizer = HessianFree()
     optimizer.update(np.zeros(40), wavy())
     state = optimizer.state_dict()
-    assert set(state) == {"kind", "mu", "lambda_", "cg_solution"}
-    assert all(isinstance(value, (str, float, np.ndarray)) for value in state.values())
+    assert set(state) == {"kind", "mu", "lambda_", "failures", "ended", "cg_solution"}
+    assert all(value is None or isinstance(value, (str, float, int, np.ndarray)) for value in state.values())
     state["cg_solution"][:] = 0.0
     assert solution_of(optimizer).any()
 
@@ -256,7 +269,11 @@ def test_a_preconditioner_is_handed_to_cg():
     [
         {"cg_iterations": 0},
         {"cg_window": 0},
-        {"refresh": -1},
+        {"residual_every": -1},
+        {"preconditioner": "other"},
+        {"preconditioner_exponent": 1.5},
+        {"preconditioner_shift": 0.0},
+        {"max_failures": 0},
         {"keep_ratio": 1.0},
         {"warm_start": 1.1},
         {"mu_growth": 1.0},

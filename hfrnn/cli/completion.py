@@ -1,0 +1,76 @@
+"""`hfrnn completion`, and what the shell is offered for an argument or an option."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+INSTALL = {
+    "bash": ("source <(hfrnn completion bash)", "~/.bashrc"),
+    "zsh": ("source <(hfrnn completion zsh)", "~/.zshrc, below compinit"),
+    "fish": ("hfrnn completion fish | source", "~/.config/fish/config.fish"),
+}
+"""The line that brings completion, and the file where it is to stand."""
+
+
+def _starting(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def files(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Files, as the shell itself completes them."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def folders(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Folders, as the shell itself completes them."""
+    return [CompletionItem(incomplete, type="dir")]
+
+
+def run_folders(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Run folders: here, below what is typed, and one folder further down."""
+    start = glob.escape(incomplete)
+    found = [*glob.glob(f"{start}*/config.toml"), *glob.glob(f"{start}*/*/config.toml")]
+    return [CompletionItem(str(Path(path).parent)) for path in sorted(found)]
+
+
+def architectures(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The architectures that hfrnn brings."""
+    from hfrnn.kernels import architectures as names
+
+    return _starting(names(), incomplete)
+
+
+def data_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """What `--data` knows."""
+    from hfrnn.cli.options import known_data
+
+    return _starting((name for names in known_data().values() for name in names), incomplete)
+
+
+EXAMPLES = """\b
+Examples:
+  source <(hfrnn completion bash)        for this bash only
+  hfrnn completion fish | source         for this fish only
+"""
+
+
+@click.command(short_help="Print a script that completes hfrnn in a shell.", epilog=EXAMPLES)
+@click.argument("shell", type=click.Choice(tuple(INSTALL)))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the script that makes SHELL complete commands, options, architectures, corpora and run folders.
+
+    Its first lines say how to install it.
+    """
+    made = get_completion_class(shell)
+    assert made is not None, "click has a script for every shell that is offered"
+    line, file = INSTALL[shell]
+    head = [f"# To install this completion of hfrnn for {shell}, put this line into {file}:", f"#   {line}"]
+    script = made(ctx.find_root().command, {}, "hfrnn", "_HFRNN_COMPLETE").source().strip("\n").split("\n")
+    at = 1 if script[0].startswith("#compdef") else 0  # zsh wants that line first
+    click.echo("\n".join([*script[:at], *head, *script[at:]]))

@@ -1,0 +1,198 @@
+"""`hfrnn data`: the corpora known by name, how to get them, and what is in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from hfrnn.errors import InputError
+
+BEGINNING = 300
+"""Characters of the training part that `show` prints."""
+FREQUENT = 10
+"""Symbols that `show` prints, the most frequent first."""
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+
+
+@click.group(short_help="List, fetch and show corpora.")
+def data() -> None:
+    """List the corpora known by name, fetch them, and show what is in them.
+
+    They are fetched to the folder in the environment variable HFRNN_DATA, or without it to the user's cache, and looked
+    for in both.
+    """
+
+
+@data.command("list", short_help="List the corpora known by name.")
+@_json
+def list_corpora(as_json: bool) -> None:
+    """List the corpora known by name: what they are, their size, whether and where they are here.
+
+    In the column "here", part means that only the beginning of the text is here.
+    """
+    from hfrnn.data.corpora import CORPORA, folder_of, located
+    from hfrnn.data.downloads import DOWNLOADS, data_folder
+
+    rows: list[dict[str, Any]] = []
+    for name, known in CORPORA.items():
+        paths = located(known.files)
+        whole = not known.files or (len(paths) > 0 and paths[0].name == os.path.basename(known.files[0][0]))
+        rows.append({
+            "name": name,
+            "about": known.about,
+            "levels": list(known.levels),
+            "bytes": sum(path.stat().st_size for path in paths) if paths else known.size,
+            "here": "yes" if whole else "part" if paths else "no",
+            "files": list(map(str, paths)),
+            "can_fetch": folder_of(known.files) in DOWNLOADS,
+        })  # fmt: skip
+    if as_json:
+        click.echo(json.dumps({"folder": str(data_folder()), "corpora": rows}))
+        return
+    click.echo(f"data folder: {data_folder()}\n")
+    click.echo(f"{'name':<17}{'size':>9}  {'here':<6}what")
+    for row in rows:
+        missing = "" if row["files"] or row["can_fetch"] or row["here"] == "yes" else " (put it there by hand)"
+        click.echo(f"{row['name']:<17}{_megabytes(row['bytes']):>9}  {row['here']:<6}{row['about']}{missing}")
+        for file in row["files"]:
+            click.echo(f"{'':34}{file}")
+
+
+@data.command(short_help="Download corpora.")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option(
+    "--mirror", "mirrors", multiple=True, metavar="URL",
+    help="Folder on the network with files of the same names, tried before the original (repeatable; default: those "
+    "in the environment variable HFRNN_MIRROR).",
+)  # fmt: skip
+@click.option("--force", is_flag=True, help="Get again what is here and whole.")
+def fetch(names: tuple[str, ...], mirrors: tuple[str, ...], force: bool) -> None:
+    """Download each NAME, check it, and put it into the data folder; what is there and whole is left alone.
+
+    Every download is checked against its known sha256, whatever it comes from.
+    """
+    from hfrnn.data.corpora import CORPORA, folder_of
+    from hfrnn.data.downloads import fetch as fetch_files
+
+    for name in names:
+        if name not in CORPORA:
+            raise InputError(f"there is no corpus named {name!r}; use one of {', '.join(CORPORA)}")
+    for name in dict.fromkeys(names):
+        files = CORPORA[name].files
+        if _is_local(name):
+            continue
+        with _shown_progress() as (tell, progress):
+            found = fetch_files(folder_of(files), mirrors or None, force, tell, progress)
+        if found.origins:
+            click.echo(f"{name}: sha256 as expected, from {', '.join(found.origins)}")
+        elif found.checked:
+            click.echo(f"{name}: already here and whole")
+        else:
+            click.echo(f"{name}: already here, put there by hand and not checked (--force gets it again)")
+        for file in found.files:
+            click.echo(f"  {file}")
+
+
+def _is_local(name: str) -> bool:
+    """Whether a corpus has no address; says that it is here, or where it has to be put."""
+    from hfrnn.data.corpora import CORPORA, folder_of, located
+    from hfrnn.data.downloads import DOWNLOADS, data_folder
+
+    files = CORPORA[name].files
+    if folder_of(files) in DOWNLOADS:
+        return False
+    if not files:
+        click.echo(f"{name}: comes with Python, there is nothing to fetch")
+    elif paths := located(files):
+        click.echo(f"{name}: has no address to fetch it from; it is already here\n  {paths[0]}")
+    else:
+        raise InputError(
+            f"{name} has no address to fetch it from: put it at {data_folder() / files[0][0]} by hand, or train on "
+            "your own copy with hfrnn train FILE"
+        )
+    return True
+
+
+@contextmanager
+def _shown_progress() -> Iterator[tuple[Callable[[str], None], Callable[[str, float, float], None]]]:
+    """What shows sentences and progress on stderr: a live line on a terminal, else a line every few seconds."""
+    from rich.console import Console
+
+    from hfrnn.progress import PLAIN_SECONDS, live_bar
+
+    live, spoken = Console(stderr=True).is_interactive, time.monotonic()
+
+    def progress(text: str, done: float, total: float) -> None:
+        nonlocal spoken
+        line = f"{text}  {_megabytes(done)}" + (f" of {_megabytes(total)}" if total else "")
+        if live:
+            move(line, done, total)
+        elif time.monotonic() - spoken >= PLAIN_SECONDS:
+            click.echo(line, err=True)
+            spoken = time.monotonic()
+
+    with live_bar() as move:
+        yield lambda sentence: click.echo(sentence, err=True), progress
+
+
+def _megabytes(count: float) -> str:
+    return f"{count / 1e6:.1f} MB"
+
+
+@data.command(short_help="Show what is in a corpus.")
+@click.argument("name")
+@click.option(
+    "--level", type=click.Choice(("char", "byte", "word")), default="char", show_default=True, help="Kind of symbols."
+)
+@_json
+def show(name: str, level: str, as_json: bool) -> None:
+    """Show where the corpus NAME is, the size of its parts, its symbols, and how it begins.
+
+    This is what `hfrnn train --data NAME` trains on: symbols are counted in the training part, rare words as <unk>.
+    """
+    import numpy as np
+
+    from hfrnn.data.corpora import CORPORA, PARTS, load_corpus
+    from hfrnn.data.vocabulary import Vocabulary
+    from hfrnn.progress import UNITS
+
+    corpus = load_corpus(name=name, level=level)
+    vocabulary = Vocabulary.build(corpus.train, level, corpus.min_count)
+    sizes = {part: vocabulary.count(getattr(corpus, part))[0] for part in PARTS}
+    counts = np.bincount(vocabulary.encode(corpus.train), minlength=vocabulary.size)
+    symbols = vocabulary.to_json()["symbols"]
+    frequent = [(symbols[i], int(counts[i])) for i in np.argsort(-counts, kind="stable")[:FREQUENT]]
+    text = corpus.train[:BEGINNING]
+    beginning = text.decode("utf-8", errors="replace") if isinstance(text, bytes) else text
+    if as_json:
+        click.echo(json.dumps({
+            "name": name,
+            "about": CORPORA[name].about,
+            "level": level,
+            "source": corpus.source,
+            "sha256": corpus.sha256,
+            "parts": sizes,
+            "symbols": vocabulary.size,
+            "min_count": corpus.min_count,
+            "most_frequent": [{"symbol": symbol, "count": count} for symbol, count in frequent],
+            "beginning": beginning,
+        }))  # fmt: skip
+        return
+    click.echo(f"{name}: {CORPORA[name].about}")
+    click.echo(f"from      {corpus.source}")
+    for part, size in sizes.items():
+        click.echo(f"{part:<10}{size:,} {UNITS[level]}s")
+    rare = f" (words seen fewer than {corpus.min_count} times are <unk>)" if corpus.min_count > 1 else ""
+    click.echo(f"symbols   {vocabulary.size:,}{rare}")
+    for n, (symbol, count) in enumerate(frequent):
+        shown = repr(bytes([symbol]) if level == "byte" else symbol)
+        click.echo(f"{'' if n else 'frequent':<10}{shown:<12}{count / sizes['train']:6.2%}")
+    click.echo("\nbeginning:")
+    click.echo("".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in beginning))

@@ -1,0 +1,385 @@
+"""Corpora from a local server that serves rightly, breaks off, lies, hangs and redirects, and only from there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from local_site import (
+    ARCHIVES,
+    CONTENT,
+    PIECE,
+    Site,
+    break_off,
+    local_site,
+    once,
+    redirect,
+    refuse_python,
+    rubbish,
+    silent,
+    stall,
+    status,
+    zipped,
+)  # fmt: skip
+from tiny_runs import snapshot
+
+from hfrnn.data import downloads
+from hfrnn.data.corpora import CORPORA, folder_of, load_corpus
+from hfrnn.data.downloads import DOWNLOADS, fetch
+from hfrnn.errors import HfrnnError, InputError
+
+REAL = dict(DOWNLOADS)
+SHARED = Path(os.environ.get("HFRNN_DATA") or Path(__file__).parents[3] / "shared" / "data").resolve()
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    with local_site(tmp_path, monkeypatch) as site:
+        yield site
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def put(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def refused(name: str, words: str, *, force: bool = False, mirrors: tuple[str, ...] = ()) -> str:
+    """Fetching fails with one sentence, exit code 1."""
+    with pytest.raises(HfrnnError, match=words) as error:
+        fetch(name, mirrors, force)
+    assert error.value.exit_code == 1
+    return str(error.value)
+
+
+# ---------------------------------------------------------------------- what goes well
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_a_corpus_is_fetched_to_where_it_is_looked_for(site: Site, data: Path, name: str) -> None:
+    found = fetch(name)
+    archives = {remote.name: ARCHIVES[remote.name] for remote in DOWNLOADS[name] if remote.members}
+    assert {path.name: path.read_bytes() for path in data.rglob("*") if path.is_file()} == CONTENT[name] | archives
+    assert {path.parent for path in found.files} == {data / name}
+    assert [path.read_bytes() for path in found.files] == list(CONTENT[name].values())
+    assert found.origins == tuple(remote.address for remote in DOWNLOADS[name])
+    assert found.checked
+    level = "word" if "word" in CORPORA[name].levels else "byte"
+    assert load_corpus(name=name, level=level).source == ", ".join(map(str, found.files))
+
+
+def test_without_hfrnn_data_the_user_s_cache_is_the_data_folder(site: Site, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("HFRNN_DATA", "")
+    fetch("ptb")
+    assert (tmp_path / "cache/hfrnn/ptb/ptb.train.txt").read_bytes() == CONTENT["ptb"]["ptb.train.txt"]
+    monkeypatch.delenv("HFRNN_DATA")
+    assert load_corpus(name="ptb", level="word").train.encode() == CONTENT["ptb"]["ptb.train.txt"]
+
+
+def test_the_cache_is_looked_in_too_but_hfrnn_data_comes_first(site: Site, data: Path, tmp_path: Path) -> None:
+    put(tmp_path / "cache/hfrnn/text8/text8", b"ab" * 100)
+    assert load_corpus(name="text8").valid == "ab"
+    put(data / "text8/text8-prefix.txt", b"cd" * 100)
+    assert load_corpus(name="text8").valid == "cd"
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_what_is_there_and_whole_is_left_alone_unless_forced(site: Site, name: str) -> None:
+    fetch(name)
+    asked = list(site.paths)
+    assert (fetch(name).origins, fetch(name).checked) == ((), True)
+    assert site.paths == asked
+    assert len(fetch(name, force=True).origins) == len(asked)
+    assert site.paths == asked * 2
+
+
+def test_only_a_damaged_file_is_fetched_again(site: Site, data: Path) -> None:
+    fetch("ptb")
+    put(data / "ptb/ptb.valid.txt", b"damaged")
+    site.seen.clear()
+    fetch("ptb")
+    assert site.paths == ["/original/ptb.valid.txt"]
+    assert (data / "ptb/ptb.valid.txt").read_bytes() == CONTENT["ptb"]["ptb.valid.txt"]
+
+
+@pytest.mark.parametrize("change", [b"X" + CONTENT["text8"]["text8"][1:], CONTENT["text8"]["text8"][:-1]])
+def test_a_damaged_text_is_unpacked_again_from_the_archive_beside_it(site: Site, data: Path, change: bytes) -> None:
+    fetch("text8")
+    put(data / "text8/text8", change)
+    site.seen.clear()
+    assert fetch("text8").origins == (str(data / "text8/text8.zip"),)
+    assert (data / "text8/text8").read_bytes() == CONTENT["text8"]["text8"]
+    assert site.paths == []
+
+
+def test_an_archive_put_there_by_hand_is_unpacked_without_the_network(site: Site, data: Path) -> None:
+    put(data / "wikitext-2/wikitext-2-v1.zip", ARCHIVES["wikitext-2-v1.zip"])
+    fetch("wikitext-2")
+    assert (data / "wikitext-2/wiki.train.tokens").read_bytes() == CONTENT["wikitext-2"]["wiki.train.tokens"]
+    assert site.paths == []
+
+
+def test_a_wrong_archive_is_not_unpacked_but_replaced(site: Site, data: Path) -> None:
+    put(data / "text8/text8.zip", zipped({"text8": b"something else"}))
+    fetch("text8")
+    assert (data / "text8/text8").read_bytes() == CONTENT["text8"]["text8"]
+    assert (data / "text8/text8.zip").read_bytes() == ARCHIVES["text8.zip"]
+
+
+def test_a_text_put_there_by_hand_is_left_alone_and_not_called_whole(site: Site, data: Path) -> None:
+    put(data / "text8/text8", b"my own")
+    found = fetch("text8")
+    assert (found.origins, found.checked) == ((), False)
+    assert (data / "text8/text8").read_bytes() == b"my own"
+    assert site.paths == []
+
+
+def test_a_corpus_put_there_by_hand_of_which_a_file_is_missing_is_fetched(site: Site, data: Path) -> None:
+    for name in ("wiki.train.tokens", "wiki.test.tokens"):
+        put(data / "wikitext-2" / name, b"mine")
+    assert fetch("wikitext-2").origins
+    assert (data / "wikitext-2/wiki.valid.tokens").read_bytes() == CONTENT["wikitext-2"]["wiki.valid.tokens"]
+
+
+def test_the_beginning_of_text8_is_not_taken_for_the_whole(site: Site, data: Path) -> None:
+    put(data / "text8/text8-prefix.txt", b"a beginning")
+    assert fetch("text8").origins
+    assert (data / "text8/text8-prefix.txt").read_bytes() == b"a beginning"
+
+
+def test_redirects_are_followed(site: Site, data: Path) -> None:
+    site.files["/far/t.zip"] = ARCHIVES["text8.zip"]
+    site.odd["/original/text8.zip"] = redirect("/far/t.zip")
+    fetch("text8")
+    assert (data / "text8/text8").read_bytes() == CONTENT["text8"]["text8"]
+
+
+def test_servers_are_not_told_python_s_default_user_agent(site: Site) -> None:
+    site.odd["/original/wikitext-2-v1.zip"] = refuse_python
+    fetch("wikitext-2")
+    assert all("hfrnn" in agent for _, agent in site.seen)
+
+
+def test_progress_goes_from_nothing_to_the_whole_of_every_file(site: Site) -> None:
+    steps: list[tuple[str, float, float]] = []
+    fetch("text8", progress=lambda *step: steps.append(step))
+    size, unpacked = len(ARCHIVES["text8.zip"]), len(CONTENT["text8"]["text8"])
+    assert ("text8.zip", size, size) in steps
+    assert steps[-1] == ("unpacking text8", unpacked, unpacked)
+    assert all(0 < done <= total for _, done, total in steps)
+
+
+# ---------------------------------------------------------------------- mirrors
+
+
+def test_mirrors_are_tried_in_order_before_the_original(site: Site) -> None:
+    told: list[str] = []
+    mirrors = (f"{site.address}/none", f"{site.address}/mirror/")
+    assert fetch("text8", mirrors, tell=told.append).origins == (f"{site.address}/mirror/text8.zip",)
+    assert site.paths == ["/none/text8.zip", "/mirror/text8.zip"]
+    assert told == [
+        f"getting {site.address}/none/text8.zip",
+        f"{site.address}/none/text8.zip answered 404 Not Found",
+        f"getting {site.address}/mirror/text8.zip",
+    ]
+
+
+def test_a_mirror_with_other_content_is_passed_over(site: Site, data: Path) -> None:
+    site.odd["/mirror/text8.zip"] = rubbish
+    assert fetch("text8", [f"{site.address}/mirror"]).origins == (f"{site.address}/original/text8.zip",)
+    assert (data / "text8/text8").read_bytes() == CONTENT["text8"]["text8"]
+
+
+@pytest.mark.parametrize("mirror", ["", "example.org/x", "file:///data", "ftp://example.org", "https://", "http://["])
+def test_a_mirror_that_is_no_address_is_refused(site: Site, mirror: str) -> None:
+    with pytest.raises(InputError, match=r"mirror is .*http"):
+        fetch("text8", [mirror])
+    assert site.paths == []
+
+
+def test_a_password_in_an_address_is_not_shown(site: Site) -> None:
+    mirror = site.address.replace("http://", "http://me:secret@") + "/none"
+    told: list[str] = []
+    fetch("text8", [mirror], tell=told.append)
+    assert "/none/text8.zip answered 404" in told[1]
+    site.odd["/original/text8.zip"] = status(404)
+    assert "secret" not in refused("text8", "/none/text8.zip", mirrors=(mirror,), force=True) + "".join(told)
+
+
+# ---------------------------------------------------------------------- what goes wrong
+
+HALF = len(ARCHIVES["text8.zip"]) // 2 // PIECE * PIECE
+TROUBLE = {
+    "404": (status(404), 1, r"answered 404 Not Found"),
+    "busy": (status(503), 3, r"answered 503 Service Unavailable"),
+    "breaks off": (break_off, 3, rf"broke off after {HALF:,} bytes"),
+    "rubbish": (rubbish, 1, r"sent other content \(26 bytes, sha256 \w{12}\.\.\., not \w{12}\.\.\.\)"),
+    "silent": (silent, 3, r"did not answer within 0\.2 s"),
+    "stalls": (stall, 3, rf"broke off after {HALF:,} bytes"),
+    "runs in a circle": (redirect("/original/text8.zip"), 31, r"cannot be reached \(Exceeded 30 redirects"),
+}
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["nothing there", "an older file there"])
+@pytest.mark.parametrize("trouble", TROUBLE)
+def test_trouble_is_one_sentence_and_leaves_all_as_it_was(
+    site: Site, tmp_path: Path, data: Path, monkeypatch, trouble: str, there: bool
+) -> None:
+    answer, requests, words = TROUBLE[trouble]
+    if there:
+        fetch("text8")
+    before = snapshot(tmp_path)
+    site.seen.clear()
+    site.odd["/original/text8.zip"] = answer
+    monkeypatch.setattr(downloads, "TIMEOUT", 0.2)
+    start = time.monotonic()
+    sentence = refused("text8", f"cannot get text8.zip: {site.address}/original/text8.zip {words}", force=there)
+    assert time.monotonic() - start < 10
+    assert f"--mirror, or put the file at {data / 'text8/text8.zip'} by hand" in sentence
+    assert "\n" not in sentence
+    assert len(site.paths) == requests
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("trouble", [break_off, status(503), stall], ids=["breaks off", "busy", "stalls"])
+def test_trouble_that_passes_is_tried_again(site: Site, data: Path, monkeypatch, trouble) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(downloads, "TIMEOUT", 0.2)
+    site.odd["/original/text8.zip"] = once(trouble)
+    fetch("text8", tell=told.append)
+    assert (data / "text8/text8").read_bytes() == CONTENT["text8"]["text8"]
+    assert "trying again" in told[1]
+
+
+def test_a_server_that_is_not_there_is_said_to_be_out_of_reach(site: Site, tmp_path: Path, monkeypatch) -> None:
+    closed = downloads.Remote("http://127.0.0.1:9/text8.zip", "0" * 64, ("text8",))
+    monkeypatch.setitem(DOWNLOADS, "text8", (closed,))
+    refused("text8", r"cannot be reached \(\[Errno \d+\] Connection refused\)")
+    assert snapshot(tmp_path) == {}
+
+
+def test_all_files_of_a_corpus_come_or_none(site: Site, tmp_path: Path) -> None:
+    site.odd["/original/ptb.test.txt"] = status(404)
+    refused("ptb", r"cannot get ptb\.test\.txt")
+    assert len(site.paths) == 3
+    assert snapshot(tmp_path) == {}
+
+
+def test_every_address_that_failed_is_named(site: Site) -> None:
+    site.odd["/original/text8.zip"] = rubbish
+    refused("text8", r"/none/text8\.zip answered 404.*/original/text8\.zip sent", mirrors=(f"{site.address}/none",))
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Writing more than that fails as on a full disk."""
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, old[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+
+
+@pytest.mark.parametrize("room", [20, len(ARCHIVES["text8.zip"]) + 10], ids=["downloading", "unpacking"])
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(site: Site, tmp_path: Path, room: int) -> None:
+    with files_of_at_most(room):
+        refused("text8", r"cannot write to .*text8 \(File too large\).*free some space")
+    assert snapshot(tmp_path) == {}
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])
+def test_a_folder_that_cannot_be_written_to_is_refused(site: Site, tmp_path: Path, monkeypatch, code: int) -> None:
+    def refuse(*args: object, **options: object) -> str:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    with pytest.raises(InputError, match=rf"cannot write to .*text8 \({os.strerror(code)}\).*HFRNN_DATA"):
+        fetch("text8")
+    assert snapshot(tmp_path) == {}
+
+
+def test_a_file_in_the_place_of_the_data_folder_is_refused(site: Site, data: Path) -> None:
+    put(data, b"a file")
+    with pytest.raises(InputError, match="cannot write to"):
+        fetch("text8")
+    assert data.read_bytes() == b"a file"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(zipped({"other": b"x"}), "it lacks text8"), (b"no archive", "not a zip file")]
+)
+def test_an_archive_without_what_is_needed_is_refused(
+    site: Site, tmp_path: Path, monkeypatch, content: bytes, words: str
+) -> None:
+    site.files["/original/text8.zip"] = content
+    monkeypatch.setitem(DOWNLOADS, "text8", (site.remote("text8.zip", "text8"),))
+    refused("text8", rf"cannot unpack text8\.zip from .*{words}.*put the unpacked file at .*text8/text8 by hand")
+    assert snapshot(tmp_path) == {}
+
+
+@pytest.mark.parametrize("moment", ["text8.zip", "unpacking text8"])
+def test_an_interruption_leaves_nothing(site: Site, tmp_path: Path, moment: str) -> None:
+    def interrupt(text: str, done: float, total: float) -> None:
+        if text == moment:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fetch("text8", progress=interrupt)
+    assert snapshot(tmp_path) == {}
+
+
+def test_a_name_without_an_address_is_refused(site: Site) -> None:
+    with pytest.raises(
+        InputError, match=r"no address is known for 'tinyshakespeare'; .*: ptb, text8, enwik8, wikitext-2"
+    ):
+        fetch("tinyshakespeare")
+
+
+# ---------------------------------------------------------------------- the corpora
+
+
+def test_the_error_for_a_corpus_that_is_not_there_says_how_to_fetch_it(site: Site) -> None:
+    for name, known in CORPORA.items():
+        if known.files:
+            with pytest.raises(InputError) as error:
+                load_corpus(name=name)
+            assert (f"hfrnn data fetch {name}," in str(error.value)) == (folder_of(known.files) in DOWNLOADS)
+
+
+def test_enwik8_is_bytes_of_which_one_hundredth_validates_and_four_test(site: Site, data: Path) -> None:
+    put(data / "enwik8/enwik8", "é".encode() * 100)
+    corpus = load_corpus(name="enwik8", level="byte")
+    assert [len(part) for part in (corpus.train, corpus.valid, corpus.test)] == [190, 2, 8]
+    corpus = load_corpus(name="enwik8", level="char")
+    assert [len(part) for part in (corpus.train, corpus.valid, corpus.test)] == [95, 1, 4]
+    with pytest.raises(InputError, match="enwik8 has no level word: use level char or byte"):
+        load_corpus(name="enwik8", level="word")
+
+
+def test_the_files_that_are_fetched_are_those_that_are_read() -> None:
+    for name, remotes in REAL.items():
+        fetched = [f"{name}/{file.name}" for remote in remotes for file in remote.files(Path(name))]
+        assert fetched == list(CORPORA[name].files[0])
+        assert all(len(remote.sha256) == 64 for remote in remotes)
+
+
+@pytest.mark.corpus
+def test_the_penn_treebank_has_the_hashes_that_fetch_expects(site: Site, monkeypatch) -> None:
+    if not (SHARED / "ptb").is_dir():
+        pytest.skip("no folder ptb under HFRNN_DATA or ../shared/data")
+    monkeypatch.setenv("HFRNN_DATA", str(SHARED))
+    monkeypatch.setitem(DOWNLOADS, "ptb", REAL["ptb"])
+    assert fetch("ptb") == downloads.Fetched(tuple(SHARED / "ptb" / name for name in CONTENT["ptb"]), (), True)

@@ -1,0 +1,182 @@
+"""A web server on this machine that holds small corpora, and does what servers do: also break off, lie and be slow."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import random
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pooch
+import pytest
+
+from hfrnn.data import downloads
+from hfrnn.data.corpora import PARTS
+
+CONTENT = {
+    "ptb": {f"ptb.{part}.txt": f" {part} of the <unk> \n N {part} \n".encode() * 40 for part in PARTS},
+    "text8": {"text8": bytes(random.Random(0).choices(b"abcdefghi ", k=4000))},
+    "enwik8": {"enwik8": "<mediawiki>né</mediawiki>\n".encode() * 100},
+    "wikitext-2": {f"wiki.{part}.tokens": f" \n = {part} = \n".encode() for part in PARTS},
+}  # fmt: skip
+"""What lies in the folder of each corpus after it was fetched, archives apart."""
+PIECE = 100
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    """An archive."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+ARCHIVES = {
+    "text8.zip": zipped(CONTENT["text8"]),
+    "enwik8.zip": zipped(CONTENT["enwik8"]),
+    "wikitext-2-v1.zip": zipped({f"wikitext-2/{name}": content for name, content in CONTENT["wikitext-2"].items()}),
+}
+Answer = Callable[["Site", BaseHTTPRequestHandler], None]
+
+
+class Site:
+    """The server: `files` by path, answers of another kind by path, and what was asked for: (path, user agent)."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.files = {
+            f"/{folder}/{name}": content
+            for folder in ("original", "mirror")
+            for name, content in {**CONTENT["ptb"], **ARCHIVES}.items()
+        }
+        self.odd: dict[str, Answer] = {}
+        self.seen: list[tuple[str, str]] = []
+        self.closing = threading.Event()
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for path, _ in self.seen]
+
+    def remote(self, name: str, *members: str) -> downloads.Remote:
+        """A file of the folder "original" with its right sha256."""
+        sha256 = hashlib.sha256(self.files[f"/original/{name}"]).hexdigest()
+        return downloads.Remote(f"{self.address}/original/{name}", sha256, members)
+
+    def give(self, handler: BaseHTTPRequestHandler, content: bytes, length: int | None = None) -> None:
+        """An answer; with another length than it has it ends early."""
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(content) if length is None else length))
+        handler.end_headers()
+        handler.wfile.write(content)
+
+
+def break_off(site: Site, handler: BaseHTTPRequestHandler) -> None:
+    """Half of the file, and the connection closed."""
+    content = site.files[handler.path]
+    site.give(handler, content[: len(content) // 2], len(content))
+
+
+def status(code: int) -> Answer:
+    """An error."""
+    return lambda site, handler: handler.send_error(code)
+
+
+def rubbish(site: Site, handler: BaseHTTPRequestHandler) -> None:
+    """A page where a file should be."""
+    site.give(handler, b"<html>please log in</html>")
+
+
+def redirect(path: str) -> Answer:
+    """To another path of the site."""
+
+    def answer(site: Site, handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(302)
+        handler.send_header("Location", site.address + path)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    return answer
+
+
+def silent(site: Site, handler: BaseHTTPRequestHandler) -> None:
+    """Nothing until the server ends."""
+    site.closing.wait(30)
+
+
+def stall(site: Site, handler: BaseHTTPRequestHandler) -> None:
+    """Half of the file, and then nothing more."""
+    content = site.files[handler.path]
+    site.give(handler, content[: len(content) // 2], len(content))
+    handler.wfile.flush()
+    site.closing.wait(30)
+
+
+def refuse_python(site: Site, handler: BaseHTTPRequestHandler) -> None:
+    """403 to Python's own user agents."""
+    if handler.headers["User-Agent"].lower().startswith("python"):
+        handler.send_error(403)
+    else:
+        site.give(handler, site.files[handler.path])
+
+
+def once(first: Answer) -> Answer:
+    """Another answer for the first request only."""
+    asked: list[str] = []
+
+    def answer(site: Site, handler: BaseHTTPRequestHandler) -> None:
+        asked.append(handler.path)
+        if len(asked) == 1:
+            first(site, handler)
+        else:
+            site.give(handler, site.files[handler.path])
+
+    return answer
+
+
+@contextmanager
+def local_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """The server in a thread, as the only address that the downloads know; data folder and cache under tmp_path."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            site.seen.append((self.path, self.headers["User-Agent"]))
+            if self.path in site.odd:
+                site.odd[self.path](site, self)
+            elif self.path in site.files:
+                site.give(self, site.files[self.path])
+            else:
+                self.send_error(404)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    site = Site(f"http://127.0.0.1:{server.server_port}")
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    table = {
+        "ptb": tuple(site.remote(name) for name in CONTENT["ptb"]),
+        "text8": (site.remote("text8.zip", "text8"),),
+        "enwik8": (site.remote("enwik8.zip", "enwik8"),),
+        "wikitext-2": (site.remote("wikitext-2-v1.zip", *(f"wikitext-2/{name}" for name in CONTENT["wikitext-2"])),),
+    }
+    for name, remotes in table.items():
+        monkeypatch.setitem(downloads.DOWNLOADS, name, remotes)
+    monkeypatch.setattr(downloads, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(downloads, "PIECE", PIECE)
+    monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache" / project)
+    monkeypatch.setenv("HFRNN_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.delenv("HFRNN_MIRROR", raising=False)
+    try:
+        yield site
+    finally:
+        site.closing.set()
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,134 @@
+"""The squared gradients of sequences, against a loop of objectives on one sequence each, and in the optimizer."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_cases import Case, cases, moved, replace, vectors
+from fake_device import FakeBackend
+
+import hfrnn
+from hfrnn.optim.cg import diagonal_preconditioner
+from hfrnn.plan import Plan
+from hfrnn.sweep import Keep
+
+
+def of_single_sequences(net: hfrnn.Network, batch: hfrnn.Batch, theta: Any) -> Any:
+    """sum_b g_b^2 / sum w by an objective for each sequence alone."""
+    net.l2 = 0.0
+    everyone = hfrnn.Objective(net, batch).batch
+    total, weights = np.zeros(net.n_parameters), everyone.step_weights(net.backend).sum(axis=0)
+    for b in range(batch.B):
+        if weights[b] > 0:
+            one = hfrnn.Objective(net, batch.columns(b, b + 1), threads=1)
+            total += (weights[b] * one.loss_and_gradient(theta)[1]) ** 2
+    return total / weights.sum()
+
+
+some = cases("stack", "chain", "embedding", "carried", "class-softmax", "squared", "one-sequence")
+
+
+@pytest.mark.parametrize("case", some, ids=lambda case: case.id)
+def test_squared_gradients_are_those_of_a_loop_over_single_sequences(case: Case) -> None:
+    net, batch = case.net(), case.data()
+    theta = vectors(net, batch)[0]
+    found = hfrnn.Objective(net, batch).squared_gradients(theta)
+    expected = of_single_sequences(case.net(), batch, theta)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-14 * expected.max())
+    for name, part in net.views(found).items():
+        assert part.shape == net.views(theta)[name].shape
+        assert (part >= 0).all()
+
+
+@pytest.mark.parametrize("case", cases("stack", "carried"), ids=lambda case: case.id)
+def test_squared_gradients_depend_neither_on_the_plan_nor_on_the_threads(case: Case) -> None:
+    net, batch = case.net(), case.data()
+    theta = vectors(net, batch)[0]
+    plan = Plan((0, 2, 5), 3, Keep.ALL)
+    expected = hfrnn.Objective(net, batch, plan=plan, threads=1).squared_gradients(theta)
+    for threads in (2, 3, 9):
+        found = hfrnn.Objective(net, batch, plan=plan, threads=threads).squared_gradients(theta)
+        np.testing.assert_array_equal(found, expected)
+    for plan in (Plan((0, 5), None, Keep.STATES), Plan((0, 1, 2, 5), 2, Keep.NOTHING)):
+        np.testing.assert_allclose(
+            hfrnn.Objective(net, batch, plan=plan).squared_gradients(theta), expected, rtol=1e-10
+        )
+
+
+def test_a_sequence_without_weight_adds_nothing() -> None:
+    case = cases("softmax")[0]
+    net, batch = case.net(), case.data()
+    theta = vectors(net, batch)[0]
+    weights = np.ones((batch.T, batch.B))
+    weights[:, 2] = 0.0
+    silent = hfrnn.Objective(net, replace(batch, weights=weights)).squared_gradients(theta)
+    whole = of_single_sequences(case.net(), batch, theta) * batch.B
+    alone = of_single_sequences(case.net(), batch.columns(2, 3), theta)
+    np.testing.assert_allclose(silent, (whole - alone) / (batch.B - 1), rtol=1e-10, atol=1e-14)
+
+
+def test_time_is_summed_before_squaring() -> None:
+    """Under weight sharing the sum of the squares of steps is another vector."""
+    case = cases("softmax")[0]
+    net, batch = case.net(), case.data()
+    theta = vectors(net, batch)[0]
+    by_steps = np.zeros(net.n_parameters)
+    for t in range(batch.T):
+        weights = np.zeros((batch.T, batch.B))
+        weights[t] = 1.0
+        step = hfrnn.Objective(net, replace(batch, weights=weights)).squared_gradients(theta)
+        by_steps += step * batch.B / (batch.T * batch.B)
+    found = hfrnn.Objective(net, batch).squared_gradients(theta)
+    assert np.linalg.norm(by_steps - found) > 0.1 * np.linalg.norm(found)
+
+
+def test_squared_gradients_leave_the_objective_as_it_was() -> None:
+    case = cases("carried")[0]
+    net, batch = case.net(), case.data()
+    theta = vectors(net, batch)[0]
+    f = hfrnn.Objective(net, batch)
+    before, states = f.loss_and_gradient(theta), f.final_state()
+    copy = theta.copy()
+    f.squared_gradients(theta)
+    np.testing.assert_array_equal(theta, copy)
+    np.testing.assert_array_equal(f.loss_and_gradient(theta)[1], before[1])
+    for one, two in zip(states, f.final_state(), strict=True):
+        for name in one:
+            np.testing.assert_array_equal(one[name], two[name])
+
+
+@pytest.mark.parametrize("case", cases("softmax", "chain"), ids=lambda case: case.id)
+def test_squared_gradients_on_a_device_have_the_bits_of_the_host(case: Case) -> None:
+    fake, batch = FakeBackend(), case.data()
+    theta = vectors(case.net(), batch)[0]
+    expected = hfrnn.Objective(case.net(), batch, threads=1).squared_gradients(theta)
+    device = hfrnn.Objective(case.net(backend=fake), moved(batch, fake))
+    np.testing.assert_array_equal(fake.to_host(device.squared_gradients(fake.asarray(theta))), expected)
+
+
+def test_float32_gives_float32_close_to_float64() -> None:
+    case = cases("stack")[0]
+    batch = case.data()
+    theta = vectors(case.net(), batch)[0].astype("float32")
+    single = hfrnn.Objective(case.net(dtype="float32"), batch).squared_gradients(theta)
+    double = hfrnn.Objective(case.net(), batch).squared_gradients(theta.astype("float64"))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, double, rtol=1e-4, atol=1e-6 * double.max())
+
+
+def test_a_network_is_trained_with_the_diagonal_preconditioner() -> None:
+    net = hfrnn.Network("lstm", n_in=5, hidden=6, n_out=5, dtype="float64")
+    rng = np.random.default_rng(0)
+    symbols = rng.integers(5, size=(9, 8))
+    f = hfrnn.Objective(net, hfrnn.Batch(symbols[:-1], symbols[1:]))
+    theta = net.init(seed=1, scale=0.3)
+    option = hfrnn.HessianFreeOptions(preconditioner="diagonal", preconditioner_exponent=0.5)
+    by_option = hfrnn.HessianFree(hfrnn.Damping("tikhonov", lambda_=0.1), option).update(theta, f)
+    by_hand = hfrnn.HessianFree(hfrnn.Damping("tikhonov", lambda_=0.1)).update(
+        theta, f, preconditioner=diagonal_preconditioner(f.squared_gradients(theta), 0.1, 0.5)
+    )
+    assert by_option.loss_after < by_option.loss_before
+    assert by_option.seconds["preconditioner"] > 0.0
+    np.testing.assert_array_equal(by_option.theta, by_hand.theta)
+    plain = hfrnn.HessianFree(hfrnn.Damping("tikhonov", lambda_=0.1)).update(theta, f)
+    assert not np.array_equal(by_option.theta, plain.theta)
