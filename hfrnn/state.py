@@ -218,10 +218,10 @@ class RunState:
                 self.method.plans = {role: _plan(meta["plans"][role], own) for role, own in self.method.plans.items()}
             best_update = self.update if self.best is None else self.best["update"]
         except (KeyError, IndexError, TypeError, AttributeError, OverflowError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
             what = f"lacks {error}" if isinstance(error, KeyError) else f"does not fit ({error})"
-            raise CheckpointError(f"the checkpoint in {self.path} {what}: it is not a training state") from error
+            raise CheckpointError(
+                f"{self.path / 'last.safetensors'} {what}: it is not a state of this run, restore it from a copy"
+            ) from error
         return self._restore_best(best_update)
 
     def _check_vectors(self, vectors: dict[str, HostArray]) -> None:
