@@ -143,9 +143,10 @@ class TrainConfig:
     )
     schedule: str = _first_order(
         "constant",
-        "Learning rate: halve or divide when validation does not fall; text8: halve after 5 epochs.",
+        "Learning rate: halve or divide when validation does not fall; text8: after some epochs halve every epoch.",
         SCHEDULES,
     )
+    constant_epochs: int = _first_order(5, "Epochs with the first learning rate, in schedule text8.")
     epochs: int | None = _first_order(None, "Stop after so many passes over the training part.")
     patience: int | None = _first_order(None, "Stop after so many validations without a better one.")
     log_interval: int = _first_order(100, "Updates of a line in the log.")
@@ -178,7 +179,7 @@ class TrainConfig:
                 if isinstance(number, int) and not -(2**63) <= number < 2**63:
                     raise InputError(f"{option_name(spec.name)} holds a number beyond 64 bits: give a smaller one")
         for name, least in (("sequence_length", 1), ("cg_iterations", 1), ("seed", 0), ("sample_length", 0),
-            ("sequences", 1), ("streams", 1), ("log_interval", 1), ("keep", 0),
+            ("sequences", 1), ("streams", 1), ("log_interval", 1), ("keep", 0), ("constant_epochs", 1),
         ):  # fmt: skip
             if getattr(self, name) < least:
                 raise InputError(f"{option_name(name)} is {getattr(self, name)}: give a whole number, {least} or more")

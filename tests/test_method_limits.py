@@ -172,3 +172,10 @@ def test_a_solved_task_ends_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     result = run(tmp_path, **TASK, updates=30, callbacks=(Solved(),))
     assert (result.summary["stopped"], result.summary["updates"]) == ("success", 40 // 6)
     assert result.summary["best"]["valid_errors"] == 0.0099
+
+
+def test_the_rate_of_schedule_text8_is_halved_after_as_many_epochs_as_asked_for(tmp_path: Path) -> None:
+    options = {"schedule": "text8", "learning_rate": 0.8, "streams": 50, "log_interval": 1000, "sequence_length": 20}
+    for epochs, rates in {1: [0.8, 0.4, 0.2, 0.1], 3: [0.8, 0.8, 0.8, 0.4]}.items():
+        lines = metrics(run(tmp_path, f"{epochs}", **options, constant_epochs=epochs, epochs=4).folder)
+        assert [line["learning_rate"] for line in lines] == rates

@@ -26,6 +26,7 @@ NEEDS: tuple[tuple[str, tuple[str, ...], str], ...] = (
      "line_search adapt preconditioner preconditioner_exponent preconditioner_shift residual_every max_failures"),
     ("optimizer", ("sgd", "adam", "online"), "learning_rate weight_decay streams schedule log_interval validate_every"),
     ("optimizer", ("sgd", "online"), "momentum nesterov"),
+    ("schedule", ("text8",), "constant_epochs"),
     ("optimizer", ("sgd", "adam"), "clip_norm clip_value max_norm update_every"),
     ("optimizer", ("hf", "sgd", "adam"), "sequence_length checkpoint embedding l2"),
     ("damping", STRUCTURAL, "mu metric"),
@@ -200,7 +201,10 @@ def useless(name: str, chosen: SimpleNamespace) -> str:
             return f"--hidden asks for one layer: it is for {allowed[0]}"
         if allowed == ("given",) and getattr(chosen, choice) is None:
             return f"{option_name(choice)} was not: it is for that"
-        if choice in ("optimizer", "damping", "preconditioner", "level") and getattr(chosen, choice) not in allowed:
+        if (
+            choice in ("optimizer", "damping", "preconditioner", "schedule", "level")
+            and getattr(chosen, choice) not in allowed
+        ):
             return f"--{choice} is {getattr(chosen, choice)}: it is for --{choice} {_either(allowed)}"
     if name in NEUTRAL:
         known = _kernel_options(chosen.hidden[0])

@@ -181,4 +181,4 @@ def make_schedule(config: TrainConfig) -> Schedule:
     least = rate * LEAST_RATE
     if config.schedule in ("halve", "divide"):
         return Plateau(rate, 2.0 if config.schedule == "halve" else 1.5, least=least)
-    return Stepped(rate, least=least) if config.schedule == "text8" else Schedule(rate)
+    return Stepped(rate, config.constant_epochs, least=least) if config.schedule == "text8" else Schedule(rate)
