@@ -67,8 +67,6 @@ class Batch:
                 )
             if not (weights >= 0).all().item():
                 raise InputError("weights hold a negative number or NaN; a weight is 0 or more")
-            if not (weights < float("inf")).all().item():
-                raise InputError("weights hold infinity; a weight is a finite number")
         if lengths is not None:
             if lengths.shape != (B,) or lengths.dtype.kind not in "iu":
                 raise InputError(f"lengths are {_describe(lengths)}; expected {B} integers, one a sequence")
@@ -131,11 +129,13 @@ class Batch:
         Raises
         ------
         InputError
-            The sum is 0: nothing is predicted.
+            The sum is 0: nothing is predicted; or it is not finite.
         """
         total = float(self.step_weights(backend).sum().item())
         if not total > 0:
             raise InputError("the weights of the batch sum to 0: give at least one step a weight above 0")
+        if total == float("inf"):
+            raise InputError("the weights of the batch sum to infinity: give finite weights")
         return total
 
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hfrnn.backend import Array
+from hfrnn.backend import Array, Backend
 from hfrnn.class_softmax import ClassSoftmax
 from hfrnn.errors import InputError
 from hfrnn.kernels.pointwise import rows
-from hfrnn.output_map import FullHead, Head, check_symbols, curve_, normalise_
+from hfrnn.output_map import Aim, FullHead, Head, check_symbols, curve_, normalise_
 
 
 class Softmax(FullHead):
@@ -49,6 +49,12 @@ class _RealTargets(FullHead):
             raise InputError(
                 f"targets have shape {tuple(targets.shape)}: this loss needs real values ({T}, {B}, {self.n_out})"
             )
+
+    def arrange(
+        self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice]
+    ) -> Sequence[Aim]:
+        asked = backend.xp.where(wanted[:, :, None] != 0, targets, 0)  # whatever stands where nothing is predicted
+        return super().arrange(backend, asked, scale, wanted, spans)
 
     def residual(self, xp: Any, p: Array, targets: Array) -> None:
         p -= targets

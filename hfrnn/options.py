@@ -27,7 +27,7 @@ def parse_bytes(text: str) -> int:
     Raises
     ------
     InputError
-        It is none.
+        It is none, or more than 2^60.
     """
     units = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
     digits = text.strip().rstrip("BbKkMmGgIi ")
@@ -36,7 +36,7 @@ def parse_bytes(text: str) -> int:
         size = int(float(digits) * units[unit])
     except (ValueError, KeyError, OverflowError):
         size = 0
-    if size < 1:
+    if not 1 <= size <= 2**60:
         raise InputError(f"--memory is {text!r}: give a number of bytes such as 4GiB, 500MB or 1000000")
     return size
 

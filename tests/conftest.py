@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,15 @@ from hypothesis import settings
 
 settings.register_profile("hfrnn", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("hfrnn")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def signals_are_heard() -> None:
+    """Processes that tests start hear every signal, even where the tests run under nohup or in the background."""
+    for name in ("SIGINT", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

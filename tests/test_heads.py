@@ -122,3 +122,19 @@ def test_targets_that_do_not_fit_the_loss_are_refused(what: str) -> None:
 def test_an_unknown_loss_is_refused() -> None:
     with pytest.raises(hfrnn.InputError, match="loss 'hinge' is not known: use one of softmax, "):
         head("hinge")
+
+
+def test_squared_targets_that_are_not_scored_may_be_anything() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((6, 3, 2)), rng.standard_normal((6, 3, 2))
+    weights = (rng.random((6, 3)) < 0.5).astype(float)
+    unknown = np.where(weights[:, :, None] > 0, y, np.nan)
+    net = hfrnn.Network("rnn", 2, 4, 2, loss="squared", dtype="float64")
+    theta = net.init(seed=1)
+    found = [hfrnn.Objective(net, hfrnn.Batch(x, each, weights)).loss_and_gradient(theta) for each in (y, unknown)]
+    assert found[0][0] == found[1][0]
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+    products = [
+        hfrnn.Objective(net, hfrnn.Batch(x, each, weights)).gauss_newton(theta) @ theta for each in (y, unknown)
+    ]
+    np.testing.assert_array_equal(*products)

@@ -91,7 +91,7 @@ def import_kernels(path: str | Path) -> None:
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(
             f"the kernel file {path} cannot be run ({type(error).__name__}: {error}): `python {path}` says where"
         ) from error

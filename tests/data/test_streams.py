@@ -214,9 +214,17 @@ def test_a_resumed_sampler_draws_what_the_first_would_have(
 @pytest.mark.parametrize(
     "change",
     [
-        {"seed": 9}, {"sequences": 18}, {"length": 2}, {"subset": 5}, {"epoch": -1}, {"position": 99}, {"parts": "x"},
-        {"drawn": None}, {"growth": 1.1}, {"first": 1},
-    ],  # fmt: skip
+        {"seed": 9},
+        {"sequences": 18},
+        {"length": 2},
+        {"subset": 5},
+        {"epoch": -1},
+        {"position": 99},
+        {"parts": "x"},
+        {"drawn": None},
+        {"growth": 1.1},
+        {"first": 1},
+    ],
 )
 def test_a_state_of_another_sampler_or_a_damaged_one_is_refused(change: dict[str, object]) -> None:
     sampler = SequenceSampler(17, 3, 12, seed=4)

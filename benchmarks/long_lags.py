@@ -1,0 +1,168 @@
+"""Do Hessian-free optimization, SGD with clipping and Adam learn over long time lags, and in how many minutes?
+
+A plain network of 100 units on three synthetic tasks. A cell is a task, a length, a method and a seed; each is a run of
+at most so many minutes that ends when fewer than 1% of the fresh sequences it is validated on are wrong. A cell that
+was stopped goes on where it was; one that is done is left alone. See README.md beside this file.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import click
+import common
+from rich.console import Console
+from rich.table import Table
+
+from hfrnn.errors import NonFiniteError
+from hfrnn.run_folder import RunFolder
+from hfrnn.training import Callback, Interrupted, train
+
+TASKS = ("addition", "temporal-order", "random-permutation")
+LENGTHS = (50, 100, 200)
+SEQUENCES = 500
+"""Of a gradient and of a curvature batch of Hessian-free optimization."""
+METHODS: dict[str, dict[str, Any]] = {
+    "hf": {"optimizer": "hf", "cg_iterations": 150, "curvature_fraction": 1.0, "initializer": "sutskever"},
+    "sgd": {"optimizer": "sgd", "streams": 20, "learning_rate": 0.01, "momentum": 0.9, "clip_norm": 1.0,
+            "initializer": "sutskever", "validate_every": 500},
+    "adam": {"optimizer": "adam", "streams": 20, "learning_rate": 3e-4, "clip_norm": 1.0, "initializer": "sutskever",
+             "validate_every": 500},
+}  # fmt: skip
+SUCCESS = "success"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one run is of."""
+
+    task: str
+    length: int
+    method: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.task}-{self.length}-{self.method}-{self.seed}"
+
+    def options(self) -> dict[str, Any]:
+        """The options of its run."""
+        own = METHODS[self.method]
+        if self.method == "hf":
+            own = {**own, "gradient_symbols": SEQUENCES * self.length}
+        return {"data": self.task, "length": self.length, "arch": "rnn", "hidden": 100, "seed": self.seed, **own}
+
+
+class Watch(Callback):
+    """Says now and then how a cell goes."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+
+    def on_update(self, record: dict[str, Any]) -> bool | None:
+        if record["valid_errors"] is not None:
+            click.echo(
+                f"{self.cell.name}: update {record['update']}, {record['seconds']:.0f} s, "
+                f"loss {record['valid_loss']:.4g}, {record['valid_errors']:.1%} wrong"
+            )
+        return None
+
+
+def run_cell(cell: Cell, runs: Path, out: Path, minutes: float) -> None:
+    """Train a cell for what is left of its minutes, and write its result.
+
+    Raises
+    ------
+    Interrupted
+        On SIGINT or SIGTERM; the next call goes on.
+    """
+    folder = runs / cell.name
+    seconds, stopped = progress(folder)
+    left = minutes - seconds / 60
+    if stopped not in (None, "time", "interruption") or left <= 0:
+        click.echo(f"{cell.name}: done, left as it is")
+    else:
+        try:
+            if (folder / "config.toml").is_file():
+                train(resume=folder, minutes=left, callbacks=[Watch(cell)])
+            else:
+                train(out=folder, minutes=left, callbacks=[Watch(cell)], **cell.options())
+        except NonFiniteError as error:
+            click.echo(f"{cell.name} has ended: {error}")
+    write(cell, folder, out)
+
+
+def progress(folder: Path) -> tuple[float, str | None]:
+    """The seconds that a cell has trained, and why it stopped."""
+    summary = folder / "summary.json"
+    if not summary.is_file():
+        return 0.0, None
+    found = json.loads(summary.read_text("utf-8"))
+    return float(found["seconds"]), str(found["stopped"])
+
+
+def write(cell: Cell, folder: Path, out: Path) -> None:
+    """The result of a cell: whether it was learned, when, and how the errors fell."""
+    seconds, stopped = progress(folder)
+    names = ("update", "seconds", "symbols", "valid_loss", "valid_errors")
+    curve = [
+        {name: line[name] for name in names} for line in RunFolder(folder).metrics() if line["valid_errors"] is not None
+    ]
+    result = {
+        "machine": common.machine(0),
+        "cell": cell.__dict__,
+        "options": cell.options(),
+        "learned": stopped == SUCCESS,
+        "stopped": stopped,
+        "minutes": seconds / 60,
+        "errors": min((point["valid_errors"] for point in curve), default=None),
+        "curve": curve,
+    }
+    (out / "long_lags").mkdir(parents=True, exist_ok=True)
+    common.write_result(out / "long_lags" / f"{cell.name}.json", result)
+
+
+def print_table(cells: list[Cell], out: Path) -> None:
+    """What there is: minutes until a task was learned, or the least share of wrong answers."""
+    table = Table("task", "length", "method", "seed", "learned in", "least wrong")
+    for cell in cells:
+        path = out / "long_lags" / f"{cell.name}.json"
+        if not path.is_file():
+            continue
+        found = json.loads(path.read_text("utf-8"))
+        minutes = f"{found['minutes']:.1f} min" if found["learned"] else f"not in {found['minutes']:.1f} min"
+        errors = "" if found["errors"] is None else f"{found['errors']:.1%}"
+        table.add_row(cell.task, str(cell.length), cell.method, str(cell.seed), minutes, errors)
+    Console().print(table)
+
+
+@click.command(cls=common.Command)
+@click.option("--task", "tasks", type=click.Choice(TASKS), multiple=True, default=TASKS, help="Tasks.")
+@click.option("--length", "lengths", type=int, multiple=True, default=LENGTHS, help="Lengths.")
+@click.option("--method", "methods", type=click.Choice(tuple(METHODS)), multiple=True, default=METHODS, help="Methods.")
+@click.option("--seed", "seeds", type=int, multiple=True, default=(0, 1, 2), help="Seeds.")
+@click.option("--minutes", default=10.0, type=click.FloatRange(0, min_open=True), help="Of a cell, at most.")
+@click.option("--list", "listing", is_flag=True, help="Print what there is; train nothing.")
+@click.option("--runs", type=click.Path(path_type=Path), default=Path("runs/long_lags"), help="The folder of the runs.")
+@click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
+def main(
+    tasks: tuple[str, ...], lengths: tuple[int, ...], methods: tuple[str, ...], seeds: tuple[int, ...], minutes: float,
+    listing: bool, runs: Path, out: Path,
+) -> None:  # fmt: skip
+    """Train the cells that are asked for, one after another, and print what was learned."""
+    cells = [Cell(*cell) for cell in product(tasks, lengths, methods, seeds)]
+    try:
+        for cell in [] if listing else cells:
+            run_cell(cell, runs, out, minutes)
+    except Interrupted:
+        click.echo("interrupted: the same command goes on from here", err=True)
+        raise SystemExit(Interrupted.exit_code) from None
+    print_table(cells, out)
+
+
+if __name__ == "__main__":
+    main()
