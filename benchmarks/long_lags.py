@@ -17,10 +17,10 @@ import click
 import common
 from rich.console import Console
 from rich.table import Table
+from timed_runs import curve, progress, run_for
 
-from hfrnn.errors import NonFiniteError
-from hfrnn.run_folder import RunFolder
-from hfrnn.training import Callback, Interrupted, train
+from hfrnn.parallel import default_threads
+from hfrnn.training import Interrupted
 
 TASKS = ("addition", "temporal-order", "random-permutation")
 LENGTHS = (50, 100, 200)
@@ -57,70 +57,19 @@ class Cell:
         return {"data": self.task, "length": self.length, "arch": "rnn", "hidden": 100, "seed": self.seed, **own}
 
 
-class Watch(Callback):
-    """Says now and then how a cell goes."""
-
-    def __init__(self, cell: Cell) -> None:
-        self.cell = cell
-
-    def on_update(self, record: dict[str, Any]) -> bool | None:
-        if record["valid_errors"] is not None:
-            click.echo(
-                f"{self.cell.name}: update {record['update']}, {record['seconds']:.0f} s, "
-                f"loss {record['valid_loss']:.4g}, {record['valid_errors']:.1%} wrong"
-            )
-        return None
-
-
-def run_cell(cell: Cell, runs: Path, out: Path, minutes: float) -> None:
-    """Train a cell for what is left of its minutes, and write its result.
-
-    Raises
-    ------
-    Interrupted
-        On SIGINT or SIGTERM; the next call goes on.
-    """
-    folder = runs / cell.name
-    seconds, stopped = progress(folder)
-    left = minutes - seconds / 60
-    if stopped not in (None, "time", "interruption") or left <= 0:
-        click.echo(f"{cell.name}: done, left as it is")
-    else:
-        try:
-            if (folder / "config.toml").is_file():
-                train(resume=folder, minutes=left, callbacks=[Watch(cell)])
-            else:
-                train(out=folder, minutes=left, callbacks=[Watch(cell)], **cell.options())
-        except NonFiniteError as error:
-            click.echo(f"{cell.name} has ended: {error}")
-    write(cell, folder, out)
-
-
-def progress(folder: Path) -> tuple[float, str | None]:
-    """The seconds that a cell has trained, and why it stopped."""
-    summary = folder / "summary.json"
-    if not summary.is_file():
-        return 0.0, None
-    found = json.loads(summary.read_text("utf-8"))
-    return float(found["seconds"]), str(found["stopped"])
-
-
 def write(cell: Cell, folder: Path, out: Path) -> None:
     """The result of a cell: whether it was learned, when, and how the errors fell."""
     seconds, stopped = progress(folder)
-    names = ("update", "seconds", "symbols", "valid_loss", "valid_errors")
-    curve = [
-        {name: line[name] for name in names} for line in RunFolder(folder).metrics() if line["valid_errors"] is not None
-    ]
+    points = curve(folder, ("update", "seconds", "symbols", "valid_loss", "valid_errors"))
     result = {
-        "machine": common.machine(0),
+        "machine": common.machine(default_threads()),
         "cell": cell.__dict__,
         "options": cell.options(),
         "learned": stopped == SUCCESS,
         "stopped": stopped,
         "minutes": seconds / 60,
-        "errors": min((point["valid_errors"] for point in curve), default=None),
-        "curve": curve,
+        "errors": min((point["valid_errors"] for point in points), default=None),
+        "curve": points,
     }
     (out / "long_lags").mkdir(parents=True, exist_ok=True)
     common.write_result(out / "long_lags" / f"{cell.name}.json", result)
@@ -157,7 +106,8 @@ def main(
     cells = [Cell(*cell) for cell in product(tasks, lengths, methods, seeds)]
     try:
         for cell in [] if listing else cells:
-            run_cell(cell, runs, out, minutes)
+            run_for(runs / cell.name, minutes, cell.options())
+            write(cell, runs / cell.name, out)
     except Interrupted:
         click.echo("interrupted: the same command goes on from here", err=True)
         raise SystemExit(Interrupted.exit_code) from None

@@ -20,7 +20,9 @@ def test_gradient_batches_grow_up_to_the_largest_and_curvature_keeps_its_symbols
     tiny_train(
         tmp_path, updates=6, gradient_symbols=400, first_gradient_symbols=50, batch_growth=2.0, curvature_symbols=30
     )
-    totals = [line["symbols"] for line in metrics(tmp_path / "run")]
+    lines = metrics(tmp_path / "run")
+    totals = [line["symbols"] for line in lines]
+    assert {line["curvature_symbols"] for line in lines} == {30}
     assert [after - before for before, after in zip([0, *totals], totals, strict=False)] == [
         50,
         100,

@@ -93,6 +93,7 @@ class HessianFreeMethod(Method):
         record = {
             "updates": 1,
             "symbols": round(gradient.total_weight),
+            "curvature_symbols": round(objectives["curvature"].total_weight),
             "validate": True,
             "train_loss": step.loss_after,
             "cg_iterations": step.cg_iterations,
