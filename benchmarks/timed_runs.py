@@ -67,5 +67,7 @@ def run_for(folder: Path, minutes: float, options: Mapping[str, Any]) -> None:
 def curve(folder: Path, names: tuple[str, ...]) -> list[dict[str, Any]]:
     """Those keys of the lines of a run's log that were validated."""
     return [
-        {name: line.get(name) for name in names} for line in RunFolder(folder).metrics() if line["valid_loss"] is not None
+        {name: line.get(name) for name in names}
+        for line in RunFolder(folder).metrics()
+        if line["valid_loss"] is not None
     ]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from cells import Cell, Figure, Table
 from script import command
-from scrn_ptb import EPOCHS, RATES, RECIPE, scrn
+from scrn_ptb import EPOCHS, RECIPE, TRIALS, scrn
 
 PERPLEXITIES = {
     (50, 0): (156, 156), (25, 25): (150, 145), (0, 50): (344, 157),
@@ -34,7 +34,7 @@ TABLE = Table(
     name="scrn_learned",
     title="[M] table 2: fixed and learned context weights, class softmax, words of the Penn Treebank",
     cells=tuple(cell for sizes in PERPLEXITIES for cell in cells(*sizes)),
-    trials=RATES,
+    trials=TRIALS,
     epochs=EPOCHS,
 )
 
