@@ -20,7 +20,7 @@ import click
 from common import machine, write_result
 
 from hfrnn.backend import get_backend
-from hfrnn.config import checked_options
+from hfrnn.config import TrainConfig, checked_options
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.evaluation import evaluate
 from hfrnn.parallel import default_threads
@@ -195,7 +195,8 @@ def train_trial(run: Path, options: Options, backend: str, epochs: int, deadline
 def _check_options(run: Path, options: Options) -> None:
     stored = RunFolder(run).config()
     given = checked_options(options, "the cell")
-    changed = [name for name, value in given.items() if value != getattr(stored, name)]
+    full = TrainConfig(**given).resolved()
+    changed = [name for name in given if getattr(full, name) != getattr(stored, name)]
     if changed:
         raise InputError(
             f"the run in {run} was begun with another {', '.join(changed)}: move it away, or give another --runs"

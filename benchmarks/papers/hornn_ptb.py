@@ -9,9 +9,11 @@ constants tanh and relu diverge in the first 200 updates); 25 epochs, ended afte
 weight decay of 3e-5; the maximum norm is not used, for no bound is given and the decay does the same work. The LSTM
 has tanh, as ever.
 
-[S]'s learning rate is meant for losses that are added up; for their mean it is small: after 300 updates rnn stands at
-8.99 bits a word in validation, with the rate doubled at 8.88, with tripled rates it diverges later, while Adam at 0.004
-stands at 8.29. So the second trial is Adam, its gradient's norm held to 1, and validation chooses between the two.
+Two trials, between which validation chooses. `sgd` is the recipe, but with a momentum of 0.97 and a rate of 0.7: [S]'s
+constants are meant for losses that are added up, and for their mean they are slow (rnn after 300 updates: 8.99 bits a
+word in validation at 0.5 and 0.9, where Adam stood at 8.29). `adam` has a decoupled decay and a rate that is halved after
+every epoch. At a constant rate it learns the training part by heart: rnn stood at 154 in validation after two epochs
+and at 152 after three; with the rate halved after every epoch at 143, 134 and, after four, 129.
 """
 
 from __future__ import annotations
