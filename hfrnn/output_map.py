@@ -189,39 +189,64 @@ class Head:
 class Aim:
     """What one stretch is to predict.
 
-    targets : (K, B) symbols or (K, B, n_out) real values
-    scale : (K, B, 1), the factor w / sum w of each step
+    steps : the steps, of its K, between the first and the last whose loss is wanted: k of them
+    targets : (k, B) symbols or (k, B, n_out) real values
+    scale : (k, B, 1), the factor w / sum w of each step
     """
 
+    steps: slice
     targets: Array
     scale: Array
 
+    def of(self, hs: ByLayer, widths: Mapping[int, int]) -> dict[int, Array]:
+        """Those steps of each layer that speaks to the output, views."""
+        return {l: hs[l][self.steps] for l in widths}
+
 
 class FullHead(Head):
-    """A head whose loss looks at all outputs."""
+    """A head whose loss looks at all outputs of a step; steps before or after all that are wanted are left out."""
 
     def arrange(
         self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice]
     ) -> Sequence[Aim]:
-        return [Aim(targets[span], scale[span]) for span in spans]
+        asked, aims = (backend.to_host(wanted) != 0).any(axis=1), []
+        for span in spans:
+            at = asked[span].nonzero()[0].tolist() or [0, span.stop - span.start - 1]
+            steps = slice(at[0], at[-1] + 1)
+            aims.append(Aim(steps, targets[span][steps], scale[span][steps]))
+        return aims
 
     def losses(self, p: Arrays, hs: ByLayer, aim: Aim, tape: Tape) -> Array:
-        return self.predict(tape.xp, self.outputs(p, hs, tape), aim.targets)
+        found = self.predict(tape.xp, self.outputs(p, aim.of(hs, self.widths), tape), aim.targets)
+        K, B = first_of(hs, self.widths)
+        if found.shape[0] == K:
+            return found
+        losses = tape.backend.zeros((K, B), found.dtype)
+        losses[aim.steps] = found
+        return losses
 
     def gradient(self, p: Arrays, hs: ByLayer, aim: Aim, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
         dz = tape["z"]
         self.residual(tape.xp, dz, aim.targets)
-        dz *= aim.scale
-        self.backward(p, hs, dz, tape, grad, dhs)
+        self._backward(p, hs, dz, aim, tape, grad, dhs)
 
     def product(
         self, p: Arrays, v: Arrays, hs: ByLayer, Rhs: ByLayer, aim: Aim, tape: Tape,
         grad: Arrays, dhs: ByLayer,
     ) -> None:  # fmt: skip
-        Rz = self.routputs(p, v, hs, Rhs, tape)
+        Rz = self.routputs(p, v, aim.of(hs, self.widths), aim.of(Rhs, self.widths), tape)
         self.curvature(tape.xp, tape["z"], Rz, tape.scratch("head_work", *Rz.shape))
-        Rz *= aim.scale
-        self.backward(p, hs, Rz, tape, grad, dhs)
+        self._backward(p, hs, Rz, aim, tape, grad, dhs)
+
+    def _backward(
+        self, p: Arrays, hs: ByLayer, dz: Array, aim: Aim, tape: Tape, grad: Arrays, dhs: ByLayer
+    ) -> None:  # fmt: skip
+        """From the adjoint of the outputs that were looked at, not yet scaled: write dhs and add to grad."""
+        dz *= aim.scale
+        self.backward(p, aim.of(hs, self.widths), dz, tape, grad, aim.of(dhs, self.widths))
+        for l in self.widths:
+            dhs[l][: aim.steps.start] = 0
+            dhs[l][aim.steps.stop :] = 0
 
     def predict(self, xp: Any, z: Array, targets: Array) -> Array:
         """z <- prediction p in place; returns the loss of every step, (K, B)."""

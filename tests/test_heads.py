@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -138,3 +139,32 @@ def test_squared_targets_that_are_not_scored_may_be_anything() -> None:
         hfrnn.Objective(net, hfrnn.Batch(x, each, weights)).gauss_newton(theta) @ theta for each in (y, unknown)
     ]
     np.testing.assert_array_equal(*products)
+
+
+@pytest.mark.parametrize("checkpoint", [None, 3, 5])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_steps_that_are_not_wanted_are_left_out_of_losses_gradients_and_products(
+    loss: str, checkpoint: int | None
+) -> None:
+    """The parts of a sum over steps add up, wherever the wanted steps of a part lie."""
+    rng, T, B = np.random.default_rng(5), 11, 3
+    inputs = rng.integers(4, size=(T, B))
+    aims = {
+        "softmax": rng.integers(4, size=(T, B)),
+        "logistic": rng.random((T, B, 4)),
+        "squared": rng.random((T, B, 4)),
+    }
+    net = hfrnn.Network("gru", 4, (5, 3), 4, loss=loss, dtype="float64")
+    theta, v = net.init(seed=2), rng.standard_normal(net.n_parameters)
+    parts = []
+    for start, stop in pairwise([0, 1, 4, 8, T]):
+        parts.append(np.zeros((T, B)))
+        parts[-1][start:stop] = rng.random((stop - start, B))
+    parts.insert(0, sum(parts))
+    found = []
+    for weights in parts:
+        objective = hfrnn.Objective(net, hfrnn.Batch(inputs, aims[loss], weights), checkpoint=checkpoint)
+        f, gradient = objective.loss_and_gradient(theta)
+        product = objective.gauss_newton(theta) @ v
+        found.append(np.concatenate([[f, objective.loss(theta)], gradient, product]) * weights.sum())
+    np.testing.assert_allclose(found[0], sum(found[1:]), rtol=1e-11, atol=1e-13)
