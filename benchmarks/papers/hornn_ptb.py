@@ -11,9 +11,9 @@ has tanh, as ever.
 
 Two trials, between which validation chooses. `sgd` is the recipe, but with a momentum of 0.97 and a rate of 0.7: [S]'s
 constants are meant for losses that are added up, and for their mean they are slow (rnn after 300 updates: 8.99 bits a
-word in validation at 0.5 and 0.9, where Adam stood at 8.29). `adam` has a decoupled decay and a rate that is halved after
-every epoch. At a constant rate it learns the training part by heart: rnn stood at 154 in validation after two epochs
-and at 152 after three; with the rate halved after every epoch at 143, 134 and, after four, 129.
+word in validation at 0.5 and 0.9, where Adam stood at 8.29). `adam` has a decoupled decay and a rate that is halved
+after every epoch. At a constant rate it learns the training part by heart: rnn stood at 154 in validation after two
+epochs and at 152 after three; with the rate halved after every epoch at 143, 134 and, after four, 129.
 """
 
 from __future__ import annotations
