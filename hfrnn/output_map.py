@@ -211,7 +211,7 @@ class FullHead(Head):
     ) -> Sequence[Aim]:
         asked, aims = (backend.to_host(wanted) != 0).any(axis=1), []
         for span in spans:
-            at = asked[span].nonzero()[0].tolist() or [0, span.stop - span.start - 1]
+            at = asked[span].nonzero()[0].tolist() or [0]  # one step of weight 0 where none is wanted
             steps = slice(at[0], at[-1] + 1)
             aims.append(Aim(steps, targets[span][steps], scale[span][steps]))
         return aims

@@ -10,6 +10,7 @@ import pytest
 
 import hfrnn
 from hfrnn.heads import Head, losses, make_head
+from hfrnn.output_map import FullHead
 
 LOSSES = ["softmax", "logistic", "squared"]
 EPS = 1e-20
@@ -168,3 +169,21 @@ def test_steps_that_are_not_wanted_are_left_out_of_losses_gradients_and_products
         product = objective.gauss_newton(theta) @ v
         found.append(np.concatenate([[f, objective.loss(theta)], gradient, product]) * weights.sum())
     np.testing.assert_allclose(found[0], sum(found[1:]), rtol=1e-11, atol=1e-13)
+
+
+def test_outputs_are_computed_for_the_steps_wanted_and_one_of_a_stretch_without_any(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    T, B, steps, outputs = 20, 3, [], FullHead.outputs
+
+    def counted(self: FullHead, p: Any, hs: Any, tape: Any) -> Any:
+        steps.append(len(hs[0]))
+        return outputs(self, p, hs, tape)
+
+    monkeypatch.setattr(FullHead, "outputs", counted)
+    symbols = np.random.default_rng(0).integers(4, size=(T + 1, B))
+    weights = np.zeros((T, B))
+    weights[-3:] = 1
+    net = hfrnn.Network("rnn", 4, 5, 4)
+    hfrnn.Objective(net, hfrnn.Batch(symbols[:-1], symbols[1:], weights), checkpoint=5).loss_and_gradient(net.init(0))
+    assert sum(steps) == 3 + 3  # the last three of the last stretch, one of each of the three before it
