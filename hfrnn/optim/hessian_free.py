@@ -10,6 +10,7 @@
     H8  mu, lambda * factor(rho); mu(i)/mu_0 where H4 ended CG
     H9  no step lowers the loss: theta as it was, factor at least 3/2, the next CG starts at 0
     H10 g = 0: a solution, nothing changes; ten updates in a row that failed: no progress
+    H11 CG ended above q(0) = 0, held back by a start from elsewhere: the next CG starts at 0 too
 
 Nothing is kept of an update that raises. Sources: SPEC 5 and 6; [MS]; [K] 3.3, 4.1.
 """
@@ -181,7 +182,8 @@ class HessianFree:
         if failed is not None:
             factors = max(factors[0], self.rule.grow), max(factors[1], self.lambda_rule.grow)  # H9
         damping.scale(*factors)
-        self._solution = found.cg.x if search.success and options.warm_start > 0.0 else None  # H9
+        warm = search.success and options.warm_start > 0.0 and found.cg.q < 0.0
+        self._solution = found.cg.x if warm else None  # H9, H11
         self.failures = 0 if failed is None else self.failures + 1
         self.ended = End.NO_PROGRESS if self.failures >= (options.max_failures or math.inf) else None  # H10
         judges = {id(losses): losses, id(judge): judge}.values()

@@ -155,6 +155,21 @@ def test_warm_start_zero_turns_it_off():
     assert log[1].products == log[1].cg_iterations
 
 
+def test_cg_that_ends_above_no_step_at_all_is_no_start_for_the_next():
+    """Its rho is minus infinity: with a start that stays bad the damping would grow for ever."""
+    gradient, a, y = linear()
+    c = 100.0
+    curvature = LeastSquares(lambda theta: c * (a @ theta - y), lambda theta: c * a)
+    options = HessianFreeOptions(cg_iterations=1, warm_start=1.0)
+    for objective, kept in ((gradient, True), (curvature, False)):
+        optimizer = HessianFree(Damping("tikhonov", lambda_=1e-6), options)
+        start = np.linalg.lstsq(a, y, rcond=None)[0]
+        optimizer.load_state_dict({**optimizer.state_dict(), "cg_solution": start})
+        update = optimizer.update(np.zeros(30), gradient, objective)
+        assert update.failed is None
+        assert (update.q < 0.0, solution_of(optimizer) is not None) == (kept, kept)
+
+
 def test_the_choice_walks_back_while_the_loss_falls():
     plain, theta = wavy(strength=4.0), np.zeros(40)
     options = HessianFreeOptions(mu_growth=None, cg_epsilon=0.0)
