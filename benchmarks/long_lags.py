@@ -27,7 +27,7 @@ LENGTHS = (50, 100, 200)
 SEQUENCES = 500
 """Of a gradient and of a curvature batch of Hessian-free optimization."""
 START = {"initializer": "sutskever", "spectral_radius": 1.0, "input_scale": 0.1}
-"""The first weights, the same for all methods: with the initializer's own N(0, 1) of the inputs none learns addition."""
+"""The first weights, the same for all methods; with the initializer's own N(0, 1) at the inputs HF learns nothing."""
 METHODS: dict[str, dict[str, Any]] = {
     "hf": {"optimizer": "hf", "cg_iterations": 150, "curvature_fraction": 1.0},
     "sgd": {"optimizer": "sgd", "streams": 20, "learning_rate": 0.01, "momentum": 0.9, "clip_norm": 1.0,

@@ -13,6 +13,7 @@ from hfrnn._version import __version__
 if TYPE_CHECKING:
     from hfrnn.batch import Batch
     from hfrnn.config import TrainConfig
+    from hfrnn.dynamic import Dynamic, mean_square_gradient
     from hfrnn.errors import CheckpointError, HfrnnError, InputError, MissingExtraError, NonFiniteError, StorageError
     from hfrnn.evaluation import Evaluation, evaluate
     from hfrnn.kernels import Kernel, Slot, Tape, architectures, register_kernel
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
     from hfrnn.optim.minimum import Minimum, minimize
     from hfrnn.run_folder import LoadedRun, load
     from hfrnn.sampling import sample
+    from hfrnn.spectral import Spectrum, load_objective, spectrum
     from hfrnn.training import Callback, TrainingResult, train
 
 _ROOMS = {
     "batch": ("Batch",),
     "config": ("TrainConfig",),
+    "dynamic": ("Dynamic", "mean_square_gradient"),
     "errors": ("CheckpointError", "HfrnnError", "InputError", "MissingExtraError", "NonFiniteError", "StorageError"),
     "evaluation": ("Evaluation", "evaluate"),
     "kernels": ("Kernel", "Slot", "Tape", "architectures", "register_kernel"),
@@ -38,6 +41,7 @@ _ROOMS = {
     "optim.minimum": ("Minimum", "minimize"),
     "run_folder": ("LoadedRun", "load"),
     "sampling": ("sample",),
+    "spectral": ("Spectrum", "load_objective", "spectrum"),
     "training": ("Callback", "TrainingResult", "train"),
 }
 _room_of = {name: room for room, names in _ROOMS.items() for name in names}
@@ -47,6 +51,7 @@ __all__ = [
     "Callback",
     "CheckpointError",
     "Damping",
+    "Dynamic",
     "Evaluation",
     "HessianFree",
     "HessianFreeOptions",
@@ -61,6 +66,7 @@ __all__ = [
     "NonFiniteError",
     "Objective",
     "Slot",
+    "Spectrum",
     "StorageError",
     "Tape",
     "TrainConfig",
@@ -69,9 +75,12 @@ __all__ = [
     "architectures",
     "evaluate",
     "load",
+    "load_objective",
+    "mean_square_gradient",
     "minimize",
     "register_kernel",
     "sample",
+    "spectrum",
     "train",
 ]
 

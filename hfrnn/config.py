@@ -21,6 +21,8 @@ LEVELS = ("char", "byte", "word")
 DEFAULT_MINUTES = 4.0
 LEARNING_RATES = {"sgd": 0.5, "adam": 0.002, "online": 0.1}
 """Of each optimizer, unless one is given."""
+FIRST_GRADIENT_SYMBOLS = 10_000
+"""Of Hessian-free optimization: far from a minimum a small batch shows the way as well as a large one."""
 
 
 def _option(default: Any, text: str, group: str, choices: tuple[str, ...] | None = None) -> Any:
@@ -94,6 +96,10 @@ class TrainConfig:
     )
     l2: float = _network(0.0, "Adds l2/2 * |theta|^2 to the objective.")
     initializer: str = _network("papers", "Initial weights.", ("papers", "sutskever"))
+    spectral_radius: float = _network(1.1, "Of the recurrent weights that --initializer sutskever makes.")
+    input_scale: float | None = _network(
+        None, "Standard deviation of the first input weights (default: the initializer's, or --init-scale)."
+    )
     init_scale: float | None = _network(
         None, "Standard deviation of all initial weights (default: the initializer's own)."
     )
@@ -108,12 +114,14 @@ class TrainConfig:
     )
     metric: str = _optimizer("hidden", "What structural damping measures.", METRICS)
     gradient_symbols: int | None = _optimizer(100_000, "Symbols of a gradient batch; 0 for the whole training part.")
-    first_gradient_symbols: int | None = _optimizer(None, "Symbols of the first gradient batch (default: of all).")
-    batch_growth: float = _optimizer(1.05, "What the next gradient batch is larger by, up to --gradient-symbols.")
+    first_gradient_symbols: int | None = _optimizer(
+        None, "Symbols of the first gradient batch; 0 for as many as the others (default: 10000, 0 with all of them)."
+    )
+    batch_growth: float = _optimizer(1.15, "What the next gradient batch is larger by, up to --gradient-symbols.")
     curvature_fraction: float = _optimizer(0.2, "Share of the gradient batch that curvature is computed on.")
     curvature_symbols: int | None = _optimizer(None, "Symbols of a curvature batch, instead of a share.")
     cg_iterations: int = _optimizer(100, "CG iterations of an update, at most.")
-    cg_epsilon: float = _optimizer(0.0005, "CG ends when an iteration gains less than this share of q.")
+    cg_epsilon: float = _optimizer(0.005, "CG ends when an iteration gains less than this share of q.")
     warm_start: float | None = _optimizer(
         None, "CG starts at the last solution times this (default: 0.95; 0, no warm start, for line-search)."
     )
@@ -122,6 +130,8 @@ class TrainConfig:
     rho_objective: str = _optimizer(
         "gradient", "Batch that f of rho is measured on.", ("gradient", "curvature", "separate")
     )
+    rho_low: float = _optimizer(0.5, "A rho below makes the damping stronger.")
+    rho_high: float = _optimizer(1.0, "A rho above makes the damping weaker.")
     adapt: str = _optimizer("both", "Strengths that rho changes.", ("both", "mu", "lambda", "none"))
     preconditioner: str = _optimizer("none", "Of CG.", ("none", "diagonal"))
     preconditioner_exponent: float = _optimizer(0.75, "Power of the diagonal preconditioner, from 0 to 1.")
@@ -166,7 +176,7 @@ class TrainConfig:
     threads: int | None = _running(None, "Threads (default: all processors); results do not depend on it.")
     checkpoint: str = _running("auto", "States kept over a CG run: auto, all, sqrt, or every so many steps.")
     memory: str = _running("4GiB", "What --checkpoint auto may take for gradient and curvature.")
-    sample_length: int = _running(300, "Symbols to sample and print at the end; 0 for none.")
+    sample_length: int = _running(300, "Symbols of a sample, drawn at updates 1, 2, 4, ... and at the end; 0 for none.")
 
     def __post_init__(self) -> None:
         for spec in dataclasses.fields(self):
@@ -189,9 +199,11 @@ class TrainConfig:
         for name in ("residual_every", "max_failures"):
             if getattr(self, name) < 0:
                 raise InputError(f"{option_name(name)} is {getattr(self, name)}: give a whole number, 0 or more")
-        for name in ("first_gradient_symbols", "curvature_symbols"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise InputError(f"{option_name(name)} is {getattr(self, name)}: give a number of symbols, 1 or more")
+        for name, least in (("first_gradient_symbols", 0), ("curvature_symbols", 1)):
+            if getattr(self, name) is not None and getattr(self, name) < least:
+                raise InputError(
+                    f"{option_name(name)} is {getattr(self, name)}: give a number of symbols, {least} or more"
+                )
         if not self.batch_growth >= 1:
             raise InputError(f"--batch-growth is {self.batch_growth:g}: give a number, 1 or more")
         if not 0 <= self.preconditioner_exponent <= 1:
@@ -212,9 +224,9 @@ class TrainConfig:
             raise InputError(f"--gradient-symbols is {self.gradient_symbols}: give a number of symbols, 0 for all")
         if self.classes is not None and self.classes < 0:
             raise InputError(f"--classes is {self.classes}: give a number of classes, 0 for a full softmax")
-        if self.init_scale is not None and not self.init_scale > 0:
-            raise InputError(f"--init-scale is {self.init_scale:g}: give a number above 0")
-        for name in ("learning_rate", "clip_value", "max_norm", "target_bits"):
+        for name in (
+            "learning_rate", "clip_value", "max_norm", "target_bits", "init_scale", "input_scale", "spectral_radius",
+        ):  # fmt: skip
             if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise InputError(f"{option_name(name)} is {getattr(self, name):g}: give a number above 0")
         for name in ("clip_norm", "weight_decay"):
@@ -226,6 +238,10 @@ class TrainConfig:
             raise InputError(f"--warm-start is {self.warm_start:g}: give a number from 0 to 1")
         if self.mu_growth and not self.mu_growth > 1:
             raise InputError(f"--mu-growth is {self.mu_growth:g}: give a number above 1, or 0 to turn it off")
+        if self.rho_low > self.rho_high:
+            raise InputError(
+                f"--rho-low is {self.rho_low:g}, and --rho-high {self.rho_high:g}: give a low one that is not above it"
+            )
         if self.cg_epsilon < 0:
             raise InputError(f"--cg-epsilon is {self.cg_epsilon:g}: give a number, 0 or more")
         if self.text is not None and self.data is not None:
@@ -279,12 +295,14 @@ class TrainConfig:
             path = getattr(self, name)
             files[name] = None if path is None else os.path.abspath(path)
         warm_start = 0.0 if self.damping == "line-search" else 0.95
+        first = FIRST_GRADIENT_SYMBOLS if self.gradient_symbols else 0
         rate = LEARNING_RATES.get(self.optimizer) if self.learning_rate is None else self.learning_rate
         return replace(
             self,
             learning_rate=rate,
             momentum=(0.9 if self.optimizer == "sgd" else 0.0) if self.momentum is None else self.momentum,
             warm_start=warm_start if self.warm_start is None else self.warm_start,
+            first_gradient_symbols=first if self.first_gradient_symbols is None else self.first_gradient_symbols,
             data=self.data or (None if self.text else "python-manual"),
             minutes=None if self.time_limit is None else self.time_limit / 60,
             **files,

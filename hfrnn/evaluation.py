@@ -1,23 +1,26 @@
-"""Scoring a text as one unbroken stream, the state carried from symbol to symbol."""
+"""Scoring a text as one unbroken stream, the state carried from symbol to symbol, the weights fixed or learning."""
 
 from __future__ import annotations
 
 import copy
+import json
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hfrnn.backend import Array
-from hfrnn.batch import Batch, State
+from hfrnn.batch import Batch
 from hfrnn.config import TrainConfig
 from hfrnn.data.corpora import PARTS
 from hfrnn.data.music import load_music, music_batch
 from hfrnn.data.synthetic import SUCCESS, make_task, tasks
 from hfrnn.data.vocabulary import Text, Vocabulary, counted
+from hfrnn.dynamic import Dynamic, Learner
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.model import Network
 
@@ -25,6 +28,10 @@ CHUNK = 1000
 """Symbols run at a time; the result does not depend on it."""
 TASK_SEQUENCES = 10_000
 """Fresh sequences that a synthetic task is judged by (SPEC 9)."""
+
+
+def _none() -> NDArray[Any]:
+    return np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,10 @@ class Evaluation:
     """The bytes that the predicted symbols take in the text; of words, with one space between them."""
     unknown: int = 0
     """Symbols of the text outside the vocabulary, which were skipped or replaced (words by `<unk>`)."""
+    numbers: NDArray[np.int32] = field(default_factory=_none, compare=False, repr=False)
+    """Which symbols were predicted, (symbols,)."""
+    surprisals: NDArray[np.float64] = field(default_factory=_none, compare=False, repr=False)
+    """Minus the log-probability of each of them in nats, (symbols,); `nats` is their sum, rounded once."""
 
     @property
     def nats_per_symbol(self) -> float:
@@ -56,6 +67,41 @@ class Evaluation:
     def perplexity(self) -> float:
         """Of a symbol."""
         return math.exp(min(self.nats_per_symbol, 700.0))
+
+    def positions(self, parts: int) -> list[tuple[int, int, float]]:
+        """Bits per symbol over the text: its predicted symbols in `parts` equal parts (sizes differ by one at most).
+
+        Returns
+        -------
+        list of (first, last, mean bits)
+            Positions count from 1, the first predicted symbol.
+
+        Raises
+        ------
+        InputError
+            Fewer than one part, or more than there are symbols.
+        """
+        if not 1 <= parts <= self.surprisals.size:
+            raise InputError(
+                f"{parts} parts of {counted(self.surprisals.size, 'symbol')}: give 1 part or more, of one "
+                "symbol or more each"
+            )
+        edges = [self.surprisals.size * part // parts for part in range(parts + 1)]
+        bits = self.surprisals / math.log(2)
+        return [(a + 1, b, math.fsum(bits[a:b]) / (b - a)) for a, b in pairwise(edges)]
+
+    def json_lines(self, vocabulary: Vocabulary) -> str:
+        """A line for each predicted symbol, as JSON: `position` (from 1), `symbol` and its surprisal, `bits`.
+
+        A symbol is written as in vocabulary.json: a character or word as a string, a byte as a number, unknown words as
+        `<unk>`.
+        """
+        names = [json.dumps(symbol) for symbol in vocabulary.to_json()["symbols"]]
+        bits = (self.surprisals / math.log(2)).tolist()
+        return "".join(
+            f'{{"position": {n}, "symbol": {names[symbol]}, "bits": {json.dumps(b)}}}\n'
+            for n, (symbol, b) in enumerate(zip(self.numbers.tolist(), bits, strict=True), 1)
+        )
 
     def to_json(self) -> dict[str, float | int]:
         """All figures by name."""
@@ -78,6 +124,7 @@ def evaluate(
     unknown: str = "error",
     chunk: int = CHUNK,
     progress: Callable[[int, int], object] | None = None,
+    dynamic: Dynamic | None = None,
 ) -> Evaluation:
     """Score a text as one unbroken stream, from a state of zeros: `evaluate(*hfrnn.load(run), text)`.
 
@@ -90,9 +137,12 @@ def evaluate(
         What becomes of symbols outside the vocabulary: "error" refuses the text, "skip" drops them, and one known
         symbol takes their place. Unknown words become `<unk>` where the vocabulary has it, whatever is given here.
     chunk : int
-        Symbols run at a time, at least 1; the figures do not depend on it.
+        Symbols run at a time, at least 1; the figures do not depend on it. The stretch of `dynamic` takes its place.
     progress : callable, optional
         Called with the number of symbols scored so far and of all.
+    dynamic : Dynamic, optional
+        How the network is to go on learning from each stretch of the text once it is scored. By default its weights
+        stay what they are; `theta` always does.
 
     Returns
     -------
@@ -103,7 +153,7 @@ def evaluate(
     InputError
         Fewer than two symbols, or unknown ones where they are refused.
     NonFiniteError
-        The network's outputs are not finite.
+        The network's outputs are not finite, or dynamic evaluation has made its weights so.
     """
     if chunk < 1:
         raise InputError(f"the chunk is {chunk} symbols: give a whole number, 1 or more")
@@ -115,25 +165,35 @@ def evaluate(
     total, foreign = vocabulary.count(text)
     whole = symbols.size == total  # a replaced symbol counts with the bytes that it has in the text
     text_bytes = len(vocabulary.after_first(text) if whole else vocabulary.decode_bytes(symbols[1:]))
-    nats, state = 0.0, None
-    count = symbols.size - 1
-    for start in range(0, count, chunk):
-        stop = min(start + chunk, count)
-        log_p, state = _score(net, theta, symbols[start : stop + 1], state)
-        nats -= float(log_p.astype("float64").sum().item())
-        if math.isnan(nats):
+    done, parts = 0, []
+    learner = None if dynamic is None else Learner(net, theta, dynamic)
+    for part in _surprisals(net, theta, symbols, chunk if dynamic is None else dynamic.stretch, learner):
+        if np.isnan(part).any():
             raise NonFiniteError(
-                "the network's outputs are not finite: its weights are too large, use another checkpoint"
+                "the network's outputs are not finite: its weights are too large, "
+                + ("use another checkpoint" if dynamic is None else "give a smaller learning rate")
             )
+        parts.append(part)
+        done += part.size
         if progress is not None:
-            progress(stop, count)
-    return Evaluation(count, nats, text_bytes, foreign)
+            progress(done, symbols.size - 1)
+    surprisals = np.concatenate(parts)
+    return Evaluation(done, math.fsum(surprisals), text_bytes, foreign, symbols[1:], surprisals)
 
 
-def _score(net: Network, theta: Array, symbols: NDArray[np.int32], state: State | None) -> tuple[Array, State]:
-    column = symbols.reshape(-1, 1)
-    with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is refused
-        return net.score(theta, Batch(column[:-1], column[1:], initial_state=state))
+def _surprisals(
+    net: Network, theta: Array, symbols: NDArray[np.int32], size: int, learner: Learner | None
+) -> Iterator[NDArray[np.float64]]:
+    """Minus the log-probabilities of all symbols but the first, `size` at a time; after each the learner learns."""
+    column, count, state = symbols.reshape(-1, 1), symbols.size - 1, None
+    for start in range(0, count, size):
+        stop = min(start + size, count)
+        batch = Batch(column[start:stop], column[start + 1 : stop + 1], initial_state=state)
+        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is refused
+            log_p, state = net.score(theta, batch)
+        yield -net.backend.to_host(log_p)[:, 0].astype(np.float64)
+        if learner is not None and stop < count:
+            theta = learner.learn(theta, batch)
 
 
 def evaluate_sequences(net: Network, theta: Array, config: TrainConfig, part: str | None = None) -> dict[str, Any]:

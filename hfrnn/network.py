@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -191,7 +192,7 @@ class Layout:
                     groups[f"layer{l}"][f"{name}.T"][...] = W_T
         return groups
 
-    def init(self, seed: int = 0, initializer: str = "papers", **scales: float) -> Array:
+    def init(self, seed: int = 0, initializer: str = "papers", spectral_radius: float = 1.1, **scales: float) -> Array:
         """Random initial parameters, the same for the same seed on every backend.
 
         Parameters
@@ -199,8 +200,11 @@ class Layout:
         seed : int
         initializer : {"papers", "sutskever"}
             "papers" (SPEC 10, [K]): N(0, 0.1^2), N(0, 0.05^2) for mrnn; the plain rnn's `W_h` is zero with
-            probability 0.9. "sutskever" ([MS]): 15 non-zeros N(0, 1) a column, square recurrent blocks of spectral
-            radius 1.1. Biases are 0 in both, and a recurrent vector (scrn's `q`) starts where its architecture says.
+            probability 0.9. "sutskever" ([MS]): 15 non-zeros N(0, 1) a column, square recurrent blocks of
+            `spectral_radius`. Biases are 0 in both, and a recurrent vector (scrn's `q`) starts where its architecture
+            says.
+        spectral_radius : float
+            Above 0; of "sutskever" alone.
         **scales : float
             The standard deviation of the blocks of that name, normally distributed: `W_x=0.01`, `b=0.1`, or
             `scale=0.2` for every matrix.
@@ -216,6 +220,8 @@ class Layout:
         """
         if initializer not in ("papers", "sutskever"):
             raise InputError(f"initializer {initializer!r} is not known: use papers or sutskever")
+        if not 0 < spectral_radius < math.inf:
+            raise InputError(f"the spectral radius is {spectral_radius}: give a number above 0")
         blocks = {block.name.split(".", 1)[1] for block in self.parameters.blocks}
         unknown = sorted(set(scales) - blocks - {"scale"})
         if unknown:
@@ -223,10 +229,12 @@ class Layout:
         rng = np.random.Generator(np.random.PCG64(seed))
         theta = np.empty(self.n_parameters)
         for name, view in self.views(theta).items():
-            view[...] = self._initializer(name, view.ndim, initializer, scales)(rng, view.shape)
+            view[...] = self._initializer(name, view.ndim, initializer, spectral_radius, scales)(rng, view.shape)
         return self.backend.asarray(theta.astype(self.dtype))
 
-    def _initializer(self, full_name: str, ndim: int, initializer: str, scales: dict[str, float]) -> Initializer:
+    def _initializer(
+        self, full_name: str, ndim: int, initializer: str, spectral_radius: float, scales: dict[str, float]
+    ) -> Initializer:
         group, name = full_name.split(".", 1)
         if name in scales:
             return normal(scales[name])
@@ -238,7 +246,7 @@ class Layout:
         if "scale" in scales:
             return normal(scales["scale"])
         if initializer == "sutskever":
-            return fixed_fan_in(spectral_radius=1.1 if name in recurrent else None)
+            return fixed_fan_in(spectral_radius=spectral_radius if name in recurrent else None)
         return recurrent.get(name, normal(self.layers[0].kernel.scale))
 
     def prepare(self, batch: Batch, targets_needed: bool = True) -> Batch:

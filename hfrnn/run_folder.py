@@ -41,6 +41,7 @@ from hfrnn.lock import FolderLock
 from hfrnn.log import Log
 from hfrnn.model import Network
 from hfrnn.options import read_toml
+from hfrnn.parallel import default_threads
 from hfrnn.parameters import HostArray
 
 
@@ -101,10 +102,13 @@ class RunFolder:
             raise InputError(
                 f"the name of a file is not UTF-8 ({name}), as config.toml has to be: rename it"
             ) from error
-        occupied = f"{path} exists already and is left as it is: give another --out, or go on with the run in it by "
+        occupied = InputError(
+            f"{path} exists already and is left as it is: give another --out, or go on with the run in it by "
+            f"--resume {path}"
+        )
         try:
             if folder.exists() and taken():
-                raise InputError(f"{occupied}--resume {path}")
+                raise occupied
             folder.mkdir(parents=True, exist_ok=True)
         except (OSError, ValueError) as error:
             if isinstance(error, InputError):
@@ -114,7 +118,7 @@ class RunFolder:
         lock.acquire()
         try:
             if taken():  # by another process, a moment ago
-                raise InputError(f"{occupied}--resume {path}")
+                raise occupied
             _tidy(folder)
             write_atomic(folder / "config.toml", content)
             if vocabulary is not None:
@@ -379,7 +383,7 @@ def checked_theta(net: Network, arrays: dict[str, HostArray], path: Path) -> Arr
 
 
 def versions() -> dict[str, str]:
-    """The versions that a run's bits depend on."""
+    """What a run's bits and seconds depend on: versions, and the machine."""
     import platform
 
     import scipy
@@ -391,4 +395,5 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
+        "machine": f"{platform.system()} {platform.machine()}, {counted(default_threads(), 'processor')}",
     }

@@ -209,7 +209,9 @@ def open_source(config: TrainConfig, folder: RunFolder | None = None) -> tuple[S
     known = None if begins else folder
     if begins and config.init_from is not None:
         known = RunFolder(config.init_from)
-        config.refuse(("initializer", "init_scale"), "--init-from gives the first weights")
+        config.refuse(
+            ("initializer", "spectral_radius", "init_scale", "input_scale"), "--init-from gives the first weights"
+        )
         config.refuse(("min_count", "max_vocabulary"), "--init-from gives the symbols")
         if is_text(known.config()) != is_text(config) or known.config().level != config.level:
             raise InputError(

@@ -95,9 +95,10 @@ class RunState:
         """The parameters that a run starts from."""
         if self.source.first is not None:
             return self.net.backend.asarray(self.source.first, dtype=self.net.dtype)
-        scales = {} if self.config.init_scale is None else {"scale": self.config.init_scale}
+        given = {"scale": self.config.init_scale, "W_x": self.config.input_scale}
+        scales = {name: scale for name, scale in given.items() if scale is not None}
         with np.errstate(over="ignore"):  # a scale beyond the type's range is reported by the first update
-            return self.net.init(self.config.seed, self.config.initializer, **scales)
+            return self.net.init(self.config.seed, self.config.initializer, self.config.spectral_radius, **scales)
 
     @property
     def path(self) -> Path:

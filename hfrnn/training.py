@@ -24,6 +24,7 @@ from hfrnn.objective import Objective
 from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.plan import Use, make_plan
 from hfrnn.run_folder import RunFolder
+from hfrnn.sampling import beginning, sample
 from hfrnn.sources import LN2, Source, open_source
 from hfrnn.state import RESUMABLE, Record, RunState, continued
 
@@ -139,6 +140,7 @@ class Trainer(RunState):
         self.callbacks = tuple(callbacks)
         self.validation = self._validation()
         self._begin, self._longest, self._time_is_up = 0.0, 0.0, False
+        self._drawn: str | None = None  # at the end, from what the run gives
 
     @classmethod
     def new(
@@ -207,11 +209,15 @@ class Trainer(RunState):
             ) from error
         finally:
             self.folder.lock.release()
-        theta = self.theta if self.best is None else self.best_theta
-        result = TrainingResult(self.net, theta, self.vocabulary, self.config, self.path, summary)
+        result = TrainingResult(self.net, self._chosen, self.vocabulary, self.config, self.path, summary)
         for callback in self.callbacks:
             callback.on_end(result)
         return result
+
+    @property
+    def _chosen(self) -> Array:
+        """What the run gives: the best parameters, the last ones where none was validated."""
+        return self.theta if self.best is None else self.best_theta
 
     def _summarize(self, reason: str) -> dict[str, Any]:
         """Write summary.json: the state that is on disk, and why the run ended."""
@@ -228,6 +234,7 @@ class Trainer(RunState):
             "seconds": round(saved["seconds"], 3),
             "best": saved["best"],
             "last": saved["last"],
+            "sample": self._drawn,
         }
         self.folder.write_summary(summary)
         return summary
@@ -248,11 +255,14 @@ class Trainer(RunState):
             record["seconds_update"] = round(time.perf_counter() - start, 4)
             self.seconds = before + time.perf_counter() - self._begin
             record["seconds"] = round(self.seconds, 3)
+            record["seconds_before"] = round(before, 3)
             self.folder.drop_summary()
             self.finish(record)
             answers = [callback.on_update(record) for callback in self.callbacks]
             if any(answers):
-                return "callback"
+                reason = "callback"
+                break
+        self._drawn = self._sample(self._chosen)
         return reason
 
     def _ended(self) -> str | None:
@@ -273,7 +283,7 @@ class Trainer(RunState):
 
     def _advance(self, start: float) -> Record:
         """The next line of the log. Of an update that raises, only what is on disk counts."""
-        left = None if self.config.updates is None else self.config.updates - self.update
+        left, earlier = None if self.config.updates is None else self.config.updates - self.update, self.update
         self.theta, found = self.method.advance(self.theta, self._progress, self.interrupted, left)
         self.update += found.pop("updates")
         self.symbols += found.pop("symbols")
@@ -303,8 +313,19 @@ class Trainer(RunState):
             "symbols": self.symbols,
             **found,
             "seconds_validation": round(time.perf_counter() - begin, 4),
+            "sample": self._sample(self.theta) if self.update.bit_length() > earlier.bit_length() else None,
         }
         return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.items()}
+
+    def _sample(self, theta: Array) -> str | None:
+        """What the network writes with those parameters; None where it learns no text or nobody asked for a sample."""
+        if self.vocabulary is None or not self.config.sample_length:
+            return None
+        try:
+            drawn = list(sample(self.net, theta, beginning(self.vocabulary), self.config.sample_length))
+        except NonFiniteError:
+            return None
+        return self.vocabulary.decode([step.symbol for step in drawn])
 
     def _progress(self, iteration: int, value: float) -> None:
         for callback in self.callbacks:

@@ -69,7 +69,7 @@ def test_every_option_has_its_default_in_the_help() -> None:
             assert option_name(spec.name) in text
             assert spec.default is None or "[default: " in text
     flat = " ".join(text.split())
-    for part in ("[default: mlstm]", "[default: 96]", "[default: 0.0005]", "[default: yes]", "[default: 100000]"):
+    for part in ("[default: mlstm]", "[default: 96]", "[default: 0.005]", "[default: yes]", "[default: 100000]"):
         assert part in flat
     assert [line for line in text.splitlines() if re.fullmatch(r"[A-Z]\w+:", line)][-5:] == [
         "General:", "Data:", "Network:", "Optimizer:", "Running:",

@@ -306,7 +306,6 @@ def test_ways_to_print_exclude_each_other() -> None:
     modes = ("--dry-run", "--print-config", "--quiet", "--json", "--profile")
     for one, other in itertools.combinations(modes, 2):
         assert refused("train", one, other) == f"Error: {one} and {other} were given: give one of them"
-    assert "--sample-length was given, and --json prints no sample" in refused("train", "--json", "--sample-length", 9)
 
 
 # ---------------------------------------------------------------------- help

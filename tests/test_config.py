@@ -67,6 +67,7 @@ def test_dashes_and_lambda_are_understood() -> None:
         {"sequence_length": 0}, {"cg_iterations": 0}, {"seed": -1}, {"sample_length": -1}, {"updates": 0},
         {"threads": 0}, {"minutes": 0.0}, {"minutes": -1.0}, {"minutes": float("inf")}, {"minutes": float("nan")},
         {"curvature_fraction": 0.0}, {"curvature_fraction": 1.1}, {"gradient_symbols": -1}, {"init_scale": 0.0},
+        {"rho_low": 0.8, "rho_high": 0.7},
         {"cg_epsilon": -1.0}, {"cg_epsilon": float("nan")}, {"mu": float("inf")}, {"arch": "rnn", "dtype": "float16"},
         {"optimizer": "magic"}, {"damping": "heavy"}, {"metric": "cubic"}, {"level": "verse"},
         {"momentum": 1.0}, {"learning_rate": 0.0},

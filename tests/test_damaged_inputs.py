@@ -239,6 +239,8 @@ RANGES: dict[str, tuple[str, ...]] = {  # as the command line takes them
     "classes": ("-1", "29"),
     "l2": ("-1",),
     "initializer": ("zeros",),
+    "spectral_radius": ("0", "-1"),
+    "input_scale": ("0", "-1"),
     "init_scale": ("0", "-1"),
     "init_from": ("nowhere", "folder", "text.txt", "task", "loop"),
     "dtype": ("float16",),
@@ -248,7 +250,7 @@ RANGES: dict[str, tuple[str, ...]] = {  # as the command line takes them
     "lambda_": ("-1", "1e9"),
     "metric": ("cubic",),
     "gradient_symbols": ("-1",),
-    "first_gradient_symbols": ("0", "-1"),
+    "first_gradient_symbols": ("-1",),
     "batch_growth": ("0.9", "-1"),
     "curvature_fraction": ("0", "2", "-1"),
     "curvature_symbols": ("0", "-1"),
@@ -259,6 +261,8 @@ RANGES: dict[str, tuple[str, ...]] = {  # as the command line takes them
     "rho_model": ("flat",),
     "rho_objective": ("train",),
     "line_search": ("exact",),
+    "rho_low": ("1.1",),
+    "rho_high": ("0.4",),
     "adapt": ("all", ""),
     "preconditioner": ("full",),
     "preconditioner_exponent": ("-0.1", "1.1"),
@@ -607,7 +611,7 @@ def test_a_run_whose_summary_is_a_folder_does_not_begin_to_go_on() -> None:
 def test_a_folder_that_is_no_run_is_refused(run: str) -> None:
     for arguments in (
         ["train", "--resume", run], ["train", "--dry-run", "--resume", run], ["evaluate", run], ["sample", run],
-        ["train", "text.txt", *STEPS, "--init-from", run],
+        ["train", "text.txt", *STEPS, "--init-from", run], ["report", run], ["report", "run", run],
     ):  # fmt: skip
         if run or "--init-from" not in arguments:
             assert "is no run folder" in refused(*arguments)
@@ -1160,6 +1164,10 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "resume with a bad plan": (["train", "--resume", "run", "--checkpoint", "some"], "--checkpoint is 'some'"),
     "resume without memory": (["train", "--resume", "run", "--memory", "10kB"], "the budget is"),
     "evaluate nothing": (["evaluate"], "RUN"),
+    "report nothing": (["report"], "RUN"),
+    "report into a folder": (["report", "run", "-o", "folder"], "folder is a folder"),
+    "report over a text": (["report", "run", "-o", "text.txt"], "text.txt exists and is no .html file"),
+    "report a run twice": (["report", "run", "task", "./run"], "./run was given twice"),
     "evaluate too much": (["evaluate", "run", "text.txt", "other.txt"], "other.txt"),
     "a part that is not known": (["evaluate", "run", "--part", "middle"], "'middle' is not one of"),
     "a part that is empty": (["evaluate", "run", "--part", "test"], "no test part"),

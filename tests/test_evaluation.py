@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from test_music import pieces_of, stored
+from tiny_runs import text_file, tiny_train
 
+import hfrnn
 from hfrnn.batch import Batch
+from hfrnn.cli import main
 from hfrnn.config import TrainConfig
 from hfrnn.data.music import music_batch
 from hfrnn.data.synthetic import Task, make_task
@@ -123,6 +129,101 @@ def test_a_chunk_below_one_is_refused() -> None:
 
 def test_a_hopeless_network_still_has_a_perplexity() -> None:
     assert math.isfinite(Evaluation(symbols=1, nats=1e6, text_bytes=1).perplexity)
+
+
+# ---------------------------------------------------------------------- symbol by symbol
+
+
+@pytest.mark.parametrize("arch", ["rnn", "mlstm"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_symbol_has_its_surprisal_and_they_add_up_exactly(arch: str, dtype: str) -> None:
+    net, theta = network(arch, dtype=dtype)
+    found = evaluate(net, theta, VOCABULARY, TEXT)
+    assert found.surprisals.shape == found.numbers.shape == (found.symbols,)
+    assert math.fsum(found.surprisals.tolist()) == found.nats
+    plain = plain_nats(net, theta, VOCABULARY.encode(TEXT))
+    np.testing.assert_allclose(found.surprisals, plain, rtol=1e-12 if dtype == "float64" else 1e-4)
+    assert VOCABULARY.decode(found.numbers) == TEXT[1:]
+    lines = [json.loads(line) for line in found.json_lines(VOCABULARY).splitlines()]
+    assert [line["position"] for line in lines] == list(range(1, len(TEXT)))
+    assert "".join(line["symbol"] for line in lines) == TEXT[1:]
+    total = math.fsum(line["bits"] for line in lines)
+    assert total == pytest.approx(found.nats / math.log(2), rel=4e-16)
+    np.testing.assert_array_equal([line["bits"] for line in lines], found.surprisals / math.log(2))
+
+
+def test_the_lines_hold_any_symbol_whole() -> None:
+    text = 'a"b\\c\nd\te\r\u2028f\ud800g\x00é' * 2
+    vocabulary = Vocabulary.build(text, "char")
+    found = evaluate(*network(vocabulary=vocabulary), vocabulary, text)
+    written = found.json_lines(vocabulary)
+    assert written.isascii()
+    assert written.count("\n") == found.symbols
+    assert "".join(json.loads(line)["symbol"] for line in written.splitlines()) == text[1:]
+
+
+def test_a_byte_is_a_number_and_an_unknown_word_is_unk() -> None:
+    data = bytes([7, 255, 0, 10, 7, 255])
+    vocabulary = Vocabulary.build(data, "byte")
+    lines = evaluate(*network(vocabulary=vocabulary), vocabulary, data).json_lines(vocabulary).splitlines()
+    assert [json.loads(line)["symbol"] for line in lines] == list(data[1:])
+    words = Vocabulary.build("a cat <unk> a\n", "word")
+    found = evaluate(*network(vocabulary=words), words, "a dog\na cat\n")
+    lines = found.json_lines(words).splitlines()
+    assert [json.loads(line)["symbol"] for line in lines] == ["<unk>", "<eos>", "a", "cat", "<eos>"]
+
+
+def test_positions_count_the_symbols_that_were_scored() -> None:
+    lines = evaluate(*network(), VOCABULARY, "XdiXe éX!brücke", unknown="skip").json_lines(VOCABULARY).splitlines()
+    assert [json.loads(line)["symbol"] for line in lines] == list("ie brücke")
+    assert json.loads(lines[-1])["position"] == 9
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7, len(TEXT) - 1])
+def test_the_parts_of_a_text_hold_every_symbol_once(parts: int) -> None:
+    found = evaluate(*network(), VOCABULARY, TEXT)
+    shown = found.positions(parts)
+    assert [symbol for first, last, _ in shown for symbol in range(first, last + 1)] == list(range(1, len(TEXT)))
+    sizes = [last + 1 - first for first, last, _ in shown]
+    assert max(sizes) - min(sizes) <= 1
+    total = sum(size * bits for size, (_, _, bits) in zip(sizes, shown, strict=True))
+    assert total == pytest.approx(found.nats / math.log(2), rel=1e-13)
+    first, last, bits = shown[-1]
+    assert bits == pytest.approx(found.surprisals[first - 1 : last].mean() / math.log(2), rel=1e-13)
+
+
+@pytest.mark.parametrize("parts", [0, -1, len(TEXT)])
+def test_parts_of_no_symbol_are_refused(parts: int) -> None:
+    found = evaluate(*network(), VOCABULARY, TEXT)
+    with pytest.raises(InputError, match="parts of"):
+        found.positions(parts)
+
+
+def test_the_command_writes_a_line_a_symbol_and_shows_the_parts(tmp_path: Path) -> None:
+    run, text, file = tiny_train(tmp_path).folder, "The dog and\nthe fox. ", tmp_path / "bits.jsonl"
+    file.write_text("older")
+    options = ["evaluate", str(run), str(text_file(tmp_path, text, "other.txt"))]
+    shown = CliRunner().invoke(main, [*options, "--per-symbol", str(file), "--positions", "2"])
+    assert shown.exit_code == 0, shown.output
+    found = evaluate(*hfrnn.load(run), text)
+    assert file.read_text("utf-8") == found.json_lines(hfrnn.load(run).vocabulary)
+    for first, last, bits in found.positions(2):
+        assert re.search(rf"^{first} to {last} +{bits:.4f}$", shown.stdout, re.MULTILINE)
+    figures = json.loads(CliRunner().invoke(main, [*options, "--positions", "2", "--json"]).stdout)
+    assert figures == {
+        **found.to_json(), "positions": [{"first": a, "last": b, "bits": bits} for a, b, bits in found.positions(2)],
+    }  # fmt: skip
+    plain = CliRunner().invoke(main, options).stdout
+    assert shown.stdout.startswith(plain)
+    for wrong, message in (
+        (["--positions", "0"], "--positions is 0"),
+        (["--positions", "21"], "21 parts of 20 symbols"),
+        (["--per-symbol", str(tmp_path / "none" / "x")], "there is no folder"),
+        (["--per-symbol", str(tmp_path)], "which is a folder"),
+    ):
+        refused = CliRunner().invoke(main, [*options, *wrong])
+        assert refused.exit_code == 2
+        assert message in " ".join(refused.output.split())
 
 
 # ---------------------------------------------------------------------- tasks and music

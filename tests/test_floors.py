@@ -27,16 +27,16 @@ FLOORS: list[set[str]] = [  # lowest first; rooms on one floor do not know each 
     {"parallel", "plan"},
     {"objective"},
     {"model"},
-    {"optim", "data", "checkpoint", "config", "interruption", "lock", "log"},
-    {"online"},
+    {"optim", "data", "checkpoint", "config", "interop", "interruption", "lock", "log"},
+    {"online", "dynamic"},
     {"run_folder"},
     {"sources"},
     {"methods"},
-    {"evaluation", "sampling", "gradcheck", "report"},
+    {"evaluation", "sampling", "gradcheck", "report", "spectral"},
     {"state"},
     {"training"},
     {"rehearsal"},
-    {"machine", "progress"},
+    {"machine", "progress", "tensorboard"},
     {"cli"},
     {"__main__"},
 ]
@@ -53,7 +53,10 @@ PURE = {  # rooms that know less than their floor allows: nothing of the package
     "class_softmax": ANYWHERE | {"backend", "kernels", "output_map"},
     "heads": ANYWHERE | {"backend", "kernels", "output_map", "class_softmax"},
 }
-ONLY_IN = {"cupy": {"backend"}, "cupyx": {"backend"}, "mpi4py": {"parallel"}, "numba": {"backend", "kernels"}}
+ONLY_IN = {
+    "cupy": {"backend"}, "cupyx": {"backend"}, "mpi4py": {"parallel"}, "numba": {"backend", "kernels"},
+    "tensorboard": {"tensorboard"},
+}  # fmt: skip
 OPTIM_IMPORTS = {"numpy", "scipy", "hfrnn"} | set(sys.stdlib_module_names)
 NEVER = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}

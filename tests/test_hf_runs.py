@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,24 @@ def test_gradient_batches_grow_up_to_the_largest_and_curvature_keeps_its_symbols
         400,
         400,
     ]
+
+
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [
+        ({}, 10_000),
+        ({"gradient_symbols": 0}, 0),
+        ({"gradient_symbols": 0, "first_gradient_symbols": 300}, 300),
+        ({"first_gradient_symbols": 0}, 0),
+    ],
+)
+def test_batches_grow_by_default_unless_they_hold_the_whole_training_part(options: dict[str, int], first: int) -> None:
+    assert TrainConfig(**options).resolved().first_gradient_symbols == first
+
+
+def test_batches_do_not_grow_from_zero_symbols(tmp_path: Path) -> None:
+    tiny_train(tmp_path, gradient_symbols=400, first_gradient_symbols=0)
+    assert [line["symbols"] for line in metrics(tmp_path / "run")] == [400, 800]
 
 
 def test_the_objectives_of_an_update_are_of_the_sizes_asked_for(
@@ -99,6 +118,13 @@ def test_only_the_strength_asked_for_adapts(tmp_path: Path) -> None:
     }.items():
         lines = metrics(tiny_train(tmp_path, adapt, adapt=adapt, **both).folder)
         assert tuple(len({line[name] for line in lines}) > 1 for name in ("mu", "lambda")) == moves, adapt
+
+
+@pytest.mark.parametrize(("low", "high", "factor"), [(-9.0, 0.0, 2 / 3), (-9.0, 99.0, 1.0), (99.0, 100.0, 3 / 2)])
+def test_the_bounds_of_rho_say_when_the_damping_changes(tmp_path: Path, low: float, high: float, factor: float) -> None:
+    result = tiny_train(tmp_path, updates=3, gradient_symbols=400, rho_low=low, rho_high=high, mu_growth=0.0)
+    mus = [line["mu"] for line in metrics(result.folder)]
+    assert [after / before for before, after in pairwise(mus)] == pytest.approx([factor, factor])
 
 
 def test_updates_that_fail_in_a_row_end_a_run_and_leave_its_parameters(

@@ -125,6 +125,15 @@ def test_sutskevers_initialiser_is_sparse_everywhere_and_scaled_where_recurrent(
     assert views["layer0.W_x"][views["layer0.W_x"] != 0].std() == pytest.approx(1.0, rel=0.05)
 
 
+def test_sutskevers_initialiser_has_the_spectral_radius_asked_for() -> None:
+    views = blocks("rnn", initializer="sutskever", spectral_radius=0.9, W_x=0.01)
+    assert np.abs(np.linalg.eigvals(views["layer0.W_h"])).max() == pytest.approx(0.9, rel=1e-9)
+    assert views["layer0.W_x"].std() == pytest.approx(0.01, rel=0.05)
+    for radius in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(hfrnn.InputError, match=r"the spectral radius is .*: give a number above 0"):
+            blocks("rnn", initializer="sutskever", spectral_radius=radius)
+
+
 def test_scales_are_by_block_name_or_for_all_that_is_no_bias() -> None:
     views = blocks("lstm", W_x=0.01, b=0.5, scale=0.2)
     expected = {"layer0.W_x": 0.01, "layer0.b": 0.5, "layer0.W_h": 0.2, "output.W_y0": 0.2, "output.b_y": 0.0}

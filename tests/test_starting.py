@@ -100,6 +100,7 @@ def test_unknown_symbols_of_the_new_text_follow_the_rule_of_unknown(tmp_path: Pa
         ({"classes": 3}, "it has no --classes, and this run --classes 3"),
         ({"level": "byte"}, "for a text of --level char, and this run is on a text of --level byte"),
         ({"text": None, "data": "addition"}, "for a text of --level char, and this run is on --data addition"),
+        ({"input_scale": 0.1}, "--input-scale was given, and --init-from gives the first weights"),
         ({"init_scale": 0.1}, "--init-scale was given, and --init-from gives the first weights"),
         ({"initializer": "sutskever"}, "--initializer was given, and --init-from gives the first weights"),
         ({"init_from": "nowhere"}, "nowhere is no run folder"),

@@ -19,7 +19,9 @@ from hfrnn.cli.checks import gradcheck, info
 from hfrnn.cli.completion import completion, files
 from hfrnn.cli.data import data
 from hfrnn.cli.options import nearest
+from hfrnn.cli.report import report
 from hfrnn.cli.runs import evaluate, sample
+from hfrnn.cli.spectrum import spectrum
 from hfrnn.cli.train import train
 from hfrnn.config import TrainConfig
 from hfrnn.errors import HfrnnError
@@ -102,5 +104,5 @@ def main(kernels: tuple[str, ...]) -> None:
         import_kernels(file)
 
 
-for command in (train, evaluate, sample, data, gradcheck, info, completion):
+for command in (train, evaluate, sample, report, spectrum, data, gradcheck, info, completion):
     main.add_command(command)

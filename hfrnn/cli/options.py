@@ -23,15 +23,17 @@ ADAPTING = (*STRUCTURAL, "tikhonov")
 NEEDS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("optimizer", ("hf",), "damping mu lambda_ metric gradient_symbols first_gradient_symbols batch_growth "
      "curvature_fraction curvature_symbols cg_iterations cg_epsilon warm_start mu_growth rho_model rho_objective "
-     "line_search adapt preconditioner preconditioner_exponent preconditioner_shift residual_every max_failures"),
+     "rho_low rho_high line_search adapt preconditioner preconditioner_exponent preconditioner_shift residual_every "
+     "max_failures"),
     ("optimizer", ("sgd", "adam", "online"), "learning_rate weight_decay streams schedule log_interval validate_every"),
     ("optimizer", ("sgd", "online"), "momentum nesterov"),
     ("schedule", ("text8",), "constant_epochs"),
     ("optimizer", ("sgd", "adam"), "clip_norm clip_value max_norm update_every"),
     ("optimizer", ("hf", "sgd", "adam"), "sequence_length checkpoint embedding l2"),
+    ("initializer", ("sutskever",), "spectral_radius"),
     ("damping", STRUCTURAL, "mu metric"),
-    ("damping", ADAPTING, "lambda_ mu_growth rho_model adapt"),
-    ("first_gradient_symbols", ("given",), "batch_growth"),
+    ("damping", ADAPTING, "lambda_ mu_growth rho_model rho_low rho_high adapt"),
+    ("first_gradient_symbols", ("a part",), "batch_growth"),
     ("preconditioner", ("diagonal",), "preconditioner_exponent preconditioner_shift"),
     ("data", ("a text",), "level min_count max_vocabulary valid test fractions unknown classes sequence_length "
      "update_every sample_length target_bits"),
@@ -41,7 +43,7 @@ NEEDS: tuple[tuple[str, tuple[str, ...], str], ...] = (
 )  # fmt: skip
 """What has to be chosen, and how, for options to be of use. Those of an architecture are known by its kernel."""
 
-RESOLVED = ("learning_rate", "momentum", "warm_start", "mu", "lambda_")
+RESOLVED = ("learning_rate", "momentum", "warm_start", "mu", "lambda_", "first_gradient_symbols")
 """Options whose default depends on another."""
 
 if TYPE_CHECKING:
@@ -199,10 +201,10 @@ def useless(name: str, chosen: SimpleNamespace) -> str:
             return f"{here}: it is for {allowed[0]}"
         if choice == "hidden" and len(chosen.hidden) == 1:
             return f"--hidden asks for one layer: it is for {allowed[0]}"
-        if allowed == ("given",) and getattr(chosen, choice) is None:
-            return f"{option_name(choice)} was not: it is for that"
+        if choice == "first_gradient_symbols" and chosen.first_gradient_symbols == 0:
+            return f"{option_name(choice)} is 0: it is for batches that grow"
         if (
-            choice in ("optimizer", "damping", "preconditioner", "schedule", "level")
+            choice in ("optimizer", "damping", "preconditioner", "schedule", "level", "initializer")
             and getattr(chosen, choice) not in allowed
         ):
             return f"--{choice} is {getattr(chosen, choice)}: it is for --{choice} {_either(allowed)}"

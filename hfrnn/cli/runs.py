@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
+from functools import partial
 from typing import Any
 
 import click
 
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.options import NearChoice
+from hfrnn.cli.working import working
 from hfrnn.errors import InputError
+from hfrnn.files import write_atomic
+from hfrnn.options import option_name
 
-_which = click.option(
-    "--which", default="best", show_default=True, help="Checkpoint: best, last, or one that --keep kept: update-120."
-)
-_backend = click.option(
-    "--backend",
-    type=NearChoice(("numpy", "numba", "cupy")),
-    default="numpy",
-    show_default=True,
-    help="Where to compute, and with what.",
-)
+which_option = click.option(
+    "--which", metavar="NAME", default="best", show_default=True, help="Checkpoint: best, last, update-120.",
+)  # fmt: skip
+backend_option = click.option(
+    "--backend", metavar="NAME", type=NearChoice(("numpy", "numba", "cupy")), default="numpy", show_default=True,
+    help="Where to compute: numpy, numba, cupy.",
+)  # fmt: skip
 
 
 EVALUATE_EXAMPLES = """\b
 Examples:
   hfrnn evaluate runs/book                       what it was validated on
   hfrnn evaluate runs/book other.txt --unknown skip
+  hfrnn evaluate runs/book --dynamic rms --positions 10
 """
 SAMPLE_EXAMPLES = """\b
 Examples:
@@ -37,47 +40,127 @@ Examples:
 @click.command(short_help="Score a text with a trained network.", epilog=EVALUATE_EXAMPLES)
 @click.argument("run", shell_complete=run_folders)
 @click.argument("text", required=False, shell_complete=files)
-@click.option("--part", type=NearChoice(("train", "valid", "test")), help="Part of the run's own data, without TEXT.")
-@_which
+@click.option(
+    "--part", metavar="NAME", type=NearChoice(("train", "valid", "test")),
+    help="Part of its data: train, valid, test.  [default: valid]",
+)  # fmt: skip
+@which_option
 @click.option(
     "--unknown", metavar="WHAT",
     help="Symbols never seen in training: error, skip, or a known symbol to map them to.  [default: error]",
 )  # fmt: skip
-@_backend
+@click.option(
+    "--dynamic", "rule", metavar="RULE", type=NearChoice(("sgd", "rms")),
+    help="Learn from each stretch once it is scored: sgd, rms.",
+)  # fmt: skip
+@click.option("--learning-rate", metavar="X", type=float, help="Of --dynamic.  [default: 0.02; rms: 0.1]")
+@click.option("--stretch", metavar="N", type=int, help="Symbols a step of it.  [default: 20]")
+@click.option("--decay", metavar="X", type=float, help="Share of a step's way back.  [default: 0; rms: 0.002]")
+@click.option("--positions", metavar="N", type=int, help="Show the bits of N equal parts of the text too.")
+@click.option(
+    "--per-symbol", metavar="FILE", shell_complete=files, help="Write the bits of every symbol, as lines of JSON."
+)
+@backend_option
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def evaluate(
-    run: str, text: str | None, part: str | None, which: str, unknown: str | None, backend: str, as_json: bool
-) -> None:
-    """Score TEXT, a file, with the network in the run folder RUN; without TEXT, the validation part of its own data.
-
-    A text is one unbroken stream: its first symbol is given, all others are predicted, each from all before it.
+    run: str, text: str | None, part: str | None, which: str, unknown: str | None, rule: str | None,
+    positions: int | None, per_symbol: str | None, backend: str, as_json: bool, **learning: Any,
+) -> None:  # fmt: skip
+    """Score TEXT, a file, or a part of its own data with the network in the run folder RUN, in one unbroken stream:
+    every symbol but the first is predicted, from all before it.
     """
     from hfrnn.evaluation import evaluate as score
-    from hfrnn.progress import UNITS, live_bar
+    from hfrnn.progress import UNITS
     from hfrnn.run_folder import RunFolder, load
 
     if text is not None and part is not None:
         raise InputError("give either a TEXT or --part, not both")
+    learning = {name: value for name, value in learning.items() if value is not None}
+    for name in learning:
+        if rule is None:
+            raise InputError(f"{option_name(name)} was given, and it is for --dynamic: give that too, or leave it out")
+    if positions is not None and positions < 1:
+        raise InputError(f"--positions is {positions}: give a whole number, 1 or more")
+    if per_symbol is not None:
+        check_output("--per-symbol", per_symbol)
     net, theta, vocabulary = load(run, which, backend)
     if vocabulary is None:
-        _evaluate_sequences(run, net, theta, text, part, unknown, as_json)
+        given = {"--unknown": unknown, "--dynamic": rule, "--positions": positions, "--per-symbol": per_symbol}
+        wrong = ([] if text is None else [text]) + [name for name, value in given.items() if value is not None]
+        _evaluate_sequences(run, net, theta, part, wrong, as_json)
         return
-    unknown = _unknown(unknown, vocabulary)
-    content, source = _content(RunFolder(run), vocabulary.level, text, part or "valid")
-    with live_bar() as show:
-        found = score(net, theta, vocabulary, content, unknown, progress=lambda n, N: show(f"{n:,} of {N:,}", n, N))
+    unknown, folder = _unknown(unknown, vocabulary), RunFolder(run)
+    content, source = _content(folder, vocabulary.level, text, part or "valid")
+    figures, how = {}, {}
+    with working() as show:
+        score = partial(score, net, theta, vocabulary, content, unknown)
+        found = figures["static"] = score(progress=partial(show, "scored"))
+        if rule is not None:
+            dynamic = _dynamic(rule, learning, folder, net, theta, vocabulary, partial(show, "statistics"))
+            found = figures["dynamic"] = score(progress=partial(show, "dynamic"), dynamic=dynamic)
+            how = {"dynamic": rule} | {name: getattr(dynamic, name) for name in ("stretch", "learning_rate", "decay")}
+    shown = {name: _shown(each, positions) for name, each in figures.items()}
+    if per_symbol is not None:
+        write_atomic(per_symbol, found.json_lines(vocabulary))
     if as_json:
-        click.echo(json.dumps(found.to_json()))
+        click.echo(
+            json.dumps(shown["static"] if rule is None else {**shown["dynamic"], **how, "static": shown["static"]})
+        )
         return
     unit = UNITS[vocabulary.level]
     click.echo(f"{source}: {_counted(found.symbols, unit)} predicted, one unbroken stream")
     if found.unknown:
         treated = f"--unknown {unknown}" if vocabulary.stand_in is None else "scored as <unk>"
         click.echo(f"{_counted(found.unknown, unit)} never seen in training: {treated}")
-    figures = {f"bits per {unit}": found.bits_per_symbol, "bits per byte": found.bits_per_byte}
-    figures |= {"perplexity": found.perplexity, f"nats per {unit}": found.nats_per_symbol}
-    for name, value in figures.items():
-        click.echo(f"{name:<20}{value:.4f}")
+    if rule is not None:
+        click.echo(
+            f"dynamic: {rule}, an update every {_counted(how['stretch'], unit)}, learning rate "
+            f"{how['learning_rate']:g}, decay {how['decay']:g}"
+        )
+        click.echo(f"{'':20}{'static':<10}dynamic")
+    names = {f"bits per {unit}": "bits_per_symbol", "bits per byte": "bits_per_byte", "perplexity": "perplexity"}
+    names |= {f"nats per {unit}": "nats_per_symbol"}
+    rows = {name: [each[key] for each in shown.values()] for name, key in names.items()}
+    if positions is not None:
+        parts = zip(*(each["positions"] for each in shown.values()), strict=True)
+        rows |= {f"{part[0]['first']:,} to {part[0]['last']:,}": [each["bits"] for each in part] for part in parts}
+    for n, (name, values) in enumerate(rows.items()):
+        if n == len(names):
+            click.echo(f"bits per {unit}, by {unit}s:")
+        click.echo(f"{name:<20}{''.join(f'{value:<10.4f}' for value in values).rstrip()}")
+
+
+def check_output(option: str, path: str) -> None:
+    """Raise InputError where a file, given by that option, could not be written: before the work that it is for."""
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise InputError(f"{option} is {path}, and there is no folder {folder}: make it, or give another file")
+    if os.path.isdir(path):
+        raise InputError(f"{option} is {path}, which is a folder: give a file")
+
+
+def _dynamic(
+    rule: str, learning: dict[str, Any], folder: Any, net: Any, theta: Any, vocabulary: Any, progress: Any
+) -> Any:
+    """How to go on learning; for RMS, with statistics of the run's own training part."""
+    from hfrnn.dynamic import Dynamic, mean_square_gradient
+
+    plain = Dynamic(**learning)  # checked before anything is computed
+    if rule == "sgd":
+        return plain
+    try:
+        train = vocabulary.encode(folder.corpus().train, folder.config().unknown)
+    except InputError as error:
+        raise InputError(f"--dynamic rms needs the training part of {folder.path}: {error}") from error
+    return Dynamic(**learning, mean_square=mean_square_gradient(net, theta, train, plain.stretch, progress=progress))
+
+
+def _shown(found: Any, positions: int | None) -> dict[str, Any]:
+    """The figures of an evaluation by name, with those of its parts where they are asked for."""
+    shown: dict[str, Any] = found.to_json()
+    if positions is not None:
+        shown["positions"] = [{"first": a, "last": b, "bits": bits} for a, b, bits in found.positions(positions)]
+    return shown
 
 
 def _counted(number: int, unit: str) -> str:
@@ -91,18 +174,15 @@ def _unknown(given: str | None, vocabulary: Any) -> str:
     return given or "error"
 
 
-def _evaluate_sequences(
-    run: str, net: Any, theta: Any, text: str | None, part: str | None, unknown: str | None, as_json: bool
-) -> None:
-    """Score a network that was trained on a synthetic task or on music."""
+def _evaluate_sequences(run: str, net: Any, theta: Any, part: str | None, wrong: list[str], as_json: bool) -> None:
+    """Score a network that was trained on a synthetic task or on music; `wrong` was given, and is for texts."""
     from hfrnn.data.synthetic import tasks
     from hfrnn.evaluation import evaluate_sequences
     from hfrnn.run_folder import RunFolder
 
     config = RunFolder(run).config()
-    for given, name in ((text, text), (unknown, "--unknown")):
-        if given is not None:
-            raise InputError(f"{run} was trained on {config.data}, which is no text: leave {name} out")
+    if wrong:
+        raise InputError(f"{run} was trained on {config.data}, which is no text: leave {wrong[0]} out")
     if part is not None and config.data in tasks():
         raise InputError(f"{run} was trained on {config.data}, whose sequences are made afresh: leave --part out")
     found = evaluate_sequences(net, theta, config, part)
@@ -141,8 +221,8 @@ def _content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any,
     "--unknown", metavar="WHAT",
     help="Symbols of --prime never seen in training: error, skip, or a known symbol to map them to.  [default: error]",
 )  # fmt: skip
-@_which
-@_backend
+@which_option
+@backend_option
 @click.option("--json", "as_json", is_flag=True, help="Print the text and all probabilities as JSON.")
 def sample(
     run: str, prime: str | None, length: int, temperature: float, top_k: int | None, seed: int, allowed: str | None,

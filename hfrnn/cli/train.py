@@ -124,6 +124,10 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
 @click.option("--resume", metavar="RUN", shell_complete=run_folders, help="Go on with a run from its last update.")
 @click.option("--dry-run", is_flag=True, help="Print the plan, its bytes and the seconds of an update; train nothing.")
 @click.option("--print-config", is_flag=True, help="Print all options as TOML for --config; train nothing.")
+@click.option(
+    "--tensorboard", is_flag=True,
+    help="Write event files for TensorBoard into the run folder too (extra tensorboard).",
+)  # fmt: skip
 @click.option("--profile", is_flag=True, help="Print at the end where the time went.")
 @click.option("--quiet", is_flag=True, help="Print nothing but the run folder, at the end.")
 @click.option(
@@ -135,8 +139,8 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
 )
 @_train_options
 def train(
-    text: str | None, config: str | None, resume: str | None, dry_run: bool, print_config: bool, profile: bool,
-    quiet: bool, as_json: bool, **flags: Any,
+    text: str | None, config: str | None, resume: str | None, dry_run: bool, print_config: bool, tensorboard: bool,
+    profile: bool, quiet: bool, as_json: bool, **flags: Any,
 ) -> None:  # fmt: skip
     """Train on TEXT, a file, or on --data NAME (default: a built-in corpus), and write a run folder. Ctrl-C stops, and
     --resume goes on.
@@ -145,14 +149,14 @@ def train(
     names = [name for name, wanted in modes.items() if wanted]
     if len(names) > 1 or (names and profile):
         raise InputError(f"{' and '.join([*names, *['--profile'] * profile])} were given: give one of them")
+    if tensorboard and (dry_run or print_config):
+        raise InputError(f"--tensorboard was given, and {names[0]} trains nothing: leave one of them out")
     given = {name: value for name, value in flags.items() if value is not None}
     if text is not None:
         given["text"] = text
     for name in ("hidden", "periods", "fractions"):
         if name in given:
             given[name] = _numbers(name, given[name])
-    if (quiet or as_json) and "sample_length" in given:
-        raise InputError(f"--sample-length was given, and {names[0]} prints no sample: leave it out")
     stored = None
     if resume is not None:
         from hfrnn.run_folder import RunFolder
@@ -164,32 +168,39 @@ def train(
     elif dry_run:
         _rehearse(full, resume)
     else:
-        _train(resume, values, profile, quiet, as_json)
+        _train(resume, values, tensorboard, profile, quiet, as_json)
 
 
-def _train(resume: str | None, values: dict[str, Any], profile: bool, quiet: bool, as_json: bool) -> None:
+def _train(
+    resume: str | None, values: dict[str, Any], tensorboard: bool, profile: bool, quiet: bool, as_json: bool
+) -> None:
     """Train, and print what was asked for."""
     from hfrnn.progress import Display, LogLines, make_console, profile_lines, result_lines
-    from hfrnn.sampling import beginning
-    from hfrnn.sampling import sample as draw
+    from hfrnn.training import Callback
     from hfrnn.training import train as train_network
 
     display = None if quiet or as_json else Display(make_console())
-    callbacks = [display] if display is not None else [LogLines(click.echo)] if as_json else []
+    callbacks: list[Callback] = [display] if display is not None else [LogLines(click.echo)] if as_json else []
+    board = None
+    if tensorboard:
+        from hfrnn.tensorboard import TensorBoard
+
+        callbacks.append(board := TensorBoard())
     try:
         result = train_network(resume=resume, callbacks=callbacks, **{option_key(k): v for k, v in values.items()})
     finally:
         if display is not None:
             display.close()
+        if board is not None:
+            board.close()
     if display is None:
         click.echo(json.dumps({"folder": str(result.folder), **result.summary}) if as_json else str(result.folder))
         return
     for line in ("", *result_lines(result), *(profile_lines(display.records) if profile else ())):
         click.echo(line)
-    if result.config.sample_length and result.vocabulary is not None:
-        drawn = draw(result.net, result.theta, beginning(result.vocabulary), result.config.sample_length)
+    if result.summary["sample"] is not None:
         click.echo("\nsample:")
-        click.echo(result.vocabulary.decode([step.symbol for step in drawn]))
+        click.echo(result.summary["sample"])
 
 
 def _print_config(config: TrainConfig) -> None:

@@ -12,7 +12,7 @@ from hfrnn.errors import InputError
 from hfrnn.methods.base import Method, Progress, Record, Sequences, Stop
 from hfrnn.model import Network
 from hfrnn.objective import Objective
-from hfrnn.optim.damping import Damping
+from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, UpdateInterrupted
 from hfrnn.plan import Plan, Use, footprint_of, make_plan
 from hfrnn.sources import Pool, Source
@@ -42,7 +42,7 @@ class HessianFreeMethod(Method):
 
     def __init__(self, config: TrainConfig, source: Source, net: Network) -> None:
         self.config, self.net = config, net
-        first, growth = config.first_gradient_symbols, config.batch_growth
+        first, growth = config.first_gradient_symbols or None, config.batch_growth
         self.sequences = Sequences(source, config.gradient_symbols or None, None, config.seed, first, growth)
         sampler = self.sequences.sampler
         if config.rho_objective == "separate" and sampler.subset == sampler.sequences:
@@ -60,6 +60,7 @@ class HessianFreeMethod(Method):
                 max_failures=config.max_failures or None,
                 **{name: getattr(config, name) for name in OPTIONS},
             ),
+            LevenbergMarquardt(config.rho_low, config.rho_high),
         )
         if config.damping.startswith("structural") and config.metric not in net.metrics:
             raise InputError(

@@ -1,0 +1,94 @@
+"""The site: `sphinx-build -W --keep-going docs site` (extra `docs`); building and reading it needs no network."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from click.testing import CliRunner
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+import hfrnn
+from hfrnn.cli import main
+
+project = "hfrnn"
+author = "the hfrnn authors"
+release = version = hfrnn.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_heading_anchors = 3  # so that links to headings are checked
+default_role = "code"  # what single backticks in a docstring are
+highlight_language = "none"
+smartquotes = False
+suppress_warnings = ["ref.python"]  # words such as theta, where a docstring has a type, are no links
+
+autodoc_default_options = {"members": True}
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the docstrings say shapes, units and ranges
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+
+html_theme = "furo"
+html_title = "hfrnn"
+html_show_copyright = html_show_sphinx = html_copy_source = False
+html_theme_options = {"top_of_page_buttons": []}
+
+WIDTH = 100  # of the help on the page of the command line
+NO_SIGNATURE = {"hfrnn.TrainConfig"}  # some eighty options
+
+
+class Help(SphinxDirective):
+    """`hfrnn-help`, with a command and its flags: what that command prints about itself."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        words = self.arguments[0].split()
+        result = CliRunner(env={"COLUMNS": str(WIDTH)}).invoke(main, words, prog_name="hfrnn")
+        if result.exit_code:
+            raise self.error(f"hfrnn {' '.join(words)} ended with {result.exit_code}: {result.output}")
+        return [nodes.literal_block(result.output, result.output, language="none")]
+
+
+def fields(section: re.Match[str]) -> str:
+    """A terse section of a docstring as a list of fields: `names : text` in each line, or a text about an error."""
+    title, body = section.groups()
+    if title == "Returns":
+        return f":returns: {' '.join(body.split())}"
+    if title == "Raises":
+        error, _, when = " ".join(body.split()).partition(" ")
+        return f":raises {error}: {when}"
+    body = re.sub(r"(?<=[a-z_]),\n(?=[a-z_, ]+ : )", ", ", body)  # names over two lines
+    entries = (" ".join(entry.split()).partition(" : ") for entry in re.split(r"\n(?=\S)", body))
+    kind = {"Arguments": "param", "Attributes": "ivar"}[title]
+    return "\n".join(f":{kind} {name}: {text}" for names, _, text in entries for name in names.split(", "))
+
+
+def terse(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings as hfrnn.optim has them: sections end with an empty line, and plain paragraphs may follow."""
+    text = "\n".join(lines)
+    if re.search(r"^(Arguments|Attributes)\n-+$", text, re.M):
+        titles = "Arguments|Attributes|Returns|Raises"
+        lines[:] = re.sub(rf"^({titles})\n-+\n(.*?)(?=\n\n|\Z)", fields, text, flags=re.S | re.M).split("\n")
+
+
+def plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Outside backticks and doctests `|x|` and `lambda_` mean themselves."""
+    for n, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            parts = re.split(r"(`[^`]*`)", line)
+            parts[::2] = [re.sub(r"\||(?<=\w)_(?!\w)", r"\\\g<0>", part) for part in parts[::2]]
+            lines[n] = "".join(parts)
+
+
+def signature(app: Any, what: str, name: str, *_: Any) -> tuple[str, None] | None:
+    return ("", None) if name in NO_SIGNATURE else None
+
+
+def setup(app: Any) -> None:
+    app.add_directive("hfrnn-help", Help)
+    app.connect("autodoc-process-signature", signature)
+    app.connect("autodoc-process-docstring", terse, priority=400)  # before napoleon
+    app.connect("autodoc-process-docstring", plain, priority=600)  # after it

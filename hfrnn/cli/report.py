@@ -1,0 +1,28 @@
+"""`hfrnn report`."""
+
+from __future__ import annotations
+
+import click
+
+from hfrnn.cli.completion import run_folders
+
+EXAMPLES = """\b
+Examples:
+  hfrnn report runs/book
+  hfrnn report runs/hf runs/adam -o comparison.html
+"""
+
+
+@click.command(short_help="Write a page on one run or several.", epilog=EXAMPLES)
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=run_folders)
+@click.option(
+    "-o", "--output", metavar="FILE", default="report.html", show_default=True,
+    help="File to write; an older report there is replaced.",
+)  # fmt: skip
+def report(runs: tuple[str, ...], output: str) -> None:
+    """Write a page on the run folders RUN, finished or going on: one HTML file with curves, time, samples and options
+    side by side, which needs no network.
+    """
+    from hfrnn.report import write_report
+
+    click.echo(write_report(runs, output))

@@ -1,0 +1,136 @@
+"""`hfrnn spectrum`: the eigenvalues of the curvature at a run's weights."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hfrnn.cli.completion import files, run_folders
+from hfrnn.cli.options import NearChoice
+from hfrnn.cli.runs import backend_option, check_output, which_option
+from hfrnn.cli.working import working
+from hfrnn.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from hfrnn.spectral import Spectrum
+
+EXAMPLES = """\b
+Examples:
+  hfrnn spectrum runs/book
+  hfrnn spectrum runs/book --matrix gauss-newton --count 20 --vectors 0
+  hfrnn spectrum runs/book --symbols 20000 --steps 80 --plot spectrum.svg
+"""
+PICTURES = (".svg", ".png", ".pdf")
+
+
+@click.command(short_help="Show the eigenvalues of a trained network's curvature.", epilog=EXAMPLES)
+@click.argument("run", shell_complete=run_folders)
+@click.option(
+    "--matrix", metavar="NAME", type=NearChoice(("gauss-newton", "hessian", "both")), default="both", show_default=True,
+    help="gauss-newton, hessian (slower) or both.",
+)  # fmt: skip
+@click.option(
+    "--count", metavar="N", default=5, show_default=True, type=int,
+    help="Eigenvalues at an end, of the hessian at both.",
+)  # fmt: skip
+@click.option("--symbols", metavar="N", default=5000, show_default=True, type=int, help="Steps of the batch, about.")
+@click.option(
+    "--part", metavar="NAME", type=NearChoice(("train", "valid", "test")),
+    help="Part of its data: train, valid, test.  [default: train]",
+)  # fmt: skip
+@click.option(
+    "--vectors", metavar="N", default=2, show_default=True, type=int,
+    help="Random vectors of the density, 0: none.",
+)  # fmt: skip
+@click.option("--steps", metavar="N", default=40, show_default=True, type=int, help="Lanczos steps from each.")
+@click.option(
+    "--tolerance", metavar="X", default=1e-6, show_default=True, type=float,
+    help="Largest residual, as a share.",
+)  # fmt: skip
+@click.option("--plot", metavar="FILE", shell_complete=files, help="Draw the density: .svg, .png, .pdf (extra plot).")
+@which_option
+@click.option("--seed", metavar="N", default=0, show_default=True, type=int, help="Of the batch and the vectors.")
+@backend_option
+@click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
+def spectrum(
+    run: str, matrix: str, symbols: int, part: str | None, plot: str | None, which: str, seed: int, backend: str,
+    as_json: bool, **numbers: Any,
+) -> None:  # fmt: skip
+    """Find the extreme eigenvalues of the undamped curvature of the mean loss, with residuals, and the density of all,
+    at the weights of the run folder RUN and on random sequences of its data.
+    """
+    from hfrnn.spectral import MATRICES, load_objective
+    from hfrnn.spectral import spectrum as find
+
+    if plot is not None:
+        _check_picture(plot, numbers["vectors"])
+    objective, theta, data = load_objective(run, which, part, symbols, seed, backend)
+    found, seconds = [], []
+    with working() as show:
+        for name in MATRICES if matrix == "both" else (matrix,):
+            begun = time.perf_counter()
+            tell = partial(_tell, show, name)
+            found.append(find(objective, theta, name, seed=seed, progress=tell, **numbers))
+            seconds.append(time.perf_counter() - begun)
+    if plot is not None:
+        from hfrnn.cli.picture import draw
+
+        draw(found, plot)
+    if as_json:
+        matrices = [{**each.to_json(), "seconds": taken} for each, taken in zip(found, seconds, strict=True)]
+        click.echo(json.dumps({"network": objective.net.describe(), "data": data, "matrices": matrices}))
+        return
+    click.echo(f"{objective.net.describe()}\n{data}")
+    for each, taken in zip(found, seconds, strict=True):
+        click.echo(f"\n{each.matrix}: {each.products:,} products in {taken:.1f} s")
+        click.echo("\n".join(_lines(each, numbers["count"])))
+
+
+def _tell(show: Callable[[str, int, int], None], matrix: str, what: str, done: int, most: int) -> None:
+    show(f"{matrix}, {what}", done, most)
+
+
+def _lines(found: Spectrum, count: int) -> list[str]:
+    """The figures of one matrix for the screen."""
+    ends = {"largest": (found.largest, found.largest_residuals)}
+    if found.matrix == "hessian":
+        ends["smallest"] = (found.smallest, found.smallest_residuals)
+    lines = []
+    if count:
+        lines = ["".join(f"{end:>14}{'residual':>10}" for end in ends)]
+        for k in range(max(values.size for values, _ in ends.values())):
+            cells = (f"{v[k]:>14.6g}{r[k]:>10.1e}" if k < v.size else f"{'':24}" for v, r in ends.values())
+            lines.append("".join(cells).rstrip())
+        missing = sum(min(count, found.size) - values.size for values, _ in ends.values())
+        if missing:
+            lines.append(f"{missing} more were not found in time: give a larger --tolerance or a smaller --count")
+    if found.trace is not None:
+        error = "" if found.trace_error is None else f" (standard error {found.trace_error:.2g})"
+        lines.append(f"trace {found.trace:.4g}{error}, Frobenius norm {found.frobenius:.4g}")
+        ranks = [10**k for k in range(1, 10) if 10**k <= found.size]
+        if ranks:
+            lines.append(f"{'about the':>14}{'largest':>12}{'smallest' if len(ends) > 1 else '':>12}".rstrip())
+        for rank in ranks:
+            values = found.ranked(rank)[: len(ends)]
+            lines.append(f"{f'{rank:,}th':>14}" + "".join(f"{value:>12.3g}" for value in values))
+    return lines
+
+
+def _check_picture(path: str, vectors: int) -> None:
+    """Refuse what could not be drawn, before the work."""
+    check_output("--plot", path)
+    if not path.lower().endswith(PICTURES):
+        raise InputError(f"--plot is {path}: give a file that ends in {', '.join(PICTURES)}")
+    if vectors == 0:
+        raise InputError("--plot draws the density, and --vectors is 0: give 1 or more, or leave --plot out")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(
+            "--plot needs matplotlib: install the extra plot (pip install 'hfrnn[plot]')"
+        ) from error

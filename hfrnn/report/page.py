@@ -1,0 +1,99 @@
+"""One HTML file out of runs, style and scripts; it asks for nothing from anywhere.
+
+Names, samples and options are not to be trusted: they are in the page as JSON without `<`, `>` and `&`, and the scripts
+put them into it as text alone. The content security policy allows those very scripts and no other.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from hfrnn._version import __version__
+from hfrnn.errors import InputError
+from hfrnn.files import write_atomic
+from hfrnn.report.runs import option_rows, read_run, run_names
+from hfrnn.run_folder import RunFolder
+
+SCRIPTS = ("tools.js", "lines.js", "bars.js", "page.js")
+"""In the order in which they build on each other."""
+
+
+def make_page(runs: Sequence[str | Path]) -> str:
+    """The page on some runs, as HTML.
+
+    Parameters
+    ----------
+    runs : sequence of paths
+        Run folders, finished or not.
+
+    Raises
+    ------
+    InputError
+        One of them is no run folder, or was given twice.
+    CheckpointError
+        A file of a run is damaged.
+    """
+    folders = [RunFolder(path) for path in runs]
+    found = [read_run(*each) for each in zip(folders, run_names(runs), strict=True)]
+    script = "".join(_part(name) for name in SCRIPTS)
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    title = found[0]["name"] if len(found) == 1 else f"{len(found)} runs: {', '.join(run['name'] for run in found)}"
+    parts = {
+        "policy": f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'; "
+        "base-uri 'none'; form-action 'none'",
+        "version": html.escape(__version__),
+        "title": html.escape(title),
+        "style": _part("page.css"),
+        "data": _embedded({"version": __version__, "title": title, "runs": found, "options": option_rows(found)}),
+        "script": script,
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _part("page.html"))
+
+
+def write_report(runs: Sequence[str | Path], output: str | Path = "report.html") -> Path:
+    """Write the page on some runs; an older report is replaced, whole or not at all.
+
+    Parameters
+    ----------
+    runs : sequence of paths
+        Run folders, finished or not.
+    output : path
+        The file to write; its folder must exist.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        As `make_page`; or there is something else than an HTML file at that path.
+    StorageError
+        The file cannot be written.
+    """
+    path = Path(output)
+    if path.is_dir():
+        raise InputError(f"{output} is a folder: give the file that the report is to be in")
+    if path.exists() and path.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{output} exists and is no .html file, so it is left as it is: give another --output")
+    write_atomic(path, make_page(runs))
+    return path
+
+
+def _part(name: str) -> str:
+    """A file beside this one."""
+    return resources.files("hfrnn.report").joinpath(name).read_text("utf-8")
+
+
+def _embedded(data: object) -> str:
+    """JSON that can stand in a script element, whatever the strings in it hold."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

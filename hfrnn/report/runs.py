@@ -1,0 +1,251 @@
+"""What a page shows of a run, read from its folder without writing to it: values that JSON holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hfrnn.config import TrainConfig
+from hfrnn.data.music import FILES as MUSIC
+from hfrnn.errors import CheckpointError, InputError
+from hfrnn.options import option_key
+from hfrnn.run_folder import RunFolder, is_text
+
+NUMBERS = (
+    "update", "seconds", "symbols", "train_loss", "valid_loss", "train_bits", "valid_bits", "valid_perplexity",
+    "valid_errors", "cg_iterations", "chosen_iteration", "mu", "lambda", "rho", "step_size", "gradient_norm",
+    "step_norm", "residual_norm", "learning_rate", "clipped", "seconds_update", "seconds_gradient", "seconds_products",
+    "seconds_cg", "seconds_preconditioner", "seconds_search", "seconds_validation", "seconds_before",
+)  # fmt: skip
+"""Columns of the log that the page draws or names."""
+WORDS = ("cg_stop", "failed")
+UNITS = {"char": "character", "byte": "byte", "word": "word"}
+HF, FIRST_ORDER = "Optimizer", "SGD, Adam and online"
+"""Groups of options that are for one kind of optimizer."""
+EVERY_OPTIMIZER = ("optimizer", "epochs", "patience")
+"""Options of these groups that are for all."""
+
+
+def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
+    """All that a page shows of a run, finished or going on.
+
+    Parameters
+    ----------
+    folder : RunFolder
+    name : str
+        What the page calls it.
+
+    Returns
+    -------
+    dict
+        `name`, `unit` (what a symbol is; None where there are none), `loss` (its unit), `words`, `columns`
+        (of the log; those without any value are left out), `resumed` (numbers of the lines that another process went on
+        with), `samples` (`update`, None for the one at the end, and `text`), `facts` and `options` (name: text).
+
+    Raises
+    ------
+    CheckpointError
+        One of its files is damaged.
+    """
+    config, lines, summary = folder.config(), folder.metrics(), _summary(folder.path)
+    columns: dict[str, list[Any]] = {key: [_number(line.get(key)) for line in lines] for key in NUMBERS}
+    columns |= {key: [_word(line.get(key)) for line in lines] for key in WORDS}
+    before = columns["seconds_before"]
+    resumed = [n for n in range(1, len(lines)) if before[n] is not None and before[n] != before[n - 1]]
+    samples = [{"update": line["update"], "text": line["sample"]} for line in lines if _word(line.get("sample"))]
+    if _word(summary.get("sample")) and summary["sample"] != (samples[-1]["text"] if samples else None):
+        samples.append({"update": None, "text": summary["sample"]})
+    text = is_text(config)
+    found = {
+        "name": readable(name),
+        "unit": UNITS[config.level] if text else None,
+        "loss": f"nats per {UNITS[config.level]}" if text else "nats" if config.data in MUSIC else "the task's loss",
+        "words": text and config.level == "word",
+        "columns": {key: column for key, column in columns.items() if any(value is not None for value in column)},
+        "resumed": resumed,
+        "samples": samples,
+        "options": _options(config),
+    }
+    return {**found, "facts": _facts(folder, config, summary, columns, len(resumed))}
+
+
+def run_names(paths: Sequence[str | Path]) -> list[str]:
+    """A short name for each folder that is there: its own, with as many above it as tell them apart.
+
+    Raises
+    ------
+    InputError
+        A folder was given twice, or none at all.
+    """
+    if not paths:
+        raise InputError("no run was given: give one run folder or more")
+    parts = [Path(os.path.realpath(path)).parts for path in paths]
+    for n, whole in enumerate(parts):
+        if whole in parts[:n]:
+            raise InputError(f"{paths[n]} was given twice: give each run once")
+    depth = 1
+    while len({whole[-depth:] for whole in parts}) < len(parts):
+        depth += 1
+    return ["/".join(whole[-depth:]) for whole in parts]
+
+
+def option_rows(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The options of all runs side by side.
+
+    Returns
+    -------
+    list of dict
+        `group`, `name`, `values` (texts; None where it is of no use), `differs` (between runs that use it), `told`:
+        whether it says something: it differs, or not all use it and it is not the default, or a run alone has not the
+        default.
+    """
+    rows = []
+    for spec in dataclasses.fields(TrainConfig):
+        if spec.name == "out":
+            continue
+        values = [run["options"][option_key(spec.name)] for run in runs]
+        used = [value for value in values if value is not None]
+        own = any(value != shown(spec.default) for value in used)
+        differs = len(set(used)) > 1
+        rows.append(
+            {
+                "group": spec.metadata["group"],
+                "name": option_key(spec.name),
+                "values": values,
+                "differs": differs,
+                "told": differs or (own and (len(runs) == 1 or len(used) < len(runs))),
+            }
+        )
+    return rows
+
+
+def shown(value: Any) -> str:
+    """An option's value as a person writes it."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    return readable(",".join(map(shown, value)) if isinstance(value, tuple) else f"{value}")
+
+
+def readable(text: str) -> str:
+    """A text that UTF-8 can hold: a file's name may be none."""
+    return text.encode("utf-8", errors="replace").decode("utf-8")
+
+
+def clock(seconds: float) -> str:
+    """Seconds as 1:05 or 2:01:05."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _number(value: Any) -> float | int | None:
+    """A number as it is; None for what is none, or not finite."""
+    return value if type(value) in (int, float) and math.isfinite(value) else None
+
+
+def _word(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _summary(path: Path) -> dict[str, Any]:
+    """summary.json; {} where the run has not ended."""
+    file = path / "summary.json"
+    try:
+        found = json.loads(file.read_bytes())
+        if not isinstance(found, dict):
+            raise ValueError("it holds no table")
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{file} is damaged ({error}): restore it from a copy, or remove it") from error
+    return found
+
+
+def _options(config: TrainConfig) -> dict[str, str | None]:
+    """Every option as text; None where the optimizer has no use for it."""
+    useless = FIRST_ORDER if config.optimizer == "hf" else HF
+    return {
+        option_key(spec.name): None
+        if spec.metadata["group"] == useless and spec.name not in EVERY_OPTIMIZER
+        else shown(getattr(config, spec.name))
+        for spec in dataclasses.fields(config)
+    }
+
+
+def _facts(
+    folder: RunFolder, config: TrainConfig, summary: dict[str, Any], columns: dict[str, list[Any]], resumed: int
+) -> dict[str, str]:
+    """What the summary table says of a run."""
+    versions = folder.versions()
+    failed = sum(value is not None for value in columns["failed"])
+    stopped = _word(summary.get("stopped"))
+    weights = _number(summary.get("parameters")) or _weights(folder.path / "last.safetensors")
+    update, seconds, symbols = (_last(columns[key]) for key in ("update", "seconds", "symbols"))
+    valid = [n for n, loss in enumerate(columns["valid_loss"]) if loss is not None]
+    best, measured = min(valid, key=columns["valid_loss"].__getitem__, default=None), valid[-1] if valid else None
+    manner = f"hf, {config.damping} damping" if config.optimizer == "hf" else config.optimizer
+    tools = (("Python", "python"), ("NumPy", "numpy"), ("SciPy", "scipy"))
+    facts = {
+        "folder": str(folder.path),
+        "data": config.text or f"{config.data}" + ("" if not is_text(config) else f", level {config.level}"),
+        "network": f"{config.arch} {shown(config.hidden)}",
+        "weights": "-" if weights is None else f"{weights:,}",
+        "optimizer": manner,
+        "best validation": "-" if best is None else _figures(columns, best, "valid"),
+        "best at": "-" if best is None else _when(columns, best),
+        "last validation": "-" if measured is None else _figures(columns, measured, "valid"),
+        "last training": _figures(columns, len(columns["update"]) - 1, "train") if update is not None else "-",
+        "updates": "0" if update is None else f"{update:,}" + (f", {failed:,} failed" if failed else ""),
+        "symbols": "-" if symbols is None else f"{symbols:,}",
+        "time": "-" if seconds is None else clock(seconds),
+        "ended": f"by {stopped}" if stopped else "no: it goes on, or was stopped from outside",
+        "resumed": {0: "never", 1: "once"}.get(resumed, f"{resumed} times"),
+        "computes with": f"{config.backend}, {config.dtype}, "
+        + ("all processors" if config.threads is None else f"{config.threads} threads"),
+        "machine": str(versions.get("machine", "-")),
+        "hfrnn": str(versions.get("hfrnn", "-")),
+        "versions": ", ".join(f"{name} {versions[key]}" for name, key in tools if key in versions) or "-",
+    }
+    return {key: readable(value) for key, value in facts.items()}
+
+
+def _last(column: list[Any]) -> Any:
+    return column[-1] if column else None
+
+
+def _when(columns: dict[str, list[Any]], n: int) -> str:
+    seconds = columns["seconds"][n]
+    return f"update {columns['update'][n]:,}" + ("" if seconds is None else f", {clock(seconds)}")
+
+
+def _figures(columns: dict[str, list[Any]], n: int, part: str) -> str:
+    """The loss on one line of the log, in all of its units."""
+    bits, loss, errors = columns[f"{part}_bits"][n], columns[f"{part}_loss"][n], columns["valid_errors"][n]
+    figures = [] if bits is None else [f"{bits:.4f} bits"]
+    if bits is not None and part == "valid" and columns["valid_perplexity"][n] is not None:
+        figures.append(f"perplexity {columns['valid_perplexity'][n]:.2f}")
+    if bits is None and loss is not None:
+        figures.append(f"loss {loss:.4g}")
+    if part == "valid" and errors is not None:
+        figures.append(f"{errors:.1%} wrong")
+    return ", ".join(figures) or "-"
+
+
+def _weights(path: Path) -> int | None:
+    """The size of the parameters in a checkpoint, from its header; None where it cannot be told."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return int(file.get_slice("theta").get_shape()[0])
+    except (OSError, SafetensorError, IndexError):
+        return None

@@ -1,0 +1,216 @@
+"""What README.md and docs/ say is so: code runs, quotations and links hold, commands parse, the site builds.
+
+A Python block may be marked by the comment above it: `<!-- not run: REASON -->`, or `<!-- from FILE -->` for lines that
+are quoted from that file. All others of a page run in their order, in one namespace, in a folder with a `book.txt` and
+two small runs, `runs/hf` and `runs/adam`; where a line ends in `# -> TEXT`, it prints TEXT. A page that needs a package
+that is not there is skipped.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import re
+import shlex
+import shutil
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import hfrnn
+from hfrnn.cli import main
+
+PROJECT = Path(__file__).resolve().parent.parent
+PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.M | re.S)
+MARK = re.compile(r"<!-- (not run|from):? ([^\n]+?) -->\n+$")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, text, the line of its page that it begins on, and its mark."""
+
+    language: str
+    text: str
+    line: int
+    mark: str
+    about: str
+
+
+def blocks(page: Path, *languages: str) -> list[Block]:
+    text, found = page.read_text("utf-8"), []
+    for fence in FENCE.finditer(text):
+        mark = MARK.search(text[: fence.start()])
+        line = text.count("\n", 0, fence.start(3)) + 1
+        found.append(Block(fence[2], textwrap.dedent(fence[3]), line, *(mark.groups() if mark else ("", ""))))
+    return [block for block in found if block.language in languages]
+
+
+def name(page: Path) -> str:
+    return page.relative_to(PROJECT).as_posix()
+
+
+def having(kind: str, *languages: str) -> list[Path]:
+    return [page for page in PAGES if any(block.mark == kind for block in blocks(page, *languages))]
+
+
+# ---------------------------------------------------------------------- code
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as a reader of the pages has it."""
+    folder = tmp_path_factory.mktemp("desk")
+    (folder / "book.txt").write_text("It is a truth universally acknowledged, that books have words.\n" * 30, "utf-8")
+    for optimizer in ("hf", "adam"):
+        options = {"arch": "lstm", "hidden": 8, "updates": 2, "sample_length": 0}
+        if optimizer == "hf":
+            options["gradient_symbols"] = 2000
+        hfrnn.train(out=str(folder / "runs" / optimizer), optimizer=optimizer, **options)
+    return folder
+
+
+@pytest.mark.parametrize("page", having("", "python"), ids=name)
+def test_python_blocks_run(page: Path, desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(desk, tmp_path, dirs_exist_ok=True)
+    try:
+        run_page(page, blocks(page, "python"), tmp_path, monkeypatch)
+    except (hfrnn.MissingExtraError, ModuleNotFoundError) as error:
+        if isinstance(error, ModuleNotFoundError) and str(error.name).startswith("hfrnn"):
+            raise
+        pytest.skip(str(error))
+
+
+def run_page(page: Path, of_page: list[Block], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    printed: list[str] = []
+    namespace: dict[str, Any] = {"print": lambda *values: printed.append(" ".join(map(str, values)))}
+    for block in of_page:
+        if not block.mark:
+            code = "\n" * (block.line - 1) + block.text  # so that a traceback has the page's line
+            exec(compile(code, name(page), "exec"), namespace)
+            for promised in re.findall(r"  # -> (.*)$", block.text, re.M):
+                assert promised in printed, printed
+
+
+def test_a_wrong_promise_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, noticed in (("print(1 + 1)  # -> 2", False), ("print(1 + 1)  # -> 3", True)):
+        promise = [Block("python", text, 1, "", "")]
+        if noticed:
+            with pytest.raises(AssertionError):
+                run_page(PAGES[0], promise, tmp_path, monkeypatch)
+        else:
+            run_page(PAGES[0], promise, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("page", having("from", "python"), ids=name)
+def test_quoted_lines_are_those_of_the_file(page: Path) -> None:
+    for block in blocks(page, "python"):
+        if block.mark == "from":
+            source = textwrap.dedent((PROJECT / block.about).read_text("utf-8"))
+            lines = [line.strip() for line in block.text.strip().splitlines()]
+            assert "\n".join(lines) in "\n".join(line.strip() for line in source.splitlines()), lines[0]
+
+
+def test_blocks_that_do_not_run_say_why() -> None:
+    for page in PAGES:
+        for block in blocks(page, "python"):
+            assert not block.mark or len(block.about.split()) > (block.mark == "not run")
+
+
+EXAMPLES = [file for file in sorted((PROJECT / "hfrnn").rglob("*.py")) if ">>> " in file.read_text("utf-8")]
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=name)
+def test_doctests_hold(file: Path) -> None:
+    module = importlib.import_module(".".join(file.relative_to(PROJECT).with_suffix("").parts))
+    result = doctest.testmod(module)
+    assert result.attempted
+    assert not result.failed
+
+
+# ---------------------------------------------------------------------- commands
+
+
+def commands(page: Path) -> list[list[str]]:
+    """Every call of hfrnn in a page's shell blocks, as words."""
+    lines = [line for block in blocks(page, "sh") for line in re.sub(r"\\\n", " ", block.text).splitlines()]
+    calls = [part.strip() for line in lines for part in line.split("&&")]
+    return [shlex.split(call, comments=True)[1:] for call in calls if call.startswith("hfrnn ")]
+
+
+def check_command(words: list[str]) -> None:
+    """Raise click.UsageError for a command or flag that there is not; the values of flags are not looked at."""
+    command: click.Command = main
+    while True:
+        context = click.Context(command)
+        words = command.make_parser(context).parse_args(list(words))[1]
+        if not isinstance(command, click.Group) or not words:
+            return
+        found = command.get_command(context, words[0])
+        if found is None:
+            raise click.UsageError(f"no command {words[0]}")
+        command, words = found, words[1:]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=name)
+def test_commands_and_their_flags_exist(page: Path) -> None:
+    for words in commands(page):
+        check_command(words)
+
+
+@pytest.mark.parametrize("words", [["trian"], ["train", "--hiden", "3"], ["data", "get", "ptb"]])
+def test_a_wrong_command_is_noticed(words: list[str]) -> None:
+    with pytest.raises(click.UsageError):
+        check_command(words)
+
+
+# ---------------------------------------------------------------------- links, and the site
+
+
+def anchors(page: Path) -> set[str]:
+    """What the headings of a page are linked by."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text("utf-8")), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*PAGES, PROJECT / "CHANGELOG.md"], ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = FENCE.sub("", page.read_text("utf-8"))
+    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", text)):
+        if not re.match(r"\w+:", link):
+            path, _, anchor = link.partition("#")
+            target = page.parent / path if path else page
+            assert target.exists(), link
+            assert not anchor or anchor in anchors(target), link
+
+
+def test_every_public_name_has_a_place_in_the_reference() -> None:
+    text = "".join(page.read_text("utf-8") for page in PAGES if page.name.startswith("api-"))
+    described = {path.rpartition(".")[2] for path in re.findall(r"\.\. auto\w+:: (\S+)", text)}
+    assert set(hfrnn.__all__) - described == {"__version__"}
+
+
+def test_every_command_has_a_place_in_the_reference() -> None:
+    page = (PROJECT / "docs" / "api-command-line.md").read_text("utf-8")
+    for name, command in main.commands.items():
+        names = [f"{name} {sub}" for sub in command.commands] if isinstance(command, click.Group) else [name]
+        for each in names:
+            assert f"```{{hfrnn-help}} {each} --help" in page, each
+
+
+def test_the_site_builds_without_a_warning_or_the_network(tmp_path: Path) -> None:
+    pytest.importorskip("furo", reason="Sphinx is not installed (extra docs)")
+    pytest.importorskip("myst_parser", reason="Sphinx is not installed (extra docs)")
+    from sphinx.cmd.build import build_main
+
+    site = tmp_path / "site"
+    status = build_main(["-q", "-W", "--keep-going", "-d", str(tmp_path / "trees"), str(PROJECT / "docs"), str(site)])
+    assert status == 0
+    loaded = r"""<(?:script|link|img)\b[^>]*?(?:src|href)=["'](?:https?:)?//|@import|url\(["']?(?:https?:)?//"""
+    for file in [*site.rglob("*.html"), *site.rglob("*.css")]:
+        assert not re.search(loaded, file.read_text("utf-8")), file
