@@ -35,6 +35,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "adam": {"optimizer": "adam", "streams": 20, "learning_rate": 3e-4, "clip_norm": 1.0, "validate_every": 500},
 }  # fmt: skip
 SUCCESS = "success"
+POINTS = 100
+"""Of a curve that are kept, about."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def write(cell: Cell, folder: Path, out: Path, threads: int) -> None:
         "stopped": stopped,
         "minutes": seconds / 60,
         "errors": min((point["valid_errors"] for point in points), default=None),
-        "curve": points,
+        "curve": [*points[: -1 : max(1, len(points) // POINTS)], *points[-1:]],
     }
     (out / "long_lags").mkdir(parents=True, exist_ok=True)
     common.write_result(out / "long_lags" / f"{cell.name}.json", result)

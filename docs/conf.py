@@ -34,7 +34,6 @@ html_title = "hfrnn"
 html_show_copyright = html_show_sphinx = html_copy_source = False
 html_theme_options = {"top_of_page_buttons": []}
 
-WIDTH = 100  # of the help on the page of the command line
 NO_SIGNATURE = {"hfrnn.TrainConfig"}  # some eighty options
 
 
@@ -46,7 +45,7 @@ class Help(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         words = self.arguments[0].split()
-        result = CliRunner(env={"COLUMNS": str(WIDTH)}).invoke(main, words, prog_name="hfrnn")
+        result = CliRunner(env={"COLUMNS": "80"}).invoke(main, words, prog_name="hfrnn")
         if result.exit_code:
             raise self.error(f"hfrnn {' '.join(words)} ended with {result.exit_code}: {result.output}")
         return [nodes.literal_block(result.output, result.output, language="none")]

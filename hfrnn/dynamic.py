@@ -3,7 +3,8 @@
     delta <- (1 - d) * delta - p * g,    theta = theta_0 + delta                                     # D1
 
 theta_0 are the trained weights, which stay as they are; g is the gradient of the mean loss of the stretch's symbols,
-sent back to the stretch's beginning; the state is carried on as it was when the stretch was scored. Two rules:
+sent back to the stretch's beginning, and shortened to norm LONGEST where it is longer: at a few places of a text it may
+explode. The state is carried on as it was when the stretch was scored. There are two rules:
 
     SGD    p = rate,                 d = decay                                                       # D2
     RMS    p = rate / (s + 0.1),     d = min(decay * s, 1),     s = r / mean(r),  r = sqrt(mean square)      # D3
@@ -30,6 +31,7 @@ from hfrnn.data.streams import TextStreams
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.model import Network
 from hfrnn.objective import Objective
+from hfrnn.optim.cg import norm
 from hfrnn.optim.first_order import is_finite, require
 from hfrnn.parameters import HostArray
 from hfrnn.plan import Plan
@@ -41,6 +43,8 @@ RMS_DEFAULTS = {"learning_rate": 0.1, "decay": 0.002}
 """What was best on one half of a validation part (docs/evaluation.md)."""
 EPSILON = 0.1
 """What keeps the division in D3 from zero."""
+LONGEST = 10.0
+"""The norm that a gradient may have; of trained networks that of a stretch is about 3 (docs/evaluation.md)."""
 STREAMS = 32
 """Stretches side by side whose mean gradient makes one square of the statistics."""
 STATISTICS = 100_000
@@ -134,7 +138,10 @@ class Learner:
             They are not finite.
         """
         gradient, _ = self._gradients(theta, batch)
+        length = norm(gradient)
         with np.errstate(over="ignore", invalid="ignore"):  # likewise
+            if length > LONGEST:
+                gradient *= LONGEST / length
             gradient *= self._p
             self._delta *= self._keep
             self._delta -= gradient

@@ -68,6 +68,7 @@ def slow(net: Network, theta: np.ndarray, symbols: np.ndarray, dynamic: Dynamic)
             nats.append(-math.log(p[symbols[t + 1]] / p.sum()))
         stretch = Batch(symbols[start:stop, None], symbols[start + 1 : stop + 1, None], initial_state=before)
         _, g = net.loss_and_gradient(theta, stretch)
+        g *= min(1, 10 / np.linalg.norm(g))
         if dynamic.mean_square is None:
             theta = theta - dynamic.learning_rate * g + dynamic.decay * (trained - theta)
         else:
@@ -96,6 +97,19 @@ def test_stretches_of_every_length_agree_with_the_slow_loop(stretch: int) -> Non
     how = Dynamic(0.2, stretch)
     found = evaluate(net, theta, vocabulary, text, dynamic=how)
     np.testing.assert_allclose(found.surprisals, slow(net, theta, vocabulary.encode(text), how), rtol=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["sgd", "rms"])
+def test_a_gradient_that_explodes_is_shortened(rule: str) -> None:
+    net, theta, vocabulary, text = setting("char")
+    theta, symbols = 6 * theta, vocabulary.encode(text)
+    stretches = [Batch(symbols[n : n + 2, None], symbols[n + 1 : n + 3, None]) for n in range(0, 100, 2)]
+    lengths = [np.linalg.norm(net.loss_and_gradient(theta, stretch)[1]) for stretch in stretches]
+    assert max(lengths) > 15
+    assert min(lengths) < 5
+    how = Dynamic(0.01, 2, 0.0, rms_of(net) if rule == "rms" else None)
+    found = evaluate(net, theta, vocabulary, text, dynamic=how)
+    np.testing.assert_allclose(found.surprisals, slow(net, theta, symbols, how), rtol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
