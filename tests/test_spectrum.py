@@ -491,6 +491,7 @@ def test_the_picture_is_drawn(run: Path, tmp_path: Path, name: str) -> None:
             assert words in drawn
 
 
+@pytest.mark.filterwarnings("error")
 def test_a_spectrum_of_zeros_can_be_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="pictures need matplotlib: install hfrnn[plot]")
     from hfrnn.cli.picture import draw

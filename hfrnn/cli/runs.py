@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -91,43 +92,52 @@ def evaluate(
         return
     unknown, folder = _unknown(unknown, vocabulary), RunFolder(run)
     content, source = _content(folder, vocabulary.level, text, part or "valid")
-    figures, how = {}, {}
+    how: dict[str, Any] = {}
     with working() as show:
-        score = partial(score, net, theta, vocabulary, content, unknown)
-        found = figures["static"] = score(progress=partial(show, "scored"))
         if rule is not None:
             dynamic = _dynamic(rule, learning, folder, net, theta, vocabulary, partial(show, "statistics"))
-            found = figures["dynamic"] = score(progress=partial(show, "dynamic"), dynamic=dynamic)
             how = {"dynamic": rule} | {name: getattr(dynamic, name) for name in ("stretch", "learning_rate", "decay")}
+        score = partial(score, net, theta, vocabulary, content, unknown)
+        found = score(progress=partial(show, "scored"))
+        figures = {"static": found}
+        if rule is not None:
+            found = figures["dynamic"] = score(progress=partial(show, "dynamic"), dynamic=dynamic)
     shown = {name: _shown(each, positions) for name, each in figures.items()}
     if per_symbol is not None:
         write_atomic(per_symbol, found.json_lines(vocabulary))
     if as_json:
-        click.echo(
-            json.dumps(shown["static"] if rule is None else {**shown["dynamic"], **how, "static": shown["static"]})
-        )
+        last = list(shown.values())[-1]
+        click.echo(json.dumps(last if rule is None else {**last, **how, "static": shown["static"]}))
         return
     unit = UNITS[vocabulary.level]
     click.echo(f"{source}: {_counted(found.symbols, unit)} predicted, one unbroken stream")
     if found.unknown:
         treated = f"--unknown {unknown}" if vocabulary.stand_in is None else "scored as <unk>"
         click.echo(f"{_counted(found.unknown, unit)} never seen in training: {treated}")
-    if rule is not None:
-        click.echo(
-            f"dynamic: {rule}, an update every {_counted(how['stretch'], unit)}, learning rate "
-            f"{how['learning_rate']:g}, decay {how['decay']:g}"
-        )
+    if how:
+        rates = f"learning rate {how['learning_rate']:g}, decay {how['decay']:g}"
+        click.echo(f"dynamic: {rule}, an update every {_counted(how['stretch'], unit)}, {rates}")
         click.echo(f"{'':20}{'static':<10}dynamic")
-    names = {f"bits per {unit}": "bits_per_symbol", "bits per byte": "bits_per_byte", "perplexity": "perplexity"}
-    names |= {f"nats per {unit}": "nats_per_symbol"}
-    rows = {name: [each[key] for each in shown.values()] for name, key in names.items()}
-    if positions is not None:
-        parts = zip(*(each["positions"] for each in shown.values()), strict=True)
-        rows |= {f"{part[0]['first']:,} to {part[0]['last']:,}": [each["bits"] for each in part] for part in parts}
-    for n, (name, values) in enumerate(rows.items()):
-        if n == len(names):
-            click.echo(f"bits per {unit}, by {unit}s:")
-        click.echo(f"{name:<20}{''.join(f'{value:<10.4f}' for value in values).rstrip()}")
+    for line in _table(unit, list(shown.values())):
+        click.echo(line)
+
+
+def _table(unit: str, columns: list[dict[str, Any]]) -> list[str]:
+    """The figures of one evaluation or several side by side, and those of the parts of the text."""
+    rows = {
+        f"bits per {unit}": "bits_per_symbol", "bits per byte": "bits_per_byte", "perplexity": "perplexity",
+        f"nats per {unit}": "nats_per_symbol",
+    }  # fmt: skip
+    lines = [_row(name, (each[key] for each in columns)) for name, key in rows.items()]
+    if "positions" in columns[0]:
+        lines.append(f"bits per {unit}, by {unit}s:")
+        for part in zip(*(each["positions"] for each in columns), strict=True):
+            lines.append(_row(f"{part[0]['first']:,} to {part[0]['last']:,}", (each["bits"] for each in part)))
+    return lines
+
+
+def _row(name: str, values: Iterable[float]) -> str:
+    return f"{name:<20}{''.join(f'{value:<10.4f}' for value in values).rstrip()}"
 
 
 def check_output(option: str, path: str) -> None:
