@@ -22,7 +22,6 @@ from rich.table import Table
 from timed_runs import curve, run_for
 
 import hfrnn
-from hfrnn.training import Interrupted
 
 
 @dataclass(frozen=True)
@@ -116,11 +115,7 @@ def main(
     """Train the cells one after another and print them beside [K], best first."""
     shared = {"data": data, "threads": threads, "sample_length": 0}
     cells = [cell for cell in CELLS if not names or cell.name in names]
-    try:
-        found = list(results(cells, runs / f"{data}-{weights}", seeds, minutes, shared, weights))
-    except Interrupted:
-        click.echo("interrupted: the same command goes on from here", err=True)
-        raise SystemExit(Interrupted.exit_code) from None
+    found = list(results(cells, runs / f"{data}-{weights}", seeds, minutes, shared, weights))
     found.sort(key=lambda each: float(np.mean(each["valid_bits"])))
     title = f"{data}, {minutes:g} minutes a run"
     table = Table("network", "hidden", "weights", "bits, each seed", "[K] table 4.5", title=title)

@@ -27,6 +27,7 @@ from hfrnn.errors import HfrnnError
 from hfrnn.files import write_atomic
 from hfrnn.kernels.clockwork import Clockwork
 from hfrnn.machine import blas_pools
+from hfrnn.training import Interrupted
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
@@ -38,7 +39,10 @@ REST = 0.02
 
 
 class Command(click.Command):
-    """Shows the errors that hfrnn foresees as one sentence, and every option's default."""
+    """Shows the errors that hfrnn foresees as one sentence, and every option's default; says how to go on.
+
+    A command that trains goes on with its runs where an interruption left them.
+    """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         context = {"help_option_names": ["-h", "--help"], "show_default": True, "max_content_width": 100}
@@ -47,6 +51,9 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except Interrupted:
+            click.echo("interrupted: the same command goes on from here", err=True)
+            raise SystemExit(Interrupted.exit_code) from None
         except HfrnnError as error:
             raise click.ClickException(str(error)) from error
 

@@ -18,8 +18,6 @@ from rich.console import Console
 from rich.table import Table
 from timed_runs import curve, run_for
 
-from hfrnn.training import Interrupted
-
 HF = {"optimizer": "hf"}
 METHODS: dict[str, dict[str, dict[str, Any]]] = {
     "structural": {f"mu-{mu:g}": {**HF, "damping": "structural", "mu": mu} for mu in (0.1, 0.03, 0.3)},
@@ -124,24 +122,20 @@ def main(
     names = methods or tuple(name for name in METHODS if name != "online" or arch == "lstm-krause")
     title = f"{data}-{arch}-{hidden}"
     results: dict[str, Any] = {}
-    try:
-        for name in names:
-            tried = dict(list(METHODS[name].items())[:trials])
-            scores = {}
-            for trial, options in tried.items():
-                folder = runs / title / f"{name}-{trial}-tuning"
-                run_for(folder, tuning, {**shared, **options, "seed": 0})
-                scores[trial] = best(points(folder))
-            trial = min(scores, key=lambda each: scores[each])
-            curves = {}
-            for seed in range(seeds):
-                folder = runs / title / f"{name}-{trial}-{seed}"
-                run_for(folder, minutes, {**shared, **tried[trial], "seed": seed})
-                curves[str(seed)] = points(folder)
-            results[name] = {"trials": scores, "chosen": trial, "options": tried[trial], "seeds": curves}
-    except Interrupted:
-        click.echo("interrupted: the same command goes on from here", err=True)
-        raise SystemExit(Interrupted.exit_code) from None
+    for name in names:
+        tried = dict(list(METHODS[name].items())[:trials])
+        scores = {}
+        for trial, options in tried.items():
+            folder = runs / title / f"{name}-{trial}-tuning"
+            run_for(folder, tuning, {**shared, **options, "seed": 0})
+            scores[trial] = best(points(folder))
+        trial = min(scores, key=lambda each: scores[each])
+        curves = {}
+        for seed in range(seeds):
+            folder = runs / title / f"{name}-{trial}-{seed}"
+            run_for(folder, minutes, {**shared, **tried[trial], "seed": seed})
+            curves[str(seed)] = points(folder)
+        results[name] = {"trials": scores, "chosen": trial, "options": tried[trial], "seeds": curves}
     table = Table("method", "trial", "bits, each seed", title=f"{title}, {minutes:g} minutes")
     for name, found in results.items():
         table.add_row(name, found["chosen"], ", ".join(f"{best(each):.3f}" for each in found["seeds"].values()))

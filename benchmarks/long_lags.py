@@ -20,7 +20,6 @@ from rich.table import Table
 from timed_runs import curve, progress, run_for
 
 from hfrnn.parallel import default_threads
-from hfrnn.training import Interrupted
 
 TASKS = ("addition", "temporal-order", "random-permutation")
 LENGTHS = (50, 100, 200)
@@ -116,13 +115,9 @@ def main(
 ) -> None:  # fmt: skip
     """Train the cells that are asked for, one after another, and print what was learned."""
     cells = [Cell(*cell) for cell in product(tasks, lengths, methods, seeds)]
-    try:
-        for cell in [] if listing else cells:
-            run_for(runs / cell.name, minutes, {**cell.options(), "threads": threads})
-            write(cell, runs / cell.name, out, threads or default_threads())
-    except Interrupted:
-        click.echo("interrupted: the same command goes on from here", err=True)
-        raise SystemExit(Interrupted.exit_code) from None
+    for cell in [] if listing else cells:
+        run_for(runs / cell.name, minutes, {**cell.options(), "threads": threads})
+        write(cell, runs / cell.name, out, threads or default_threads())
     print_table(cells, out)
 
 

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from hfrnn.backend import Array
 from hfrnn.batch import Batch
 from hfrnn.config import TrainConfig
-from hfrnn.data.corpora import PARTS
 from hfrnn.data.music import load_music, music_batch
 from hfrnn.data.synthetic import SUCCESS, make_task, tasks
 from hfrnn.data.vocabulary import Text, Vocabulary, counted
 from hfrnn.dynamic import Dynamic, Learner
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.model import Network
+from hfrnn.sources import chosen_part
 
 CHUNK = 1000
 """Symbols run at a time; the result does not depend on it."""
@@ -219,11 +219,7 @@ def evaluate_sequences(net: Network, theta: Array, config: TrainConfig, part: st
     InputError
         A part of a task or one that is not known, or the music is not there.
     """
-    if config.data in tasks() and part is not None:
-        raise InputError(f"{config.data} has no parts, its sequences are made afresh: leave {part!r} out")
-    part = part or "valid"
-    if part not in PARTS:
-        raise InputError(f"part {part!r} is not known: use {', '.join(PARTS)}")
+    part = chosen_part(config, part, "valid")
     net = copy.copy(net)
     net.l2 = 0.0  # a penalty on the weights is no part of how well they predict
     if config.data in tasks():

@@ -10,7 +10,7 @@ import numpy as np
 
 from hfrnn.batch import Batch
 from hfrnn.config import TrainConfig
-from hfrnn.data.corpora import Corpus
+from hfrnn.data.corpora import PARTS, Corpus
 from hfrnn.data.music import FILES as MUSIC
 from hfrnn.data.music import Music, load_music, music_batch
 from hfrnn.data.streams import evaluation_streams, training_sequences
@@ -44,6 +44,22 @@ class Pool(NamedTuple):
         weights = None if self.weights is None else self.weights[:, columns]
         lengths = None if self.lengths is None else self.lengths[columns]
         return Batch(self.inputs[:, columns], self.targets[:, columns], weights, lengths)
+
+
+def chosen_part(config: TrainConfig, part: str | None, default: str) -> str:
+    """The part of a run's data that was asked for, or the default one; a synthetic task has none to ask for.
+
+    Raises
+    ------
+    InputError
+        A part of a task, or one that is not known.
+    """
+    if config.data in tasks() and part is not None:
+        raise InputError(f"{config.data} has no parts, its sequences are made afresh: leave {part!r} out")
+    part = part or default
+    if part not in PARTS:
+        raise InputError(f"part {part!r} is not known: use {', '.join(PARTS)}")
+    return part
 
 
 class Source:

@@ -18,7 +18,6 @@ import numpy as np
 
 from hfrnn.backend import Array
 from hfrnn.config import TrainConfig
-from hfrnn.data.corpora import PARTS
 from hfrnn.data.music import load_music, music_batch
 from hfrnn.data.streams import training_sequences
 from hfrnn.data.synthetic import make_task, tasks
@@ -29,7 +28,7 @@ from hfrnn.objective import Objective
 from hfrnn.optim.lanczos import Product, extreme_eigenvalues, lanczos, most_products, quadrature
 from hfrnn.parameters import HostArray
 from hfrnn.run_folder import RunFolder, load
-from hfrnn.sources import Pool
+from hfrnn.sources import Pool, chosen_part
 
 MATRICES = ("gauss-newton", "hessian")
 
@@ -231,14 +230,10 @@ def _sequences(
     rng: np.random.Generator,
 ) -> tuple[Pool, str]:  # fmt: skip
     """Sequences to choose a batch from, and what they are called."""
+    part = chosen_part(config, part, "train")
     if config.data in tasks():
-        if part is not None:
-            raise InputError(f"{config.data} has no parts, its sequences are made afresh: leave {part!r} out")
         count = max(symbols // config.length, 1)
         return Pool(*make_task(config.data, config.length).sequences(count, rng)), f"task {config.data}"
-    part = part or "train"
-    if part not in PARTS:
-        raise InputError(f"part {part!r} is not known: use {', '.join(PARTS)}")
     name = f"{part} part of {config.data or config.text}"
     if vocabulary is None:
         music = load_music(config.data or "")

@@ -16,7 +16,6 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from hfrnn.files import write_atomic
-from hfrnn.training import Interrupted
 
 
 def published_text(cell: Cell) -> str:
@@ -132,12 +131,8 @@ def command(table: Table) -> Callable[..., Any]:
             click.echo(f"{text}\nwrote {path}")
         if listing or written:
             return
-        try:
-            for cell in cells:
-                deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
-                run_cell(table, cell, runs, out, backend, epochs, deadline)
-        except Interrupted:
-            click.echo("interrupted: the same command goes on from here", err=True)
-            raise SystemExit(Interrupted.exit_code) from None
+        for cell in cells:
+            deadline = math.inf if minutes is None else time.monotonic() + 60 * minutes
+            run_cell(table, cell, runs, out, backend, epochs, deadline)
 
     return main
