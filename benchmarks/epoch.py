@@ -37,20 +37,22 @@ def network(V: int, H: int, classes: int | None = None, backend: str = "numpy") 
 
 def hfrnn_updates(net: hfrnn.Network, text: Any, T: int, B: int, threads: int) -> tuple[Callable[[], None], Any]:
     """A call that makes one update after the other, and the parameters that it changes."""
-    theta, optimizer = net.init(seed=0), SGD(SGDOptions(MOMENTUM), threads)
-    plan = make_plan(net, T, B, use=Use.GRADIENT)
-    carried: dict[str, Any] = {"state": net.zero_state(B), "at": 0, "last": None}
+    optimizer, plan = SGD(SGDOptions(MOMENTUM), threads), make_plan(net, T, B, use=Use.GRADIENT)
+    carried: dict[str, Any] = {
+        "theta": net.init(seed=0), "spare": None, "state": net.zero_state(B), "at": 0, "last": None, "gradient": None
+    }  # fmt: skip
 
     def update() -> None:
-        at = carried["at"]
+        at, theta = carried["at"], carried["theta"]
         batch = hfrnn.Batch(text[at : at + T], text[at + 1 : at + T + 1], initial_state=carried["state"])
         objective = hfrnn.Objective(net, batch, threads, plan=plan, like=carried["last"])
-        _, gradient = objective.loss_and_gradient(theta)
+        _, gradient = objective.loss_and_gradient(theta, out=carried["gradient"])
         clip_norm(gradient, BOUND, threads)
-        optimizer.step(theta, gradient, RATE, out=theta)
-        carried.update(state=objective.final_state(), last=objective, at=(at + T) % (len(text) - T - 1))
+        carried.update(theta=optimizer.step(theta, gradient, RATE, out=carried["spare"]), spare=theta)
+        carried.update(state=objective.final_state(), last=objective, gradient=gradient)
+        carried["at"] = (at + T) % (len(text) - T - 1)
 
-    return update, theta
+    return update, lambda: carried["theta"]
 
 
 def torch_updates(net: hfrnn.Network, text: Any, T: int, B: int, threads: int) -> tuple[Callable[[], None], Any]:
@@ -119,7 +121,7 @@ def main(H: int, V: int, T: int, B: int, words: int, classes: int, threads: int,
         for _ in range(CHECKED):
             update()
     if "torch" in candidates:
-        error = difference(candidates["torch"][1](), candidates["hfrnn"][1])
+        error = difference(candidates["torch"][1](), candidates["hfrnn"][1]())
         click.echo(f"after {CHECKED} updates the parameters differ by {error:.1e}")
         if error > TOLERANCE:
             raise click.ClickException(f"PyTorch's parameters differ from hfrnn's by {error:.1e}")

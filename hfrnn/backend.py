@@ -75,6 +75,23 @@ class Backend:
         np.add.reduceat(gathered, starts, axis=0, out=sums)
         out[ordered[starts]] += sums
 
+    def sums_of_pieces(self, x: Array, starts: Array, owner: Array) -> Array:
+        """The sum of each of N neighbouring pieces of a vector, (N,).
+
+        Parameters
+        ----------
+        x : (n,) array
+        starts : (N,) integer array
+            Where each piece starts; none is empty, and the first starts at 0.
+        owner : (n,) integer array
+            The piece of each entry.
+        """
+        return np.add.reduceat(x, starts)
+
+    def tops_of_pieces(self, x: Array, starts: Array, owner: Array) -> Array:
+        """The greatest real part in each of N neighbouring pieces, (N,); arguments as for `sums_of_pieces`."""
+        return np.maximum.reduceat(x.real, starts)
+
     def linear_operator_base(self) -> type[Any]:
         """The class `LinearOperator` of this backend's sparse linear algebra."""
         return scipy.sparse.linalg.LinearOperator  # type: ignore[no-any-return]
@@ -137,6 +154,17 @@ class CupyBackend(Backend):
         parts = [(out.real, rows.real), (out.imag, rows.imag)] if out.dtype.kind == "c" else [(out, rows)]
         for sums, values in parts:  # the GPU has no atomic addition of complex numbers
             self.xp.add.at(sums, index, values)
+
+    def sums_of_pieces(self, x: Array, starts: Array, owner: Array) -> Array:
+        """As on a CPU, but added in any order."""
+        sums = self.xp.zeros(starts.shape, dtype=x.dtype)
+        self.add_rows(sums, owner, x)
+        return sums
+
+    def tops_of_pieces(self, x: Array, starts: Array, owner: Array) -> Array:
+        tops = self.xp.full(starts.shape, -math.inf, dtype=x.real.dtype)
+        self.xp.maximum.at(tops, owner, x.real)
+        return tops
 
     def linear_operator_base(self) -> type[Any]:
         from cupyx.scipy.sparse.linalg import LinearOperator

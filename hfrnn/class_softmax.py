@@ -13,12 +13,15 @@ With c the target's class, z^c its symbols' outputs, and the output map of outpu
     B2  dh_t = dy_t @ W_class.T + dz^c_t @ W_y[:, c].T, and the gradients of F1 and F2
 
 The tokens of a stretch whose loss is wanted are sorted by their target's class, so that each class is one product with
-its own columns of W_y; a token costs C columns and those of its class. The columns of W_y are in class order: a stable
-sort of the symbols by class, which is the identity where classes ascend.
+its own columns of W_y; a token costs C columns and those of its class. Neighbouring classes of few symbols make one
+bundle, which is one product too: there z^c of the other classes is -inf, and their p is 0. The columns of W_y are in
+class order: a stable sort of the symbols by class, which is the identity where classes ascend. They lie one after the
+other in the flat vector, so that those of a class are one piece of memory.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +36,8 @@ from hfrnn.output_map import ByLayer, Head, OutputMap, check_symbols, curve_, fi
 
 TOKENS_A_CLASS = 16
 """Tokens of a stretch for each class, at least: the products of fewer spend their time on reading the weights."""
+BUNDLE = 64
+"""Symbols of neighbouring classes that are one product, at most."""
 
 
 def classes_of_symbols(n_out: int, classes: int | Sequence[int] | None) -> tuple[int, ...]:
@@ -77,19 +82,23 @@ class ClassAim:
 
     tokens : (N,), which of the K*B tokens they are
     classes : (N,), the class of each target
-    outputs : (N,), where each target's output is among all `size` outputs of the tokens, in a row
-    scale : (1, N, 1), the factor w / sum w of each
+    outputs : (N,), where each target's output is among all n outputs of the tokens, in a row
+    starts : (N,), where each token's outputs start, which are those of the symbols of its bundle
+    owner : (n,), the token of each output
+    masked : (m,), which of the outputs are not of the target's class
+    scale : (N,), the factor w / sum w of each
     shape : K and B
-    size : the outputs of all tokens, each for the symbols of its target's class
-    groups : for each class that occurs: its tokens, its columns of W_y, and its outputs, as start and stop
+    groups : for each bundle that occurs: its tokens, its columns of W_y, and its outputs, as start and stop
     """
 
     tokens: Array
     classes: Array
     outputs: Array
+    starts: Array
+    owner: Array
+    masked: Array
     scale: Array
     shape: tuple[int, int]
-    size: int
     groups: list[tuple[slice, slice, slice]]
 
 
@@ -114,11 +123,17 @@ class ClassSoftmax(Head):
         self.n_classes = self.sizes.size
         self.least_rows = TOKENS_A_CLASS * self.n_classes
         self.starts = np.cumsum(self.sizes) - self.sizes
+        self.bundle_of = _bundles(self.sizes)
+        """The bundle of each class."""
+        self.bundle_sizes = np.bincount(self.bundle_of, self.sizes).astype(np.intp)
+        self.bundle_starts = np.cumsum(self.bundle_sizes) - self.bundle_sizes
         self.column_of = np.empty(n_out, np.intp)
         """The column of W_y of each symbol."""
         self.column_of[np.argsort(self.class_of, kind="stable")] = np.arange(n_out)
-        self.costly_target = int(np.argmax(self.sizes[self.class_of]))
+        self.costly_target = int(np.argmax(self.bundle_sizes[self.bundle_of[self.class_of]]))
+        self.aim_bytes = 8 * (4 + 2 * int(self.bundle_sizes.max()))
         self.class_map = OutputMap("class", self.n_classes, widths, bias)
+        self.transposed = tuple(self.map.matrices.values())
 
     @property
     def n_outputs(self) -> int:
@@ -153,25 +168,29 @@ class ClassSoftmax(Head):
         order = np.argsort(self.class_of[targets], kind="stable")
         tokens, targets = tokens[order], targets[order]
         classes = self.class_of[targets]
-        widths = self.sizes[classes]
-        ends = np.cumsum(widths)
-        columns = self.column_of[targets] - self.starts[classes]
-        counts = np.bincount(classes, minlength=self.n_classes)
-        groups, token, output = [], 0, 0
-        for c in np.flatnonzero(counts).tolist():
-            start, size, count = int(self.starts[c]), int(self.sizes[c]), int(counts[c])
-            groups.append(
-                (slice(token, token + count), slice(start, start + size), slice(output, output + count * size))
-            )
-            token, output = token + count, output + count * size
+        bundles = self.bundle_of[classes]
+        widths = self.bundle_sizes[bundles]
+        starts = np.cumsum(widths) - widths
+        class_of_column = np.repeat(np.arange(self.n_classes), self.sizes)
+        groups, masked, token = [], [], 0
+        for bundle, count in zip(*np.unique(bundles, return_counts=True), strict=True):
+            own = slice(token, token + int(count))
+            first, size, output = int(self.bundle_starts[bundle]), int(self.bundle_sizes[bundle]), int(starts[token])
+            columns = slice(first, first + size)
+            groups.append((own, columns, slice(output, output + int(count) * size)))
+            if self.sizes[classes[token]] < size:
+                masked.append(output + np.flatnonzero(class_of_column[columns] != classes[own, None]))
+            token += int(count)
         on_device = backend.asarray(tokens)
         return ClassAim(
             tokens=on_device,
             classes=backend.asarray(classes),
-            outputs=backend.asarray(ends - widths + columns),
-            scale=scale.reshape(-1, 1)[on_device].reshape(1, tokens.size, 1),
+            outputs=backend.asarray(starts + self.column_of[targets] - self.bundle_starts[bundles]),
+            starts=backend.asarray(starts),
+            owner=backend.asarray(np.repeat(np.arange(tokens.size), widths)),
+            masked=backend.asarray(np.concatenate([*masked, np.zeros(0, np.intp)])),
+            scale=scale.reshape(-1)[on_device],
             shape=(symbols.shape[0], symbols.shape[1]),
-            size=output,
             groups=groups,
         )
 
@@ -180,18 +199,17 @@ class ClassSoftmax(Head):
         found = self._gather(hs, aim, tape, "h_tokens")
         q = rows(self.class_map.forward(p, found, tape, tape.new("classes", 1, N, self.n_classes)))  # F1
         of_tokens = normalise_(xp, q, (xp.arange(N), aim.classes))  # F3
-        z, totals = tape.new("words", aim.size), tape.scratch("totals", N, 1)
-        for tokens, columns, outputs in aim.groups:
-            part = _part(z, tokens, columns, outputs)
-            self.map.forward(self.map.columns(p, columns), _tokens(found, tokens), tape, part)  # F2
-            part -= part.real.max(axis=-1, keepdims=True)
+        z = tape.new("words", *aim.owner.shape)
+        for group in aim.groups:
+            tokens, columns, _ = group
+            self.map.forward(self.map.columns(p, columns), _tokens(found, tokens), tape, _part(z, *group))  # F2
+        z[aim.masked] = -math.inf
+        z -= _spread(tape, tape.backend.tops_of_pieces(z, aim.starts, aim.owner), aim)
         chosen = z[aim.outputs]
         xp.exp(z, out=z)
-        for tokens, columns, outputs in aim.groups:
-            part = rows(_part(z, tokens, columns, outputs))
-            totals[tokens] = part.sum(axis=1, keepdims=True)
-            part /= totals[tokens]
-        of_tokens += xp.log(totals[:, 0]) - chosen  # F3
+        totals = tape.backend.sums_of_pieces(z, aim.starts, aim.owner)
+        z /= _spread(tape, totals, aim)
+        of_tokens += xp.log(totals) - chosen  # F3
         losses = tape.backend.zeros((aim.shape[0] * aim.shape[1],), of_tokens.dtype)
         losses[aim.tokens] = of_tokens
         return losses.reshape(aim.shape)
@@ -211,13 +229,14 @@ class ClassSoftmax(Head):
         Ry, Rz = tape.scratch("Ry", *y.shape), tape.scratch("Rz", *z.shape)
         self.class_map.rforward(p, v, found, Rfound, tape, Ry)  # R1
         curve_(xp, y, Ry, tape.scratch("head_work", *y.shape))  # R2
-        work = tape.scratch("head_work", *z.shape)
         for group in aim.groups:
             tokens, columns, _ = group
-            part = _part(Rz, *group)
             own, vown = self.map.columns(p, columns), self.map.columns(v, columns)
-            self.map.rforward(own, vown, _tokens(found, tokens), _tokens(Rfound, tokens), tape, part)  # R1
-            curve_(xp, _part(z, *group), part, _part(work, *group))  # R2
+            self.map.rforward(own, vown, _tokens(found, tokens), _tokens(Rfound, tokens), tape, _part(Rz, *group))  # R1
+        Rz *= z
+        work = _spread(tape, tape.backend.sums_of_pieces(Rz, aim.starts, aim.owner), aim)
+        work *= z
+        Rz -= work  # R2
         self._backward(p, found, Ry, Rz, aim, tape, grad, dhs)
 
     def _backward(
@@ -225,15 +244,14 @@ class ClassSoftmax(Head):
         dhs: ByLayer,
     ) -> None:  # fmt: skip
         """From the adjoints of the outputs of all tokens, not yet scaled: write dhs and add to grad."""
-        dy *= aim.scale
+        dy *= aim.scale[:, None]
+        dz *= _spread(tape, aim.scale, aim)
         by_class = {l: tape.scratch(f"dh_tokens{l}", *h.shape) for l, h in found.items()}
         by_word = {l: tape.scratch(f"dh_words{l}", *h.shape) for l, h in found.items()}
         self.class_map.backward(p, found, dy, tape, grad, by_class)  # B2
         for group in aim.groups:
             tokens, columns, _ = group
-            part = _part(dz, *group)
-            part *= aim.scale[:, tokens]
-            own, gown = self.map.columns(p, columns), self.map.columns(grad, columns)
+            own, gown, part = self.map.columns(p, columns), self.map.columns(grad, columns), _part(dz, *group)
             self.map.backward(own, _tokens(found, tokens), part, tape, gown, _tokens(by_word, tokens))  # B2
         for l, dh in by_class.items():
             dh += by_word[l]
@@ -283,6 +301,18 @@ class ClassSoftmax(Head):
         return log_p[:, :, backend.asarray(self.column_of)]
 
 
+def _bundles(sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The bundle of each class, from the classes' sizes: neighbours share one of up to `BUNDLE` symbols."""
+    found: list[int] = []
+    bundle = total = 0
+    for size in sizes.tolist():
+        if found and total + size > BUNDLE:
+            bundle, total = bundle + 1, 0
+        total += size
+        found.append(bundle)
+    return np.array(found)
+
+
 def _part(outputs: Array, tokens: slice, columns: slice, where: slice) -> Array:
     """The outputs of a group, (1, its tokens, its columns), a view."""
     return outputs[where].reshape(1, tokens.stop - tokens.start, columns.stop - columns.start)
@@ -290,6 +320,13 @@ def _part(outputs: Array, tokens: slice, columns: slice, where: slice) -> Array:
 
 def _tokens(found: dict[int, Array], tokens: slice) -> dict[int, Array]:
     return {l: h[:, tokens] for l, h in found.items()}
+
+
+def _spread(tape: Tape, values: Array, aim: ClassAim) -> Array:
+    """values (N,) of the tokens, for each of their outputs: (n,), in scratch."""
+    out = tape.scratch("head_work", *aim.owner.shape)
+    tape.backend.take_rows(values.astype(out.dtype), aim.owner, out)
+    return out
 
 
 def _log_softmax(xp: Any, z: Array) -> Array:

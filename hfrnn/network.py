@@ -111,7 +111,7 @@ class Layout:
         if self.head.classes is not None:
             self.config["classes"] = list(self.head.classes)
         self.metrics = tuple(m for m in kernels[0].metrics if all(m in k.metrics for k in kernels))
-        self.parameters = ParameterLayout(self._shapes())
+        self.parameters = ParameterLayout(self._shapes(), [f"output.{name}" for name in self.head.transposed])
 
     @staticmethod
     def _layer(l: int, kernel: Kernel, bias: bool | None, direct_input: bool) -> Layer:

@@ -77,11 +77,11 @@ class Objective:
         parts = self.threads.ordered(lambda s: sweeps[s].loss(theta), len(sweeps))
         return float(sum(parts)) + self._l2_loss(theta)
 
-    def loss_and_gradient(self, theta: Array) -> tuple[float, Array]:
-        """f and its gradient, a fresh vector (n_parameters,)."""
+    def loss_and_gradient(self, theta: Array, out: Array | None = None) -> tuple[float, Array]:
+        """f and its gradient (n_parameters,): in `out`, which is overwritten, or a fresh vector."""
         theta = self._vector(theta)
         keep = Keep.NOTHING if self.plan.keep is Keep.NOTHING else Keep.STATES
-        sweeps, grad = self._transient(keep), self._zeros()
+        sweeps, grad = self._transient(keep), self._empty() if out is None else out
         loss = sum(self._add(sweeps, lambda sweep, out: sweep.gradient(theta, out), grad))
         if self.net.l2:
             grad += self.net.l2 * theta
@@ -174,7 +174,6 @@ class Objective:
 
         def apply(v: Array, out: Array) -> None:
             v = self._vector(v)
-            out[...] = 0
             for _ in self._add(sweeps, lambda sweep, part: sweep.product(v, part, structural), out):
                 pass
             if diagonal:
@@ -219,7 +218,6 @@ class Objective:
         def adjoint(u: Array, out: Array) -> None:
             dz = self.net.backend.asarray(u, dtype=self.net.dtype).reshape(shape)
             parts = {id(sweep): dz[:, start:stop] for sweep, (start, stop) in zip(sweeps, self.plan.parts, strict=True)}
-            out[...] = 0
             for _ in self._add(sweeps, lambda sweep, g: self._transpose(sweep, parts[id(sweep)], g), out):
                 pass
 
@@ -232,23 +230,31 @@ class Objective:
         sweep.jacobian_transpose_product(self.net.backend.asarray(u), out)
 
     def _add(self, sweeps: list[Sweep], task: Callable[[Sweep, Array], Any], out: Array) -> list[Any]:
-        """out, which is 0, += the shards' vectors, in their order; returns what the task returned for each."""
+        """out <- the sum of the shards' vectors, in their order; returns what the task returned for each."""
         count = min(self.threads.threads, len(sweeps))
         while len(self._vectors) < count:
-            self._vectors.append(self._zeros())
+            self._vectors.append(self._empty())
 
         def run(s: int) -> tuple[Any, Array]:
-            if not s:
-                return task(sweeps[0], out), out
-            vector = self._vectors[s % count]
+            vector = self._vectors[s % count] if s else out
             vector[...] = 0
             return task(sweeps[s], vector), vector
 
+        at_once = len(sweeps) == count  # every shard's vector is there in the end, and can be added by all threads
         results = []
         for result, vector in self.threads.ordered(run, len(sweeps)):
             results.append(result)
-            if vector is not out:
+            if vector is not out and not at_once:
                 out += vector
+
+        def add(lane: int) -> None:
+            part = slice(lane * out.size // count, (lane + 1) * out.size // count)
+            for vector in self._vectors[1:count]:
+                out[part] += vector[part]
+
+        if at_once and count > 1:
+            for _ in self.threads.ordered(add, count):
+                pass
         return results
 
     def _make_sweeps(
@@ -287,6 +293,9 @@ class Objective:
 
     def _zeros(self) -> Array:
         return self.net.backend.zeros((self.net.n_parameters,), self.net.dtype)
+
+    def _empty(self) -> Array:
+        return self.net.backend.empty((self.net.n_parameters,), self.net.dtype)
 
     def _l2_loss(self, theta: Array) -> float:
         if not self.net.l2:

@@ -103,6 +103,10 @@ class Head:
     """Whether `-loss` is a log-probability of the target."""
     classes: tuple[int, ...] | None = None
     """The class of each symbol, of the class softmax."""
+    transposed: tuple[str, ...] = ()
+    """The matrices whose columns, not rows, lie together in the flat vector."""
+    aim_bytes = 0
+    """What `arrange` keeps of a step, in bytes at most."""
     costly_target = 0
     """A symbol whose loss takes as much memory as any."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -19,11 +19,12 @@ Initializer: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], HostAr
 
 @dataclass(frozen=True)
 class Block:
-    """One named array inside the flat vector."""
+    """One named array inside the flat vector; a `transposed` one lies there column by column."""
 
     name: str
     shape: tuple[int, ...]
     start: int
+    transposed: bool = False
 
     @property
     def size(self) -> int:
@@ -33,6 +34,11 @@ class Block:
     def stop(self) -> int:
         return self.start + self.size
 
+    def view(self, flat: Array) -> Array:
+        """The block of a flat vector in its shape, without a copy."""
+        part = flat[self.start : self.stop]
+        return part.reshape(self.shape[::-1]).T if self.transposed else part.reshape(self.shape)
+
 
 class ParameterLayout:
     """Where each named block lies in the flat vector, in the order given.
@@ -40,13 +46,15 @@ class ParameterLayout:
     Parameters
     ----------
     shapes : mapping of name to shape
+    transposed : collection of str, optional
+        The blocks whose columns lie one after the other in the flat vector, instead of their rows.
     """
 
-    def __init__(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]], transposed: Collection[str] = ()) -> None:
         blocks = []
         start = 0
         for name, shape in shapes.items():
-            block = Block(name, shape, start)
+            block = Block(name, shape, start, name in transposed)
             blocks.append(block)
             start = block.stop
         self.blocks = tuple(blocks)
@@ -65,7 +73,7 @@ class ParameterLayout:
                 f"a parameter vector of shape {tuple(flat.shape)} was given, and this network has {self.size} "
                 f"parameters: give an array of shape ({self.size},), as net.init() makes"
             )
-        return {block.name: flat[block.start : block.stop].reshape(block.shape) for block in self.blocks}
+        return {block.name: block.view(flat) for block in self.blocks}
 
 
 def constant(value: float) -> Initializer:

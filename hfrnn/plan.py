@@ -179,7 +179,7 @@ class Footprint:
     """
 
     def __init__(self, layout: Layout, symbols: bool = True) -> None:
-        self._item, self._weights = layout.dtype.itemsize, layout.n_parameters
+        self._item, self._weights, self._aim = layout.dtype.itemsize, layout.n_parameters, layout.head.aim_bytes
         corners = {(K, B): _tiny_sweep(layout, K, B, symbols) for K in (1, 2) for B in (1, 2)}
         self._coefficients = {
             role: _bilinear({corner: sizes[role] for corner, sizes in corners.items()}) for role in corners[1, 1]
@@ -192,7 +192,7 @@ class Footprint:
         item = self._item
         slots, largest = min(plan.slots, len(plan.shards) - 1), max(stop - start for start, stop in plan.parts)
         total = T * B * (4 + 4) + (slots + 2) * self._weights * item  # symbols in and out
-        sweeps = T * B * (8 + item)  # weights, plain and scaled
+        sweeps = T * B * (8 + item + self._aim)  # weights, plain and scaled, and what is to be predicted
         if use is Use.LOSS:
             one = self._size("gradient states", min(plan.stretch or T, T), largest)
             total += sweeps + slots * (one + self._scratch("gradient", Keep.NOTHING, plan, T, largest))

@@ -118,7 +118,9 @@ class FakeArray:
     def __array_function__(self, function: Any, *_: Any) -> Any:
         raise TypeError(f"the NumPy function {function.__name__} was called on a device array")
 
-    shape, dtype, ndim, size, nbytes = (_attribute(n, False) for n in ("shape", "dtype", "ndim", "size", "nbytes"))
+    shape, dtype, ndim, size, nbytes, strides = (
+        _attribute(n, False) for n in ("shape", "dtype", "ndim", "size", "nbytes", "strides")
+    )
     T, real, imag = (_attribute(n, True) for n in ("T", "real", "imag"))
     item, tolist = _explicit("item"), _explicit("tolist")
     sum, max, min, all, reshape, swapaxes, astype, copy = (
@@ -163,14 +165,17 @@ def _unwrapped(value: Any) -> Any:
     return value._host if isinstance(value, FakeArray) else value
 
 
-class _Add:
-    """`xp.add`, of which only the scatter-add is used."""
+class _Atomic:
+    """`xp.add` or `xp.maximum`, of which only `at` is used."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def at(self, a: FakeArray, indices: FakeArray, b: FakeArray) -> None:
-        _record("function", "add.at", 3)
+        _record("function", f"{self.name}.at", 3)
         if a.dtype.kind == "c":
-            raise TypeError("the device has no atomic addition of complex numbers")
-        np.add.at(_operand(a), _operand(indices), _operand(b))
+            raise TypeError("the device has no atomic operations on complex numbers")
+        getattr(np, self.name).at(_operand(a), _operand(indices), _operand(b))
 
 
 class _Stream:
@@ -187,14 +192,14 @@ class _Cuda:
 class Namespace:
     """The functions of the device's array library that the engine may use, and no others."""
 
-    CREATES = ("zeros", "ones", "arange")
+    CREATES = ("zeros", "ones", "full", "arange")
     COMPUTES = (
         "ascontiguousarray", "where", "exp", "log", "log1p", "tanh", "matmul", "multiply", "subtract", "concatenate",
         "take",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.add = _Add()
+        self.add, self.maximum = _Atomic("add"), _Atomic("maximum")
         self.cuda = _Cuda()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

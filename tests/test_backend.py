@@ -37,6 +37,25 @@ def test_rows_are_taken_for_indices_of_any_shape(backend: Backend) -> None:
     np.testing.assert_array_equal(backend.to_host(out), table[index])
 
 
+@pytest.mark.parametrize("backend", [numpy, FakeBackend()], ids=["numpy", "device"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@given(sizes=st.lists(st.integers(1, 5), max_size=6), seed=st.integers(0, 99))
+def test_pieces_have_their_sums_and_their_greatest_real_parts(
+    backend: Backend, dtype: str, sizes: list[int], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    x = (rng.standard_normal(sum(sizes)) - (1 + 2j if dtype == "complex128" else 1)).astype(dtype)
+    pieces = np.split(x, np.cumsum(sizes))[:-1]
+    starts, owner = np.cumsum([0, *sizes])[:-1], np.repeat(np.arange(len(sizes)), np.array(sizes, int))
+    arguments = [backend.asarray(values) for values in (x, starts, owner)]
+    sums, tops = (backend.to_host(f(*arguments)) for f in (backend.sums_of_pieces, backend.tops_of_pieces))
+    np.testing.assert_allclose(
+        sums, [piece.sum() for piece in pieces], rtol=1e-5 if dtype == "float32" else 1e-13, atol=1e-6
+    )
+    np.testing.assert_array_equal(tops, [piece.real.max() for piece in pieces])
+    assert (sums.dtype, tops.dtype) == (x.dtype, x.real.dtype)
+
+
 def test_asarray_is_contiguous_and_copies_only_where_it_must() -> None:
     x = np.arange(6.0).reshape(2, 3)
     assert numpy.asarray(x) is x or np.shares_memory(numpy.asarray(x), x)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import tracemalloc
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from engine_cases import CLASSES, plans, random_batch
 from tiny_runs import FLAGS, TEXT, text_file, tiny_train
 
 import hfrnn
+from hfrnn import class_softmax
 from hfrnn.class_softmax import classes_of_symbols
 from hfrnn.cli import main
 from hfrnn.data.vocabulary import frequency_classes
@@ -23,6 +25,14 @@ from hfrnn.sampling import sample
 from hfrnn.sweep import Keep
 
 EPS = 1e-20
+
+
+@pytest.fixture(autouse=True, scope="module", params=[1, 4, class_softmax.BUNDLE], ids="bundles of {}".format)
+def bundle(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Everything with each class by itself, with some classes together, and with all of the small ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(class_softmax, "BUNDLE", request.param)
+        yield request.param
 
 
 def network(classes: Any = CLASSES, hidden: Any = (4, 3), n_out: int = 6, **arguments: Any) -> hfrnn.Network:
@@ -189,6 +199,27 @@ def test_one_class_is_a_full_softmax() -> None:
     assert np.abs(np.delete(Gv, index)).max() < 1e-14
 
 
+def test_bundles_change_nothing_but_the_number_of_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    classes = np.repeat(np.arange(6), [3, 1, 2, 1, 1, 4])
+    found, products, real = {}, [], np.matmul
+    for size in range(1, 13):
+        monkeypatch.setattr(class_softmax, "BUNDLE", size)
+        net = network(classes, n_out=12)
+        batch, theta, v = problem(net)
+        f = hfrnn.Objective(net, batch, plan=Plan((0, batch.B), None, Keep.ALL))
+        found[size] = [*f.loss_and_gradient(theta), f.gauss_newton(theta) @ v]
+        with monkeypatch.context() as patch:
+            calls: list[int] = []
+            patch.setattr(np, "matmul", lambda *a, c=calls, **k: (c.append(1), real(*a, **k))[1])
+            f.loss(theta)
+        products.append(len(calls))
+        for ours, alone in zip(found[size], found[1], strict=True):
+            np.testing.assert_allclose(ours, alone, rtol=1e-12, atol=1e-14)
+    bundles = [6, 5, 4, 3, 3, 2, 2, 2, 2, 2, 2, 1]  # of 1, 2, ... symbols
+    layers = len(net.hidden)
+    assert [count - products[-1] for count in products] == [layers * (n - 1) for n in bundles]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_huge_outputs_overflow_nowhere(dtype: str) -> None:
     net = network(dtype=dtype, hidden=3)
@@ -205,7 +236,7 @@ def test_huge_outputs_overflow_nowhere(dtype: str) -> None:
 
 
 def test_a_token_costs_the_classes_and_the_symbols_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    V, C, H, T, B = 400, 20, 8, 6, 50
+    V, C, H, T, B = 1500, 20, 8, 6, 50
     net = network(C, hidden=H, n_out=V)
     rng = np.random.default_rng(0)
     batch = hfrnn.Batch(rng.integers(5, size=(T, B)), rng.integers(V, size=(T, B)))
@@ -288,6 +319,15 @@ def test_parameters_are_a_matrix_a_layer_and_a_bias_of_symbols_and_of_classes() 
         "output.b_y": (6,), "output.b_class": (3,),
     }  # fmt: skip
     assert not any(".b_" in b.name for b in network(output_bias=False).parameters.blocks)
+
+
+def test_the_columns_of_a_class_are_one_piece_of_the_vector() -> None:
+    net = network()
+    flat = np.arange(net.n_parameters)
+    views = net.views(flat)
+    np.testing.assert_array_equal(np.diff(views["output.W_y0"].T.ravel()), 1)
+    np.testing.assert_array_equal(np.diff(views["output.W_class0"].ravel()), 1)
+    assert all(np.shares_memory(view, flat) for view in views.values())
 
 
 def test_biases_start_at_zero() -> None:

@@ -392,6 +392,22 @@ def test_a_final_state_is_a_copy_that_a_next_batch_may_begin_with(case: Case) ->
             np.testing.assert_allclose(last[key], value, rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize("threads", [1, 2, 9])
+def test_a_gradient_goes_into_a_given_vector_whatever_was_there(threads: int) -> None:
+    case = cases("softmax")[0]
+    net, batch = case.net(), case.data()
+    theta, _, _ = vectors(net, batch)
+    plan = Plan(tuple(range(batch.B + 1)), None, Keep.ALL)
+    loss, fresh = hfrnn.Objective(net, batch, 1, plan=plan).loss_and_gradient(theta)
+    f = hfrnn.Objective(net, batch, threads, plan=plan)
+    out = np.full_like(fresh, np.nan)
+    for _ in range(2):
+        again, gradient = f.loss_and_gradient(theta, out=out)
+        assert gradient is out
+        assert again == loss
+        np.testing.assert_array_equal(out, fresh)
+
+
 @pytest.mark.parametrize("case", cases("stack", "chain"), ids=lambda case: case.id)
 def test_an_objective_in_the_buffers_of_another_gives_the_same_bits(case: Case) -> None:
     net, batch = case.net(), replace(case.data(), lengths=None)

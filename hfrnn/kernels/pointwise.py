@@ -44,6 +44,8 @@ def add_weight_gradient(tape: Tape, x: Array, da: Array, grad: Array) -> None:
 
 def add_product(xp: Any, scratch: Buffers, x: Array, da: Array, grad: Array) -> None:
     """grad (n, m) <- grad + x.T @ da, x (N, n), da (N, m): some columns at a time, added while in the cache."""
+    if grad.strides[0] < grad.strides[1]:  # it lies column by column
+        x, da, grad = da, x, grad.T
     m = grad.shape[1]
     width = -(-m // max(1, grad.nbytes // PIECE_BYTES))
     for start in range(0, m, width or 1):

@@ -49,7 +49,9 @@ class FirstOrderMethod(Stepwise):
         self.optimizer = _optimizer(config, self.threads)
         self.parts |= {"optimizer": self.optimizer, "batches": self.batches}
         self._last: Objective | None = None
+        self._gradient: Array | None = None
         self._theta: Array | None = None
+        self._spare: Array | None = None
 
     @property
     def epoch(self) -> int:
@@ -69,15 +71,16 @@ class FirstOrderMethod(Stepwise):
                 raise UpdateInterrupted("Training was interrupted between two updates.")
             batch = self.batches.next()
             objective = Objective(self.net, batch, self.config.threads, plan=self.plans["gradient"], like=self._last)
-            loss, gradient = objective.loss_and_gradient(theta)
+            loss, gradient = objective.loss_and_gradient(theta, out=self._gradient)
+            self._gradient = gradient
             self.batches.done(objective)
             self._last = objective
             length = self._clip(gradient)
             if not math.isfinite(loss):
                 raise NonFiniteError("The training loss is not finite.")
-            if self._theta is None:
-                self._theta = theta.copy()
-            theta = self.optimizer.step(theta, gradient, rate, out=self._theta)
+            new = self.optimizer.step(theta, gradient, rate, out=self._spare)
+            self._spare = theta if theta is self._theta else None  # the vector that was given is not written
+            self._theta = theta = new
             if self.config.max_norm is not None:
                 self._bound_units(theta, self.config.max_norm)
             scored = round(objective.total_weight)

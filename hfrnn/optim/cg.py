@@ -106,7 +106,7 @@ def dot(a: Array, b: Array, threads: int = 1) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(lane * _PIECE, a.shape[0], lanes * _PIECE):
                 piece = a[start : start + _PIECE].astype(np.float64)
-                piece *= b[start : start + _PIECE]
+                piece *= piece if a is b else b[start : start + _PIECE]
                 sums.append(piece.sum().item())
         return sums
 

@@ -32,7 +32,7 @@ from hfrnn.parallel import Threads
 
 Vectors = dict[str, Array]
 
-PIECE = 2**16
+PIECE = 2**18
 """Entries of a host's vectors that a step works on at a time."""
 
 
@@ -87,7 +87,8 @@ class FirstOrder:
         theta : parameters, (n,), float32 or float64; not written unless it is also `out`
         gradient : (n,); not written
         lr : learning rate, > 0
-        out : where the new parameters go, (n,), a fresh vector if None; with `out=theta` nothing is allocated
+        out : where the new parameters go, (n,), a fresh vector if None; one that shares no memory with theta saves
+            copying them
 
         Returns
         -------
@@ -96,7 +97,7 @@ class FirstOrder:
         Raises
         ------
         InputError if shapes differ or lr is out of range; NonFiniteError if gradient or step are not finite. In each
-        case theta, `out` and the optimizer are as before.
+        case theta and the optimizer are as before, but another `out` may hold anything.
         """
         require("lr", lr, lr > 0.0, "above 0")
         if len(theta.shape) != 1 or theta.dtype.kind != "f":
@@ -113,9 +114,11 @@ class FirstOrder:
         size = min(PIECE, n) if on_host else n  # pieces stay in the cache from the first pass to the last
         if not self._work:
             pieces = min(self._threads.threads, -(-n // size)) if on_host and n else 1
-            self._theta = theta.copy()
             self._work = [(theta[:size].copy(), theta[:size].copy()) for _ in range(pieces)]
-        new, lanes = theta.copy() if out is None else self._theta, len(self._work)
+        in_place = out is theta or (out is not None and on_host and np.may_share_memory(out, theta))
+        if in_place and self._theta is None:
+            self._theta = theta.copy()
+        new, lanes = (self._theta if in_place else theta.copy() if out is None else out), len(self._work)
         assert new is not None
 
         def advance(lane: int) -> bool:
@@ -139,8 +142,9 @@ class FirstOrder:
             )
         self._kept, self._next = self._next, kept
         self.steps += 1
-        if out is None:
+        if not in_place:
             return new
+        assert out is not None
         out[:] = new
         return out
 
@@ -182,7 +186,7 @@ class FirstOrder:
             raise InputError(f"The optimizer state has {', '.join(found)} only, expected {', '.join(self.vectors)}.")
         self.steps = int(state["steps"])
         self._kept = {name: vector.copy() for name, vector in found.items()}
-        self._next, self._work = {}, []
+        self._next, self._work, self._theta = {}, [], None
 
 
 def _zeros_like(theta: Array, names: tuple[str, ...]) -> Vectors:

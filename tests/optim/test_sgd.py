@@ -286,14 +286,32 @@ def steps_of_one_gradient(optimizer, theta, gradient):
     return theta
 
 
+@pytest.mark.parametrize("part", [slice(None), slice(3, None)], ids=["another view", "a part shared"])
 @pytest.mark.parametrize("place", [0, PIECE + 3, 2 * PIECE])
-def test_a_step_that_is_not_finite_in_the_piece_of_any_thread_is_not_made(make, place):
+def test_a_step_that_is_not_finite_in_the_piece_of_any_thread_is_not_made(make, place, part):
     optimizer = type(make())(threads=2)
-    theta, gradient = np.ones((2, 2 * PIECE + 1), "f4")
+    memory, gradient = np.ones((2, 2 * PIECE + 4), "f4")
+    theta, out, gradient = memory[: 2 * PIECE + 1], memory[part][: 2 * PIECE + 1], gradient[: 2 * PIECE + 1]
     gradient[place] = np.nan
     with pytest.raises(NonFiniteError, match="gradient is not finite"):
-        optimizer.step(theta, gradient, 0.1, out=theta)
+        optimizer.step(theta, gradient, 0.1, out=out)
     assert (theta == 1).all()
+
+
+def test_a_step_goes_the_same_way_wherever_it_is_written(make):
+    theta, gradient = START.astype("f4"), bowl(START).astype("f4")
+    fresh, own, other = theta.copy(), theta.copy(), theta.copy()
+    optimizers, spare = [make() for _ in range(3)], np.full_like(theta, np.nan)
+    for lr in RATES:
+        fresh = optimizers[0].step(fresh, gradient, lr)
+        assert optimizers[1].step(own, gradient, lr, out=own) is own
+        before = other.copy()
+        new = optimizers[2].step(other, gradient, lr, out=spare)
+        assert new is spare
+        assert np.array_equal(other, before)
+        other, spare = new, other
+        assert np.array_equal(fresh, own)
+        assert np.array_equal(fresh, other)
 
 
 def test_clipping_on_a_device_gives_the_bits_of_the_host():
