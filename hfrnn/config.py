@@ -139,6 +139,9 @@ class TrainConfig:
     residual_every: int = _optimizer(0, "CG iterations between true residuals; 0 for none.")
     max_failures: int = _optimizer(10, "End after so many updates in a row without a step; 0 for never.")
     line_search: str = _optimizer("armijo", "Rule of the last line search.", ("armijo", "minimum"))
+    average: float = _optimizer(
+        0.7, "Decay of the average of the weights that is validated and kept as the best; 0 for the weights themselves."
+    )
 
     learning_rate: float | None = _first_order(None, "Learning rate (default: sgd 0.5, adam 0.002, online 0.1).")
     momentum: float | None = _first_order(None, "Of sgd and online (default: 0.9 for sgd, 0 for online).")
@@ -232,8 +235,9 @@ class TrainConfig:
         for name in ("clip_norm", "weight_decay"):
             if getattr(self, name) < 0:
                 raise InputError(f"{option_name(name)} is {getattr(self, name):g}: give a number, 0 or more")
-        if self.momentum is not None and not 0 <= self.momentum < 1:
-            raise InputError(f"--momentum is {self.momentum:g}: give a number from 0, below 1")
+        for name in ("momentum", "average"):
+            if getattr(self, name) is not None and not 0 <= getattr(self, name) < 1:
+                raise InputError(f"{option_name(name)} is {getattr(self, name):g}: give a number from 0, below 1")
         if self.warm_start is not None and not 0 <= self.warm_start <= 1:
             raise InputError(f"--warm-start is {self.warm_start:g}: give a number from 0 to 1")
         if self.mu_growth and not self.mu_growth > 1:

@@ -16,7 +16,7 @@ from hfrnn.errors import MissingExtraError
 from hfrnn.heads import losses
 from hfrnn.kernels import architectures
 from hfrnn.parallel import default_threads
-from hfrnn.run_folder import versions
+from hfrnn.state import versions
 
 OPTIONAL = {"matplotlib": "plot", "cupy-cuda12x": "cuda12", "cupy-cuda13x": "cuda13", "jax": "oracle", "torch": "peers"}
 """Optional packages and the extra that installs each."""

@@ -40,8 +40,8 @@ from hfrnn.lock import NAME as LOCK
 from hfrnn.lock import FolderLock
 from hfrnn.log import Log
 from hfrnn.model import Network
+from hfrnn.optim.average import AVERAGE
 from hfrnn.options import read_toml
-from hfrnn.parallel import default_threads
 from hfrnn.parameters import HostArray
 
 
@@ -293,7 +293,7 @@ class RunFolder:
 
 
 def load(run: str | Path, which: str = "best", backend: str = "numpy") -> LoadedRun:
-    """The network, parameters and vocabulary of a run.
+    """The network, parameters and vocabulary of a run; of Hessian-free training the average of the parameters.
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
     arrays, meta = folder.restore(which)
     arguments = folder.config().network_arguments(meta["network"])
     net = Network(**{**arguments, "backend": backend})
-    return LoadedRun(net, checked_theta(net, arrays, folder.path), vocabulary)
+    return LoadedRun(net, checked_weights(net, arrays, folder.path), vocabulary)
 
 
 def is_text(config: TrainConfig) -> bool:
@@ -367,9 +367,15 @@ def _tidy(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def checked_theta(net: Network, arrays: dict[str, HostArray], path: Path) -> Array:
-    """The parameters of a checkpoint on the network's device, if they fit it and are finite."""
-    theta = arrays.get("theta")
+def checked_weights(net: Network, arrays: dict[str, HostArray], path: Path) -> Array:
+    """What a checkpoint was validated with: the average of the parameters if it has one, else the parameters."""
+    theta, name = checked_theta(net, arrays, path), f"method.{AVERAGE}"
+    return checked_theta(net, arrays, path, name) if name in arrays else theta
+
+
+def checked_theta(net: Network, arrays: dict[str, HostArray], path: Path, name: str = "theta") -> Array:
+    """The parameters of that name in a checkpoint on the network's device, if they fit it and are finite."""
+    theta = arrays.get(name)
     if theta is None or theta.shape != (net.n_parameters,) or theta.dtype != net.dtype:
         found = "no parameters"
         if theta is not None:
@@ -380,20 +386,3 @@ def checked_theta(net: Network, arrays: dict[str, HostArray], path: Path) -> Arr
     if not np.isfinite(theta).all():
         raise CheckpointError(f"the checkpoint in {path} holds parameters that are not finite: use another one")
     return net.backend.asarray(theta)
-
-
-def versions() -> dict[str, str]:
-    """What a run's bits and seconds depend on: versions, and the machine."""
-    import platform
-
-    import scipy
-
-    from hfrnn._version import __version__
-
-    return {
-        "hfrnn": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "machine": f"{platform.system()} {platform.machine()}, {counted(default_threads(), 'processor')}",
-    }

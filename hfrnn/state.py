@@ -15,16 +15,17 @@ import numpy as np
 from hfrnn.backend import Array
 from hfrnn.checkpoint import check_description
 from hfrnn.config import TrainConfig
-from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.data.vocabulary import Vocabulary, counted
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.interruption import Interruption
 from hfrnn.methods import METHODS
 from hfrnn.model import Network
 from hfrnn.optim.schedules import EarlyStopping
 from hfrnn.options import option_key, option_name
+from hfrnn.parallel import default_threads
 from hfrnn.parameters import HostArray
 from hfrnn.plan import Plan
-from hfrnn.run_folder import RunFolder, checked_theta, versions
+from hfrnn.run_folder import RunFolder, checked_theta, checked_weights
 from hfrnn.sources import Source
 
 Record = dict[str, Any]
@@ -57,7 +58,7 @@ def continued(stored: TrainConfig, changes: dict[str, Any]) -> TrainConfig:
 class RunState:
     """What training changes, and what it is made of.
 
-    theta, best_theta : the parameters, and those with the lowest validation loss (training loss without validation)
+    theta, best_theta : the parameters, and the weights with the lowest validation loss (training loss without one)
     update, seconds, symbols : how much has been done
     last, best : the lines of the log after the last update and the best one, None before there is one
     stopping : counts validations without a better one, None where nobody asked for patience
@@ -99,6 +100,11 @@ class RunState:
         scales = {name: scale for name, scale in given.items() if scale is not None}
         with np.errstate(over="ignore"):  # a scale beyond the type's range is reported by the first update
             return self.net.init(self.config.seed, self.config.initializer, self.config.spectral_radius, **scales)
+
+    @property
+    def weights(self) -> Array:
+        """What is validated, kept as the best and drawn from: the parameters, or what the method makes of them."""
+        return self.method.weights(self.theta)
 
     @property
     def path(self) -> Path:
@@ -166,7 +172,7 @@ class RunState:
         better = self._score(record) < self._score(self.best)
         is_best = better or self.best is None  # until one is validated, the last state stands for the best
         if is_best:
-            self.best, self.best_theta = record if better else None, self.theta.copy()
+            self.best, self.best_theta = record if better else None, self.weights.copy()
         self.folder.log.append(record)
         self._save(is_best)
 
@@ -242,14 +248,14 @@ class RunState:
         assert self.folder is not None
         is_last, path = update == self.update, self.path / "best.safetensors"
         if is_last and self.update == 0 and not path.exists():  # killed before the first update
-            self.best_theta = self.theta
+            self.best_theta = self.weights
             return True
         arrays, meta = self.folder.restore("best")
         check_description(meta, path)
-        theta = checked_theta(self.net, arrays, self.path)
+        theta = checked_weights(self.net, arrays, self.path)
         found = meta["update"]
         if is_last and (self.best is None or found <= update):
-            self.best_theta = self.theta  # `best` is written after `last`: a process was killed in between
+            self.best_theta = self.weights  # `best` is written after `last`: a process was killed in between
             return True
         if found != update and found <= self.update:
             raise CheckpointError(f"{path} is of update {found}, and the best is of {update}: restore it from a copy")
@@ -269,3 +275,20 @@ def _plan(stored: dict[str, Any], own: Plan) -> Plan:
     if (edges[0], edges[-1]) != (0, own.shards[-1]) or any(a >= b for a, b in pairwise(edges)):
         raise ValueError("its plan is of another batch")
     return plan
+
+
+def versions() -> dict[str, str]:
+    """What a run's bits and seconds depend on: versions, and the machine."""
+    import platform
+
+    import scipy
+
+    from hfrnn._version import __version__
+
+    return {
+        "hfrnn": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "machine": f"{platform.system()} {platform.machine()}, {counted(default_threads(), 'processor')}",
+    }

@@ -217,7 +217,7 @@ class Trainer(RunState):
     @property
     def _chosen(self) -> Array:
         """What the run gives: the best parameters, the last ones where none was validated."""
-        return self.theta if self.best is None else self.best_theta
+        return self.weights if self.best is None else self.best_theta
 
     def _summarize(self, reason: str) -> dict[str, Any]:
         """Write summary.json: the state that is on disk, and why the run ended."""
@@ -313,7 +313,7 @@ class Trainer(RunState):
             "symbols": self.symbols,
             **found,
             "seconds_validation": round(time.perf_counter() - begin, 4),
-            "sample": self._sample(self.theta) if self.update.bit_length() > earlier.bit_length() else None,
+            "sample": self._sample(self.weights) if self.update.bit_length() > earlier.bit_length() else None,
         }
         return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.items()}
 
@@ -347,8 +347,8 @@ class Trainer(RunState):
         """The validation loss, and the share of wrong answers where the task defines it."""
         if self.validation is None:
             return None, None
-        loss = self.validation.loss(self.theta)
+        loss = self.validation.loss(self.weights)
         if not self.source.counts_errors or self.source.validation is None:
             return loss, None
-        logits, _ = self.net.run(self.theta, self.source.validation)
+        logits, _ = self.net.run(self.weights, self.source.validation)
         return loss, self.source.errors(self.net.backend.to_host(logits))

@@ -701,8 +701,10 @@ def sealed(version: str, meta: str, arrays: dict[str, Any], form: str = "hfrnn-c
     return bytes(safetensors_bytes(arrays, metadata=metadata))
 
 
-def with_theta(change: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Callable[[Any, Any], bytes]:
-    return lambda arrays, meta: checkpoint_bytes({**arrays, "theta": change(arrays["theta"])}, meta)
+def with_theta(
+    change: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]], name: str = "theta"
+) -> Callable[[Any, Any], bytes]:
+    return lambda arrays, meta: checkpoint_bytes({**arrays, name: change(arrays[name])}, meta)
 
 
 def with_meta(**changes: Any) -> Callable[[Any, Any], bytes]:
@@ -759,6 +761,9 @@ FORGED: dict[str, Callable[[Any, Any], bytes]] = {  # refused by whoever reads t
     "Boolean parameters": with_theta(lambda theta: theta > 0),
     "a parameter that is NaN": with_theta(with_entry(np.nan)),
     "an infinite parameter": with_theta(with_entry(-np.inf)),
+    "a parameter less in the average": with_theta(lambda theta: theta[:-1], "method.average"),
+    "an average in double precision": with_theta(lambda theta: theta.astype(np.float64), "method.average"),
+    "an average that is NaN": with_theta(with_entry(np.nan), "method.average"),
 }
 FORGED_NETWORKS: dict[str, Callable[[Any, Any], bytes]] = {  # read by evaluate and sample
     "no network": without("network"),
@@ -912,7 +917,8 @@ def test_a_damaged_run_on_a_task_is_refused(name: str, tmp_path: Path) -> None:
 
 def test_a_network_whose_weights_make_it_overflow_says_so() -> None:
     arrays, meta = load_checkpoint("run/best.safetensors")
-    with replaced("run/best.safetensors", with_theta(lambda theta: np.full_like(theta, 3e38))(arrays, meta)):
+    huge = with_theta(lambda theta: np.full_like(theta, 3e38), "method.average")
+    with replaced("run/best.safetensors", huge(arrays, meta)):
         assert "not finite" in refused("evaluate", "run", code=1)
         assert "not finite" in refused("sample", "run", code=1)
 

@@ -203,8 +203,8 @@ def test_a_state_that_is_not_finite_leaves_that_of_the_last_line(
 ) -> None:
     compute, calls = Objective.loss_and_gradient, []
 
-    def failing(self: Objective, theta: Any) -> Any:
-        loss, gradient = compute(self, theta)
+    def failing(self: Objective, theta: Any, out: Any = None) -> Any:
+        loss, gradient = compute(self, theta, out)
         calls.append(1)
         if len(calls) == 14:
             loss = float("nan") if bad == "loss" else loss

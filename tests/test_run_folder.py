@@ -38,9 +38,9 @@ def test_load_gives_network_parameters_and_symbols(finished: Path) -> None:
     assert net.hidden == (4,)
     assert theta.shape == (net.n_parameters,)
     assert net.n_in == net.n_out == vocabulary.size
-    np.testing.assert_array_equal(theta, load_checkpoint(finished / "best.safetensors")[0]["theta"])
+    np.testing.assert_array_equal(theta, load_checkpoint(finished / "best.safetensors")[0]["method.average"])
     last = load(finished, "last").theta
-    np.testing.assert_array_equal(last, load_checkpoint(finished / "last.safetensors")[0]["theta"])
+    np.testing.assert_array_equal(last, load_checkpoint(finished / "last.safetensors")[0]["method.average"])
 
 
 def test_a_checkpoint_of_another_name_cannot_be_loaded(finished: Path) -> None:

@@ -425,7 +425,7 @@ def test_best_has_the_lowest_validation_loss(tmp_path: Path, monkeypatch: pytest
             self.trainer = trainer
 
         def on_update(self, record: dict[str, Any]) -> bool | None:
-            thetas.append(self.trainer.theta.copy())
+            thetas.append(self.trainer.weights.copy())
             return None
 
     result = tiny_train(tmp_path, updates=4, callbacks=(Remember(),))

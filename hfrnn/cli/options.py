@@ -24,7 +24,7 @@ NEEDS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("optimizer", ("hf",), "damping mu lambda_ metric gradient_symbols first_gradient_symbols batch_growth "
      "curvature_fraction curvature_symbols cg_iterations cg_epsilon warm_start mu_growth rho_model rho_objective "
      "rho_low rho_high line_search adapt preconditioner preconditioner_exponent preconditioner_shift residual_every "
-     "max_failures"),
+     "max_failures average"),
     ("optimizer", ("sgd", "adam", "online"), "learning_rate weight_decay streams schedule log_interval validate_every"),
     ("optimizer", ("sgd", "online"), "momentum nesterov"),
     ("schedule", ("text8",), "constant_epochs"),
@@ -201,8 +201,10 @@ def useless(name: str, chosen: SimpleNamespace) -> str:
             return f"{here}: it is for {allowed[0]}"
         if choice == "hidden" and len(chosen.hidden) == 1:
             return f"--hidden asks for one layer: it is for {allowed[0]}"
-        if choice == "first_gradient_symbols" and chosen.first_gradient_symbols == 0:
-            return f"{option_name(choice)} is 0: it is for batches that grow"
+        if choice == "first_gradient_symbols":
+            asked = "gradient_symbols" if chosen.first_gradient_symbols is None else choice
+            if getattr(chosen, asked) == 0:
+                return f"{option_name(asked)} is 0: it is for batches that grow"
         if (
             choice in ("optimizer", "damping", "preconditioner", "schedule", "level", "initializer")
             and getattr(chosen, choice) not in allowed

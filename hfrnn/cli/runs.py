@@ -70,6 +70,7 @@ def evaluate(
     """Score TEXT, a file, or a part of its own data with the network in the run folder RUN, in one unbroken stream:
     every symbol but the first is predicted, from all before it.
     """
+    from hfrnn.data.vocabulary import counted
     from hfrnn.evaluation import evaluate as score
     from hfrnn.progress import UNITS
     from hfrnn.run_folder import RunFolder, load
@@ -110,13 +111,13 @@ def evaluate(
         click.echo(json.dumps(last if rule is None else {**last, **how, "static": shown["static"]}))
         return
     unit = UNITS[vocabulary.level]
-    click.echo(f"{source}: {_counted(found.symbols, unit)} predicted, one unbroken stream")
+    click.echo(f"{source}: {counted(found.symbols, unit)} predicted, one unbroken stream")
     if found.unknown:
         treated = f"--unknown {unknown}" if vocabulary.stand_in is None else "scored as <unk>"
-        click.echo(f"{_counted(found.unknown, unit)} never seen in training: {treated}")
+        click.echo(f"{counted(found.unknown, unit)} never seen in training: {treated}")
     if how:
         rates = f"learning rate {how['learning_rate']:g}, decay {how['decay']:g}"
-        click.echo(f"dynamic: {rule}, an update every {_counted(how['stretch'], unit)}, {rates}")
+        click.echo(f"dynamic: {rule}, an update every {counted(how['stretch'], unit)}, {rates}")
         click.echo(f"{'':20}{'static':<10}dynamic")
     for line in _table(unit, list(shown.values())):
         click.echo(line)
@@ -171,10 +172,6 @@ def _shown(found: Any, positions: int | None) -> dict[str, Any]:
     if positions is not None:
         shown["positions"] = [{"first": a, "last": b, "bits": bits} for a, b, bits in found.positions(positions)]
     return shown
-
-
-def _counted(number: int, unit: str) -> str:
-    return f"{number:,} {unit}{'' if number == 1 else 's'}"
 
 
 def _unknown(given: str | None, vocabulary: Any) -> str:

@@ -50,8 +50,8 @@ def check_text(text: Text, level: str) -> None:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun: `1 symbol`, `2 symbols`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """A number with its noun: `1 symbol`, `2 symbols`, `1,000 symbols`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class Vocabulary(ABC):

@@ -67,6 +67,10 @@ class Method:
     def validated(self, loss: float | None) -> None:
         """Hear of the validation loss where the record asked for it, None without validation data."""
 
+    def weights(self, theta: Array) -> Array:
+        """What is validated, kept as the best and drawn from after `advance` gave theta."""
+        return theta
+
     def lines(self) -> list[str]:
         """How it trains, for the screen."""
         raise NotImplementedError

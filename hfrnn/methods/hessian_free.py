@@ -12,6 +12,7 @@ from hfrnn.errors import InputError
 from hfrnn.methods.base import Method, Progress, Record, Sequences, Stop
 from hfrnn.model import Network
 from hfrnn.objective import Objective
+from hfrnn.optim.average import AVERAGE, Average
 from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, UpdateInterrupted
 from hfrnn.plan import Plan, Use, footprint_of, make_plan
@@ -51,6 +52,7 @@ class HessianFreeMethod(Method):
                 "--gradient-symbols"
             )
         self.plans, self.expected_bytes = self._plans(sampler.subset)
+        self.average = Average(config.average)
         self._present = sampler.subset
         self._smaller: tuple[int, dict[str, Plan]] = (0, {})
         self.optimizer = HessianFree(
@@ -119,7 +121,12 @@ class HessianFreeMethod(Method):
             "rho_objective": step.rho_objective,
             **{f"seconds_{name}": round(value, 4) for name, value in step.seconds.items()},
         }
+        self.average.add(step.theta)
         return step.theta, record
+
+    def weights(self, theta: Array) -> Array:
+        """The average of the parameters after every update, or with --average 0 the last ones."""
+        return theta if self.average.value is None else self.average.value
 
     def objective(self, pool: Pool, columns: np.ndarray[Any, Any] | slice, role: str) -> _Stoppable:
         """The objective on some training sequences, by the plan for its role: gradient, curvature or separate."""
@@ -142,11 +149,14 @@ class HessianFreeMethod(Method):
         return [f"training  hf with {self.config.damping} damping{strengths}"]
 
     def state_dict(self) -> dict[str, Any]:
-        return {**self.optimizer.state_dict(), "sampler": self.sequences.sampler.state_dict()}
+        average = {} if self.average.value is None else {AVERAGE: self.average.value, "averaged": self.average.count}
+        return {**self.optimizer.state_dict(), **average, "sampler": self.sequences.sampler.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.sequences.sampler.load_state_dict(state["sampler"])
-        self.optimizer.load_state_dict({key: value for key, value in state.items() if key != "sampler"})
+        self.average.value, self.average.count = state.get(AVERAGE), int(state.get("averaged", 0))
+        others = ("sampler", AVERAGE, "averaged")
+        self.optimizer.load_state_dict({key: value for key, value in state.items() if key not in others})
 
     @property
     def _curvature(self) -> dict[str, Any]:
