@@ -252,6 +252,7 @@ RANGES: dict[str, tuple[str, ...]] = {  # as the command line takes them
     "gradient_symbols": ("-1",),
     "first_gradient_symbols": ("-1",),
     "batch_growth": ("0.9", "-1"),
+    "average": ("-0.1", "1", "1.5"),
     "curvature_fraction": ("0", "2", "-1"),
     "curvature_symbols": ("0", "-1"),
     "cg_iterations": ("0", "-1"),
