@@ -20,19 +20,12 @@ LAG = 16
 
 
 class Average:
-    """A running average of vectors.
+    """A running average of vectors: `value`, (n,) or None where there is none, of `count` of them.
 
     Parameters
     ----------
     decay : float
         d, from 0, below 1; with 0 there is no average.
-
-    Attributes
-    ----------
-    value : (n,) array or None
-        The average, None where there is none.
-    count : int
-        How many vectors it holds.
     """
 
     def __init__(self, decay: float) -> None:
