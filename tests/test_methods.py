@@ -333,7 +333,7 @@ class RunLoss:
         ({"nesterov": True, "momentum": 0.0}, "nesterov was asked for and momentum is 0"),
         ({"update_every": 3}, r"\(--sequence-length\) 10 and steps between updates \(--update-every\) 3: "),
         ({"update_every": 20}, r"\(--update-every\) 20: "),
-        ({"streams": 1000}, "1000 streams with an update every 10 need at least 10001; .*fewer --streams"),
+        ({"streams": 1000}, "1,000 streams with an update every 10 need at least 10,001; .*fewer --streams"),
         ({**TASK, "update_every": 5}, "--update-every was given, and addition is no text"),
         ({"memory": "3kB"}, "need at least .* MiB, and the budget is"),
     ],

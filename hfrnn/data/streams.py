@@ -42,7 +42,7 @@ def training_sequences(symbols: ArrayLike, length: int) -> tuple[NDArray[np.int3
         raise InputError(f"the sequence length must be at least 1, not {length}")
     if len(row) < length + 1:
         raise InputError(
-            f"the training part has {counted(len(row), 'symbol')}; sequences of {length} need at least {length + 1}: "
+            f"the training part has {counted(len(row), 'symbol')}; sequences of {length} need at least {length + 1:,}: "
             "give more text or a smaller --sequence-length"
         )
     count = (len(row) - 1) // length
@@ -136,7 +136,7 @@ class TextStreams:
         if length < every:
             raise InputError(
                 f"the training part has {counted(len(row), 'symbol')}: {counted(count, 'stream')} with an update every "
-                f"{every} need{'s' if count == 1 else ''} at least {count * every + 1}; give more text or fewer "
+                f"{every} need{'s' if count == 1 else ''} at least {count * every + 1:,}; give more text or fewer "
                 "--streams"
             )
         self.count, self.back, self.every, self.length = count, back, every, length
