@@ -33,7 +33,7 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
         f"fraction-{share:g}": {**HF, "damping": "line-search", "curvature_fraction": share}
         for share in (0.2, 0.5, 0.1)
     },
-    "sgd": {f"rate-{rate:g}": {**LOWERED, "optimizer": "sgd", "learning_rate": rate} for rate in (1.0, 0.3, 3.0)},
+    "sgd": {f"rate-{rate:g}": {**LOWERED, "optimizer": "sgd", "learning_rate": rate} for rate in (0.3, 0.1, 1.0)},
     "adam": {
         f"rate-{rate:g}": {**LOWERED, "optimizer": "adam", "learning_rate": rate} for rate in (0.003, 0.01, 0.001)
     },
