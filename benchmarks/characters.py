@@ -83,7 +83,7 @@ def results(
         for seed in range(seeds):
             folder = runs / f"{cell.name.replace(' ', '-')}-{seed}"
             run_for(folder, minutes, {**options, "seed": seed})
-            curves[str(seed)] = curve(folder, ("update", "seconds", "symbols", "train_bits", "valid_bits"))
+            curves[str(seed)] = curve(folder, ("update", "seconds", "symbols", "train_bits", "valid_bits"), minutes)
         best = [min(point["valid_bits"] for point in points) for points in curves.values()]
         yield {
             "cell": cell.name,

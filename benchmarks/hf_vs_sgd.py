@@ -55,8 +55,8 @@ def work(line: dict[str, Any], before: float) -> float:
     return float(on_gradient + PRODUCT * line["products"] * line["curvature_symbols"])
 
 
-def points(folder: Path) -> list[dict[str, Any]]:
-    """The learning curve of a run."""
+def points(folder: Path, minutes: float) -> list[dict[str, Any]]:
+    """The learning curve of a run, within its minutes."""
     names = (
         "update",
         "seconds",
@@ -68,7 +68,7 @@ def points(folder: Path) -> list[dict[str, Any]]:
         "curvature_symbols",
     )
     total, before, found = 0.0, 0.0, []
-    for line in curve(folder, names):
+    for line in curve(folder, names, minutes):
         total, before = total + work(line, before), line["symbols"]
         found.append({**{name: line[name] for name in ("update", "seconds", "symbols", "valid_bits")}, "work": total})
     return found
@@ -134,13 +134,13 @@ def main(
         for trial, options in tried.items():
             folder = runs / title / f"{name}-{trial}-tuning"
             run_for(folder, tuning, {**shared, **options, "seed": 0})
-            scores[trial] = best(points(folder))
+            scores[trial] = best(points(folder, tuning))
         trial = min(scores, key=lambda each: scores[each])
         curves = {}
         for seed in range(seeds):
             folder = runs / title / f"{name}-{trial}-{seed}"
             run_for(folder, minutes, {**shared, **tried[trial], "seed": seed})
-            curves[str(seed)] = points(folder)
+            curves[str(seed)] = points(folder, minutes)
         results[name] = {"trials": scores, "chosen": trial, "options": tried[trial], "seeds": curves}
     table = Table("method", "trial", "bits, each seed", title=f"{title}, {minutes:g} minutes")
     for name, found in results.items():

@@ -8,6 +8,7 @@ was stopped goes on where it was; one that is done is left alone. See README.md 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -71,7 +72,7 @@ class Cell:
 def write(cell: Cell, folder: Path, out: Path, threads: int) -> None:
     """The result of a cell: whether it was learned, when, and how the errors fell."""
     seconds, stopped = progress(folder)
-    points = curve(folder, ("update", "seconds", "symbols", "valid_loss", "valid_errors"))
+    points = curve(folder, ("update", "seconds", "symbols", "valid_loss", "valid_errors"), math.inf)
     result = {
         "machine": common.machine(threads),
         "cell": cell.__dict__,

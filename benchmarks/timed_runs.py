@@ -52,7 +52,8 @@ def run_for(folder: Path, minutes: float, options: Mapping[str, Any]) -> None:
     """
     seconds, stopped = progress(folder)
     left = minutes - seconds / 60
-    if stopped not in UNFINISHED or left <= 0.01:
+    longest = max((line["seconds_update"] for line in RunFolder(folder).metrics()), default=0.0) if stopped else 0.0
+    if stopped not in UNFINISHED or 60 * left <= max(longest, 1.0):  # not even one more line would fit
         click.echo(f"{folder.name}: done, left as it is")
         return
     try:
@@ -64,10 +65,10 @@ def run_for(folder: Path, minutes: float, options: Mapping[str, Any]) -> None:
         click.echo(f"{folder.name} has ended: {error}")
 
 
-def curve(folder: Path, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Those keys of the lines of a run's log that were validated."""
+def curve(folder: Path, names: tuple[str, ...], minutes: float) -> list[dict[str, Any]]:
+    """Those keys of the lines of a run's log that were validated within its minutes, or a hundredth later."""
     return [
         {name: line.get(name) for name in names}
         for line in RunFolder(folder).metrics()
-        if line["valid_loss"] is not None
+        if line["valid_loss"] is not None and line["seconds"] <= 1.01 * 60 * minutes
     ]
