@@ -19,8 +19,13 @@ from rich.table import Table
 from timed_runs import curve, run_for
 
 HF = {"optimizer": "hf"}
-LOWERED = {"schedule": "divide"}
-"""The learning rate of first-order methods is divided by 1.5 after an epoch in which validation did not fall."""
+
+
+def lowered(optimizer: str, *rates: float) -> dict[str, dict[str, Any]]:
+    """The trials of a first-order method, whose rate is divided by 1.5 after an epoch without a fall in validation."""
+    return {f"rate-{rate:g}": {"schedule": "divide", "optimizer": optimizer, "learning_rate": rate} for rate in rates}
+
+
 METHODS: dict[str, dict[str, dict[str, Any]]] = {
     "structural": {f"mu-{mu:g}": {**HF, "damping": "structural", "mu": mu} for mu in (0.1, 0.03, 0.3)},
     "tikhonov": {
@@ -33,13 +38,9 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
         f"fraction-{share:g}": {**HF, "damping": "line-search", "curvature_fraction": share}
         for share in (0.2, 0.5, 0.1)
     },
-    "sgd": {f"rate-{rate:g}": {**LOWERED, "optimizer": "sgd", "learning_rate": rate} for rate in (0.3, 0.1, 1.0)},
-    "adam": {
-        f"rate-{rate:g}": {**LOWERED, "optimizer": "adam", "learning_rate": rate} for rate in (0.003, 0.01, 0.001)
-    },
-    "online": {
-        f"rate-{rate:g}": {**LOWERED, "optimizer": "online", "learning_rate": rate} for rate in (0.1, 0.03, 0.3)
-    },
+    "sgd": lowered("sgd", 0.3, 0.1, 1.0),
+    "adam": lowered("adam", 0.003, 0.01, 0.001),
+    "online": lowered("online", 0.1, 0.03, 0.3),
 }
 """The trials of each method, as many for all; --trials takes the first of them."""
 FORWARD, GRADIENT, PRODUCT = 1, 3, 4

@@ -123,6 +123,8 @@ class ClassSoftmax(Head):
         self.n_classes = self.sizes.size
         self.least_rows = TOKENS_A_CLASS * self.n_classes
         self.starts = np.cumsum(self.sizes) - self.sizes
+        self.class_of_column = np.repeat(np.arange(self.n_classes), self.sizes)
+        """The class of each column of W_y."""
         self.bundle_of = _bundles(self.sizes)
         """The bundle of each class."""
         self.bundle_sizes = np.bincount(self.bundle_of, self.sizes).astype(np.intp)
@@ -171,7 +173,6 @@ class ClassSoftmax(Head):
         bundles = self.bundle_of[classes]
         widths = self.bundle_sizes[bundles]
         starts = np.cumsum(widths) - widths
-        class_of_column = np.repeat(np.arange(self.n_classes), self.sizes)
         groups, masked, token = [], [], 0
         for bundle, count in zip(*np.unique(bundles, return_counts=True), strict=True):
             own = slice(token, token + int(count))
@@ -179,7 +180,7 @@ class ClassSoftmax(Head):
             columns = slice(first, first + size)
             groups.append((own, columns, slice(output, output + int(count) * size)))
             if self.sizes[classes[token]] < size:
-                masked.append(output + np.flatnonzero(class_of_column[columns] != classes[own, None]))
+                masked.append(output + np.flatnonzero(self.class_of_column[columns] != classes[own, None]))
             token += int(count)
         on_device = backend.asarray(tokens)
         return ClassAim(

@@ -82,7 +82,7 @@ class Objective:
         theta = self._vector(theta)
         keep = Keep.NOTHING if self.plan.keep is Keep.NOTHING else Keep.STATES
         sweeps, grad = self._transient(keep), self._empty() if out is None else out
-        loss = sum(self._add(sweeps, lambda sweep, out: sweep.gradient(theta, out), grad))
+        loss = sum(self._add(sweeps, lambda sweep, part: sweep.gradient(theta, part), grad))
         if self.net.l2:
             grad += self.net.l2 * theta
         return float(loss) + self._l2_loss(theta), grad
@@ -107,12 +107,10 @@ class Objective:
         keep = Keep.NOTHING if self.plan.keep is Keep.NOTHING else Keep.STATES
         backend, dtype, count = self.net.backend, self.net.dtype, min(self.threads.threads, self.batch.B)
         buffers = [(Buffers(backend, dtype), Buffers(backend, dtype)) for _ in range(count)]
-        while len(self._vectors) < count:
-            self._vectors.append(self._zeros())
-        out = self._zeros()
+        vectors, out = self._work(count), self._zeros()
 
         def square(b: int) -> Array:
-            vector, (scratch, kept) = self._vectors[b % count], buffers[b % count]
+            vector, (scratch, kept) = vectors[b % count], buffers[b % count]
             vector[...] = 0
             one, edges = self.batch.columns(b, b + 1), self._boundaries
             Sweep(self.net, one, 1.0, boundaries=edges, keep=keep, scratch=scratch, kept=kept).gradient(theta, vector)
@@ -232,11 +230,10 @@ class Objective:
     def _add(self, sweeps: list[Sweep], task: Callable[[Sweep, Array], Any], out: Array) -> list[Any]:
         """out <- the sum of the shards' vectors, in their order; returns what the task returned for each."""
         count = min(self.threads.threads, len(sweeps))
-        while len(self._vectors) < count:
-            self._vectors.append(self._empty())
+        vectors = self._work(count)
 
         def run(s: int) -> tuple[Any, Array]:
-            vector = self._vectors[s % count] if s else out
+            vector = vectors[s % count] if s else out
             vector[...] = 0
             return task(sweeps[s], vector), vector
 
@@ -249,7 +246,7 @@ class Objective:
 
         def add(lane: int) -> None:
             part = slice(lane * out.size // count, (lane + 1) * out.size // count)
-            for vector in self._vectors[1:count]:
+            for vector in vectors[1:]:
                 out[part] += vector[part]
 
         if at_once and count > 1:
@@ -290,6 +287,12 @@ class Objective:
 
     def _vector(self, theta: Array) -> Array:
         return self.net.backend.asarray(theta, dtype=self.net.dtype)
+
+    def _work(self, count: int) -> list[Array]:
+        """So many vectors of arbitrary contents, one for each thread, that are kept for the next call."""
+        while len(self._vectors) < count:
+            self._vectors.append(self._empty())
+        return self._vectors[:count]
 
     def _zeros(self) -> Array:
         return self.net.backend.zeros((self.net.n_parameters,), self.net.dtype)

@@ -21,7 +21,7 @@ from hfrnn.config import TrainConfig
 from hfrnn.data.music import load_music, music_batch
 from hfrnn.data.streams import training_sequences
 from hfrnn.data.synthetic import make_task, tasks
-from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.data.vocabulary import Vocabulary, counted
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.model import Network
 from hfrnn.objective import Objective
@@ -221,7 +221,7 @@ def load_objective(
     batch = pool.batch(columns)
     steps = columns.size * T if batch.lengths is None else int(batch.lengths.sum())
     objective = Objective(wide, batch, config.threads, memory=config.memory_bytes)
-    words = f"{columns.size:,} random sequence{'s' if columns.size > 1 else ''} of the {name}, {steps:,} steps"
+    words = f"{counted(columns.size, 'random sequence')} of the {name}, {steps:,} steps"
     return RunObjective(objective, wide.backend.asarray(theta, dtype="float64"), words)
 
 

@@ -63,7 +63,7 @@ def test_validation_best_and_samples_are_of_the_average(tmp_path: Path, monkeypa
     best = int(np.argmin([line["valid_loss"] for line in lines]))
     for n, average in enumerate(averages):
         np.testing.assert_allclose(hfrnn.load(run, f"update-{n + 1}").theta, average, rtol=1e-12)
-        assert lines[n]["valid_loss"] == pytest.approx(bits_of(run, average), rel=1e-12)
+        assert lines[n]["valid_loss"] == pytest.approx(loss_of(run, average), rel=1e-12)
     np.testing.assert_allclose(result.theta, averages[best], rtol=1e-12)
     np.testing.assert_array_equal(hfrnn.load(run).theta, result.theta)
     assert np.abs(averages[-1] - thetas[-1]).max() > 1e-4
@@ -71,7 +71,7 @@ def test_validation_best_and_samples_are_of_the_average(tmp_path: Path, monkeypa
         np.testing.assert_allclose(theta, averages[n], rtol=1e-12)
 
 
-def bits_of(run: Path, theta: Any) -> float:
+def loss_of(run: Path, theta: Any) -> float:
     """The validation loss of a run's network with some parameters."""
     trainer = Trainer.resumed(run, {"updates": 9})
     try:

@@ -12,7 +12,7 @@ from hfrnn.errors import InputError
 from hfrnn.methods.base import Method, Progress, Record, Sequences, Stop
 from hfrnn.model import Network
 from hfrnn.objective import Objective
-from hfrnn.optim.average import AVERAGE, Average
+from hfrnn.optim.average import Average
 from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, UpdateInterrupted
 from hfrnn.plan import Plan, Use, footprint_of, make_plan
@@ -149,14 +149,13 @@ class HessianFreeMethod(Method):
         return [f"training  hf with {self.config.damping} damping{strengths}"]
 
     def state_dict(self) -> dict[str, Any]:
-        average = {} if self.average.value is None else {AVERAGE: self.average.value, "averaged": self.average.count}
-        return {**self.optimizer.state_dict(), **average, "sampler": self.sequences.sampler.state_dict()}
+        sampler = {"sampler": self.sequences.sampler.state_dict()}
+        return {**self.optimizer.state_dict(), **self.average.state_dict(), **sampler}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.sequences.sampler.load_state_dict(state["sampler"])
-        self.average.value, self.average.count = state.get(AVERAGE), int(state.get("averaged", 0))
-        others = ("sampler", AVERAGE, "averaged")
-        self.optimizer.load_state_dict({key: value for key, value in state.items() if key not in others})
+        self.average.load_state_dict(state)
+        self.optimizer.load_state_dict(state)
 
     @property
     def _curvature(self) -> dict[str, Any]:

@@ -11,10 +11,13 @@ Sources: the first part is the polynomial-decay averaging of Shamir & Zhang 2013
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from hfrnn.optim.cg import Array
 
 AVERAGE = "average"
-"""Its name in the state of a method."""
+"""The name of the vector in a `state_dict`."""
 LAG = 16
 """n of A1."""
 
@@ -43,3 +46,11 @@ class Average:
         change = theta - self.value
         change *= max(1 - self.decay, (LAG + 1) / (self.count + LAG))
         self.value += change  # A1
+
+    def state_dict(self) -> dict[str, Any]:
+        """The vector, a copy or None, and how many it is of: going on after `load_state_dict` gives the same bits."""
+        return {AVERAGE: None if self.value is None else self.value.copy(), "averaged": self.count}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a `state_dict`, also as a part of another one; its vector has to be where theta is."""
+        self.value, self.count = state.get(AVERAGE), int(state.get("averaged", 0))

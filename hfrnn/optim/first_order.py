@@ -115,11 +115,14 @@ class FirstOrder:
         if not self._work:
             pieces = min(self._threads.threads, -(-n // size)) if on_host and n else 1
             self._work = [(theta[:size].copy(), theta[:size].copy()) for _ in range(pieces)]
-        in_place = out is theta or (out is not None and on_host and np.may_share_memory(out, theta))
-        if in_place and self._theta is None:
-            self._theta = theta.copy()
-        new, lanes = (self._theta if in_place else theta.copy() if out is None else out), len(self._work)
-        assert new is not None
+        if out is None:
+            new = theta.copy()
+        elif out is theta or (on_host and np.may_share_memory(out, theta)):
+            # theta stays as it is until all is known to be finite
+            new = self._theta = theta.copy() if self._theta is None else self._theta
+        else:
+            new = out
+        lanes = len(self._work)
 
         def advance(lane: int) -> bool:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -142,9 +145,8 @@ class FirstOrder:
             )
         self._kept, self._next = self._next, kept
         self.steps += 1
-        if not in_place:
+        if out is None or out is new:
             return new
-        assert out is not None
         out[:] = new
         return out
 
