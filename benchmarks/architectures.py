@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 import hfrnn
-from hfrnn.backend import get_backend
-from hfrnn.machine import product_peak
+from hfrnn.arrays.backend import get_backend
+from hfrnn.cli.machine import product_peak
 
 
 def measure(case: Case, threads: int, rounds: int, seconds: float) -> dict[str, Any]:

@@ -23,11 +23,11 @@ from rich.console import Console
 from rich.table import Table
 
 import hfrnn
+from hfrnn.atomic import write_atomic
+from hfrnn.cli.machine import blas_pools
 from hfrnn.errors import HfrnnError
-from hfrnn.files import write_atomic
 from hfrnn.kernels.clockwork import Clockwork
-from hfrnn.machine import blas_pools
-from hfrnn.training import Interrupted
+from hfrnn.training.trainer import Interrupted
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"

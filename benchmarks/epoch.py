@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 import hfrnn
+from hfrnn.engine.plan import Use, make_plan
 from hfrnn.optim.clipping import clip_norm
 from hfrnn.optim.first_order import SGD, SGDOptions
-from hfrnn.plan import Use, make_plan
 
 TOLERANCE = 1e-4
 RATE, MOMENTUM, BOUND = 0.5, 0.9, 1.0

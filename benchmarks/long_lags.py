@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from timed_runs import curve, progress, run_for
 
-from hfrnn.parallel import default_threads
+from hfrnn.arrays.threads import default_threads
 
 TASKS = ("addition", "temporal-order", "random-permutation")
 LENGTHS = (50, 100, 200)

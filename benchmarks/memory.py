@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 import hfrnn
-from hfrnn.backend import Buffers
-from hfrnn.sweep import Sweep
+from hfrnn.arrays.backend import Buffers
+from hfrnn.engine.sweep import Sweep
 
 CHECKPOINTS = {"sqrt": "sqrt", "keep all": None}
 OPERATIONS = ("gradient", "product")

@@ -19,8 +19,8 @@ import numpy as np
 from common import REFERENCE, Candidate, Case, alternate, choose
 
 import hfrnn
-from hfrnn.backend import get_backend
-from hfrnn.machine import product_peak
+from hfrnn.arrays.backend import get_backend
+from hfrnn.cli.machine import product_peak
 from hfrnn.optim.cg import conjugate_gradient
 
 TOLERANCE = {"float32": 1e-4, "float64": 1e-9}

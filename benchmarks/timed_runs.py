@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from hfrnn.errors import NonFiniteError
-from hfrnn.run_folder import RunFolder
-from hfrnn.training import Callback, train
+from hfrnn.runs.run_folder import RunFolder
+from hfrnn.training.trainer import Callback, train
 
 UNFINISHED = (None, "time", "interruption")
 """What summary.json says of a run that may go on."""

@@ -21,7 +21,7 @@ from rich.table import Table
 
 import hfrnn
 from hfrnn.data.vocabulary import frequency_classes
-from hfrnn.plan import Plan, Use, make_plan
+from hfrnn.engine.plan import Plan, Use, make_plan
 
 TOLERANCE = 1e-4
 FEW = 100

@@ -41,7 +41,7 @@ from pathlib import Path
 from typing import Any
 
 import hfrnn
-from hfrnn.backend import Array
+from hfrnn.arrays.backend import Array
 from hfrnn.gradcheck import gradcheck, table
 from hfrnn.kernels.base import Arrays
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, sigmoid_, slope_of_tanh, transpose

@@ -25,8 +25,8 @@ import torch
 from scipy.sparse.linalg import eigsh
 
 import hfrnn
+from hfrnn.arrays.threads import default_threads
 from hfrnn.interop import from_torch, gradient_to_torch, to_torch
-from hfrnn.parallel import default_threads
 
 T, B = 100, 128  # steps and sequences of a batch
 EMBEDDING, HIDDEN = 32, 192

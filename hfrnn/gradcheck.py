@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.backend import Buffers
-from hfrnn.batch import Batch
-from hfrnn.class_softmax import ClassSoftmax
+from hfrnn.arrays.backend import Buffers
+from hfrnn.arrays.parameters import HostArray
+from hfrnn.engine.batch import Batch
+from hfrnn.engine.class_softmax import ClassSoftmax
+from hfrnn.engine.losses import Softmax, losses
+from hfrnn.engine.network import Network
+from hfrnn.engine.objective import COMPLEX_STEP, Objective
+from hfrnn.engine.output_map import FullHead, Head
+from hfrnn.engine.plan import Plan
+from hfrnn.engine.sweep import Keep, Sweep
 from hfrnn.errors import InputError
-from hfrnn.heads import Softmax, losses
 from hfrnn.kernels import architectures
-from hfrnn.model import Network
-from hfrnn.objective import COMPLEX_STEP, Objective
-from hfrnn.output_map import FullHead, Head
-from hfrnn.parameters import HostArray
-from hfrnn.plan import Plan
-from hfrnn.sweep import Keep, Sweep
 
 MU = 0.7
 LAMBDA = 0.3

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.backend import Array
+from hfrnn.arrays.backend import Array
+from hfrnn.arrays.parameters import HostArray
+from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
-from hfrnn.model import Network
-from hfrnn.parameters import HostArray
 
 StateDict = Mapping[str, Any]
 """Names to torch tensors, NumPy arrays, or whatever `numpy.asarray` takes."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hfrnn.errors import MissingExtraError
-from hfrnn.training import Callback, Record, Trainer, TrainingResult
+from hfrnn.training.trainer import Callback, Record, Trainer, TrainingResult
 
 TAGS = {
     "loss/train": "train_loss",

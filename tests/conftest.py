@@ -33,7 +33,7 @@ def no_network(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 @pytest.fixture
 def small_music(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A few short pieces under the name of the chorales, and their file."""
-    from test_music import pieces_of, stored
+    from support.music_files import pieces_of, stored
 
     pieces = pieces_of(9, 4, 7, 9, 5, 8, 6)
     packed = np.packbits(np.concatenate(pieces).astype(np.uint8), axis=1)

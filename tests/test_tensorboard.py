@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from method_runs import TASK
-from method_runs import run as tiny_method
-from tiny_runs import FLAGS, metrics, text_file, tiny_train
+from support.method_runs import TASK
+from support.method_runs import run as tiny_method
+from support.tiny_runs import FLAGS, metrics, text_file, tiny_train
 
 from hfrnn.cli import main
 from hfrnn.errors import MissingExtraError
-from hfrnn.training import train
+from hfrnn.training.trainer import train
 
 accumulator = pytest.importorskip(
     "tensorboard.backend.event_processing.event_accumulator", reason="needs the extra tensorboard"

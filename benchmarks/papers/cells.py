@@ -19,13 +19,13 @@ sys.path.append(str(Path(__file__).resolve().parent.parent))
 import click
 from common import machine, write_result
 
-from hfrnn.backend import get_backend
-from hfrnn.config import TrainConfig, checked_options
+from hfrnn.analysis.evaluation import evaluate
+from hfrnn.arrays.backend import get_backend
+from hfrnn.arrays.threads import default_threads
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.evaluation import evaluate
-from hfrnn.parallel import default_threads
-from hfrnn.run_folder import RunFolder, load
-from hfrnn.training import Callback, train
+from hfrnn.runs.config import TrainConfig, checked_options
+from hfrnn.runs.run_folder import RunFolder, load
+from hfrnn.training.trainer import Callback, train
 
 ENDLESS = 10**6
 """Epochs that a run is given: those of the recipe are counted here, so that --epochs may lengthen a run."""

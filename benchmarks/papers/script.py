@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from hfrnn.files import write_atomic
+from hfrnn.atomic import write_atomic
 
 
 def published_text(cell: Cell) -> str:

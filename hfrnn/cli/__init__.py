@@ -15,17 +15,17 @@ from typing import Any
 import click
 
 from hfrnn._version import __version__
-from hfrnn.cli.checks import gradcheck, info
 from hfrnn.cli.completion import completion, files
 from hfrnn.cli.data import data
+from hfrnn.cli.gradcheck import gradcheck, info
 from hfrnn.cli.options import nearest
 from hfrnn.cli.report import report
 from hfrnn.cli.runs import evaluate, sample
 from hfrnn.cli.spectrum import spectrum
 from hfrnn.cli.train import train
-from hfrnn.config import TrainConfig
 from hfrnn.errors import HfrnnError
-from hfrnn.options import option_name
+from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.options import option_name
 
 EXAMPLES = """\b
 Examples:

@@ -125,7 +125,7 @@ def _shown_progress() -> Iterator[tuple[Callable[[str], None], Callable[[str, fl
     """What shows sentences and progress on stderr: a live line on a terminal, else a line every few seconds."""
     from rich.console import Console
 
-    from hfrnn.progress import PLAIN_SECONDS, live_bar
+    from hfrnn.cli.progress import PLAIN_SECONDS, live_bar
 
     live, spoken = Console(stderr=True).is_interactive, time.monotonic()
 
@@ -159,9 +159,9 @@ def show(name: str, level: str, as_json: bool) -> None:
     """
     import numpy as np
 
+    from hfrnn.cli.progress import UNITS
     from hfrnn.data.corpora import CORPORA, PARTS, load_corpus
     from hfrnn.data.vocabulary import Vocabulary
-    from hfrnn.progress import UNITS
 
     corpus = load_corpus(name=name, level=level)
     vocabulary = Vocabulary.build(corpus.train, level, corpus.min_count)

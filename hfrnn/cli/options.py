@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hfrnn.config import TrainConfig, checked_options
 from hfrnn.errors import InputError
-from hfrnn.options import option_key, option_name, read_toml
+from hfrnn.runs.config import TrainConfig, checked_options
+from hfrnn.runs.options import option_key, option_name, read_toml
 
 STRUCTURAL = ("structural", "structural+tikhonov")
 ADAPTING = (*STRUCTURAL, "tikhonov")
@@ -141,7 +141,7 @@ def merged(
     InputError
         An option that is not known, does not fit or would do nothing.
     """
-    from hfrnn.state import continued
+    from hfrnn.training.run_state import continued
 
     values, of_run = ({}, False) if config is None else from_file(config)
     kept = dict(values)

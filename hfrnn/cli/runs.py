@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
+from hfrnn.atomic import write_atomic
 from hfrnn.cli.completion import files, run_folders
+from hfrnn.cli.long_work import working
 from hfrnn.cli.options import NearChoice
-from hfrnn.cli.working import working
 from hfrnn.errors import InputError
-from hfrnn.files import write_atomic
-from hfrnn.options import option_name
+from hfrnn.runs.options import option_name
 
 which_option = click.option(
     "--which", metavar="NAME", default="best", show_default=True, help="Checkpoint: best, last, update-120.",
@@ -70,10 +70,10 @@ def evaluate(
     """Score TEXT, a file, or a part of its own data with the network in the run folder RUN, in one unbroken stream:
     every symbol but the first is predicted, from all before it.
     """
+    from hfrnn.analysis.evaluation import evaluate as score
+    from hfrnn.cli.progress import UNITS
     from hfrnn.data.vocabulary import counted
-    from hfrnn.evaluation import evaluate as score
-    from hfrnn.progress import UNITS
-    from hfrnn.run_folder import RunFolder, load
+    from hfrnn.runs.run_folder import RunFolder, load
 
     if text is not None and part is not None:
         raise InputError("give either a TEXT or --part, not both")
@@ -154,7 +154,7 @@ def _dynamic(
     rule: str, learning: dict[str, Any], folder: Any, net: Any, theta: Any, vocabulary: Any, progress: Any
 ) -> Any:
     """How to go on learning; for RMS, with statistics of the run's own training part."""
-    from hfrnn.dynamic import Dynamic, mean_square_gradient
+    from hfrnn.analysis.dynamic_evaluation import Dynamic, mean_square_gradient
 
     plain = Dynamic(**learning)  # checked before anything is computed
     if rule == "sgd":
@@ -183,9 +183,9 @@ def _unknown(given: str | None, vocabulary: Any) -> str:
 
 def _evaluate_sequences(run: str, net: Any, theta: Any, part: str | None, wrong: list[str], as_json: bool) -> None:
     """Score a network that was trained on a synthetic task or on music; `wrong` was given, and is for texts."""
+    from hfrnn.analysis.evaluation import evaluate_sequences
     from hfrnn.data.synthetic import tasks
-    from hfrnn.evaluation import evaluate_sequences
-    from hfrnn.run_folder import RunFolder
+    from hfrnn.runs.run_folder import RunFolder
 
     config = RunFolder(run).config()
     if wrong:
@@ -236,9 +236,9 @@ def sample(
     unknown: str | None, which: str, backend: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Draw text from the network in the run folder RUN, and print it behind its beginning."""
-    from hfrnn.run_folder import load
-    from hfrnn.sampling import beginning
-    from hfrnn.sampling import sample as draw
+    from hfrnn.engine.sampling import beginning
+    from hfrnn.engine.sampling import sample as draw
+    from hfrnn.runs.run_folder import load
 
     net, theta, vocabulary = load(run, which, backend)
     if vocabulary is None:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hfrnn.cli.completion import files, run_folders
+from hfrnn.cli.long_work import working
 from hfrnn.cli.options import NearChoice
 from hfrnn.cli.runs import backend_option, check_output, which_option
-from hfrnn.cli.working import working
 from hfrnn.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
-    from hfrnn.spectral import Spectrum
+    from hfrnn.analysis.spectrum import Spectrum
 
 EXAMPLES = """\b
 Examples:
@@ -64,8 +64,8 @@ def spectrum(
     """Find the extreme eigenvalues of the undamped curvature of the mean loss, with residuals, and the density of all,
     at the weights of the run folder RUN and on random sequences of its data.
     """
-    from hfrnn.spectral import MATRICES, load_objective
-    from hfrnn.spectral import spectrum as find
+    from hfrnn.analysis.spectrum import MATRICES, load_objective
+    from hfrnn.analysis.spectrum import spectrum as find
 
     if plot is not None:
         _check_picture(plot, numbers["vectors"])
@@ -78,7 +78,7 @@ def spectrum(
             found.append(find(objective, theta, name, seed=seed, progress=tell, **numbers))
             seconds.append(time.perf_counter() - begun)
     if plot is not None:
-        from hfrnn.cli.picture import draw
+        from hfrnn.cli.spectrum_plot import draw
 
         draw(found, plot)
     if as_json:

@@ -11,9 +11,9 @@ import click
 
 from hfrnn.cli.completion import architectures, data_names, files, folders, run_folders
 from hfrnn.cli.options import NearChoice, merged
-from hfrnn.config import TrainConfig
 from hfrnn.errors import InputError
-from hfrnn.options import option_key, option_name
+from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.options import option_key, option_name
 
 MAIN = {
     "data": ("NAME", "Corpus, task or music by name (hfrnn info lists them)."),
@@ -159,7 +159,7 @@ def train(
             given[name] = _numbers(name, given[name])
     stored = None
     if resume is not None:
-        from hfrnn.run_folder import RunFolder
+        from hfrnn.runs.run_folder import RunFolder
 
         stored = RunFolder(resume).config()
     values, full = merged(given, config, stored)
@@ -175,9 +175,9 @@ def _train(
     resume: str | None, values: dict[str, Any], tensorboard: bool, profile: bool, quiet: bool, as_json: bool
 ) -> None:
     """Train, and print what was asked for."""
-    from hfrnn.progress import Display, LogLines, make_console, profile_lines, result_lines
-    from hfrnn.training import Callback
-    from hfrnn.training import train as train_network
+    from hfrnn.cli.progress import Display, LogLines, make_console, profile_lines, result_lines
+    from hfrnn.training.trainer import Callback
+    from hfrnn.training.trainer import train as train_network
 
     display = None if quiet or as_json else Display(make_console())
     callbacks: list[Callback] = [display] if display is not None else [LogLines(click.echo)] if as_json else []
@@ -218,8 +218,8 @@ def _print_config(config: TrainConfig) -> None:
 
 def _rehearse(config: TrainConfig, resume: str | None) -> None:
     """Print what a run would do."""
-    from hfrnn.progress import rehearsal_lines
-    from hfrnn.rehearsal import rehearse
+    from hfrnn.cli.progress import rehearsal_lines
+    from hfrnn.training.dry_run import rehearse
 
     for line in rehearsal_lines(rehearse(config, resume), config):
         click.echo(line)

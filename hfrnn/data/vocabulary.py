@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hfrnn.atomic import write_atomic
 from hfrnn.errors import CheckpointError, InputError
-from hfrnn.files import write_atomic
 
 Text = str | bytes
 
@@ -317,7 +317,7 @@ class Vocabulary(ABC):
 def _class_of(level: str) -> type[Vocabulary]:
     """The vocabularies of a level; they are imported when needed, as they build on this file."""
     check_level(level)
-    from hfrnn.data.codes import CodeVocabulary
+    from hfrnn.data.characters import CodeVocabulary
     from hfrnn.data.words import WordVocabulary
 
     return WordVocabulary if level == "word" else CodeVocabulary

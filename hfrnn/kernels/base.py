@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from hfrnn.backend import Array, Buffers
-from hfrnn.parameters import Initializer, normal
+from hfrnn.arrays.backend import Array, Buffers
+from hfrnn.arrays.parameters import Initializer, normal
 
 Arrays = dict[str, Array]
 

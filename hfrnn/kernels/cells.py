@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from hfrnn.backend import Array
+from hfrnn.arrays.backend import Array
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.pointwise import sigmoid_, slope_of_tanh
 

@@ -31,11 +31,11 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.backend import Array
+from hfrnn.arrays.backend import Array
+from hfrnn.arrays.parameters import HostArray, Initializer, normal
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, rows, slope_of_tanh, transpose
-from hfrnn.parameters import HostArray, Initializer, normal
 
 MOST_MODULES = 8
 """Modules at most where no periods are given: periods up to 128, within sequences of 200 symbols."""

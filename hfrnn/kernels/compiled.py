@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-from hfrnn.backend import Array
+from hfrnn.arrays.backend import Array
 
 # x*P(x*x)/Q(x*x): least maximal relative error on [-9, 9] (2e-8, before rounding to single precision), beyond which
 # tanh is 1 in single precision; by iteratively reweighted least squares

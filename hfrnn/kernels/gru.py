@@ -23,7 +23,7 @@ B5  dW_h = sum_t h_{t-1}.T @ (da_r, da_z), dW_hg = sum_t q_t.T @ da_g
 
 from __future__ import annotations
 
-from hfrnn.backend import Array
+from hfrnn.arrays.backend import Array
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, product, sigmoid_, slope_of_tanh, transpose
 

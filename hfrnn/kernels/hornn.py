@@ -28,12 +28,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hfrnn.backend import Array
+from hfrnn.arrays.backend import Array
+from hfrnn.arrays.parameters import Initializer, normal
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Slot, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose
 from hfrnn.kernels.rnn import RNN, activate_, slope_of
-from hfrnn.parameters import Initializer, normal
 
 Steps = int | slice
 TIE = 1e-30

@@ -23,7 +23,7 @@ The loops over time are those of hornn.py, with two matrices a step back instead
 
 from __future__ import annotations
 
-from hfrnn.backend import Array
+from hfrnn.arrays.backend import Array
 from hfrnn.kernels.base import Slot, Tape
 from hfrnn.kernels.hornn import HORNN, Steps
 from hfrnn.kernels.pointwise import sigmoid_

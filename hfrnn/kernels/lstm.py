@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from hfrnn.backend import Array
+from hfrnn.arrays.backend import Array
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.cells import KrauseCell, StandardCell
 from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose

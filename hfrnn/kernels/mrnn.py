@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hfrnn.backend import Array
+from hfrnn.arrays.backend import Array
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.pointwise import (
     add_weight_gradient,

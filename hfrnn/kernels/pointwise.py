@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hfrnn.backend import Array, Buffers
+from hfrnn.arrays.backend import Array, Buffers
 from hfrnn.kernels.base import Arrays, Tape
 
 PIECE_BYTES = 2**20

@@ -25,13 +25,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hfrnn.backend import Array
+from hfrnn.arrays.backend import Array
+from hfrnn.arrays.parameters import Initializer, constant
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.hornn import checked_alpha
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, sigmoid_, transpose
 from hfrnn.kernels.rnn import slope_of
-from hfrnn.parameters import Initializer, constant
 
 
 class SCRN(Kernel):

@@ -1,5 +1,5 @@
 """Optimizers: numerics on flat vectors and callables, with no knowledge of networks."""
 
-from hfrnn.optim.minimum import Minimum, MinimumStop, minimize
+from hfrnn.optim.minimize import Minimum, MinimumStop, minimize
 
 __all__ = ["Minimum", "MinimumStop", "minimize"]

@@ -33,8 +33,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from hfrnn.arrays.threads import Threads
 from hfrnn.errors import InputError
-from hfrnn.parallel import Threads
 
 Array: TypeAlias = npt.NDArray[Any]
 Apply: TypeAlias = Callable[[Array, Array], object]

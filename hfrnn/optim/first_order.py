@@ -26,9 +26,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hfrnn.arrays.threads import Threads
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.cg import Array
-from hfrnn.parallel import Threads
 
 Vectors = dict[str, Array]
 

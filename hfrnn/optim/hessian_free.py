@@ -32,8 +32,8 @@ from hfrnn.optim.line_search import (
     backtracking_line_search,
     minimising_line_search,
 )
-from hfrnn.optim.problem import Problem, TrialLosses
-from hfrnn.optim.update import End, Failure, HessianFreeOptions, Objective, Update, UpdateInterrupted, solved
+from hfrnn.optim.quadratic import Problem, TrialLosses
+from hfrnn.optim.result import End, Failure, HessianFreeOptions, Objective, Update, UpdateInterrupted, solved
 
 __all__ = ["End", "Failure", "HessianFree", "HessianFreeOptions", "Objective", "Update", "UpdateInterrupted"]
 

@@ -16,10 +16,10 @@ from importlib import resources
 from pathlib import Path
 
 from hfrnn._version import __version__
+from hfrnn.atomic import write_atomic
 from hfrnn.errors import InputError
-from hfrnn.files import write_atomic
 from hfrnn.report.runs import option_rows, read_run, run_names
-from hfrnn.run_folder import RunFolder
+from hfrnn.runs.run_folder import RunFolder
 
 SCRIPTS = ("tools.js", "lines.js", "bars.js", "page.js")
 """In the order in which they build on each other."""

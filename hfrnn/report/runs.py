@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hfrnn.config import TrainConfig
 from hfrnn.data.music import FILES as MUSIC
 from hfrnn.errors import CheckpointError, InputError
-from hfrnn.options import option_key
-from hfrnn.run_folder import RunFolder, is_text
+from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.options import option_key
+from hfrnn.runs.run_folder import RunFolder, is_text
 
 NUMBERS = (
     "update", "seconds", "symbols", "train_loss", "valid_loss", "train_bits", "valid_bits", "valid_perplexity",

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from local_site import (
+from support.local_site import (
     ARCHIVES,
     CONTENT,
     PIECE,
@@ -28,7 +28,7 @@ from local_site import (
     status,
     zipped,
 )  # fmt: skip
-from tiny_runs import snapshot
+from support.tiny_runs import snapshot
 
 from hfrnn.data import downloads
 from hfrnn.data.corpora import CORPORA, folder_of, load_corpus

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from least_squares import (
+from support.least_squares import (
     TRUE,
     LeastSquares,
     Product,

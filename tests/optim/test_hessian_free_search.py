@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from least_squares import (
+from support.least_squares import (
     LeastSquares,
     bent_beyond,
     linear,

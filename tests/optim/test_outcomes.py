@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from least_squares import LeastSquares, bent_beyond, linear, rosenbrock, run, solution_of, wavy
+from support.least_squares import LeastSquares, bent_beyond, linear, rosenbrock, run, solution_of, wavy
 
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.cg import CGStop, diagonal_preconditioner

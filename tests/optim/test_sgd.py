@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from test_device_arrays import DeviceArray
+from support.device_array import DeviceArray
 
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.cg import norm

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_cases import Case, cases, moved, replace, vectors
-from fake_device import FakeBackend
+from support.engine_cases import Case, cases, moved, replace, vectors
+from support.fake_device import FakeBackend
 
 import hfrnn
+from hfrnn.engine.plan import Plan
+from hfrnn.engine.sweep import Keep
 from hfrnn.optim.cg import diagonal_preconditioner
-from hfrnn.plan import Plan
-from hfrnn.sweep import Keep
 
 
 def of_single_sequences(net: hfrnn.Network, batch: hfrnn.Batch, theta: Any) -> Any:

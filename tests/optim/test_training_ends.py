@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import hfrnn
-from hfrnn.objective import Objective
+from hfrnn.engine.objective import Objective
 
 
 def test_ten_failed_updates_in_a_row_end_a_run_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,1 @@
+"""What is computed from trained networks: evaluation, dynamic evaluation and spectra."""

@@ -1,0 +1,241 @@
+"""Scoring a text as one unbroken stream, the state carried from symbol to symbol, the weights fixed or learning."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hfrnn.analysis.dynamic_evaluation import Dynamic, Learner
+from hfrnn.arrays.backend import Array
+from hfrnn.data.music import load_music, music_batch
+from hfrnn.data.synthetic import SUCCESS, make_task, tasks
+from hfrnn.data.vocabulary import Text, Vocabulary, counted
+from hfrnn.engine.batch import Batch
+from hfrnn.engine.network import Network
+from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.runs.config import TrainConfig
+from hfrnn.training.sources import chosen_part
+
+CHUNK = 1000
+"""Symbols run at a time; the result does not depend on it."""
+TASK_SEQUENCES = 10_000
+"""Fresh sequences that a synthetic task is judged by (SPEC 9)."""
+
+
+def _none() -> NDArray[Any]:
+    return np.zeros(0)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How well a network predicts a text: every symbol but the first, given all before it."""
+
+    symbols: int
+    """Symbols predicted."""
+    nats: float
+    """Minus the log-probability of all of them."""
+    text_bytes: int
+    """The bytes that the predicted symbols take in the text; of words, with one space between them."""
+    unknown: int = 0
+    """Symbols of the text outside the vocabulary, which were skipped or replaced (words by `<unk>`)."""
+    numbers: NDArray[np.int32] = field(default_factory=_none, compare=False, repr=False)
+    """Which symbols were predicted, (symbols,)."""
+    surprisals: NDArray[np.float64] = field(default_factory=_none, compare=False, repr=False)
+    """Minus the log-probability of each of them in nats, (symbols,); `nats` is their sum, rounded once."""
+
+    @property
+    def nats_per_symbol(self) -> float:
+        return self.nats / self.symbols
+
+    @property
+    def bits_per_symbol(self) -> float:
+        return self.nats_per_symbol / math.log(2)
+
+    @property
+    def bits_per_byte(self) -> float:
+        return self.nats / math.log(2) / self.text_bytes
+
+    @property
+    def perplexity(self) -> float:
+        """Of a symbol."""
+        return math.exp(min(self.nats_per_symbol, 700.0))
+
+    def positions(self, parts: int) -> list[tuple[int, int, float]]:
+        """Bits per symbol over the text: its predicted symbols in `parts` equal parts (sizes differ by one at most).
+
+        Returns
+        -------
+        list of (first, last, mean bits)
+            Positions count from 1, the first predicted symbol.
+
+        Raises
+        ------
+        InputError
+            Fewer than one part, or more than there are symbols.
+        """
+        if not 1 <= parts <= self.surprisals.size:
+            raise InputError(
+                f"{parts} parts of {counted(self.surprisals.size, 'symbol')}: give 1 part or more, of one "
+                "symbol or more each"
+            )
+        edges = [self.surprisals.size * part // parts for part in range(parts + 1)]
+        bits = self.surprisals / math.log(2)
+        return [(a + 1, b, math.fsum(bits[a:b]) / (b - a)) for a, b in pairwise(edges)]
+
+    def json_lines(self, vocabulary: Vocabulary) -> str:
+        """A line for each predicted symbol, as JSON: `position` (from 1), `symbol` and its surprisal, `bits`.
+
+        A symbol is written as in vocabulary.json: a character or word as a string, a byte as a number, unknown words as
+        `<unk>`.
+        """
+        names = [json.dumps(symbol) for symbol in vocabulary.to_json()["symbols"]]
+        bits = (self.surprisals / math.log(2)).tolist()
+        return "".join(
+            f'{{"position": {n}, "symbol": {names[symbol]}, "bits": {json.dumps(b)}}}\n'
+            for n, (symbol, b) in enumerate(zip(self.numbers.tolist(), bits, strict=True), 1)
+        )
+
+    def to_json(self) -> dict[str, float | int]:
+        """All figures by name."""
+        return {
+            "symbols": self.symbols,
+            "bits_per_symbol": self.bits_per_symbol,
+            "bits_per_byte": self.bits_per_byte,
+            "perplexity": self.perplexity,
+            "nats_per_symbol": self.nats_per_symbol,
+            "nats": self.nats,
+            "unknown": self.unknown,
+        }
+
+
+def evaluate(
+    net: Network,
+    theta: Array,
+    vocabulary: Vocabulary,
+    text: Text,
+    unknown: str = "error",
+    chunk: int = CHUNK,
+    progress: Callable[[int, int], object] | None = None,
+    dynamic: Dynamic | None = None,
+) -> Evaluation:
+    """Score a text as one unbroken stream, from a state of zeros: `evaluate(*hfrnn.load(run), text)`.
+
+    Parameters
+    ----------
+    net, theta, vocabulary : as `hfrnn.load` returns them
+    text : str for levels "char" and "word", bytes for level "byte"
+        At least two symbols.
+    unknown : str
+        What becomes of symbols outside the vocabulary: "error" refuses the text, "skip" drops them, and one known
+        symbol takes their place. Unknown words become `<unk>` where the vocabulary has it, whatever is given here.
+    chunk : int
+        Symbols run at a time, at least 1; the figures do not depend on it. The stretch of `dynamic` takes its place.
+    progress : callable, optional
+        Called with the number of symbols scored so far and of all.
+    dynamic : Dynamic, optional
+        How the network is to go on learning from each stretch of the text once it is scored. By default its weights
+        stay what they are; `theta` always does.
+
+    Returns
+    -------
+    Evaluation
+
+    Raises
+    ------
+    InputError
+        Fewer than two symbols, or unknown ones where they are refused.
+    NonFiniteError
+        The network's outputs are not finite, or dynamic evaluation has made its weights so.
+    """
+    if chunk < 1:
+        raise InputError(f"the chunk is {chunk} symbols: give a whole number, 1 or more")
+    symbols = vocabulary.encode(text, unknown)
+    if symbols.size < 2:
+        raise InputError(
+            f"the text to evaluate has {counted(symbols.size, 'known symbol')}: at least 2 are needed to predict one"
+        )
+    total, foreign = vocabulary.count(text)
+    whole = symbols.size == total  # a replaced symbol counts with the bytes that it has in the text
+    text_bytes = len(vocabulary.after_first(text) if whole else vocabulary.decode_bytes(symbols[1:]))
+    done, parts = 0, []
+    learner = None if dynamic is None else Learner(net, theta, dynamic)
+    for part in _surprisals(net, theta, symbols, chunk if dynamic is None else dynamic.stretch, learner):
+        if np.isnan(part).any():
+            raise NonFiniteError(
+                "the network's outputs are not finite: its weights are too large, "
+                + ("use another checkpoint" if dynamic is None else "give a smaller learning rate")
+            )
+        parts.append(part)
+        done += part.size
+        if progress is not None:
+            progress(done, symbols.size - 1)
+    surprisals = np.concatenate(parts)
+    return Evaluation(done, math.fsum(surprisals), text_bytes, foreign, symbols[1:], surprisals)
+
+
+def _surprisals(
+    net: Network, theta: Array, symbols: NDArray[np.int32], size: int, learner: Learner | None
+) -> Iterator[NDArray[np.float64]]:
+    """Minus the log-probabilities of all symbols but the first, `size` at a time; after each the learner learns."""
+    column, count, state = symbols.reshape(-1, 1), symbols.size - 1, None
+    for start in range(0, count, size):
+        stop = min(start + size, count)
+        batch = Batch(column[start:stop], column[start + 1 : stop + 1], initial_state=state)
+        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is refused
+            log_p, state = net.score(theta, batch)
+        yield -net.backend.to_host(log_p)[:, 0].astype(np.float64)
+        if learner is not None and stop < count:
+            theta = learner.learn(theta, batch)
+
+
+def evaluate_sequences(net: Network, theta: Array, config: TrainConfig, part: str | None = None) -> dict[str, Any]:
+    """Score a network on a synthetic task or on music.
+
+    Parameters
+    ----------
+    net : Network
+    theta : (n_parameters,) array
+    config : TrainConfig
+        Of the run: says the data.
+    part : {"train", "valid", "test"}, optional
+        Of the music, "valid" by default; a task has none, and is scored on 10,000 fresh sequences.
+
+    Returns
+    -------
+    dict
+        `loss` (a mean over all scored steps, in nats for music) and what it is of; of a task `wrong`, the share of
+        wrong answers, and whether it counts as solved.
+
+    Raises
+    ------
+    InputError
+        A part of a task or one that is not known, or the music is not there.
+    """
+    part = chosen_part(config, part, "valid")
+    net = copy.copy(net)
+    net.l2 = 0.0  # a penalty on the weights is no part of how well they predict
+    if config.data in tasks():
+        task = make_task(config.data, config.length)
+        rng, wrong, losses, count = np.random.default_rng([2, config.seed]), 0, 0.0, 0
+        while count < TASK_SEQUENCES:
+            drawn = task.sequences(min(TASK_SEQUENCES - count, 1000), rng)
+            batch, size = Batch(*drawn), drawn.lengths.size
+            losses += net.loss(theta, batch) * size
+            wrong += int(task.wrong(net.backend.to_host(net.run(theta, batch)[0]), drawn).sum())
+            count += size
+            if task.fixed_count:  # these are all there are
+                break
+        share = wrong / count
+        solved = "yes" if share < SUCCESS else "no"
+        return {"task": task.name, "sequences": count, "loss": losses / count, "wrong": share, "solved": solved}
+    pieces = getattr(load_music(config.data or ""), part)
+    loss = net.loss(theta, Batch(*music_batch(pieces)))
+    return {"music": config.data, "part": part, "pieces": len(pieces), "nats_per_time_step": loss}

@@ -1,0 +1,1 @@
+"""Arrays on every backend: array libraries, buffers, vectors, threads and named parameters."""

@@ -1,0 +1,57 @@
+"""The picture of a spectrum. It needs matplotlib, the extra `plot`."""
+
+from __future__ import annotations
+
+import io
+import math
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from hfrnn.analysis.spectrum import Spectrum
+from hfrnn.atomic import write_atomic
+
+BULK = 0.1
+"""Where this share of all eigenvalues is counted the bulk at 0 begins, which so few steps do not resolve."""
+
+
+def draw(spectra: list[Spectrum], path: str) -> None:
+    """Draw the densities, and how many eigenvalues are at least of a size, and write the picture whole.
+
+    Around each node stands a bell of one two-hundredth of the whole range; below a third of what one eigenvalue shows
+    nothing is drawn. Ticks are eigenvalues that were found one by one.
+    """
+    everything = np.concatenate([part for s in spectra for part in (s.nodes, s.largest, s.smallest)])
+    low, high = float(everything.min()), float(everything.max())
+    width = (high - low or 1.0) / 200
+    at = np.linspace(low - 4 * width, high + 4 * width, 2000)
+    peak = 1 / (width * math.sqrt(2 * math.pi))
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    density, counts = figure.subplots(1, 2)
+    for number, found in enumerate(spectra):
+        colour, name = f"C{number}", found.matrix
+        bells = np.exp(-(((at[:, None] - found.nodes) / width) ** 2) / 2) * peak
+        density.plot(at, bells @ found.weights, color=colour, label=name, linewidth=1)
+        ends = np.concatenate([found.largest, found.smallest])
+        density.plot(ends, np.full(ends.size, peak / found.size), "|", color=colour, markersize=12)
+        for sign, line, side in ((1, "-", "above 0"), (-1, "--", "below 0")):
+            order = np.argsort(-sign * found.nodes, kind="stable")
+            size, count = sign * found.nodes[order], found.size * np.cumsum(found.weights[order])
+            shown = (size > 0) & (count <= BULK * found.size)
+            if shown.any():
+                style = {"color": colour, "label": f"{name}, {side}", "linewidth": 1, "drawstyle": "steps-post"}
+                counts.plot(size[shown], count[shown], line, **style)
+    n = max(found.size for found in spectra)
+    density.set(yscale="log", ylim=(peak / n / 3, 2 * peak), xlabel="eigenvalue", ylabel="density")
+    counts.set(xscale="log", yscale="log", xlabel="size", ylabel="eigenvalues of at least that size, about")
+    counts.set_ylim(bottom=0.5)
+    for axes in (density, counts):
+        axes.grid(alpha=0.3)
+        if axes.get_legend_handles_labels()[1]:
+            axes.legend(frameon=False)
+    picture = io.BytesIO()
+    kind = path.rpartition(".")[2].lower()
+    with rc_context({"svg.hashsalt": "hfrnn"}):
+        figure.savefig(picture, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+    write_atomic(path, picture.getvalue())

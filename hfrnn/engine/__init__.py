@@ -1,0 +1,1 @@
+"""Losses, gradients and curvature products of recurrent networks on batches of sequences."""

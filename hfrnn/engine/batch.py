@@ -1,0 +1,145 @@
+"""A batch of sequences: inputs, targets, weights, lengths and initial states, time-major."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hfrnn.arrays.backend import Array, Backend
+from hfrnn.errors import InputError
+
+State = Sequence[dict[str, Any]]
+"""One dict of arrays a layer, the batch on axis -2 (an integer `t` stands for the whole batch)."""
+
+
+class Batch:
+    """Sequences to learn from or to score, time-major.
+
+    Parameters
+    ----------
+    inputs : (T, B) integer symbols, or (T, B, n_in) real values
+    targets : (T, B) integer symbols for the softmax, or (T, B, n_out) real values; None where nothing is scored
+    weights : (T, B) array of numbers >= 0, optional
+        The weight of each step's loss, 0 where nothing is predicted. Default 1.
+    lengths : (B,) integers in 1..T, optional
+        How many steps of each sequence exist; what lies behind them is padding, never looked at. Default T.
+    initial_state : a dict of arrays per layer, optional
+        The state before the first step, as `net.run` returns it: arrays with the batch on axis -2, and for clockwork
+        the time `t`, one integer for the whole batch. Default zeros.
+
+    Raises
+    ------
+    InputError
+        The shapes do not fit each other, or a number is out of its range.
+    """
+
+    def __init__(
+        self,
+        inputs: Array,
+        targets: Array | None = None,
+        weights: Array | None = None,
+        lengths: Array | None = None,
+        initial_state: State | None = None,
+    ) -> None:
+        if not hasattr(inputs, "ndim") or inputs.ndim not in (2, 3):
+            raise InputError(
+                f"inputs are {_describe(inputs)}; expected an array (T, B) of integer symbols or (T, B, n_in) of real "
+                "values, time first"
+            )
+        if (inputs.dtype.kind in "iu") != (inputs.ndim == 2):
+            raise InputError(
+                f"inputs are {_describe(inputs)}; symbols are integers (T, B), values are real (T, B, n_in)"
+            )
+        for name, value in (("targets", targets), ("weights", weights), ("lengths", lengths)):
+            if value is not None and not hasattr(value, "ndim"):
+                raise InputError(f"{name} are {_describe(value)}; expected an array of the same library as the inputs")
+        T, B = inputs.shape[:2]
+        if T < 1 or B < 1:
+            raise InputError(f"inputs are {_describe(inputs)}; at least one step and one sequence are needed")
+        if targets is not None and (targets.shape[:2] != (T, B) or targets.ndim not in (2, 3)):
+            raise InputError(
+                f"targets are {_describe(targets)}; inputs of {T} steps and {B} sequences need ({T}, {B}, ...)"
+            )
+        if weights is not None:
+            if weights.shape != (T, B):
+                raise InputError(
+                    f"weights are {_describe(weights)}; expected shape ({T}, {B}), one a step and sequence"
+                )
+            if not (weights >= 0).all().item():
+                raise InputError("weights hold a negative number or NaN; a weight is 0 or more")
+        if lengths is not None:
+            if lengths.shape != (B,) or lengths.dtype.kind not in "iu":
+                raise InputError(f"lengths are {_describe(lengths)}; expected {B} integers, one a sequence")
+            low, high = lengths.min().item(), lengths.max().item()
+            if low < 1 or high > T:
+                raise InputError(f"lengths go from {low} to {high}; expected 1 to {T}")
+        self.inputs = inputs
+        self.targets = targets
+        self.weights = weights
+        self.lengths = lengths
+        self.initial_state = initial_state
+
+    @property
+    def T(self) -> int:
+        """Steps."""
+        return int(self.inputs.shape[0])
+
+    @property
+    def B(self) -> int:
+        """Sequences."""
+        return int(self.inputs.shape[1])
+
+    def columns(self, start: int, stop: int) -> Batch:
+        """The sequences start..stop-1 alone."""
+        part = Batch.__new__(Batch)
+        part.inputs = self.inputs[:, start:stop]
+        part.targets = None if self.targets is None else self.targets[:, start:stop]
+        part.weights = None if self.weights is None else self.weights[:, start:stop]
+        part.lengths = None if self.lengths is None else self.lengths[start:stop]
+        part.initial_state = (
+            None
+            if self.initial_state is None
+            else [
+                {name: x[..., start:stop, :] if getattr(x, "shape", ()) else x for name, x in layer.items()}
+                for layer in self.initial_state
+            ]
+        )
+        return part
+
+    def exists(self, backend: Backend) -> Array | None:
+        """(T, B) Booleans, False in the padding; None where there is no padding."""
+        if self.lengths is None:
+            return None
+        steps = backend.xp.arange(self.T).reshape(self.T, 1)
+        return steps < backend.asarray(self.lengths).reshape(1, self.B)
+
+    def step_weights(self, backend: Backend) -> Array:
+        """(T, B) weights in float64, 0 in the padding."""
+        xp = backend.xp
+        if self.weights is None:
+            weights = xp.ones((self.T, self.B), dtype="float64")
+        else:
+            weights = backend.asarray(self.weights, dtype="float64")
+        exists = self.exists(backend)
+        return weights if exists is None else xp.where(exists, weights, 0.0)
+
+    def total_weight(self, backend: Backend) -> float:
+        """The sum of the weights of all steps that exist.
+
+        Raises
+        ------
+        InputError
+            The sum is 0: nothing is predicted; or it is not finite.
+        """
+        total = float(self.step_weights(backend).sum().item())
+        if not total > 0:
+            raise InputError("the weights of the batch sum to 0: give at least one step a weight above 0")
+        if total == float("inf"):
+            raise InputError("the weights of the batch sum to infinity: give finite weights")
+        return total
+
+
+def _describe(value: Any) -> str:
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"an array of shape {tuple(value.shape)} and type {value.dtype}"
+    return f"of type {type(value).__name__}"

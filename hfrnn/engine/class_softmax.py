@@ -1,0 +1,335 @@
+"""Class softmax: a softmax over classes of symbols, then one over the symbols of the target's class ([M], SPEC 3).
+
+With c the target's class, z^c its symbols' outputs, and the output map of output_map.py for either:
+
+    F1  y_t = sum_l h^l_t @ W_class^l + b_class,        q = softmax(y)
+    F2  z^c_t = sum_l h^l_t @ W_y^l[:, c] + b_y[c],     p = softmax(z^c)            no other symbol is computed
+    F3  loss = -log q[c] - log p[target]
+
+    R1  Ry_t, Rz^c_t: the tangents of F1 and F2
+    R2  H_L R(y, z^c) = (q*Ry - q*(q.Ry), p*Rz^c - p*(p.Rz^c))
+
+    B1  dy = q - class, dz^c = p - target
+    B2  dh_t = dy_t @ W_class.T + dz^c_t @ W_y[:, c].T, and the gradients of F1 and F2
+
+The tokens of a stretch whose loss is wanted are sorted by their target's class, so that each class is one product with
+its own columns of W_y; a token costs C columns and those of its class. Neighbouring classes of few symbols make one
+bundle, which is one product too: there z^c of the other classes is -inf, and their p is 0. The columns of W_y are in
+class order: a stable sort of the symbols by class, which is the identity where classes ascend. They lie one after the
+other in the flat vector, so that those of a class are one piece of memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hfrnn.arrays.backend import Array, Backend
+from hfrnn.engine.output_map import ByLayer, Head, OutputMap, check_symbols, curve_, first_of, normalise_
+from hfrnn.errors import InputError
+from hfrnn.kernels.base import Arrays, Tape
+from hfrnn.kernels.pointwise import rows
+
+TOKENS_A_CLASS = 16
+"""Tokens of a stretch for each class, at least: the products of fewer spend their time on reading the weights."""
+BUNDLE = 64
+"""Symbols of neighbouring classes that are one product, at most."""
+
+
+def classes_of_symbols(n_out: int, classes: int | Sequence[int] | None) -> tuple[int, ...]:
+    """The class of each symbol.
+
+    Parameters
+    ----------
+    n_out : int
+        Symbols.
+    classes : int or sequence of int
+        A number of classes, of as nearly equal sizes as can be, in the symbols' order; or the class of each symbol.
+
+    Raises
+    ------
+    InputError
+        There are none, they are not n_out numbers 0, ..., C-1, or one has no symbol.
+    """
+    if hasattr(classes, "__index__") and not isinstance(classes, bool) and not getattr(classes, "ndim", 0):
+        count = int(classes)  # type: ignore[arg-type]
+        if not 1 <= count <= n_out:
+            raise InputError(f"classes is {count}: with n_out = {n_out} give 1 to {n_out} classes")
+        return tuple(symbol * count // n_out for symbol in range(n_out))
+    given = np.asarray(classes)
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise InputError(
+            f"classes is {classes!r}: the loss 'class-softmax' needs a number of classes, or the class of each symbol"
+        )
+    if given.size != n_out:
+        raise InputError(f"classes has {given.size} numbers: with n_out = {n_out} give the class of each symbol")
+    found = np.unique(given)
+    if not np.array_equal(found, np.arange(found.size)):
+        raise InputError(
+            f"the classes of the symbols are {found.size} different numbers from {found[0]} to {found[-1]}: number "
+            "them from 0 up and leave none without a symbol"
+        )
+    return tuple(int(number) for number in given)
+
+
+@dataclass
+class ClassAim:
+    """What one stretch is to predict: its N tokens whose loss is wanted, sorted by their target's class.
+
+    tokens : (N,), which of the K*B tokens they are
+    classes : (N,), the class of each target
+    outputs : (N,), where each target's output is among all n outputs of the tokens, in a row
+    starts : (N,), where each token's outputs start, which are those of the symbols of its bundle
+    owner : (n,), the token of each output
+    masked : (m,), which of the outputs are not of the target's class
+    scale : (N,), the factor w / sum w of each
+    shape : K and B
+    groups : for each bundle that occurs: its tokens, its columns of W_y, and its outputs, as start and stop
+    """
+
+    tokens: Array
+    classes: Array
+    outputs: Array
+    starts: Array
+    owner: Array
+    masked: Array
+    scale: Array
+    shape: tuple[int, int]
+    groups: list[tuple[slice, slice, slice]]
+
+
+class ClassSoftmax(Head):
+    """Cross entropy of one symbol out of n_out, by way of its class.
+
+    Parameters
+    ----------
+    n_out, widths, bias : as for every head
+    classes : int or sequence of int
+        As `classes_of_symbols` takes them.
+    """
+
+    integer_targets = True
+    probabilistic = True
+
+    def __init__(self, n_out: int, widths: Mapping[int, int], bias: bool, classes: int | Sequence[int] | None) -> None:
+        super().__init__(n_out, widths, bias)
+        self.classes = classes_of_symbols(n_out, classes)
+        self.class_of = np.array(self.classes)
+        self.sizes = np.bincount(self.class_of)
+        self.n_classes = self.sizes.size
+        self.least_rows = TOKENS_A_CLASS * self.n_classes
+        self.starts = np.cumsum(self.sizes) - self.sizes
+        self.class_of_column = np.repeat(np.arange(self.n_classes), self.sizes)
+        """The class of each column of W_y."""
+        self.bundle_of = _bundles(self.sizes)
+        """The bundle of each class."""
+        self.bundle_sizes = np.bincount(self.bundle_of, self.sizes).astype(np.intp)
+        self.bundle_starts = np.cumsum(self.bundle_sizes) - self.bundle_sizes
+        self.column_of = np.empty(n_out, np.intp)
+        """The column of W_y of each symbol."""
+        self.column_of[np.argsort(self.class_of, kind="stable")] = np.arange(n_out)
+        self.costly_target = int(np.argmax(self.bundle_sizes[self.bundle_of[self.class_of]]))
+        self.aim_bytes = 8 * (4 + 2 * int(self.bundle_sizes.max()))
+        self.class_map = OutputMap("class", self.n_classes, widths, bias)
+        self.transposed = tuple(self.map.matrices.values())
+
+    @property
+    def n_outputs(self) -> int:
+        """C + n_out: the outputs of the classes, then those of the symbols in the order of W_y's columns."""
+        return self.n_classes + self.n_out
+
+    @property
+    def outputs_a_target(self) -> int:
+        return self.n_classes + -(-self.n_out // self.n_classes)
+
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        maps = (self.map, self.class_map)
+        matrices = {name: shape for each in maps for name, shape in each.matrix_shapes().items()}
+        return matrices | {name: shape for each in maps for name, shape in each.bias_shapes().items()}
+
+    def check_targets(self, targets: Array, T: int, B: int) -> None:
+        check_symbols("class-softmax", self.n_out, targets, T, B)
+
+    # ------------------------------------------------------------------ the loss of a stretch and what follows
+
+    def arrange(
+        self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice]
+    ) -> list[ClassAim]:
+        symbols, asked = backend.to_host(targets), backend.to_host(wanted)
+        return [self._arrange(backend, symbols[span], scale[span], asked[span] > 0) for span in spans]
+
+    def _arrange(
+        self, backend: Backend, symbols: np.ndarray[Any, Any], scale: Array, wanted: np.ndarray[Any, Any]
+    ) -> ClassAim:
+        tokens = np.flatnonzero(wanted)
+        targets = symbols.reshape(-1)[tokens]
+        order = np.argsort(self.class_of[targets], kind="stable")
+        tokens, targets = tokens[order], targets[order]
+        classes = self.class_of[targets]
+        bundles = self.bundle_of[classes]
+        widths = self.bundle_sizes[bundles]
+        starts = np.cumsum(widths) - widths
+        groups, masked, token = [], [], 0
+        for bundle, count in zip(*np.unique(bundles, return_counts=True), strict=True):
+            own = slice(token, token + int(count))
+            first, size, output = int(self.bundle_starts[bundle]), int(self.bundle_sizes[bundle]), int(starts[token])
+            columns = slice(first, first + size)
+            groups.append((own, columns, slice(output, output + int(count) * size)))
+            if self.sizes[classes[token]] < size:
+                masked.append(output + np.flatnonzero(self.class_of_column[columns] != classes[own, None]))
+            token += int(count)
+        on_device = backend.asarray(tokens)
+        return ClassAim(
+            tokens=on_device,
+            classes=backend.asarray(classes),
+            outputs=backend.asarray(starts + self.column_of[targets] - self.bundle_starts[bundles]),
+            starts=backend.asarray(starts),
+            owner=backend.asarray(np.repeat(np.arange(tokens.size), widths)),
+            masked=backend.asarray(np.concatenate([*masked, np.zeros(0, np.intp)])),
+            scale=scale.reshape(-1)[on_device],
+            shape=(symbols.shape[0], symbols.shape[1]),
+            groups=groups,
+        )
+
+    def losses(self, p: Arrays, hs: ByLayer, aim: ClassAim, tape: Tape) -> Array:
+        xp, N = tape.xp, aim.tokens.size
+        found = self._gather(hs, aim, tape, "h_tokens")
+        q = rows(self.class_map.forward(p, found, tape, tape.new("classes", 1, N, self.n_classes)))  # F1
+        of_tokens = normalise_(xp, q, (xp.arange(N), aim.classes))  # F3
+        z = tape.new("words", *aim.owner.shape)
+        for group in aim.groups:
+            tokens, columns, _ = group
+            self.map.forward(self.map.columns(p, columns), _tokens(found, tokens), tape, _part(z, *group))  # F2
+        z[aim.masked] = -math.inf
+        z -= _spread(tape, tape.backend.tops_of_pieces(z, aim.starts, aim.owner), aim)
+        chosen = z[aim.outputs]
+        xp.exp(z, out=z)
+        totals = tape.backend.sums_of_pieces(z, aim.starts, aim.owner)
+        z /= _spread(tape, totals, aim)
+        of_tokens += xp.log(totals) - chosen  # F3
+        losses = tape.backend.zeros((aim.shape[0] * aim.shape[1],), of_tokens.dtype)
+        losses[aim.tokens] = of_tokens
+        return losses.reshape(aim.shape)
+
+    def gradient(self, p: Arrays, hs: ByLayer, aim: ClassAim, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
+        dy, dz = tape["classes"], tape["words"]
+        rows(dy)[tape.xp.arange(aim.tokens.size), aim.classes] -= 1  # B1
+        dz[aim.outputs] -= 1  # B1
+        self._backward(p, self._gather(hs, aim, tape, "h_tokens"), dy, dz, aim, tape, grad, dhs)
+
+    def product(
+        self, p: Arrays, v: Arrays, hs: ByLayer, Rhs: ByLayer, aim: ClassAim, tape: Tape,
+        grad: Arrays, dhs: ByLayer,
+    ) -> None:  # fmt: skip
+        xp, y, z = tape.xp, tape["classes"], tape["words"]
+        found, Rfound = self._gather(hs, aim, tape, "h_tokens"), self._gather(Rhs, aim, tape, "Rh_tokens")
+        Ry, Rz = tape.scratch("Ry", *y.shape), tape.scratch("Rz", *z.shape)
+        self.class_map.rforward(p, v, found, Rfound, tape, Ry)  # R1
+        curve_(xp, y, Ry, tape.scratch("head_work", *y.shape))  # R2
+        for group in aim.groups:
+            tokens, columns, _ = group
+            own, vown = self.map.columns(p, columns), self.map.columns(v, columns)
+            self.map.rforward(own, vown, _tokens(found, tokens), _tokens(Rfound, tokens), tape, _part(Rz, *group))  # R1
+        Rz *= z
+        work = _spread(tape, tape.backend.sums_of_pieces(Rz, aim.starts, aim.owner), aim)
+        work *= z
+        Rz -= work  # R2
+        self._backward(p, found, Ry, Rz, aim, tape, grad, dhs)
+
+    def _backward(
+        self, p: Arrays, found: dict[int, Array], dy: Array, dz: Array, aim: ClassAim, tape: Tape, grad: Arrays,
+        dhs: ByLayer,
+    ) -> None:  # fmt: skip
+        """From the adjoints of the outputs of all tokens, not yet scaled: write dhs and add to grad."""
+        dy *= aim.scale[:, None]
+        dz *= _spread(tape, aim.scale, aim)
+        by_class = {l: tape.scratch(f"dh_tokens{l}", *h.shape) for l, h in found.items()}
+        by_word = {l: tape.scratch(f"dh_words{l}", *h.shape) for l, h in found.items()}
+        self.class_map.backward(p, found, dy, tape, grad, by_class)  # B2
+        for group in aim.groups:
+            tokens, columns, _ = group
+            own, gown, part = self.map.columns(p, columns), self.map.columns(grad, columns), _part(dz, *group)
+            self.map.backward(own, _tokens(found, tokens), part, tape, gown, _tokens(by_word, tokens))  # B2
+        for l, dh in by_class.items():
+            dh += by_word[l]
+            dhs[l][...] = 0
+            rows(dhs[l])[aim.tokens] = rows(dh)
+
+    def _gather(self, hs: ByLayer, aim: ClassAim, tape: Tape, name: str) -> dict[int, Array]:
+        """The hidden states of the tokens, (1, N, width) for each layer that speaks to the output."""
+        found = {l: tape.scratch(f"{name}{l}", 1, aim.tokens.size, width) for l, width in self.widths.items()}
+        for l, out in found.items():
+            tape.backend.take_rows(rows(hs[l]), aim.tokens, rows(out))
+        return found
+
+    # ------------------------------------------------------------------ all outputs
+
+    def outputs(self, p: Arrays, hs: ByLayer, tape: Tape) -> Array:
+        K, B = first_of(hs, self.widths)
+        z = tape.new("z", K, B, self.n_outputs)
+        z[:, :, : self.n_classes] = self.class_map.forward(p, hs, tape, tape.scratch("y", K, B, self.n_classes))
+        z[:, :, self.n_classes :] = self.map.forward(p, hs, tape, tape.scratch("Rz", K, B, self.n_out))
+        return z
+
+    def routputs(self, p: Arrays, v: Arrays, hs: ByLayer, Rhs: ByLayer, tape: Tape) -> Array:
+        K, B = first_of(hs, self.widths)
+        z = tape.scratch("routputs", K, B, self.n_outputs)
+        Ry, Rz = tape.scratch("Ry", K, B, self.n_classes), tape.scratch("Rz", K, B, self.n_out)
+        z[:, :, : self.n_classes] = self.class_map.rforward(p, v, hs, Rhs, tape, Ry)
+        z[:, :, self.n_classes :] = self.map.rforward(p, v, hs, Rhs, tape, Rz)
+        return z
+
+    def backward(self, p: Arrays, hs: ByLayer, dz: Array, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
+        contiguous = tape.xp.ascontiguousarray
+        by_class = {l: tape.scratch(f"dh_tokens{l}", *hs[l].shape) for l in self.widths}
+        self.class_map.backward(p, hs, contiguous(dz[:, :, : self.n_classes]), tape, grad, by_class)
+        self.map.backward(p, hs, contiguous(dz[:, :, self.n_classes :]), tape, grad, dhs)
+        for l, dh in by_class.items():
+            total = dhs[l]
+            total += dh
+
+    def logits(self, backend: Backend, z: Array) -> Array:
+        """The log-probabilities of all symbols: log p(class) + log p(symbol | class)."""
+        log_q = _log_softmax(backend.xp, z[:, :, : self.n_classes])
+        log_p = z[:, :, self.n_classes :].copy()
+        for c, (start, size) in enumerate(zip(self.starts.tolist(), self.sizes.tolist(), strict=True)):
+            of_class = slice(start, start + size)
+            log_p[:, :, of_class] = _log_softmax(backend.xp, log_p[:, :, of_class]) + log_q[:, :, c : c + 1]
+        return log_p[:, :, backend.asarray(self.column_of)]
+
+
+def _bundles(sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The bundle of each class, from the classes' sizes: neighbours share one of up to `BUNDLE` symbols."""
+    found: list[int] = []
+    bundle = total = 0
+    for size in sizes.tolist():
+        if found and total + size > BUNDLE:
+            bundle, total = bundle + 1, 0
+        total += size
+        found.append(bundle)
+    return np.array(found)
+
+
+def _part(outputs: Array, tokens: slice, columns: slice, where: slice) -> Array:
+    """The outputs of a group, (1, its tokens, its columns), a view."""
+    return outputs[where].reshape(1, tokens.stop - tokens.start, columns.stop - columns.start)
+
+
+def _tokens(found: dict[int, Array], tokens: slice) -> dict[int, Array]:
+    return {l: h[:, tokens] for l, h in found.items()}
+
+
+def _spread(tape: Tape, values: Array, aim: ClassAim) -> Array:
+    """values (N,) of the tokens, for each of their outputs: (n,), in scratch."""
+    out = tape.scratch("head_work", *aim.owner.shape)
+    tape.backend.take_rows(values.astype(out.dtype), aim.owner, out)
+    return out
+
+
+def _log_softmax(xp: Any, z: Array) -> Array:
+    shifted = z - z.real.max(axis=-1, keepdims=True)
+    return shifted - xp.log(xp.exp(shifted).sum(axis=-1, keepdims=True))

@@ -1,0 +1,156 @@
+"""The affine map from a network's inputs, and from the layer below, to the slots U of each layer (SPEC 1).
+
+    F1  U_t = x_t @ W_x + below_t @ W_below + b             x_t one-hot: a row look-up; or E[symbol]; or real values
+
+    R1  RU_t = x_t @ R(W_x) + Rx_t @ W_x + below_t @ R(W_below) + Rbelow_t @ W_below + R(b)
+
+    B1  dW_x = sum_t x_t.T @ dU_t, db = sum_t dU_t, dW_below = sum_t below_t.T @ dU_t
+    B2  dbelow_t = dU_t @ W_below.T
+    B3  dE[symbol] += dU_t @ W_x.T
+
+Each block feeds some of the slots only; the others' columns are passed over.
+"""
+
+from __future__ import annotations
+
+from hfrnn.arrays.backend import Array, Buffers
+from hfrnn.engine.layout import Columns, Layout
+from hfrnn.kernels.base import Arrays
+from hfrnn.kernels.pointwise import add_product, rows
+
+Groups = dict[str, Arrays]
+Term = tuple[Columns, Array | None, Array | None]
+"""Columns of U, what is mapped into them (None: the one-hot symbols), and the matrix (None: no such block)."""
+
+ONE_HOT_LIMIT = 512
+"""Up to this many symbols the gradient of a look-up is a product with a one-hot matrix, above a scatter-add."""
+
+
+class InputMap:
+    """The input map of one shard.
+
+    Parameters
+    ----------
+    layout : Layout
+    inputs : (T, B) symbols or (T, B, n_in) real values, on the layout's device
+    scratch : Buffers
+    """
+
+    def __init__(self, layout: Layout, inputs: Array, scratch: Buffers) -> None:
+        self.layout = layout
+        self.backend = layout.backend
+        self.xp = layout.backend.xp
+        self.scratch = scratch
+        self.symbols = inputs if inputs.ndim == 2 else None
+        real_kind = "float64" if scratch.dtype.kind == "c" else scratch.dtype
+        self.values = None if inputs.ndim == 2 else self.backend.asarray(inputs, dtype=real_kind)
+
+    def forward(self, l: int, p: Groups, span: slice, below: Array | None, U: Array) -> None:
+        """U (K, B, slots) of layer l over the steps of `span`."""
+        layer, own = self.layout.layers[l], p[f"layer{l}"]
+        terms: list[Term] = [(layer.direct, self._inputs(p, span), own.get("W_x"))]
+        if below is not None:
+            terms.append((layer.below, below, own.get("W_below")))
+        self._sum(U, terms, layer.bias, own.get("b"), span)  # F1
+
+    def rforward(
+        self, l: int, p: Groups, v: Groups, span: slice, below: Array | None, Rbelow: Array | None, RU: Array
+    ) -> None:
+        """RU (K, B, slots) of layer l, along the parameter direction v."""
+        layer, own, vown = self.layout.layers[l], p[f"layer{l}"], v[f"layer{l}"]
+        terms: list[Term] = [(layer.direct, self._inputs(p, span), vown.get("W_x"))]
+        if self.layout.embedding is not None:
+            terms.append((layer.direct, self._inputs(v, span, "Re"), own.get("W_x")))
+        if below is not None:
+            terms += [(layer.below, below, vown.get("W_below")), (layer.below, Rbelow, own.get("W_below"))]
+        self._sum(RU, terms, layer.bias, vown.get("b"), span)  # R1
+
+    def backward(
+        self, l: int, p: Groups, span: slice, below: Array | None, dU: Array, dbelow: Array | None, grad: Groups
+    ) -> None:
+        """Add to grad, and to dbelow (K, B, width of the layer below)."""
+        layer, own, gown = self.layout.layers[l], p[f"layer{l}"], grad[f"layer{l}"]
+        if layer.direct.width:
+            self._add_gradient(gown["W_x"], layer.direct, self._inputs(p, span), dU, span)  # B1
+            if self.layout.embedding is not None:
+                self._add_embedding_gradient(own["W_x"], layer.direct, dU, span, grad["embedding"]["E"])  # B3
+        for start, first, width in layer.bias.runs:
+            gown["b"][first : first + width] += rows(dU)[:, start : start + width].sum(axis=0)  # B1
+        if below is not None and layer.below.width:
+            self._add_gradient(gown["W_below"], layer.below, below, dU, span)  # B1
+            for start, first, width in layer.below.runs:
+                work = self.scratch.get("input_product", dbelow.shape)  # type: ignore[union-attr]
+                columns = own["W_below"][:, first : first + width]
+                self.xp.matmul(rows(dU)[:, start : start + width], columns.T, out=rows(work))
+                dbelow += work  # B2
+
+    def _inputs(self, p: Groups, span: slice, name: str = "e") -> Array | None:
+        """x over the steps: real values (K, B, n), embedded symbols under `name`, or None for one-hot symbols."""
+        if self.values is not None:
+            return self.values[span]
+        if self.layout.embedding is None or self.symbols is None:
+            return None
+        symbols = self.symbols[span]
+        e = self.scratch.get(name, (*symbols.shape, self.layout.embedding))
+        self.backend.take_rows(p["embedding"]["E"], symbols, e)
+        return e
+
+    def _sum(self, U: Array, terms: list[Term], biased: Columns, b: Array | None, span: slice) -> None:
+        """U <- sum of x @ W over the terms, each in its columns, + b; x None stands for the one-hot symbols."""
+        fresh = True
+        for columns, x, W in terms:
+            if W is None:
+                continue
+            whole = fresh and columns.width == U.shape[2]
+            if fresh and not whole:
+                U[...] = 0
+            work = U if whole else self.scratch.get("input_product", (*U.shape[:2], columns.width))
+            if x is not None:
+                self.xp.matmul(rows(x), W, out=rows(work))
+            else:
+                if whole and b is not None and W.shape[0] <= ONE_HOT_LIMIT:
+                    W, b = self._with_bias(W, biased, b), None
+                self.backend.take_rows(W, self.symbols[span], work)  # type: ignore[index]
+            if not whole:
+                for start, first, width in columns.runs:
+                    U[:, :, start : start + width] += work[:, :, first : first + width]
+            fresh = False
+        if b is not None:
+            for start, first, width in biased.runs:
+                U[:, :, start : start + width] += b[first : first + width]
+
+    def _with_bias(self, W: Array, biased: Columns, b: Array) -> Array:
+        """The rows of W with the bias added, which saves adding it in every step."""
+        table = self.scratch.get("biased_rows", W.shape)
+        table[...] = W
+        for start, first, width in biased.runs:
+            table[:, start : start + width] += b[first : first + width]
+        return table
+
+    def _add_gradient(self, dW: Array, columns: Columns, x: Array | None, dU: Array, span: slice) -> None:
+        """dW += x.T @ dU's columns."""
+        one_hot = x
+        if x is None and dW.shape[0] <= ONE_HOT_LIMIT:
+            one_hot = self._one_hot(span)
+        for start, first, width in columns.runs:
+            dUc = rows(dU)[:, start : start + width]
+            target = dW[:, first : first + width]
+            if one_hot is None:
+                self.backend.add_rows(target, self.symbols[span].reshape(-1), dUc, self.scratch)  # type: ignore[index]
+            else:
+                add_product(self.xp, self.scratch, rows(one_hot), dUc, target)
+
+    def _one_hot(self, span: slice) -> Array:
+        symbols = self.symbols[span]  # type: ignore[index]
+        one_hot = self.scratch.get("one_hot", (*symbols.shape, self.layout.n_in))
+        one_hot[...] = 0
+        flat = rows(one_hot)
+        flat[self.xp.arange(flat.shape[0]), symbols.reshape(-1)] = 1
+        return one_hot
+
+    def _add_embedding_gradient(self, W: Array, columns: Columns, dU: Array, span: slice, dE: Array) -> None:
+        symbols = self.symbols[span]  # type: ignore[index]
+        de = self.scratch.get("de", (symbols.size, dE.shape[1]))
+        for start, first, width in columns.runs:
+            self.xp.matmul(rows(dU)[:, start : start + width], W[:, first : first + width].T, out=de)
+            self.backend.add_rows(dE, symbols.reshape(-1), de, self.scratch)

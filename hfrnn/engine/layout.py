@@ -1,0 +1,328 @@
+"""A network's layout: input map, stack of kernels and head; sizes, names and initial parameters. It holds no arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hfrnn.arrays.backend import Array, Buffers, get_backend
+from hfrnn.arrays.parameters import Initializer, ParameterLayout, constant, fixed_fan_in, normal
+from hfrnn.engine.batch import Batch
+from hfrnn.engine.losses import make_head
+from hfrnn.errors import InputError
+from hfrnn.kernels import Kernel, make_kernel
+
+
+def _is_count(value: Any, least: int = 1) -> bool:
+    return not isinstance(value, bool | np.bool_) and hasattr(value, "__index__") and int(value) >= least
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The slots of U that a block feeds: (first column of U, first column of the block, width) of each run."""
+
+    runs: tuple[tuple[int, int, int], ...]
+    width: int
+
+
+def _columns(kernel: Kernel, chosen: Sequence[bool]) -> Columns:
+    """The columns of the chosen slots, neighbours joined into one run."""
+    runs: list[tuple[int, int, int]] = []
+    at = width = 0
+    for slot, taken in zip(kernel.slots, chosen, strict=True):
+        if taken:
+            if runs and runs[-1][0] + runs[-1][2] == at:
+                start, first, length = runs[-1]
+                runs[-1] = (start, first, length + slot.width)
+            else:
+                runs.append((at, width, slot.width))
+            width += slot.width
+        at += slot.width
+    return Columns(tuple(runs), width)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One kernel of the stack and which slots hear what."""
+
+    kernel: Kernel
+    slots: int
+    direct: Columns
+    below: Columns
+    bias: Columns
+
+
+class Layout:
+    """Sizes, names and initial parameters of a network; see `hfrnn.Network` for the arguments."""
+
+    def __init__(
+        self,
+        arch: str,
+        n_in: int,
+        hidden: int | Sequence[int],
+        n_out: int,
+        loss: str = "softmax",
+        dtype: str = "float32",
+        backend: str = "numpy",
+        embedding: int | None = None,
+        bias: bool | None = None,
+        output_bias: bool | None = None,
+        direct_input: bool = True,
+        direct_output: bool = True,
+        l2: float = 0.0,
+        activation: str = "tanh",
+        classes: int | Sequence[int] | None = None,
+        **options: Any,
+    ) -> None:
+        given = tuple(hidden) if isinstance(hidden, Sequence) else (hidden,)
+        sizes = tuple(int(size) if _is_count(size, 0) else size for size in given)
+        if not sizes:
+            raise InputError("hidden is empty: give one hidden size, or one for each layer")
+        for name, size in (
+            ("n_in", n_in),
+            ("n_out", n_out),
+            *([("embedding", embedding)] if embedding is not None else []),
+        ):
+            if not _is_count(size):
+                raise InputError(f"{name} is {size!r}: give a whole number, 1 or more")
+        if dtype not in ("float32", "float64"):
+            raise InputError(f"dtype {dtype!r} is not known: use float32 or float64")
+        if not (np.isfinite(l2) and l2 >= 0):
+            raise InputError(f"l2 is {l2!r}: give a number, 0 or more")
+        options["activation"] = activation
+        self.config: dict[str, Any] = {
+            "arch": arch, "n_in": int(n_in), "hidden": [int(h) for h in sizes], "n_out": int(n_out), "loss": loss,
+            "dtype": dtype, "embedding": embedding, "bias": bias, "output_bias": output_bias,
+            "direct_input": direct_input, "direct_output": direct_output, "l2": float(l2), **options,
+        }  # fmt: skip
+        self.arch, self.loss_name, self.n_in, self.n_out, self.l2 = arch, loss, int(n_in), int(n_out), float(l2)
+        self.embedding = embedding
+        self.dtype = np.dtype(dtype)
+        self.backend = get_backend(backend)
+        kernels = [make_kernel(arch, size, options) for size in sizes]
+        self.layers = tuple(self._layer(l, kernel, bias, direct_input) for l, kernel in enumerate(kernels))
+        speakers = range(len(kernels)) if direct_output else (len(kernels) - 1,)
+        has_output_bias = kernels[0].output_bias if output_bias is None else output_bias
+        self.head = make_head(loss, self.n_out, {l: kernels[l].width for l in speakers}, has_output_bias, classes)
+        if self.head.classes is not None:
+            self.config["classes"] = list(self.head.classes)
+        self.metrics = tuple(m for m in kernels[0].metrics if all(m in k.metrics for k in kernels))
+        self.parameters = ParameterLayout(self._shapes(), [f"output.{name}" for name in self.head.transposed])
+
+    @staticmethod
+    def _layer(l: int, kernel: Kernel, bias: bool | None, direct_input: bool) -> Layer:
+        hears = [l > 0 and slot.below for slot in kernel.slots]
+        biased = [slot.bias for slot in kernel.slots]
+        if bias is True and not any(biased):
+            biased = [slot.below for slot in kernel.slots]
+        elif bias is False:
+            biased = [False] * len(biased)
+        return Layer(
+            kernel=kernel,
+            slots=sum(slot.width for slot in kernel.slots),
+            direct=_columns(kernel, [direct_input or not below for below in hears]),
+            below=_columns(kernel, hears),
+            bias=_columns(kernel, biased),
+        )
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        shapes: dict[str, tuple[int, ...]] = {}
+        n_input = self.n_in
+        if self.embedding is not None:
+            shapes["embedding.E"] = (self.n_in, self.embedding)
+            n_input = self.embedding
+        for l, layer in enumerate(self.layers):
+            if layer.direct.width:
+                shapes[f"layer{l}.W_x"] = (n_input, layer.direct.width)
+            if layer.below.width:
+                shapes[f"layer{l}.W_below"] = (self.layers[l - 1].kernel.width, layer.below.width)
+            if layer.bias.width:
+                shapes[f"layer{l}.b"] = (layer.bias.width,)
+            shapes.update({f"layer{l}.{name}": shape for name, shape in layer.kernel.parameter_shapes().items()})
+        shapes.update({f"output.{name}": shape for name, shape in self.head.parameter_shapes().items()})
+        return shapes
+
+    @property
+    def n_parameters(self) -> int:
+        """The number of weights and biases."""
+        return self.parameters.size
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """The hidden size of each layer."""
+        return tuple(layer.kernel.hidden for layer in self.layers)
+
+    def views(self, theta: Array) -> dict[str, Array]:
+        """Each parameter block of the flat vector under its name, without a copy.
+
+        Parameters
+        ----------
+        theta : (n_parameters,) array
+
+        Returns
+        -------
+        dict of name to array
+            `embedding.E`, `layer{l}.W_x`, `layer{l}.W_below`, `layer{l}.b`, `layer{l}.<recurrent name>`,
+            `output.W_y{l}`, `output.W_class{l}`, `output.b_y`, `output.b_class`, as far as the network has them.
+        """
+        return self.parameters.views(theta)
+
+    def groups(self, theta: Array, transposes: Buffers | None = None) -> dict[str, dict[str, Array]]:
+        """The views grouped by what stands before the point: `embedding`, `layer0`, ..., `output`.
+
+        With buffers for them, also the transposes `name.T` that the kernels' backward multiplies by in every step.
+        """
+        groups: dict[str, dict[str, Array]] = {
+            "embedding": {},
+            "output": {},
+            **{f"layer{l}": {} for l in range(len(self.layers))},
+        }
+        for name, view in self.views(theta).items():
+            group, block = name.split(".", 1)
+            groups[group][block] = view
+        if transposes is not None:
+            for l, layer in enumerate(self.layers):
+                for name in layer.kernel.transposed:
+                    W_T = groups[f"layer{l}"][name].swapaxes(-1, -2)
+                    groups[f"layer{l}"][f"{name}.T"] = transposes.get(f"{l}.{name}.T", W_T.shape)
+                    groups[f"layer{l}"][f"{name}.T"][...] = W_T
+        return groups
+
+    def init(self, seed: int = 0, initializer: str = "papers", spectral_radius: float = 1.1, **scales: float) -> Array:
+        """Random initial parameters, the same for the same seed on every backend.
+
+        Parameters
+        ----------
+        seed : int
+        initializer : {"papers", "sutskever"}
+            "papers" (SPEC 10, [K]): N(0, 0.1^2), N(0, 0.05^2) for mrnn; the plain rnn's `W_h` is zero with
+            probability 0.9. "sutskever" ([MS]): 15 non-zeros N(0, 1) a column, square recurrent blocks of
+            `spectral_radius`. Biases are 0 in both, and a recurrent vector (scrn's `q`) starts where its architecture
+            says.
+        spectral_radius : float
+            Above 0; of "sutskever" alone.
+        **scales : float
+            The standard deviation of the blocks of that name, normally distributed: `W_x=0.01`, `b=0.1`, or
+            `scale=0.2` for every matrix.
+
+        Returns
+        -------
+        (n_parameters,) array
+
+        Raises
+        ------
+        InputError
+            An initialiser or block name that the network does not have.
+        """
+        if initializer not in ("papers", "sutskever"):
+            raise InputError(f"initializer {initializer!r} is not known: use papers or sutskever")
+        if not 0 < spectral_radius < math.inf:
+            raise InputError(f"the spectral radius is {spectral_radius}: give a number above 0")
+        blocks = {block.name.split(".", 1)[1] for block in self.parameters.blocks}
+        unknown = sorted(set(scales) - blocks - {"scale"})
+        if unknown:
+            raise InputError(f"no block is named {', '.join(unknown)}: this network has {', '.join(sorted(blocks))}")
+        rng = np.random.Generator(np.random.PCG64(seed))
+        theta = np.empty(self.n_parameters)
+        for name, view in self.views(theta).items():
+            view[...] = self._initializer(name, view.ndim, initializer, spectral_radius, scales)(rng, view.shape)
+        return self.backend.asarray(theta.astype(self.dtype))
+
+    def _initializer(
+        self, full_name: str, ndim: int, initializer: str, spectral_radius: float, scales: dict[str, float]
+    ) -> Initializer:
+        group, name = full_name.split(".", 1)
+        if name in scales:
+            return normal(scales[name])
+        if name in ("b", "b_y", "b_class"):
+            return constant(0.0)
+        recurrent = self.layers[int(group[5:])].kernel.initializers() if group.startswith("layer") else {}
+        if name in recurrent and ndim == 1:
+            return recurrent[name]
+        if "scale" in scales:
+            return normal(scales["scale"])
+        if initializer == "sutskever":
+            return fixed_fan_in(spectral_radius=spectral_radius if name in recurrent else None)
+        return recurrent.get(name, normal(self.layers[0].kernel.scale))
+
+    def prepare(self, batch: Batch, targets_needed: bool = True) -> Batch:
+        """The batch on this network's device, its padding set to 0.
+
+        Raises
+        ------
+        InputError
+            The batch does not fit this network.
+        """
+        backend = self.backend
+        exists = batch.exists(backend)
+        inputs = self._zero_padding(backend.asarray(batch.inputs), exists)
+        if inputs.ndim == 2:
+            low, high = int(inputs.min().item()), int(inputs.max().item())
+            if low < 0 or high >= self.n_in:
+                raise InputError(
+                    f"input symbols go from {low} to {high}: with n_in = {self.n_in} they lie in 0 to {self.n_in - 1}"
+                )
+        elif self.embedding is not None:
+            raise InputError("a network with an embedding takes integer symbols (T, B), and real values were given")
+        elif inputs.shape[2] != self.n_in:
+            raise InputError(f"inputs have {inputs.shape[2]} values a step: this network has n_in = {self.n_in}")
+        targets = None
+        if batch.targets is not None:
+            targets = self._zero_padding(backend.asarray(batch.targets), exists)
+            self.head.check_targets(targets, batch.T, batch.B)
+        elif targets_needed:
+            raise InputError("the batch has no targets: a loss needs them")
+        state = batch.initial_state
+        if state is not None:
+            self._check_state(batch)
+            state = [
+                {name: backend.asarray(x) if getattr(x, "shape", ()) else int(x) for name, x in layer.items()}
+                for layer in state
+            ]
+        weights = None if batch.weights is None else backend.asarray(batch.weights)
+        return Batch(inputs, targets, weights, batch.lengths, state)
+
+    def _zero_padding(self, values: Array, exists: Array | None) -> Array:
+        if exists is None:
+            return values
+        return self.backend.xp.where(exists if values.ndim == 2 else exists[:, :, None], values, 0).astype(values.dtype)
+
+    def _check_state(self, batch: Batch) -> None:
+        state = batch.initial_state or []
+        if len(state) != len(self.layers):
+            raise InputError(f"the initial state has {len(state)} layers: this network has {len(self.layers)}")
+        for l, (given, layer) in enumerate(zip(state, self.layers, strict=True)):
+            expected = layer.kernel.state_shapes(batch.B)
+            shapes = {name: tuple(getattr(value, "shape", ())) for name, value in given.items()}
+            if shapes != expected:
+                raise InputError(
+                    f"the initial state of layer {l} is {shapes}: expected {expected}, as net.run returns it"
+                )
+            for name, value in given.items():
+                if not expected[name] and not (_is_count(value) or value == 0):
+                    raise InputError(
+                        f"{name} of the initial state of layer {l} is {value!r}: give a whole number, 0 or more, one "
+                        "for the whole batch"
+                    )
+
+    def zero_state(self, B: int, dtype: Any = None) -> list[dict[str, Array]]:
+        """The state before the first step: arrays of zeros; an integer 0 where a state holds an integer."""
+        kind = self.dtype if dtype is None else dtype
+        return [
+            {
+                name: self.backend.zeros(shape, kind) if shape else 0
+                for name, shape in layer.kernel.state_shapes(B).items()
+            }
+            for layer in self.layers
+        ]
+
+    def describe(self) -> str:
+        """One line: architecture, sizes and number of weights."""
+        sizes = "-".join(str(h) for h in self.hidden)
+        return (
+            f"{self.arch} {sizes}, {self.n_in} in, {self.n_out} out ({self.loss_name}), {self.n_parameters:,} weights"
+        )

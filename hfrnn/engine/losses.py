@@ -1,0 +1,122 @@
+"""The losses on the outputs z: value, gradient and Gauss-Newton curvature.
+
+    loss      value                     prediction p   gradient in z   Hessian times Rz
+    softmax   logsumexp(z) - z[target]  softmax(z)     p - target      p*Rz - p*(p.Rz)
+    logistic  sum log(1 + e^z) - y*z    sigma(z)       p - y           p*(1-p)*Rz
+    squared   sum (z - y)^2 / 2         z              p - y           Rz
+
+The derivatives carry the factor w / sum w of each step. The class softmax has a file of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hfrnn.arrays.backend import Array, Backend
+from hfrnn.engine.class_softmax import ClassSoftmax
+from hfrnn.engine.output_map import Aim, FullHead, Head, check_symbols, curve_, normalise_
+from hfrnn.errors import InputError
+from hfrnn.kernels.pointwise import rows
+
+
+class Softmax(FullHead):
+    """Cross entropy of one symbol out of n_out."""
+
+    integer_targets = True
+    probabilistic = True
+
+    def check_targets(self, targets: Array, T: int, B: int) -> None:
+        check_symbols("softmax", self.n_out, targets, T, B)
+
+    def predict(self, xp: Any, z: Array, targets: Array) -> Array:
+        p = rows(z)
+        return normalise_(xp, p, (xp.arange(p.shape[0]), targets.reshape(-1))).reshape(targets.shape)
+
+    def residual(self, xp: Any, p: Array, targets: Array) -> None:
+        flat = rows(p)
+        flat[xp.arange(flat.shape[0]), targets.reshape(-1)] -= 1
+
+    def curvature(self, xp: Any, p: Array, Rz: Array, work: Array) -> None:
+        curve_(xp, p, Rz, work)
+
+
+class _RealTargets(FullHead):
+    """Losses on n_out real targets a step."""
+
+    def check_targets(self, targets: Array, T: int, B: int) -> None:
+        if targets.shape != (T, B, self.n_out):
+            raise InputError(
+                f"targets have shape {tuple(targets.shape)}: this loss needs real values ({T}, {B}, {self.n_out})"
+            )
+
+    def arrange(
+        self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice]
+    ) -> Sequence[Aim]:
+        asked = backend.xp.where(wanted[:, :, None] != 0, targets, 0)  # whatever stands where nothing is predicted
+        return super().arrange(backend, asked, scale, wanted, spans)
+
+    def residual(self, xp: Any, p: Array, targets: Array) -> None:
+        p -= targets
+
+
+class Logistic(_RealTargets):
+    """Binary cross entropy of n_out independent outputs, targets in [0, 1]."""
+
+    probabilistic = True
+
+    def check_targets(self, targets: Array, T: int, B: int) -> None:
+        super().check_targets(targets, T, B)
+        if not ((targets >= 0) & (targets <= 1)).all().item():
+            raise InputError("targets of the logistic loss lie outside of 0 to 1: give probabilities or bits")
+
+    def predict(self, xp: Any, z: Array, targets: Array) -> Array:
+        # with s = |Re z| taken by sign: log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), which never overflows
+        sign = xp.where(z.real < 0, -1.0, 1.0)
+        tail = xp.exp(-sign * z)
+        losses = (xp.where(z.real < 0, 0.0, z) + xp.log1p(tail) - targets * z).sum(axis=-1)
+        z[...] = xp.where(z.real < 0, tail, 1.0) / (1.0 + tail)
+        return losses
+
+    def curvature(self, xp: Any, p: Array, Rz: Array, work: Array) -> None:
+        Rz *= p
+        xp.subtract(1.0, p, out=work)
+        Rz *= work
+
+
+class Squared(_RealTargets):
+    """Half the squared error, summed over the outputs."""
+
+    def predict(self, xp: Any, z: Array, targets: Array) -> Array:
+        difference = z - targets
+        return 0.5 * (difference * difference).sum(axis=-1)
+
+    def curvature(self, xp: Any, p: Array, Rz: Array, work: Array) -> None:
+        """The Hessian is the identity."""
+
+
+_heads: dict[str, type[Head]] = {"softmax": Softmax, "logistic": Logistic, "squared": Squared}
+
+
+def losses() -> tuple[str, ...]:
+    """The names of all losses."""
+    return ("softmax", "class-softmax", "logistic", "squared")
+
+
+def make_head(
+    loss: str, n_out: int, widths: Mapping[int, int], bias: bool, classes: int | Sequence[int] | None = None
+) -> Head:
+    """The head of that loss.
+
+    Raises
+    ------
+    InputError
+        The name is not known; or classes that do not fit, for the class softmax, or any, for another loss.
+    """
+    if loss not in losses():
+        raise InputError(f"loss {loss!r} is not known: use one of {', '.join(losses())}")
+    if loss == "class-softmax":
+        return ClassSoftmax(n_out, widths, bias, classes)
+    if classes is not None:
+        raise InputError(f"classes were given with the loss {loss!r}: leave them out, or use the loss 'class-softmax'")
+    return _heads[loss](n_out, widths, bias)

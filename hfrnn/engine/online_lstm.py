@@ -1,0 +1,251 @@
+"""The original online learning rule of the LSTM, for `lstm-krause`: error goes back through the cells alone.
+
+With the cell of kernels/cells.py, x the inputs, h' and c' the previous step's, and src any one source of a weight into
+a gate (an input, an entry of h', or 1 for a bias):
+
+    F1  a = x @ W_x + h' @ W_h (+ b);  i, f, o = sigma(a_i, a_f, a_o);  g = a_g
+    F2  c = f*c' + i*g;  h = tanh(c*o)
+
+What a cell owes to a weight w into its gate i, f or g, with h' and c' held constant in the last term:
+
+    T1  trace_t = dc_t/dw = f*trace_{t-1} + src*k,   k_i = g*i*(1-i),  k_f = c'*f*(1-f),  k_g = i
+
+The error is the present step's only, so that the update can be made at once:
+
+    B1  dh = dz @ W_y.T                     no dh from step t+1, and none through h'
+    B2  dzeta = dh*(1 - h*h),  dc = dzeta*o
+    B3  dw = dc*trace_t for gates i, f, g;  dw = src*dzeta*c*o*(1-o) for gate o
+    U   theta <- theta - lr*(mean of dw over the streams), momentum and decay as in first_order.py
+
+At a stream's first step this is the whole gradient. Later on, a trace carries derivatives at the parameters of the
+steps at which they were taken.
+
+Sources: SPEC 7; [K] 2.17 with the forget gate of 2.18; Hochreiter & Schmidhuber 1997, Gers et al. 2000.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hfrnn.arrays.backend import Array, Buffers
+from hfrnn.engine.batch import Batch
+from hfrnn.engine.layout import Layout
+from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.kernels.base import Arrays, Tape
+from hfrnn.kernels.pointwise import sigmoid_
+from hfrnn.optim.first_order import SGD, SGDOptions, require
+
+Groups = dict[str, Arrays]
+
+
+class OnlineLSTM:
+    """Online learning of B streams side by side: every step of time is an update.
+
+    It carries, from step to step and from call to call, the streams' states h and c, their traces (T1:
+    `streams * 3*H * (n_in + H)` numbers, all of which every step reads and writes) and the momentum.
+
+    Parameters
+    ----------
+    net : Network
+        One layer of lstm-krause without embedding and l2, on a host backend; any loss, inputs one-hot or real.
+    streams : int
+        B, at least 1.
+    options : SGDOptions, optional
+        Momentum and decay; by default none.
+
+    Raises
+    ------
+    InputError
+        A network that this rule is not defined for, or fewer than one stream.
+    """
+
+    def __init__(self, net: Layout, streams: int, options: SGDOptions | None = None) -> None:
+        _check_network(net)
+        if streams < 1:
+            raise InputError(f"the number of streams is {streams}: give 1 or more")
+        self.net, self.streams = net, streams
+        self.optimizer = SGD(options if options is not None else SGDOptions(momentum=0.0))
+        B, H, kind = streams, net.hidden[0], net.dtype
+        sources = {"W_x": net.n_in, "W_h": H, **({"b": 1} if "layer0.b" in net.views(_zeros(net)) else {})}
+        self._carried: Arrays = {
+            "h": np.zeros((B, H), kind),
+            "c": np.zeros((B, H), kind),
+            **{f"trace.{name}": np.zeros((B, n, 3, H), kind) for name, n in sources.items()},
+        }
+        self._traces = {name: self._carried[f"trace.{name}"] for name in sources}
+        self._work = {name: np.empty((n, 3, H), kind) for name, n in sources.items()}
+        self._one = np.ones((B, 1), kind)
+        self._gradient = _zeros(net)
+        self._grad = net.groups(self._gradient)
+        buffers = Buffers(net.backend, kind)
+        self._tape = Tape("head.", buffers, buffers)
+
+    def run(self, theta: Array, inputs: Array, targets: Array, lr: float) -> float:
+        """Learn from T steps of every stream, an update a step.
+
+        Parameters
+        ----------
+        theta : (n_parameters,) array of the network's type
+            Updated in place.
+        inputs : (T, B) symbols or (T, B, n_in) real values, one column a stream
+        targets : (T, B) symbols or (T, B, n_out) real values
+        lr : float
+            The learning rate, above 0.
+
+        Returns
+        -------
+        float
+            The mean loss in nats, each step's before its own update.
+
+        Raises
+        ------
+        InputError
+            An array does not fit, or lr is out of range; nothing was changed.
+        NonFiniteError
+            A step would not be finite. theta and the momentum are those of the step before; the streams' state has
+            gone on, so `reset` it or load an earlier `state_dict`.
+        """
+        return self._run(theta, inputs, targets, lr)
+
+    def step(self, theta: Array, inputs: Array, targets: Array, lr: float) -> float:
+        """`run` for one step of time: inputs (B,) or (B, n_in), targets (B,) or (B, n_out)."""
+        return self._run(theta, inputs[None], targets[None], lr)
+
+    def loss_and_gradient(self, theta: Array, inputs: Array, targets: Array) -> tuple[float, Array]:
+        """The streams go on by one step, arrays as in `step`: its mean loss and online gradient, without an update."""
+        loss = self._run(theta, inputs[None], targets[None], None)
+        return loss, self._gradient.copy()
+
+    def reset(self) -> None:
+        """Put all streams back to their beginning: states and traces are 0. The momentum stays."""
+        for value in self._carried.values():
+            value[...] = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that is carried: states and traces, and the optimizer's own under `optimizer.`; copies.
+
+        Going on after `load_state_dict` gives the same bits as going on without it.
+        """
+        optimizer = {f"optimizer.{name}": value for name, value in self.optimizer.state_dict().items()}
+        return {**{name: value.copy() for name, value in self._carried.items()}, **optimizer}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a `state_dict` of as many streams of an equal network.
+
+        Raises
+        ------
+        InputError
+            Something is missing or of another shape; nothing is changed.
+        """
+        for name, value in self._carried.items():
+            shape = tuple(getattr(state.get(name), "shape", ()))
+            if shape != value.shape:
+                raise InputError(
+                    f"{name} of the online state has shape {shape}, expected {value.shape}: "
+                    "go on with the network and the number of streams that were saved"
+                )
+        self.optimizer.load_state_dict(
+            {name.split(".", 1)[1]: value for name, value in state.items() if name.startswith("optimizer.")}
+        )
+        for name, value in self._carried.items():
+            value[...] = state[name]
+
+    # ------------------------------------------------------------------ one step after another
+
+    def _run(self, theta: Array, inputs: Array, targets: Array, lr: float | None) -> float:
+        net, B = self.net, self.streams
+        self._check_theta(theta)
+        batch = net.prepare(Batch(inputs, targets))
+        if batch.B != B:
+            raise InputError(f"the inputs have {batch.B} streams, and this rule was made for {B}: give one column each")
+        if lr is not None:
+            require("lr", lr, lr > 0.0, "above 0")
+        p, T = net.groups(theta), batch.T
+        scale, wanted = np.full((T, B, 1), 1.0 / B, net.dtype), np.ones((T, B))
+        aims = net.head.arrange(net.backend, batch.targets, scale, wanted, [slice(t, t + 1) for t in range(T)])
+        x = batch.inputs if batch.inputs.ndim == 2 else batch.inputs.astype(net.dtype)
+        total = 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            for t, aim in enumerate(aims):
+                loss = self._step(p, x[t], aim)
+                if not math.isfinite(loss):
+                    raise NonFiniteError(
+                        f"the loss of step {t} is not finite: go back to the last good state, "
+                        "and on from there with a smaller learning rate"
+                    )
+                total += loss
+                if lr is not None:
+                    self.optimizer.step(theta, self._gradient, lr, out=theta)  # U
+        return total / T
+
+    def _step(self, p: Groups, x: Array, aim: Any) -> float:
+        """One step of the streams; leaves the online gradient in `_gradient` and returns the mean loss."""
+        h, c, traces = self._carried["h"], self._carried["c"], self._traces
+        grad, layer, B = self._grad, p["layer0"], self.streams
+        symbols = x if x.ndim == 1 else None
+        a = h @ layer["W_h"]  # (B, 4H)
+        a += x @ layer["W_x"] if symbols is None else layer["W_x"][symbols]
+        if "b" in layer:
+            a += layer["b"]
+        H = h.shape[1]
+        sigmoid_(np, a[:, : 3 * H])
+        i, f, o, g = (a[:, n * H : (n + 1) * H] for n in range(4))  # F1
+        k = np.stack([g * i * (1 - i), c * f * (1 - f), i], axis=1)  # (B, 3, H), T1
+        sources = {"W_h": h.copy(), "b": self._one, "W_x": x}
+        c *= f
+        c += i * g
+        h[...] = np.tanh(c * o)  # F2
+
+        self._gradient.fill(0)
+        dh = np.empty((1, B, H), h.dtype)
+        losses = self.net.head.losses(p["output"], [h[None]], aim, self._tape)
+        self.net.head.gradient(p["output"], [h[None]], aim, self._tape, grad["output"], [dh])  # B1
+        dzeta = dh[0] * (1 - h * h)
+        dc, da_o = dzeta * o, dzeta * c * o * (1 - o)  # B2
+        for name, trace in traces.items():  # (B, n, 3, H), gates i, f, g; dW (n, 4, H), gates i, f, o, g
+            dW, work, source = grad["layer0"][name].reshape(-1, 4, H), self._work[name], sources[name]
+            for s in range(B):
+                trace[s] *= f[s]
+                if source.ndim == 1:
+                    trace[s, source[s]] += k[s]  # T1
+                    dW[source[s], 2] += da_o[s]  # B3
+                else:
+                    np.multiply(source[s, :, None, None], k[s], out=work)
+                    trace[s] += work  # T1
+                np.multiply(trace[s], dc[s], out=work)
+                dW[:, :2] += work[:, :2]
+                dW[:, 3] += work[:, 2]  # B3
+            if source.ndim == 2:
+                dW[:, 2] += source.T @ da_o  # B3
+        return float(losses.sum(dtype=np.float64)) / B
+
+    def _check_theta(self, theta: Array) -> None:
+        expected = (self.net.n_parameters,)
+        fits = isinstance(theta, np.ndarray) and theta.shape == expected and theta.dtype == self.net.dtype
+        if not (fits and theta.flags.c_contiguous and theta.flags.writeable):
+            raise InputError(
+                f"theta has shape {getattr(theta, 'shape', None)} and type {getattr(theta, 'dtype', type(theta))}: it "
+                f"is updated in place, so give a writable array of shape {expected} and type {self.net.dtype}"
+            )
+
+
+def _zeros(net: Layout) -> Array:
+    return np.zeros(net.n_parameters, net.dtype)
+
+
+def _check_network(net: Layout) -> None:
+    if net.arch != "lstm-krause" or len(net.layers) != 1:
+        raise InputError(
+            f"online learning was asked for {net.arch} with {len(net.layers)} layers: it is defined for one layer of "
+            "lstm-krause"
+        )
+    if net.embedding is not None:
+        raise InputError("online learning has no traces for an embedding: leave embedding out, or train with sgd")
+    if net.l2:
+        raise InputError(f"online learning takes no l2, and {net.l2} was given: use the decay of its options")
+    if not net.backend.on_host:
+        raise InputError(f"online learning runs on the CPU, not on backend {net.backend.name!r}: use numpy")

@@ -1,0 +1,1 @@
+"""What a training run keeps on disk: configuration, checkpoints, metrics and lock."""

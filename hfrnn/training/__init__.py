@@ -1,0 +1,1 @@
+"""Training runs: data sources, methods, limits, interruption and resumption."""

@@ -1,0 +1,214 @@
+"""Training by SGD or Adam, on windows of a text with carried states or on whole sequences (SPEC 7)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hfrnn.arrays.backend import Array
+from hfrnn.arrays.threads import default_threads
+from hfrnn.data.streams import TextStreams
+from hfrnn.engine.batch import Batch
+from hfrnn.engine.network import Network
+from hfrnn.engine.objective import Objective
+from hfrnn.engine.plan import Use, footprint_of, make_plan
+from hfrnn.errors import CheckpointError, NonFiniteError
+from hfrnn.optim.cg import norm
+from hfrnn.optim.clipping import clip_norm, clip_values, max_norm
+from hfrnn.optim.first_order import SGD, Adam, AdamOptions, FirstOrder, SGDOptions
+from hfrnn.optim.hessian_free import UpdateInterrupted
+from hfrnn.runs.config import TrainConfig
+from hfrnn.training.methods.base import Progress, Record, Sequences, Stepwise, Stop
+from hfrnn.training.sources import Source
+
+
+class FirstOrderMethod(Stepwise):
+    """SGD or Adam, on windows of a text with carried states or on whole sequences; many updates are a line."""
+
+    remedy = "a smaller --learning-rate or --clip-norm, "
+
+    def __init__(self, config: TrainConfig, source: Source, net: Network) -> None:
+        super().__init__(config, source)
+        self.net, text = net, source.text()
+        if config.optimizer == "adam":
+            config.refuse(("momentum", "nesterov"), "--optimizer adam has a momentum of its own")
+        if text is None:
+            config.refuse(("update_every",), f"{source.name} is no text, whose streams it is for")
+        self.batches: StreamBatches | SequenceBatches
+        if text is not None:
+            self.batches = StreamBatches(config, net, text)
+        else:
+            self.batches = SequenceBatches(config, source)
+        (T, B), symbols = self.batches.shape, self.batches.symbols
+        plan = make_plan(net, T, B, config.checkpoint_argument, config.memory_bytes, symbols, Use.GRADIENT)
+        self.plans = {"gradient": plan}
+        self.expected_bytes = footprint_of(net, symbols).bytes(plan, T, B, Use.GRADIENT)
+        self.threads = config.threads or default_threads()
+        self.optimizer = _optimizer(config, self.threads)
+        self.parts |= {"optimizer": self.optimizer, "batches": self.batches}
+        self._last: Objective | None = None
+        self._gradient: Array | None = None
+        self._theta: Array | None = None
+        self._spare: Array | None = None
+
+    @property
+    def epoch(self) -> int:
+        return self.batches.epoch
+
+    @property
+    def fraction(self) -> float:
+        return self.batches.fraction
+
+    def advance(
+        self, theta: Array, progress: Progress, should_stop: Stop, most: int | None = None
+    ) -> tuple[Array, Record]:
+        wanted, epoch, rate = self._begin(most)
+        losses, norms, symbols, updates, clipped = 0.0, 0.0, 0, 0, 0
+        while updates < wanted and self.epoch == epoch:
+            if should_stop():
+                raise UpdateInterrupted("Training was interrupted between two updates.")
+            batch = self.batches.next()
+            objective = Objective(self.net, batch, self.config.threads, plan=self.plans["gradient"], like=self._last)
+            loss, gradient = objective.loss_and_gradient(theta, out=self._gradient)
+            self._gradient = gradient
+            self.batches.done(objective)
+            self._last = objective
+            length = self._clip(gradient)
+            if not math.isfinite(loss):
+                raise NonFiniteError("The training loss is not finite.")
+            new = self.optimizer.step(theta, gradient, rate, out=self._spare)
+            self._spare = theta if theta is self._theta else None  # the vector that was given is not written
+            self._theta = theta = new
+            if self.config.max_norm is not None:
+                self._bound_units(theta, self.config.max_norm)
+            scored = round(objective.total_weight)
+            losses, norms, symbols, updates = losses + loss * scored, norms + length, symbols + scored, updates + 1
+            clipped += bool(self.config.clip_norm) and length > self.config.clip_norm
+            progress(updates, losses / symbols)
+        means = {"gradient_norm": norms / updates, "clipped": clipped / updates}
+        return theta, self._line(updates, symbols, losses / symbols, epoch, rate, **means)
+
+    def _clip(self, gradient: Array) -> float:
+        """Hold the gradient within the bounds; its norm before."""
+        if self.config.clip_value is not None:
+            clip_values(gradient, self.config.clip_value)
+        bound, threads = self.config.clip_norm, self.threads
+        return clip_norm(gradient, bound, threads) if bound else norm(gradient, threads)
+
+    def _bound_units(self, theta: Array, bound: float) -> None:
+        """Hold the incoming weights of every unit within the bound: of a layer, the matrices of one width together."""
+        for group in self.net.groups(theta).values():
+            matrices = [W for W in group.values() if W.ndim >= 2 and W.size]
+            for width in {W.shape[-1] for W in matrices}:
+                max_norm([W for W in matrices if W.shape[-1] == width], bound)
+
+    def lines(self) -> list[str]:
+        return [f"training  {self.config.optimizer}, {self._rate()}, {self.batches.describe()}"]
+
+
+class StreamBatches:
+    """Windows of a text in parallel streams, the state carried from one to the next (SPEC 7)."""
+
+    symbols = True
+    """Whether the inputs are symbols."""
+
+    def __init__(self, config: TrainConfig, net: Network, text: np.ndarray[Any, Any]) -> None:
+        back = config.sequence_length
+        self.net, self.streams = net, TextStreams(text, config.streams, back, config.update_every or back)
+        self.epoch, self.position = 0, 0
+        self.states: list[Any] = [net.zero_state(config.streams)]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Steps and sequences of a batch, at most."""
+        return self.streams.back, self.streams.count
+
+    @property
+    def fraction(self) -> float:
+        """How much of the epoch is over."""
+        return self.position / self.streams.length
+
+    def describe(self) -> str:
+        s = self.streams
+        every = "" if s.every == s.back else f" every {s.every}"
+        return f"{s.count} streams, {s.back} steps back{every}"
+
+    def next(self) -> Batch:
+        """The window that ends `every` steps further on; only those steps are scored."""
+        inputs, targets, weights = self.streams.window(self.position)
+        return Batch(inputs, targets, weights, None, self.states[0])
+
+    def done(self, objective: Objective) -> None:
+        """Go on after an update on the window."""
+        self.position += self.streams.every
+        self.states.append(objective.final_state())
+        del self.states[: -self.streams.back // self.streams.every]
+        if not self.streams.has(self.position):
+            self.epoch, self.position = self.epoch + 1, 0
+            self.states = [self.net.zero_state(self.streams.count)]
+
+    def state_dict(self) -> dict[str, Any]:
+        state: dict[str, Any] = {"epoch": self.epoch, "position": self.position, "states": len(self.states)}
+        for n, layers in enumerate(self.states):
+            for l, layer in enumerate(layers):
+                state.update({f"state.{n}.{l}.{key}": value for key, value in layer.items()})
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.epoch, self.position = int(state["epoch"]), int(state["position"])
+        shapes = self.net.zero_state(self.streams.count)
+        self.states = []
+        for n in range(int(state["states"])):
+            layers = [{key: state[f"state.{n}.{l}.{key}"] for key in layer} for l, layer in enumerate(shapes)]
+            for layer, zeros in zip(layers, shapes, strict=True):
+                if any(getattr(layer[key], "shape", ()) != getattr(zero, "shape", ()) for key, zero in zeros.items()):
+                    raise CheckpointError("the stored states do not fit the network: the checkpoint is damaged")
+            self.states.append(layers)
+
+
+class SequenceBatches:
+    """Random whole sequences, without carried states."""
+
+    def __init__(self, config: TrainConfig, source: Source) -> None:
+        self.sequences = Sequences(source, None, config.streams, config.seed)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.sequences.pool.inputs.shape[0], self.sequences.sampler.subset
+
+    @property
+    def symbols(self) -> bool:
+        return self.sequences.pool.inputs.ndim == 2
+
+    @property
+    def epoch(self) -> int:
+        return self.sequences.epoch
+
+    @property
+    def fraction(self) -> float:
+        sampler = self.sequences.sampler
+        return 0.0 if sampler.epoch_is_over else sampler.fraction
+
+    def describe(self) -> str:
+        return f"{self.sequences.sampler.subset} sequences at a time"
+
+    def next(self) -> Batch:
+        columns = self.sequences.sampler.draw()
+        return self.sequences.pool.batch(columns)
+
+    def done(self, objective: Objective) -> None:
+        """There is no state to carry."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"sampler": self.sequences.sampler.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.sequences.sampler.load_state_dict(state["sampler"])
+
+
+def _optimizer(config: TrainConfig, threads: int) -> FirstOrder:
+    if config.optimizer == "adam":
+        return Adam(AdamOptions(decay=config.weight_decay), threads)
+    return SGD(SGDOptions(config.momentum or 0.0, nesterov=config.nesterov, decay=config.weight_decay), threads)

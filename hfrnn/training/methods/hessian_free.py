@@ -1,0 +1,179 @@
+"""Training by Hessian-free updates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hfrnn.arrays.backend import Array
+from hfrnn.engine.network import Network
+from hfrnn.engine.objective import Objective
+from hfrnn.engine.plan import Plan, Use, footprint_of, make_plan
+from hfrnn.errors import InputError
+from hfrnn.optim.average import Average
+from hfrnn.optim.damping import Damping, LevenbergMarquardt
+from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, UpdateInterrupted
+from hfrnn.runs.config import TrainConfig
+from hfrnn.training.methods.base import Method, Progress, Record, Sequences, Stop
+from hfrnn.training.sources import Pool, Source
+
+OPTIONS = (
+    "cg_iterations", "cg_epsilon", "warm_start", "rho_model", "rho_objective", "line_search", "residual_every",
+    "preconditioner", "preconditioner_exponent", "preconditioner_shift",
+)  # fmt: skip
+"""Of the configuration, what Hessian-free updates take as it is."""
+
+
+class _Stoppable(Objective):
+    """An objective of which every loss asks whether to stop, as an update asks in CG alone."""
+
+    should_stop: Stop
+
+    def loss(self, theta: Array) -> float:
+        if self.should_stop():
+            raise UpdateInterrupted("The update was interrupted in its search: nothing was changed.")
+        return super().loss(theta)
+
+
+class HessianFreeMethod(Method):
+    """An update is a line."""
+
+    remedy = "stronger damping (--mu, --lambda), "
+
+    def __init__(self, config: TrainConfig, source: Source, net: Network) -> None:
+        self.config, self.net = config, net
+        first, growth = config.first_gradient_symbols or None, config.batch_growth
+        self.sequences = Sequences(source, config.gradient_symbols or None, None, config.seed, first, growth)
+        sampler = self.sequences.sampler
+        if config.rho_objective == "separate" and sampler.subset == sampler.sequences:
+            raise InputError(
+                "--rho-objective is separate, and the gradient batch holds the whole training part: give a smaller "
+                "--gradient-symbols"
+            )
+        self.plans, self.expected_bytes = self._plans(sampler.subset)
+        self.average = Average(config.average)
+        self._present = sampler.subset
+        self._smaller: tuple[int, dict[str, Plan]] = (0, {})
+        self.optimizer = HessianFree(
+            Damping(config.damping, config.mu, config.lambda_, config.metric, config.adapt),
+            HessianFreeOptions(
+                mu_growth=config.mu_growth or None,
+                max_failures=config.max_failures or None,
+                **{name: getattr(config, name) for name in OPTIONS},
+            ),
+            LevenbergMarquardt(config.rho_low, config.rho_high),
+        )
+        if config.damping.startswith("structural") and config.metric not in net.metrics:
+            raise InputError(
+                f"architecture {config.arch!r} has no metric {config.metric!r}: use {' or '.join(net.metrics)}"
+            )
+
+    @property
+    def epoch(self) -> int:
+        return self.sequences.epoch
+
+    @property
+    def ended(self) -> str | None:
+        return super().ended if self.optimizer.ended is None else self.optimizer.ended.value
+
+    def resolved(self) -> dict[str, Any]:
+        return {"mu": self.optimizer.damping.mu, "lambda_": self.optimizer.damping.lambda_}
+
+    def advance(
+        self, theta: Array, progress: Progress, should_stop: Stop, most: int | None = None
+    ) -> tuple[Array, Record]:
+        sampler = self.sequences.sampler
+        batches = {"gradient": sampler.draw()}
+        batches["curvature"] = sampler.draw_part(batches["gradient"], **self._curvature)
+        if self.config.rho_objective == "separate":
+            batches["separate"] = sampler.draw_beside(batches["gradient"], batches["curvature"].size)
+        objectives = {role: self.objective(self.sequences.pool, columns, role) for role, columns in batches.items()}
+        for objective in objectives.values():
+            objective.should_stop = should_stop
+        gradient = objectives["gradient"]
+        step = self.optimizer.update(theta, *objectives.values(), on_cg=progress, should_stop=should_stop)
+        record = {
+            "updates": 1,
+            "symbols": round(gradient.total_weight),
+            "curvature_symbols": round(objectives["curvature"].total_weight),
+            "validate": True,
+            "train_loss": step.loss_after,
+            "cg_iterations": step.cg_iterations,
+            "cg_stop": step.cg_stop.value,
+            "mu": step.mu,
+            "lambda": step.lambda_,
+            "rho": step.rho,
+            "step_size": step.step_size,
+            "loss_before": step.loss_before,
+            "chosen_iteration": step.chosen_iteration,
+            "q": step.q,
+            "gradient_norm": step.gradient_norm,
+            "step_norm": step.step_norm,
+            "smallest_curvature": step.smallest_curvature,
+            "residual_norm": step.residual_norm,
+            "residual_drift": step.residual_drift,
+            "products": step.products,
+            "evaluations": step.evaluations,
+            "failed": None if step.failed is None else step.failed.value,
+            "failures": step.failures,
+            "rho_model": step.rho_model,
+            "rho_objective": step.rho_objective,
+            **{f"seconds_{name}": round(value, 4) for name, value in step.seconds.items()},
+        }
+        self.average.add(step.theta)
+        return step.theta, record
+
+    def weights(self, theta: Array) -> Array:
+        """The average of the parameters after every update, or with --average 0 the last ones."""
+        return theta if self.average.value is None else self.average.value
+
+    def objective(self, pool: Pool, columns: np.ndarray[Any, Any] | slice, role: str) -> _Stoppable:
+        """The objective on some training sequences, by the plan for its role: gradient, curvature or separate."""
+        batch = pool.batch(columns)
+        if role == "gradient":
+            self._present = batch.B
+        if self._present == self.sequences.sampler.subset:
+            plans = self.plans
+        else:  # a batch that is still to grow
+            if self._smaller[0] != self._present:
+                self._smaller = self._present, self._plans(self._present)[0]
+            plans = self._smaller[1]
+        return _Stoppable(self.net, batch, self.config.threads, memory=self.config.memory_bytes, plan=plans.get(role))
+
+    def lines(self) -> list[str]:
+        damping = self.optimizer.damping
+        strengths = "".join(
+            f", {name} {value:.3g}" for name, value in (("mu", damping.mu), ("lambda", damping.lambda_)) if value
+        )
+        return [f"training  hf with {self.config.damping} damping{strengths}"]
+
+    def state_dict(self) -> dict[str, Any]:
+        sampler = {"sampler": self.sequences.sampler.state_dict()}
+        return {**self.optimizer.state_dict(), **self.average.state_dict(), **sampler}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.sequences.sampler.load_state_dict(state["sampler"])
+        self.average.load_state_dict(state)
+        self.optimizer.load_state_dict(state)
+
+    @property
+    def _curvature(self) -> dict[str, Any]:
+        """How large a curvature batch is, as the sampler takes it."""
+        symbols = self.config.curvature_symbols
+        return {"fraction": self.config.curvature_fraction} if symbols is None else {"symbols": symbols}
+
+    def _plans(self, rows: int) -> tuple[dict[str, Plan], int]:
+        """How a gradient batch of so many sequences and its curvature batch are run, and the bytes that both take.
+
+        The gradient may take half of the budget; the curvature takes what is left.
+        """
+        pool = self.sequences.pool
+        T, symbols = pool.inputs.shape[0], pool.inputs.ndim == 2
+        part = self.sequences.sampler.part_size(rows, **self._curvature)
+        checkpoint, budget = self.config.checkpoint_argument, self.config.memory_bytes
+        footprint = footprint_of(self.net, symbols)
+        plans = {"gradient": make_plan(self.net, T, rows, checkpoint, budget // 2, symbols, Use.GRADIENT)}
+        taken = footprint.bytes(plans["gradient"], T, rows, Use.GRADIENT)
+        plans["curvature"] = make_plan(self.net, T, part, checkpoint, max(budget - taken, 1), symbols, Use.OPERATOR)
+        return plans, taken + footprint.bytes(plans["curvature"], T, part, Use.OPERATOR)

@@ -1,0 +1,76 @@
+"""Training by the online rule of the first LSTM (SPEC 7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hfrnn.arrays.backend import Array
+from hfrnn.data.streams import TextStreams
+from hfrnn.engine.network import Network
+from hfrnn.engine.online_lstm import OnlineLSTM
+from hfrnn.errors import InputError
+from hfrnn.optim.first_order import SGDOptions
+from hfrnn.optim.hessian_free import UpdateInterrupted
+from hfrnn.runs.config import TrainConfig
+from hfrnn.training.methods.base import Progress, Record, Stepwise, Stop
+from hfrnn.training.sources import Source
+
+STEPS = 50
+"""Steps, each of them an update, between two signs of progress."""
+
+
+class OnlineMethod(Stepwise):
+    """The online rule of the first LSTM, an update at every step of every stream; many updates are a line."""
+
+    remedy = "a smaller --learning-rate, "
+
+    def __init__(self, config: TrainConfig, source: Source, net: Network) -> None:
+        super().__init__(config, source)
+        text = source.text()
+        if text is None:
+            raise InputError(f"--optimizer online learns from a text, and {source.name} is none: use sgd, adam or hf")
+        config.refuse(("clip_norm", "clip_value", "max_norm"), "--optimizer online bounds nothing")
+        config.refuse(("update_every",), "--optimizer online updates at every step")
+        self.streams = TextStreams(text, config.streams, 1, 1)
+        options = SGDOptions(config.momentum or 0.0, config.nesterov, config.weight_decay)
+        self.rule = OnlineLSTM(net, config.streams, options)
+        self.parts |= {"rule": self.rule}
+        self.plans, self._over, self.position = {}, 0, 0
+        sizes = self.rule.state_dict().values()
+        self.expected_bytes = 2 * sum(value.nbytes for value in sizes if hasattr(value, "nbytes"))
+
+    @property
+    def epoch(self) -> int:
+        return self._over
+
+    @property
+    def fraction(self) -> float:
+        return self.position / self.streams.length
+
+    def advance(
+        self, theta: Array, progress: Progress, should_stop: Stop, most: int | None = None
+    ) -> tuple[Array, Record]:
+        wanted, epoch, rate = self._begin(most)
+        losses, updates, theta = 0.0, 0, theta.copy()
+        while updates < wanted and self.epoch == epoch:
+            if should_stop():
+                raise UpdateInterrupted("Training was interrupted between two updates.")
+            inputs, targets = self.streams.steps(self.position, self.position + min(STEPS, wanted - updates))
+            T = inputs.shape[0]
+            losses, updates = losses + T * self.rule.run(theta, inputs, targets, rate), updates + T
+            self.position += T
+            if not self.streams.has(self.position):
+                self._over, self.position = self._over + 1, 0
+                self.rule.reset()
+            progress(updates, losses / updates)
+        return theta, self._line(updates, updates * self.streams.count, losses / updates, epoch, rate)
+
+    def lines(self) -> list[str]:
+        return [f"training  online, {self._rate()}, {self.streams.count} streams, every step"]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "epoch": self._over, "position": self.position}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self._over, self.position = int(state["epoch"]), int(state["position"])

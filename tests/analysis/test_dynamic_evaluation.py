@@ -1,0 +1,377 @@
+"""Dynamic evaluation: an independent slow reference, no look at what is still to come, nothing learned for good."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from support.fake_device import FakeBackend
+from support.tiny_runs import TEXT as RUN_TEXT
+from support.tiny_runs import snapshot, text_file, tiny_train
+
+import hfrnn
+from hfrnn.analysis.dynamic_evaluation import Dynamic, mean_square_gradient
+from hfrnn.analysis.evaluation import evaluate
+from hfrnn.cli import main
+from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.engine.batch import Batch
+from hfrnn.engine.network import Network
+from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.runs.run_folder import RunFolder
+
+TEXT = "the cat sat on the mat, and the rat sat on the cat; the mat sat.\n" * 2
+WORDS = "a cat sat on a mat\na dog sat on a cat\nthe mat sat on the dog and the cat sat\n"
+STRETCH = 7
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "char": ("char", {"arch": "mlstm", "hidden": (5, 4)}),
+    "byte": ("byte", {"arch": "gru", "hidden": 5}),
+    "word": ("word", {"arch": "rnn", "hidden": 5, "embedding": 3}),
+    "class softmax": ("word", {"arch": "scrn", "hidden": 4, "context": 3, "loss": "class-softmax", "classes": 3}),
+    "clockwork": ("char", {"arch": "clockwork", "hidden": 6, "periods": (1, 2, 4)}),
+    "hornn": ("char", {"arch": "hornn-gated", "hidden": 4, "order": 3}),
+}
+every_case = pytest.mark.parametrize("case", CASES)
+
+
+def setting(case: str, **changes: Any) -> tuple[Network, Any, Vocabulary, Any]:
+    """A network with random weights, its symbols, and a text."""
+    level, options = CASES[case]
+    text: Any = {"char": TEXT, "byte": TEXT.encode(), "word": WORDS}[level]
+    vocabulary = Vocabulary.build(text, level)
+    V = vocabulary.size
+    net = Network(**{"n_in": V, "n_out": V, "dtype": "float64", **options, **changes})
+    return net, net.init(seed=5, scale=0.5), vocabulary, text
+
+
+def rms_of(net: Network, seed: int = 0) -> np.ndarray:
+    """Mean squares over many orders of magnitude, some of them 0."""
+    squares: np.ndarray = 10.0 ** np.random.default_rng(seed).uniform(-8, -2, net.n_parameters)
+    squares[::11] = 0
+    return squares
+
+
+def slow(net: Network, theta: np.ndarray, symbols: np.ndarray, dynamic: Dynamic) -> np.ndarray:
+    """The surprisals in nats: one symbol at a time, and D1 to D3 as they stand in the papers, without an offset."""
+    trained, theta, state, nats = theta, theta.copy(), None, []
+    for start in range(0, symbols.size - 1, dynamic.stretch):
+        stop = min(start + dynamic.stretch, symbols.size - 1)
+        before = state
+        for t in range(start, stop):
+            z, state = net.run(theta, Batch(symbols[t : t + 1, None], initial_state=state))
+            p = np.exp(z[0, 0] - z.max())
+            nats.append(-math.log(p[symbols[t + 1]] / p.sum()))
+        stretch = Batch(symbols[start:stop, None], symbols[start + 1 : stop + 1, None], initial_state=before)
+        _, g = net.loss_and_gradient(theta, stretch)
+        g *= min(1, 10 / np.linalg.norm(g))
+        if dynamic.mean_square is None:
+            theta = theta - dynamic.learning_rate * g + dynamic.decay * (trained - theta)
+        else:
+            r = np.sqrt(dynamic.mean_square)
+            authors_rate, epsilon = dynamic.learning_rate * np.mean(r), 0.1 * np.mean(r)
+            pull = np.clip(dynamic.decay * r / np.mean(r), None, 1)
+            theta = theta - authors_rate * g / (r + epsilon) + pull * (trained - theta)
+    return np.array(nats)
+
+
+@pytest.mark.parametrize("rule", ["sgd", "rms"])
+@every_case
+def test_every_surprisal_is_that_of_a_slow_loop(case: str, rule: str) -> None:
+    net, theta, vocabulary, text = setting(case)
+    how = Dynamic(0.3, STRETCH, 0.1) if rule == "sgd" else Dynamic(0.1, STRETCH, 0.2, rms_of(net))
+    found = evaluate(net, theta, vocabulary, text, dynamic=how)
+    expected = slow(net, theta, vocabulary.encode(text), how)
+    np.testing.assert_allclose(found.surprisals, expected, rtol=1e-12)
+    static = evaluate(net, theta, vocabulary, text).surprisals
+    assert np.abs(found.surprisals - static)[STRETCH:].max() > 0.01
+
+
+@pytest.mark.parametrize("stretch", [1, 2, 64, len(TEXT) - 2, len(TEXT) - 1, len(TEXT) + 5])
+def test_stretches_of_every_length_agree_with_the_slow_loop(stretch: int) -> None:
+    net, theta, vocabulary, text = setting("char")
+    how = Dynamic(0.2, stretch)
+    found = evaluate(net, theta, vocabulary, text, dynamic=how)
+    np.testing.assert_allclose(found.surprisals, slow(net, theta, vocabulary.encode(text), how), rtol=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["sgd", "rms"])
+def test_a_gradient_that_explodes_is_shortened(rule: str) -> None:
+    net, theta, vocabulary, text = setting("char")
+    theta, symbols = 6 * theta, vocabulary.encode(text)
+    stretches = [Batch(symbols[n : n + 2, None], symbols[n + 1 : n + 3, None]) for n in range(0, 100, 2)]
+    lengths = [np.linalg.norm(net.loss_and_gradient(theta, stretch)[1]) for stretch in stretches]
+    assert max(lengths) > 15
+    assert min(lengths) < 5
+    how = Dynamic(0.01, 2, 0.0, rms_of(net) if rule == "rms" else None)
+    found = evaluate(net, theta, vocabulary, text, dynamic=how)
+    np.testing.assert_allclose(found.surprisals, slow(net, theta, symbols, how), rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rule", ["sgd", "rms"])
+@every_case
+def test_with_a_learning_rate_of_zero_it_is_static_to_the_bit(case: str, rule: str, dtype: str) -> None:
+    net, theta, vocabulary, text = setting(case, dtype=dtype)
+    how = Dynamic(0.0, STRETCH, 0.3, rms_of(net) if rule == "rms" else None)
+    found = evaluate(net, theta, vocabulary, text, dynamic=how)
+    static = evaluate(net, theta, vocabulary, text, chunk=STRETCH)
+    assert found == static
+    assert found.surprisals.tobytes() == static.surprisals.tobytes()
+
+
+@pytest.mark.parametrize("rule", ["sgd", "rms"])
+def test_no_score_depends_on_the_text_behind_it(rule: str) -> None:
+    net, theta, vocabulary, text = setting("char")
+    how = Dynamic(0.3, STRETCH, 0.01, rms_of(net) if rule == "rms" else None)
+    symbols = evaluate(net, theta, vocabulary, text, dynamic=how).surprisals
+    for end in (1, 20, 21, 22, 50):
+        other = text[: end + 1] + text[end + 1 :][::-1]
+        assert other != text
+        changed = evaluate(net, theta, vocabulary, other, dynamic=how).surprisals
+        assert changed[:end].tobytes() == symbols[:end].tobytes()
+        assert (changed[end:] != symbols[end:]).any()
+
+
+def test_the_first_stretch_is_scored_before_anything_is_learned() -> None:
+    net, theta, vocabulary, text = setting("char")
+    found = evaluate(net, theta, vocabulary, text, dynamic=Dynamic(0.5, STRETCH)).surprisals
+    static = evaluate(net, theta, vocabulary, text, chunk=STRETCH).surprisals
+    assert found[:STRETCH].tobytes() == static[:STRETCH].tobytes()
+    assert found[STRETCH] != static[STRETCH]
+
+
+def test_what_comes_again_gets_likelier() -> None:
+    net, theta, vocabulary, text = setting("char", dtype="float32")
+    found = evaluate(net, theta, vocabulary, text * 8, dynamic=Dynamic(0.3, STRETCH))
+    bits = [bits for _, _, bits in found.positions(4)]
+    assert bits == sorted(bits, reverse=True)
+    assert bits[-1] < 0.8 * evaluate(net, theta, vocabulary, text * 8).bits_per_symbol
+
+
+def test_decay_draws_the_weights_back() -> None:
+    net, theta, vocabulary, text = setting("char")
+    gone = [evaluate(net, theta, vocabulary, text, dynamic=Dynamic(0.3, STRETCH, decay)).nats for decay in (0, 0.5, 1)]
+    static = evaluate(net, theta, vocabulary, text).nats
+    distances = [abs(nats - static) for nats in gone]
+    assert distances == sorted(distances, reverse=True)
+
+
+def test_the_weights_and_the_penalty_on_them_stay_out_of_it() -> None:
+    net, theta, vocabulary, text = setting("char")
+    heavy, before = Network(**{**net.config, "l2": 3.0}), theta.copy()
+    found = [evaluate(each, theta, vocabulary, text, dynamic=Dynamic(0.3, STRETCH)) for each in (net, heavy)]
+    assert found[0] == found[1]
+    assert heavy.l2 == 3.0
+    assert theta.tobytes() == before.tobytes()
+    squares = [mean_square_gradient(each, theta, vocabulary.encode(text), STRETCH) for each in (net, heavy)]
+    assert squares[0].tobytes() == squares[1].tobytes()
+
+
+def test_unknown_words_are_learned_from_as_unk() -> None:
+    text = "a cat sat on a mat <unk> a cat\n" * 3
+    vocabulary = Vocabulary.build(text, "word")
+    net = Network("rnn", vocabulary.size, 4, vocabulary.size, dtype="float64")
+    theta, how = net.init(1, scale=0.5), Dynamic(0.3, 4)
+    found = evaluate(net, theta, vocabulary, text.replace("mat", "giraffe"), dynamic=how)
+    same = evaluate(net, theta, vocabulary, text.replace("mat", "<unk>"), dynamic=how)
+    assert found.unknown == 3
+    assert found.surprisals.tobytes() == same.surprisals.tobytes()
+
+
+def test_progress_counts_stretches() -> None:
+    net, theta, vocabulary, _ = setting("char")
+    seen: list[tuple[int, int]] = []
+    evaluate(net, theta, vocabulary, TEXT[:19], progress=lambda *n: seen.append(n), dynamic=Dynamic(0.1, STRETCH))
+    assert seen == [(7, 18), (14, 18), (18, 18)]
+
+
+@pytest.mark.parametrize("rule", ["sgd", "rms"])
+def test_it_has_the_bits_of_numpy_on_a_device(rule: str) -> None:
+    net, theta, vocabulary, text = setting("char")
+    fake = Network(**{**net.config, "backend": FakeBackend()})
+    how = Dynamic(0.1, STRETCH, 0.1, rms_of(net) if rule == "rms" else None)
+    found = [
+        evaluate(each, t, vocabulary, text, dynamic=how) for each, t in ((net, theta), (fake, fake.init(5, scale=0.5)))
+    ]
+    assert found[0].surprisals.tobytes() == found[1].surprisals.tobytes()
+    squares = [
+        mean_square_gradient(each, t, vocabulary.encode(text), 3)
+        for each, t in ((net, theta), (fake, fake.init(5, scale=0.5)))
+    ]
+    assert squares[0].tobytes() == squares[1].tobytes()
+
+
+# ---------------------------------------------------------------------- statistics of the training data
+
+
+@pytest.mark.parametrize(("stretch", "most"), [(1, 10**6), (3, 10**6), (3, 40), (2, 1), (20, 10**6), (129, 10**6)])
+@pytest.mark.parametrize("case", ["char", "clockwork"])
+def test_mean_squares_are_those_of_a_slow_loop(case: str, stretch: int, most: int) -> None:
+    net, theta, vocabulary, text = setting(case)
+    symbols = vocabulary.encode(text)
+    found = mean_square_gradient(net, theta, symbols, stretch, most)
+    count = min(32, (symbols.size - 1) // stretch)
+    length = (symbols.size - 1) // count
+    rows = [symbols[b * length : (b + 1) * length + 1] for b in range(count)]
+    state, squares = None, []
+    for start in range(0, length - stretch + 1, stretch):
+        inputs, targets = (np.stack([row[start + d : start + d + stretch] for row in rows], axis=1) for d in (0, 1))
+        batch = Batch(inputs, targets, initial_state=state)
+        squares.append(net.loss_and_gradient(theta, batch)[1] ** 2)
+        _, state = net.run(theta, batch)
+        if (start + 2 * stretch) * count > most:
+            break
+    np.testing.assert_allclose(found, np.mean(squares, axis=0), rtol=1e-10)
+    assert found.dtype == np.float64
+    assert most > 1 or len(squares) == 1
+
+
+def test_statistics_count_their_symbols() -> None:
+    net, theta, vocabulary, text = setting("char")
+    seen: list[tuple[int, int]] = []
+    mean_square_gradient(net, theta, vocabulary.encode(text), 2, 130, lambda *n: seen.append(n))
+    assert seen == [(64, 128), (128, 128)]
+
+
+# ---------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"learning_rate": -0.1}, "learning_rate is -0.1"),
+        ({"learning_rate": math.nan}, "learning_rate is nan"),
+        ({"learning_rate": math.inf}, "learning_rate is inf"),
+        ({"decay": -0.1}, "decay is -0.1"),
+        ({"decay": 1.1}, "decay is 1.1"),
+        ({"decay": math.nan}, "decay is nan"),
+        ({"stretch": 0}, "stretch is 0"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Dynamic(**options)
+
+
+def test_defaults_depend_on_the_rule() -> None:
+    sgd, rms = Dynamic(), Dynamic(mean_square=np.ones(3))
+    assert (sgd.learning_rate, sgd.stretch, sgd.decay) == (0.02, 20, 0.0)
+    assert (rms.learning_rate, rms.stretch, rms.decay) == (0.1, 20, 0.002)
+    assert Dynamic(decay=0.0, mean_square=np.ones(3)).decay == 0.0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [np.ones(3), np.zeros(5), -np.ones(5), np.full(5, np.nan), np.full(5, np.inf), np.array([1, 1, -1e-9, 1, 1])],
+)
+def test_what_is_no_mean_square_is_refused(wrong: np.ndarray) -> None:
+    net, theta, vocabulary, text = setting("char")
+    squares = np.resize(wrong, net.n_parameters) if wrong.size == 5 else wrong
+    with pytest.raises(InputError, match="mean_square"):
+        evaluate(net, theta, vocabulary, text, dynamic=Dynamic(mean_square=squares))
+
+
+@pytest.mark.parametrize(("stretch", "size"), [(0, 10), (-1, 10), (10, 10), (1, 1), (1, 0)])
+def test_statistics_need_a_stretch_of_text(stretch: int, size: int) -> None:
+    net, theta, vocabulary, text = setting("char")
+    with pytest.raises(InputError, match="statistics"):
+        mean_square_gradient(net, theta, vocabulary.encode(text)[:size], stretch)
+
+
+def test_weights_that_run_away_are_refused_and_not_passed_on() -> None:
+    net, theta, vocabulary, text = setting("char", dtype="float32")
+    with pytest.raises(NonFiniteError, match="no longer finite"):
+        evaluate(net, theta, vocabulary, text, dynamic=Dynamic(1e40, STRETCH))
+    with pytest.raises(NonFiniteError, match="use another checkpoint"):
+        evaluate(net, np.full_like(theta, 3e38), vocabulary, text)
+    with pytest.raises(NonFiniteError, match="training gradient"):
+        mean_square_gradient(net, np.full_like(theta, 3e38), vocabulary.encode(text), STRETCH)
+
+
+# ---------------------------------------------------------------------- the command
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_train(tmp_path_factory.mktemp("dynamic")).folder
+
+
+def call(*arguments: object, code: int = 0) -> Any:
+    result = CliRunner().invoke(main, [str(each) for each in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_the_command_shows_both_and_leaves_the_run_alone(run: Path) -> None:
+    before = snapshot(run)
+    found = json.loads(call("evaluate", run, "--dynamic", "sgd", "--learning-rate", 0.5, "--json").stdout)
+    net, theta, vocabulary = hfrnn.load(run)
+    valid = RunFolder(run).corpus().valid
+    dynamic = hfrnn.evaluate(net, theta, vocabulary, valid, dynamic=hfrnn.Dynamic(0.5))
+    static = hfrnn.evaluate(net, theta, vocabulary, valid)
+    how = {"dynamic": "sgd", "stretch": 20, "learning_rate": 0.5, "decay": 0.0}
+    assert found == {**dynamic.to_json(), **how, "static": static.to_json()}
+    out = call("evaluate", run, "--dynamic", "sgd", "--learning-rate", 0.5).stdout.splitlines()
+    assert out[1] == "dynamic: sgd, an update every 20 characters, learning rate 0.5, decay 0"
+    assert out[2].split() == ["static", "dynamic"]
+    assert out[3].split()[-2:] == [f"{static.bits_per_symbol:.4f}", f"{dynamic.bits_per_symbol:.4f}"]
+    assert snapshot(run) == before
+
+
+def test_rms_takes_its_statistics_from_the_training_part(run: Path, tmp_path: Path) -> None:
+    text = text_file(tmp_path, RUN_TEXT[:100])
+    options = ("--dynamic", "rms", "--stretch", 6, "--decay", 0.01, "--positions", 3)
+    found = json.loads(call("evaluate", run, text, *options, "--json").stdout)
+    net, theta, vocabulary = hfrnn.load(run)
+    squares = mean_square_gradient(net, theta, vocabulary.encode(RunFolder(run).corpus().train), 6)
+    same = hfrnn.evaluate(net, theta, vocabulary, RUN_TEXT[:100], dynamic=Dynamic(None, 6, 0.01, squares))
+    assert found["nats"] == same.nats
+    assert found["learning_rate"] == 0.1
+    assert [part["bits"] for part in found["positions"]] == [bits for *_, bits in same.positions(3)]
+    assert [part["first"] for part in found["static"]["positions"]] == [1, 34, 67]
+    out = call("evaluate", run, text, *options).stdout.splitlines()
+    assert out[-4] == "bits per character, by characters:"
+    assert out[-1].split() == [
+        "67", "to", "99", f"{found['static']['positions'][2]['bits']:.4f}", f"{found['positions'][2]['bits']:.4f}",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--stretch", 5), "--stretch was given, and it is for --dynamic"),
+        (("--learning-rate", 0), "--learning-rate was given, and it is for --dynamic"),
+        (("--decay", 0.1), "--decay was given, and it is for --dynamic"),
+        (("--dynamic", "smg"), "Did you mean 'sgd'?"),
+        (("--dynamic", "sgd", "--learning-rate", -1), "--learning-rate is -1.0"),
+        (("--dynamic", "rms", "--stretch", 0), "stretch is 0"),
+        (("--dynamic", "rms", "--stretch", 10**6), "shorter than the text"),
+        (("--dynamic", "rms", "--decay", 2), "decay is 2.0"),
+    ],
+)
+def test_the_command_refuses_what_does_nothing_or_does_not_fit(
+    run: Path, options: tuple[object, ...], message: str
+) -> None:
+    assert message in " ".join(call("evaluate", run, *options, code=2).output.split())
+
+
+def test_rms_needs_the_data_of_the_run(tmp_path: Path) -> None:
+    folder = tiny_train(tmp_path).folder
+    other = text_file(tmp_path, RUN_TEXT[:100], "other.txt")
+    (tmp_path / "text.txt").unlink()
+    output = call("evaluate", folder, other, "--dynamic", "rms", code=2).output
+    assert f"--dynamic rms needs the training part of {folder}: there is no file" in output
+    call("evaluate", folder, other, "--dynamic", "sgd")
+
+
+@pytest.mark.parametrize("option", [("--dynamic", "sgd"), ("--positions", 3), ("--per-symbol", "bits.jsonl")])
+def test_what_is_for_texts_is_refused_for_a_task(tmp_path: Path, option: tuple[object, ...]) -> None:
+    task = tiny_train(
+        tmp_path, text=None, data="addition", length=21, arch="rnn", sequences=20, sequence_length=100
+    ).folder
+    assert f"which is no text: leave {option[0]} out" in call("evaluate", task, *option, code=2).output

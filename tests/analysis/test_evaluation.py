@@ -1,0 +1,291 @@
+"""Scoring a text: the figures of a plain computation, whatever the chunk, with every symbol accounted for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from support.music_files import pieces_of, stored
+from support.tiny_runs import text_file, tiny_train
+
+import hfrnn
+from hfrnn.analysis.evaluation import TASK_SEQUENCES, Evaluation, evaluate, evaluate_sequences
+from hfrnn.cli import main
+from hfrnn.data.music import music_batch
+from hfrnn.data.synthetic import Task, make_task
+from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.engine.batch import Batch
+from hfrnn.engine.network import Network
+from hfrnn.errors import InputError
+from hfrnn.runs.config import TrainConfig
+from hfrnn.training.sources import open_source
+
+TEXT = "daß über die brücke, 他 geht 他 nicht über die brücke\n" * 3
+VOCABULARY = Vocabulary.build(TEXT, "char")
+
+
+def network(arch: str = "mlstm", vocabulary: Vocabulary = VOCABULARY, dtype: str = "float64") -> tuple[Network, object]:
+    net = Network(arch, vocabulary.size, (5, 4), vocabulary.size, dtype=dtype)
+    return net, net.init(3, scale=0.7)
+
+
+def plain_nats(net: Network, theta: object, symbols: np.ndarray) -> np.ndarray:
+    """Minus the log-probability of every symbol but the first, all steps in one run."""
+    logits, _ = net.run(theta, Batch(symbols[:-1].reshape(-1, 1)))
+    z = logits[:, 0].astype(np.float64)
+    return np.log(np.exp(z).sum(axis=1)) - z[np.arange(len(z)), symbols[1:]]
+
+
+@pytest.mark.parametrize("arch", ["rnn", "mlstm", "lstm"])
+def test_the_figures_are_those_of_one_plain_run(arch: str) -> None:
+    net, theta = network(arch)
+    found = evaluate(net, theta, VOCABULARY, TEXT)
+    nats = plain_nats(net, theta, VOCABULARY.encode(TEXT))
+    assert found.symbols == len(TEXT) - 1
+    assert found.nats == pytest.approx(nats.sum(), rel=1e-12)
+    assert found.nats_per_symbol == pytest.approx(nats.mean(), rel=1e-12)
+    assert found.bits_per_symbol == pytest.approx(nats.mean() / np.log(2), rel=1e-12)
+    assert found.perplexity == pytest.approx(np.exp(nats.mean()), rel=1e-12)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 7, 64, len(TEXT) - 2, len(TEXT) - 1, len(TEXT), 10**6])
+def test_the_figures_do_not_depend_on_the_chunk(chunk: int) -> None:
+    net, theta = network()
+    found, reference = (evaluate(net, theta, VOCABULARY, TEXT, chunk=size) for size in (chunk, 1000))
+    for name, value in found.to_json().items():
+        assert value == pytest.approx(reference.to_json()[name], rel=1e-12), name
+
+
+def test_bits_per_byte_count_every_byte_of_a_character() -> None:
+    net, theta = network()
+    found = evaluate(net, theta, VOCABULARY, TEXT)
+    assert found.text_bytes == len(TEXT[1:].encode()) > len(TEXT) - 1
+    assert found.bits_per_byte * len(TEXT[1:].encode()) == pytest.approx(found.bits_per_symbol * (len(TEXT) - 1))
+
+
+def test_at_byte_level_a_byte_is_a_symbol() -> None:
+    data = TEXT.encode()
+    vocabulary = Vocabulary.build(data, "byte")
+    net, theta = network(vocabulary=vocabulary)
+    found = evaluate(net, theta, vocabulary, data)
+    assert found.symbols == found.text_bytes == len(data) - 1
+    assert found.bits_per_byte == found.bits_per_symbol
+
+
+def test_unknown_symbols_are_refused_by_name() -> None:
+    net, theta = network()
+    with pytest.raises(InputError, match=r"'X' \(2 times\), 'é' \(1 time\)"):
+        evaluate(net, theta, VOCABULARY, "die XbrückeX é")
+
+
+def test_skipped_symbols_are_as_if_they_were_not_there() -> None:
+    net, theta = network()
+    found = evaluate(net, theta, VOCABULARY, "Xdie ébrückeé", unknown="skip")
+    assert found.unknown == 3
+    assert dataclasses.replace(found, unknown=0) == evaluate(net, theta, VOCABULARY, "die brücke")
+
+
+def test_mapped_symbols_count_with_their_own_bytes() -> None:
+    net, theta = network()
+    found = evaluate(net, theta, VOCABULARY, "diX brückéX", unknown="e")
+    same = evaluate(net, theta, VOCABULARY, "die brückee")
+    assert (found.unknown, found.symbols, found.nats) == (3, 10, same.nats)
+    assert (found.text_bytes, same.text_bytes) == (len("iX brückéX".encode()), len("ie brückee".encode()))
+
+
+def test_a_symbol_to_map_to_has_to_be_known() -> None:
+    net, theta = network()
+    with pytest.raises(InputError, match="'Q'"):
+        evaluate(net, theta, VOCABULARY, "die", unknown="Q")
+
+
+@pytest.mark.parametrize("text", ["", "d", "dX"])
+def test_fewer_than_two_known_symbols_are_refused(text: str) -> None:
+    net, theta = network()
+    with pytest.raises(InputError, match="at least 2"):
+        evaluate(net, theta, VOCABULARY, text, unknown="skip")
+
+
+def test_progress_counts_up_to_the_end() -> None:
+    net, theta = network()
+    seen: list[tuple[int, int]] = []
+    evaluate(net, theta, VOCABULARY, TEXT, chunk=50, progress=lambda *counts: seen.append(counts))
+    count = len(TEXT) - 1
+    assert seen == [(min(n, count), count) for n in range(50, count + 50, 50)]
+
+
+def test_a_chunk_below_one_is_refused() -> None:
+    net, theta = network()
+    with pytest.raises(InputError, match="chunk"):
+        evaluate(net, theta, VOCABULARY, TEXT, chunk=0)
+
+
+def test_a_hopeless_network_still_has_a_perplexity() -> None:
+    assert math.isfinite(Evaluation(symbols=1, nats=1e6, text_bytes=1).perplexity)
+
+
+# ---------------------------------------------------------------------- symbol by symbol
+
+
+@pytest.mark.parametrize("arch", ["rnn", "mlstm"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_symbol_has_its_surprisal_and_they_add_up_exactly(arch: str, dtype: str) -> None:
+    net, theta = network(arch, dtype=dtype)
+    found = evaluate(net, theta, VOCABULARY, TEXT)
+    assert found.surprisals.shape == found.numbers.shape == (found.symbols,)
+    assert math.fsum(found.surprisals.tolist()) == found.nats
+    plain = plain_nats(net, theta, VOCABULARY.encode(TEXT))
+    np.testing.assert_allclose(found.surprisals, plain, rtol=1e-12 if dtype == "float64" else 1e-4)
+    assert VOCABULARY.decode(found.numbers) == TEXT[1:]
+    lines = [json.loads(line) for line in found.json_lines(VOCABULARY).splitlines()]
+    assert [line["position"] for line in lines] == list(range(1, len(TEXT)))
+    assert "".join(line["symbol"] for line in lines) == TEXT[1:]
+    total = math.fsum(line["bits"] for line in lines)
+    assert total == pytest.approx(found.nats / math.log(2), rel=4e-16)
+    np.testing.assert_array_equal([line["bits"] for line in lines], found.surprisals / math.log(2))
+
+
+def test_the_lines_hold_any_symbol_whole() -> None:
+    text = 'a"b\\c\nd\te\r\u2028f\ud800g\x00é' * 2
+    vocabulary = Vocabulary.build(text, "char")
+    found = evaluate(*network(vocabulary=vocabulary), vocabulary, text)
+    written = found.json_lines(vocabulary)
+    assert written.isascii()
+    assert written.count("\n") == found.symbols
+    assert "".join(json.loads(line)["symbol"] for line in written.splitlines()) == text[1:]
+
+
+def test_a_byte_is_a_number_and_an_unknown_word_is_unk() -> None:
+    data = bytes([7, 255, 0, 10, 7, 255])
+    vocabulary = Vocabulary.build(data, "byte")
+    lines = evaluate(*network(vocabulary=vocabulary), vocabulary, data).json_lines(vocabulary).splitlines()
+    assert [json.loads(line)["symbol"] for line in lines] == list(data[1:])
+    words = Vocabulary.build("a cat <unk> a\n", "word")
+    found = evaluate(*network(vocabulary=words), words, "a dog\na cat\n")
+    lines = found.json_lines(words).splitlines()
+    assert [json.loads(line)["symbol"] for line in lines] == ["<unk>", "<eos>", "a", "cat", "<eos>"]
+
+
+def test_positions_count_the_symbols_that_were_scored() -> None:
+    lines = evaluate(*network(), VOCABULARY, "XdiXe éX!brücke", unknown="skip").json_lines(VOCABULARY).splitlines()
+    assert [json.loads(line)["symbol"] for line in lines] == list("ie brücke")
+    assert json.loads(lines[-1])["position"] == 9
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7, len(TEXT) - 1])
+def test_the_parts_of_a_text_hold_every_symbol_once(parts: int) -> None:
+    found = evaluate(*network(), VOCABULARY, TEXT)
+    shown = found.positions(parts)
+    assert [symbol for first, last, _ in shown for symbol in range(first, last + 1)] == list(range(1, len(TEXT)))
+    sizes = [last + 1 - first for first, last, _ in shown]
+    assert max(sizes) - min(sizes) <= 1
+    total = sum(size * bits for size, (_, _, bits) in zip(sizes, shown, strict=True))
+    assert total == pytest.approx(found.nats / math.log(2), rel=1e-13)
+    first, last, bits = shown[-1]
+    assert bits == pytest.approx(found.surprisals[first - 1 : last].mean() / math.log(2), rel=1e-13)
+
+
+@pytest.mark.parametrize("parts", [0, -1, len(TEXT)])
+def test_parts_of_no_symbol_are_refused(parts: int) -> None:
+    found = evaluate(*network(), VOCABULARY, TEXT)
+    with pytest.raises(InputError, match="parts of"):
+        found.positions(parts)
+
+
+def test_the_command_writes_a_line_a_symbol_and_shows_the_parts(tmp_path: Path) -> None:
+    run, text, file = tiny_train(tmp_path).folder, "The dog and\nthe fox. ", tmp_path / "bits.jsonl"
+    file.write_text("older")
+    options = ["evaluate", str(run), str(text_file(tmp_path, text, "other.txt"))]
+    shown = CliRunner().invoke(main, [*options, "--per-symbol", str(file), "--positions", "2"])
+    assert shown.exit_code == 0, shown.output
+    found = evaluate(*hfrnn.load(run), text)
+    assert file.read_text("utf-8") == found.json_lines(hfrnn.load(run).vocabulary)
+    for first, last, bits in found.positions(2):
+        assert re.search(rf"^{first} to {last} +{bits:.4f}$", shown.stdout, re.MULTILINE)
+    figures = json.loads(CliRunner().invoke(main, [*options, "--positions", "2", "--json"]).stdout)
+    assert figures == {
+        **found.to_json(), "positions": [{"first": a, "last": b, "bits": bits} for a, b, bits in found.positions(2)],
+    }  # fmt: skip
+    plain = CliRunner().invoke(main, options).stdout
+    assert shown.stdout.startswith(plain)
+    for wrong, message in (
+        (["--positions", "0"], "--positions is 0"),
+        (["--positions", "21"], "21 parts of 20 symbols"),
+        (["--per-symbol", str(tmp_path / "none" / "x")], "there is no folder"),
+        (["--per-symbol", str(tmp_path)], "which is a folder"),
+    ):
+        refused = CliRunner().invoke(main, [*options, *wrong])
+        assert refused.exit_code == 2
+        assert message in " ".join(refused.output.split())
+
+
+# ---------------------------------------------------------------------- tasks and music
+
+
+def trained_on(data: str, **options: object) -> tuple[Network, object, TrainConfig]:
+    """A network for a task or music, and the configuration of a run that might have made it."""
+    config = TrainConfig(data=data, length=21, arch="rnn", hidden=(4,), **options)
+    net = Network(**config.network_arguments(open_source(config)[0].network))
+    return net, net.init(seed=1, scale=0.5), config
+
+
+def test_a_task_is_scored_on_fresh_sequences_of_its_own() -> None:
+    net, theta, config = trained_on("addition", dtype="float64")
+    found = evaluate_sequences(net, theta, config)
+    rng = np.random.default_rng([2, config.seed])
+    task = make_task("addition", 21)
+    drawn = [task.sequences(1000, rng) for _ in range(10)]
+    assert found["sequences"] == TASK_SEQUENCES == 10_000
+    assert found["loss"] == pytest.approx(np.mean([net.loss(theta, Batch(*part)) for part in drawn]), rel=1e-12)
+    wrong = np.concatenate([task.wrong(net.run(theta, Batch(*part))[0], part) for part in drawn])
+    assert found["wrong"] == wrong.mean() > 0.5
+    assert (found["task"], found["solved"]) == ("addition", "no")
+    assert found == evaluate_sequences(net, theta, config)
+    assert found["wrong"] != evaluate_sequences(net, theta, replace(config, seed=1))["wrong"]
+    held_out = open_source(config)[0]
+    used = {column.tobytes() for part in drawn for column in np.swapaxes(part.inputs, 0, 1)}
+    for known in (held_out.validation.inputs, held_out.pool(0).inputs):
+        assert not used & {column.tobytes() for column in np.swapaxes(known, 0, 1)}
+
+
+def test_a_task_of_few_sequences_is_scored_on_each_of_them_once() -> None:
+    net, theta, config = trained_on("memorization-5bit")
+    found = evaluate_sequences(net, theta, config)
+    assert found["sequences"] == 32
+    assert (found["wrong"] * 32) % 1 == 0
+
+
+def test_a_task_without_errors_counts_as_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, theta, config = trained_on("addition")
+    monkeypatch.setattr(Task, "wrong", lambda self, outputs, drawn: np.arange(drawn.lengths.size) < 9)
+    assert evaluate_sequences(net, theta, config)["wrong"] == 0.009
+    assert evaluate_sequences(net, theta, config)["solved"] == "yes"
+    monkeypatch.setattr(Task, "wrong", lambda self, outputs, drawn: np.arange(drawn.lengths.size) < 10)
+    assert evaluate_sequences(net, theta, config)["solved"] == "no"
+
+
+def test_music_is_scored_by_parts_in_nats_a_time_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "jsb").mkdir()
+    (tmp_path / "jsb" / "jsb.npz").write_bytes(stored())
+    monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
+    net, theta, config = trained_on("jsb", dtype="float64")
+    for seed, part in enumerate(("train", "valid", "test")):
+        found = evaluate_sequences(net, theta, config, part)
+        batch = Batch(*music_batch(pieces_of(3, 5 + seed, seed=seed)))
+        nats = -net.log_probabilities(theta, batch).sum() / (8 + seed)
+        assert found["nats_per_time_step"] == pytest.approx(nats, rel=1e-12)
+        assert (found["music"], found["part"], found["pieces"]) == ("jsb", part, 2)
+
+
+def test_the_penalty_on_the_weights_is_no_part_of_an_evaluation() -> None:
+    net, theta, config = trained_on("addition", dtype="float64")
+    heavy = Network(**{**net.config, "l2": 3.0})
+    assert evaluate_sequences(heavy, theta, config) == evaluate_sequences(net, theta, config)
+    assert heavy.l2 == 3.0

@@ -1,0 +1,98 @@
+"""Backends and named buffers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.fake_device import FakeBackend
+
+import hfrnn
+from hfrnn.arrays.backend import Backend, Buffers, get_backend
+
+numpy = get_backend("numpy")
+
+
+@pytest.mark.parametrize("backend", [numpy, FakeBackend()], ids=["numpy", "device"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@given(n=st.integers(1, 30), V=st.integers(1, 7), seed=st.integers(0, 99))
+def test_rows_are_scatter_added_with_repeats(backend: Backend, dtype: str, n: int, V: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    index, before = rng.integers(V, size=n), rng.standard_normal((V, 4)).astype(dtype)
+    rows = (rng.standard_normal((n, 2)) + (1j if dtype == "complex128" else 0)).astype(dtype)
+    expected = before.copy()
+    for k in range(n):
+        expected[index[k], 1:3] += rows[k]
+    out = backend.asarray(before.copy())
+    backend.add_rows(out[:, 1:3], backend.asarray(index), backend.asarray(rows), Buffers(backend, dtype))
+    np.testing.assert_allclose(backend.to_host(out), expected, rtol=1e-5 if dtype == "float32" else 1e-13, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", [numpy, FakeBackend()], ids=["numpy", "device"])
+def test_rows_are_taken_for_indices_of_any_shape(backend: Backend) -> None:
+    table, index = np.arange(12.0).reshape(4, 3), np.array([[3, 0], [1, 1]], dtype="uint8")
+    out = backend.empty((2, 2, 3), "float64")
+    backend.take_rows(backend.asarray(table), backend.asarray(index), out)
+    np.testing.assert_array_equal(backend.to_host(out), table[index])
+
+
+@pytest.mark.parametrize("backend", [numpy, FakeBackend()], ids=["numpy", "device"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@given(sizes=st.lists(st.integers(1, 5), max_size=6), seed=st.integers(0, 99))
+def test_pieces_have_their_sums_and_their_greatest_real_parts(
+    backend: Backend, dtype: str, sizes: list[int], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    x = (rng.standard_normal(sum(sizes)) - (1 + 2j if dtype == "complex128" else 1)).astype(dtype)
+    pieces = np.split(x, np.cumsum(sizes))[:-1]
+    starts, owner = np.cumsum([0, *sizes])[:-1], np.repeat(np.arange(len(sizes)), np.array(sizes, int))
+    arguments = [backend.asarray(values) for values in (x, starts, owner)]
+    sums, tops = (backend.to_host(f(*arguments)) for f in (backend.sums_of_pieces, backend.tops_of_pieces))
+    np.testing.assert_allclose(
+        sums, [piece.sum() for piece in pieces], rtol=1e-5 if dtype == "float32" else 1e-13, atol=1e-6
+    )
+    np.testing.assert_array_equal(tops, [piece.real.max() for piece in pieces])
+    assert (sums.dtype, tops.dtype) == (x.dtype, x.real.dtype)
+
+
+def test_asarray_is_contiguous_and_copies_only_where_it_must() -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    assert numpy.asarray(x) is x or np.shares_memory(numpy.asarray(x), x)
+    assert numpy.asarray(x.T).flags.c_contiguous
+    assert numpy.asarray(x, "float32").dtype == np.float32
+
+
+def test_an_unknown_backend_is_refused() -> None:
+    with pytest.raises(hfrnn.InputError, match="backend 'torch' is not known: use one of cupy, numba, numpy"):
+        get_backend("torch")
+
+
+def test_a_missing_cupy_is_refused_with_the_name_of_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(hfrnn.MissingExtraError, match="needs CuPy: install the extra cuda12 or cuda13"):
+        get_backend("cupy")
+
+
+def test_a_buffer_is_the_same_memory_each_time() -> None:
+    buffers = Buffers(numpy, "float32")
+    first = buffers.get("a", (3, 4))
+    first[...] = 7
+    again = buffers.get("a", (3, 4))
+    assert again is first
+    assert first.flags.c_contiguous
+    assert first.dtype == np.float32
+    assert not np.shares_memory(first, buffers.get("b", (3, 4)))
+    assert not np.shares_memory(first, buffers.get("a", (3, 4), "float64"))
+
+
+def test_a_smaller_buffer_is_a_view_and_a_larger_one_is_new() -> None:
+    buffers = Buffers(numpy, "float64")
+    large = buffers.get("a", (10,))
+    assert np.shares_memory(large, buffers.get("a", (2, 3)))
+    assert buffers.nbytes == 80
+    larger = buffers.get("a", (20,))
+    assert buffers.nbytes == 160
+    assert np.shares_memory(larger, buffers.get("a", (2, 3)))  # no stale view is handed out

@@ -1,0 +1,173 @@
+"""Every function, method and attribute that the engine uses on a device exists in CuPy and takes what it is given.
+
+The calls are those that the strict fake device records while the engine does everything it can. CuPy imports without a
+GPU. How a call is checked depends on what CuPy tells about itself:
+
+- Python functions and `matmul` have a signature;
+- array methods are compiled, and Cython leaves their signature in the first line of their docstring;
+- universal functions have none: they take `nin` inputs of the types that they list, and `out=` and `dtype=`;
+- operators take one operand by definition of the language; `add.at` takes (a, indices, b) as in NumPy, on real types.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from support.engine_cases import cases, everything, moved, plans, vectors
+from support.fake_device import Call, FakeBackend, calls
+
+from hfrnn.arrays.backend import get_backend
+from hfrnn.errors import MissingExtraError
+
+cupy = pytest.importorskip("cupy", reason="needs CuPy: install the extra cuda12 or cuda13")
+
+
+BINARY = "add sub mul truediv matmul radd rsub rmul rtruediv rmatmul iadd isub imul itruediv and or lt le gt ge eq ne"
+OPERATORS = {f"__{name}__": 1 for name in BINARY.split()} | {"__neg__": 0, "__getitem__": 1, "__setitem__": 2}
+
+
+@cache
+def recorded() -> frozenset[Call]:
+    """What the engine calls when it does everything in every situation."""
+    fake = FakeBackend()
+    for n, case in enumerate(cases()):
+        batch, net = case.data(), case.net(backend=fake)
+        plan = plans(batch.T, batch.B)["all-3" if n % 2 else "nothing-3"]
+        everything(net, moved(batch, fake), *vectors(case.net(), batch), plan=plan)
+        net.init()
+    fake.synchronize()
+    return frozenset(calls)
+
+
+def signature(function: Any) -> inspect.Signature:
+    """The signature of a Python function, or the one that Cython wrote into a docstring."""
+    try:
+        return inspect.signature(function)
+    except ValueError:
+        line = (function.__doc__ or "").splitlines()[0]
+        name, _, rest = line.partition("(")
+        assert name.split(".")[-1] == function.__name__, f"no signature in the docstring of {function}: {line!r}"
+        arguments = re.sub(r"\b[A-Za-z_]\w* (?=[A-Za-z_])", "", rest.rpartition(")")[0])  # without C types
+        scope: dict[str, Any] = {}
+        exec(f"def f({arguments}): pass", scope)  # CuPy's own docstring
+        return inspect.signature(scope["f"])
+
+
+def found(name: str) -> Any:
+    """cupy.<name>, dots and all."""
+    target = cupy
+    for part in name.split("."):
+        target = getattr(target, part)
+    return target
+
+
+def check(call: Call) -> None:
+    kind, name, arguments, keywords, types = call
+    if kind == "attribute":
+        assert inspect.isdatadescriptor(getattr(cupy.ndarray, name))
+        return
+    function = found(name) if kind == "function" else getattr(cupy.ndarray, name)
+    if isinstance(function, cupy.ufunc):
+        assert arguments == function.nin
+        assert keywords <= {"out", "dtype"}
+        assert any(accepts(types, listed.split("->")[0]) for listed in function.types), f"{name} does not take {types}"
+    elif name in OPERATORS:
+        assert callable(function)
+        assert (arguments, keywords) == (OPERATORS[name], frozenset())
+    elif name == "add.at":
+        assert not keywords
+        signature(function).bind("a", "indices", "b")
+    elif kind == "method":
+        signature(function).bind("self", *range(arguments), **dict.fromkeys(keywords))
+    else:
+        signature(function).bind(*range(arguments), **dict.fromkeys(keywords))
+
+
+def accepts(types: str, listed: str) -> bool:
+    """Whether arguments of these types can be given where those listed are expected."""
+    pairs = zip(types, listed, strict=True)
+    return all(x == "." or (y != "E" and np.can_cast(x, y)) for x, y in pairs)  # E: half-precision complex
+
+
+def test_cupy_has_everything_that_the_engine_calls() -> None:
+    problems = []
+    for call in sorted(recorded(), key=str):
+        try:
+            check(call)
+        except (AttributeError, AssertionError, TypeError) as error:
+            problems.append(f"{call}: {error}")
+    assert not problems, "\n".join(problems)
+
+
+def test_the_record_is_not_empty_and_knows_both_ways_to_call() -> None:
+    names = {(kind, name) for kind, name, *_ in recorded()}
+    expected = {"function": "matmul take add.at asnumpy cuda.get_current_stream", "method": "sum astype __iadd__"}
+    assert all((kind, name) in names for kind, listed in expected.items() for name in listed.split())
+
+
+WRONG: list[Call] = [
+    ("function", "matrix_multiply", 2, frozenset(), "dd"),
+    ("function", "take", 2, frozenset({"mode"}), "dl"),
+    ("function", "tanh", 2, frozenset(), "dd"),
+    ("function", "tanh", 1, frozenset({"where"}), "d"),
+    ("function", "log1p", 1, frozenset(), "O"),
+    ("method", "astype", 1, frozenset({"device"}), ""),
+    ("method", "item", 3, frozenset(), ""),
+    ("method", "tofile_", 1, frozenset(), ""),
+    ("attribute", "mT_", 0, frozenset(), ""),
+]
+
+
+@pytest.mark.parametrize("call", WRONG, ids=lambda call: f"{call[1]}-{call[2]}")
+def test_a_call_that_cupy_does_not_have_is_noticed(call: Call) -> None:
+    with pytest.raises((AttributeError, AssertionError, TypeError)):
+        check(call)
+
+
+def cupys_linear_operator() -> type[Any]:
+    """CuPy's class from its own source: importing its module loads CUDA libraries that need not be there."""
+    source = Path(cupy.__file__).parent.parent / "cupyx/scipy/sparse/linalg/_interface.py"
+    classes = [n for n in ast.parse(source.read_text()).body if isinstance(n, ast.ClassDef)]
+    module = ast.Module([n for n in classes if n.name == "LinearOperator"], [])
+    scope: dict[str, Any] = {"cupy": cupy, "_util": SimpleNamespace(isshape=lambda shape: len(shape) == 2)}
+    exec(compile(module, str(source), "exec"), scope)
+    return scope["LinearOperator"]  # type: ignore[no-any-return]
+
+
+def test_cupys_linear_operator_can_be_built_and_applied_as_the_engine_does() -> None:
+    class OnCupysOperator(FakeBackend):
+        def linear_operator_base(self) -> type[Any]:
+            return cupys_linear_operator()
+
+    backend = OnCupysOperator()
+    case = cases("softmax")[0]
+    net, batch = case.net(backend=backend), case.data()
+    theta, v, u = (backend.asarray(x) for x in vectors(case.net(), batch))
+    G, J = net.gauss_newton(theta, batch), net.jacobian(theta, batch)
+    assert G.shape == (net.n_parameters, net.n_parameters)
+    assert G.dtype == np.float64
+    host = case.net()
+    expected = host.gauss_newton(vectors(host, batch)[0], batch) @ vectors(host, batch)[1]
+    np.testing.assert_array_equal(backend.to_host(G.matvec(v)), expected)
+    assert J.matvec(v).shape == u.shape
+    assert J.rmatvec(u).shape == v.shape
+    np.testing.assert_array_equal(backend.to_host(G.apply(v, backend.empty(v.shape, v.dtype))), expected)
+
+
+def test_cupy_without_a_gpu_is_refused_with_the_way_out() -> None:
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError:
+        count = 0
+    if count:
+        pytest.skip("there is a GPU")
+    with pytest.raises(MissingExtraError, match="cuda12 or cuda13"):
+        get_backend("cupy")

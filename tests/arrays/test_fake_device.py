@@ -1,0 +1,129 @@
+"""Everything that the engine does, on a device whose arrays refuse to become NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.engine_cases import Case, assert_same, cases, everything, moved, plans, vectors
+from support.fake_device import FakeArray, FakeBackend
+
+import hfrnn
+
+fake = FakeBackend()
+PLANS = ("all", "all-3", "states-2", "nothing-3")
+
+
+def scattered(case: Case) -> bool:
+    """Whether something is scatter-added: NumPy and the device then add in different orders."""
+    return case.situation in ("embedding", "many-symbols", "class-softmax")
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.id)
+def test_everything_on_the_device_has_the_bits_of_numpy(case: Case, plan: str) -> None:
+    batch = case.data()
+    theta, v, u = vectors(case.net(), batch)
+    chosen = plans(batch.T, batch.B)[plan]
+    expected = everything(case.net(), batch, theta, v, u, plan=chosen)
+    actual = everything(case.net(backend=fake), moved(batch, fake), theta, v, u, plan=chosen)
+    assert_same(actual, expected, rtol=1e-13 if scattered(case) else 0.0)
+
+
+@pytest.mark.parametrize("case", cases("softmax", "chain", "embedding"), ids=lambda case: case.id)
+def test_a_batch_of_host_arrays_is_carried_to_the_device(case: Case) -> None:
+    batch = case.data()
+    theta, v, u = vectors(case.net(), batch)
+    expected = everything(case.net(), batch, theta, v, u, checkpoint="auto")
+    actual = everything(case.net(backend=fake), batch, theta, v, u, checkpoint="auto")
+    assert_same(actual, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("case", cases("softmax", "real"), ids=lambda case: case.id)
+def test_results_live_on_the_device(case: Case) -> None:
+    net, batch = case.net(backend=fake), case.data()
+    theta = net.init(seed=1)
+    assert isinstance(theta, FakeArray)
+    assert all(isinstance(view, FakeArray) for view in net.views(theta).values())
+    logits, state = net.run(theta, batch)
+    loss, gradient = net.loss_and_gradient(theta, batch)
+    assert type(loss) is float
+    on_device = [logits, gradient, net.gauss_newton(theta, batch) @ theta, net.log_probabilities(theta, batch)]
+    on_device += [value for layer in state for value in layer.values() if not isinstance(value, int)]
+    assert all(isinstance(x, FakeArray) for x in on_device)
+
+
+@pytest.mark.parametrize("initializer", ["papers", "sutskever"])
+def test_initial_parameters_do_not_depend_on_the_device(initializer: str) -> None:
+    case = cases("stack")[0]
+    host = case.net().init(seed=3, initializer=initializer)
+    np.testing.assert_array_equal(fake.to_host(case.net(backend=fake).init(seed=3, initializer=initializer)), host)
+
+
+def test_the_device_can_be_waited_for() -> None:
+    fake.synchronize()
+
+
+# ---------------------------------------------------------------------- the fake itself
+
+
+def refusals() -> dict[str, Any]:
+    x, host = fake.asarray(np.ones(3)), np.ones(3)
+    cell = fake.asarray(np.ones(()))
+    return {
+        "np.tanh": lambda: np.tanh(x),  # type: ignore[call-overload]
+        "np.sum": lambda: np.sum(x),  # type: ignore[call-overload]
+        "np.shape": lambda: np.shape(x),  # type: ignore[arg-type]
+        "np.concatenate": lambda: np.concatenate([x, x]),  # type: ignore[list-item]
+        "np.asarray": lambda: np.asarray(x),
+        "float": lambda: float(cell),  # type: ignore[arg-type]
+        "int": lambda: int(cell),  # type: ignore[call-overload]
+        "bool": lambda: bool(cell),
+        "range": lambda: range(cell),  # type: ignore[arg-type]
+        "iteration": lambda: list(x),  # type: ignore[call-overload]
+        "host + device": lambda: host + x,  # type: ignore[operator]
+        "device + host": lambda: x + host,  # type: ignore[operator]
+        "device @ host": lambda: x @ host,  # type: ignore[operator]
+        "device += host": lambda: x.__iadd__(host),  # type: ignore[attr-defined]
+        "NumPy scalar": lambda: x * np.float64(2),  # type: ignore[operator]
+        "host[...] = device": lambda: host.__setitem__(..., x),  # type: ignore[call-overload]
+        "device[...] = host": lambda: x.__setitem__(..., host),
+        "host index": lambda: x[np.arange(2)],
+        "mask": lambda: x[x > 0],  # type: ignore[operator]
+        "xp.tanh(host)": lambda: fake.xp.tanh(host),
+        "xp.multiply(out=host)": lambda: fake.xp.multiply(x, x, out=host),
+        "xp.concatenate(hosts)": lambda: fake.xp.concatenate([host, host]),
+        "asnumpy(host)": lambda: fake.xp.asnumpy(host),
+    }
+
+
+@pytest.mark.parametrize("what", refusals())
+def test_the_device_refuses_the_host(what: str) -> None:
+    with pytest.raises(TypeError):
+        refusals()[what]()
+
+
+def test_the_device_has_no_functions_but_those_listed() -> None:
+    with pytest.raises(AttributeError, match="einsum"):
+        fake.xp.einsum("i->", fake.asarray(np.ones(3)))
+
+
+def test_new_memory_of_the_device_is_not_a_number() -> None:
+    assert np.isnan(fake.to_host(fake.empty((2,), "float32"))).all()
+
+
+def test_a_kernel_that_calls_numpy_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hfrnn.kernels import rnn
+
+    monkeypatch.setattr(rnn, "activate_", lambda xp, name, a: np.tanh(a, out=a))
+    case = cases("softmax")[0]
+    net = hfrnn.Network(**{**case.network, "arch": "rnn", "backend": fake})
+    with pytest.raises(TypeError):
+        net.run(net.init(), case.data())
+
+
+def test_a_buffer_read_before_it_is_written_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hfrnn.kernels.rnn.RNN, "forward", lambda self, p, U, state, tape: (tape.new("h", *U.shape), {}))
+    net = hfrnn.Network("rnn", n_in=3, hidden=4, n_out=3, backend=fake)
+    assert np.isnan(net.loss(net.init(), hfrnn.Batch(np.zeros((2, 1), int), np.zeros((2, 1), int))))

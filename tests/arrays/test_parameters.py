@@ -1,0 +1,150 @@
+"""The flat vector, its views, and how parameters start."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hfrnn
+from hfrnn.arrays.parameters import ParameterLayout, constant, fixed_fan_in, normal, sparse_normal
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@given(st.dictionaries(st.text("abc", min_size=1), st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1))
+def test_views_cover_the_vector_once_in_order_without_copies(shapes: dict[str, tuple[int, int]]) -> None:
+    layout = ParameterLayout(shapes)
+    flat = np.arange(float(layout.size))
+    views = layout.views(flat)
+    assert list(views) == list(shapes)
+    assert {name: view.shape for name, view in views.items()} == shapes
+    np.testing.assert_array_equal(np.concatenate([view.ravel() for view in views.values()]), flat)
+    assert all(np.shares_memory(view, flat) for view in views.values())
+
+
+def test_a_vector_of_the_wrong_length_is_refused_with_the_right_one() -> None:
+    net = hfrnn.Network("rnn", n_in=3, hidden=4, n_out=3)
+    n = net.n_parameters
+    wrong = rf"shape \({n - 1},\) was given, and this network has {n} parameters: give an array of shape \({n},\)"
+    with pytest.raises(hfrnn.InputError, match=wrong):
+        net.views(np.zeros(n - 1))
+    batch = hfrnn.Batch(np.zeros((2, 1), int), np.zeros((2, 1), int))
+    for call in (net.loss, net.loss_and_gradient, net.run, net.gauss_newton, net.log_probabilities):
+        with pytest.raises(hfrnn.InputError, match="parameters: give an array"):
+            call(np.zeros(n + 1), batch)
+
+
+def test_constant_and_normal() -> None:
+    assert (constant(2.5)(rng(), (3, 2)) == 2.5).all()
+    values = normal(0.3)(rng(), (200, 200))
+    assert values.std() == pytest.approx(0.3, rel=0.01)
+    assert abs(values.mean()) < 0.01
+
+
+def test_sparse_normal_keeps_a_tenth() -> None:
+    values = sparse_normal(0.1)(rng(), (300, 300))
+    assert np.mean(values != 0) == pytest.approx(0.1, abs=0.005)
+    assert values[values != 0].std() == pytest.approx(0.1, rel=0.03)
+
+
+@pytest.mark.parametrize("shape", [(40, 40), (40, 160), (70, 280), (50, 30), (3, 40, 40)])
+def test_fixed_fan_in_has_15_entries_a_column(shape: tuple[int, ...]) -> None:
+    values = fixed_fan_in()(rng(), shape)
+    assert values.shape == shape
+    assert (np.count_nonzero(values, axis=-2) == 15).all()
+    assert values[values != 0].std() == pytest.approx(1.0, rel=0.1)
+
+
+def test_fixed_fan_in_fills_columns_of_fewer_rows() -> None:
+    assert (fixed_fan_in()(rng(), (6, 24)) != 0).all()
+
+
+@pytest.mark.parametrize("shape", [(40, 40), (40, 160), (3, 40, 40)])
+def test_every_square_block_has_the_spectral_radius(shape: tuple[int, ...]) -> None:
+    values = fixed_fan_in(spectral_radius=1.1)(rng(), shape)
+    for matrix in values.reshape(-1, *shape[-2:]):
+        for block in np.split(matrix, shape[-1] // shape[-2], axis=1):
+            assert np.abs(np.linalg.eigvals(block)).max() == pytest.approx(1.1, rel=1e-9)
+
+
+# ---------------------------------------------------------------------- Network.init
+
+
+def blocks(arch: str, seed: int = 0, **arguments: object) -> dict[str, np.ndarray]:
+    net = hfrnn.Network(arch, n_in=80, hidden=60, n_out=80, dtype="float64", bias=True, output_bias=True)
+    return net.views(net.init(seed, **arguments))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("arch", hfrnn.architectures())
+@pytest.mark.parametrize("initializer", ["papers", "sutskever"])
+def test_the_same_seed_gives_the_same_bits_and_another_does_not(arch: str, initializer: str) -> None:
+    net = hfrnn.Network(arch, n_in=5, hidden=20, n_out=5)
+    assert net.init(3, initializer).tobytes() == net.init(3, initializer).tobytes()
+    assert (net.init(3, initializer) != net.init(4, initializer)).any()
+    assert net.init(3, initializer).dtype == np.float32
+
+
+@pytest.mark.parametrize("arch", hfrnn.architectures())
+@pytest.mark.parametrize("initializer", ["papers", "sutskever"])
+def test_biases_start_at_0(arch: str, initializer: str) -> None:
+    views = blocks(arch, initializer=initializer)
+    assert (views["layer0.b"] == 0).all()
+    assert (views["output.b_y"] == 0).all()
+
+
+@pytest.mark.parametrize("arch", [arch for arch in hfrnn.architectures() if arch not in ("rnn", "mrnn")])
+def test_weights_start_with_deviation_a_tenth(arch: str) -> None:
+    matrices = [view for view in blocks(arch).values() if view.ndim >= 2 and view.size > 1000]
+    assert len(matrices) >= 3
+    for view in matrices:
+        assert view[view != 0].std() == pytest.approx(0.1, rel=0.05)
+
+
+def test_mrnn_starts_with_deviation_a_twentieth() -> None:
+    for view in blocks("mrnn").values():
+        assert view.ndim == 1 or view.std() == pytest.approx(0.05, rel=0.05)
+
+
+def test_the_recurrent_matrix_of_the_plain_rnn_starts_sparse() -> None:
+    views = blocks("rnn")
+    assert np.mean(views["layer0.W_h"] != 0) == pytest.approx(0.1, abs=0.02)
+    assert views["layer0.W_x"].std() == pytest.approx(0.1, rel=0.05)
+    assert (views["layer0.W_x"] != 0).all()
+
+
+def test_sutskevers_initialiser_is_sparse_everywhere_and_scaled_where_recurrent() -> None:
+    views = blocks("lstm", initializer="sutskever")
+    for name in ("layer0.W_x", "layer0.W_h", "output.W_y0"):
+        assert (np.count_nonzero(views[name], axis=0) == 15).all()
+    for gate in np.split(views["layer0.W_h"], 4, axis=1):
+        assert np.abs(np.linalg.eigvals(gate)).max() == pytest.approx(1.1, rel=1e-9)
+    assert views["layer0.W_x"][views["layer0.W_x"] != 0].std() == pytest.approx(1.0, rel=0.05)
+
+
+def test_sutskevers_initialiser_has_the_spectral_radius_asked_for() -> None:
+    views = blocks("rnn", initializer="sutskever", spectral_radius=0.9, W_x=0.01)
+    assert np.abs(np.linalg.eigvals(views["layer0.W_h"])).max() == pytest.approx(0.9, rel=1e-9)
+    assert views["layer0.W_x"].std() == pytest.approx(0.01, rel=0.05)
+    for radius in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(hfrnn.InputError, match=r"the spectral radius is .*: give a number above 0"):
+            blocks("rnn", initializer="sutskever", spectral_radius=radius)
+
+
+def test_scales_are_by_block_name_or_for_all_that_is_no_bias() -> None:
+    views = blocks("lstm", W_x=0.01, b=0.5, scale=0.2)
+    expected = {"layer0.W_x": 0.01, "layer0.b": 0.5, "layer0.W_h": 0.2, "output.W_y0": 0.2, "output.b_y": 0.0}
+    assert views.keys() == expected.keys()
+    for name, scale in expected.items():
+        assert views[name].std() == pytest.approx(scale, rel=0.15)
+
+
+def test_unknown_initialisers_and_blocks_are_refused() -> None:
+    net = hfrnn.Network("rnn", n_in=3, hidden=4, n_out=3)
+    with pytest.raises(hfrnn.InputError, match="initializer 'xavier' is not known: use papers or sutskever"):
+        net.init(initializer="xavier")
+    with pytest.raises(hfrnn.InputError, match="no block is named W_z: this network has W_h, W_x, W_y0, b"):
+        net.init(W_z=0.1)

@@ -1,0 +1,246 @@
+"""What a run shows: a table that fits 80 columns, a live line on a terminal, timed lines elsewhere."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from support.tiny_runs import text_file, tiny_train
+
+import hfrnn.cli.progress
+from hfrnn.cli.progress import Display, clock, header, live_bar, number, profile_lines, result_lines, row
+from hfrnn.optim.cg import CGStop
+from hfrnn.training.trainer import Callback
+
+RECORD: dict[str, Any] = {
+    "update": 3, "seconds": 61.4, "train_bits": 2.5, "valid_bits": 2.75, "cg_iterations": 17, "cg_stop": "mu_growth",
+    "mu": 0.1, "lambda": 0.01, "rho": 0.625, "step_size": 0.8,
+}  # fmt: skip
+
+
+class Slow(Callback):
+    """Takes longer in one CG iteration than the live line takes to be drawn again."""
+
+    def on_cg(self, iteration: int, q: float) -> None:
+        if iteration == 3:
+            time.sleep(0.15)
+
+
+def shown(folder: Path, terminal: bool, **options: Any) -> str:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=terminal, width=80, color_system=None, _environ={"TERM": "xterm"})
+    display = Display(console)
+    result = tiny_train(folder, callbacks=(display, Slow()), **options)
+    console.print("\n".join(result_lines(result)), soft_wrap=True)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(None, "-"), (0.0, "0:00"), (-3.0, "0:00"), (64.6, "1:05"), (7265.0, "2:01:05")]
+)
+def test_seconds_are_shown_as_a_clock(seconds: float | None, text: str) -> None:
+    assert clock(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "-"), (2.5, "2.500"), (-0.125, "-0.125"), (-12.3456, "-12.35"), (1234.56, "1234.6"), (-1e7, "-1e+07")],
+)
+def test_a_number_takes_six_characters_at_most(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+def test_columns_stand_under_their_names() -> None:
+    line, head = row(RECORD, 120.0), header()
+    for name, value in (
+        ("update", "3"), ("time", "1:01"), ("left", "2:00"), ("train", "2.500"), ("valid", "2.750"), ("CG", "17"),
+        ("rho", "0.625"), ("mu", "0.1"), ("step", "0.80"),
+    ):  # fmt: skip
+        end = head.index(name) + len(name)
+        assert line[:end].endswith(value), name
+    assert line.index("mu growth") == head.index("ended by")
+
+
+@pytest.mark.parametrize("stop", list(CGStop))
+@pytest.mark.parametrize("huge", [None, 1e300, -1e99])
+def test_a_row_fits_80_columns(stop: CGStop, huge: float | None) -> None:
+    record = {
+        **RECORD, "update": 123456, "seconds": 86399.0, "cg_iterations": 1000, "cg_stop": stop.value, "rho": huge,
+        "train_bits": huge, "valid_bits": huge, "mu": 1.23456e-8, "step_size": 0.0,
+    }  # fmt: skip
+    assert len(row(record, 35999.0)) <= 80
+
+
+def test_tikhonov_shows_lambda_in_the_column_of_its_name(tmp_path: Path) -> None:
+    text = shown(tmp_path, False, damping="tikhonov", **{"lambda": 0.375})
+    assert re.search(r"rho +lambda", text)
+    assert " 0.375 " in text
+
+
+def test_a_pipe_gets_plain_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hfrnn.cli.progress, "PLAIN_SECONDS", 0.0)
+    text = shown(tmp_path, False, minutes=5.0)
+    assert "\x1b" not in text
+    assert "\r" not in text
+    lines = text.splitlines()
+    names = ["network", "text", "training", "gradient", "curvature", "memory", "limit", "folder"]
+    assert [line.split()[0] for line in lines[:8]] == names
+    assert header() in lines
+    assert sum(bool(re.match(r" {5}[12] +0:0\d +\d:\d\d +\d+\.\d{3}", line)) for line in lines) == 2
+    assert any(re.match(r" {5}1 +0:0\d +\d:\d\d +3  running, q -\d", line) for line in lines)
+    assert "bits per character in validation, after update 2" in text
+
+
+def test_a_terminal_gets_a_live_line_that_goes_away(tmp_path: Path) -> None:
+    text = shown(tmp_path, True, minutes=0.01)
+    assert "\x1b[2K" in text
+    assert text.rindex("\x1b[?25h") > text.rindex("update 2 ")  # the cursor is back after the last live line
+    frames = re.split(r"[\r\n]", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\r", text))
+    paths = ("folder", "run folder:")
+    assert max(len(frame) for frame in frames if not frame.startswith(paths)) <= 80
+    assert any(re.match(r"update 1 .* CG   3  q -\S+  left 0:0\d", frame) for frame in frames)
+    assert any(re.match(r"update 2 .* CG   3  q -\S+  \d\.\d{3} bits  left 0:0\d", frame) for frame in frames)
+
+
+def test_a_dumb_terminal_gets_plain_lines(tmp_path: Path) -> None:
+    file = io.StringIO()
+    display = Display(Console(file=file, force_terminal=True, width=80, _environ={"TERM": "dumb"}))
+    tiny_train(tmp_path, callbacks=(display,))
+    assert "\x1b" not in file.getvalue()
+
+
+def test_skipped_validation_symbols_are_told(tmp_path: Path) -> None:
+    valid = text_file(tmp_path, "The fox é and ü the dog.", "valid.txt")
+    assert "2 of the latter were never seen in training and are skipped" in shown(tmp_path, False, valid=valid)
+
+
+def test_bytes_are_called_bytes(tmp_path: Path) -> None:
+    text = shown(tmp_path, False, level="byte")
+    assert "bits a byte" in text
+    assert "bytes to train on" in text
+    assert "character" not in text
+
+
+def test_no_bar_is_shown_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with live_bar() as show:
+        show("half", 1, 2)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_profile_shares_out_the_whole_time(tmp_path: Path) -> None:
+    display = Display(Console(file=io.StringIO()))
+    tiny_train(tmp_path, callbacks=(display,))
+    lines = profile_lines(display.records)
+    whole = float(re.search(r"2 updates: (\d+\.\d)", "\n".join(lines)).group(1))  # type: ignore[union-attr]
+    parts = [float(line.split(" s ")[0].split()[-1]) for line in lines[2:]]
+    shares = [float(line.split()[-1].rstrip("%")) for line in lines[2:]]
+    assert sum(parts) == pytest.approx(whole, abs=0.1)
+    assert sum(shares) == pytest.approx(100, abs=1)
+    products = sum(record["products"] for record in display.records)
+    assert any(line.startswith(f"  products ({products})") for line in lines)
+
+
+# ---------------------------------------------------------------------- SGD, Adam and the online rule
+
+
+STEPS: dict[str, Any] = {
+    "update": 300, "seconds": 61.4, "train_bits": 2.5, "valid_bits": 2.75, "cg_iterations": None, "epoch": 1.254,
+    "learning_rate": 0.0125, "gradient_norm": 0.625, "clipped": 0.25, "valid_errors": None, "train_loss": 1.5,
+    "valid_loss": 1.75,
+}  # fmt: skip
+
+
+def test_columns_of_other_optimizers_stand_under_their_names() -> None:
+    line, head = row({**STEPS, "valid_errors": 0.125}, 120.0), header(None, errors=True)
+    for name, value in (
+        ("update", "300"), ("time", "1:01"), ("left", "2:00"), ("train", "2.500"), ("valid", "2.750"),
+        ("epoch", "1.25"), ("rate", "0.0125"), ("gradient", "0.625"), ("clipped", "25%"), ("wrong", "12.5%"),
+    ):  # fmt: skip
+        end = head.index(name) + len(name)
+        assert line[:end].endswith(value), name
+    assert len(line) == len(head)
+    assert header(None) == head.removesuffix("  wrong")
+    assert row(STEPS, 120.0) == line.removesuffix("12.5%").rstrip()
+
+
+def test_what_is_not_in_bits_is_shown_as_a_loss() -> None:
+    line = row({**STEPS, "train_bits": None, "valid_bits": None}, None)
+    assert "  1.500  1.750 " in line
+
+
+@pytest.mark.parametrize("huge", [None, 1e300, -1e99])
+def test_a_row_of_other_optimizers_fits_80_columns(huge: float | None) -> None:
+    record = {
+        **STEPS, "update": 123456, "seconds": 86399.0, "train_bits": huge, "valid_bits": huge, "train_loss": huge,
+        "valid_loss": huge, "epoch": 1234.56, "learning_rate": 1.2345e-10, "gradient_norm": huge, "clipped": 1.0,
+        "valid_errors": 1.0,
+    }  # fmt: skip
+    assert len(row(record, 35999.0)) <= 80
+    assert len(row({**record, "gradient_norm": None, "clipped": None}, None)) <= 80
+    assert len(header(None, errors=True)) <= 80
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "sgd": {"optimizer": "sgd", "streams": 4, "update_every": 5},
+    "online": {"optimizer": "online", "arch": "lstm-krause", "streams": 4},
+    "task": {"optimizer": "adam", "data": "addition", "length": 21, "arch": "rnn", "text": None, "sequences": 40},
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_optimizer_says_how_it_trains_and_shows_its_lines(tmp_path: Path, name: str) -> None:
+    text = shown(tmp_path, False, **OTHERS[name], epochs=2, updates=20, log_interval=10, minutes=5.0)
+    lines = text.splitlines()
+    roles = [] if name == "online" else ["gradient"]
+    data = ["task", "1,000"] if name == "task" else ["text"]
+    assert [line.split()[0] for line in lines[: 5 + len(data) + len(roles)]] == [
+        "network", *data, "training", *roles, "memory", "limit", "folder",
+    ]  # fmt: skip
+    assert max(len(line) for line in lines if "folder" not in line) <= 80
+    assert {
+        "sgd": "training  sgd, learning rate 0.5 (constant), 4 streams, 10 steps back every 5",
+        "online": "training  online, learning rate 0.1 (constant), 4 streams, every step",
+        "task": "training  adam, learning rate 0.002 (constant), 32 sequences at a time",
+    }[name] in lines
+    assert "limit     update 20 or epoch 2 or 5:00" in lines
+    assert ("loss an answer" if name == "task" else "bits a character") in [line.strip() for line in lines]
+    assert header(None, errors=name == "task") in lines
+    wrong = r" +\d+\.\d%" if name == "task" else ""
+    rows = [
+        line for line in lines if re.match(r" +\d+ +0:0\d +\S+ +\d+\.\d{3} +\S+ +\d\.\d\d +\S+ +\S+ +\S+" + wrong, line)
+    ]
+    assert len(rows) == 2
+    assert rows[-1].split()[4] != "-"
+    best = (
+        r"best: loss \S+ in validation, \d+\.\d% wrong" if name == "task" else r"best: \S+ bits per character in valid"
+    )
+    assert re.search(best, text)
+
+
+def test_the_live_line_of_another_optimizer_shows_its_steps(tmp_path: Path) -> None:
+    text = shown(tmp_path, True, optimizer="sgd", streams=4, updates=20, log_interval=10, minutes=5.0)
+    frames = re.split(r"[\r\n]", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\r", text))
+    assert any(re.match(r"update 1 .* step +3  loss \S+ +left \d:\d\d", frame) for frame in frames)
+    assert any(re.match(r"update 11 .* step +3  loss \S+  \d\.\d{3} bits", frame) for frame in frames)
+
+
+def test_a_pipe_is_told_that_a_long_line_is_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hfrnn.cli.progress, "PLAIN_SECONDS", 0.0)
+    text = shown(tmp_path, False, optimizer="sgd", streams=4, updates=20, log_interval=10)
+    assert re.search(r"^ {4}11 +0:0\d +\S+ +7  running, loss \d\.\d+$", text, re.MULTILINE)
+
+
+def test_a_profile_of_another_optimizer_has_updates_and_validation(tmp_path: Path) -> None:
+    display = Display(Console(file=io.StringIO()))
+    tiny_train(tmp_path, callbacks=(display,), optimizer="sgd", streams=4, updates=20, log_interval=10)
+    lines = profile_lines(display.records)
+    assert lines[1].startswith("time of 20 updates: ")
+    assert [line.split()[0] for line in lines[2:]] == ["updates", "validation"]
+    whole = sum(record["seconds_update"] for record in display.records)
+    assert sum(float(line.split()[1]) for line in lines[2:]) == pytest.approx(whole, abs=0.02)
+    assert sum(float(line.split()[-1].rstrip("%")) for line in lines[2:]) == pytest.approx(100, abs=0.2)

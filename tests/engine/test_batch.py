@@ -1,0 +1,107 @@
+"""Batches: what fits together, what is padding, how sequences are cut out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hfrnn
+from hfrnn.arrays.backend import get_backend
+
+numpy = get_backend("numpy")
+
+
+def batch(**changes: Any) -> hfrnn.Batch:
+    """3 steps of 2 sequences, with something changed."""
+    return hfrnn.Batch(**{"inputs": np.zeros((3, 2), int), "targets": np.ones((3, 2), int), **changes})
+
+
+def test_sizes_are_those_of_the_inputs() -> None:
+    assert (batch().T, batch().B) == (3, 2)
+    assert batch(inputs=np.zeros((3, 2, 7))).B == 2
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a list": ({"inputs": [[1, 2]]}, "inputs are of type list; expected an array (T, B) of integer symbols or"),
+    "one dimension": (
+        {"inputs": np.zeros(3, int)},
+        "inputs are an array of shape (3,) and type int64; expected an",
+    ),
+    "real symbols": ({"inputs": np.zeros((3, 2))}, "type float64; symbols are integers (T, B), values are real"),
+    "integer values": (
+        {"inputs": np.zeros((3, 2, 4), int)},
+        "type int64; symbols are integers (T, B), values",
+    ),
+    "no steps": ({"inputs": np.zeros((0, 2), int)}, "shape (0, 2) and type int64; at least one step and one sequence"),
+    "no sequences": ({"inputs": np.zeros((3, 0), int)}, "at least one step and one sequence are needed"),
+    "targets in a list": ({"targets": [[1, 2]]}, "targets are of type list; expected an array of the same library"),
+    "weights in a list": ({"weights": [[1, 2]]}, "weights are of type list; expected an array of the same library"),
+    "lengths in a list": ({"lengths": [3, 2]}, "lengths are of type list; expected an array of the same library"),
+    "targets of another length": (
+        {"targets": np.zeros((4, 2), int)},
+        "targets are an array of shape (4, 2) and type int64; inputs of 3 steps and 2 sequences need (3, 2, ...)",
+    ),
+    "targets of 4 dimensions": ({"targets": np.zeros((3, 2, 1, 1))}, "inputs of 3 steps and 2 sequences need"),
+    "weights of another shape": (
+        {"weights": np.ones((2, 3))},
+        "weights are an array of shape (2, 3) and type float64; expected shape (3, 2), one a step and sequence",
+    ),
+    "a negative weight": (
+        {"weights": np.full((3, 2), -0.1)},
+        "weights hold a negative number or NaN; a weight is 0",
+    ),
+    "a weight that is NaN": ({"weights": np.full((3, 2), np.nan)}, "weights hold a negative number or NaN"),
+    "too few lengths": (
+        {"lengths": np.array([3])},
+        "lengths are an array of shape (1,) and type int64; expected 2",
+    ),
+    "real lengths": ({"lengths": np.array([3.0, 2.0])}, "type float64; expected 2 integers, one a sequence"),
+    "length 0": ({"lengths": np.array([0, 2])}, "lengths go from 0 to 2; expected 1 to 3"),
+    "length 4": ({"lengths": np.array([4, 2])}, "lengths go from 2 to 4; expected 1 to 3"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_does_not_fit_is_refused_in_one_sentence(what: str) -> None:
+    changes, message = REFUSED[what]
+    with pytest.raises(hfrnn.InputError) as caught:
+        batch(**changes)
+    assert message in str(caught.value)
+
+
+def test_columns_are_views_of_some_sequences() -> None:
+    rng = np.random.default_rng(0)
+    state: list[dict[str, Any]] = [{"h": rng.random((4, 3)), "history": rng.random((2, 4, 3)), "t": 5}]
+    whole = batch(
+        inputs=rng.integers(9, size=(3, 4)), targets=rng.random((3, 4, 2)), weights=rng.random((3, 4)),
+        lengths=np.array([3, 1, 2, 3]), initial_state=state,
+    )  # fmt: skip
+    part = whole.columns(1, 3)
+    assert (part.T, part.B) == (3, 2)
+    for name in ("inputs", "targets", "weights"):
+        np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[:, 1:3])
+    np.testing.assert_array_equal(part.lengths, [1, 2])
+    (layer,) = part.initial_state or []
+    np.testing.assert_array_equal(layer["h"], state[0]["h"][1:3])
+    np.testing.assert_array_equal(layer["history"], state[0]["history"][:, 1:3])
+    assert layer["t"] == 5
+    assert np.shares_memory(part.inputs, whole.inputs)
+
+
+def test_step_weights_are_1_or_as_given_and_0_in_the_padding() -> None:
+    np.testing.assert_array_equal(batch().step_weights(numpy), np.ones((3, 2)))
+    weights, lengths = np.arange(6.0).reshape(3, 2), np.array([1, 3])
+    np.testing.assert_array_equal(batch(weights=weights).step_weights(numpy), weights)
+    expected = [[0, 1], [0, 3], [0, 5]]
+    ragged = batch(weights=weights, lengths=lengths)
+    np.testing.assert_array_equal(ragged.step_weights(numpy), expected)
+    assert ragged.total_weight(numpy) == 9.0
+    assert batch(lengths=lengths).total_weight(numpy) == 4.0
+    assert batch(weights=weights.astype("float32")).step_weights(numpy).dtype == np.float64
+
+
+def test_exists_tells_steps_from_padding() -> None:
+    assert batch().exists(numpy) is None
+    np.testing.assert_array_equal(batch(lengths=np.array([1, 3])).exists(numpy), [[1, 1], [0, 1], [0, 1]])

@@ -1,0 +1,105 @@
+"""The derivative checks again, on a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.engine_cases import Case, assert_same, cases, everything, moved, plans, vectors
+
+import hfrnn
+from hfrnn.arrays.backend import Backend, Buffers, get_backend
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Backend:
+    try:
+        return get_backend("cupy")
+    except hfrnn.MissingExtraError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("plan", ["all", "all-3", "nothing-3"])
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.id)
+def test_everything_agrees_with_numpy_in_float64(gpu: Backend, case: Case, plan: str) -> None:
+    batch = case.data()
+    theta, v, u = vectors(case.net(), batch)
+    chosen = plans(batch.T, batch.B)[plan]
+    expected = everything(case.net(), batch, theta, v, u, plan=chosen)
+    actual = everything(case.net(backend=gpu), moved(batch, gpu), theta, v, u, plan=chosen)
+    assert_same(actual, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.id)
+def test_float32_on_the_gpu_agrees_with_float64(gpu: Backend, case: Case) -> None:
+    batch = case.data()
+    theta, v, u = (x.astype("float32") for x in vectors(case.net(), batch))
+    expected = everything(case.net(), batch, theta, v, u)
+    actual = everything(case.net(backend=gpu, dtype="float32"), moved(batch, gpu), theta, v, u)
+    assert_same(actual, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.id)
+def test_the_jacobian_and_its_adjoint_fit_on_the_gpu(gpu: Backend, case: Case) -> None:
+    net, batch = case.net(backend=gpu), case.data()
+    theta, v, u = (gpu.asarray(x) for x in vectors(case.net(), batch))
+    J = net.jacobian(theta, batch)
+    left, right = ((u * J.matvec(v)).sum().item(), (J.rmatvec(u) * v).sum().item())
+    assert left == pytest.approx(right, rel=1e-11)
+
+
+@pytest.mark.parametrize("case", cases("softmax", "stack", "embedding", "many-symbols"), ids=lambda case: case.id)
+def test_the_product_is_symmetric_on_the_gpu(gpu: Backend, case: Case) -> None:
+    net, batch = case.net(backend=gpu), case.data()
+    theta, v, _ = (gpu.asarray(x) for x in vectors(case.net(), batch))
+    G = net.gauss_newton(theta, batch, structural=0.7, tikhonov=0.1)
+    w = net.init(seed=5)
+    assert ((G @ v) * w).sum().item() == pytest.approx((v * (G @ w)).sum().item(), rel=1e-12)
+
+
+def test_the_operator_is_cupyx_and_its_solver_takes_it(gpu: Backend) -> None:
+    from cupyx.scipy.sparse import linalg
+
+    case = cases("softmax")[0]
+    net, batch = case.net(backend=gpu), case.data()
+    theta = net.init(seed=1)
+    G = net.gauss_newton(theta, batch, tikhonov=0.1)
+    assert isinstance(G, linalg.LinearOperator)
+    gradient = net.loss_and_gradient(theta, batch)[1]
+    step, stopped = linalg.cg(G, -gradient, tol=1e-10)
+    assert stopped == 0
+    residual = G @ step + gradient
+    assert (residual * residual).sum().item() <= 1e-18 * (gradient * gradient).sum().item()
+
+
+def test_results_are_arrays_of_the_gpu(gpu: Backend) -> None:
+    case = cases("real")[0]
+    net, batch = case.net(backend="cupy"), case.data()
+    theta = net.init()
+    results: list[Any] = [theta, *net.views(theta).values(), net.run(theta, batch)[0]]
+    results += [net.loss_and_gradient(theta, batch)[1], net.gauss_newton(theta, batch) @ theta]
+    assert all(isinstance(x, gpu.xp.ndarray) for x in results)
+    assert type(net.loss(theta, batch)) is float
+
+
+def test_initial_parameters_have_the_bits_of_numpy(gpu: Backend) -> None:
+    case = cases("stack")[0]
+    np.testing.assert_array_equal(gpu.to_host(case.net(backend=gpu).init(seed=3)), case.net().init(seed=3))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_rows_are_taken_and_scatter_added_on_every_type(gpu: Backend, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    index = rng.integers(6, size=40)
+    rows, table = (rng.standard_normal((n, 3)).astype(dtype) for n in (40, 6))
+    expected = np.zeros((6, 5), dtype)
+    np.add.at(expected[:, 1:4], index, rows)
+    actual = gpu.zeros((6, 5), dtype)
+    gpu.add_rows(actual[:, 1:4], gpu.asarray(index), gpu.asarray(rows), Buffers(gpu, dtype))  # into some columns
+    np.testing.assert_allclose(gpu.to_host(actual), expected, rtol=1e-5 if dtype == "float32" else 1e-13)
+    taken = gpu.empty((40, 3), dtype)
+    gpu.take_rows(gpu.asarray(table), gpu.asarray(index), taken)
+    np.testing.assert_array_equal(gpu.to_host(taken), table[index])

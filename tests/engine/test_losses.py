@@ -1,0 +1,189 @@
+"""The losses and their derivatives in the logits, one by one."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hfrnn
+from hfrnn.engine.losses import Head, losses, make_head
+from hfrnn.engine.output_map import FullHead
+
+LOSSES = ["softmax", "logistic", "squared"]
+EPS = 1e-20
+
+
+def head(loss: str, n_out: int = 4) -> Head:
+    return make_head(loss, n_out, {0: 3}, bias=True)
+
+
+def targets(loss: str, rng: np.random.Generator) -> Any:
+    shape = (5, 2, 4)
+    real = {"logistic": rng.uniform(size=shape), "squared": rng.standard_normal(shape)}
+    return rng.integers(4, size=shape[:2]) if loss == "softmax" else real[loss]
+
+
+def expected_losses(loss: str, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if loss == "softmax":
+        p = np.exp(z) / np.exp(z).sum(axis=-1, keepdims=True)
+        return -np.log(np.take_along_axis(p, y[:, :, None], axis=-1)[:, :, 0])
+    if loss == "logistic":
+        p = 1 / (1 + np.exp(-z))
+        return -(y * np.log(p) + (1 - y) * np.log(1 - p)).sum(axis=-1)
+    return 0.5 * ((z - y) ** 2).sum(axis=-1)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_loss_of_every_step_is_that_of_the_formula(loss: str) -> None:
+    rng = np.random.default_rng(0)
+    z, y = 3 * rng.standard_normal((5, 2, 4)), targets(loss, rng)
+    np.testing.assert_allclose(head(loss).predict(np, z.copy(), y), expected_losses(loss, z, y), rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_residual_is_the_derivative_of_the_loss(loss: str) -> None:
+    rng = np.random.default_rng(1)
+    z, y, v = rng.standard_normal((5, 2, 4)), targets(loss, rng), rng.standard_normal((5, 2, 4))
+    p = z.copy()
+    head(loss).predict(np, p, y)
+    head(loss).residual(np, p, y)
+    slope = head(loss).predict(np, z + 1j * EPS * v, y).imag / EPS
+    np.testing.assert_allclose((p * v).sum(axis=-1), slope, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_curvature_is_the_derivative_of_the_residual(loss: str) -> None:
+    rng = np.random.default_rng(2)
+    z, y, v = rng.standard_normal((5, 2, 4)), targets(loss, rng), rng.standard_normal((5, 2, 4))
+    p, moved, Rz = z.copy(), z + 1j * EPS * v, v.copy()
+    for prediction in (p, moved):
+        head(loss).predict(np, prediction, y)
+    head(loss).residual(np, moved, y)
+    head(loss).curvature(np, p, Rz, np.empty_like(Rz))
+    np.testing.assert_allclose(Rz, moved.imag / EPS, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("loss", ["softmax", "logistic"])
+def test_huge_logits_overflow_nowhere(loss: str, dtype: str) -> None:
+    z = np.array([[[1e4, -1e4, 0, 5]], [[-1e4, 1e4, 3, -3e4]]], dtype)
+    y = np.array([[1], [1]]) if loss == "softmax" else np.array([[[0, 1, 1, 1.0]], [[0, 1, 1, 0.0]]])
+    with np.errstate(all="raise", under="ignore"):
+        p = z.copy()
+        values = head(loss).predict(np, p, y)
+    assert np.isfinite(values).all()
+    assert np.isfinite(p).all()
+    assert values[0, 0] == pytest.approx(2e4, rel=1e-3)
+    assert abs(values[1, 0]) < 0.1
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_parameters_are_a_matrix_a_layer_and_a_bias(loss: str) -> None:
+    shapes = {"W_y0": (3, 6), "W_y2": (5, 6)}
+    assert make_head(loss, 6, {0: 3, 2: 5}, bias=False).parameter_shapes() == shapes
+    assert make_head(loss, 6, {0: 3, 2: 5}, bias=True).parameter_shapes() == {**shapes, "b_y": (6,)}
+
+
+def test_only_softmax_and_logistic_are_probabilities() -> None:
+    assert [head(loss).probabilistic for loss in LOSSES] == [True, True, False]
+    assert set(LOSSES) <= set(losses())
+
+
+REFUSED = {
+    "real targets of the softmax": (
+        "softmax",
+        np.zeros((5, 2)),
+        "type float64: the softmax loss needs integer",
+    ),
+    "one-hot targets": ("softmax", np.zeros((5, 2, 4), int), "shape (5, 2, 4) and type int64: the softmax loss needs"),
+    "a target too large": (
+        "softmax",
+        np.full((5, 2), 4),
+        "target symbols go from 4 to 4: with n_out = 4 they lie in",
+    ),
+    "a negative target": ("softmax", np.full((5, 2), -1), "target symbols go from -1 to -1: with n_out = 4"),
+    "symbols for the logistic loss": ("logistic", np.zeros((5, 2), int), "needs real values (5, 2, 4)"),
+    "too many outputs": ("squared", np.zeros((5, 2, 5)), "shape (5, 2, 5): this loss needs real values (5, 2, 4)"),
+    "targets above 1": ("logistic", np.full((5, 2, 4), 1.5), "logistic loss lie outside of 0 to 1: give probabilities"),
+    "targets below 0": ("logistic", np.full((5, 2, 4), -0.5), "logistic loss lie outside of 0 to 1"),
+    "targets that are NaN": ("logistic", np.full((5, 2, 4), np.nan), "logistic loss lie outside of 0 to 1"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_targets_that_do_not_fit_the_loss_are_refused(what: str) -> None:
+    loss, given, message = REFUSED[what]
+    with pytest.raises(hfrnn.InputError) as caught:
+        head(loss).check_targets(given, 5, 2)
+    assert message in str(caught.value)
+
+
+def test_an_unknown_loss_is_refused() -> None:
+    with pytest.raises(hfrnn.InputError, match="loss 'hinge' is not known: use one of softmax, "):
+        head("hinge")
+
+
+def test_squared_targets_that_are_not_scored_may_be_anything() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((6, 3, 2)), rng.standard_normal((6, 3, 2))
+    weights = (rng.random((6, 3)) < 0.5).astype(float)
+    unknown = np.where(weights[:, :, None] > 0, y, np.nan)
+    net = hfrnn.Network("rnn", 2, 4, 2, loss="squared", dtype="float64")
+    theta = net.init(seed=1)
+    found = [hfrnn.Objective(net, hfrnn.Batch(x, each, weights)).loss_and_gradient(theta) for each in (y, unknown)]
+    assert found[0][0] == found[1][0]
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+    products = [
+        hfrnn.Objective(net, hfrnn.Batch(x, each, weights)).gauss_newton(theta) @ theta for each in (y, unknown)
+    ]
+    np.testing.assert_array_equal(*products)
+
+
+@pytest.mark.parametrize("checkpoint", [None, 3, 5])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_steps_that_are_not_wanted_are_left_out_of_losses_gradients_and_products(
+    loss: str, checkpoint: int | None
+) -> None:
+    """The parts of a sum over steps add up, wherever the wanted steps of a part lie."""
+    rng, T, B = np.random.default_rng(5), 11, 3
+    inputs = rng.integers(4, size=(T, B))
+    aims = {
+        "softmax": rng.integers(4, size=(T, B)),
+        "logistic": rng.random((T, B, 4)),
+        "squared": rng.random((T, B, 4)),
+    }
+    net = hfrnn.Network("gru", 4, (5, 3), 4, loss=loss, dtype="float64")
+    theta, v = net.init(seed=2), rng.standard_normal(net.n_parameters)
+    parts = []
+    for start, stop in pairwise([0, 1, 4, 8, T]):
+        parts.append(np.zeros((T, B)))
+        parts[-1][start:stop] = rng.random((stop - start, B))
+    parts.insert(0, sum(parts))
+    found = []
+    for weights in parts:
+        objective = hfrnn.Objective(net, hfrnn.Batch(inputs, aims[loss], weights), checkpoint=checkpoint)
+        f, gradient = objective.loss_and_gradient(theta)
+        product = objective.gauss_newton(theta) @ v
+        found.append(np.concatenate([[f, objective.loss(theta)], gradient, product]) * weights.sum())
+    np.testing.assert_allclose(found[0], sum(found[1:]), rtol=1e-11, atol=1e-13)
+
+
+def test_outputs_are_computed_for_the_steps_wanted_and_one_of_a_stretch_without_any(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    T, B, steps, outputs = 20, 3, [], FullHead.outputs
+
+    def counted(self: FullHead, p: Any, hs: Any, tape: Any) -> Any:
+        steps.append(len(hs[0]))
+        return outputs(self, p, hs, tape)
+
+    monkeypatch.setattr(FullHead, "outputs", counted)
+    symbols = np.random.default_rng(0).integers(4, size=(T + 1, B))
+    weights = np.zeros((T, B))
+    weights[-3:] = 1
+    net = hfrnn.Network("rnn", 4, 5, 4)
+    hfrnn.Objective(net, hfrnn.Batch(symbols[:-1], symbols[1:], weights), checkpoint=5).loss_and_gradient(net.init(0))
+    assert sum(steps) == 3 + 3  # the last three of the last stretch, one of each of the three before it

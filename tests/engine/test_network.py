@@ -1,0 +1,397 @@
+"""The network: padding, lengths, weights, carried states, kinds of input, sizes and names, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.engine_cases import Case, assert_same, cases, everything, random_batch, random_state, replace, vectors
+
+import hfrnn
+from hfrnn.engine import input_map
+
+T, B, N_IN = 7, 5, 5
+
+ragged = [case for case in cases() if case.batch.get("ragged")]
+every_ragged_case = pytest.mark.parametrize("case", ragged, ids=lambda case: case.id)
+every_arch = pytest.mark.parametrize("arch", hfrnn.architectures())
+
+
+def network(arch: str, **changes: Any) -> hfrnn.Network:
+    arguments = {"n_in": N_IN, "hidden": (4, 3), "n_out": 4, "dtype": "float64", "bias": True, "output_bias": True}
+    return hfrnn.Network(arch, **{**arguments, **changes})
+
+
+def sequence(batch: hfrnn.Batch, b: int, length: int) -> hfrnn.Batch:
+    """Sequence b alone, its first `length` steps."""
+    part = batch.columns(b, b + 1)
+    weights = None if part.weights is None else part.weights[:length]
+    return hfrnn.Batch(part.inputs[:length], part.targets[:length], weights, None, part.initial_state)
+
+
+def steps(batch: hfrnn.Batch, start: int, stop: int, state: Any) -> hfrnn.Batch:
+    weights = None if batch.weights is None else batch.weights[start:stop]
+    return hfrnn.Batch(batch.inputs[start:stop], batch.targets[start:stop], weights, None, state)
+
+
+# ---------------------------------------------------------------------- padding and lengths
+
+
+@every_ragged_case
+def test_what_the_padding_holds_never_matters(case: Case) -> None:
+    net, batch = case.net(), case.data()
+    exists = np.arange(batch.T)[:, None] < batch.lengths
+    assert not exists.all()
+    inputs, targets, weights = batch.inputs.copy(), batch.targets.copy(), batch.weights.copy()
+    inputs[~exists] = -(10**6) if inputs.dtype.kind == "i" else np.nan
+    targets[~exists] = 10**6 if targets.dtype.kind == "i" else np.nan
+    weights[~exists] = 1e9
+    theta, v, u = vectors(net, batch)
+    garbage = u.reshape(batch.T, batch.B, -1).copy()
+    garbage[~exists] = np.nan
+    dirty = replace(batch, inputs=inputs, targets=targets, weights=weights)
+    for checkpoint in (None, 3):
+        actual = everything(net, dirty, theta, v, garbage.ravel(), checkpoint=checkpoint)
+        assert_same(actual, everything(net, batch, theta, v, u, checkpoint=checkpoint))
+    for name in ("logits", "log p"):
+        if name in actual:
+            assert (actual[name][~exists] == 0).all()
+    assert (actual["J v"].reshape(batch.T, batch.B, -1)[~exists] == 0).all()
+
+
+@every_ragged_case
+def test_sequences_of_mixed_lengths_are_run_as_if_each_were_alone(case: Case) -> None:
+    net, batch = case.net(), case.data()
+    theta, v, _ = vectors(net, batch)
+    parts = [sequence(batch, b, int(length)) for b, length in enumerate(batch.lengths)]
+    shares = [0.0 if part.weights is None else float(part.weights.sum()) for part in parts]
+    total = sum(shares)
+    logits, state = net.run(theta, batch)
+    for b, part in enumerate(parts):
+        alone, end = net.run(theta, part)
+        np.testing.assert_allclose(logits[: part.T, b], alone[:, 0], rtol=1e-12, atol=1e-15)
+        for mine, theirs in zip(state, end, strict=True):  # each state at its own sequence's end
+            for name, value in theirs.items():
+                if not isinstance(value, int):  # which is one for the batch
+                    np.testing.assert_allclose(mine[name][..., b : b + 1, :], value, rtol=1e-12, atol=1e-15)
+    weighted = [(share / total, part) for share, part in zip(shares, parts, strict=True) if share]
+    expected = sum(share * net.loss_and_gradient(theta, part)[1] for share, part in weighted)
+    np.testing.assert_allclose(net.loss_and_gradient(theta, batch)[1], expected, rtol=1e-10, atol=1e-13)
+    assert net.loss(theta, batch) == pytest.approx(sum(share * net.loss(theta, part) for share, part in weighted))
+    G, expected = net.gauss_newton(theta, batch), sum(w * (net.gauss_newton(theta, p) @ v) for w, p in weighted)
+    np.testing.assert_allclose(G @ v, expected, rtol=1e-10, atol=1e-13)
+
+
+@every_arch
+def test_structural_damping_counts_unscored_steps_but_no_padding(arch: str) -> None:
+    for metric in network(arch).metrics:
+        check_damped_steps(network(arch), metric)
+
+
+def check_damped_steps(net: hfrnn.Network, metric: str) -> None:
+    rng = np.random.default_rng(0)
+    whole = random_batch(net, rng, T=6, B=1)
+    theta, v, _ = vectors(net, whole)
+
+    def damping(batch: hfrnn.Batch) -> Any:
+        plain, damped = net.gauss_newton(theta, batch), net.gauss_newton(theta, batch, structural=2.0, metric=metric)
+        return (damped @ v - plain @ v) * (1.0 if batch.weights is None else batch.weights.sum()) / 2.0
+
+    one = np.zeros((6, 1))
+    one[0] = 1.0
+    first_steps = sequence(whole, 0, 4)
+    np.testing.assert_allclose(damping(replace(whole, weights=one)), 6 * damping(whole), rtol=1e-9, atol=1e-10)
+    padded = replace(whole, weights=one, lengths=np.array([4]))
+    np.testing.assert_allclose(damping(padded), 4 * damping(first_steps), rtol=1e-9, atol=1e-10)
+    assert np.linalg.norm(damping(padded) - 6 * damping(whole)) > 1e-3
+
+
+# ---------------------------------------------------------------------- weights
+
+
+@every_arch
+def test_only_the_ratios_of_the_weights_matter(arch: str) -> None:
+    net, rng = network(arch), np.random.default_rng(0)
+    batch = random_batch(net, rng, ragged=True)
+    theta, v, u = vectors(net, batch)
+    scaled = replace(batch, weights=1000.0 * batch.weights)
+    expected, actual = everything(net, batch, theta, v, u), everything(net, scaled, theta, v, u)
+    names = [name for name in expected if name != "G" and not name.startswith("G ")]
+    assert_same(actual, expected, rtol=1e-12, names=[*names, "G"])
+
+
+@every_arch
+def test_steps_of_weight_0_are_run_but_not_scored(arch: str) -> None:
+    net, rng = network(arch), np.random.default_rng(0)
+    batch = random_batch(net, rng)
+    theta = vectors(net, batch)[0]
+    weights = (np.arange(T)[:, None] >= 4) * np.ones((T, B))
+    after = net.run(theta, steps(batch, 0, 4, None))[1]
+    expected = net.loss(theta, steps(batch, 4, T, after))
+    assert net.loss(theta, replace(batch, weights=weights)) == pytest.approx(expected, rel=1e-12)
+
+
+@every_arch
+def test_the_loss_is_the_weighted_mean_of_the_log_probabilities(arch: str) -> None:
+    net, rng = network(arch), np.random.default_rng(0)
+    batch = random_batch(net, rng, ragged=True)
+    theta = vectors(net, batch)[0]
+    w = np.where(np.arange(T)[:, None] < batch.lengths, batch.weights, 0)
+    expected = -(w * net.log_probabilities(theta, batch)).sum() / w.sum()
+    assert net.loss(theta, batch) == pytest.approx(expected, rel=1e-12)
+
+
+# ---------------------------------------------------------------------- carried state
+
+
+@every_arch
+@pytest.mark.parametrize("split", [1, 3, 6])
+def test_two_halves_with_the_state_carried_equal_the_whole(arch: str, split: int) -> None:
+    net, rng = network(arch), np.random.default_rng(0)
+    batch = random_batch(net, rng, carried=True)
+    theta = vectors(net, batch)[0]
+    logits, final = net.run(theta, batch)
+    first, middle = net.run(theta, steps(batch, 0, split, batch.initial_state))
+    second, end = net.run(theta, steps(batch, split, T, middle))
+    np.testing.assert_allclose(np.concatenate([first, second]), logits, rtol=1e-12)
+    for mine, theirs in zip(end, final, strict=True):
+        for name, value in theirs.items():
+            np.testing.assert_allclose(mine[name], value, rtol=1e-12)
+    loss = net.loss(theta, steps(batch, 0, split, batch.initial_state)), net.loss(theta, steps(batch, split, T, middle))
+    assert net.loss(theta, batch) == pytest.approx((split * loss[0] + (T - split) * loss[1]) / T, rel=1e-12)
+
+
+@every_arch
+def test_zeros_are_the_default_initial_state(arch: str) -> None:
+    net, rng = network(arch), np.random.default_rng(0)
+    batch = random_batch(net, rng)
+    numbers = vectors(net, batch)
+    zeros = replace(batch, initial_state=net.zero_state(B))
+    assert_same(everything(net, zeros, *numbers), everything(net, batch, *numbers))
+    other = everything(net, replace(batch, initial_state=random_state(net, rng, B)), *numbers)
+    assert (other["gradient"] != everything(net, batch, *numbers)["gradient"]).any()
+
+
+@every_arch
+def test_the_final_state_is_the_callers_own(arch: str) -> None:
+    net, rng = network(arch), np.random.default_rng(0)
+    batch = random_batch(net, rng)
+    theta, *_ = vectors(net, batch)
+    state = net.run(theta, batch)[1]
+    kept = [{name: np.copy(value) for name, value in layer.items()} for layer in state]
+    net.run(theta[::-1].copy(), batch)
+    for mine, theirs in zip(state, kept, strict=True):
+        for name, value in theirs.items():
+            np.testing.assert_array_equal(mine[name], value)
+
+
+# ---------------------------------------------------------------------- kinds of input
+
+
+@every_arch
+def test_a_symbol_is_a_one_hot_vector(arch: str) -> None:
+    net, rng = network(arch), np.random.default_rng(0)
+    batch = random_batch(net, rng, ragged=True)
+    numbers = vectors(net, batch)
+    one_hot = replace(batch, inputs=np.eye(N_IN)[batch.inputs])
+    assert_same(everything(net, one_hot, *numbers), everything(net, batch, *numbers), rtol=1e-12)
+
+
+@every_arch
+def test_an_embedding_by_the_identity_is_a_one_hot_vector(arch: str) -> None:
+    plain, net = network(arch), network(arch, embedding=N_IN)
+    batch = random_batch(plain, np.random.default_rng(0), ragged=True)
+    theta, v, _ = vectors(plain, batch)
+    eye = np.eye(N_IN).ravel()
+    assert next(iter(net.views(np.zeros(net.n_parameters)))) == "embedding.E"
+    embedded, direction = np.concatenate([eye, theta]), np.concatenate([0 * eye, v])
+    np.testing.assert_allclose(net.run(embedded, batch)[0], plain.run(theta, batch)[0], rtol=1e-12)
+    n = eye.size
+    gradient = net.loss_and_gradient(embedded, batch)[1]
+    np.testing.assert_allclose(gradient[n:], plain.loss_and_gradient(theta, batch)[1], rtol=1e-11, atol=1e-14)
+    product = net.gauss_newton(embedded, batch) @ direction
+    np.testing.assert_allclose(product[n:], plain.gauss_newton(theta, batch) @ v, rtol=1e-11, atol=1e-14)
+    assert np.linalg.norm(gradient[:n]) > 1e-3
+
+
+@every_arch
+def test_scatter_added_gradients_are_those_of_the_one_hot_product(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = network(arch)
+    batch = random_batch(net, np.random.default_rng(0), ragged=True)
+    numbers = vectors(net, batch)
+    expected = everything(net, batch, *numbers)
+    calls = []
+    add_rows = type(net.backend).add_rows
+    monkeypatch.setattr(type(net.backend), "add_rows", lambda *a: (calls.append(1), add_rows(*a)))
+    monkeypatch.setattr(input_map, "ONE_HOT_LIMIT", 0)
+    assert_same(everything(net, batch, *numbers), expected, rtol=1e-12)
+    assert calls
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int16", "int32", "int64"])
+def test_symbols_may_be_integers_of_any_width(kind: str) -> None:
+    net = network("lstm", embedding=3)
+    batch = random_batch(net, np.random.default_rng(0))
+    numbers = vectors(net, batch)
+    narrow = replace(batch, inputs=batch.inputs.astype(kind), targets=batch.targets.astype(kind))
+    assert_same(everything(net, narrow, *numbers), everything(net, batch, *numbers))
+
+
+@every_arch
+def test_arrays_need_not_be_contiguous(arch: str) -> None:
+    net = network(arch)
+    batch = random_batch(net, np.random.default_rng(0), ragged=True, carried=True)
+    theta, v, u = vectors(net, batch)
+
+    def strided(x: Any) -> Any:
+        wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)
+        wide[..., ::2] = x
+        return wide[..., ::2]
+
+    state = [{k: x if isinstance(x, int) else strided(x) for k, x in d.items()} for d in batch.initial_state or []]
+    names = ("inputs", "targets", "weights", "lengths")
+    changed = replace(batch, initial_state=state, **{name: strided(getattr(batch, name)) for name in names})
+    assert_same(everything(net, changed, strided(theta), strided(v), strided(u)), everything(net, batch, theta, v, u))
+
+
+# ---------------------------------------------------------------------- sizes, names, options
+
+
+def test_every_layer_hears_the_input_and_speaks_unless_told_otherwise() -> None:
+    def names(**changes: Any) -> set[str]:
+        net = network("mrnn", bias=False, output_bias=False, **changes)
+        return set(net.views(np.zeros(net.n_parameters)))
+
+    recurrent = {f"layer{l}.{name}" for l in (0, 1) for name in ("W_hm", "W_mh")}
+    full = recurrent | {"layer0.W_x", "layer1.W_x", "layer1.W_below", "output.W_y0", "output.W_y1"}
+    assert names() == full
+    assert names(direct_output=False) == full - {"output.W_y0"}
+    assert names(direct_input=False) == full  # the slot m hears nothing else
+    net = network("mrnn", direct_input=False)
+    assert net.views(np.zeros(net.n_parameters))["layer1.W_x"].shape == (N_IN, 3)
+    lstm = network("lstm", direct_input=False)
+    assert "layer1.W_x" not in lstm.views(np.zeros(lstm.n_parameters))
+
+
+@every_arch
+@pytest.mark.parametrize("bias", [None, True, False])
+@pytest.mark.parametrize("output_bias", [None, True, False])
+def test_biases_can_be_asked_for_and_refused(arch: str, bias: bool | None, output_bias: bool | None) -> None:
+    net = network(arch, bias=bias, output_bias=output_bias)
+    views = net.views(np.zeros(net.n_parameters))
+    kernel = net.layers[0].kernel
+    has = any(slot.bias for slot in kernel.slots) if bias is None else bias
+    assert ("layer0.b" in views) == ("layer1.b" in views) == has
+    assert ("output.b_y" in views) == (kernel.output_bias if output_bias is None else output_bias)
+
+
+def test_a_network_is_remade_from_its_configuration() -> None:
+    net = network("rnn", activation="relu", l2=0.2, embedding=3)
+    again = hfrnn.Network(**net.config)
+    assert again.config == net.config
+    assert again.n_parameters == net.n_parameters
+    assert again.describe() == net.describe()
+
+
+def test_describe_names_sizes_and_weights() -> None:
+    net = hfrnn.Network("mrnn", n_in=70, hidden=(150, 130, 110), n_out=70)
+    assert net.describe() == "mrnn 150-130-110, 70 in, 70 out (softmax), 219,090 weights"
+    assert net.hidden == (150, 130, 110)
+
+
+# ---------------------------------------------------------------------- errors
+
+NETWORKS: dict[str, tuple[dict[str, Any], str]] = {
+    "architecture": ({"arch": "elman"}, "architecture 'elman' is not known: use one of rnn, mrnn, "),
+    "no layers": ({"hidden": ()}, "hidden is empty: give one hidden size, or one for each layer"),
+    "hidden 0": ({"hidden": 0}, "the hidden size is 0: give a whole number of units, 1 or more"),
+    "hidden 2.5": ({"hidden": (3, 2.5)}, "the hidden size is 2.5: give a whole number of units"),
+    "hidden True": ({"hidden": True}, "the hidden size is True: give a whole number of units"),
+    "n_in": ({"n_in": 0}, "n_in is 0: give a whole number, 1 or more"),
+    "n_out": ({"n_out": -2}, "n_out is -2: give a whole number, 1 or more"),
+    "n_out 2.0": ({"n_out": 2.0}, "n_out is 2.0: give a whole number, 1 or more"),
+    "embedding": ({"embedding": 0}, "embedding is 0: give a whole number, 1 or more"),
+    "dtype": ({"dtype": "float16"}, "dtype 'float16' is not known: use float32 or float64"),
+    "l2": ({"l2": -0.1}, "l2 is -0.1: give a number, 0 or more"),
+    "l2 NaN": ({"l2": float("nan")}, "l2 is nan: give a number, 0 or more"),
+    "loss": ({"loss": "hinge"}, "loss 'hinge' is not known: use one of softmax, "),
+    "backend": ({"backend": "torch"}, "backend 'torch' is not known: use one of "),
+    "activation": ({"arch": "rnn", "activation": "sine"}, "activation 'sine' is not known: use tanh, logistic or relu"),
+    "foreign activation": ({"activation": "relu"}, "architecture 'lstm' has no option activation: it takes none"),
+    "foreign option": ({"arch": "rnn", "zoneout": 1}, "architecture 'rnn' has no option zoneout: it takes activation"),
+}
+
+
+@pytest.mark.parametrize("what", NETWORKS)
+def test_a_network_that_cannot_be_is_refused_in_one_sentence(what: str) -> None:
+    changes, message = NETWORKS[what]
+    with pytest.raises(hfrnn.InputError) as caught:
+        network(**{"arch": "lstm", **changes})
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def zeros(B: int = 2, width: int = 4) -> dict[str, Any]:
+    return {"h": np.zeros((B, width)), "c": np.zeros((B, width))}
+
+
+BATCHES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "a symbol too large": (
+        {}, {"inputs": np.full((3, 2), 5)}, "input symbols go from 5 to 5: with n_in = 5 they lie in 0 to 4",
+    ),
+    "a negative symbol": ({}, {"inputs": np.full((3, 2), -1)}, "input symbols go from -1 to -1: with n_in = 5"),
+    "too many values": ({}, {"inputs": np.zeros((3, 2, 6))}, "inputs have 6 values a step: this network has n_in = 5"),
+    "values for an embedding": (
+        {"embedding": 3}, {"inputs": np.zeros((3, 2, 5))}, "a network with an embedding takes integer symbols (T, B)",
+    ),
+    "a target too large": ({}, {"targets": np.full((3, 2), 4)}, "target symbols go from 4 to 4: with n_out = 4 they"),
+    "no targets": ({}, {"targets": None}, "the batch has no targets: a loss needs them"),
+    "a missing layer": ({}, {"initial_state": [zeros()]}, "the initial state has 1 layers: this network has 2"),
+    "a state too wide": (
+        {}, {"initial_state": [zeros(), zeros()]},
+        "the initial state of layer 1 is {'h': (2, 4), 'c': (2, 4)}: expected {'h': (2, 3), 'c': (2, 3)}, as net.run",
+    ),
+    "a state without c": (
+        {}, {"initial_state": [{"h": np.zeros((2, 4))}, zeros(2, 3)]}, "the initial state of layer 0 is {'h': (2, 4)}:",
+    ),
+    "a state of other sequences": (
+        {}, {"initial_state": [zeros(3), zeros(3, 3)]}, "the initial state of layer 0 is {'h': (3, 4), 'c': (3, 4)}:",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BATCHES)
+def test_a_batch_that_does_not_fit_the_network_is_refused_in_one_sentence(what: str) -> None:
+    changes, parts, message = BATCHES[what]
+    net = network("lstm", **changes)
+    batch = hfrnn.Batch(**{"inputs": np.zeros((3, 2), int), "targets": np.zeros((3, 2), int), **parts})
+    with pytest.raises(hfrnn.InputError) as caught:
+        net.loss(net.init(), batch)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_batch_without_targets_can_still_be_run() -> None:
+    net = network("lstm")
+    batch = hfrnn.Batch(np.zeros((3, 2), int))
+    assert net.run(net.init(), batch)[0].shape == (3, 2, 4)
+    for call in (net.log_probabilities, net.loss, net.loss_and_gradient):
+        with pytest.raises(hfrnn.InputError, match="the batch has no targets: a loss needs them"):
+            call(net.init(), batch)
+
+
+def test_the_squared_loss_gives_no_probabilities() -> None:
+    net = network("lstm", loss="squared")
+    with pytest.raises(hfrnn.InputError, match="the loss 'squared' gives no probabilities: use "):
+        net.log_probabilities(net.init(), random_batch(net, np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("arch", hfrnn.architectures())
+def test_options_of_other_architectures_are_accepted_at_their_neutral_values_only(arch: str) -> None:
+    neutral = {"activation": "tanh", "order": 3, "alpha": 0.6, "learn_alpha": False, "context": 40, "periods": None}
+    net = hfrnn.Network(arch, 4, 3, 4, **neutral)
+    assert net.n_parameters == hfrnn.Network(arch, 4, 3, 4).n_parameters
+    foreign = next(name for name in ("periods", "order") if name not in net.layers[0].kernel.options)
+    with pytest.raises(hfrnn.InputError, match=f"has no option {foreign}"):
+        hfrnn.Network(arch, 4, 3, 4, **{**neutral, foreign: 2})

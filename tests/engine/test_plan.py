@@ -1,0 +1,152 @@
+"""The plan: what it expects is what is taken, and what fits is chosen from the fastest down."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+import weakref
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hfrnn
+import hfrnn.engine.plan
+from hfrnn.engine.plan import SHARD, Footprint, Plan, Use, make_plan, shard_boundaries
+from hfrnn.engine.sweep import Keep
+
+
+def _network(arch: str = "lstm", hidden: Any = 32, symbols: int = 30, **options: Any) -> hfrnn.Network:
+    return hfrnn.Network(arch, symbols, hidden, symbols, **options)
+
+
+def _batch(net: hfrnn.Network, T: int, B: int) -> hfrnn.Batch:
+    rng = np.random.default_rng(0)
+    return hfrnn.Batch(rng.integers(0, net.n_in, (T, B)).astype(np.int32), rng.integers(0, net.n_out, (T, B)))
+
+
+def _measured_peak(net: hfrnn.Network, batch: hfrnn.Batch, plan: Plan, threads: int) -> int:
+    """The most that an objective, a gradient and an operator's products hold at a time."""
+    theta = net.init(0)
+    v, out = theta.copy(), theta.copy()
+    tracemalloc.start()
+    try:
+        objective = hfrnn.Objective(net, batch, threads=threads, plan=plan)
+        objective.loss_and_gradient(theta)
+        operator = objective.gauss_newton(theta, structural=0.1, tikhonov=0.1)
+        operator.apply(v, out)
+        operator.apply(v, out)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("arch", "hidden", "symbols", "embedding", "T", "B", "checkpoint"),
+    [
+        ("lstm", 64, 40, None, 60, 200, None),
+        ("lstm", 32, 600, None, 50, 150, "sqrt"),
+        ("mlstm", 48, 64, None, 83, 140, 7),
+        ("mrnn", (48, 32), 64, None, 70, 160, None),
+        ("rnn", 64, 64, 16, 90, 300, "sqrt"),
+        ("lstm-krause", (32, 48), 30, None, 100, 130, "sqrt"),
+        ("mlstm-standard", 96, 100, 24, 40, 260, None),
+        ("gru", 48, 64, None, 83, 140, 7),
+        ("clockwork", 64, 40, None, 60, 200, None),
+        ("clockwork", (60, 32), 40, None, 90, 150, "sqrt"),
+    ],
+)
+def test_what_a_plan_expects_is_within_15_percent_of_what_is_taken(
+    arch: str, hidden: Any, symbols: int, embedding: int | None, T: int, B: int, checkpoint: int | str | None
+) -> None:
+    net = _network(arch, hidden, symbols, embedding=embedding)
+    plan = replace(make_plan(net, T, B, checkpoint), slots=2)
+    expected = Footprint(net).bytes(plan, T, B)
+    measured = _measured_peak(net, _batch(net, T, B), plan, threads=2)
+    assert 0.95 * measured <= expected <= 1.15 * measured
+
+
+def test_a_smaller_budget_takes_slower_plans_until_none_fits() -> None:
+    net, T, B = _network(hidden=64), 100, 256
+    footprint = Footprint(net)
+    kept = []
+    for budget in (2**30, 150 * 2**20, 60 * 2**20, 25 * 2**20):
+        plan = make_plan(net, T, B, "auto", budget)
+        assert footprint.bytes(plan, T, B) <= budget
+        kept.append((plan.keep, len(plan.shards)))
+    assert kept[0][0] is Keep.ALL
+    assert Keep.NOTHING in [keep for keep, _ in kept]
+    assert [count for _, count in kept] == sorted(count for _, count in kept)
+    assert kept[-1][1] > kept[0][1]
+    with pytest.raises(hfrnn.InputError, match=r"need at least .* MiB, and the budget is 1\.0 MiB"):
+        make_plan(net, T, B, "auto", 2**20)
+
+
+def test_auto_keeps_states_without_predictions_where_only_these_are_too_many() -> None:
+    net, T, B = _network(hidden=8, symbols=400), 100, 128
+    footprint = Footprint(net)
+    states = replace(make_plan(net, T, B, None), keep=Keep.STATES, slots=2)
+    plan = make_plan(net, T, B, "auto", footprint.bytes(states, T, B) + 1)
+    assert plan.keep is Keep.STATES
+
+
+def test_every_way_to_keep_gives_the_same_product() -> None:
+    net, T, B = _network(dtype="float64", hidden=(5, 4)), 11, 20
+    batch, theta = _batch(net, T, B), net.init(3, scale=0.5)
+    v = np.random.default_rng(1).standard_normal(theta.shape)
+    reference = net.gauss_newton(theta, batch, structural=0.3, tikhonov=0.1) @ v
+    for keep in Keep:
+        for stretch in (None, 1, 4, 11):
+            plan = Plan(shard_boundaries(B, 6), stretch, keep)
+            product = hfrnn.Objective(net, batch, plan=plan).gauss_newton(theta, structural=0.3, tikhonov=0.1) @ v
+            assert np.linalg.norm(product - reference) <= 1e-12 * np.linalg.norm(reference)
+
+
+def test_a_use_alone_takes_less_than_both() -> None:
+    net, T, B = _network(), 50, 100
+    plan, footprint = make_plan(net, T, B), Footprint(net)
+    alone = [footprint.bytes(plan, T, B, use) for use in (Use.GRADIENT, Use.OPERATOR)]
+    both = footprint.bytes(plan, T, B)
+    assert max(alone) < both < sum(alone)
+
+
+@pytest.mark.parametrize("B", [1, 15, 16, 17, 127, 128, 129, 300, 1000])
+def test_shards_cover_the_batch_and_the_larger_come_first(B: int) -> None:
+    edges = shard_boundaries(B)
+    sizes = np.diff(edges)
+    assert edges[0] == 0
+    assert edges[-1] == B
+    assert sizes.max() <= SHARD
+    assert sizes.max() - sizes.min() <= 1
+    assert (np.diff(sizes) <= 0).all()
+
+
+def test_a_plan_does_not_depend_on_the_number_of_threads() -> None:
+    net = _network()
+    batch = _batch(net, 20, 200)
+    assert hfrnn.Objective(net, batch, threads=1).plan == hfrnn.Objective(net, batch, threads=5).plan
+
+
+def test_a_plan_for_another_batch_is_refused() -> None:
+    net = _network()
+    with pytest.raises(hfrnn.InputError, match="the plan is for 30 sequences, and the batch has 20"):
+        hfrnn.Objective(net, _batch(net, 5, 20), plan=make_plan(net, 5, 30))
+
+
+def test_a_network_is_measured_once_for_all_its_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, measured = _network(), []
+    real = hfrnn.engine.plan._tiny_sweep
+    monkeypatch.setattr(hfrnn.engine.plan, "_tiny_sweep", lambda *arguments: measured.append(1) or real(*arguments))
+    for T in (10, 20, 30):
+        make_plan(net, T, 40)
+    assert len(measured) == 4
+
+
+def test_a_measured_network_can_be_forgotten() -> None:
+    net = _network()
+    make_plan(net, 10, 40)
+    forgotten = weakref.ref(net)
+    del net
+    gc.collect()
+    assert forgotten() is None

@@ -1,0 +1,114 @@
+"""Drawing: exact probabilities with the state carried, restricted as asked, the same for the same seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.engine.batch import Batch
+from hfrnn.engine.network import Network
+from hfrnn.engine.sampling import Drawn, beginning, sample
+from hfrnn.errors import InputError
+
+V = 7
+PRIME = np.array([3, 1, 4, 1, 5], np.int32)
+
+
+@pytest.fixture(scope="module", params=["mlstm", "rnn", "lstm", "clockwork"])
+def trained(request: pytest.FixtureRequest) -> tuple[Network, Any]:
+    net = Network(request.param, V, (5, 4), V, dtype="float64")
+    return net, net.init(2, scale=1.0)
+
+
+def draw(trained: tuple[Network, Any], length: int = 40, **options: Any) -> list[Drawn]:
+    return list(sample(*trained, PRIME, length, **options))
+
+
+def symbols(drawn: list[Drawn]) -> list[int]:
+    return [step.symbol for step in drawn]
+
+
+def probabilities(trained: tuple[Network, Any], text: list[int]) -> np.ndarray:
+    """Of every symbol at every step, by one run over the whole text."""
+    net, theta = trained
+    logits, _ = net.run(theta, Batch(np.array(text, np.int32).reshape(-1, 1)))
+    e = np.exp(logits[:, 0])
+    return e / e.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("options", [{}, {"temperature": 0.3}, {"top_k": 2}, {"allowed": [0, 6]}, {"temperature": 0}])
+def test_the_probabilities_are_the_network_s_own(trained: tuple[Network, Any], options: dict[str, Any]) -> None:
+    drawn = draw(trained, **options)
+    whole = probabilities(trained, [*PRIME, *symbols(drawn)])
+    given = np.array([step.probabilities for step in drawn])
+    np.testing.assert_allclose(given, whole[len(PRIME) - 1 : -1], rtol=1e-12)
+
+
+def test_the_same_seed_draws_the_same_symbols(trained: tuple[Network, Any]) -> None:
+    assert symbols(draw(trained, seed=5)) == symbols(draw(trained, seed=5))
+    assert symbols(draw(trained, seed=5)) != symbols(draw(trained, seed=6))
+
+
+def test_temperature_zero_takes_the_likeliest(trained: tuple[Network, Any]) -> None:
+    drawn = draw(trained, temperature=0.0)
+    assert symbols(drawn) == [int(np.argmax(step.probabilities)) for step in drawn]
+    assert symbols(drawn) == symbols(draw(trained, temperature=1e-300)) == symbols(draw(trained, top_k=1))
+
+
+def test_only_the_likeliest_k_are_drawn(trained: tuple[Network, Any]) -> None:
+    ranks = [int((step.probabilities > step.probabilities[step.symbol]).sum()) for step in draw(trained, 200, top_k=3)]
+    assert set(ranks) == {0, 1, 2}
+
+
+def test_only_allowed_symbols_are_drawn_and_top_k_is_among_them(trained: tuple[Network, Any]) -> None:
+    assert set(symbols(draw(trained, 100, allowed=[2, 5]))) == {2, 5}
+    for step in draw(trained, allowed=[6, 0, 2], top_k=1):
+        assert step.symbol == max((6, 0, 2), key=lambda i: step.probabilities[i])
+
+
+@pytest.mark.parametrize(
+    ("options", "exponent", "kept"),
+    [({}, 1.0, range(V)), ({"temperature": 2.0}, 0.5, range(V)), ({"allowed": [1, 4]}, 1.0, [1, 4])],
+    ids=["plain", "temperature", "allowed"],
+)
+def test_frequencies_follow_the_probabilities(options: dict[str, Any], exponent: float, kept: Any) -> None:
+    net = Network("rnn", V, 3, V, dtype="float64", output_bias=True)
+    theta = net.init(0, scale=1e-9)
+    net.views(theta)["output.b_y"][:] = np.linspace(-1.5, 1.5, V)  # the same distribution at every step
+    drawn = draw((net, theta), 4000, **options)
+    expected = np.zeros(V)
+    expected[list(kept)] = drawn[0].probabilities[list(kept)] ** exponent
+    counts = np.bincount(symbols(drawn), minlength=V) / 4000
+    np.testing.assert_allclose(counts, expected / expected.sum(), atol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"temperature": -1.0}, "temperature"), ({"temperature": float("nan")}, "temperature"), ({"top_k": 0}, "top-k"),
+        ({"length": -1}, "length"), ({"seed": -1}, "seed"), ({"allowed": []}, "allow"), ({"allowed": [V]}, "allowed"),
+        ({"allowed": [-1]}, "allowed"), ({"prime": np.zeros(0, np.int32)}, "empty"),
+    ],
+)  # fmt: skip
+def test_a_number_out_of_range_is_refused_before_anything_is_drawn(options: dict[str, Any], word: str) -> None:
+    net = Network("rnn", V, 3, V)
+    with pytest.raises(InputError, match=word):
+        sample(net, net.init(0), **{"prime": PRIME, "length": 3, **options})
+
+
+def test_a_symbol_that_the_network_does_not_have_is_refused(trained: tuple[Network, Any]) -> None:
+    with pytest.raises(InputError, match=f"{V}"):
+        list(sample(*trained, np.array([V], np.int32), 1))
+
+
+def test_nothing_is_drawn_for_length_zero(trained: tuple[Network, Any]) -> None:
+    assert draw(trained, 0) == []
+
+
+def test_a_sample_begins_after_a_newline_where_there_is_one() -> None:
+    assert beginning(Vocabulary.build("a\nb\t", "char")).tolist() == [1]
+    assert beginning(Vocabulary.build(b"a\nb\t", "byte")).tolist() == [1]
+    assert beginning(Vocabulary.build("ba", "char")).tolist() == [0]

@@ -1,0 +1,286 @@
+"""What is the clockwork network's own: its clock, modules that rest, weights that are never read."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from support.engine_cases import Case, assert_same, everything, moved, plans, vectors
+from support.fake_device import FakeBackend
+
+import hfrnn
+from hfrnn.analysis.evaluation import evaluate
+from hfrnn.arrays.backend import Buffers, get_backend
+from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.kernels.clockwork import Clockwork
+
+PERIODS = [(1, 2, 4), (4, 2, 1), (2, 4, 1), (2, 3, 1), (3, 2), (2, 2, 1), (1, 2, 1), (4, 1, 2, 4), (2, 6), (1,), (5,)]
+every_list = pytest.mark.parametrize("periods", PERIODS, ids=str)
+WIDTH, B = 2, 3
+
+
+def tape(dtype: str = "float64") -> hfrnn.Tape:
+    backend = get_backend("numpy")
+    return hfrnn.Tape("", Buffers(backend, dtype), Buffers(backend, dtype))
+
+
+def arrays(kernel: Clockwork, K: int, seed: int = 0) -> tuple[dict[str, Any], Any, Any]:
+    """Parameters, U and h."""
+    rng, H = np.random.default_rng(seed), kernel.hidden
+    return {"W_h": 0.7 * rng.standard_normal((H, H))}, rng.standard_normal((K, B, H)), rng.uniform(-1, 1, (B, H))
+
+
+def heard(periods: tuple[int, ...], width: int = WIDTH) -> Any:
+    """(H, H), whether the unit of the row is heard by that of the column."""
+    T = np.repeat(periods, width)
+    return T[:, None] >= T
+
+
+def problem(periods: tuple[int, ...], **changes: Any) -> tuple[Case, hfrnn.Network, hfrnn.Batch, Any, Any, Any]:
+    """A case with a state carried at time 3, and its numbers."""
+    network = {"n_in": 5, "hidden": WIDTH * len(periods), "n_out": 4, "periods": periods, **changes}
+    case = Case("clockwork", str(periods), network, {"carried": True})
+    net, batch = case.net(), case.data()
+    return case, net, batch, *vectors(net, batch)
+
+
+# ---------------------------------------------------------------------- the step, for periods in any order
+
+
+@every_list
+@pytest.mark.parametrize("start", [0, 1, 6])
+def test_a_run_is_that_of_the_definition(periods: tuple[int, ...], start: int) -> None:
+    kernel = Clockwork(WIDTH * len(periods), periods)
+    p, U, h = arrays(kernel, 9)
+    hs, after = kernel.forward(p, U, {"h": h, "t": start}, tape())
+    W, T = np.where(heard(periods), p["W_h"], 0), np.repeat(periods, WIDTH)
+    for t in range(9):
+        h = np.where((start + t) % T == 0, np.tanh(U[t] + h @ W), h)
+        np.testing.assert_allclose(hs[t], h, rtol=1e-12, atol=1e-15)
+    np.testing.assert_array_equal(after["h"], hs[-1])
+    assert after["t"] == start + 9
+
+
+@every_list
+@pytest.mark.parametrize(("start", "K"), [(0, 1), (1, 1), (0, 7), (3, 7), (5, 2)])
+def test_tangents_and_adjoints_are_those_of_the_run(periods: tuple[int, ...], start: int, K: int) -> None:
+    kernel, recorded = Clockwork(WIDTH * len(periods), periods), tape()
+    (p, U, h), (v, RU, Rh), eps = arrays(kernel, K), arrays(kernel, K, seed=1), 1e-20
+    kernel.forward(p, U, {"h": h, "t": start}, recorded)
+    Rhs, Rafter = kernel.rforward(p, v, recorded, RU, {"h": Rh})
+    moved_p = {"W_h": p["W_h"] + 1j * eps * v["W_h"]}
+    hs, _ = kernel.forward(moved_p, U + 1j * eps * RU, {"h": h + 1j * eps * Rh, "t": start}, tape("complex128"))
+    np.testing.assert_allclose(Rhs, hs.imag / eps, rtol=1e-11, atol=1e-13)
+    assert Rafter.keys() == {"h"}
+    _, dhs, dstate = arrays(kernel, K, seed=2)
+    grad = {"W_h": np.zeros_like(p["W_h"])}
+    dU, dbefore = kernel.backward(p, recorded, dhs, {"h": dstate}, grad)
+    left = (dhs * Rhs).sum() + (dstate * Rafter["h"]).sum()
+    right = (dU * RU).sum() + (dbefore["h"] * Rh).sum() + (grad["W_h"] * v["W_h"]).sum()
+    assert left == pytest.approx(right, rel=1e-11)
+
+
+@every_list
+def test_every_plan_and_device_computes_the_same(periods: tuple[int, ...]) -> None:
+    """Stretches run again begin at their own time; the state is carried at time 3."""
+    case, net, batch, *numbers = problem(periods, hidden=(WIDTH * len(periods), len(periods)))
+    expected = everything(net, batch, *numbers)
+    assert expected["state 0 t"] == expected["state 1 t"] == 3 + batch.T
+    for name, plan in plans(batch.T, batch.B).items():
+        assert_same(everything(net, batch, *numbers, plan=plan), expected, rtol=1e-12)
+        if name in ("all-3", "nothing-1"):
+            fake = FakeBackend()
+            on_device = everything(case.net(backend=fake), moved(batch, fake), *numbers, plan=plan)
+            assert_same(on_device, expected, rtol=1e-12)
+
+
+def test_of_period_one_alone_it_is_the_plain_network() -> None:
+    _, net, batch, *numbers = problem((1, 1))
+    plain = hfrnn.Network("rnn", 5, 2 * WIDTH, 4, dtype="float64")
+    state = [{"h": batch.initial_state[0]["h"]}]
+    expected = everything(plain, hfrnn.Batch(batch.inputs, batch.targets, initial_state=state), *numbers)
+    actual = {name: value for name, value in everything(net, batch, *numbers).items() if name != "state 0 t"}
+    shared = {name: value for name, value in expected.items() if name in actual}
+    assert_same(actual, shared, rtol=1e-12)
+
+
+# ---------------------------------------------------------------------- the clock
+
+
+@pytest.mark.parametrize("split", [1, 2, 5])
+def test_the_clock_goes_on_where_a_state_is_carried(split: int) -> None:
+    _, net, batch, theta, *_ = problem((1, 2, 3))
+    whole, end = net.run(theta, batch)
+    first, middle = net.run(theta, hfrnn.Batch(batch.inputs[:split], initial_state=batch.initial_state))
+    second, final = net.run(theta, hfrnn.Batch(batch.inputs[split:], initial_state=middle))
+    assert (middle[0]["t"], final[0]["t"], end[0]["t"]) == (3 + split, 3 + batch.T, 3 + batch.T)
+    np.testing.assert_array_equal(np.concatenate([first, second]), whole)
+
+
+def test_only_the_time_modulo_the_periods_matters() -> None:
+    _, net, batch, theta, *_ = problem((2, 3))
+
+    def logits(t: int) -> Any:
+        state = [{"h": batch.initial_state[0]["h"], "t": t}]
+        return net.run(theta, hfrnn.Batch(batch.inputs, initial_state=state))[0]
+
+    np.testing.assert_array_equal(logits(1), logits(1 + 6 * 10**12))
+    assert all((logits(0) != logits(t)).any() for t in range(1, 6))
+
+
+def test_of_mixed_lengths_the_time_is_the_longest_sequences() -> None:
+    _, net, batch, theta, *_ = problem((1, 2))
+    lengths = np.array([2, 5, 1, 4, 3])
+    state = net.run(theta, hfrnn.Batch(batch.inputs, lengths=lengths, initial_state=batch.initial_state))[1]
+    assert state[0]["t"] == 3 + 5
+    alone = hfrnn.Batch(batch.inputs[:5], initial_state=batch.initial_state).columns(1, 2)
+    np.testing.assert_allclose(state[0]["h"][1:2], net.run(theta, alone)[1][0]["h"], rtol=1e-12)
+
+
+def test_a_text_is_scored_the_same_in_chunks_of_any_size() -> None:
+    text = "der uhrmacher dreht an der uhr"
+    vocabulary = Vocabulary.build(text, "char")
+    net = hfrnn.Network("clockwork", vocabulary.size, (6, 4), vocabulary.size, dtype="float64")
+    theta = net.init(3, scale=0.7)
+    nats = [evaluate(net, theta, vocabulary, text, chunk=chunk).nats for chunk in (1000, 1, 3, 7)]
+    np.testing.assert_allclose(nats[1:], nats[0], rtol=1e-12)
+
+
+def test_a_time_that_is_no_time_is_refused() -> None:
+    _, net, batch, theta, *_ = problem((1, 2))
+    h = batch.initial_state[0]["h"]
+
+    def run(**state: Any) -> Any:
+        return net.run(theta, hfrnn.Batch(batch.inputs, initial_state=[{"h": h, **state}]))
+
+    for t in (-1, 2.5, "3"):
+        with pytest.raises(hfrnn.InputError, match=r"t of the initial state of layer 0 is .*: give a whole number, 0"):
+            run(t=t)
+    for state in ({}, {"t": np.zeros(batch.B)}):
+        with pytest.raises(hfrnn.InputError, match=r"the initial state of layer 0 is .* 't': \(\)\}, as net.run"):
+            run(**state)
+    assert run(t=np.int64(3))[1][0]["t"] == 3 + batch.T
+
+
+# ---------------------------------------------------------------------- modules that rest
+
+
+def test_a_module_that_rests_passes_values_tangents_and_adjoints_straight_through() -> None:
+    kernel, recorded = Clockwork(6, (1, 2, 4)), tape()
+    (p, U, h), (v, RU, Rh), (_, dhs, dstate) = (arrays(kernel, 3, seed) for seed in range(3))
+    hs, after = kernel.forward(p, U, {"h": h, "t": 1}, recorded)  # times 1, 2, 3: the last module rests throughout
+    Rhs, Rafter = kernel.rforward(p, v, recorded, RU, {"h": Rh})
+    for values, before in ((hs, h), (Rhs, Rh), (after["h"][None], h), (Rafter["h"][None], Rh)):
+        assert (values[..., 4:] == before[..., 4:]).all()
+    np.testing.assert_array_equal(hs[[0, 2], :, 2:4], [h[:, 2:4], hs[1, :, 2:4]])  # and the second at 1 and 3
+    grad = {"W_h": np.zeros((6, 6))}
+    dhs[..., :4], dstate[..., :4] = 0, 0
+    dU, dbefore = kernel.backward(p, recorded, dhs, {"h": dstate}, grad)
+    np.testing.assert_allclose(dbefore["h"], dhs.sum(axis=0) + dstate, rtol=1e-13, atol=1e-15)
+    assert not dU.any()
+    assert not grad["W_h"].any()
+
+
+@every_list
+@pytest.mark.parametrize("start", [0, 3])
+def test_there_is_no_product_for_modules_that_rest(periods: tuple[int, ...], start: int) -> None:
+    """The routines multiply as often as the active modules hear something, and no more."""
+    K, count = 7, 0
+
+    def matmul(a: Any, b: Any, out: Any) -> Any:
+        nonlocal count
+        count += a.shape[0] * a.shape[1] * b.shape[1]
+        return np.matmul(a, b, out=out)
+
+    kernel, recorded = Clockwork(WIDTH * len(periods), periods), tape()
+    names = ("multiply", "subtract", "tanh")
+    recorded.xp = SimpleNamespace(matmul=matmul, **{name: getattr(np, name) for name in names})
+    p, U, h = arrays(kernel, K)
+    activations = np.array([sum((start + t) % T == 0 for t in range(K)) for T in np.repeat(periods, WIDTH)])
+    expected = B * int((heard(periods) * activations).sum())
+    counts = []
+    for routine in (
+        lambda: kernel.forward(p, U, {"h": h, "t": start}, recorded),
+        lambda: kernel.rforward(p, p, recorded, U, {"h": h}),
+        lambda: kernel.backward(p, recorded, U, {"h": h}, {"W_h": np.zeros_like(p["W_h"])}),
+    ):
+        count = 0
+        routine()
+        counts.append(count)
+    assert counts == [expected, 2 * expected, 2 * expected]
+
+
+# ---------------------------------------------------------------------- weights that are never read
+
+
+@every_list
+def test_weights_from_faster_to_slower_modules_are_never_read(periods: tuple[int, ...]) -> None:
+    _, net, batch, theta, v, u = problem(periods)
+    forbidden = ~heard(periods)
+    assert forbidden.any() == (len(set(periods)) > 1)
+    expected = everything(net, batch, theta, v, u)
+    direction = v.copy()  # for the Hessian, which adds l2*v
+    for vector in (theta, v):
+        net.views(vector)["layer0.W_h"][forbidden] = np.nan
+    f = hfrnn.Objective(net, batch, plan=plans(batch.T, batch.B)["nothing-3"])
+    loss, gradient = f.loss_and_gradient(theta)
+    J = f.jacobian(theta)
+    vectors = {
+        "gradient": gradient, "G": f.gauss_newton(theta) @ v, "J' u": J.rmatvec(u), "H": f.hessian(theta) @ direction,
+    }  # fmt: skip
+    results = {"loss": loss, "J v": J @ v, "logits": net.run(theta, batch)[0], **vectors}
+    assert_same(results, {name: expected[name] for name in results}, rtol=1e-12)
+    for vector in vectors.values():
+        block = net.views(vector)["layer0.W_h"]
+        assert (block[forbidden] == 0).all()
+        assert (block[~forbidden] != 0).all()
+
+
+def test_weights_that_are_never_read_count_and_begin_at_zero() -> None:
+    net = hfrnn.Network("clockwork", 7, 8, 7, periods=(2, 1, 4, 2))
+    assert net.n_parameters == hfrnn.Network("rnn", 7, 8, 7).n_parameters == 7 * 8 + 8 + 8 * 8 + 8 * 7
+    W_h = net.views(net.init(0))["layer0.W_h"]
+    np.testing.assert_array_equal(W_h != 0, heard((2, 1, 4, 2)))
+    assert 0.07 < W_h[heard((2, 1, 4, 2))].std() < 0.13
+
+
+# ---------------------------------------------------------------------- periods and metrics
+
+
+def test_by_default_periods_double_over_as_many_modules_as_divide_the_units() -> None:
+    expected = {1: 1, 2: 2, 4: 4, 7: 7, 11: 1, 100: 5, 150: 6, 195: 5, 400: 8, 22: 2}
+    assert {H: Clockwork(H).periods for H in expected} == {
+        H: tuple(2**n for n in range(modules)) for H, modules in expected.items()
+    }
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "a number": (2, "periods is 2: give a list of whole numbers, one a module, as in [1, 2, 4]"),
+    "text": ("12", "periods is '12': give a list of whole numbers"),
+    "none": ((), "periods is empty: give a whole number, 1 or more, for each module"),
+    "zero": ((1, 0), "periods holds 0: give a whole number, 1 or more, for each module"),
+    "a fraction": ([1, 2.0], "periods holds 2.0: give a whole number, 1 or more"),
+    "a truth": ([True, 2], "periods holds True: give a whole number, 1 or more"),
+    "three": (
+        (1, 2, 4),
+        "3 periods were given, and 4 units do not divide into 3 modules of equal width: give a hidden size that is a "
+        "multiple of 3, or another number of periods",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_periods_that_cannot_be_are_refused_in_one_sentence(what: str) -> None:
+    periods, message = REFUSED[what]
+    with pytest.raises(hfrnn.InputError) as caught:
+        hfrnn.Network("clockwork", 5, 4, 5, periods=periods)
+    assert message in str(caught.value)
+
+
+def test_units_that_rest_leave_no_pre_activation_to_damp() -> None:
+    _, net, batch, theta, *_ = problem((1, 2))
+    assert net.metrics == ("hidden",)
+    with pytest.raises(hfrnn.InputError, match="architecture 'clockwork' has no metric 'preactivation': use hidden"):
+        net.gauss_newton(theta, batch, structural=1.0, metric="preactivation")

@@ -1,0 +1,183 @@
+"""The structurally constrained network: values against plain loops, the leak, learned alpha, widths of 0."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.engine_cases import random_batch, vectors
+from support.tiny_runs import TEXT, tiny_train
+
+import hfrnn
+from hfrnn.analysis.evaluation import evaluate
+from hfrnn.arrays.backend import Buffers, get_backend
+from hfrnn.kernels import make_kernel
+
+
+def network(**changes: Any) -> hfrnn.Network:
+    return hfrnn.Network("scrn", **{"n_in": 4, "hidden": 3, "context": 2, "n_out": 4, "dtype": "float64", **changes})
+
+
+def alpha_of(net: hfrnn.Network) -> Any:
+    return net.layers[0].kernel.alpha  # type: ignore[attr-defined]
+
+
+def sigma(a: Any) -> Any:
+    return 1 / (1 + np.exp(-a))
+
+
+def forward(hidden: int, options: dict[str, Any], K: int = 6, seed: int = 0) -> tuple[Any, ...]:
+    """A kernel that has run on random numbers: parameters, U, state before, hs, state after."""
+    kernel, rng, backend = make_kernel("scrn", hidden, options), np.random.default_rng(seed), get_backend("numpy")
+    p = {name: rng.standard_normal(shape) for name, shape in kernel.parameter_shapes().items()}
+    U = rng.standard_normal((K, 2, kernel.width))
+    state = {name: rng.standard_normal(shape) for name, shape in kernel.state_shapes(2).items()}
+    tape = hfrnn.Tape("", Buffers(backend, "float64"), Buffers(backend, "float64"))
+    return p, U, state, *kernel.forward(p, U, state, tape)
+
+
+@pytest.mark.parametrize(("H", "C"), [(3, 2), (0, 2), (3, 0), (1, 4)])
+@pytest.mark.parametrize("learn_alpha", [False, True])
+def test_the_forward_pass_is_the_definition(H: int, C: int, learn_alpha: bool) -> None:
+    p, U, state, y, after = forward(H, {"context": C, "alpha": 0.8, "learn_alpha": learn_alpha})
+    alpha = sigma(p["q"]) if learn_alpha else 0.8
+    h, s = state["h"], state["s"]
+    for t, u in enumerate(U):
+        s = (1 - alpha) * u[:, H:] + alpha * s
+        h = sigma(s @ p["W_s"] + u[:, :H] + h @ p["W_h"])
+        np.testing.assert_allclose(y[t], np.concatenate([h, s], axis=1), rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(after["h"], h, rtol=1e-13)
+    np.testing.assert_allclose(after["s"], s, rtol=1e-13)
+
+
+def test_the_context_is_a_leaky_integrator() -> None:
+    """In closed form: s_t = alpha^(t+1) * s_before + (1-alpha) * sum_k alpha^k * U_{t-k}."""
+    alpha = 0.9
+    _, U, state, y, _ = forward(0, {"context": 3, "alpha": alpha}, K=40)
+    t = U.shape[0] - 1
+    powers = alpha ** np.arange(t, -1, -1.0)
+    expected = alpha ** (t + 1) * state["s"] + (1 - alpha) * np.tensordot(powers, U, axes=1)
+    np.testing.assert_allclose(y[t], expected, rtol=1e-12)
+
+
+def test_alpha_0_forgets_and_alpha_1_never_hears() -> None:
+    _, U, _, y, _ = forward(2, {"context": 3, "alpha": 0})
+    np.testing.assert_array_equal(y[:, :, 2:], U[:, :, 2:])
+    _, _, state, y, _ = forward(2, {"context": 3, "alpha": 1})
+    np.testing.assert_array_equal(y[:, :, 2:], np.broadcast_to(state["s"], (6, 2, 3)))
+
+
+@pytest.mark.parametrize("alpha", [0.95, 0.3])
+def test_learned_alpha_at_its_logit_is_fixed_alpha(alpha: float) -> None:
+    fixed, learned = network(alpha=alpha, hidden=(3, 2)), network(alpha=alpha, hidden=(3, 2), learn_alpha=True)
+    assert learned.n_parameters == fixed.n_parameters + 4
+    batch = random_batch(fixed, np.random.default_rng(0), ragged=True, carried=True)
+    theta, v, _ = vectors(fixed, batch)
+    ours, tangent = learned.init(), np.zeros(learned.n_parameters)
+    for target, source in ((ours, theta), (tangent, v)):
+        for name, view in fixed.views(source).items():
+            learned.views(target)[name][...] = view
+    for l in range(2):
+        np.testing.assert_allclose(learned.views(ours)[f"layer{l}.q"], math.log(alpha / (1 - alpha)), rtol=1e-15)
+    np.testing.assert_allclose(learned.run(ours, batch)[0], fixed.run(theta, batch)[0], rtol=1e-12)
+    gradient, expected = learned.loss_and_gradient(ours, batch)[1], fixed.loss_and_gradient(theta, batch)[1]
+    G, GF = learned.gauss_newton(ours, batch, 0.7) @ tangent, fixed.gauss_newton(theta, batch, 0.7) @ v
+    for name, view in fixed.views(expected).items():
+        np.testing.assert_allclose(learned.views(gradient)[name], view, rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(learned.views(G)[name], fixed.views(GF)[name], rtol=1e-10, atol=1e-14)
+    assert (learned.views(gradient)["layer0.q"] != 0).all()
+
+
+def test_without_context_it_is_a_logistic_rnn() -> None:
+    net, rnn = network(context=0), hfrnn.Network("rnn", 4, 3, 4, activation="logistic", bias=False, dtype="float64")
+    assert net.n_parameters == rnn.n_parameters
+    batch = random_batch(net, np.random.default_rng(0), ragged=True)
+    theta, v, _ = vectors(net, batch)
+    for f in (
+        lambda net: net.run(theta, batch)[0],
+        lambda net: net.loss_and_gradient(theta, batch)[1],
+        lambda net: net.gauss_newton(theta, batch, structural=0.7, tikhonov=0.3) @ v,
+    ):
+        np.testing.assert_allclose(f(net), f(rnn), rtol=1e-12)
+
+
+@pytest.mark.parametrize("initializer", ["papers", "sutskever"])
+def test_without_hidden_units_the_output_hears_the_context_alone(initializer: str) -> None:
+    net = network(hidden=(0, 0), context=3, learn_alpha=True)
+    shapes = {name: view.shape for name, view in net.views(net.init(initializer=initializer)).items()}
+    assert shapes["layer0.W_x"] == (4, 3)
+    assert shapes["layer1.W_below"] == (3, 3)
+    assert shapes["layer0.W_h"] == (0, 0)
+    assert shapes["layer0.W_s"] == (3, 0)
+    assert shapes["output.W_y0"] == (3, 4)
+
+
+def test_hidden_and_context_stand_side_by_side_in_what_is_handed_on() -> None:
+    net = network(hidden=(3, 5), context=2)
+    shapes = {name: view.shape for name, view in net.views(net.init()).items()}
+    assert shapes["output.W_y0"] == (5, 4)
+    assert shapes["output.W_y1"] == (7, 4)
+    assert shapes["layer1.W_below"] == (5, 7)
+    assert shapes["layer1.W_s"] == (2, 5)
+    assert net.metrics == ("hidden",)
+
+
+@pytest.mark.parametrize("scales", [{}, {"scale": 0.5}])
+@pytest.mark.parametrize("initializer", ["papers", "sutskever"])
+def test_learned_alpha_starts_at_the_given_alpha_whatever_the_scale(initializer: str, scales: dict[str, float]) -> None:
+    net = network(learn_alpha=True, alpha=0.7)
+    q = net.views(net.init(initializer=initializer, **scales))["layer0.q"]
+    np.testing.assert_allclose(sigma(q), 0.7, rtol=1e-14)
+    assert (net.views(net.init(q=0.1))["layer0.q"] != q).all()  # asked for by name
+
+
+def test_alpha_is_0_95_unless_it_is_given() -> None:
+    assert alpha_of(network()) == alpha_of(network(alpha=None)) == 0.95
+    assert alpha_of(network(alpha=0.6)) == 0.6
+    assert alpha_of(network(alpha=0.9)) == 0.9
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"context": -1}, "the context is -1: give a whole number of units, 0 or more"),
+        ({"context": 2.5}, "the context is 2.5: give a whole number"),
+        ({"hidden": 0, "context": 0}, "hidden and context are both 0: give scrn at least one unit"),
+        ({"hidden": -1}, "the hidden size is -1: give a whole number of units, 0 or more"),
+        ({"alpha": 1.5}, "alpha is 1.5: give a number from 0 to 1"),
+        ({"alpha": 1, "learn_alpha": True}, "alpha is 1: learned, it starts between 0 and 1"),
+    ],
+)
+def test_a_wrong_option_is_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(hfrnn.InputError, match=message):
+        network(**wrong)
+
+
+@pytest.mark.parametrize("arch", [arch for arch in hfrnn.architectures() if arch != "scrn"])
+def test_no_other_architecture_does_without_hidden_units(arch: str) -> None:
+    with pytest.raises(hfrnn.InputError, match="the hidden size is 0: give a whole number of units, 1 or more"):
+        hfrnn.Network(arch, n_in=2, hidden=0, n_out=2)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "context", "weights"), [(300, 40, 10_000 * 680 + 300 * 340), (0, 140, 10_000 * 280)]
+)
+def test_the_weights_are_those_of_the_matrices(hidden: int, context: int, weights: int) -> None:
+    net = hfrnn.Network("scrn", 10_000, hidden, 10_000, context=context)
+    assert net.n_parameters == weights
+
+
+@pytest.mark.parametrize("hidden", [3, 0])
+def test_a_run_trains_and_evaluates_with_its_options(tmp_path: Path, hidden: int) -> None:
+    tiny_train(tmp_path, arch="scrn", hidden=hidden, context=5, learn_alpha=True)
+    net, theta, vocabulary = hfrnn.load(tmp_path / "run")
+    assert net.hidden == (hidden,)
+    assert alpha_of(net) == 0.95
+    q = net.views(theta)["layer0.q"]
+    assert q.shape == (5,)
+    assert (np.abs(q - math.log(0.95 / 0.05)) > 0).all()  # it has learned
+    scores = [evaluate(net, theta, vocabulary, TEXT[:100], chunk=chunk).nats for chunk in (1, 1000)]
+    assert scores[0] == pytest.approx(scores[1], rel=1e-5)

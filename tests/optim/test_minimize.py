@@ -1,0 +1,265 @@
+"""`minimize` on plain functions: known minima, quadratics, SciPy's answers, and each way to end."""
+
+import doctest
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.optimize
+from support.least_squares import TRUE, exponentials, linear, rosenbrock, wavy
+
+import hfrnn.optim.minimize
+from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.optim import Minimum, MinimumStop, minimize
+from hfrnn.optim.damping import Damping, LevenbergMarquardt
+from hfrnn.optim.hessian_free import HessianFreeOptions
+
+QUICK = {"rule": LevenbergMarquardt(grow=4.0, shrink=0.1), "options": HessianFreeOptions(cg_epsilon=0.0)}
+
+
+def functions(problem):
+    """Loss, gradient and Gauss-Newton product of a least squares problem."""
+
+    def gauss_newton(theta):
+        j = problem.jacobian(theta)
+        return lambda v: j.T @ (j @ v)
+
+    return problem.value, lambda theta: problem.jacobian(theta).T @ problem.residual(theta), gauss_newton
+
+
+def powell():
+    """Powell's singular function: the Jacobian at the minimum 0 has rank 2."""
+    from support.least_squares import LeastSquares
+
+    def residual(x):
+        return np.array(
+            [x[0] + 10 * x[1], 5**0.5 * (x[2] - x[3]), (x[1] - 2 * x[2]) ** 2, 10**0.5 * (x[0] - x[3]) ** 2]
+        )
+
+    def jacobian(x):
+        second, third = 2 * (x[1] - 2 * x[2]), 2 * 10**0.5 * (x[0] - x[3])
+        return np.array(
+            [
+                [1, 10, 0, 0],
+                [0, 0, 5**0.5, -(5**0.5)],
+                [0, second, -2 * second, 0],
+                [third, 0, 0, -third],
+            ],
+            dtype=float,
+        )
+
+    return LeastSquares(residual, jacobian)
+
+
+STARTS = {
+    "rosenbrock": (rosenbrock, [-1.2, 1.0], [1.0, 1.0]),
+    "exponentials": (exponentials, [1.0, -1.0, 1.0, -0.5], TRUE),
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_known_minima_are_found(name):
+    make, start, minimum = STARTS[name]
+    found = minimize(*functions(make()), np.array(start), max_updates=300, **QUICK)
+    assert (found.stop, found.success) == (MinimumStop.GRADIENT, True)
+    assert np.allclose(found.theta, minimum, rtol=1e-7)
+    assert found.gradient_norm <= 1e-8
+
+
+@pytest.mark.parametrize(
+    ("problem", "start"),
+    [
+        (rosenbrock(), np.array([-1.2, 1.0])),
+        (exponentials(), np.array([1.0, -1.0, 1.0, -0.5])),
+        (exponentials(noise=0.01), np.array([1.5, -1.0, 1.0, -0.3])),
+        (wavy(n=6, strength=1.0), np.zeros(6)),
+        (linear()[0], np.ones(30)),
+    ],
+    ids=["rosenbrock", "exponentials", "noisy exponentials", "wavy", "linear"],
+)
+def test_the_answers_are_scipys(problem, start):
+    found = minimize(*functions(problem), start, max_updates=500, gradient_tolerance=1e-12, **QUICK)
+    theirs = scipy.optimize.least_squares(
+        problem.residual, start, problem.jacobian, method="lm", ftol=1e-15, xtol=1e-15, gtol=1e-15
+    )
+    assert found.loss == pytest.approx(theirs.cost, rel=1e-12, abs=1e-20)
+    assert np.linalg.norm(found.theta - theirs.x) <= 1e-8 * np.linalg.norm(theirs.x)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_convex_quadratic_is_solved_to_machine_precision(seed, dtype):
+    rng = np.random.default_rng(seed)
+    basis, _ = np.linalg.qr(rng.standard_normal((25, 25)))
+    a = ((basis * np.geomspace(1.0, 30.0, 25)) @ basis.T).astype(dtype)
+    b = rng.standard_normal(25).astype(dtype)
+
+    def loss(x):
+        wide, x = a.astype(np.float64), x.astype(np.float64)
+        return float(0.5 * x @ (wide @ x) - b @ x)
+
+    found = minimize(
+        loss, lambda x: a @ x - b, lambda x: lambda v: a @ v,
+        np.zeros(25, dtype), damping=Damping("none"), max_updates=1,
+        options=HessianFreeOptions(cg_epsilon=0.0, cg_iterations=200),
+    )  # fmt: skip
+    solution = np.linalg.solve(a.astype(np.float64), b.astype(np.float64))
+    assert found.theta.dtype == dtype
+    assert np.linalg.norm(found.theta - solution) <= 30.0 * np.finfo(dtype).eps * np.linalg.norm(solution)
+
+
+def test_a_singular_quadratic_is_solved_without_leaving_the_range():
+    rng = np.random.default_rng(1)
+    factor, target = rng.standard_normal((8, 20)), rng.standard_normal(8)
+    found = minimize(
+        lambda x: float(0.5 * np.sum((factor @ x - target) ** 2)), lambda x: factor.T @ (factor @ x - target),
+        lambda x: lambda v: factor.T @ (factor @ v), np.zeros(20), damping=Damping("none"),
+        options=HessianFreeOptions(cg_epsilon=0.0),
+    )  # fmt: skip
+    shortest = np.linalg.lstsq(factor, target, rcond=None)[0]
+    assert found.success
+    assert np.linalg.norm(found.theta - shortest) <= 1e-8 * np.linalg.norm(shortest)
+
+
+def test_a_minimum_with_a_singular_jacobian_is_reached():
+    found = minimize(*functions(powell()), np.array([3.0, -1.0, 0.0, 1.0]), max_updates=200, **QUICK)
+    assert found.success
+    assert np.allclose(found.theta, 0.0, atol=1e-2)
+    assert found.loss < 1e-10
+
+
+def test_an_indefinite_matrix_does_not_keep_it_from_a_minimum():
+    """f = x^4/4 - x^2/2 + y^2/2 with its exact Hessian, negative along x at the start."""
+    found = minimize(
+        lambda p: float(p[0] ** 4 / 4 - p[0] ** 2 / 2 + p[1] ** 2 / 2),
+        lambda p: np.array([p[0] ** 3 - p[0], p[1]]),
+        lambda p: lambda v: np.array([(3 * p[0] ** 2 - 1) * v[0], v[1]]),
+        np.array([0.1, 1.0]),
+        damping=Damping("tikhonov", lambda_=2.0),
+    )
+    assert found.success
+    assert np.allclose(np.abs(found.theta), [1.0, 0.0], atol=1e-8)
+
+
+def test_tikhonov_damping_adds_lambda():
+    problem, a, y = linear()
+    options = HessianFreeOptions(cg_epsilon=0.0, mu_growth=None)
+    damping = Damping("tikhonov", lambda_=5.0)
+    found = minimize(*functions(problem), np.zeros(30), damping=damping, options=options, max_updates=1)
+    assert np.allclose(found.theta, np.linalg.solve(a.T @ a + 5.0 * np.eye(30), a.T @ y), rtol=1e-8)
+
+
+def test_structural_damping_takes_its_matrix():
+    problem, seen = wavy(n=6), []
+
+    def structural(theta):
+        return lambda v: seen.append(v.copy()) or np.arange(6) * v
+
+    damping = Damping("structural", mu=0.5, lambda_=0.0)
+    found = minimize(*functions(problem), np.zeros(6), damping=damping, structural=structural, max_updates=1)
+    a = problem.jacobian(np.zeros(6)).T @ problem.jacobian(np.zeros(6)) + 0.5 * np.diag(np.arange(6.0))
+    first = seen[0] @ a @ seen[0]
+    assert len(seen) == found.products
+    assert found.updates == 1
+    step = seen[0] * (seen[0] @ seen[0]) / first
+    one = minimize(
+        *functions(problem), np.zeros(6), damping=damping, structural=structural, max_updates=1,
+        options=HessianFreeOptions(cg_iterations=1, line_search_backtracks=0, armijo=0.0),
+    )  # fmt: skip
+    assert np.allclose(one.theta, step, rtol=1e-12)
+
+
+def test_preconditioners_are_handed_on():
+    problem = wavy(n=6)
+    called = []
+
+    def by_hand(r, out):
+        called.append("hand")
+        out[:] = r
+
+    minimize(*functions(problem), np.zeros(6), preconditioner=by_hand, max_updates=1)
+    minimize(
+        *functions(problem), np.zeros(6), squared_gradients=lambda x: called.append("D") or np.ones(6), max_updates=1,
+        options=HessianFreeOptions(preconditioner="diagonal"),
+    )  # fmt: skip
+    assert called[0] == "hand"
+    assert called.count("D") == 1
+
+
+# how it ends
+
+
+def test_it_ends_at_the_start_where_the_gradient_is_small():
+    found = minimize(*functions(rosenbrock()), np.array([1.0, 1.0]))
+    assert (found.stop, found.updates, found.evaluations) == (MinimumStop.GRADIENT, 0, 0)
+    assert np.array_equal(found.theta, [1.0, 1.0])
+
+
+@pytest.mark.parametrize("most", [0, 3])
+def test_it_ends_after_so_many_updates(most):
+    seen = []
+    found = minimize(*functions(rosenbrock()), np.array([-1.2, 1.0]), max_updates=most, callback=seen.append)
+    assert (found.stop, found.success, found.updates) == (MinimumStop.UPDATES, False, most)
+    assert found.products == sum(each.products for each in seen)
+    assert found.evaluations == sum(each.evaluations for each in seen)
+    assert found.cg_iterations == sum(each.cg_iterations for each in seen)
+    assert len(seen) == most
+
+
+def test_the_callback_ends_it():
+    found = minimize(*functions(rosenbrock()), np.array([-1.2, 1.0]), callback=lambda update: update.loss_after < 2.0)
+    assert found.stop is MinimumStop.CALLBACK
+    assert found.loss < 2.0
+
+
+def test_it_ends_where_nothing_lowers_the_loss():
+    """The gradient has the wrong sign, so every step goes uphill."""
+    value, gradient, product = functions(wavy(n=6))
+    options = HessianFreeOptions(max_failures=4)
+    found = minimize(value, lambda theta: -gradient(theta), product, np.zeros(6), options=options)
+    assert (found.stop, found.updates) == (MinimumStop.NO_PROGRESS, 4)
+    assert np.array_equal(found.theta, np.zeros(6))
+
+
+def test_the_gradient_is_computed_once_at_each_point_and_the_start_is_not_written():
+    value, gradient, product = functions(rosenbrock())
+    seen, start = [], np.array([-1.2, 1.0])
+    minimize(value, lambda theta: (seen.append(theta.tobytes()), gradient(theta))[1], product, start, max_updates=20)
+    assert len(set(seen)) == len(seen)
+    assert np.array_equal(start, [-1.2, 1.0])
+
+
+def test_a_start_without_a_finite_loss_is_an_error():
+    _, gradient, product = functions(rosenbrock())
+    with pytest.raises(NonFiniteError, match="training loss"):
+        minimize(lambda theta: float("nan"), gradient, product, np.array([-1.2, 1.0]))
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        ("structural is not given", {"damping": Damping("structural")}),
+        ("damping has no mu", {"structural": lambda theta: lambda v: v}),
+        ("max_updates is -1", {"max_updates": -1}),
+        ("gradient_tolerance is nan", {"gradient_tolerance": float("nan")}),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(words, arguments):
+    with pytest.raises(InputError, match=words):
+        minimize(*functions(rosenbrock()), np.array([-1.2, 1.0]), **arguments)
+
+
+def test_the_example_in_its_documentation_runs():
+    failures, tried = doctest.testmod(hfrnn.optim.minimize)
+    assert (failures, tried > 5) == (0, True)
+    assert Minimum is hfrnn.optim.minimize.Minimum
+
+
+def test_the_example_in_the_manual_runs(capsys):
+    manual = Path(__file__).resolve().parents[2] / "docs" / "damping.md"
+    if not manual.is_file():
+        pytest.skip("the manual is not installed with the tests")
+    text = manual.read_text(encoding="utf-8")
+    blocks = [block.split("```")[0] for block in text.split("```python\n")[1:]]
+    exec(blocks[-1], {})
+    assert capsys.readouterr().out == "gradient [ 3.  -1.5]\n"

@@ -1,0 +1,399 @@
+"""The report without a browser: what its page holds is what the logs hold, of every kind of run, finished or not."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from support.damage import DAMAGE
+from support.method_runs import run as tiny_method
+from support.report_runs import HOSTILE, make_runs, rewrite
+from support.tiny_runs import TEXT, metrics, snapshot, tiny_train
+
+from hfrnn.cli import main
+from hfrnn.errors import InputError, StorageError
+from hfrnn.report import make_page, write_report
+from hfrnn.report.runs import NUMBERS, WORDS, option_rows, read_run, run_names
+from hfrnn.runs.run_folder import RunFolder
+from hfrnn.training.trainer import Callback
+
+
+def call(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [str(each) for each in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return make_runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture
+def run(runs: dict[str, Path], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(runs["hf"], tmp_path / "run"))
+
+
+def embedded(page: str) -> dict[str, Any]:
+    """The data in a page."""
+    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    return dict(json.loads(found))
+
+
+# ---------------------------------------------------------------------- what a page holds
+
+
+@pytest.mark.parametrize("name", ["hf", "tikhonov", "sgd", "words", "online", "task"])
+def test_the_page_holds_the_log(runs: dict[str, Path], name: str) -> None:
+    lines = metrics(runs[name], timed=True)
+    (found,) = embedded(make_page([runs[name]]))["runs"]
+    assert len(lines) >= 2
+    for key in (*NUMBERS, *WORDS):
+        column = [line.get(key) for line in lines]
+        assert found["columns"].get(key) == (column if any(value is not None for value in column) else None)
+    hf = name in ("hf", "tikhonov")
+    assert {"update", "seconds", "symbols", "train_loss", "valid_loss", "seconds_update"} <= set(found["columns"])
+    assert ({"mu", "rho", "cg_stop", "step_size"} <= set(found["columns"])) == hf
+    assert ("learning_rate" in found["columns"]) != hf
+    assert ("valid_errors" in found["columns"]) == (name == "task")
+    assert (found["unit"], found["words"]) == {"words": ("word", True), "task": (None, False)}.get(
+        name, ("character", False)
+    )
+
+
+def test_music_is_shown_in_nats(tmp_path: Path, small_music: Path) -> None:
+    made = tiny_method(tmp_path, data="jsb", arch="rnn", streams=3, updates=20).folder
+    found = read_run(RunFolder(made), "m")
+    assert (found["unit"], found["loss"]) == (None, "nats")
+    assert found["columns"]["valid_loss"] == [line["valid_loss"] for line in metrics(made)]
+    assert "valid_bits" not in found["columns"]
+    assert found["facts"]["last training"] == f"loss {metrics(made)[-1]['train_loss']:.4g}"
+
+
+def test_many_runs_are_in_one_page_in_the_order_given(runs: dict[str, Path]) -> None:
+    found = embedded(make_page(list(runs.values())))
+    assert [run["name"] for run in found["runs"]] == list(runs)
+    assert found["title"].startswith("6 runs: hf, tikhonov")
+
+
+def test_the_facts_are_those_of_the_run(runs: dict[str, Path]) -> None:
+    facts = read_run(RunFolder(runs["hf"]), "hf")["facts"]
+    summary = json.loads((runs["hf"] / "summary.json").read_text())
+    best = summary["best"]
+    assert facts["weights"] == f"{summary['parameters']:,}"
+    assert facts["best validation"] == f"{best['valid_bits']:.4f} bits, perplexity {best['valid_perplexity']:.2f}"
+    assert facts["best at"].startswith(f"update {best['update']}, 0:0")
+    assert facts["last training"] == f"{summary['last']['train_bits']:.4f} bits"
+    assert (facts["updates"], facts["ended"], facts["resumed"]) == ("6", "by updates", "once")
+    assert facts["network"] == "mlstm 4"
+    assert facts["optimizer"] == "hf, structural damping"
+    versions = RunFolder(runs["hf"]).versions()
+    assert facts["hfrnn"] == versions["hfrnn"]
+    assert versions["numpy"] in facts["versions"]
+    assert "processor" in facts["machine"]
+    task = read_run(RunFolder(runs["task"]), "task")["facts"]
+    assert re.fullmatch(r"loss \S+, [\d.]+% wrong", task["best validation"])
+
+
+def test_an_older_log_without_the_newer_columns_is_shown(run: Path) -> None:
+    def older(line: dict[str, Any]) -> None:
+        del line["seconds_before"], line["sample"], line["seconds_update"]
+
+    rewrite(run, older)
+    summary = json.loads((run / "summary.json").read_text())
+    del summary["sample"]
+    (run / "summary.json").write_text(json.dumps(summary))
+    found = read_run(RunFolder(run), "run")
+    assert (found["resumed"], found["samples"], found["facts"]["resumed"]) == ([], [], "never")
+
+
+def test_values_that_no_log_should_hold_are_left_out(run: Path) -> None:
+    rewrite(run, lambda line: line.update(rho=float("nan"), mu="</script>", step_size=True, failed=3, sample=7))
+    found = read_run(RunFolder(run), "run")
+    assert {"rho", "mu", "step_size", "failed"}.isdisjoint(found["columns"])
+    assert [sample["update"] for sample in found["samples"]] == [None]
+    make_page([run])
+
+
+def test_failed_updates_are_counted(run: Path) -> None:
+    rewrite(run, lambda line: line.update(failed="no_decrease" if line["update"] in (2, 5) else None))
+    found = read_run(RunFolder(run), "run")
+    assert found["columns"]["failed"] == [None, "no_decrease", None, None, "no_decrease", None]
+    assert found["facts"]["updates"] == "6, 2 failed"
+
+
+def test_the_same_runs_give_the_same_page(runs: dict[str, Path]) -> None:
+    assert make_page([runs["hf"], runs["sgd"]]) == make_page([runs["hf"], runs["sgd"]])
+
+
+# ---------------------------------------------------------------------- resumptions and samples
+
+
+def test_the_log_says_where_a_run_was_resumed(runs: dict[str, Path]) -> None:
+    before = [line["seconds_before"] for line in metrics(runs["hf"], timed=True)]
+    seconds = [line["seconds"] for line in metrics(runs["hf"], timed=True)]
+    assert before[:3] == [0.0] * 3
+    assert before[3:] == [seconds[2]] * 3
+    assert read_run(RunFolder(runs["hf"]), "hf")["resumed"] == [3]
+    assert read_run(RunFolder(runs["sgd"]), "sgd")["resumed"] == []
+
+
+def test_samples_are_kept_as_training_goes_on(runs: dict[str, Path]) -> None:
+    kept = {line["update"]: line["sample"] for line in metrics(runs["hf"])}
+    assert [update for update, text in kept.items() if text is not None] == [1, 2, 4]
+    assert all(len(text) == 30 and set(text) <= set(TEXT) for text in kept.values() if text is not None)
+    assert len(set(kept.values())) >= 3
+    summary = json.loads((runs["hf"] / "summary.json").read_text())
+    assert len(summary["sample"]) == 30
+    found = read_run(RunFolder(runs["hf"]), "hf")["samples"]
+    assert [(sample["update"], sample["text"]) for sample in found] == [
+        *((update, kept[update]) for update in (1, 2, 4)), (None, summary["sample"]),
+    ]  # fmt: skip
+
+
+def test_samples_of_first_order_runs_come_with_lines_of_the_log(runs: dict[str, Path]) -> None:
+    lines = metrics(runs["sgd"])
+    last = 0
+    for line in lines:
+        assert (line["sample"] is not None) == (line["update"].bit_length() > last.bit_length())
+        last = line["update"]
+
+
+def test_no_sample_is_drawn_where_nobody_asks_or_there_is_no_text(runs: dict[str, Path]) -> None:
+    for name in ("tikhonov", "task"):
+        assert {line["sample"] for line in metrics(runs[name])} == {None}
+        assert json.loads((runs[name] / "summary.json").read_text())["sample"] is None
+
+
+def test_a_resumed_run_has_the_samples_of_an_unbroken_one(tmp_path: Path, runs: dict[str, Path]) -> None:
+    whole = tiny_train(tmp_path, "whole", updates=6, sample_length=30, keep=2).folder
+    assert metrics(whole) == metrics(runs["hf"])
+    one, other = (json.loads((run / "summary.json").read_text())["sample"] for run in (whole, runs["hf"]))
+    assert one == other
+
+
+def test_a_network_that_can_write_nothing_costs_a_run_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hfrnn.errors import NonFiniteError
+    from hfrnn.training import trainer as training
+
+    def broken(*arguments: Any) -> Any:
+        raise NonFiniteError("the network's outputs are not finite")
+
+    monkeypatch.setattr(training, "sample", broken)
+    result = tiny_train(tmp_path, sample_length=30)
+    assert result.summary["sample"] is None
+    assert {line["sample"] for line in metrics(result.folder)} == {None}
+
+
+# ---------------------------------------------------------------------- runs that have not ended
+
+
+def test_a_run_that_is_going_on_is_shown(run: Path) -> None:
+    (run / "summary.json").unlink()
+    whole = read_run(RunFolder(run), "run")
+    with open(run / "metrics.jsonl", "ab") as log:
+        log.write(b'{"update": 7, "seco')
+    assert read_run(RunFolder(run), "run") == whole
+    assert len(whole["columns"]["update"]) == 6
+    assert whole["facts"]["ended"].startswith("no: ")
+    assert whole["facts"]["weights"] == f"{RunFolder(run).restore('last')[0]['theta'].size:,}"
+    for file in run.glob("*.safetensors"):
+        file.unlink()
+    assert read_run(RunFolder(run), "run")["facts"]["weights"] == "-"
+
+
+def test_a_report_can_be_made_while_the_run_goes_on(tmp_path: Path) -> None:
+    counts = []
+
+    class Report(Callback):
+        def on_update(self, record: dict[str, Any]) -> bool | None:
+            page = write_report([tmp_path / "run"], tmp_path / "report.html").read_text("utf-8")
+            counts.append(len(embedded(page)["runs"][0]["columns"]["update"]))
+            return None
+
+    tiny_train(tmp_path, callbacks=(Report(),), updates=3)
+    assert counts == [1, 2, 3]
+
+
+def test_a_run_without_an_update_is_shown(run: Path) -> None:
+    (run / "metrics.jsonl").unlink()
+    (run / "summary.json").unlink()
+    found = read_run(RunFolder(run), "run")
+    assert found["columns"] == {}
+    assert (found["facts"]["updates"], found["facts"]["best validation"]) == ("0", "-")
+    make_page([run])
+
+
+def test_reading_changes_nothing(runs: dict[str, Path]) -> None:
+    before = snapshot(runs["hf"])
+    make_page([runs["hf"]])
+    assert snapshot(runs["hf"]) == before
+
+
+# ---------------------------------------------------------------------- options side by side
+
+
+def test_options_that_differ_are_marked(runs: dict[str, Path]) -> None:
+    found = [read_run(RunFolder(runs[name]), name) for name in ("hf", "tikhonov", "sgd")]
+    rows = {row["name"]: row for row in option_rows(found)}
+    assert rows["damping"]["values"] == ["structural", "tikhonov", None]
+    assert rows["damping"]["differs"]
+    assert rows["optimizer"]["values"] == ["hf", "hf", "sgd"]
+    assert (rows["gradient_symbols"]["values"], rows["gradient_symbols"]["differs"]) == (["300", "300", None], False)
+    assert rows["gradient_symbols"]["told"]  # of use to some, and not the default
+    assert not rows["cg_iterations"]["told"]
+    assert rows["learning_rate"]["values"] == [None, None, "0.5"]
+    assert rows["epochs"]["values"] == ["-", "-", "3"]
+    assert rows["hidden"] == {**rows["hidden"], "values": ["4", "4", "4"], "differs": False, "told": False}
+    assert "out" not in rows
+    alone = {row["name"]: row["told"] for row in option_rows(found[:1])}
+    assert (alone["hidden"], alone["gradient_symbols"], alone["arch"]) == (True, True, False)
+
+
+def test_names_are_as_long_as_it_takes_to_tell_runs_apart(tmp_path: Path) -> None:
+    assert run_names([tmp_path / "a" / "run", tmp_path / "b" / "run"]) == ["a/run", "b/run"]
+    assert run_names([tmp_path / "a" / "run", tmp_path / "b" / "other"]) == ["run", "other"]
+    with pytest.raises(InputError, match="was given twice"):
+        run_names([tmp_path / "a", tmp_path / "b", tmp_path / "b" / ".." / "a"])
+    with pytest.raises(InputError, match="one run folder or more"):
+        run_names([])
+
+
+# ---------------------------------------------------------------------- nothing comes in, nothing goes out
+
+
+def test_what_a_run_holds_cannot_leave_its_place(run: Path) -> None:
+    rewrite(run, lambda line: line.update(sample=HOSTILE, failed=HOSTILE))
+    name = "run '\"<img src=x onerror=window.hit=1>&{{script}}"
+    page = make_page([run.rename(run.parent / name)])
+    assert embedded(page)["runs"][0]["name"] == name
+    assert embedded(page)["runs"][0]["samples"][0]["text"] == HOSTILE
+    assert page.count("<script") == page.count("</script") == 2
+    assert "<img" not in page
+    assert page.count("<!--") == 0
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9", "lone \ud800".encode("utf-8", "surrogatepass")])
+def test_a_folder_whose_name_is_no_text_is_shown(runs: dict[str, Path], tmp_path: Path, name: bytes) -> None:
+    import os
+
+    folder = tmp_path / os.fsdecode(name)
+    try:
+        shutil.copytree(runs["sgd"], folder)
+    except OSError:
+        pytest.skip("this file system has no such names")
+    assert "?" in embedded(write_report([folder], tmp_path / "r.html").read_text("utf-8"))["runs"][0]["name"]
+
+
+def test_the_page_asks_for_nothing(runs: dict[str, Path]) -> None:
+    page = make_page([runs["hf"], runs["sgd"]])
+    assert set(re.findall(r"https?://[^\s\"')]+", page)) == {"http://www.w3.org/2000/svg"}  # the name of a language
+    assert re.findall(r"""(?:src|href)\s*=\s*["'][^"']*""", page) == ['href="data:,']
+    assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|innerHTML|insertAdjacentHTML|eval\(", page)
+    assert "default-src 'none'" in page
+
+
+# ---------------------------------------------------------------------- the command
+
+
+def test_the_command_writes_one_file_and_names_it(
+    runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("report", runs["hf"]).stdout == "report.html\n"
+    assert call("report", runs["hf"], runs["sgd"], "-o", "other.html").stdout == "other.html\n"
+    assert call("report", runs["hf"], "-o", "new").stdout == "new\n"  # what is not there yet may have any name
+    assert sorted(snapshot(tmp_path)) == ["new", "other.html", "report.html"]
+    assert (tmp_path / "other.html").read_text("utf-8") == make_page([runs["hf"], runs["sgd"]])
+
+
+def test_an_older_report_is_replaced_whole_or_not_at_all(
+    runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "r.html"
+    out.write_text("old")
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", lambda *paths: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        with pytest.raises(StorageError, match="No space left"):
+            write_report([runs["hf"]], out)
+    assert {name: content for name, content in snapshot(tmp_path).items() if content is not None} == {"r.html": b"old"}
+    write_report([runs["hf"]], out)
+    assert out.read_text("utf-8") == make_page([runs["hf"]])
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("config.toml", "config.toml exists and is no .html file, so it is left as it is: give another --output"),
+        ("folder", "folder is a folder: give the file that the report is to be in"),
+    ],
+)
+def test_what_is_no_report_is_left_as_it_is(runs: dict[str, Path], tmp_path: Path, name: str, sentence: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "config.toml").write_text("seed = 1")
+    before = snapshot(tmp_path)
+    assert sentence in call("report", runs["hf"], "-o", tmp_path / name, code=2).stderr
+    assert snapshot(tmp_path) == before
+
+
+def test_a_report_that_cannot_be_written_is_an_error(runs: dict[str, Path], tmp_path: Path) -> None:
+    found = call("report", runs["hf"], "-o", tmp_path / "nowhere" / "r.html", code=1)
+    assert re.fullmatch(r"Error: cannot write .*nowhere/r\.html \(No such file.*\n", found.stderr)
+
+
+@pytest.mark.parametrize("given", ["missing", "empty", "a file"])
+def test_what_is_no_run_folder_is_refused(runs: dict[str, Path], tmp_path: Path, given: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "a file").write_text("dear")
+    out = tmp_path / "r.html"
+    found = call("report", runs["hf"], tmp_path / given, "-o", out, code=2)
+    assert re.fullmatch(r"Error: .* is no run folder: .*\n", found.stderr)
+    assert found.stdout == ""
+    assert not out.exists()
+
+
+def test_a_run_given_twice_or_none_at_all_is_refused(runs: dict[str, Path]) -> None:
+    assert "was given twice" in call("report", runs["hf"], runs["hf"], code=2).stderr
+    assert "Missing argument 'RUN...'" in call("report", code=2).stderr
+
+
+@pytest.mark.parametrize("name", ["config.toml", "metrics.jsonl", "summary.json"])
+def test_a_damaged_file_is_refused_in_one_sentence_or_means_that_there_is_nothing_yet(run: Path, name: str) -> None:
+    path, out = run / name, run.parent / "r.html"
+    whole, shown = path.read_bytes(), set()
+    for kind, damage in DAMAGE.items():
+        path.unlink()
+        content = damage(whole)
+        if callable(content):
+            content(path)
+        elif content is not None:
+            path.write_bytes(content)
+        result = CliRunner().invoke(main, ["report", str(run), "-o", str(out)])
+        if result.exit_code == 0:
+            shown.add(kind)
+            out.unlink()
+        else:
+            assert result.exit_code == 2, (kind, result.output)
+            assert re.fullmatch(rf"Error: .*(run|{name}).*\n", result.stderr), (kind, result.stderr)
+            assert not out.exists()
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+        path.write_bytes(whole)
+    assert shown == {
+        "config.toml": set(),
+        "metrics.jsonl": {
+            "missing", "a link to nowhere", "empty", "its first byte", "its first quarter", "half of it",
+            "all but the end", "zeros", "rubbish",
+        },
+        "summary.json": {"missing", "a link to nowhere", "an object"},
+    }[name]  # fmt: skip
+
+
+def test_the_parts_of_the_page_are_beside_the_code() -> None:
+    there = {file.name for file in resources.files("hfrnn.report").iterdir()}
+    assert {"page.html", "page.css", "tools.js", "lines.js", "bars.js", "page.js"} <= there

@@ -1,0 +1,301 @@
+"""Checkpoints: what is written comes back, and nothing else loads."""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import json
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as st_np
+from safetensors.numpy import load_file, save_file
+
+from hfrnn.atomic import append_line, write_atomic
+from hfrnn.errors import CheckpointError, InputError, StorageError
+from hfrnn.runs.checkpoint import load_checkpoint, save_checkpoint
+
+ARRAYS = {
+    "theta": np.linspace(-1, 1, 7, dtype=np.float32),
+    "seconds": np.array(2.5),
+    "nothing": np.zeros((0, 3), dtype=np.int64),
+}
+META = {"update": 12, "best": float("inf"), "names": ["a", None, True], "rng": {"state": 2**100}}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> tuple[Path, bytes]:
+    path = tmp_path_factory.mktemp("checkpoints") / "last.safetensors"
+    save_checkpoint(path, ARRAYS, META)
+    return path, path.read_bytes()
+
+
+def assert_same_bits(found: np.ndarray, expected: np.ndarray) -> None:
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+    assert found.tobytes() == expected.tobytes()
+
+
+names = st.text(st.characters(min_codepoint=32, max_codepoint=126))
+array_types = st.sampled_from([np.float32, np.float64, np.int64, np.int32, np.uint8, np.bool_, np.float16])
+any_array = array_types.flatmap(lambda kind: st_np.arrays(kind, st_np.array_shapes(min_dims=0, max_dims=3, min_side=0)))
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(names, any_array, max_size=3), st.dictionaries(st.text(), json_values, max_size=3))
+@settings(deadline=None)
+def test_arrays_and_meta_come_back_bit_for_bit(tmp_path_factory, arrays: dict, meta: dict) -> None:
+    path = tmp_path_factory.mktemp("c") / "c.safetensors"
+    save_checkpoint(path, arrays, meta)
+    found, found_meta = load_checkpoint(path)
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert_same_bits(found[name], array)
+    assert found_meta == meta
+
+
+def test_views_and_foreign_byte_orders_come_back_as_plain_arrays(tmp_path: Path) -> None:
+    base = np.arange(12.0).reshape(3, 4)
+    save_checkpoint(tmp_path / "c", {"T": base.T, "step": base[::2, ::-1], "big": base.astype(">f8")}, {})
+    found, _ = load_checkpoint(tmp_path / "c")
+    np.testing.assert_array_equal(found["T"], base.T)
+    np.testing.assert_array_equal(found["step"], base[::2, ::-1])
+    np.testing.assert_array_equal(found["big"], base)
+
+
+def test_nan_payloads_and_negative_zeros_survive(tmp_path: Path) -> None:
+    array = np.array([0x7FC00001, 0x80000000, 0xFF800000, 0x00000001], dtype=np.uint32).view(np.float32)
+    save_checkpoint(tmp_path / "c", {"x": array}, {})
+    assert_same_bits(load_checkpoint(tmp_path / "c")[0]["x"], array)
+
+
+def test_loaded_arrays_can_be_written_to(written: tuple[Path, bytes]) -> None:
+    arrays, meta = load_checkpoint(written[0])
+    arrays["theta"][0] = 5
+    arrays["seconds"][()] = 5
+    assert meta == META
+
+
+def test_the_file_is_ordinary_safetensors(written: tuple[Path, bytes]) -> None:
+    assert_same_bits(load_file(written[0])["theta"], ARRAYS["theta"])
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=300)
+def test_a_flipped_bit_never_loads(tmp_path_factory, written: tuple[Path, bytes], data: st.DataObject) -> None:
+    content = bytearray(written[1])
+    content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    path = written[0].with_name("flipped.safetensors")
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"flipped\.safetensors"):
+        load_checkpoint(path)
+
+
+@given(st.data())
+@settings(deadline=None)
+def test_a_truncated_or_lengthened_file_never_loads(written: tuple[Path, bytes], data: st.DataObject) -> None:
+    path = written[0].with_name("cut.safetensors")
+    whole = written[1]
+    content = whole[: data.draw(st.integers(0, len(whole) - 1))] if data.draw(st.booleans()) else whole + b"\0"
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"cut\.safetensors"):
+        load_checkpoint(path)
+
+
+@given(st.binary(max_size=60), st.booleans())
+@settings(deadline=None)
+def test_arbitrary_bytes_never_load(written: tuple[Path, bytes], content: bytes, with_size: bool) -> None:
+    path = written[0].with_name("noise.safetensors")
+    path.write_bytes(len(content).to_bytes(8, "little") + content if with_size else content)
+    with pytest.raises(CheckpointError, match=r"noise\.safetensors"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize(
+    "header", [b"[" * 100_000, b"{}", b'{"__metadata__":3}', b'{"__metadata__":{"format":"hfrnn-checkpoint"}}']
+)
+def test_odd_headers_are_refused(tmp_path: Path, header: bytes) -> None:
+    (tmp_path / "c").write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(CheckpointError):
+        load_checkpoint(tmp_path / "c")
+
+
+def test_a_missing_file_and_a_folder_are_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"there is no checkpoint .*none"):
+        load_checkpoint(tmp_path / "none")
+    with pytest.raises(CheckpointError, match=r"Is a directory"):
+        load_checkpoint(tmp_path)
+
+
+def test_another_tools_safetensors_is_refused(tmp_path: Path) -> None:
+    save_file({"x": np.zeros(3)}, tmp_path / "a")
+    save_file({"x": np.zeros(3)}, tmp_path / "b", metadata={"format": "pt"})
+    with pytest.raises(CheckpointError, match="not a checkpoint of hfrnn"):
+        load_checkpoint(tmp_path / "a")
+    with pytest.raises(CheckpointError, match="'pt'"):
+        load_checkpoint(tmp_path / "b")
+
+
+def test_a_newer_format_is_refused_with_both_versions(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("hfrnn.runs.checkpoint.VERSION", 2)
+    save_checkpoint(tmp_path / "c", ARRAYS, META)
+    monkeypatch.undo()
+    with pytest.raises(CheckpointError, match="format version 2, and this hfrnn reads version 1"):
+        load_checkpoint(tmp_path / "c")
+
+
+@pytest.mark.parametrize("change", ["meta", "theta", "name", "shape"])
+def test_the_checksum_covers_meta_names_shapes_and_values(tmp_path: Path, change: str) -> None:
+    save_checkpoint(tmp_path / "c", ARRAYS, META)
+    arrays = load_file(tmp_path / "c")
+    content = (tmp_path / "c").read_bytes()
+    metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+    if change == "meta":
+        metadata["meta"] = metadata["meta"].replace("12", "13")
+    elif change == "theta":
+        arrays["theta"][-1] += 1
+    elif change == "name":
+        arrays["phi"] = arrays.pop("theta")
+    else:
+        arrays["theta"] = arrays["theta"].reshape(1, 7)
+    save_file(arrays, tmp_path / "c", metadata=metadata)
+    with pytest.raises(CheckpointError, match="checksum"):
+        load_checkpoint(tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"x": np.array([{}], dtype=object)},
+        {"x": np.array(["a"])},
+        {"x": np.zeros(2, dtype=complex)},
+        {"x": [1.0]},
+        {"__metadata__": np.zeros(1)},
+        {3: np.zeros(1)},
+        {"\ud800": np.zeros(1)},
+    ],
+)
+def test_arrays_that_a_checkpoint_cannot_hold_are_refused(tmp_path: Path, arrays: dict) -> None:
+    with pytest.raises(InputError, match="of a checkpoint"):
+        save_checkpoint(tmp_path / "c", arrays, {})
+    assert not list(tmp_path.iterdir())
+
+
+def test_meta_that_is_not_json_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="JSON"):
+        save_checkpoint(tmp_path / "c", {}, {"x": np.float32(1)})
+    assert not list(tmp_path.iterdir())
+
+
+def failing(code: int):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return fail
+
+
+@pytest.mark.parametrize("where", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_old_checkpoint_and_nothing_else(tmp_path: Path, monkeypatch, where: str) -> None:
+    path = tmp_path / "last.safetensors"
+    save_checkpoint(path, ARRAYS, META)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, where, failing(errno.ENOSPC))
+        with pytest.raises(StorageError, match=r"last\.safetensors.*No space left on device"):
+            save_checkpoint(path, {}, {})
+    assert [file.name for file in tmp_path.iterdir()] == ["last.safetensors"]
+    assert load_checkpoint(path)[1] == META
+
+
+def test_an_interrupt_while_writing_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "f").write_text("old")
+
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            write_atomic(tmp_path / "f", "new")
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["old"]
+
+
+def test_a_read_only_folder_is_reported_with_the_reason(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(builtins, "open", failing(errno.EROFS))
+    with pytest.raises(StorageError, match="Read-only file system"):
+        write_atomic(tmp_path / "f", "new")
+
+
+@pytest.mark.parametrize("path", ["none/f", "f\0g", "", "x" * 300])
+def test_paths_that_cannot_be_written_are_reported(tmp_path: Path, monkeypatch, path: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StorageError, match="cannot write"):
+        write_atomic(path, "new")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_in_the_way_is_reported_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "f").mkdir()
+    with pytest.raises(StorageError, match="Is a directory"):
+        write_atomic(tmp_path / "f", "new")
+    assert [file.name for file in tmp_path.iterdir()] == ["f"]
+
+
+def test_content_and_folder_reach_the_disk_around_the_rename(tmp_path: Path, monkeypatch) -> None:
+    done: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def noted_fsync(descriptor: int) -> None:
+        state = os.fstat(descriptor)
+        done.append("folder" if stat.S_ISDIR(state.st_mode) else f"file of {state.st_size}")
+        fsync(descriptor)
+
+    def noted_replace(source: Path, target: Path) -> None:
+        assert Path(source).parent == Path(target).parent
+        done.append("rename")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(os, "replace", noted_replace)
+    write_atomic(tmp_path / "f", b"12345")
+    assert done == ["file of 5", "rename", "folder"]
+
+
+def test_text_is_stored_as_utf_8_with_its_newlines_and_ordinary_permissions(tmp_path: Path) -> None:
+    write_atomic(str(tmp_path / "f"), "é\r\n\n")
+    assert (tmp_path / "f").read_bytes() == "é\r\n\n".encode()
+    (tmp_path / "g").write_text("")
+    assert (tmp_path / "f").stat().st_mode == (tmp_path / "g").stat().st_mode
+
+
+# ---------------------------------------------------------------------- lines of a log
+
+
+def test_lines_are_added_and_reach_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_size))
+    append_line(tmp_path / "f", "é")
+    append_line(tmp_path / "f", "b")
+    assert (tmp_path / "f").read_bytes() == "é\nb\n".encode()
+    assert flushed == [3, 5]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_a_line_that_cannot_be_written_leaves_none(tmp_path: Path, monkeypatch, error: BaseException) -> None:
+    def fail(_: int) -> None:
+        raise error
+
+    append_line(tmp_path / "f", "a")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises((StorageError, KeyboardInterrupt)):
+            append_line(tmp_path / "f", "b")
+    assert (tmp_path / "f").read_bytes() == b"a\n"

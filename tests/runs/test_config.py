@@ -1,0 +1,159 @@
+"""The options of a run: their types, ranges, TOML form and names."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tomli_w
+
+from hfrnn.errors import InputError
+from hfrnn.runs.config import TrainConfig, checked_options, config_from_mapping
+from hfrnn.runs.options import parse_bytes, read_toml
+
+
+def test_a_configuration_comes_back_from_toml_as_it_was(tmp_path: Path) -> None:
+    config = TrainConfig(
+        text="a.txt", hidden=(7, 5), fractions=(0.5, 0.25, 0.25), lambda_=0.5, bias=False, updates=3, memory="2GiB"
+    )
+    path = tmp_path / "config.toml"
+    path.write_text(tomli_w.dumps(config.to_toml()))
+    assert config_from_mapping(read_toml(path), "file") == config
+    assert "lambda = 0.5" in path.read_text()
+
+
+def test_the_versions_in_a_run_s_configuration_are_no_options(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('arch = "rnn"\n[versions]\nhfrnn = "9"\n')
+    assert read_toml(path) == {"arch": "rnn"}
+
+
+def test_an_unknown_option_names_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"'hiden'.*did you mean hidden\?"):
+        checked_options({"hiden": 3}, "x.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hidden", "many"), ("hidden", []), ("hidden", [1.5]), ("seed", 1.0), ("seed", True), ("seed", None),
+        ("l2", "0"), ("bias", 1), ("arch", 1.5), ("arch", False), ("fractions", ["a"]), ("direct_input", None),
+    ],
+)  # fmt: skip
+def test_a_value_of_the_wrong_type_is_refused_with_its_name(name: str, value: object) -> None:
+    with pytest.raises(InputError, match=name):
+        checked_options({name: value}, "x.toml")
+
+
+def test_values_of_numpy_and_paths_are_taken_as_plain_ones() -> None:
+    given = {"seed": np.int64(3), "l2": np.float32(0.5), "hidden": (np.int32(4),), "text": Path("a.txt"), "minutes": 2}
+    values = checked_options(given, "train()")
+    assert values == {"seed": 3, "l2": 0.5, "hidden": (4,), "text": "a.txt", "minutes": 2.0}
+    assert [type(values[name]) for name in ("seed", "l2", "text", "minutes")] == [int, float, str, float]
+    assert type(values["hidden"][0]) is int
+
+
+def test_dashes_and_lambda_are_understood() -> None:
+    assert checked_options({"sequence-length": 5, "lambda": 1, "lambda_": 2.0}, "x") == {
+        "sequence_length": 5, "lambda_": 2.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sequence_length": 0}, {"cg_iterations": 0}, {"seed": -1}, {"sample_length": -1}, {"updates": 0},
+        {"threads": 0}, {"minutes": 0.0}, {"minutes": -1.0}, {"minutes": float("inf")}, {"minutes": float("nan")},
+        {"curvature_fraction": 0.0}, {"curvature_fraction": 1.1}, {"gradient_symbols": -1}, {"init_scale": 0.0},
+        {"rho_low": 0.8, "rho_high": 0.7},
+        {"cg_epsilon": -1.0}, {"cg_epsilon": float("nan")}, {"mu": float("inf")}, {"arch": "rnn", "dtype": "float16"},
+        {"optimizer": "magic"}, {"damping": "heavy"}, {"metric": "cubic"}, {"level": "verse"},
+        {"momentum": 1.0}, {"learning_rate": 0.0},
+        {"clip_norm": -1.0}, {"weight_decay": -1.0}, {"epochs": 0}, {"streams": 0}, {"schedule": "cosine"},
+        {"backend": "abacus"},
+        {"text": "a.txt", "data": "python-manual"}, {"momentum": -0.1}, {"learning_rate": -1.0}, {"clip_value": 0.0},
+        {"max_norm": 0.0}, {"update_every": 0}, {"patience": 0}, {"log_interval": 0}, {"validate_every": 0},
+        {"sequences": 0}, {"learning_rate": float("nan")}, {"clip_norm": float("inf")}, {"schedule": ""},
+    ],
+)  # fmt: skip
+def test_a_value_out_of_range_is_refused(options: dict[str, object]) -> None:
+    with pytest.raises(InputError):
+        TrainConfig(**options)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1000000", 10**6), ("4GiB", 2**32), ("500MB", 5 * 10**8), ("1.5 kib", 1536), (" 2 gb ", 2 * 10**9), ("7b", 7)],
+)
+def test_a_number_of_bytes_is_read_with_its_unit(text: str, size: int) -> None:
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "GiB", "-1GiB", "0", "4 TiB", "four", "nan", "inf"])
+def test_what_is_no_number_of_bytes_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="--memory"):
+        parse_bytes(text)
+
+
+def test_checkpoint_and_memory_are_read() -> None:
+    assert (TrainConfig().checkpoint_argument, TrainConfig().memory_bytes) == ("auto", 4 * 2**30)
+    assert TrainConfig(checkpoint="all").checkpoint_argument is None
+    assert TrainConfig(memory="1kb").memory_bytes == 1000
+    assert TrainConfig(checkpoint="12").checkpoint_argument == 12
+    for wrong in ("0", "-3", "some", "1.5", ""):
+        with pytest.raises(InputError, match="--checkpoint"):
+            _ = TrainConfig(checkpoint=wrong).checkpoint_argument
+
+
+def test_a_resolved_configuration_does_not_depend_on_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    resolved = TrainConfig(text="a.txt", valid="b.txt", updates=1).resolved()
+    assert (resolved.text, resolved.valid) == (str(tmp_path / "a.txt"), str(tmp_path / "b.txt"))
+    assert (resolved.data, resolved.test, resolved.minutes) == (None, None, None)
+    assert resolved.resolved() == resolved
+    assert (TrainConfig().resolved().data, TrainConfig().resolved().minutes) == ("python-manual", 4.0)
+
+
+def test_every_option_has_help_and_a_group() -> None:
+    for spec in dataclasses.fields(TrainConfig):
+        assert spec.metadata["help"].endswith((".", ")")), spec.name
+        assert spec.metadata["group"] in ("Data", "Network", "Optimizer", "SGD, Adam and online", "Running")
+
+
+def test_a_configuration_that_is_no_toml_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    for content in (b"arch = ", b"\xff\xfe"):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="not TOML"):
+            read_toml(path)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_toml(tmp_path / "none.toml")
+
+
+def test_line_search_damping_starts_cg_at_zero_unless_told() -> None:
+    assert TrainConfig().resolved().warm_start == 0.95
+    assert TrainConfig(damping="line-search").resolved().warm_start == 0.0
+    assert TrainConfig(damping="line-search", warm_start=0.5).resolved().warm_start == 0.5
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "rate", "momentum"),
+    [("hf", None, 0.0), ("sgd", 0.5, 0.9), ("adam", 0.002, 0.0), ("online", 0.1, 0.0)],
+)
+def test_every_optimizer_has_a_rate_and_a_momentum_of_its_own(
+    optimizer: str, rate: float | None, momentum: float
+) -> None:
+    resolved = TrainConfig(optimizer=optimizer).resolved()
+    assert (resolved.learning_rate, resolved.momentum) == (rate, momentum)
+    given = TrainConfig(optimizer=optimizer, learning_rate=0.25, momentum=0.5).resolved()
+    assert (given.learning_rate, given.momentum) == (0.25, 0.5)
+    assert resolved.resolved() == resolved
+
+
+def test_epochs_are_a_limit_that_replaces_the_default_of_minutes() -> None:
+    assert TrainConfig(epochs=2).time_limit is None
+    assert TrainConfig(epochs=2).resolved().minutes is None
+    assert TrainConfig(epochs=2, minutes=0.5).time_limit == 30
+    assert TrainConfig(patience=2).time_limit == 240

@@ -1,0 +1,44 @@
+"""Training runs small enough to take a moment, for the tests of everything above the optimizer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hfrnn.training.trainer import TrainingResult, train
+
+TEXT = "The quick brown fox, over the lazy dog; and back again.\n" * 40
+OPTIONS: dict[str, Any] = {
+    "hidden": 4, "sequence_length": 10, "updates": 2, "gradient_symbols": 300, "sample_length": 0,
+}  # fmt: skip
+FLAGS = ["--hidden", "4", "--sequence-length", "10", "--updates", "2", "--gradient-symbols", "300"]
+
+
+def text_file(folder: Path, content: str | bytes = TEXT, name: str = "text.txt") -> Path:
+    """A file with that content."""
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def tiny_train(folder: Path, name: str = "run", callbacks: tuple[Any, ...] = (), **options: Any) -> TrainingResult:
+    """A run in `folder/name`, on TEXT unless another text is given."""
+    options = {"text": folder / "text.txt", **OPTIONS, **options}
+    if options["text"] == folder / "text.txt" and not options["text"].exists():
+        text_file(folder)
+    return train(out=folder / name, callbacks=callbacks, **options)
+
+
+def metrics(run: Path, timed: bool = False) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl, without the seconds unless asked for."""
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in record.items() if timed or not k.startswith("seconds")} for record in records]
+
+
+def snapshot(folder: Path) -> dict[str, bytes | None]:
+    """All that is in a folder, to see whether it changed."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }

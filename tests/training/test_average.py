@@ -1,0 +1,117 @@
+"""The average of the parameters over the updates: its formula, and what of a run it is used for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.method_runs import training_state
+from support.tiny_runs import metrics, tiny_train
+
+import hfrnn
+from hfrnn.optim.average import Average
+from hfrnn.runs.checkpoint import load_checkpoint
+from hfrnn.training.trainer import Callback, Trainer, train
+
+
+def averaged(vectors: Any, decay: float) -> Any:
+    """The average by its weights: a_k of the last vector, (1 - a_k) * a_{k-1} of the one before, ..."""
+    shares = [max(1 - decay, 17 / (k + 16)) for k in range(1, len(vectors) + 1)]
+    weights = [share * np.prod([1 - later for later in shares[k + 1 :]]) for k, share in enumerate(shares)]
+    assert sum(weights) == pytest.approx(1)
+    return np.array(weights) @ np.array(vectors)
+
+
+@given(
+    count=st.integers(1, 60), decay=st.floats(0.01, 0.99), seed=st.integers(0, 99), dtype=st.sampled_from(["f4", "f8"])
+)
+def test_it_is_the_mean_with_the_weights_of_its_formula(count: int, decay: float, seed: int, dtype: str) -> None:
+    vectors = np.random.default_rng(seed).standard_normal((count, 3)).astype(dtype)
+    average = Average(decay)
+    for vector in vectors:
+        before = vector.copy()
+        average.add(vector)
+        vector += 1  # the average keeps none of them
+        vector[:] = before
+    assert average.value is not None
+    assert (average.count, average.value.dtype) == (count, vectors.dtype)
+    np.testing.assert_allclose(average.value, averaged(vectors, decay), rtol=1e-4, atol=1e-5 if dtype == "f4" else 1e-9)
+
+
+def test_without_a_decay_there_is_none() -> None:
+    average = Average(0.0)
+    average.add(np.ones(3))
+    assert average.value is None
+
+
+def states(run: Path) -> list[dict[str, Any]]:
+    """The arrays of the kept checkpoints, in their order."""
+    return [load_checkpoint(path)[0] for path in sorted(run.glob("update-*.safetensors"))]
+
+
+def test_validation_best_and_samples_are_of_the_average(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    monkeypatch.setattr(Trainer, "_sample", lambda self, theta: drawn.append(theta.copy()))
+    result = tiny_train(tmp_path, updates=5, keep=5, average=0.6, dtype="float64")
+    run, lines = result.folder, metrics(result.folder)
+    thetas = [arrays["theta"] for arrays in states(run)]
+    averages = [averaged(thetas[: n + 1], 0.6) for n in range(5)]
+    best = int(np.argmin([line["valid_loss"] for line in lines]))
+    for n, average in enumerate(averages):
+        np.testing.assert_allclose(hfrnn.load(run, f"update-{n + 1}").theta, average, rtol=1e-12)
+        assert lines[n]["valid_loss"] == pytest.approx(loss_of(run, average), rel=1e-12)
+    np.testing.assert_allclose(result.theta, averages[best], rtol=1e-12)
+    np.testing.assert_array_equal(hfrnn.load(run).theta, result.theta)
+    assert np.abs(averages[-1] - thetas[-1]).max() > 1e-4
+    for theta, n in zip(drawn, (0, 1, 3, best), strict=True):  # updates 1, 2 and 4, and at the end
+        np.testing.assert_allclose(theta, averages[n], rtol=1e-12)
+
+
+def loss_of(run: Path, theta: Any) -> float:
+    """The validation loss of a run's network with some parameters."""
+    trainer = Trainer.resumed(run, {"updates": 9})
+    try:
+        assert trainer.validation is not None
+        return trainer.validation.loss(theta)
+    finally:
+        assert trainer.folder is not None
+        trainer.folder.lock.release()
+
+
+def test_training_itself_never_sees_it(tmp_path: Path) -> None:
+    runs = [tiny_train(tmp_path, str(decay), updates=4, average=decay).folder for decay in (0.0, 0.3, 0.9)]
+    plain, *others = (load_checkpoint(run / "last.safetensors")[0] for run in runs)
+    assert "method.average" not in plain
+    for arrays in others:
+        np.testing.assert_array_equal(arrays["theta"], plain["theta"])
+    same = ("train_loss", "mu", "rho", "cg_iterations")
+    lines = [[{name: line[name] for name in same} for line in metrics(run)] for run in runs]
+    assert lines[0] == lines[1] == lines[2]
+
+
+@pytest.mark.parametrize("stops", [(1,), (2, 3)])
+def test_a_resumed_run_has_the_same_average(tmp_path: Path, stops: tuple[int, ...]) -> None:
+    whole = tiny_train(tmp_path, "whole", updates=5).folder
+    first, *more = (*stops, 5)
+    parts = tiny_train(tmp_path, "parts", updates=first).folder
+    for updates in more:
+        train(resume=parts, updates=updates)
+    assert training_state(parts) == training_state(whole)
+    assert "method.average" in load_checkpoint(parts / "last.safetensors")[0]
+    np.testing.assert_array_equal(hfrnn.load(parts).theta, hfrnn.load(whole).theta)
+
+
+def test_a_run_from_another_starts_from_its_average(tmp_path: Path) -> None:
+    old = tiny_train(tmp_path, "old", updates=3).folder
+    begun: list[Any] = []
+
+    class Start(Callback):
+        def on_start(self, trainer: Trainer) -> None:
+            begun.append(trainer.theta.copy())
+
+    tiny_train(tmp_path, "new", (Start(),), updates=1, init_from=old)
+    np.testing.assert_array_equal(begun[0], hfrnn.load(old).theta)

@@ -1,0 +1,117 @@
+"""A rehearsal plans and times a run, and leaves no trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from support.tiny_runs import FLAGS, snapshot, text_file, tiny_train
+
+import hfrnn.training.trainer
+from hfrnn.cli import main
+from hfrnn.errors import InputError
+from hfrnn.runs.checkpoint import load_checkpoint
+from hfrnn.runs.config import TrainConfig
+from hfrnn.training.dry_run import rehearse
+
+
+def config(folder: Path, **options: Any) -> TrainConfig:
+    return TrainConfig(text=str(text_file(folder)), hidden=(4,), sequence_length=10, gradient_symbols=300, **options)
+
+
+def test_a_rehearsal_has_the_plans_that_the_run_takes(tmp_path: Path) -> None:
+    rehearsal = rehearse(config(tmp_path, checkpoint="3"))
+    run = tiny_train(tmp_path, checkpoint="3")
+    stored = load_checkpoint(run.folder / "last.safetensors")[1]["plans"]
+    assert {role: plan.to_json() for role, plan in rehearsal.plans.items()} == stored
+    assert stored["gradient"]["stretch"] == stored["curvature"]["stretch"] == 3
+    assert stored["gradient"]["shards"][-1] == 30
+    assert stored["curvature"]["shards"][-1] == 6
+
+
+def test_a_rehearsal_measures_and_adds_up(tmp_path: Path) -> None:
+    rehearsal = rehearse(config(tmp_path))
+    assert min(rehearsal.gradient, rehearsal.loss, rehearsal.product) > 0
+    more = rehearsal.update_seconds(20) - rehearsal.update_seconds(10)
+    assert more == pytest.approx(10 * rehearsal.product)
+
+
+def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = text_file(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    before = snapshot(tmp_path)
+    result = CliRunner().invoke(main, ["train", str(text), *FLAGS, "--dry-run"])
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.output.splitlines()] == [
+        "network", "gradient", "curvature", "memory", "gradient", "loss", "product", "update",
+    ]  # fmt: skip
+    assert max(map(len, result.output.splitlines())) <= 80
+    assert snapshot(tmp_path) == before
+
+
+def test_a_budget_that_nothing_fits_is_refused_with_the_numbers(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"need at least .* MiB, and the budget is"):
+        rehearse(config(tmp_path, memory="20kB"))
+
+
+def test_a_resumed_run_keeps_its_stored_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = tiny_train(tmp_path, "whole", updates=3, checkpoint="3")
+    part = tiny_train(tmp_path, "part", updates=1, checkpoint="3")
+    made = hfrnn.training.trainer.make_plan
+    monkeypatch.setattr(hfrnn.training.trainer, "make_plan", lambda net, T, B, *rest, **more: made(net, T, B, None))
+    resumed = hfrnn.training.trainer.train(resume=part.folder, updates=3)
+    assert load_checkpoint(resumed.folder / "last.safetensors")[1]["plans"]["gradient"]["keep"] == "nothing"
+    np.testing.assert_array_equal(resumed.theta, whole.theta)
+
+
+# ---------------------------------------------------------------------- other optimizers
+
+
+FIRST_ORDER = pytest.mark.parametrize(
+    ("options", "roles"),
+    [
+        ({"optimizer": "sgd", "streams": 4}, ["gradient"]),
+        ({"optimizer": "sgd", "streams": 300, "update_every": 2}, ["gradient"]),  # streams shorter than a window
+        ({"optimizer": "adam", "data": "addition", "length": 21, "streams": 5, "arch": "rnn"}, ["gradient"]),
+        ({"optimizer": "online", "streams": 4, "arch": "lstm-krause"}, []),
+    ],
+    ids=["text", "short streams", "task", "online"],
+)
+
+
+@FIRST_ORDER
+def test_a_rehearsal_of_another_optimizer_times_an_update(
+    tmp_path: Path, options: dict[str, Any], roles: list[str]
+) -> None:
+    options = {"hidden": 4, "sequence_length": 10, **options}
+    if "data" not in options:
+        options["text"] = str(text_file(tmp_path))
+    rehearsal = rehearse(TrainConfig(**{**options, "hidden": (4,)}))
+    assert 0 < rehearsal.gradient < 5
+    assert (rehearsal.loss, rehearsal.product) == (None, None)
+    assert rehearsal.update_seconds(10) == rehearsal.update_seconds(100) == rehearsal.gradient
+    assert rehearsal.expected_bytes > 0
+    assert list(rehearsal.plans) == roles
+    stored = hfrnn.training.trainer.train(**options, updates=1, sample_length=0, out=tmp_path / "run").folder
+    plans = load_checkpoint(stored / "last.safetensors")[1]["plans"]
+    assert {role: plan.to_json() for role, plan in rehearsal.plans.items()} == plans
+
+
+@FIRST_ORDER
+def test_a_dry_run_of_another_optimizer_prints_its_update_and_writes_nothing(
+    tmp_path: Path, options: dict[str, Any], roles: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = [] if "data" in options else [str(text_file(tmp_path))]
+    monkeypatch.chdir(tmp_path)
+    before = snapshot(tmp_path)
+    flags = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    if text and options["optimizer"] != "online":
+        flags += ["--sequence-length", "10"]
+    result = CliRunner().invoke(main, ["train", *text, "--hidden", "4", *flags, "--dry-run"])
+    assert result.exit_code == 0, result.output
+    assert [line.split()[0] for line in result.output.splitlines()] == ["network", *roles, "memory", "update"]
+    assert max(map(len, result.output.splitlines())) <= 80
+    assert snapshot(tmp_path) == before

@@ -1,0 +1,181 @@
+"""What SGD, Adam and the online rule end a run by, and when they log and validate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.method_runs import MUSIC, ONLINE, TASK, TRAINED, WINDOWS, Losses, run, training_state
+from support.tiny_runs import TEXT, metrics
+
+import hfrnn
+from hfrnn.training.trainer import Callback, Trainer, train
+
+pytestmark = pytest.mark.usefixtures("small_music")
+
+
+# ---------------------------------------------------------------------- epochs, schedules, patience
+
+
+EPOCH: dict[str, Any] = {"streams": 50, "log_interval": 1000}  # an epoch of four windows is a line
+
+
+@pytest.mark.parametrize("online", [False, True], ids=["sgd", "online"])
+def test_halving_halves_where_validation_does_not_fall(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, online: bool
+) -> None:
+    options = {**EPOCH, "learning_rate": 0.5, "epochs": 7, "schedule": "halve"}
+    watch = Losses(monkeypatch, 3.0, 2.0, 2.5, 1.0, float("nan"), 0.5, 0.5)
+    lines = metrics(run(tmp_path, callbacks=(watch,), **({**ONLINE, **options} if online else options)).folder)
+    assert [line["learning_rate"] for line in lines] == [0.5, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125]
+    assert [line["epoch"] for line in lines] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_dividing_divides_by_one_and_a_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = Losses(monkeypatch, 3.0, 4.0, 5.0)
+    lines = metrics(run(tmp_path, callbacks=(watch,), **EPOCH, epochs=4, schedule="divide").folder)
+    assert [line["learning_rate"] for line in lines] == pytest.approx([0.5, 0.5, 1 / 3, 2 / 9])
+
+
+def test_the_schedule_of_text8_halves_after_five_epochs_whatever_validation_says(tmp_path: Path) -> None:
+    lines = metrics(run(tmp_path, **EPOCH, epochs=8, schedule="text8", fractions=(1, 0, 0)).folder)
+    assert [line["learning_rate"] for line in lines] == [0.5] * 5 + [0.25, 0.125, 0.0625]
+
+
+@pytest.mark.parametrize("online", [False, True], ids=["sgd", "online"])
+def test_a_schedule_that_is_used_up_ends_the_run_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, online: bool
+) -> None:
+    options = {**EPOCH, "schedule": "halve", "minutes": 5.0}
+    result = run(tmp_path, callbacks=(Losses(monkeypatch, 1.0),), **({**ONLINE, **options} if online else options))
+    lines = metrics(result.folder)
+    assert result.summary["stopped"] == "learning rate"
+    assert len(lines) == 1 + 13
+    assert lines[-1]["learning_rate"] == lines[0]["learning_rate"] / 2**12
+    before = training_state(result.folder)
+    again = train(resume=result.folder, updates=10**6)
+    assert (again.summary["stopped"], again.summary["updates"]) == ("learning rate", lines[-1]["update"])
+    assert training_state(result.folder) == before
+    assert "used up" in Trainer.resumed(result.folder, {}).method.lines()[0]
+
+
+def test_validation_within_an_epoch_moves_no_schedule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = Losses(monkeypatch, 3.0, 4.0, 5.0, 6.0, 7.0, 1.0)  # the last is that of the epoch
+    lines = metrics(run(tmp_path, callbacks=(watch,), schedule="halve", validate_every=10, epochs=2).folder)
+    assert {line["learning_rate"] for line in lines} == {0.5}
+
+
+@pytest.mark.parametrize(
+    ("options", "updates"),
+    [
+        ({}, WINDOWS),
+        ({"sequence_length": 10, "update_every": 5}, (TRAINED - 1) // 4 // 5),
+        ({**ONLINE, "streams": 40}, (TRAINED - 1) // 40),
+        ({**TASK}, 40 // 6),
+        ({**MUSIC}, 7 // 3),
+        ({"optimizer": "hf", "gradient_symbols": 500}, ((TRAINED - 1) // 10) // 50),
+        ({"optimizer": "hf", "gradient_symbols": 0}, 1),
+        ({**TASK, "optimizer": "hf", "gradient_symbols": 500}, 40 // 22),
+    ],
+    ids=["sgd", "windows", "online", "task", "music", "hf", "hf, all", "hf, task"],
+)
+def test_epochs_end_a_run_after_so_many_passes(tmp_path: Path, options: dict[str, Any], updates: int) -> None:
+    result = run(tmp_path, **options, epochs=2)
+    assert (result.summary["stopped"], result.summary["updates"]) == ("epochs", 2 * updates)
+    again = train(resume=result.folder)
+    assert (again.summary["stopped"], again.summary["updates"]) == ("epochs", 2 * updates)
+    more = train(resume=result.folder, epochs=3)
+    assert (more.summary["stopped"], more.summary["updates"]) == ("epochs", 3 * updates)
+    assert training_state(more.folder)[0] == training_state(run(tmp_path, "whole", **options, epochs=3).folder)[0]
+
+
+def test_a_new_limit_replaces_that_of_epochs(tmp_path: Path) -> None:
+    folder = run(tmp_path, epochs=1).folder
+    assert train(resume=folder, updates=WINDOWS + 7).summary["updates"] == WINDOWS + 7
+
+
+@pytest.mark.parametrize("options", [{"validate_every": 10}, {"optimizer": "hf", "gradient_symbols": 300}], ids=str)
+def test_patience_ends_a_run_and_more_of_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    watch = Losses(monkeypatch, 3.0, 2.0, 2.5, float("nan"), 1.0)
+    result = run(tmp_path, callbacks=(watch,), **options, patience=2, minutes=5.0)
+    assert (result.summary["stopped"], len(metrics(result.folder))) == ("patience", 4)
+    assert train(resume=result.folder).summary["stopped"] == "patience"
+    assert len(metrics(result.folder)) == 4
+    result = train(resume=result.folder, patience=3, callbacks=(watch,))
+    assert (result.summary["stopped"], len(metrics(result.folder))) == ("patience", 8)  # 1.0 four times
+
+
+def test_patience_without_a_validation_ends_nothing(tmp_path: Path) -> None:
+    assert run(tmp_path, fractions=(1, 0, 0), patience=1, epochs=3).summary["stopped"] == "epochs"
+
+
+# ---------------------------------------------------------------------- lines and validation
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"optimizer": "adam"}, {**ONLINE, "streams": 40}], ids=["sgd", "adam", "online"]
+)
+def test_a_line_is_so_many_updates_and_ends_with_an_epoch_or_the_run(tmp_path: Path, options: dict[str, Any]) -> None:
+    lines = metrics(run(tmp_path, **options, updates=WINDOWS + 23).folder)
+    tens = [*range(10, WINDOWS, 10), WINDOWS, WINDOWS + 10, WINDOWS + 20, WINDOWS + 23]
+    assert (TRAINED - 1) // 40 == WINDOWS
+    assert [line["update"] for line in lines] == tens
+    assert [line["epoch"] == 1 for line in lines].index(True) == tens.index(WINDOWS)
+
+
+@pytest.mark.parametrize("options", [{}, {**ONLINE, "streams": 40}], ids=["sgd", "online"])
+def test_validation_is_that_of_every_epoch_and_of_the_end(tmp_path: Path, options: dict[str, Any]) -> None:
+    lines = metrics(run(tmp_path, **options, updates=2 * WINDOWS + 13).folder)
+    validated = [line["update"] for line in lines if line["valid_loss"] is not None]
+    assert validated == [WINDOWS, 2 * WINDOWS, 2 * WINDOWS + 13]
+
+
+@pytest.mark.parametrize("options", [{}, {**ONLINE, "streams": 40}], ids=["sgd", "online"])
+def test_validate_every_counts_updates_since_the_last_validation(tmp_path: Path, options: dict[str, Any]) -> None:
+    lines = metrics(run(tmp_path, **options, validate_every=15, updates=WINDOWS + 30).folder)
+    validated = [line["update"] for line in lines if line["valid_loss"] is not None]
+    assert validated == [20, 40, WINDOWS, WINDOWS + 20, WINDOWS + 30]
+    assert all(line["valid_bits"] == pytest.approx(line["valid_loss"] / np.log(2)) for line in lines
+               if line["valid_loss"] is not None)  # fmt: skip
+
+
+def test_train_loss_is_the_mean_over_the_symbols_of_a_line(tmp_path: Path) -> None:
+    whole = metrics(run(tmp_path, updates=20, log_interval=20).folder)
+    single = metrics(run(tmp_path, "single", updates=20, log_interval=1).folder)
+    assert whole[0]["train_loss"] == pytest.approx(np.mean([line["train_loss"] for line in single]), rel=1e-12)
+    assert whole[0]["gradient_norm"] == pytest.approx(np.mean([line["gradient_norm"] for line in single]), rel=1e-12)
+
+
+def test_the_penalty_on_the_weights_is_no_part_of_validation(tmp_path: Path) -> None:
+    for options in ({}, {"optimizer": "hf", "gradient_symbols": 300}):
+        name = options.get("optimizer", "sgd")
+        result = run(tmp_path, name, **options, l2=0.5, init_scale=1.0, updates=2, learning_rate=1e-6)
+        found = hfrnn.evaluate(*hfrnn.load(result.folder, "last"), TEXT[TRAINED:])
+        assert metrics(result.folder)[-1]["valid_loss"] == pytest.approx(found.nats_per_symbol, rel=0.02)
+
+
+def test_the_time_limit_ends_a_run_after_a_line_that_is_validated(tmp_path: Path) -> None:
+    result = run(tmp_path, minutes=1e-6)
+    assert (result.summary["stopped"], result.summary["updates"]) == ("time", 10)
+    assert result.summary["best"]["update"] == 10
+
+
+def test_a_solved_task_ends_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Solved(Callback):
+        def on_start(self, trainer: Trainer) -> None:
+            monkeypatch.setattr(trainer.source, "errors", lambda logits: 0.0099)
+
+    result = run(tmp_path, **TASK, updates=30, callbacks=(Solved(),))
+    assert (result.summary["stopped"], result.summary["updates"]) == ("success", 40 // 6)
+    assert result.summary["best"]["valid_errors"] == 0.0099
+
+
+def test_the_rate_of_schedule_text8_is_halved_after_as_many_epochs_as_asked_for(tmp_path: Path) -> None:
+    options = {"schedule": "text8", "learning_rate": 0.8, "streams": 50, "log_interval": 1000, "sequence_length": 20}
+    for epochs, rates in {1: [0.8, 0.4, 0.2, 0.1], 3: [0.8, 0.8, 0.8, 0.4]}.items():
+        lines = metrics(run(tmp_path, f"{epochs}", **options, constant_epochs=epochs, epochs=4).folder)
+        assert [line["learning_rate"] for line in lines] == rates

@@ -1,0 +1,480 @@
+"""The training loop: the same bits, exact resume, interruption, failure, validation and what callers may watch."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.run_states import At, assert_same, state
+from support.tiny_runs import TEXT, metrics, snapshot, text_file, tiny_train
+
+import hfrnn
+from hfrnn.errors import CheckpointError, InputError, NonFiniteError
+from hfrnn.optim.hessian_free import HessianFree
+from hfrnn.runs.checkpoint import load_checkpoint
+from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.metrics import Log
+from hfrnn.runs.run_folder import RunFolder
+from hfrnn.training.trainer import Callback, Interrupted, Trainer, TrainingResult, train
+
+CONTRACT = (
+    "update", "seconds", "train_loss", "train_bits", "valid_bits", "valid_perplexity", "cg_iterations", "cg_stop",
+    "mu", "lambda", "rho", "step_size", "symbols",
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------- the same bits
+
+
+def test_the_same_seed_gives_the_same_bits_twice(tmp_path: Path) -> None:
+    assert_same(tiny_train(tmp_path, "one").folder, tiny_train(tmp_path, "two").folder)
+
+
+def test_one_thread_and_two_give_the_same_bits(tmp_path: Path) -> None:
+    runs = [tiny_train(tmp_path, f"threads{n}", threads=n, hidden=9, gradient_symbols=0).folder for n in (1, 2)]
+    assert_same(*runs)
+
+
+def test_another_seed_gives_other_weights(tmp_path: Path) -> None:
+    thetas = [tiny_train(tmp_path, f"seed{seed}", seed=seed, updates=1).theta for seed in (0, 1)]
+    assert not np.array_equal(*thetas)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"damping": "line-search", "warm_start": 0.0},
+        {"damping": "tikhonov", "arch": "rnn", "activation": "logistic", "dtype": "float64"},
+        {"damping": "none", "arch": "lstm", "hidden": (3, 2), "fractions": (1, 0, 0), "updates": 5},
+        {"gradient_symbols": 900, "level": "byte"},
+    ],
+    ids=["structural", "line-search", "tikhonov", "none", "epochs"],
+)
+def test_a_resumed_run_equals_one_that_never_stopped(tmp_path: Path, options: dict[str, Any]) -> None:
+    total = options.pop("updates", 4)
+    whole = tiny_train(tmp_path, "whole", **options, updates=total)
+    parts = tiny_train(tmp_path, "parts", **options, updates=1)
+    train(resume=parts.folder, updates=2)
+    result = train(resume=parts.folder, updates=total)
+    assert_same(whole.folder, parts.folder)
+    np.testing.assert_array_equal(result.theta, whole.theta)
+    assert result.summary["updates"] == total
+
+
+class Stops(BaseException):
+    """Ends a process in the middle of its writes, as nothing but a kill does."""
+
+
+WRITES = ("log", "update-000002.safetensors", "last.safetensors", "best.safetensors")
+
+
+def killed_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str, done: bool, **options: Any) -> Path:
+    """A run that was killed in update 2, before or after one of its writes."""
+    write_atomic, append = hfrnn.runs.run_folder.write_atomic, Log.append
+    state = {"update": 0}
+
+    def writes(path: Any, content: Any) -> None:
+        wanted = Path(path).name == write and state["update"] == 2
+        if wanted and not done:
+            raise Stops
+        write_atomic(path, content)
+        if wanted:
+            raise Stops
+
+    def appends(self: Log, record: dict[str, Any]) -> None:
+        state["update"] = record["update"]
+        if write == "log" and record["update"] == 2 and not done:
+            with self.path.open("a") as file:
+                file.write(json.dumps(record)[:30])
+            raise Stops
+        append(self, record)
+        if write == "log" and record["update"] == 2:
+            raise Stops
+
+    with monkeypatch.context() as patch:
+        patch.setattr(hfrnn.runs.run_folder, "write_atomic", writes)
+        patch.setattr(Log, "append", appends)
+        with pytest.raises(Stops):
+            tiny_train(tmp_path, "killed", updates=3, keep=1, **options)
+    return tmp_path / "killed"
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("write", WRITES)
+def test_a_run_killed_at_any_of_its_writes_resumes_exactly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str, done: bool
+) -> None:
+    whole = tiny_train(tmp_path, "whole", updates=3, keep=1).folder
+    killed = killed_at(tmp_path, monkeypatch, write, done)
+    saved = 2 if (WRITES.index(write), done) >= (2, True) else 1
+    assert load_checkpoint(killed / "last.safetensors")[1]["update"] == saved
+    (killed / ".hfrnn-0123456789ab.tmp").write_bytes(b"half of it")
+    train(resume=killed)
+    assert_same(whole, killed)
+    assert sorted(snapshot(whole)) == sorted(snapshot(killed))
+    names = [load_checkpoint(run / "best.safetensors")[0].keys() for run in (whole, killed)]
+    assert names[0] == names[1]
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_killed_run_that_goes_no_further_is_all_of_its_last_update(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    killed = killed_at(tmp_path, monkeypatch, write, False)
+    saved = 2 if write == "best.safetensors" else 1
+    result = train(resume=killed, updates=saved)
+    assert_same(tiny_train(tmp_path, "whole", updates=saved).folder, killed)
+    assert result.summary["best"]["update"] == result.summary["last"]["update"] == saved
+    np.testing.assert_array_equal(result.theta, hfrnn.load(killed).theta)
+    assert list(RunFolder(killed).kept()) == [saved]
+
+
+def test_a_best_that_is_newer_than_the_last_state_stays_the_best(tmp_path: Path) -> None:
+    """As where `last` was put back from a copy."""
+    whole = tiny_train(tmp_path, "whole", updates=3).folder
+    part = tiny_train(tmp_path, "part", updates=2).folder
+    shutil.copy(whole / "best.safetensors", part / "best.safetensors")
+    result = train(resume=part, updates=2)
+    assert result.summary["best"]["update"] == 3
+    train(resume=part, updates=3)
+    for name in ("last", "best"):
+        assert state(part, name) == state(whole, name)
+    assert metrics(part) == metrics(whole)
+
+
+def test_a_best_that_is_neither_what_the_last_state_says_nor_newer_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
+    class Losses(Callback):
+        def on_start(self, trainer: Trainer) -> None:
+            monkeypatch.setattr(trainer.validation, "loss", lambda theta: [3.0, 1.0, 2.0][trainer.update - 1])
+
+    run = tiny_train(tmp_path, updates=3, callbacks=(Losses(),)).folder
+    first = tiny_train(tmp_path, "first", updates=1).folder
+    shutil.copy(first / "best.safetensors", run / "best.safetensors")
+    before = snapshot(run)
+    with pytest.raises(CheckpointError, match=r"best\.safetensors is of update 1, and the best is of 2"):
+        train(resume=run, updates=4)
+    assert snapshot(run) == before
+
+
+@pytest.mark.parametrize("left", ["config", "vocabulary", "last"])
+def test_a_run_killed_while_its_folder_was_made_begins_when_it_is_resumed(tmp_path: Path, left: str) -> None:
+    whole = tiny_train(tmp_path, "whole", updates=2).folder
+    begun = tiny_train(tmp_path, "begun", updates=2).folder
+    started = tiny_train(tmp_path, "started", updates=1, callbacks=(Keeps(tmp_path / "first"),)).folder
+    for path in begun.iterdir():
+        if path.name not in ("config.toml", *(["vocabulary.json"] if left != "config" else [])):
+            path.unlink()
+    if left == "last":
+        shutil.copy(tmp_path / "first", begun / "last.safetensors")
+    assert started.is_dir()
+    train(resume=begun)
+    assert_same(whole, begun)
+    assert sorted(snapshot(whole)) == sorted(snapshot(begun))
+
+
+class Keeps(Callback):
+    """Copies the state before the first update."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_start(self, trainer: Trainer) -> None:
+        shutil.copy(trainer.path / "last.safetensors", self.path)
+
+
+def test_what_a_process_left_that_was_killed_before_it_wrote_anything_is_not_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".lock").write_text("1 here\n")
+    (tmp_path / "run" / ".hfrnn-0123456789ab.tmp").write_bytes(b"half of it")
+    tiny_train(tmp_path)
+    whole = tiny_train(tmp_path, "whole").folder
+    assert_same(whole, tmp_path / "run")
+    assert sorted(snapshot(whole)) == sorted(snapshot(tmp_path / "run"))
+
+
+def test_a_run_has_no_summary_until_it_has_ended_again(tmp_path: Path) -> None:
+    class Broken(Callback):
+        def on_update(self, record: dict[str, Any]) -> bool | None:
+            raise ZeroDivisionError
+
+    run = tiny_train(tmp_path).folder
+    with pytest.raises(ZeroDivisionError):
+        train(resume=run, updates=4, callbacks=(Broken(),))
+    assert not (run / "summary.json").exists()
+
+
+def test_seconds_go_on_where_a_run_is_resumed(tmp_path: Path) -> None:
+    run = tiny_train(tmp_path).folder
+    before = metrics(run, timed=True)[-1]["seconds"]
+    train(resume=run, updates=3)
+    assert metrics(run, timed=True)[-1]["seconds"] > before > 0
+
+
+# ---------------------------------------------------------------------- what resume refuses
+
+
+@pytest.mark.parametrize("change", [TEXT[:-1], TEXT.replace("fox", "cat"), TEXT + "é", TEXT[:9]])
+def test_a_changed_text_is_not_resumed(tmp_path: Path, change: str) -> None:
+    run = tiny_train(tmp_path).folder
+    text_file(tmp_path, change)
+    before = snapshot(run)
+    with pytest.raises(CheckpointError, match="has changed since the run was started"):
+        train(resume=run, updates=3)
+    assert snapshot(run) == before
+
+
+def test_a_text_that_is_gone_is_named(tmp_path: Path) -> None:
+    run = tiny_train(tmp_path).folder
+    (tmp_path / "text.txt").unlink()
+    with pytest.raises(InputError, match=r"text\.txt"):
+        train(resume=run, updates=3)
+
+
+def test_resume_keeps_the_network_and_names_what_may_differ(tmp_path: Path) -> None:
+    run = tiny_train(tmp_path).folder
+    with pytest.raises(InputError, match=r"keeps its arch, lambda: .*only updates, minutes"):
+        train(resume=run, arch="rnn", updates=3, **{"lambda": 5.0})
+    assert train(resume=run, arch="mlstm", seed=0, updates=3).summary["updates"] == 3
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "missing", "foreign"])
+def test_a_damaged_checkpoint_is_not_resumed(tmp_path: Path, damage: str) -> None:
+    run = tiny_train(tmp_path).folder
+    path = run / "last.safetensors"
+    content = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes({"cut": content[:-7], "empty": b"", "foreign": b"PK\x03\x04" * 50}[damage])
+    before = snapshot(run)
+    with pytest.raises(CheckpointError, match=r"last\.safetensors"):
+        train(resume=run, updates=3)
+    assert snapshot(run) == before
+
+
+def test_a_run_resumes_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text_file(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    run = tiny_train(tmp_path, text="text.txt").folder
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert train(resume=run, updates=3).summary["updates"] == 3
+    moved = Path(shutil.move(run, tmp_path / "moved"))
+    assert train(resume=moved, updates=4).folder == moved
+
+
+# ---------------------------------------------------------------------- interruption
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_inside_cg_ends_with_the_last_update_saved(tmp_path: Path, number: int) -> None:
+    whole = tiny_train(tmp_path, "whole", updates=3)
+    handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    watch = At(3, lambda: os.kill(os.getpid(), number))
+    with pytest.raises(Interrupted, match=r"after update 2, which is saved: go on with .*--resume .*run") as caught:
+        tiny_train(tmp_path, updates=3, callbacks=(watch,))
+    assert caught.value.exit_code == 130
+    assert (watch.iterations, watch.noted) == (2, 1)
+    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["stopped"] == "interruption"
+    train(resume=tmp_path / "run")
+    assert_same(whole.folder, tmp_path / "run")
+
+
+def test_a_signal_in_the_first_update_leaves_the_initial_state(tmp_path: Path) -> None:
+    watch = At(1, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(Interrupted, match="after update 0"):
+        tiny_train(tmp_path, callbacks=(watch,))
+    train(resume=tmp_path / "run")
+    assert_same(tiny_train(tmp_path, "whole").folder, tmp_path / "run")
+
+
+def test_a_second_signal_interrupts_at_once(tmp_path: Path) -> None:
+    reached = []
+
+    def twice() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        reached.append(True)
+
+    with pytest.raises(Interrupted, match="after update 1, which is saved"):
+        tiny_train(tmp_path, callbacks=(At(2, twice),))
+    assert not reached
+    assert RunFolder(tmp_path / "run").restore("last")[1]["update"] == 1
+
+
+def test_training_works_outside_the_main_thread(tmp_path: Path) -> None:
+    results: list[TrainingResult] = []
+    thread = threading.Thread(target=lambda: results.append(tiny_train(tmp_path)))
+    thread.start()
+    thread.join()
+    assert results[0].summary["updates"] == 2
+
+
+# ---------------------------------------------------------------------- failure
+
+
+def test_a_non_finite_start_is_one_sentence_and_keeps_the_state(tmp_path: Path) -> None:
+    with pytest.raises(NonFiniteError, match=r"after update 0.*smaller --init-scale") as caught:
+        tiny_train(tmp_path, init_scale=1e30)
+    assert caught.value.exit_code == 1
+    assert np.isfinite(hfrnn.load(tmp_path / "run").theta).all()
+
+
+def test_a_loss_that_is_no_longer_finite_keeps_the_last_good_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update, calls = HessianFree.update, []
+
+    def failing(self: HessianFree, *args: Any, **kwargs: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 3:
+            raise NonFiniteError("the gradient")
+        return update(self, *args, **kwargs)
+
+    monkeypatch.setattr(HessianFree, "update", failing)
+    with pytest.raises(NonFiniteError, match=r"after update 2, whose state is kept in .*stronger damping"):
+        tiny_train(tmp_path, updates=5)
+    monkeypatch.undo()
+    assert state(tmp_path / "run") == state(tiny_train(tmp_path, "good").folder)
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["updates"] == 2
+
+
+def test_a_failing_callback_leaves_the_update_on_disk(tmp_path: Path) -> None:
+    class Broken(Callback):
+        def on_update(self, record: dict[str, Any]) -> bool | None:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        tiny_train(tmp_path, callbacks=(Broken(),))
+    train(resume=tmp_path / "run")
+    assert_same(tiny_train(tmp_path, "whole").folder, tmp_path / "run")
+
+
+# ---------------------------------------------------------------------- the log, the best, the end
+
+
+def test_every_line_of_the_log_has_the_keys_of_the_contract(tmp_path: Path) -> None:
+    lines = metrics(tiny_train(tmp_path, updates=3).folder, timed=True)
+    assert [line["update"] for line in lines] == [1, 2, 3]
+    assert [line["symbols"] for line in lines] == [300, 600, 900]
+    for line in lines:
+        assert set(CONTRACT) <= set(line)
+        assert line["train_bits"] == pytest.approx(line["train_loss"] / np.log(2))
+        assert line["valid_perplexity"] == pytest.approx(2 ** line["valid_bits"])
+
+
+def test_training_lowers_the_loss(tmp_path: Path) -> None:
+    lines = metrics(tiny_train(tmp_path, updates=6, hidden=12, gradient_symbols=0).folder)
+    assert lines[-1]["train_bits"] < lines[0]["loss_before"] / np.log(2) - 0.5
+    assert lines[-1]["valid_bits"] < lines[0]["valid_bits"]
+
+
+def test_best_has_the_lowest_validation_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    losses, thetas = [3.0, 1.0, float("nan"), 2.0], []
+
+    class Remember(Callback):
+        def on_start(self, trainer: Trainer) -> None:
+            monkeypatch.setattr(trainer.validation, "loss", lambda theta: losses[trainer.update - 1])
+            self.trainer = trainer
+
+        def on_update(self, record: dict[str, Any]) -> bool | None:
+            thetas.append(self.trainer.weights.copy())
+            return None
+
+    result = tiny_train(tmp_path, updates=4, callbacks=(Remember(),))
+    assert result.summary["best"]["update"] == 2
+    assert [line["valid_bits"] is None for line in metrics(result.folder)] == [False, False, True, False]
+    np.testing.assert_array_equal(result.theta, thetas[1])
+    np.testing.assert_array_equal(hfrnn.load(result.folder).theta, thetas[1])
+    np.testing.assert_array_equal(hfrnn.load(result.folder, "last").theta, thetas[3])
+
+
+def test_without_validation_the_training_loss_chooses(tmp_path: Path) -> None:
+    result = tiny_train(tmp_path, updates=3, fractions=(1, 0, 0))
+    lines = metrics(result.folder)
+    assert {line["valid_bits"] for line in lines} == {None}
+    assert result.summary["best"]["train_bits"] == min(line["train_bits"] for line in lines)
+
+
+def test_a_callback_sees_the_run_and_can_end_it(tmp_path: Path) -> None:
+    events: list[str] = []
+
+    class Watch(Callback):
+        def on_start(self, trainer: Trainer) -> None:
+            events.append("start")
+
+        def on_cg(self, iteration: int, q: float) -> None:
+            events.append(f"cg {iteration}")
+
+        def on_update(self, record: dict[str, Any]) -> bool | None:
+            events.append(f"update {record['update']}")
+            return True
+
+        def on_end(self, result: TrainingResult) -> None:
+            events.append(f"end by {result.summary['stopped']}")
+
+    tiny_train(tmp_path, updates=5, callbacks=(Watch(), Callback()))
+    assert events[:2] == ["start", "cg 1"]
+    assert events[-2:] == ["update 1", "end by callback"]
+
+
+def test_the_time_limit_ends_a_run_after_an_update(tmp_path: Path) -> None:
+    result = tiny_train(tmp_path, updates=None, minutes=1e-6)
+    assert (result.summary["stopped"], result.summary["updates"]) == ("time", 1)
+
+
+def test_the_default_limit_is_four_minutes() -> None:
+    assert TrainConfig().time_limit == 240
+    assert TrainConfig(updates=3).time_limit is None
+    assert TrainConfig(updates=3, minutes=2.0).time_limit == 120
+
+
+def test_a_resumed_run_takes_a_new_limit_for_the_old_ones(tmp_path: Path) -> None:
+    run = tiny_train(tmp_path, minutes=5).folder
+    assert train(resume=run, minutes=1e-6).summary["updates"] == 3
+
+
+def test_a_config_and_single_options_go_together(tmp_path: Path) -> None:
+    text = str(text_file(tmp_path))
+    config = TrainConfig(text=text, hidden=(4,), sequence_length=10, updates=9, gradient_symbols=300)
+    result = train(config, updates=1, out=tmp_path / "run")
+    assert (result.summary["updates"], result.config.hidden) == (1, (4,))
+
+
+def test_the_stored_configuration_says_the_damping_in_full(tmp_path: Path) -> None:
+    stored = RunFolder(tiny_train(tmp_path, updates=1).folder).config()
+    first = metrics(tmp_path / "run")[0]
+    assert (stored.mu, stored.lambda_) == (first["mu"], first["lambda"])
+    assert stored.mu is not None
+
+
+# ---------------------------------------------------------------------- validation symbols
+
+
+def test_validation_symbols_never_seen_are_skipped_refused_or_mapped(tmp_path: Path) -> None:
+    valid = text_file(tmp_path, "The fox é and ü the dog.", "valid.txt")
+    skipping = tiny_train(tmp_path, "skip", valid=valid, updates=1)
+    assert skipping.summary["best"]["valid_bits"] > 0
+    mapped = tiny_train(tmp_path, "map", valid=valid, updates=1, unknown="x")
+    assert mapped.summary["best"]["valid_bits"] != skipping.summary["best"]["valid_bits"]
+    with pytest.raises(InputError, match="'é'"):
+        tiny_train(tmp_path, "refuse", valid=valid, unknown="error")
+    with pytest.raises(InputError, match="'Z'"):
+        tiny_train(tmp_path, "no-symbol", valid=valid, unknown="Z")
+    assert not (tmp_path / "refuse").exists()
+    assert not (tmp_path / "no-symbol").exists()
+
+
+def test_a_validation_file_without_two_known_symbols_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="1 symbol; at least 2"):
+        tiny_train(tmp_path, valid=text_file(tmp_path, "éTü", "valid.txt"))
+    assert not (tmp_path / "run").exists()
