@@ -20,7 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 import hfrnn
-from hfrnn.engine.plan import Use, make_plan
+from hfrnn.engine.plan import Use
+from hfrnn.engine.planner import make_plan
 from hfrnn.optim.clipping import clip_norm
 from hfrnn.optim.first_order import SGD, SGDOptions
 

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 import hfrnn
-from hfrnn.engine.plan import footprint_of, make_plan
+from hfrnn.engine.planner import footprint_of, make_plan
 
 
 def random_case(rng: np.random.Generator) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""What do large vocabularies cost: the memory of a full softmax in stretches, and the time of a class softmax?
+"""What do large vocabularies cost: the memory of a full softmax in segments, and the time of a class softmax?
 
-The memory of a gradient with the plan's own stretches is set against all logits at once, and a class softmax against a
+The memory of a gradient with the plan's own segments is set against all logits at once, and a class softmax against a
 full one in seconds per thousand tokens of the gradient and of the Gauss-Newton product. See README.md beside this file.
 """
 
@@ -21,7 +21,8 @@ from rich.table import Table
 
 import hfrnn
 from hfrnn.data.vocabulary import frequency_classes
-from hfrnn.engine.plan import Plan, Use, make_plan
+from hfrnn.engine.plan import Plan, Use
+from hfrnn.engine.planner import make_plan
 
 TOLERANCE = 1e-4
 FEW = 100
@@ -43,9 +44,9 @@ def batch_of(V: int, T: int, B: int) -> hfrnn.Batch:
 
 
 def plans(net: hfrnn.Network, T: int, B: int) -> dict[str, Plan]:
-    """The plan's own stretches, and the same with all steps in one."""
+    """The plan's own segments, and the same with all steps in one."""
     plan = make_plan(net, T, B, use=Use.GRADIENT)
-    return {"stretches": plan, "all at once": dataclasses.replace(plan, stretch=None)}
+    return {"segments": plan, "all at once": dataclasses.replace(plan, segment=None)}
 
 
 def peak(arch: str, V: int, H: int, T: int, B: int, way: str, threads: int) -> int:
@@ -73,15 +74,15 @@ def measure_memory(
         corners = {(v, t): peak(arch, v, H, t, B, way, threads) for v in (V, FEW) for t in (T, 1)}
         mixed = corners[V, T] - corners[V, 1] - corners[FEW, T] + corners[FEW, 1]
         per_step = B * (V - FEW) * net.dtype.itemsize  # the logits of one step, which both corners of V hold
-        ways[way] = {"stretch": plan.stretch, "peak": corners[V, T], "depends_on_V_and_T": mixed + per_step}
+        ways[way] = {"stretch": plan.segment, "peak": corners[V, T], "depends_on_V_and_T": mixed + per_step}
         objective = hfrnn.Objective(net, batch, threads, plan=plan)
         runs[way] = lambda objective=objective: objective.loss_and_gradient(theta)[1]  # type: ignore[misc]
-    error = difference(runs["stretches"](), runs["all at once"]())
+    error = difference(runs["segments"](), runs["all at once"]())
     if error > TOLERANCE:
-        raise click.ClickException(f"the gradient in stretches differs by {error:.1e}")
+        raise click.ClickException(f"the gradient in segments differs by {error:.1e}")
     for way, timing in alternate(runs, rounds, seconds).items():
         ways[way] |= dataclasses.asdict(timing)
-    once, parts = ways["all at once"], ways["stretches"]
+    once, parts = ways["all at once"], ways["segments"]
     return record | {
         "difference": error,
         "ways": ways,
@@ -105,7 +106,7 @@ def measure_classes(
     }
     record: dict[str, Any] = {"arch": arch, "V": V, "H": H, "C": C, "T": T, "B": B, "operations": {}}
     objectives = {name: hfrnn.Objective(net, batch, threads) for name, net in nets.items()}
-    record["stretch"] = {name: objective.plan.stretch for name, objective in objectives.items()}
+    record["stretch"] = {name: objective.plan.segment for name, objective in objectives.items()}
     for operation in ("gradient", "product"):
         runs = {name: task(objective, operation) for name, objective in objectives.items()}
         timings = {name: t.per(T * B) for name, t in alternate(runs, rounds, seconds).items()}
@@ -156,7 +157,7 @@ def print_tables(memory: dict[str, Any], classes: dict[str, Any]) -> None:
 @click.option("--seconds", default=0.3, help="The least length of a turn.")
 @click.option("--out", type=click.Path(path_type=Path), default=RESULTS, help="The folder of the JSON.")
 def main(arch: str, threads: int, rounds: int, seconds: float, out: Path) -> None:
-    """Measure a full softmax in stretches at V = 44,000, and a class softmax against a full one at V = 10,000."""
+    """Measure a full softmax in segments at V = 44,000, and a class softmax against a full one at V = 10,000."""
     facts = machine(threads)
     print_machine(facts)
     turns = {"threads": threads, "rounds": rounds, "seconds": seconds}

@@ -21,8 +21,8 @@ from hfrnn.engine.losses import Softmax, losses
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import COMPLEX_STEP, Objective
 from hfrnn.engine.output_map import FullHead, Head
-from hfrnn.engine.plan import Plan
-from hfrnn.engine.sweep import Keep, Sweep
+from hfrnn.engine.plan import Keep, Plan
+from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
 from hfrnn.kernels import architectures
 
@@ -298,7 +298,7 @@ class _ComplexStep:
         for column in columns:
             z, _ = self.sweep.outputs(self._moved(column))
             of_outputs.append(z.imag.ravel() / COMPLEX_STEP)
-            hs = [h[self.exists] for h in self.sweep.stretches[0].hs]
+            hs = [h[self.exists] for h in self.sweep.segments[0].hs]
             of_hidden.append(np.concatenate([h.imag.ravel() for h in hs]) / COMPLEX_STEP)
             if not slopes.size and self.net.metrics != ("hidden",):
                 kernels = [layer.kernel for layer in self.net.layers]

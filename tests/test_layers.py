@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -42,7 +43,9 @@ ONLY_IN = {
 }  # fmt: skip
 OPTIM_IMPORTS = {"numpy", "scipy", "hfrnn"} | set(sys.stdlib_module_names)
 NEVER = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
-FILES = sorted(PACKAGE.rglob("*.py"))
+ALIASES = ("backend", "parallel", "sampling", "optim.minimum", "optim.update")
+"""Documented import paths of older versions, one line each."""
+FILES = sorted({*PACKAGE.rglob("*.py")} - {PACKAGE / f"{alias.replace('.', '/')}.py" for alias in ALIASES})
 LONGEST_CHAIN = 13
 MOST_LINES = 400
 MOST_FUNCTION_LINES = 80
@@ -108,6 +111,18 @@ def test_files_and_functions_are_short(file: Path) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None
             assert node.end_lineno - node.lineno < MOST_FUNCTION_LINES, node.name
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_documented_import_paths_stay(alias: str) -> None:
+    source = (PACKAGE / f"{alias.replace('.', '/')}.py").read_text(encoding="utf-8")
+    assert len(source.splitlines()) == 1
+    (statement,) = ast.parse(source).body
+    assert isinstance(statement, ast.ImportFrom)
+    assert statement.module is not None
+    old, new = importlib.import_module(f"hfrnn.{alias}"), importlib.import_module(statement.module)
+    for name in statement.names:
+        assert getattr(old, name.name) is getattr(new, name.name)
 
 
 # ---------------------------------------------------------------------- chains and circles of imports

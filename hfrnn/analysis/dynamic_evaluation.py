@@ -31,8 +31,7 @@ from hfrnn.data.streams import TextStreams
 from hfrnn.engine.batch import Batch, State
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
-from hfrnn.engine.plan import Plan
-from hfrnn.engine.sweep import Keep
+from hfrnn.engine.plan import Keep, Plan
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.cg import norm
 from hfrnn.optim.first_order import is_finite, require

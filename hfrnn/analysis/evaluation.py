@@ -137,11 +137,11 @@ def evaluate(
         What becomes of symbols outside the vocabulary: "error" refuses the text, "skip" drops them, and one known
         symbol takes their place. Unknown words become `<unk>` where the vocabulary has it, whatever is given here.
     chunk : int
-        Symbols run at a time, at least 1; the figures do not depend on it. The stretch of `dynamic` takes its place.
+        Symbols run at a time, at least 1; the figures do not depend on it. The segment of `dynamic` takes its place.
     progress : callable, optional
         Called with the number of symbols scored so far and of all.
     dynamic : Dynamic, optional
-        How the network is to go on learning from each stretch of the text once it is scored. By default its weights
+        How the network is to go on learning from each segment of the text once it is scored. By default its weights
         stay what they are; `theta` always does.
 
     Returns

@@ -13,8 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from hfrnn.engine.plan import Plan
-from hfrnn.engine.sweep import Keep
+from hfrnn.engine.plan import Keep, Plan
 from hfrnn.runs.config import TrainConfig
 from hfrnn.training.dry_run import Rehearsal
 from hfrnn.training.trainer import Callback, Record, Trainer, TrainingResult
@@ -225,7 +224,7 @@ def plan_lines(plans: dict[str, Plan], expected: int, config: TrainConfig) -> li
         shards = len(plan.shards) - 1
         lines.append(
             f"{role:<9} {plan.shards[-1]:,} sequences in {shards} shard{'s' if shards > 1 else ''}, "
-            f"{plan.stretch or config.sequence_length} steps at a time, keeps {plan.keep.value}"
+            f"{plan.segment or config.sequence_length} steps at a time, keeps {plan.keep.value}"
         )
         if plan.keep is not Keep.ALL and role == "curvature":
             lines.append(f"          {RECOMPUTATION[plan.keep]}")

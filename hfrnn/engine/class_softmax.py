@@ -12,7 +12,7 @@ With c the target's class, z^c its symbols' outputs, and the output map of outpu
     B1  dy = q - class, dz^c = p - target
     B2  dh_t = dy_t @ W_class.T + dz^c_t @ W_y[:, c].T, and the gradients of F1 and F2
 
-The tokens of a stretch whose loss is wanted are sorted by their target's class, so that each class is one product with
+The tokens of a segment whose loss is wanted are sorted by their target's class, so that each class is one product with
 its own columns of W_y; a token costs C columns and those of its class. Neighbouring classes of few symbols make one
 bundle, which is one product too: there z^c of the other classes is -inf, and their p is 0. The columns of W_y are in
 class order: a stable sort of the symbols by class, which is the identity where classes ascend. They lie one after the
@@ -35,7 +35,7 @@ from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.pointwise import rows
 
 TOKENS_A_CLASS = 16
-"""Tokens of a stretch for each class, at least: the products of fewer spend their time on reading the weights."""
+"""Tokens of a segment for each class, at least: the products of fewer spend their time on reading the weights."""
 BUNDLE = 64
 """Symbols of neighbouring classes that are one product, at most."""
 
@@ -77,8 +77,8 @@ def classes_of_symbols(n_out: int, classes: int | Sequence[int] | None) -> tuple
 
 
 @dataclass
-class ClassAim:
-    """What one stretch is to predict: its N tokens whose loss is wanted, sorted by their target's class.
+class ScoredTokens:
+    """What one segment is to predict: its N tokens whose loss is wanted, sorted by their target's class.
 
     tokens : (N,), which of the K*B tokens they are
     classes : (N,), the class of each target
@@ -133,7 +133,7 @@ class ClassSoftmax(Head):
         """The column of W_y of each symbol."""
         self.column_of[np.argsort(self.class_of, kind="stable")] = np.arange(n_out)
         self.costly_target = int(np.argmax(self.bundle_sizes[self.bundle_of[self.class_of]]))
-        self.aim_bytes = 8 * (4 + 2 * int(self.bundle_sizes.max()))
+        self.scored_bytes = 8 * (4 + 2 * int(self.bundle_sizes.max()))
         self.class_map = OutputMap("class", self.n_classes, widths, bias)
         self.transposed = tuple(self.map.matrices.values())
 
@@ -154,17 +154,17 @@ class ClassSoftmax(Head):
     def check_targets(self, targets: Array, T: int, B: int) -> None:
         check_symbols("class-softmax", self.n_out, targets, T, B)
 
-    # ------------------------------------------------------------------ the loss of a stretch and what follows
+    # ------------------------------------------------------------------ the loss of a segment and what follows
 
     def arrange(
         self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice]
-    ) -> list[ClassAim]:
+    ) -> list[ScoredTokens]:
         symbols, asked = backend.to_host(targets), backend.to_host(wanted)
         return [self._arrange(backend, symbols[span], scale[span], asked[span] > 0) for span in spans]
 
     def _arrange(
         self, backend: Backend, symbols: np.ndarray[Any, Any], scale: Array, wanted: np.ndarray[Any, Any]
-    ) -> ClassAim:
+    ) -> ScoredTokens:
         tokens = np.flatnonzero(wanted)
         targets = symbols.reshape(-1)[tokens]
         order = np.argsort(self.class_of[targets], kind="stable")
@@ -183,7 +183,7 @@ class ClassSoftmax(Head):
                 masked.append(output + np.flatnonzero(self.class_of_column[columns] != classes[own, None]))
             token += int(count)
         on_device = backend.asarray(tokens)
-        return ClassAim(
+        return ScoredTokens(
             tokens=on_device,
             classes=backend.asarray(classes),
             outputs=backend.asarray(starts + self.column_of[targets] - self.bundle_starts[bundles]),
@@ -195,75 +195,75 @@ class ClassSoftmax(Head):
             groups=groups,
         )
 
-    def losses(self, p: Arrays, hs: ByLayer, aim: ClassAim, tape: Tape) -> Array:
-        xp, N = tape.xp, aim.tokens.size
-        found = self._gather(hs, aim, tape, "h_tokens")
+    def losses(self, p: Arrays, hs: ByLayer, scored: ScoredTokens, tape: Tape) -> Array:
+        xp, N = tape.xp, scored.tokens.size
+        found = self._gather(hs, scored, tape, "h_tokens")
         q = rows(self.class_map.forward(p, found, tape, tape.new("classes", 1, N, self.n_classes)))  # F1
-        of_tokens = normalise_(xp, q, (xp.arange(N), aim.classes))  # F3
-        z = tape.new("words", *aim.owner.shape)
-        for group in aim.groups:
+        of_tokens = normalise_(xp, q, (xp.arange(N), scored.classes))  # F3
+        z = tape.new("words", *scored.owner.shape)
+        for group in scored.groups:
             tokens, columns, _ = group
             self.map.forward(self.map.columns(p, columns), _tokens(found, tokens), tape, _part(z, *group))  # F2
-        z[aim.masked] = -math.inf
-        z -= _spread(tape, tape.backend.tops_of_pieces(z, aim.starts, aim.owner), aim)
-        chosen = z[aim.outputs]
+        z[scored.masked] = -math.inf
+        z -= _spread(tape, tape.backend.tops_of_pieces(z, scored.starts, scored.owner), scored)
+        chosen = z[scored.outputs]
         xp.exp(z, out=z)
-        totals = tape.backend.sums_of_pieces(z, aim.starts, aim.owner)
-        z /= _spread(tape, totals, aim)
+        totals = tape.backend.sums_of_pieces(z, scored.starts, scored.owner)
+        z /= _spread(tape, totals, scored)
         of_tokens += xp.log(totals) - chosen  # F3
-        losses = tape.backend.zeros((aim.shape[0] * aim.shape[1],), of_tokens.dtype)
-        losses[aim.tokens] = of_tokens
-        return losses.reshape(aim.shape)
+        losses = tape.backend.zeros((scored.shape[0] * scored.shape[1],), of_tokens.dtype)
+        losses[scored.tokens] = of_tokens
+        return losses.reshape(scored.shape)
 
-    def gradient(self, p: Arrays, hs: ByLayer, aim: ClassAim, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
+    def gradient(self, p: Arrays, hs: ByLayer, scored: ScoredTokens, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
         dy, dz = tape["classes"], tape["words"]
-        rows(dy)[tape.xp.arange(aim.tokens.size), aim.classes] -= 1  # B1
-        dz[aim.outputs] -= 1  # B1
-        self._backward(p, self._gather(hs, aim, tape, "h_tokens"), dy, dz, aim, tape, grad, dhs)
+        rows(dy)[tape.xp.arange(scored.tokens.size), scored.classes] -= 1  # B1
+        dz[scored.outputs] -= 1  # B1
+        self._backward(p, self._gather(hs, scored, tape, "h_tokens"), dy, dz, scored, tape, grad, dhs)
 
     def product(
-        self, p: Arrays, v: Arrays, hs: ByLayer, Rhs: ByLayer, aim: ClassAim, tape: Tape,
+        self, p: Arrays, v: Arrays, hs: ByLayer, Rhs: ByLayer, scored: ScoredTokens, tape: Tape,
         grad: Arrays, dhs: ByLayer,
     ) -> None:  # fmt: skip
         xp, y, z = tape.xp, tape["classes"], tape["words"]
-        found, Rfound = self._gather(hs, aim, tape, "h_tokens"), self._gather(Rhs, aim, tape, "Rh_tokens")
+        found, Rfound = self._gather(hs, scored, tape, "h_tokens"), self._gather(Rhs, scored, tape, "Rh_tokens")
         Ry, Rz = tape.scratch("Ry", *y.shape), tape.scratch("Rz", *z.shape)
         self.class_map.rforward(p, v, found, Rfound, tape, Ry)  # R1
         curve_(xp, y, Ry, tape.scratch("head_work", *y.shape))  # R2
-        for group in aim.groups:
+        for group in scored.groups:
             tokens, columns, _ = group
             own, vown = self.map.columns(p, columns), self.map.columns(v, columns)
             self.map.rforward(own, vown, _tokens(found, tokens), _tokens(Rfound, tokens), tape, _part(Rz, *group))  # R1
         Rz *= z
-        work = _spread(tape, tape.backend.sums_of_pieces(Rz, aim.starts, aim.owner), aim)
+        work = _spread(tape, tape.backend.sums_of_pieces(Rz, scored.starts, scored.owner), scored)
         work *= z
         Rz -= work  # R2
-        self._backward(p, found, Ry, Rz, aim, tape, grad, dhs)
+        self._backward(p, found, Ry, Rz, scored, tape, grad, dhs)
 
     def _backward(
-        self, p: Arrays, found: dict[int, Array], dy: Array, dz: Array, aim: ClassAim, tape: Tape, grad: Arrays,
+        self, p: Arrays, found: dict[int, Array], dy: Array, dz: Array, scored: ScoredTokens, tape: Tape, grad: Arrays,
         dhs: ByLayer,
     ) -> None:  # fmt: skip
         """From the adjoints of the outputs of all tokens, not yet scaled: write dhs and add to grad."""
-        dy *= aim.scale[:, None]
-        dz *= _spread(tape, aim.scale, aim)
+        dy *= scored.scale[:, None]
+        dz *= _spread(tape, scored.scale, scored)
         by_class = {l: tape.scratch(f"dh_tokens{l}", *h.shape) for l, h in found.items()}
         by_word = {l: tape.scratch(f"dh_words{l}", *h.shape) for l, h in found.items()}
         self.class_map.backward(p, found, dy, tape, grad, by_class)  # B2
-        for group in aim.groups:
+        for group in scored.groups:
             tokens, columns, _ = group
             own, gown, part = self.map.columns(p, columns), self.map.columns(grad, columns), _part(dz, *group)
             self.map.backward(own, _tokens(found, tokens), part, tape, gown, _tokens(by_word, tokens))  # B2
         for l, dh in by_class.items():
             dh += by_word[l]
             dhs[l][...] = 0
-            rows(dhs[l])[aim.tokens] = rows(dh)
+            rows(dhs[l])[scored.tokens] = rows(dh)
 
-    def _gather(self, hs: ByLayer, aim: ClassAim, tape: Tape, name: str) -> dict[int, Array]:
+    def _gather(self, hs: ByLayer, scored: ScoredTokens, tape: Tape, name: str) -> dict[int, Array]:
         """The hidden states of the tokens, (1, N, width) for each layer that speaks to the output."""
-        found = {l: tape.scratch(f"{name}{l}", 1, aim.tokens.size, width) for l, width in self.widths.items()}
+        found = {l: tape.scratch(f"{name}{l}", 1, scored.tokens.size, width) for l, width in self.widths.items()}
         for l, out in found.items():
-            tape.backend.take_rows(rows(hs[l]), aim.tokens, rows(out))
+            tape.backend.take_rows(rows(hs[l]), scored.tokens, rows(out))
         return found
 
     # ------------------------------------------------------------------ all outputs
@@ -323,10 +323,10 @@ def _tokens(found: dict[int, Array], tokens: slice) -> dict[int, Array]:
     return {l: h[:, tokens] for l, h in found.items()}
 
 
-def _spread(tape: Tape, values: Array, aim: ClassAim) -> Array:
+def _spread(tape: Tape, values: Array, scored: ScoredTokens) -> Array:
     """values (N,) of the tokens, for each of their outputs: (n,), in scratch."""
-    out = tape.scratch("head_work", *aim.owner.shape)
-    tape.backend.take_rows(values.astype(out.dtype), aim.owner, out)
+    out = tape.scratch("head_work", *scored.owner.shape)
+    tape.backend.take_rows(values.astype(out.dtype), scored.owner, out)
     return out
 
 

@@ -13,12 +13,16 @@ Each block feeds some of the slots only; the others' columns are passed over.
 
 from __future__ import annotations
 
-from hfrnn.arrays.backend import Array, Buffers
-from hfrnn.engine.layout import Columns, Layout
+from collections.abc import Sequence
+
+from hfrnn.arrays.backend import Array, Backend, Buffers
+from hfrnn.engine.layers import Columns, Layer
 from hfrnn.kernels.base import Arrays
 from hfrnn.kernels.pointwise import add_product, rows
 
 Groups = dict[str, Arrays]
+
+
 Term = tuple[Columns, Array | None, Array | None]
 """Columns of U, what is mapped into them (None: the one-hot symbols), and the matrix (None: no such block)."""
 
@@ -31,23 +35,34 @@ class InputMap:
 
     Parameters
     ----------
-    layout : Layout
-    inputs : (T, B) symbols or (T, B, n_in) real values, on the layout's device
+    layers : sequence of Layer
+    n_in : int
+        Size of the input alphabet, or real values per step.
+    embedding : int or None
+        Width of the embedding of the symbols.
+    backend : Backend
+    inputs : (T, B) symbols or (T, B, n_in) real values, on the backend's device
     scratch : Buffers
     """
 
-    def __init__(self, layout: Layout, inputs: Array, scratch: Buffers) -> None:
-        self.layout = layout
-        self.backend = layout.backend
-        self.xp = layout.backend.xp
-        self.scratch = scratch
+    def __init__(
+        self,
+        layers: Sequence[Layer],
+        n_in: int,
+        embedding: int | None,
+        backend: Backend,
+        inputs: Array,
+        scratch: Buffers,
+    ) -> None:
+        self.layers, self.n_in, self.embedding = layers, n_in, embedding
+        self.backend, self.xp, self.scratch = backend, backend.xp, scratch
         self.symbols = inputs if inputs.ndim == 2 else None
         real_kind = "float64" if scratch.dtype.kind == "c" else scratch.dtype
-        self.values = None if inputs.ndim == 2 else self.backend.asarray(inputs, dtype=real_kind)
+        self.values = None if inputs.ndim == 2 else backend.asarray(inputs, dtype=real_kind)
 
     def forward(self, l: int, p: Groups, span: slice, below: Array | None, U: Array) -> None:
         """U (K, B, slots) of layer l over the steps of `span`."""
-        layer, own = self.layout.layers[l], p[f"layer{l}"]
+        layer, own = self.layers[l], p[f"layer{l}"]
         terms: list[Term] = [(layer.direct, self._inputs(p, span), own.get("W_x"))]
         if below is not None:
             terms.append((layer.below, below, own.get("W_below")))
@@ -57,9 +72,9 @@ class InputMap:
         self, l: int, p: Groups, v: Groups, span: slice, below: Array | None, Rbelow: Array | None, RU: Array
     ) -> None:
         """RU (K, B, slots) of layer l, along the parameter direction v."""
-        layer, own, vown = self.layout.layers[l], p[f"layer{l}"], v[f"layer{l}"]
+        layer, own, vown = self.layers[l], p[f"layer{l}"], v[f"layer{l}"]
         terms: list[Term] = [(layer.direct, self._inputs(p, span), vown.get("W_x"))]
-        if self.layout.embedding is not None:
+        if self.embedding is not None:
             terms.append((layer.direct, self._inputs(v, span, "Re"), own.get("W_x")))
         if below is not None:
             terms += [(layer.below, below, vown.get("W_below")), (layer.below, Rbelow, own.get("W_below"))]
@@ -69,10 +84,10 @@ class InputMap:
         self, l: int, p: Groups, span: slice, below: Array | None, dU: Array, dbelow: Array | None, grad: Groups
     ) -> None:
         """Add to grad, and to dbelow (K, B, width of the layer below)."""
-        layer, own, gown = self.layout.layers[l], p[f"layer{l}"], grad[f"layer{l}"]
+        layer, own, gown = self.layers[l], p[f"layer{l}"], grad[f"layer{l}"]
         if layer.direct.width:
             self._add_gradient(gown["W_x"], layer.direct, self._inputs(p, span), dU, span)  # B1
-            if self.layout.embedding is not None:
+            if self.embedding is not None:
                 self._add_embedding_gradient(own["W_x"], layer.direct, dU, span, grad["embedding"]["E"])  # B3
         for start, first, width in layer.bias.runs:
             gown["b"][first : first + width] += rows(dU)[:, start : start + width].sum(axis=0)  # B1
@@ -88,10 +103,10 @@ class InputMap:
         """x over the steps: real values (K, B, n), embedded symbols under `name`, or None for one-hot symbols."""
         if self.values is not None:
             return self.values[span]
-        if self.layout.embedding is None or self.symbols is None:
+        if self.embedding is None or self.symbols is None:
             return None
         symbols = self.symbols[span]
-        e = self.scratch.get(name, (*symbols.shape, self.layout.embedding))
+        e = self.scratch.get(name, (*symbols.shape, self.embedding))
         self.backend.take_rows(p["embedding"]["E"], symbols, e)
         return e
 
@@ -142,7 +157,7 @@ class InputMap:
 
     def _one_hot(self, span: slice) -> Array:
         symbols = self.symbols[span]  # type: ignore[index]
-        one_hot = self.scratch.get("one_hot", (*symbols.shape, self.layout.n_in))
+        one_hot = self.scratch.get("one_hot", (*symbols.shape, self.n_in))
         one_hot[...] = 0
         flat = rows(one_hot)
         flat[self.xp.arange(flat.shape[0]), symbols.reshape(-1)] = 1

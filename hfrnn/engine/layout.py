@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,48 +11,14 @@ import numpy as np
 from hfrnn.arrays.backend import Array, Buffers, get_backend
 from hfrnn.arrays.parameters import Initializer, ParameterLayout, constant, fixed_fan_in, normal
 from hfrnn.engine.batch import Batch
+from hfrnn.engine.layers import make_layer
 from hfrnn.engine.losses import make_head
 from hfrnn.errors import InputError
-from hfrnn.kernels import Kernel, make_kernel
+from hfrnn.kernels import make_kernel
 
 
 def _is_count(value: Any, least: int = 1) -> bool:
     return not isinstance(value, bool | np.bool_) and hasattr(value, "__index__") and int(value) >= least
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The slots of U that a block feeds: (first column of U, first column of the block, width) of each run."""
-
-    runs: tuple[tuple[int, int, int], ...]
-    width: int
-
-
-def _columns(kernel: Kernel, chosen: Sequence[bool]) -> Columns:
-    """The columns of the chosen slots, neighbours joined into one run."""
-    runs: list[tuple[int, int, int]] = []
-    at = width = 0
-    for slot, taken in zip(kernel.slots, chosen, strict=True):
-        if taken:
-            if runs and runs[-1][0] + runs[-1][2] == at:
-                start, first, length = runs[-1]
-                runs[-1] = (start, first, length + slot.width)
-            else:
-                runs.append((at, width, slot.width))
-            width += slot.width
-        at += slot.width
-    return Columns(tuple(runs), width)
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One kernel of the stack and which slots hear what."""
-
-    kernel: Kernel
-    slots: int
-    direct: Columns
-    below: Columns
-    bias: Columns
 
 
 class Layout:
@@ -104,7 +69,7 @@ class Layout:
         self.dtype = np.dtype(dtype)
         self.backend = get_backend(backend)
         kernels = [make_kernel(arch, size, options) for size in sizes]
-        self.layers = tuple(self._layer(l, kernel, bias, direct_input) for l, kernel in enumerate(kernels))
+        self.layers = tuple(make_layer(l, kernel, bias, direct_input) for l, kernel in enumerate(kernels))
         speakers = range(len(kernels)) if direct_output else (len(kernels) - 1,)
         has_output_bias = kernels[0].output_bias if output_bias is None else output_bias
         self.head = make_head(loss, self.n_out, {l: kernels[l].width for l in speakers}, has_output_bias, classes)
@@ -112,22 +77,6 @@ class Layout:
             self.config["classes"] = list(self.head.classes)
         self.metrics = tuple(m for m in kernels[0].metrics if all(m in k.metrics for k in kernels))
         self.parameters = ParameterLayout(self._shapes(), [f"output.{name}" for name in self.head.transposed])
-
-    @staticmethod
-    def _layer(l: int, kernel: Kernel, bias: bool | None, direct_input: bool) -> Layer:
-        hears = [l > 0 and slot.below for slot in kernel.slots]
-        biased = [slot.bias for slot in kernel.slots]
-        if bias is True and not any(biased):
-            biased = [slot.below for slot in kernel.slots]
-        elif bias is False:
-            biased = [False] * len(biased)
-        return Layer(
-            kernel=kernel,
-            slots=sum(slot.width for slot in kernel.slots),
-            direct=_columns(kernel, [direct_input or not below for below in hears]),
-            below=_columns(kernel, hears),
-            bias=_columns(kernel, biased),
-        )
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         shapes: dict[str, tuple[int, ...]] = {}

@@ -15,7 +15,7 @@ from typing import Any
 
 from hfrnn.arrays.backend import Array, Backend
 from hfrnn.engine.class_softmax import ClassSoftmax
-from hfrnn.engine.output_map import Aim, FullHead, Head, check_symbols, curve_, normalise_
+from hfrnn.engine.output_map import FullHead, Head, ScoredSteps, check_symbols, curve_, normalise_
 from hfrnn.errors import InputError
 from hfrnn.kernels.pointwise import rows
 
@@ -52,7 +52,7 @@ class _RealTargets(FullHead):
 
     def arrange(
         self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice]
-    ) -> Sequence[Aim]:
+    ) -> Sequence[ScoredSteps]:
         asked = backend.xp.where(wanted[:, :, None] != 0, targets, 0)  # whatever stands where nothing is predicted
         return super().arrange(backend, asked, scale, wanted, spans)
 

@@ -9,8 +9,8 @@ from hfrnn.arrays.backend import Array
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.objective import Objective
-from hfrnn.engine.plan import Plan
-from hfrnn.engine.sweep import Keep, States, Sweep, stretches
+from hfrnn.engine.plan import Keep, Plan, segment_boundaries
+from hfrnn.engine.sweep import States, Sweep
 from hfrnn.errors import InputError
 
 
@@ -131,7 +131,7 @@ class Network(Layout):
         return self.backend.asarray(theta, dtype=self.dtype)
 
     def _sweep(self, batch: Batch, keep: Keep) -> Sweep:
-        return Sweep(self, batch, 1.0, boundaries=stretches(batch.T, None), keep=keep)
+        return Sweep(self, batch, 1.0, boundaries=segment_boundaries(batch.T, None), keep=keep)
 
     def _run_mixed_lengths(self, theta: Array, batch: Batch, edges: list[int]) -> tuple[Array, States]:
         """Run from one sequence's end to the next, and take each state where its sequence ends."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from hfrnn.arrays.backend import Array, Backend, Buffers
+from hfrnn.arrays.backend import Array, Buffers
 from hfrnn.arrays.threads import Threads
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
-from hfrnn.engine.plan import Plan, make_plan
-from hfrnn.engine.sweep import Keep, Sweep, stretches
+from hfrnn.engine.operators import make_operator
+from hfrnn.engine.plan import Keep, Plan, segment_boundaries
+from hfrnn.engine.planner import make_plan
+from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
 
 COMPLEX_STEP = 1e-20
@@ -63,7 +64,7 @@ class Objective:
         self.threads = Threads(threads if net.backend.on_host else 1, most=self.plan.slots)
         self.total_weight = self.batch.total_weight(net.backend)
         self._parts = [self.batch.columns(start, stop) for start, stop in self.plan.parts]
-        self._boundaries = stretches(batch.T, self.plan.stretch)
+        self._boundaries = segment_boundaries(batch.T, self.plan.segment)
         self._passing: dict[Keep, list[Sweep]] = {}
         self._passing_buffers: list[tuple[Buffers, Buffers]] = []
         self._vectors: list[Array] = []
@@ -305,43 +306,3 @@ class Objective:
             return 0.0
         wide = theta.astype("float64")
         return 0.5 * self.net.l2 * float((wide * wide).sum().item())
-
-
-@cache
-def _operator_class(base: Any) -> Any:
-    class Operator(base):  # type: ignore[misc]
-        """A LinearOperator whose products are written into a given array."""
-
-        def __init__(self, backend: Backend, shape: tuple[int, int], dtype: Any, apply: Any, adjoint: Any) -> None:
-            super().__init__(dtype, shape)
-            self._backend, self._apply, self._apply_adjoint = backend, apply, adjoint
-
-        def apply(self, v: Array, out: Array) -> Array:
-            """out <- A v, without allocation beyond the first call; returns out."""
-            self._apply(v, out)
-            return out
-
-        def _product(self, size: int, function: Callable[[Array, Array], None], v: Array) -> Array:
-            out = self._backend.empty((size,), self.dtype)
-            function(v.reshape(-1), out)
-            return out
-
-        def _matvec(self, v: Array) -> Array:
-            return self._product(self.shape[0], self._apply, v)
-
-        def _rmatvec(self, u: Array) -> Array:
-            return self._product(self.shape[1], self._apply_adjoint, u)
-
-    return Operator
-
-
-def make_operator(
-    backend: Backend,
-    shape: tuple[int, int],
-    dtype: Any,
-    apply: Callable[[Array, Array], None],
-    adjoint: Callable[[Array, Array], None] | None = None,
-) -> Any:
-    """A LinearOperator of the backend's library with `apply(v, out)`; symmetric unless `adjoint` is given."""
-    operator_class: Any = _operator_class(backend.linear_operator_base())  # type: ignore[arg-type]
-    return operator_class(backend, shape, dtype, apply, adjoint or apply)

@@ -166,12 +166,12 @@ class OnlineLSTM:
             require("lr", lr, lr > 0.0, "above 0")
         p, T = net.groups(theta), batch.T
         scale, wanted = np.full((T, B, 1), 1.0 / B, net.dtype), np.ones((T, B))
-        aims = net.head.arrange(net.backend, batch.targets, scale, wanted, [slice(t, t + 1) for t in range(T)])
+        scored_parts = net.head.arrange(net.backend, batch.targets, scale, wanted, [slice(t, t + 1) for t in range(T)])
         x = batch.inputs if batch.inputs.ndim == 2 else batch.inputs.astype(net.dtype)
         total = 0.0
         with np.errstate(over="ignore", invalid="ignore"):
-            for t, aim in enumerate(aims):
-                loss = self._step(p, x[t], aim)
+            for t, scored in enumerate(scored_parts):
+                loss = self._step(p, x[t], scored)
                 if not math.isfinite(loss):
                     raise NonFiniteError(
                         f"the loss of step {t} is not finite: go back to the last good state, "
@@ -182,7 +182,7 @@ class OnlineLSTM:
                     self.optimizer.step(theta, self._gradient, lr, out=theta)  # U
         return total / T
 
-    def _step(self, p: Groups, x: Array, aim: Any) -> float:
+    def _step(self, p: Groups, x: Array, scored: Any) -> float:
         """One step of the streams; leaves the online gradient in `_gradient` and returns the mean loss."""
         h, c, traces = self._carried["h"], self._carried["c"], self._traces
         grad, layer, B = self._grad, p["layer0"], self.streams
@@ -202,8 +202,8 @@ class OnlineLSTM:
 
         self._gradient.fill(0)
         dh = np.empty((1, B, H), h.dtype)
-        losses = self.net.head.losses(p["output"], [h[None]], aim, self._tape)
-        self.net.head.gradient(p["output"], [h[None]], aim, self._tape, grad["output"], [dh])  # B1
+        losses = self.net.head.losses(p["output"], [h[None]], scored, self._tape)
+        self.net.head.gradient(p["output"], [h[None]], scored, self._tape, grad["output"], [dh])  # B1
         dzeta = dh[0] * (1 - h * h)
         dc, da_o = dzeta * o, dzeta * c * o * (1 - o)  # B2
         for name, trace in traces.items():  # (B, n, 3, H), gates i, f, g; dW (n, 4, H), gates i, f, o, g

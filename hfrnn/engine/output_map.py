@@ -8,7 +8,7 @@
     B2  dW_y^l = sum_t h^l_t.T @ dz_t, db_y = sum_t dz_t
 
 A sweep asks its head for `losses`, and then for the adjoints that follow from them: `gradient` or `product`. What these
-three need of a stretch's targets, `arrange` prepares once. The Jacobian takes `outputs`, `routputs` and `backward`.
+three need of a segment's targets, `arrange` prepares once. The Jacobian takes `outputs`, `routputs` and `backward`.
 """
 
 from __future__ import annotations
@@ -105,13 +105,13 @@ class Head:
     """The class of each symbol, of the class softmax."""
     transposed: tuple[str, ...] = ()
     """The matrices whose columns, not rows, lie together in the flat vector."""
-    aim_bytes = 0
+    scored_bytes = 0
     """What `arrange` keeps of a step, in bytes at most."""
     costly_target = 0
     """A symbol whose loss takes as much memory as any."""
 
     least_rows = 80
-    """Steps times sequences below which a stretch spends its time on reading the weights."""
+    """Steps times sequences below which a segment spends its time on reading the weights."""
 
     def __init__(self, n_out: int, widths: Mapping[int, int], bias: bool) -> None:
         self.n_out = n_out
@@ -135,12 +135,12 @@ class Head:
         """Raise InputError unless `targets` fit this loss."""
         raise NotImplementedError
 
-    # ------------------------------------------------------------------ the loss of a stretch and what follows
+    # ------------------------------------------------------------------ the loss of a segment and what follows
 
     def arrange(
         self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice]
     ) -> Sequence[Any]:
-        """What each stretch is to predict, in the form that the next three take it.
+        """What each segment is to predict, in the form that the next three take it.
 
         Parameters
         ----------
@@ -151,20 +151,20 @@ class Head:
         wanted : (T, B) array
             0 where the loss is not asked for: it may be left out, and then is 0.
         spans : sequence of slice
-            The steps of each stretch.
+            The steps of each segment.
         """
         raise NotImplementedError
 
-    def losses(self, p: Arrays, hs: ByLayer, aim: Any, tape: Tape) -> Array:
+    def losses(self, p: Arrays, hs: ByLayer, scored: Any, tape: Tape) -> Array:
         """The loss of every step, (K, B); leaves the prediction on the tape for the next two."""
         raise NotImplementedError
 
-    def gradient(self, p: Arrays, hs: ByLayer, aim: Any, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
+    def gradient(self, p: Arrays, hs: ByLayer, scored: Any, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
         """After `losses`, whose prediction it uses up: writes the loss's adjoint of hs to dhs and adds to grad."""
         raise NotImplementedError
 
     def product(
-        self, p: Arrays, v: Arrays, hs: ByLayer, Rhs: ByLayer, aim: Any, tape: Tape,
+        self, p: Arrays, v: Arrays, hs: ByLayer, Rhs: ByLayer, scored: Any, tape: Tape,
         grad: Arrays, dhs: ByLayer,
     ) -> None:  # fmt: skip
         """After `losses`: as `gradient`, from the loss's Hessian times the tangent of the outputs along v."""
@@ -190,8 +190,8 @@ class Head:
 
 
 @dataclass
-class Aim:
-    """What one stretch is to predict.
+class ScoredSteps:
+    """What one segment is to predict.
 
     steps : the steps, of its K, between the first and the last whose loss is wanted: k of them
     targets : (k, B) symbols or (k, B, n_out) real values
@@ -212,45 +212,45 @@ class FullHead(Head):
 
     def arrange(
         self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice]
-    ) -> Sequence[Aim]:
-        asked, aims = (backend.to_host(wanted) != 0).any(axis=1), []
+    ) -> Sequence[ScoredSteps]:
+        asked, scored_parts = (backend.to_host(wanted) != 0).any(axis=1), []
         for span in spans:
             at = asked[span].nonzero()[0].tolist() or [0]  # one step of weight 0 where none is wanted
             steps = slice(at[0], at[-1] + 1)
-            aims.append(Aim(steps, targets[span][steps], scale[span][steps]))
-        return aims
+            scored_parts.append(ScoredSteps(steps, targets[span][steps], scale[span][steps]))
+        return scored_parts
 
-    def losses(self, p: Arrays, hs: ByLayer, aim: Aim, tape: Tape) -> Array:
-        found = self.predict(tape.xp, self.outputs(p, aim.of(hs, self.widths), tape), aim.targets)
+    def losses(self, p: Arrays, hs: ByLayer, scored: ScoredSteps, tape: Tape) -> Array:
+        found = self.predict(tape.xp, self.outputs(p, scored.of(hs, self.widths), tape), scored.targets)
         K, B = first_of(hs, self.widths)
         if found.shape[0] == K:
             return found
         losses = tape.backend.zeros((K, B), found.dtype)
-        losses[aim.steps] = found
+        losses[scored.steps] = found
         return losses
 
-    def gradient(self, p: Arrays, hs: ByLayer, aim: Aim, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
+    def gradient(self, p: Arrays, hs: ByLayer, scored: ScoredSteps, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
         dz = tape["z"]
-        self.residual(tape.xp, dz, aim.targets)
-        self._backward(p, hs, dz, aim, tape, grad, dhs)
+        self.residual(tape.xp, dz, scored.targets)
+        self._backward(p, hs, dz, scored, tape, grad, dhs)
 
     def product(
-        self, p: Arrays, v: Arrays, hs: ByLayer, Rhs: ByLayer, aim: Aim, tape: Tape,
+        self, p: Arrays, v: Arrays, hs: ByLayer, Rhs: ByLayer, scored: ScoredSteps, tape: Tape,
         grad: Arrays, dhs: ByLayer,
     ) -> None:  # fmt: skip
-        Rz = self.routputs(p, v, aim.of(hs, self.widths), aim.of(Rhs, self.widths), tape)
+        Rz = self.routputs(p, v, scored.of(hs, self.widths), scored.of(Rhs, self.widths), tape)
         self.curvature(tape.xp, tape["z"], Rz, tape.scratch("head_work", *Rz.shape))
-        self._backward(p, hs, Rz, aim, tape, grad, dhs)
+        self._backward(p, hs, Rz, scored, tape, grad, dhs)
 
     def _backward(
-        self, p: Arrays, hs: ByLayer, dz: Array, aim: Aim, tape: Tape, grad: Arrays, dhs: ByLayer
+        self, p: Arrays, hs: ByLayer, dz: Array, scored: ScoredSteps, tape: Tape, grad: Arrays, dhs: ByLayer
     ) -> None:  # fmt: skip
         """From the adjoint of the outputs that were looked at, not yet scaled: write dhs and add to grad."""
-        dz *= aim.scale
-        self.backward(p, aim.of(hs, self.widths), dz, tape, grad, aim.of(dhs, self.widths))
+        dz *= scored.scale
+        self.backward(p, scored.of(hs, self.widths), dz, tape, grad, scored.of(dhs, self.widths))
         for l in self.widths:
-            dhs[l][: aim.steps.start] = 0
-            dhs[l][aim.steps.stop :] = 0
+            dhs[l][: scored.steps.start] = 0
+            dhs[l][scored.steps.stop :] = 0
 
     def predict(self, xp: Any, z: Array, targets: Array) -> Array:
         """z <- prediction p in place; returns the loss of every step, (K, B)."""

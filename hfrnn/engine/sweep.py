@@ -1,11 +1,11 @@
-"""One shard of a batch through time: loss, gradient, Gauss-Newton product, Jacobian products, in stretches of time.
+"""One shard of a batch through time: loss, gradient, Gauss-Newton product, Jacobian products, in segments of time.
 
-The gradient runs forward over all stretches, then backward over them; the head works in the backward pass, so its
-outputs exist for one stretch at a time. The Gauss-Newton product `J' H_L J v` ([Sch]) is R-forward over all
-stretches, then for each, last first: the head's curvature product, structural damping, and the same backward pass.
+The gradient runs forward over all segments, then backward over them; the head works in the backward pass, so its
+outputs exist for one segment at a time. The Gauss-Newton product `J' H_L J v` ([Sch]) is R-forward over all
+segments, then for each, last first: the head's curvature product, structural damping, and the same backward pass.
 
 What is kept between passes is the caller's choice (SPEC 8): `Keep.ALL` (states and predictions), `Keep.STATES`, or
-`Keep.NOTHING` but the states at the start of each stretch, from which a stretch is run again when it is needed.
+`Keep.NOTHING` but the states at the start of each segment, from which a segment is run again when it is needed.
 """
 
 from __future__ import annotations
@@ -13,46 +13,29 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 from hfrnn.arrays.backend import Array, Backend, Buffers
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.input_map import Groups, InputMap
 from hfrnn.engine.layout import Layout
+from hfrnn.engine.plan import Keep
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Tape
 
 States = list[Arrays]
 
 
-class Keep(Enum):
-    """What a sweep keeps of its forward pass."""
-
-    ALL = "all"
-    STATES = "states"
-    NOTHING = "nothing"
-
-
 @dataclass
-class Stretch:
+class Segment:
     """Some consecutive steps and what the sweep keeps of them."""
 
     span: slice
     tapes: list[Tape]
     head_tape: Tape
-    aim: Any = None
+    scored: Any = None
     hs: list[Array] = field(default_factory=list)
     Rhs: list[Array] = field(default_factory=list)
-
-
-def stretches(T: int, K: int | None) -> list[int]:
-    """The boundaries of stretches of K steps; of one stretch for None.
-
-    The first may be shorter: backward comes to it last, when the buffers that stretches share have their full size.
-    """
-    K = K or T
-    return [0, *range((T - 1) % K + 1, T, K), T]
 
 
 class Sweep:
@@ -66,7 +49,7 @@ class Sweep:
     total_weight : float
         The sum of the weights of the whole batch, of which this may be a part.
     boundaries : sequence of int, optional
-        0, ..., T: where the stretches of time begin and end; one stretch by default.
+        0, ..., T: where the segments of time begin and end; one segment by default.
     keep : Keep
     dtype : optional
         The type to compute in, the layout's by default; complex128 for complex steps.
@@ -97,7 +80,7 @@ class Sweep:
         self.xp = layout.backend.xp
         self.scratch = scratch or Buffers(self.backend, dtype or layout.dtype)
         self.kept = kept or Buffers(self.backend, self.scratch.dtype)
-        self.inputs = InputMap(layout, batch.inputs, self.scratch)
+        self.inputs = InputMap(layout.layers, layout.n_in, layout.embedding, self.backend, batch.inputs, self.scratch)
         self.total_weight = total_weight
         self.weights = batch.step_weights(self.backend)  # (T, B), float64
         kind = "float64" if self.scratch.dtype.kind == "c" else self.scratch.dtype
@@ -110,11 +93,11 @@ class Sweep:
         self.integers: dict[tuple[str, int], list[dict[str, int]]] = {}  # those of saved states
         edges = list(boundaries or (0, batch.T))
         spans = [slice(start, stop) for start, stop in itertools.pairwise(edges)]
-        if keep is Keep.NOTHING:  # all stretches take turns in the same buffers
+        if keep is Keep.NOTHING:  # all segments take turns in the same buffers
             tapes, head_tape = self._tapes("0.")
-            self.stretches = [Stretch(span, tapes, head_tape) for span in spans]
+            self.segments = [Segment(span, tapes, head_tape) for span in spans]
         else:
-            self.stretches = [Stretch(span, *self._tapes(f"{s}.")) for s, span in enumerate(spans)]
+            self.segments = [Segment(span, *self._tapes(f"{s}.")) for s, span in enumerate(spans)]
         self._arrange(self.weights)
         self.p: Groups = {}
 
@@ -132,43 +115,43 @@ class Sweep:
     def loss(self, theta: Array) -> Any:
         """The weighted mean loss of this shard's part: sum of w*loss over it, divided by the whole total weight."""
         losses: list[Any] = []
-        self._over_stretches(theta, lambda stretch: losses.append(self._predict(stretch)))
+        self._over_segments(theta, lambda segment: losses.append(self._predict(segment)))
         return sum(losses) / self.total_weight
 
     def gradient(self, theta: Array, grad: Array) -> Any:
         """The loss as above; adds its gradient to `grad` (n_parameters,), leaves the state in `final_state`."""
-        after = self._over_stretches(theta, records=True)
+        after = self._over_segments(theta, records=True)
         self.final_state = [{key: x if isinstance(x, int) else x.copy() for key, x in layer.items()} for layer in after]
         losses: list[Any] = []
         head, groups = self.layout.head, self.layout.groups(grad)
 
-        def adjoint(stretch: Stretch, dhs: list[Array]) -> None:
-            losses.append(self._predict(stretch))
-            head.gradient(self.p["output"], stretch.hs, stretch.aim, stretch.head_tape, groups["output"], dhs)
+        def adjoint(segment: Segment, dhs: list[Array]) -> None:
+            losses.append(self._predict(segment))
+            head.gradient(self.p["output"], segment.hs, segment.scored, segment.head_tape, groups["output"], dhs)
 
-        self._backward_over_stretches(adjoint, groups)
+        self._backward_over_segments(adjoint, groups)
         return sum(reversed(losses)) / self.total_weight
 
     def prepare(self, theta: Array) -> None:
         """Run forward at `theta`, for the products that follow; `theta` must not change until the next `prepare`."""
         keeps_all = self.keep is Keep.ALL
         visit = self._predict if keeps_all and self.batch.targets is not None else None
-        self._over_stretches(theta, visit, records=True)
+        self._over_segments(theta, visit, records=True)
 
     def product(self, v: Array, out: Array, structural: float = 0.0) -> None:
         """Add this shard's part of G v, with structural damping (SPEC 5), to `out` (n_parameters,)."""
         head, vgroups, grad = self.layout.head, self.layout.groups(v), self.layout.groups(out)
-        self._rforward_over_stretches(vgroups)
+        self._rforward_over_segments(vgroups)
 
-        def adjoint(stretch: Stretch, dhs: list[Array]) -> None:
+        def adjoint(segment: Segment, dhs: list[Array]) -> None:
             if self.keep is not Keep.ALL:
-                self._predict(stretch)
+                self._predict(segment)
             own, vown, gown = (groups["output"] for groups in (self.p, vgroups, grad))
-            head.product(own, vown, stretch.hs, stretch.Rhs, stretch.aim, stretch.head_tape, gown, dhs)
+            head.product(own, vown, segment.hs, segment.Rhs, segment.scored, segment.head_tape, gown, dhs)
 
         strength = structural / self.total_weight
-        damp = None if structural == 0 else lambda stretch, dhs: self._structural(stretch, dhs, strength)
-        self._backward_over_stretches(adjoint, grad, vgroups, damp)
+        damp = None if structural == 0 else lambda segment, dhs: self._structural(segment, dhs, strength)
+        self._backward_over_segments(adjoint, grad, vgroups, damp)
 
     def logits(self, theta: Array) -> tuple[Array, States]:
         """What the head makes of its outputs, (T, B, n_out), 0 in the padding, and the state after the last step."""
@@ -181,11 +164,11 @@ class Sweep:
     def _collect(self, theta: Array, width: int, take: Callable[[Backend, Array], Array]) -> tuple[Array, States]:
         collected = self.backend.empty((self.batch.T, self.batch.B, width), self.scratch.dtype)
 
-        def collect(stretch: Stretch) -> None:
-            z = self.layout.head.outputs(self.p["output"], stretch.hs, stretch.head_tape)
-            collected[stretch.span] = take(self.backend, z)
+        def collect(segment: Segment) -> None:
+            z = self.layout.head.outputs(self.p["output"], segment.hs, segment.head_tape)
+            collected[segment.span] = take(self.backend, z)
 
-        state = self._over_stretches(theta, collect)
+        state = self._over_segments(theta, collect)
         if self.mask is not None:
             collected *= self.mask
         return collected, state
@@ -195,10 +178,10 @@ class Sweep:
         log_p = self.backend.empty((self.batch.T, self.batch.B), self.scratch.dtype)
         self._arrange(self.xp.ones((self.batch.T, self.batch.B)))
 
-        def collect(stretch: Stretch) -> None:
-            log_p[stretch.span] = -self._losses(stretch)
+        def collect(segment: Segment) -> None:
+            log_p[segment.span] = -self._losses(segment)
 
-        state = self._over_stretches(theta, collect)
+        state = self._over_segments(theta, collect)
         if self.mask is not None:
             log_p *= self.mask[:, :, 0]
         return log_p, state
@@ -208,11 +191,11 @@ class Sweep:
         head, vgroups = self.layout.head, self.layout.groups(v)
         Rz = self.backend.empty((self.batch.T, self.batch.B, head.n_outputs), self.scratch.dtype)
 
-        def collect(stretch: Stretch) -> None:
+        def collect(segment: Segment) -> None:
             p, v = self.p["output"], vgroups["output"]
-            Rz[stretch.span] = head.routputs(p, v, stretch.hs, stretch.Rhs, stretch.head_tape)
+            Rz[segment.span] = head.routputs(p, v, segment.hs, segment.Rhs, segment.head_tape)
 
-        self._rforward_over_stretches(vgroups, collect)
+        self._rforward_over_segments(vgroups, collect)
         if self.mask is not None:
             Rz *= self.mask
         return Rz
@@ -222,83 +205,83 @@ class Sweep:
         z = u if self.mask is None else self.xp.where(self.mask > 0, u, 0)
         head, groups = self.layout.head, self.layout.groups(out)
 
-        def adjoint(stretch: Stretch, dhs: list[Array]) -> None:
-            head.backward(self.p["output"], stretch.hs, z[stretch.span], stretch.head_tape, groups["output"], dhs)
+        def adjoint(segment: Segment, dhs: list[Array]) -> None:
+            head.backward(self.p["output"], segment.hs, z[segment.span], segment.head_tape, groups["output"], dhs)
 
-        self._restore(len(self.stretches) - 1)
-        self._backward_over_stretches(adjoint, groups)
+        self._restore(len(self.segments) - 1)
+        self._backward_over_segments(adjoint, groups)
 
-    # ------------------------------------------------------------------ passes over the stretches
+    # ------------------------------------------------------------------ passes over the segments
 
-    def _over_stretches(
-        self, theta: Array, visit: Callable[[Stretch], Any] | None = None, records: bool = False
+    def _over_segments(
+        self, theta: Array, visit: Callable[[Segment], Any] | None = None, records: bool = False
     ) -> States:
-        """Forward over all stretches, calling `visit` after each; returns the state after the last step.
+        """Forward over all segments, calling `visit` after each; returns the state after the last step.
 
-        With `records` a backward pass may follow: it finds recorded the stretches that are kept, and the last one.
+        With `records` a backward pass may follow: it finds recorded the segments that are kept, and the last one.
         """
         self.p = self.layout.groups(theta, self.scratch if records else None)
-        state, last = self._initial_state(), len(self.stretches) - 1
-        for s, stretch in enumerate(self.stretches):
+        state, last = self._initial_state(), len(self.segments) - 1
+        for s, segment in enumerate(self.segments):
             if records:
                 self._save("state", s, state)
-            state = self._forward(stretch, state, records and (self.keep is not Keep.NOTHING or s == last))
+            state = self._forward(segment, state, records and (self.keep is not Keep.NOTHING or s == last))
             if visit is not None:
-                visit(stretch)
+                visit(segment)
         return state
 
-    def _rforward_over_stretches(self, v: Groups, visit: Callable[[Stretch], None] | None = None) -> None:
-        """R-forward over all stretches after `prepare`."""
+    def _rforward_over_segments(self, v: Groups, visit: Callable[[Segment], None] | None = None) -> None:
+        """R-forward over all segments after `prepare`."""
         Rstate = self.zeros
-        for s, stretch in enumerate(self.stretches):
+        for s, segment in enumerate(self.segments):
             self._save("Rstate", s, Rstate)
             self._restore(s)
-            Rstate = self._rforward(stretch, v, Rstate)
+            Rstate = self._rforward(segment, v, Rstate)
             if visit is not None:
-                visit(stretch)
+                visit(segment)
 
-    def _backward_over_stretches(
+    def _backward_over_segments(
         self,
-        adjoint: Callable[[Stretch, list[Array]], None],
+        adjoint: Callable[[Segment, list[Array]], None],
         grad: Groups,
         v: Groups | None = None,
-        damp: Callable[[Stretch, list[Array]], None] | None = None,
+        damp: Callable[[Segment, list[Array]], None] | None = None,
     ) -> None:
-        """Backward over all stretches, last first: `adjoint` writes a stretch's dhs, `damp` adds to it."""
+        """Backward over all segments, last first: `adjoint` writes a segment's dhs, `damp` adds to it."""
         dstate = self.zeros
-        last = len(self.stretches) - 1
-        for s, stretch in reversed(list(enumerate(self.stretches))):
+        last = len(self.segments) - 1
+        for s, segment in reversed(list(enumerate(self.segments))):
             if s != last:
                 self._restore(s)
                 if v is not None and self.keep is Keep.NOTHING:
-                    self._rforward(stretch, v, self._saved("Rstate", s))
-            dhs = [self.scratch.get(f"dhs{l}", h.shape) for l, h in enumerate(stretch.hs)]
+                    self._rforward(segment, v, self._saved("Rstate", s))
+            dhs = [self.scratch.get(f"dhs{l}", h.shape) for l, h in enumerate(segment.hs)]
             for l, dh in enumerate(dhs):
                 if l not in self.layout.head.widths:
                     dh[...] = 0
-            adjoint(stretch, dhs)
+            adjoint(segment, dhs)
             if damp is not None:
-                damp(stretch, dhs)
-            dstate = self._backward(stretch, dhs, dstate, grad)
+                damp(segment, dhs)
+            dstate = self._backward(segment, dhs, dstate, grad)
 
     def _restore(self, s: int) -> None:
-        """Make the forward pass's record of stretch s valid again."""
-        if self.keep is Keep.NOTHING and len(self.stretches) > 1:
-            self._forward(self.stretches[s], self._saved("state", s), records=True)
+        """Make the forward pass's record of segment s valid again."""
+        if self.keep is Keep.NOTHING and len(self.segments) > 1:
+            self._forward(self.segments[s], self._saved("state", s), records=True)
 
     def _save(self, name: str, s: int, state: States) -> None:
-        """Keep the state before stretch s, if stretches are to be run again."""
-        if self.keep is not Keep.NOTHING or len(self.stretches) == 1:
+        """Keep the state before segment s, if segments are to be run again."""
+        if self.keep is not Keep.NOTHING or len(self.segments) == 1:
             return
         self.integers[name, s] = [{key: x for key, x in layer.items() if isinstance(x, int)} for layer in state]
         for l, layer in enumerate(self.zeros):
             for key, value in layer.items():
-                self.kept.get(f"{name}.{l}.{key}", (len(self.stretches), *value.shape))[s] = state[l][key]
+                self.kept.get(f"{name}.{l}.{key}", (len(self.segments), *value.shape))[s] = state[l][key]
 
     def _saved(self, name: str, s: int) -> States:
         return [
             {
-                key: self.kept.get(f"{name}.{l}.{key}", (len(self.stretches), *value.shape))[s]
+                key: self.kept.get(f"{name}.{l}.{key}", (len(self.segments), *value.shape))[s]
                 for key, value in layer.items()
             }
             | self.integers[name, s][l]
@@ -308,83 +291,83 @@ class Sweep:
     def _initial_state(self) -> States:
         return list(self.batch.initial_state) if self.batch.initial_state is not None else self.start
 
-    # ------------------------------------------------------------------ one stretch
+    # ------------------------------------------------------------------ one segment
 
-    def _forward(self, stretch: Stretch, state: States, records: bool) -> States:
+    def _forward(self, segment: Segment, state: States, records: bool) -> States:
         below = None
         after: States = []
-        stretch.hs = []
-        for l, (layer, tape) in enumerate(zip(self.layout.layers, stretch.tapes, strict=True)):
+        segment.hs = []
+        for l, (layer, tape) in enumerate(zip(self.layout.layers, segment.tapes, strict=True)):
             tape.records = records
-            U = self.scratch.get("U", (_steps(stretch), self.batch.B, layer.slots))
-            self.inputs.forward(l, self.p, stretch.span, below, U)
+            U = self.scratch.get("U", (_steps(segment), self.batch.B, layer.slots))
+            self.inputs.forward(l, self.p, segment.span, below, U)
             below, layer_state = layer.kernel.forward(self.p[f"layer{l}"], U, state[l], tape)
-            stretch.hs.append(below)
+            segment.hs.append(below)
             after.append(layer_state)
         return after
 
-    def _rforward(self, stretch: Stretch, v: Groups, Rstate: States) -> States:
+    def _rforward(self, segment: Segment, v: Groups, Rstate: States) -> States:
         below = Rbelow = None
         after: States = []
-        stretch.Rhs = []
-        for l, (layer, tape) in enumerate(zip(self.layout.layers, stretch.tapes, strict=True)):
-            RU = self.scratch.get("RU", (_steps(stretch), self.batch.B, layer.slots))
-            self.inputs.rforward(l, self.p, v, stretch.span, below, Rbelow, RU)
+        segment.Rhs = []
+        for l, (layer, tape) in enumerate(zip(self.layout.layers, segment.tapes, strict=True)):
+            RU = self.scratch.get("RU", (_steps(segment), self.batch.B, layer.slots))
+            self.inputs.rforward(l, self.p, v, segment.span, below, Rbelow, RU)
             group = f"layer{l}"
             Rbelow, layer_state = layer.kernel.rforward(self.p[group], v[group], tape, RU, Rstate[l])
-            below = stretch.hs[l]
-            stretch.Rhs.append(Rbelow)
+            below = segment.hs[l]
+            segment.Rhs.append(Rbelow)
             after.append(layer_state)
         return after
 
-    def _backward(self, stretch: Stretch, dhs: list[Array], dstate: States, grad: Groups) -> States:
+    def _backward(self, segment: Segment, dhs: list[Array], dstate: States, grad: Groups) -> States:
         before: States = []
         for l in reversed(range(len(self.layout.layers))):
-            group, tape, kernel = f"layer{l}", stretch.tapes[l], self.layout.layers[l].kernel
+            group, tape, kernel = f"layer{l}", segment.tapes[l], self.layout.layers[l].kernel
             dU, layer_state = kernel.backward(self.p[group], tape, dhs[l], dstate[l], grad[group])
             tape.preactivation_adjoint = None
-            below, dbelow = (stretch.hs[l - 1], dhs[l - 1]) if l > 0 else (None, None)
-            self.inputs.backward(l, self.p, stretch.span, below, dU, dbelow, grad)
+            below, dbelow = (segment.hs[l - 1], dhs[l - 1]) if l > 0 else (None, None)
+            self.inputs.backward(l, self.p, segment.span, below, dU, dbelow, grad)
             before.append(layer_state)
         return before[::-1]
 
-    # ------------------------------------------------------------------ head and damping of one stretch
+    # ------------------------------------------------------------------ head and damping of one segment
 
     def _arrange(self, wanted: Array) -> None:
-        """Give each stretch what it is to predict, at least where `wanted` (T, B) is not 0."""
+        """Give each segment what it is to predict, at least where `wanted` (T, B) is not 0."""
         if self.batch.targets is not None:
-            head, spans = self.layout.head, [stretch.span for stretch in self.stretches]
-            aims = head.arrange(self.backend, self.batch.targets, self.scale, wanted, spans)
-            for stretch, aim in zip(self.stretches, aims, strict=True):
-                stretch.aim = aim
+            head, spans = self.layout.head, [segment.span for segment in self.segments]
+            scored_parts = head.arrange(self.backend, self.batch.targets, self.scale, wanted, spans)
+            for segment, scored in zip(self.segments, scored_parts, strict=True):
+                segment.scored = scored
 
-    def _losses(self, stretch: Stretch) -> Array:
+    def _losses(self, segment: Segment) -> Array:
         """The loss of every step, (K, B); leaves the prediction on the head's tape."""
-        if stretch.aim is None:
+        if segment.scored is None:
             raise InputError("the batch has no targets: a loss needs them")
-        return self.layout.head.losses(self.p["output"], stretch.hs, stretch.aim, stretch.head_tape)
+        return self.layout.head.losses(self.p["output"], segment.hs, segment.scored, segment.head_tape)
 
-    def _predict(self, stretch: Stretch) -> Any:
-        """The sum of w*loss over the stretch in double precision; leaves the prediction as above."""
-        losses = self._losses(stretch)
+    def _predict(self, segment: Segment) -> Any:
+        """The sum of w*loss over the segment in double precision; leaves the prediction as above."""
+        losses = self._losses(segment)
         wide = losses.astype("complex128" if losses.dtype.kind == "c" else "float64")
-        weights = self.weights[stretch.span]
+        weights = self.weights[segment.span]
         return self.xp.where(weights > 0, wide * weights, 0.0).sum().item()
 
-    def _structural(self, stretch: Stretch, dhs: list[Array], strength: float) -> None:
+    def _structural(self, segment: Segment, dhs: list[Array], strength: float) -> None:
         """Add strength times the structural metric's product: to dhs, or as an adjoint of the pre-activations."""
-        for l, Rhs in enumerate(stretch.Rhs):
-            tape = stretch.tapes[l]
+        for l, Rhs in enumerate(segment.Rhs):
+            tape = segment.tapes[l]
             tangent = tape["Ra"] if self.metric == "preactivation" else Rhs
             term = self.scratch.get(f"structural{l}", tangent.shape)
             self.xp.multiply(tangent, strength, out=term)
             if self.mask is not None:
-                term *= self.mask[stretch.span]
+                term *= self.mask[segment.span]
             if self.metric == "hidden":
                 dhs[l] += term
             else:
                 tape.preactivation_adjoint = term
 
 
-def _steps(stretch: Stretch) -> int:
-    return int(stretch.span.stop - stretch.span.start)
+def _steps(segment: Segment) -> int:
+    return int(segment.span.stop - segment.span.start)

@@ -1,4 +1,4 @@
-"""What a kernel is: sizes, slots, parameter shapes, three routines over a stretch of time; and their tape."""
+"""What a kernel is: sizes, slots, parameter shapes, three routines over a segment of time; and their tape."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Slot:
 
 
 class Tape:
-    """What forward leaves for rforward and backward over one stretch of one layer, in buffers owned by the sweep.
+    """What forward leaves for rforward and backward over one segment of one layer, in buffers owned by the sweep.
 
-    `new` hands out a buffer of this stretch, which lives until the same stretch is run again; `scratch` hands out one
+    `new` hands out a buffer of this segment, which lives until the same segment is run again; `scratch` hands out one
     that any other routine may take over once the present one has returned and its results have been used.
     """
 
@@ -35,13 +35,13 @@ class Tape:
         self.kept = kept
         self.shared = scratch
         self.records = True
-        """Whether forward leaves what rforward and backward need; without, a stretch takes less time and memory."""
+        """Whether forward leaves what rforward and backward need; without, a segment takes less time and memory."""
         self.keeps_preactivation = False
         """Whether a structural metric looks at the hidden pre-activation: rforward then leaves its tangent as `Ra`."""
         self.preactivation_adjoint: Array | None = None
         """(K, B, H): what a structural metric adds to the adjoint of the hidden pre-activation in backward."""
         self.start = 0
-        """The time of the stretch's first step, for a kernel that keeps one."""
+        """The time of the segment's first step, for a kernel that keeps one."""
         self._named: Arrays = {}
 
     @property
@@ -54,13 +54,13 @@ class Tape:
         return compiled
 
     def new(self, name: str, *shape: int) -> Array:
-        """A buffer of this stretch, of arbitrary contents."""
+        """A buffer of this segment, of arbitrary contents."""
         buffer = self.kept.get(self.prefix + name, shape)
         self._named[name] = buffer
         return buffer
 
     def scratch(self, name: str, *shape: int) -> Array:
-        """A buffer shared by all stretches and layers, of arbitrary contents; `tape[name]` reads it in this routine."""
+        """A buffer shared by all segments and layers, of arbitrary contents; `tape[name]` reads it in this routine."""
         buffer = self.shared.get(name, shape)
         self._named[name] = buffer
         return buffer
@@ -76,7 +76,7 @@ class Tape:
 class Kernel:
     """One recurrent architecture: sizes and names, and three hand-written routines. It holds no arrays.
 
-    The routines work on a stretch of K >= 1 steps of B sequences, on arrays (K, B, ...) that they never write to
+    The routines work on a segment of K >= 1 steps of B sequences, on arrays (K, B, ...) that they never write to
     unless they made them, in float32, float64 or complex128 (for complex steps). `p`, `v` and `grad` are dicts of the
     recurrent parameters, of their tangents and of their adjoints.
     """
@@ -121,7 +121,7 @@ class Kernel:
         raise NotImplementedError
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        """U (K, B, slots) and the state before the stretch -> hs (K, B, width) and the state after it."""
+        """U (K, B, slots) and the state before the segment -> hs (K, B, width) and the state after it."""
         raise NotImplementedError
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
@@ -129,5 +129,5 @@ class Kernel:
         raise NotImplementedError
 
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
-        """Adjoints of hs and of the state after the stretch -> of U and of the state before it; adds to grad."""
+        """Adjoints of hs and of the state after the segment -> of U and of the state before it; adds to grad."""
         raise NotImplementedError

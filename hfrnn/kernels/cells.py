@@ -51,7 +51,7 @@ class StandardCell:
     """Which of the compiled cells this is."""
 
     def begin(self, tape: Tape, K: int, B: int, H: int, state: Arrays) -> None:
-        """Make the buffers of a stretch and put the state before it where step 0 looks for it."""
+        """Make the buffers of a segment and put the state before it where step 0 looks for it."""
         rows = K if tape.records else 1
         depth = 2 if tape.compiled else rows + 1  # cs[t] = c_{t-1}, in turn where not all are needed
         tape.scratch("cs", depth, B, H)[0] = state["c"]
@@ -91,7 +91,7 @@ class StandardCell:
         tape.xp.multiply(o, z, out=h)
 
     def finish(self, tape: Tape, K: int) -> Arrays:
-        """The state after the stretch; linearises all steps at once where the tape records."""
+        """The state after the segment; linearises all steps at once where the tape records."""
         cs, h = tape["cs"], tape["h"][K]
         c = tape.new("c", *h.shape)
         c[...] = cs[K % cs.shape[0]]

@@ -1,7 +1,7 @@
 """The time loops of lstm, lstm-krause, mlstm and mlstm-standard, compiled by numba (backend `numba`).
 
 The equations are those of cells.py, lstm.py and mlstm.py, under their numbers. A step is one or two matrix products
-and one pass over its arrays; a stretch is one call, which lets go of the interpreter lock, so that shards on several
+and one pass over its arrays; a segment is one call, which lets go of the interpreter lock, so that shards on several
 threads never wait for each other. All arrays are C-contiguous; `a`, `U`, `k`, `Ra` and `dU` hold the gates i, f, o, g
 side by side in their first 4H columns, and `U`, `RU` and `dU` of the multiplicative kinds the slot m in the last H.
 """

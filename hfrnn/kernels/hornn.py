@@ -208,7 +208,7 @@ def checked_alpha(alpha: float) -> float:
 
 
 def _before(hs: Array, n: int, N: int, K: int) -> Array:
-    """h_{t-1-n} for the K steps t of a stretch, a view (K, B, H) of all states (N + K, B, H)."""
+    """h_{t-1-n} for the K steps t of a segment, a view (K, B, H) of all states (N + K, B, H)."""
     return hs[N - 1 - n : N - 1 - n + K]
 
 

@@ -17,7 +17,7 @@ B3  ds_t = dy_s + da_t @ W_s.T + alpha * ds_{t+1}       dy_s: from the output an
 B4  dU_s = (1-alpha) * ds_t
 B5  dW_h = sum_t h_{t-1}.T @ da_t, dW_s = sum_t s_t.T @ da_t, dq = sum_t e_t * ds_t
 
-s needs no h: s of the whole stretch comes first, and its products with W_s are one. H or C may be 0.
+s needs no h: s of the whole segment comes first, and its products with W_s are one. H or C may be 0.
 """
 
 from __future__ import annotations

@@ -269,7 +269,7 @@ def _plan(stored: dict[str, Any], own: Plan) -> Plan:
     """A plan as a checkpoint holds it, for the same sequences as the method's own; ValueError for another."""
     plan = Plan.from_json(stored)
     edges = plan.shards
-    counts = [*edges, plan.slots, *([] if plan.stretch is None else [plan.stretch])]
+    counts = [*edges, plan.slots, *([] if plan.segment is None else [plan.segment])]
     if not all(type(count) is int for count in counts) or min(counts[len(edges) :]) < 1:
         raise ValueError("its plan does not hold whole numbers")
     if (edges[0], edges[-1]) != (0, own.shards[-1]) or any(a >= b for a, b in pairwise(edges)):

@@ -18,7 +18,8 @@ from hfrnn.data.synthetic import SUCCESS
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
-from hfrnn.engine.plan import Use, make_plan
+from hfrnn.engine.plan import Use
+from hfrnn.engine.planner import make_plan
 from hfrnn.engine.sampling import beginning, sample
 from hfrnn.errors import CheckpointError, HfrnnError, MissingExtraError, NonFiniteError, StorageError
 from hfrnn.optim.hessian_free import UpdateInterrupted

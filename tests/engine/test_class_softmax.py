@@ -20,9 +20,9 @@ from hfrnn.cli import main
 from hfrnn.data.vocabulary import frequency_classes
 from hfrnn.engine import class_softmax
 from hfrnn.engine.class_softmax import classes_of_symbols
-from hfrnn.engine.plan import Plan, footprint_of, make_plan
+from hfrnn.engine.plan import Keep, Plan
+from hfrnn.engine.planner import footprint_of, make_plan
 from hfrnn.engine.sampling import sample
-from hfrnn.engine.sweep import Keep
 
 EPS = 1e-20
 
@@ -176,7 +176,7 @@ def test_every_plan_gives_the_same() -> None:
         assert np.linalg.norm(Gv - product) <= 1e-12 * np.linalg.norm(product), name
 
 
-def test_a_stretch_in_which_nothing_is_predicted_adds_nothing() -> None:
+def test_a_segment_in_which_nothing_is_predicted_adds_nothing() -> None:
     net = network()
     batch, theta, v = problem(net)
     batch.weights[2:4] = 0
@@ -264,8 +264,8 @@ def test_tokens_without_weight_are_left_out() -> None:
     net = network(hidden=4)
     batch, _, _ = problem(net)
     f = hfrnn.Objective(net, batch, threads=1)
-    aim = f._transient(Keep.STATES)[0].stretches[0].aim
-    assert aim.tokens.size == (weights(batch) > 0).sum() < batch.T * batch.B
+    scored = f._transient(Keep.STATES)[0].segments[0].scored
+    assert scored.tokens.size == (weights(batch) > 0).sum() < batch.T * batch.B
 
 
 def test_a_second_product_allocates_neither_outputs_nor_states() -> None:

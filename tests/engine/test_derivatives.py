@@ -12,8 +12,8 @@ from support.engine_cases import LOSSES, random_targets
 
 import hfrnn
 from hfrnn.arrays.backend import Buffers
-from hfrnn.engine.plan import Plan
-from hfrnn.engine.sweep import Keep, Sweep
+from hfrnn.engine.plan import Keep, Plan
+from hfrnn.engine.sweep import Sweep
 
 EPS = 1e-20
 

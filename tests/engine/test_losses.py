@@ -150,7 +150,7 @@ def test_steps_that_are_not_wanted_are_left_out_of_losses_gradients_and_products
     """The parts of a sum over steps add up, wherever the wanted steps of a part lie."""
     rng, T, B = np.random.default_rng(5), 11, 3
     inputs = rng.integers(4, size=(T, B))
-    aims = {
+    scored_parts = {
         "softmax": rng.integers(4, size=(T, B)),
         "logistic": rng.random((T, B, 4)),
         "squared": rng.random((T, B, 4)),
@@ -164,14 +164,14 @@ def test_steps_that_are_not_wanted_are_left_out_of_losses_gradients_and_products
     parts.insert(0, sum(parts))
     found = []
     for weights in parts:
-        objective = hfrnn.Objective(net, hfrnn.Batch(inputs, aims[loss], weights), checkpoint=checkpoint)
+        objective = hfrnn.Objective(net, hfrnn.Batch(inputs, scored_parts[loss], weights), checkpoint=checkpoint)
         f, gradient = objective.loss_and_gradient(theta)
         product = objective.gauss_newton(theta) @ v
         found.append(np.concatenate([[f, objective.loss(theta)], gradient, product]) * weights.sum())
     np.testing.assert_allclose(found[0], sum(found[1:]), rtol=1e-11, atol=1e-13)
 
 
-def test_outputs_are_computed_for_the_steps_wanted_and_one_of_a_stretch_without_any(
+def test_outputs_are_computed_for_the_steps_wanted_and_one_of_a_segment_without_any(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     T, B, steps, outputs = 20, 3, [], FullHead.outputs
@@ -186,4 +186,4 @@ def test_outputs_are_computed_for_the_steps_wanted_and_one_of_a_stretch_without_
     weights[-3:] = 1
     net = hfrnn.Network("rnn", 4, 5, 4)
     hfrnn.Objective(net, hfrnn.Batch(symbols[:-1], symbols[1:], weights), checkpoint=5).loss_and_gradient(net.init(0))
-    assert sum(steps) == 3 + 3  # the last three of the last stretch, one of each of the three before it
+    assert sum(steps) == 3 + 3  # the last three of the last segment, one of each of the three before it

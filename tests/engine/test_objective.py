@@ -12,8 +12,8 @@ import scipy.sparse.linalg
 from support.engine_cases import Case, assert_same, cases, everything, plans, replace, vectors
 
 import hfrnn
-from hfrnn.engine.plan import Plan, make_plan, shard_boundaries
-from hfrnn.engine.sweep import Keep
+from hfrnn.engine.plan import Keep, Plan, shard_boundaries
+from hfrnn.engine.planner import make_plan
 
 some = cases("stack", "chain", "embedding", "carried", "logistic")
 every_case = pytest.mark.parametrize("case", cases(), ids=lambda case: case.id)
@@ -256,7 +256,7 @@ def test_the_plan_depends_on_sizes_and_budget_only() -> None:
     assert make_plan(net, 30, 8, None).keep is make_plan(net, 30, 8, "auto").keep is Keep.ALL
     for checkpoint, K in (("sqrt", 6), (7, 7)):
         plan = make_plan(net, 30, 8, checkpoint)
-        assert (plan.keep, plan.stretch) == (Keep.NOTHING, K)
+        assert (plan.keep, plan.segment) == (Keep.NOTHING, K)
 
 
 def least_budget(net: hfrnn.Network, batch: hfrnn.Batch) -> int:
@@ -295,7 +295,7 @@ def test_an_objective_keeps_its_plan() -> None:
     net, batch, _ = small()
     plan = Plan((0, 1, 4), 2, Keep.STATES)
     assert hfrnn.Objective(net, batch, plan=plan).plan is plan
-    assert hfrnn.Objective(net, batch, checkpoint=4).plan.stretch == 4
+    assert hfrnn.Objective(net, batch, checkpoint=4).plan.segment == 4
 
 
 # ---------------------------------------------------------------------- errors

@@ -84,7 +84,7 @@ def test_tangents_and_adjoints_are_those_of_the_run(periods: tuple[int, ...], st
 
 @every_list
 def test_every_plan_and_device_computes_the_same(periods: tuple[int, ...]) -> None:
-    """Stretches run again begin at their own time; the state is carried at time 3."""
+    """Segments run again begin at their own time; the state is carried at time 3."""
     case, net, batch, *numbers = problem(periods, hidden=(WIDTH * len(periods), len(periods)))
     expected = everything(net, batch, *numbers)
     assert expected["state 0 t"] == expected["state 1 t"] == 3 + batch.T

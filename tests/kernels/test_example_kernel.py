@@ -167,7 +167,7 @@ def test_it_keeps_what_every_kernel_promises(example: ModuleType, promise: Calla
 LINEARISED = "gradient Jv Gv hidden"  # R-forward and backward agree with each other, and not with forward
 RFORWARD = "Jv adjoint Gv symmetry semi-definite hidden"
 BACKWARD = "gradient adjoint Gv symmetry semi-definite hidden"
-CARRIED = "checkpoints"  # right on a single stretch
+CARRIED = "checkpoints"  # right on a single segment
 COMPLEX = "hessian"  # right on real numbers
 
 BROKEN: dict[str, tuple[str, str, str]] = {

@@ -8,8 +8,7 @@ from support.engine_cases import Case, cases, moved, replace, vectors
 from support.fake_device import FakeBackend
 
 import hfrnn
-from hfrnn.engine.plan import Plan
-from hfrnn.engine.sweep import Keep
+from hfrnn.engine.plan import Keep, Plan
 from hfrnn.optim.cg import diagonal_preconditioner
 
 

@@ -13,8 +13,7 @@ import numpy as np
 
 import hfrnn
 from hfrnn.arrays.backend import Backend, get_backend
-from hfrnn.engine.plan import Plan
-from hfrnn.engine.sweep import Keep
+from hfrnn.engine.plan import Keep, Plan
 
 MU, LAMBDA = 0.7, 0.3
 CARRIED_TIME = 3  # the integer of a carried state that has one
@@ -200,7 +199,7 @@ def everything(
 
 
 def plans(T: int, B: int) -> dict[str, Plan]:
-    """Every way to keep, each with stretches that do not divide T where there can be any, in one shard or two."""
+    """Every way to keep, each with segments that do not divide T where there can be any, in one shard or two."""
     two = (0, B // 2, B) if B > 1 else (0, B)
     return {
         "all": Plan((0, B), None, Keep.ALL),

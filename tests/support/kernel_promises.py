@@ -33,7 +33,7 @@ def tape() -> hfrnn.Tape:
 
 
 def check_adjoint(arch: str, K: int, B: int) -> None:
-    """<dhs, Rhs> + <dstate, Rstate after> = <dU, RU> + <dstate before, Rstate> + <grad, v>: K >= 1, on one stretch."""
+    """<dhs, Rhs> + <dstate, Rstate after> = <dU, RU> + <dstate before, Rstate> + <grad, v>: K >= 1, on one segment."""
     kernel, recorded = make_kernel(arch, 4, {}), tape()
     p, U, state = arrays(kernel, K, B)
     v, RU, Rstate = arrays(kernel, K, B, seed=1)

@@ -4,7 +4,7 @@ Every process is resumed until the run is done. Its weights, its log without the
 bit, those of a run that never stopped. HFRNN_KILLS sets how many instants are tried for each optimizer (3 by default);
 HFRNN_KILLS=30 is run by hand.
 
-The command runs in a wrapper that stretches every write: it sleeps for a moment within the writing of a file or of a
+The command runs in a wrapper that segments every write: it sleeps for a moment within the writing of a file or of a
 line of the log, and before and after a rename, so that most instants fall there. Where a run was stopped is counted and
 printed (pytest -s).
 """

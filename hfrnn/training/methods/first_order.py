@@ -13,7 +13,8 @@ from hfrnn.data.streams import TextStreams
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
-from hfrnn.engine.plan import Use, footprint_of, make_plan
+from hfrnn.engine.plan import Use
+from hfrnn.engine.planner import footprint_of, make_plan
 from hfrnn.errors import CheckpointError, NonFiniteError
 from hfrnn.optim.cg import norm
 from hfrnn.optim.clipping import clip_norm, clip_values, max_norm

@@ -9,7 +9,8 @@ import numpy as np
 from hfrnn.arrays.backend import Array
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
-from hfrnn.engine.plan import Plan, Use, footprint_of, make_plan
+from hfrnn.engine.plan import Plan, Use
+from hfrnn.engine.planner import footprint_of, make_plan
 from hfrnn.errors import InputError
 from hfrnn.optim.average import Average
 from hfrnn.optim.damping import Damping, LevenbergMarquardt

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import hfrnn
-import hfrnn.engine.plan
-from hfrnn.engine.plan import SHARD, Footprint, Plan, Use, make_plan, shard_boundaries
-from hfrnn.engine.sweep import Keep
+import hfrnn.engine.planner
+from hfrnn.engine.plan import SHARD, Keep, Plan, Use, shard_boundaries
+from hfrnn.engine.planner import Footprint, make_plan
 
 
 def _network(arch: str = "lstm", hidden: Any = 32, symbols: int = 30, **options: Any) -> hfrnn.Network:
@@ -97,8 +97,8 @@ def test_every_way_to_keep_gives_the_same_product() -> None:
     v = np.random.default_rng(1).standard_normal(theta.shape)
     reference = net.gauss_newton(theta, batch, structural=0.3, tikhonov=0.1) @ v
     for keep in Keep:
-        for stretch in (None, 1, 4, 11):
-            plan = Plan(shard_boundaries(B, 6), stretch, keep)
+        for segment in (None, 1, 4, 11):
+            plan = Plan(shard_boundaries(B, 6), segment, keep)
             product = hfrnn.Objective(net, batch, plan=plan).gauss_newton(theta, structural=0.3, tikhonov=0.1) @ v
             assert np.linalg.norm(product - reference) <= 1e-12 * np.linalg.norm(reference)
 
@@ -136,8 +136,8 @@ def test_a_plan_for_another_batch_is_refused() -> None:
 
 def test_a_network_is_measured_once_for_all_its_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     net, measured = _network(), []
-    real = hfrnn.engine.plan._tiny_sweep
-    monkeypatch.setattr(hfrnn.engine.plan, "_tiny_sweep", lambda *arguments: measured.append(1) or real(*arguments))
+    real = hfrnn.engine.planner._tiny_sweep
+    monkeypatch.setattr(hfrnn.engine.planner, "_tiny_sweep", lambda *arguments: measured.append(1) or real(*arguments))
     for T in (10, 20, 30):
         make_plan(net, T, 40)
     assert len(measured) == 4

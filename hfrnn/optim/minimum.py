@@ -1,0 +1,1 @@
+from hfrnn.optim.minimize import MinimumStop as MinimumStop  # `MinimumStop` under its documented name.
