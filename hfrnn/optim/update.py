@@ -1,3 +1,1 @@
-from hfrnn.optim.result import End as End  # The result of an update under its documented name.
-from hfrnn.optim.result import Failure as Failure
-from hfrnn.optim.result import Update as Update
+from hfrnn.optim.result import *  # noqa: F403  The documented names `Update`, `Failure` and `End`.
