@@ -26,8 +26,6 @@ class Backend:
         The array namespace, called only through functions that NumPy and CuPy share.
     """
 
-    compiles = False
-    """Whether kernels may use the routines that numba compiles."""
     on_host = True
     """Whether arrays are NumPy's, in the memory of the host."""
 
@@ -101,9 +99,7 @@ class Backend:
 
 
 class NumbaBackend(Backend):
-    """NumPy, with the arithmetic of a time step compiled by numba."""
-
-    compiles = True
+    """NumPy, for kernels whose time loops numba compiles."""
 
     def __init__(self) -> None:
         try:

@@ -68,7 +68,7 @@ class Layout:
         self.embedding = embedding
         self.dtype = np.dtype(dtype)
         self.backend = get_backend(backend)
-        kernels = [make_kernel(arch, size, options) for size in sizes]
+        kernels = [make_kernel(arch, size, options, self.backend.name) for size in sizes]
         self.layers = tuple(make_layer(l, kernel, bias, direct_input) for l, kernel in enumerate(kernels))
         speakers = range(len(kernels)) if direct_output else (len(kernels) - 1,)
         has_output_bias = kernels[0].output_bias if output_bias is None else output_bias

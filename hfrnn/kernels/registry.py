@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -10,33 +11,33 @@ from typing import Any
 
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Kernel
-from hfrnn.kernels.clockwork import Clockwork
-from hfrnn.kernels.gru import GRU
-from hfrnn.kernels.hornn import HORNN
-from hfrnn.kernels.hornn_fofe import FOFE
-from hfrnn.kernels.hornn_gated import GatedHORNN
-from hfrnn.kernels.hornn_max import MaxHORNN
-from hfrnn.kernels.lstm import LSTM, KrauseLSTM
-from hfrnn.kernels.mlstm import MLSTM, StandardMLSTM
-from hfrnn.kernels.mrnn import MRNN
-from hfrnn.kernels.rnn import RNN
-from hfrnn.kernels.scrn import SCRN
 
-_kernels: dict[str, type[Kernel]] = {
-    "rnn": RNN,
-    "mrnn": MRNN,
-    "lstm": LSTM,
-    "lstm-krause": KrauseLSTM,
-    "mlstm": MLSTM,
-    "mlstm-standard": StandardMLSTM,
-    "hornn": HORNN,
-    "hornn-max": MaxHORNN,
-    "hornn-fofe": FOFE,
-    "hornn-gated": GatedHORNN,
-    "scrn": SCRN,
-    "gru": GRU,
-    "clockwork": Clockwork,
+_kernels: dict[str, str | type[Kernel]] = {
+    "rnn": "hfrnn.kernels.rnn:RNN",
+    "mrnn": "hfrnn.kernels.mrnn:MRNN",
+    "lstm": "hfrnn.kernels.lstm:LSTM",
+    "lstm-krause": "hfrnn.kernels.lstm:KrauseLSTM",
+    "mlstm": "hfrnn.kernels.mlstm:MLSTM",
+    "mlstm-standard": "hfrnn.kernels.mlstm:StandardMLSTM",
+    "hornn": "hfrnn.kernels.hornn:HORNN",
+    "hornn-max": "hfrnn.kernels.hornn_max:MaxHORNN",
+    "hornn-fofe": "hfrnn.kernels.hornn_fofe:FOFE",
+    "hornn-gated": "hfrnn.kernels.hornn_gated:GatedHORNN",
+    "scrn": "hfrnn.kernels.scrn:SCRN",
+    "gru": "hfrnn.kernels.gru:GRU",
+    "clockwork": "hfrnn.kernels.clockwork:Clockwork",
 }
+"""The reference kernels: "module:class", imported when first used, or a user's class."""
+
+_variants: dict[str, dict[str, str]] = {
+    "numba": {
+        "lstm": "hfrnn.kernels.numba.lstm:LSTM",
+        "lstm-krause": "hfrnn.kernels.numba.lstm:KrauseLSTM",
+        "mlstm": "hfrnn.kernels.numba.mlstm:MLSTM",
+        "mlstm-standard": "hfrnn.kernels.numba.mlstm:StandardMLSTM",
+    },
+}
+"""The faster variants of a backend, by architecture; an architecture without one runs its reference."""
 
 NEUTRAL = {"activation": "tanh", "order": 3, "alpha": 0.6, "learn_alpha": False, "context": 40, "periods": None}
 """Values of architectures' options that every architecture accepts, so that one call can be made for all of them.
@@ -63,7 +64,7 @@ def register_kernel(name: str, kernel: type[Kernel] | None = None) -> Callable[[
     """
 
     def register(cls: type[Kernel]) -> type[Kernel]:
-        if _kernels.get(name, cls) is not cls:
+        if name in _kernels and _kernels[name] is not cls:
             raise InputError(f"an architecture named {name!r} is registered already: choose another name")
         _kernels[name] = cls
         return cls
@@ -106,20 +107,42 @@ def architectures() -> tuple[str, ...]:
     return tuple(_kernels)
 
 
-def make_kernel(name: str, hidden: int, options: dict[str, Any]) -> Kernel:
-    """The kernel of that name for `hidden` units.
+def kernel_class(name: str, backend: str = "numpy") -> type[Kernel]:
+    """Return the class of an architecture: the backend's variant if there is one, else the reference.
 
     Raises
     ------
     InputError
-        The name is not known, the size is too small, or an option is not the architecture's own.
+        The name is not known.
     """
     if name not in _kernels:
         raise InputError(
             f"architecture {name!r} is not known: use one of {', '.join(_kernels)}, or name the file that registers it "
             "(hfrnn --kernel FILE; in Python, import it first)"
         )
-    cls = _kernels[name]
+    found = _variants.get(backend, {}).get(name, _kernels[name])
+    if not isinstance(found, str):
+        return found
+    module, _, cls = found.partition(":")
+    return getattr(importlib.import_module(module), cls)  # type: ignore[no-any-return]
+
+
+def resolve_backend(backend: str, arch: str) -> str:
+    """Return the backend that a name stands for: "auto" is numba if it is installed and has a variant, else NumPy."""
+    if backend != "auto":
+        return backend
+    return "numba" if arch in _variants["numba"] and importlib.util.find_spec("numba") else "numpy"
+
+
+def make_kernel(name: str, hidden: int, options: dict[str, Any], backend: str = "numpy") -> Kernel:
+    """Return the kernel of an architecture for `hidden` units, as the backend runs it.
+
+    Raises
+    ------
+    InputError
+        The name is not known, the size is too small, or an option is not the architecture's own.
+    """
+    cls = kernel_class(name, backend)
     if isinstance(hidden, bool) or not isinstance(hidden, int) or hidden < cls.least_hidden:
         raise InputError(f"the hidden size is {hidden!r}: give a whole number of units, {cls.least_hidden} or more")
     neutral = {option: (value, None) for option, value in NEUTRAL.items()}

@@ -1,9 +1,12 @@
-"""The compiled time loops against NumPy's, which are the reference."""
+"""The compiled kernels agree with the reference, run where they should, and give the same bits from numba's cache."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +15,10 @@ from support.engine_cases import MU, Case, assert_same, cases, everything, plans
 
 import hfrnn
 from hfrnn.arrays.backend import get_backend
+from hfrnn.kernels.registry import kernel_class, resolve_backend
 
 pytest.importorskip("numba", reason="numba is not installed (the extra fast)")
 ARCHITECTURES = ("lstm", "lstm-krause", "mlstm", "mlstm-standard")
-LOOPS = ("forward", "rforward", "backward")
 COMPILED = [case for case in cases() if case.arch in ARCHITECTURES]
 
 
@@ -55,18 +58,59 @@ def test_gradient_and_products_fit_each_other_without_numpys_loops(case: Case) -
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_the_compiled_loops_are_what_runs(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hfrnn.kernels import compiled
+def test_the_registry_picks_the_compiled_class_for_the_backend(arch: str) -> None:
+    compiled, reference = kernel_class(arch, "numba"), kernel_class(arch)
+    assert issubclass(compiled, reference)
+    assert compiled.__module__.startswith("hfrnn.kernels.numba.")
+    for backend, cls in (("numba", compiled), ("numpy", reference)):
+        assert type(hfrnn.Network(arch, n_in=4, hidden=3, n_out=4, backend=backend).layers[0].kernel) is cls
 
-    called = []
-    kind = "mlstm" if arch.startswith("mlstm") else "lstm"
-    for loop in LOOPS:
-        plain = getattr(compiled, f"{kind}_{loop}")
-        monkeypatch.setattr(compiled, f"{kind}_{loop}", lambda *a, f=plain, n=loop: (called.append(n), f(*a)))
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_real_arrays_never_run_the_reference_routines(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     net = hfrnn.Network(arch, n_in=4, hidden=3, n_out=4, backend="numba")
+
+    def fail(*arguments: Any, **more: Any) -> None:
+        raise AssertionError("the reference ran")
+
+    for routine in ("forward", "rforward", "backward"):
+        monkeypatch.setattr(kernel_class(arch), routine, fail)
     batch = random_batch(net, np.random.default_rng(0))
-    net.gauss_newton(net.init(), batch) @ net.init(seed=1)
-    assert called == list(LOOPS)
+    assert np.isfinite(net.gauss_newton(net.init(), batch) @ net.init(seed=1)).all()
+    with pytest.raises(AssertionError, match="the reference ran"):
+        net.hessian(net.init(), batch) @ net.init(seed=1)
+
+
+def test_a_kernel_without_a_compiled_class_runs_its_reference() -> None:
+    assert kernel_class("clockwork", "numba") is kernel_class("clockwork")
+    assert {resolve_backend("auto", arch) for arch in ARCHITECTURES} == {"numba"}
+    assert resolve_backend("auto", "clockwork") == "numpy"
+    assert resolve_backend("cupy", "lstm") == "cupy"
+
+
+BITS = """
+import hashlib, numpy as np, hfrnn
+rng = np.random.default_rng(0)
+for arch in ("lstm", "mlstm"):
+    net = hfrnn.Network(arch, n_in=9, hidden=33, n_out=9, backend="numba")
+    symbols = rng.integers(0, 9, (13, 6))
+    objective = hfrnn.Objective(net, hfrnn.Batch(symbols[:-1], symbols[1:]), threads=1)
+    theta, v = net.init(0, scale=0.5), net.init(1)
+    gradient, product = objective.loss_and_gradient(theta)[1], objective.gauss_newton(theta, 0.1) @ v
+    print(arch, hashlib.sha256(gradient.tobytes() + product.tobytes()).hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_loops_from_numbas_cache_give_the_bits_of_those_just_compiled(tmp_path: Path) -> None:
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    runs = [
+        subprocess.run([sys.executable, "-c", BITS], env=environment, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert any(tmp_path.rglob("*.nbc"))
+    assert runs[0] == runs[1]
+    assert len(runs[0].split()) == 4
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -97,12 +141,12 @@ def test_a_second_product_allocates_no_states(arch: str) -> None:
 def test_tanh_is_exact_to_a_few_units_in_the_last_place(dtype: str) -> None:
     from numba import njit
 
-    from hfrnn.kernels.compiled import _tanh
+    from hfrnn.kernels.numba.pointwise import tanh as compiled_tanh
 
     @njit
     def tanh(x: Any, out: Any) -> None:
         for n in range(x.size):
-            out[n] = _tanh(x[n])
+            out[n] = compiled_tanh(x[n])
 
     magnitudes = np.concatenate([np.logspace(-30, 0, 4001), np.linspace(1, 12, 4001), [1e30, np.inf]])
     x = np.concatenate([-magnitudes, [0.0], magnitudes]).astype(dtype)

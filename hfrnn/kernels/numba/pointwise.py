@@ -1,0 +1,67 @@
+"""Compiled building blocks: tanh and sigma of a number, and the decorators of loops."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+from hfrnn.arrays.backend import Array
+from hfrnn.kernels.base import Tape
+
+if llvm.llvm_version_info[0] >= 20:
+    # One overlap check before the loop over sequences always fails, because the gates of a sequence lie between those
+    # of its neighbours; then no loop is vectorised. A check for each sequence succeeds.
+    llvm.set_option("", "-hoist-runtime-checks=false")
+
+# x*P(x*x)/Q(x*x): least maximal relative error on [-9, 9] (2e-8, before rounding to single precision), beyond which
+# tanh is 1 in single precision; by iteratively reweighted least squares
+P = tuple(np.float32(c) for c in (9.99999979e-01, 1.33810254e-01, 3.49558786e-03, 2.06090784e-05, 1.33546566e-08))
+Q = tuple(np.float32(c) for c in (1.0, 4.67143410e-01, 2.58769811e-02, 3.28563440e-04, 7.77655621e-07))
+NINE, ONE, HALF = np.float32(9), np.float32(1), np.float32(0.5)  # exact in double precision too
+
+
+def tanh(x: Any) -> Any:
+    """tanh of a number; in single precision a rational function, which the compiler turns into vector instructions."""
+    return math.tanh(x)
+
+
+@overload(tanh, inline="always")
+def _compiled_tanh(x: Any) -> Any:
+    def single(x: Any) -> Any:
+        x = min(max(x, -NINE), NINE)
+        s = x * x
+        p = (((P[4] * s + P[3]) * s + P[2]) * s + P[1]) * s + P[0]
+        q = (((Q[4] * s + Q[3]) * s + Q[2]) * s + Q[1]) * s + Q[0]
+        return min(max(x * p / q, -ONE), ONE)
+
+    def double(x: Any) -> Any:
+        return math.tanh(x)
+
+    return single if x is types.float32 else double
+
+
+compile_loop = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+"""Compile a loop over time. Sums and products may be fused into one rounding; nothing else is reordered."""
+inlined = njit(inline="always", error_model="numpy")
+"""Mark a part of such a loop, which is copied into it. A function that is called could be compiled twice, with other
+roundings when the loop comes from numba's cache. Its arrays are indexed fully: views in inner loops cost time."""
+
+
+@inlined
+def sigma(x: Any) -> Any:
+    return HALF * tanh(HALF * x) + HALF
+
+
+def parts(x: Array, H: int) -> Array:
+    """Return a view of x (..., n*H) as (..., n, H): one row for each slot or gate."""
+    return x.reshape(*x.shape[:-1], x.shape[-1] // H, H)
+
+
+def is_compiled(tape: Tape) -> bool:
+    """Return whether the compiled loops serve these arrays: real numbers, and no tangent of a pre-activation."""
+    return tape.kept.dtype.kind == "f" and not tape.keeps_preactivation
