@@ -17,7 +17,8 @@ from hfrnn.analysis.dynamic_evaluation import Dynamic, Learner
 from hfrnn.arrays.backend import Array
 from hfrnn.data.music import load_music, music_batch
 from hfrnn.data.synthetic import SUCCESS, make_task, tasks
-from hfrnn.data.vocabulary import Text, Vocabulary, counted
+from hfrnn.data.text import Text, counted
+from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, NonFiniteError

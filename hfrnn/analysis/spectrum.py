@@ -21,7 +21,8 @@ from hfrnn.arrays.parameters import HostArray
 from hfrnn.data.music import load_music, music_batch
 from hfrnn.data.streams import training_sequences
 from hfrnn.data.synthetic import make_task, tasks
-from hfrnn.data.vocabulary import Vocabulary, counted
+from hfrnn.data.text import counted
+from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError, NonFiniteError

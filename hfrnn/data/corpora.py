@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hfrnn.data.downloads import DOWNLOADS, data_folder, data_folders, fetch
-from hfrnn.data.vocabulary import LEVELS, Text, check_level
+from hfrnn.data.text import LEVELS, Text, check_level
 from hfrnn.data.words import broken
 from hfrnn.errors import InputError
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hfrnn.data.vocabulary import counted
+from hfrnn.data.text import counted
 from hfrnn.errors import CheckpointError, InputError
 
 COUNTERS = ("epoch", "position", "parts", "drawn")
