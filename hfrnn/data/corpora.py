@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hfrnn.data.downloads import DOWNLOADS, data_folder, data_folders, fetch
+from hfrnn.data.downloads import data_folder, data_folders, fetch
+from hfrnn.data.remotes import DOWNLOADS
 from hfrnn.data.text import LEVELS, Text, check_level
 from hfrnn.data.words import broken
 from hfrnn.errors import InputError

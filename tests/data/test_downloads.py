@@ -32,7 +32,8 @@ from support.tiny_runs import snapshot
 
 from hfrnn.data import downloads
 from hfrnn.data.corpora import CORPORA, folder_of, load_corpus
-from hfrnn.data.downloads import DOWNLOADS, fetch
+from hfrnn.data.downloads import fetch
+from hfrnn.data.remotes import DOWNLOADS, Remote
 from hfrnn.errors import HfrnnError, InputError
 
 REAL = dict(DOWNLOADS)
@@ -264,7 +265,7 @@ def test_trouble_that_passes_is_tried_again(site: Site, data: Path, monkeypatch,
 
 
 def test_a_server_that_is_not_there_is_said_to_be_out_of_reach(site: Site, tmp_path: Path, monkeypatch) -> None:
-    closed = downloads.Remote("http://127.0.0.1:9/text8.zip", "0" * 64, ("text8",))
+    closed = Remote("http://127.0.0.1:9/text8.zip", "0" * 64, ("text8",))
     monkeypatch.setitem(DOWNLOADS, "text8", (closed,))
     refused("text8", r"cannot be reached \(\[Errno \d+\] Connection refused\)")
     assert snapshot(tmp_path) == {}

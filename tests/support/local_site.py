@@ -18,6 +18,7 @@ import pytest
 
 from hfrnn.data import downloads
 from hfrnn.data.corpora import PARTS
+from hfrnn.data.remotes import DOWNLOADS, Remote
 
 CONTENT = {
     "ptb": {f"ptb.{part}.txt": f" {part} of the <unk> \n N {part} \n".encode() * 40 for part in PARTS},
@@ -64,10 +65,10 @@ class Site:
     def paths(self) -> list[str]:
         return [path for path, _ in self.seen]
 
-    def remote(self, name: str, *members: str) -> downloads.Remote:
+    def remote(self, name: str, *members: str) -> Remote:
         """A file of the folder "original" with its right sha256."""
         sha256 = hashlib.sha256(self.files[f"/original/{name}"]).hexdigest()
-        return downloads.Remote(f"{self.address}/original/{name}", sha256, members)
+        return Remote(f"{self.address}/original/{name}", sha256, members)
 
     def give(self, handler: BaseHTTPRequestHandler, content: bytes, length: int | None = None) -> None:
         """An answer; with another length than it has it ends early."""
@@ -167,7 +168,7 @@ def local_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site
         "wikitext-2": (site.remote("wikitext-2-v1.zip", *(f"wikitext-2/{name}" for name in CONTENT["wikitext-2"])),),
     }
     for name, remotes in table.items():
-        monkeypatch.setitem(downloads.DOWNLOADS, name, remotes)
+        monkeypatch.setitem(DOWNLOADS, name, remotes)
     monkeypatch.setattr(downloads, "PAUSES", (0.0, 0.0))
     monkeypatch.setattr(downloads, "PIECE", PIECE)
     monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache" / project)
