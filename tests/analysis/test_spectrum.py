@@ -514,7 +514,7 @@ def test_a_spectrum_of_zeros_can_be_drawn(tmp_path: Path) -> None:
         (("--count", -1), "count is -1"),
         (("--tolerance", 0), "tolerance is 0.0"),
         (("--matrix", "hesian"), "Did you mean 'hessian'?"),
-        (("--part", "test"), "has no two symbols"),
+        (("--part", "test"), "has fewer than two symbols"),
         (("--which", "worst"), "checkpoint 'worst' is not known"),
     ],
 )
