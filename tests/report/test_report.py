@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from support.damage import DAMAGE
 from support.method_runs import run as tiny_method
-from support.report_runs import HOSTILE, make_runs, rewrite
+from support.report_runs import HOSTILE, rewrite
 from support.tiny_runs import TEXT, metrics, snapshot, tiny_train
 
 from hfrnn.cli import main
@@ -28,11 +28,6 @@ def call(*arguments: object, code: int = 0) -> Result:
     result = CliRunner().invoke(main, [str(each) for each in arguments])
     assert result.exit_code == code, result.output
     return result
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return make_runs(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture
