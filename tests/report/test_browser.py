@@ -17,9 +17,9 @@ pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on
 
 CURVES = {  # of an HF run: title of the chart, name of the curve, key of the log
     ("Loss", VALID): "valid_bits", ("Loss", TRAIN): "train_bits", ("Damping", "mu"): "mu",
-    ("Damping", "lambda"): "lambda", ("rho", "rho"): "rho", ("CG iterations", "made"): "cg_iterations",
-    ("CG iterations", "of the step chosen"): "chosen_iteration", ("Step size", "step size"): "step_size",
-    ("Gradient norm", "gradient"): "gradient_norm", ("Gradient norm", "CG's last residual"): "residual_norm",
+    ("Damping", "lambda"): "lambda", ("rho", "rho"): "rho", ("CG iterations", "performed"): "cg_iterations",
+    ("CG iterations", "chosen step"): "chosen_iteration", ("Step size", "step size"): "step_size",
+    ("Gradient norm", "gradient"): "gradient_norm", ("Gradient norm", "last CG residual"): "residual_norm",
     ("Step norm", "step norm"): "step_norm",
 }  # fmt: skip
 FIRST_ORDER = {
@@ -61,7 +61,7 @@ def test_every_kind_of_run_is_drawn(shown: Any, runs: dict[str, Path], name: str
     assert vertices(page)["Loss", 0, VALID] == (count, count)
     assert all(line[keys.get(name, "valid_bits")] is not None or line["valid_loss"] is None for line in lines)
     unit = page.run("chartOf('Loss').querySelector('.unit').innerText").split(",")[0]
-    assert unit == {"words": "of a word", "task": "the task's loss"}.get(name, "bits per character")
+    assert unit == {"words": "per word", "task": "the task's loss"}.get(name, "bits per character")
     assert (("Wrong answers", 0, "wrong") in vertices(page)) == (name == "task")
     if name == "tikhonov":
         assert ("Damping", 0, "lambda") in vertices(page)
@@ -163,7 +163,7 @@ def test_a_run_that_goes_on_and_one_without_an_update_are_drawn(
     (begun / "metrics.jsonl").unlink()
     page = shown(going, begun)
     assert vertices(page)["Loss", 0, TRAIN] == (6, 6)
-    assert "goes on, or was stopped" in page.run("document.body.innerText")
+    assert "still running or was killed" in page.run("document.body.innerText")
     page = shown(begun)
     assert vertices(page) == {}
-    assert "no update in any log" in page.run("document.body.innerText")
+    assert "no updates yet" in page.run("document.body.innerText")

@@ -325,8 +325,8 @@ def test_an_older_report_is_replaced_whole_or_not_at_all(
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("config.toml", "config.toml exists and is no .html file, so it is left as it is: give another --output"),
-        ("folder", "folder is a folder: give the file that the report is to be in"),
+        ("config.toml", "config.toml exists and is not an .html file, so it is not overwritten: give another --output"),
+        ("folder", "folder is a folder: give the path of an HTML file for the report"),
     ],
 )
 def test_what_is_no_report_is_left_as_it_is(runs: dict[str, Path], tmp_path: Path, name: str, sentence: str) -> None:
