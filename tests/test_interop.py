@@ -169,8 +169,8 @@ WRONG: dict[str, tuple[Arrays, dict[str, Any], str]] = {
     "projections": ({**LSTM, "lstm.weight_hr_l0": np.ones((2, 4))}, {}, "lstm has projections"),
     "one bias missing": (without(LSTM, "lstm.bias_ih_l0"), {}, "has the tensors bias_hh_l0, weight_hh_l0"),
     "a strange tensor": ({**LSTM, "lstm.peephole": np.ones(4)}, {}, "has the tensors .*peephole"),
-    "no linear": (without(LSTM, "decoder.weight", "decoder.bias"), {}, "beside lstm the state dict has nothing"),
-    "layer norm": ({**LSTM, "norm.weight": np.ones((4, 1))}, {}, "beside lstm the state dict has decoder, norm"),
+    "no linear": (without(LSTM, "decoder.weight", "decoder.bias"), {}, "besides lstm the state dict has nothing"),
+    "layer norm": ({**LSTM, "norm.weight": np.ones((4, 1))}, {}, "besides lstm the state dict has decoder, norm"),
     "a linear with more": ({**LSTM, "decoder.scale": np.ones(3)}, {}, "the state dict has decoder: expected one"),
     "an embedding without its name": (state_dict(embedding=3), {}, "has embedding, decoder: expected one nn.Linear"),
     "another name of the embedding": (state_dict(embedding=3), {"embedding": "words"}, "no nn.Embedding 'words'"),
@@ -205,10 +205,10 @@ def test_tied_weights_are_refused() -> None:
     [
         ({"arch": "mlstm"}, "the network is mlstm, and the state dict is of lstm"),
         ({"arch": "rnn", "output_bias": True}, "the network is rnn"),
-        ({"hidden": (4, 4)}, "layer1.W_below, layer1.W_h, layer1.W_x, layer1.b, output.W_y1 is in one"),
-        ({"bias": False}, "layer0.b is in one"),
+        ({"hidden": (4, 4)}, "layer1.W_below, layer1.W_h, layer1.W_x, layer1.b, output.W_y1 is only in one"),
+        ({"bias": False}, "layer0.b is only in one"),
         ({"loss": "class-softmax", "classes": 2}, "output.W_class0"),
-        ({"n_in": 6}, r"lstm.weight_ih_l0 has the shape \(16, 5\): .* it has \(16, 6\)"),
+        ({"n_in": 6}, r"lstm.weight_ih_l0 has the shape \(16, 5\): .* require \(16, 6\)"),
     ],
 )
 def test_a_network_that_is_no_such_model_is_refused(network: dict[str, Any], message: str) -> None:

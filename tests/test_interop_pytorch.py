@@ -175,7 +175,7 @@ def test_modules_of_pytorch_that_have_no_counterpart_are_refused(
 
 def test_half_precision_and_tied_tensors_of_pytorch_are_refused(torch: Any) -> None:
     model = torch_model(torch, n_in=3, embedding=4)
-    with pytest.raises(hfrnn.InputError, match=r"embedding\.weight is no array for NumPy"):
+    with pytest.raises(hfrnn.InputError, match=r"embedding\.weight cannot be a NumPy array"):
         from_torch(model.bfloat16().state_dict(), embedding="embedding")
     model["decoder"].weight = model["embedding"].weight
     with pytest.raises(hfrnn.InputError, match="are one tensor"):

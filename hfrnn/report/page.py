@@ -1,7 +1,7 @@
 """Make one HTML file from runs, style and scripts; it loads nothing from the network.
 
-Names, samples and options are not trusted. The page stores them as JSON without `<`, `>` and `&`, and the scripts insert
-them only as text. The content security policy allows these scripts and no others.
+Names, samples and options are not trusted. The page stores them as JSON without `<`, `>` and `&`, and the scripts
+insert them only as text. The content security policy allows these scripts and no others.
 """
 
 from __future__ import annotations
