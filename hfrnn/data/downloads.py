@@ -265,7 +265,7 @@ def _download(
         failures.append(failure)
     raise HfrnnError(
         f"cannot get {remote.name}: {'; '.join(failures)}. Nothing was changed: try again later, name another address "
-        f"with --mirror, or put the file at {folder / remote.name} by hand and fetch again"
+        f"with --mirror, or put the file at {folder / remote.name} yourself and fetch again"
     )
 
 
@@ -313,5 +313,5 @@ def _unpack(remote: Remote, archive: Path, hidden: Path, folder: Path, progress:
             reason = f"it lacks {member}" if isinstance(error, KeyError) else str(error)
             raise HfrnnError(
                 f"cannot unpack {remote.name} from {_without_password(remote.address)}: {reason}. Nothing was changed: "
-                f"put the unpacked file at {final} by hand"
+                f"put the unpacked file at {final} yourself"
             ) from error
