@@ -1,4 +1,4 @@
-"""Eigenvalues of the Gauss-Newton matrix G or of the exact Hessian H: the extreme ones and the density of all.
+"""Extreme eigenvalues and eigenvalue density of the Gauss-Newton matrix G or of the exact Hessian H.
 
 Only products with the matrix are needed (hfrnn.optim.lanczos). G is positive semi-definite. H is the curvature of the
 loss itself; its negative eigenvalues belong to directions that G does not represent. All numbers are in double

@@ -1,8 +1,8 @@
-"""Download corpora: into a hidden folder first; after all checks the files move into the data folder.
+"""Download corpora into a hidden folder, check them, and move them into the data folder.
 
 pooch makes the requests, computes hashes and knows the user's cache folder. Two of its parts are not used. Its retries
 also repeat answers that will not change (404, wrong content), and it logs addresses with their passwords. Its `Unzip`
-reports no progress and writes straight into the final folder.
+reports no progress.
 """
 
 from __future__ import annotations
@@ -224,15 +224,17 @@ class _Meter:
         self.text, self.progress, self.done = text, progress, 0
 
     def update(self, count: int) -> None:
+        """Report `count` more bytes."""
         self.done += count
         total = self.total or 0
         self.progress(self.text, min(self.done, total or self.done), total)
 
     def reset(self) -> None:
+        """Restart at 0 bytes; pooch calls this at the end, before a last `update`."""
         self.done = 0
 
     def close(self) -> None:
-        pass
+        """Do nothing; pooch calls this at the end."""
 
 
 class _RequestError(Exception):
