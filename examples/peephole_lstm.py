@@ -1,10 +1,11 @@
-"""An architecture that hfrnn does not have, added from outside: the LSTM with peepholes, `lstm-peephole`.
+"""An architecture of your own, defined outside hfrnn: the LSTM with peepholes, `lstm-peephole`.
 
     python examples/peephole_lstm.py                                    check every derivative, then train a little
     hfrnn --kernel examples/peephole_lstm.py train --arch lstm-peephole
 
-The gates look at the cell through a weight a unit (F. Gers and J. Schmidhuber, Recurrent nets that time and count,
-2000): i and f at the cell before the step, o at the cell after it. docs/adding-an-architecture.md derives what follows.
+Each gate also reads its own cell, with one weight per unit: i and f read the cell before the step, o the cell after it
+(F. Gers and J. Schmidhuber, Recurrent nets that time and count, 2000). docs/adding-an-architecture.md derives the
+equations below.
 
 F1  a = U_t + h_{t-1} @ W_h                             columns a_i, a_f, a_o, a_g
 F2  i, f = sigma(a_i + p_i*c_{t-1}, a_f + p_f*c_{t-1}), g = tanh(a_g)
@@ -12,7 +13,7 @@ F3  c_t = f*c_{t-1} + i*g
 F4  o = sigma(a_o + p_o*c_t)
 F5  h_t = o*z, z = tanh(c_t)
 
-Once for all products, the derivatives of one step, * the elementwise product:
+The derivatives of one step, computed once for all products (* is the elementwise product):
 
 L1  k_i = dc/da_i = g*i*(1-i)
 L2  k_f = dc/da_f = c_{t-1}*f*(1-f)
@@ -49,7 +50,7 @@ from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, sigmoid_
 
 @hfrnn.register_kernel("lstm-peephole")
 class PeepholeLSTM(hfrnn.Kernel):
-    """`lstm-peephole`: H cells with input, forget and output gates that see the cell."""
+    """`lstm-peephole`: H cells with input, forget and output gates that read the cell."""
 
     output_bias = True
     transposed = ("W_h",)
@@ -66,13 +67,15 @@ class PeepholeLSTM(hfrnn.Kernel):
         return {"h": (B, self.hidden), "c": (B, self.hidden)}
 
     def parts(self, x: Array) -> tuple[Array, Array, Array, Array]:
-        """The columns of i, f, o and g, as views."""
+        """Return the columns of i, f, o and g as views."""
         H = self.hidden
         return x[..., :H], x[..., H : 2 * H], x[..., 2 * H : 3 * H], x[..., 3 * H :]
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: hfrnn.Tape) -> tuple[Array, Arrays]:
         xp, (K, B, _), H = tape.xp, U.shape, self.hidden
-        steps, cells = (K, K + 1) if tape.records else (1, 2)  # of what only derivatives look back at
+        steps, cells = (
+            (K, K + 1) if tape.records else (1, 2)
+        )  # without a record, arrays that only derivatives need hold one step
         gates, zs = tape.new("k", steps, B, 4 * H), tape.scratch("z", steps, B, H)
         hs, cs = tape.new("h", K + 1, B, H), tape.new("c", cells, B, H)  # hs[t] = h_{t-1}, cs[t] = c_{t-1}
         hs[0], cs[0] = state["h"], state["c"]
@@ -102,7 +105,7 @@ class PeepholeLSTM(hfrnn.Kernel):
         return hs[1:], {"h": hs[K], "c": cs[K % cells]}
 
     def linearize(self, p: Arrays, tape: hfrnn.Tape, before: Array, z: Array) -> None:
-        """From the gates of all steps, in `k`, to the coefficients that take their place."""
+        """Replace the gates of all steps, in `k`, by the derivatives L1 to L4; compute L5 and L6."""
         xp, k, (K, B, H) = tape.xp, tape["k"], before.shape
         i, f, o, g = self.parts(k)
         k_c, k_h, k_g = tape.new("k_c", K, B, H), tape.new("k_h", K, B, H), tape.scratch("k_g", K, B, H)
@@ -173,25 +176,25 @@ class PeepholeLSTM(hfrnn.Kernel):
         return dU, {"h": dh, "c": dc}
 
     def peepholes(self, cs: Array, x: Array) -> tuple[tuple[str, Array, Array], ...]:
-        """Each peephole with the cells that it sees and its gate's columns of x, over all steps."""
+        """Return each peephole weight's name, the cells that it reads, and its gate's columns of x, over all steps."""
         i, f, o, _ = self.parts(x)
         return ("p_i", cs[:-1], i), ("p_f", cs[:-1], f), ("p_o", cs[1:], o)
 
 
 class Bits(hfrnn.Callback):
-    """Prints a line an update."""
+    """Print one line per update."""
 
     def on_update(self, record: dict[str, Any]) -> None:
         print(f"update {record['update']}: {record['valid_bits']:.2f} bits per character")
 
 
 def main() -> int:
-    """Check every derivative; if all are right, train for a few updates. Returns the exit status."""
+    """Check every derivative and, if all are right, train for a few updates; return the exit status."""
     outcomes = gradcheck(["lstm-peephole"])
     print(table(outcomes))
     if not all(outcome.passed for outcome in outcomes):
         return 1
-    print("\nthe manual that every Python carries:")
+    print("\ntraining on the manual that is part of every Python:")
     with tempfile.TemporaryDirectory() as folder:
         hfrnn.train(
             arch="lstm-peephole", hidden=32, updates=5, gradient_symbols=10_000, sample_length=0,

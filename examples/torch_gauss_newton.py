@@ -3,13 +3,13 @@
     pip install "hfrnn" torch
     python examples/torch_gauss_newton.py               about a minute on two cores
 
-1  An nn.LSTM between an nn.Embedding and an nn.Linear learns characters with Adam, in PyTorch.
-2  hfrnn takes its state dict and, without a copy, its batches.
-3  A product G v is compared with PyTorch's own by double backward, and both are timed.
-4  scipy's eigsh finds the largest eigenvalues of G: where the loss is most curved.
-5  Hessian-free updates go on from where Adam stopped, and the PyTorch model gets the new weights.
+1  PyTorch trains an nn.Embedding, an nn.LSTM and an nn.Linear on characters, with Adam.
+2  hfrnn reads the model's state dict and uses its batches without a copy.
+3  A product G v is compared with PyTorch's own product by double backward, and both are timed.
+4  SciPy's eigsh finds the largest eigenvalues of G: the curvature in the directions where it is largest.
+5  Hessian-free updates continue from Adam's weights, and the PyTorch model gets the new weights.
 
-The text is the manual that every Python carries, so nothing is downloaded.
+The text is the manual that is part of every Python, so nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ from hfrnn.interop import from_torch, gradient_to_torch, to_torch
 T, B = 100, 128  # steps and sequences of a batch
 EMBEDDING, HIDDEN = 32, 192
 ADAM_STEPS, HF_UPDATES = 150, 3
-ROUNDS = 7  # of the timings
+ROUNDS = 7  # how often each call is timed
 
 
 def read() -> tuple[torch.Tensor, int]:
-    """The text as a vector of symbols, and how many kinds there are."""
+    """Return the text as a vector of symbol numbers, and the number of different symbols."""
     text = "\n".join(topics[name] for name in sorted(topics))
     symbols, codes = np.unique(list(text), return_inverse=True)
     return torch.from_numpy(codes), len(symbols)
 
 
 def batch_of(codes: torch.Tensor, starts: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Inputs and next symbols, (T, B) each: time first, as nn.LSTM has it by default and hfrnn always."""
+    """Return inputs and next symbols, (T, B) each; time comes first, as in hfrnn and by default in nn.LSTM."""
     windows = codes[starts + torch.arange(T + 1)[:, None]]
     return windows[:-1], windows[1:]
 
 
 def logits(model: Any, inputs: torch.Tensor) -> torch.Tensor:
-    """(T, B, V)."""
+    """Return the logits, (T, B, V)."""
     return model["decoder"](model["lstm"](model["embedding"](inputs))[0])
 
 
 def loss(model: Any, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """The mean cross entropy, in nats."""
+    """Return the mean cross entropy in nats."""
     return torch.nn.functional.cross_entropy(logits(model, inputs).flatten(0, 1), targets.flatten())
 
 
 def train_with_adam(model: Any, codes: torch.Tensor) -> None:
-    """A few steps of plain PyTorch."""
+    """Train for a few steps in PyTorch."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for step in range(ADAM_STEPS):
         f = loss(model, *batch_of(codes, torch.randint(len(codes) - T, (B,))))
@@ -70,7 +70,7 @@ def train_with_adam(model: Any, codes: torch.Tensor) -> None:
 
 
 class DoubleBackward:
-    """G v in PyTorch alone: J v as the derivative of J'u by u, the softmax's Hessian, J'. The graphs are kept."""
+    """G v in PyTorch: J v as the derivative of J'u by u, then the Hessian of the softmax, then J'; graphs are kept."""
 
     def __init__(self, model: Any, inputs: torch.Tensor) -> None:
         self.parameters = dict(model.named_parameters())
@@ -87,7 +87,7 @@ class DoubleBackward:
 
 
 def alternately(**calls: Callable[[], Any]) -> dict[str, float]:
-    """The median of each call's seconds, after one call to warm up."""
+    """Time calls in turn; return the median seconds of each, not counting a first call for warm-up."""
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(ROUNDS + 1):
         for name, call in calls.items():
@@ -99,6 +99,7 @@ def alternately(**calls: Callable[[], Any]) -> dict[str, float]:
 
 
 def main() -> None:
+    """Run the five steps."""
     torch.manual_seed(0)
     torch.set_num_threads(default_threads())
     codes, V = read()
@@ -129,21 +130,21 @@ def main() -> None:
     seconds = alternately(
         hfrnn=lambda: G @ v,
         kept=lambda: in_torch(v_torch),
-        anew=lambda: DoubleBackward(model, inputs)(v_torch),
+        rebuilt=lambda: DoubleBackward(model, inputs)(v_torch),
     )
     print(f"3  a product G v, {T * B:,} symbols: largest relative difference of a tensor {difference:.1e}")
     print(f"   hfrnn {1e3 * seconds['hfrnn']:.0f} ms")
-    for name, what in (("kept", "PyTorch, graphs kept"), ("anew", "PyTorch, graphs made anew")):
+    for name, what in (("kept", "PyTorch, graphs kept"), ("rebuilt", "PyTorch, graphs rebuilt")):
         print(f"   {what} {1e3 * seconds[name]:.0f} ms, {seconds[name] / seconds['hfrnn']:.1f} times hfrnn")
 
     largest = eigsh(G, k=3, tol=1e-3, return_eigenvectors=False)[::-1]
     print(f"4  largest eigenvalues of G: {', '.join(f'{value:.3g}' for value in largest)}")
 
     held_out = batch_of(codes, torch.randint(len(codes) - T, (B,)))
-    print("5  Hessian-free updates, on eight times as many symbols; the curvature on one batch of them")
+    print("5  Hessian-free updates with eight times as many symbols; the curvature uses one eighth of them")
     more = [batch_of(codes, torch.randint(len(codes) - T, (8 * B,))) for _ in range(HF_UPDATES)]
     optimizer = hfrnn.HessianFree(hfrnn.Damping("structural", mu=0.1))
-    print(f"   before: {loss(model, *held_out).item():.4f} nats on characters drawn anew, by PyTorch")
+    print(f"   before: {loss(model, *held_out).item():.4f} nats on new characters, computed by PyTorch")
     for inputs, targets in more:
         start = time.perf_counter()
         whole = hfrnn.Batch(np.from_dlpack(inputs), np.from_dlpack(targets))

@@ -1,4 +1,4 @@
-"""Files that are either the old one or the new one, never half of it."""
+"""Atomic file writes: after a crash a file has its old content or its new content, never a mixture."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from hfrnn.errors import StorageError
 
 
 def write_atomic(path: str | os.PathLike[str], content: bytes | str) -> None:
-    """Write a file so that a reader, a crash or a full disk finds the old content or the new, never a mixture.
+    """Replace a file in one step: readers see the old content or the new content, also after a crash or a full disk.
 
-    The content goes to a temporary file in the same folder, which is flushed to the disk and then renamed.
+    The content is written to a temporary file in the same folder, flushed to the disk, and then renamed.
 
     Parameters
     ----------
     path : path
         The file to write or replace; its folder must exist.
     content : bytes or str
-        The whole content; text is stored as UTF-8, its newlines as they are.
+        The whole content. Text is encoded as UTF-8; newlines are not changed.
 
     Raises
     ------
     StorageError
-        The file cannot be written; the old one, if any, is as it was and no temporary file stays behind.
+        The file cannot be written. An older file is unchanged and the temporary file is deleted.
     """
     path = Path(path)
     data = content.encode("utf-8") if isinstance(content, str) else content
@@ -48,15 +48,22 @@ def write_atomic(path: str | os.PathLike[str], content: bytes | str) -> None:
 
 
 def append_line(path: str | os.PathLike[str], line: str) -> None:
-    """Add a line of UTF-8 to a file, made if need be, and flush it to the disk.
+    """Append a line to a file and flush it to the disk.
 
-    A crash leaves a beginning of the line at most. Where it cannot be written, or an exception comes in between, the
-    file is cut back to what it was.
+    A crash may leave the first part of the line in the file. After an error or an exception the file is truncated to
+    its former length.
+
+    Parameters
+    ----------
+    path : path
+        The file; it is created if it does not exist.
+    line : str
+        The line without its newline; it is encoded as UTF-8.
 
     Raises
     ------
     StorageError
-        The line cannot be written; the file is as it was.
+        The line cannot be written; the file is unchanged.
     """
     path = Path(path)
     try:
@@ -74,7 +81,19 @@ def append_line(path: str | os.PathLike[str], line: str) -> None:
 
 
 def refuse_to_write(path: Path, error: OSError | ValueError) -> NoReturn:
-    """Say why a file cannot be written."""
+    """Raise a `StorageError` that says why a file cannot be written.
+
+    Parameters
+    ----------
+    path : Path
+    error : OSError or ValueError
+        The cause.
+
+    Raises
+    ------
+    StorageError
+        Always.
+    """
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     raise StorageError(
         f"cannot write {path} ({reason}); what was there before is unchanged: "
@@ -83,8 +102,8 @@ def refuse_to_write(path: Path, error: OSError | ValueError) -> NoReturn:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Make the rename last through a power cut, on the systems that can flush a folder."""
-    with contextlib.suppress(OSError):  # the file is whole either way; only some systems have more to offer
+    """Make a rename survive a power failure, on systems that can flush a folder."""
+    with contextlib.suppress(OSError):  # not all systems can; the file is complete either way
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)

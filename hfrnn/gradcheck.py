@@ -1,8 +1,8 @@
-"""Every derivative of an architecture against an independent one, in float64 on small random networks.
+"""Check every derivative of an architecture against an independent one, in float64 on small random networks.
 
-The forward pass alone is the reference: its complex step `Im F(theta + i*eps*v)/eps` is exact to rounding. From it come
-the gradient, the dense Jacobians of the logits and of the hidden states, and so the dense Gauss-Newton and structural
-matrices. Every parameter block is compared by itself, so a block of zeros cannot hide behind the others.
+The reference uses only the forward pass: its complex step `Im F(theta + i*eps*v)/eps` is exact up to rounding. It gives
+the gradient and the dense Jacobians of the logits and of the hidden states. These give the dense Gauss-Newton matrix
+and the dense structural matrices. Every parameter block is compared separately, so that a block of zeros is noticed.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from hfrnn.kernels import architectures
 MU = 0.7
 LAMBDA = 0.3
 CARRIED_TIME = 3
-"""The integer of a carried state that has one: the time before the first step, at which not every clock strikes."""
+"""The time `t` of a carried state that has one; at the next step not all modules of a clockwork network are active."""
 
 SMALL: dict[str, dict[str, Any]] = {"scrn": {"context": 2}}
-"""Options that keep an architecture's networks small."""
+"""Options that make the networks of an architecture small."""
 
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "hornn": ({"order": 1}, {"order": 7, "activation": "logistic"}),
@@ -41,7 +41,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "hornn-gated": ({"order": 1, "activation": "logistic"},),
     "scrn": ({"learn_alpha": True}, {"learn_alpha": True, "alpha": 0.3, "hidden": 0}, {"context": 0}),
 }
-"""Options beside the default ones that are checked on two layers."""
+"""Further options that are checked on two layers, besides the defaults."""
 
 TOLERANCES = {
     "gradient": 1e-9,
@@ -56,28 +56,29 @@ TOLERANCES = {
     "preactivation": 1e-9,
     "checkpoints": 1e-12,
 }
-"""The checks and what they allow: relative errors, by parameter block where there are blocks."""
+"""The checks and their largest allowed relative errors, for each parameter block where there are blocks."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The worst error that one check of one architecture found, over all cases and parameter blocks."""
+    """The largest error of one check of one architecture, over all cases and parameter blocks."""
 
     arch: str
     check: str
     error: float
     tolerance: float
     where: str
-    """The loss, the case and the parameter block of the worst error."""
+    """The loss, the case and the parameter block of the largest error."""
 
     @property
     def passed(self) -> bool:
+        """Whether the error is within the tolerance."""
         return self.error <= self.tolerance  # False for NaN
 
 
 @dataclass(frozen=True)
 class Case:
-    """A network and a batch to check on."""
+    """A network with weights and a batch, on which the checks run."""
 
     name: str
     net: Network
@@ -88,26 +89,26 @@ class Case:
 def gradcheck(
     archs: Sequence[str] | None = None, seed: int = 0, progress: Callable[[str, str], Any] | None = None
 ) -> list[Outcome]:
-    """Check every derivative routine of the architectures.
+    """Check every derivative routine of architectures.
 
     Parameters
     ----------
     archs : sequence of str, optional
         Names of registered architectures; all by default.
     seed : int
-        Of the random networks and batches.
+        Seed of the random networks and batches, 0 or more.
     progress : callable, optional
-        Called with the architecture and the case before each.
+        Called with the names of the architecture and of the case, before each case.
 
     Returns
     -------
     list of Outcome
-        One for each architecture and check that applies to it.
+        One for each architecture and each check that applies to it.
 
     Raises
     ------
     InputError
-        An architecture is not known.
+        An architecture is unknown.
     """
     known = architectures()
     chosen = known if archs is None else tuple(dict.fromkeys(archs))
@@ -129,7 +130,17 @@ def gradcheck(
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """What `gradcheck` found, as lines of 80 columns: the errors, `!` at those above what is allowed, and where."""
+    """Return the results of `gradcheck` as a table of at most 80 columns.
+
+    Parameters
+    ----------
+    outcomes : sequence of Outcome
+
+    Returns
+    -------
+    str
+        The error of every check, with `!` after errors above the tolerance; then the place of each such error.
+    """
     names = list(dict.fromkeys(outcome.arch for outcome in outcomes))
     checks = list(dict.fromkeys(outcome.check for outcome in outcomes))
     found = {(outcome.arch, outcome.check): outcome for outcome in outcomes}
@@ -151,7 +162,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 
 def _cases(arch: str, seed: int) -> Iterator[Case]:
-    """Every loss on one layer, a stack, mixed lengths with weights, a carried state; and what else a network may be."""
+    """Yield every loss on one layer, a stack, mixed lengths with weights and a carried state; then further networks."""
     rng = np.random.Generator(np.random.PCG64(seed))
     situations: dict[str, dict[str, Any]] = {
         "one layer": {},
@@ -190,6 +201,7 @@ def _case(
     bias: bool | None = None,
     **options: Any,
 ) -> Case:
+    """Return a case with a random network and a random batch."""
     n_in, n_out = 4, 3
     net = Network(
         arch, n_in, hidden, n_out, loss, dtype="float64", embedding=embedding, bias=bias, output_bias=True,
@@ -218,7 +230,19 @@ def _case(
 
 
 def check_case(case: Case, seed: int = 0) -> Iterator[tuple[str, float, str]]:
-    """Run every check on one network and batch; yields (check, error, parameter block)."""
+    """Run every check on one network and batch.
+
+    Parameters
+    ----------
+    case : Case
+    seed : int
+        Seed of the random directions.
+
+    Yields
+    ------
+    check, error, block : str, float, str
+        The name of the check, its relative error, and the parameter block ("" for the whole matrix).
+    """
     net, theta, batch = case.net, case.theta, case.batch
     rng = np.random.Generator(np.random.PCG64(seed + 1))
     objective = Objective(net, batch, threads=1, plan=Plan((0, batch.B), None, Keep.ALL))
@@ -266,14 +290,14 @@ def check_case(case: Case, seed: int = 0) -> Iterator[tuple[str, float, str]]:
     for name, index in blocks.items():
         yield "hessian", _relative(Hw[index], difference[index], float(np.linalg.norm(difference))), name
 
-    stretched = Objective(net, batch, threads=1, checkpoint=2)
-    yield "checkpoints", _relative(stretched.loss_and_gradient(theta)[1], gradient), "gradient"
-    product = stretched.gauss_newton(theta, MU, LAMBDA) @ w
+    checkpointed = Objective(net, batch, threads=1, checkpoint=2)
+    yield "checkpoints", _relative(checkpointed.loss_and_gradient(theta)[1], gradient), "gradient"
+    product = checkpointed.gauss_newton(theta, MU, LAMBDA) @ w
     yield "checkpoints", _relative(product, objective.gauss_newton(theta, MU, LAMBDA) @ w), "product"
 
 
 class _ComplexStep:
-    """Derivatives of the forward pass along a direction, by a complex step in complex128."""
+    """Derivatives of the forward pass along a direction, computed with a complex step in complex128."""
 
     def __init__(self, net: Network, batch: Batch, theta: HostArray) -> None:
         self.net, self.theta = net, theta
@@ -285,15 +309,16 @@ class _ComplexStep:
         self.exists = np.ones((batch.T, batch.B), bool) if exists is None else exists
 
     def _moved(self, v: HostArray) -> HostArray:
+        """Return theta + i*eps*v."""
         moved: HostArray = self.theta + 1j * COMPLEX_STEP * v
         return moved
 
     def loss(self, v: HostArray) -> float:
-        """The derivative of the loss (without l2) along v."""
+        """Return the derivative of the loss (without l2) along v."""
         return float(self.sweep.loss(self._moved(v)).imag) / COMPLEX_STEP
 
     def jacobians(self, columns: Iterable[HostArray]) -> tuple[HostArray, HostArray, HostArray]:
-        """The dense Jacobians of the outputs and of the hidden states of all layers, and dh/da at each hidden state."""
+        """Return the dense Jacobians of the outputs and of all hidden states, and dh/da at each hidden state."""
         of_outputs, of_hidden, slopes = [], [], np.ones(0)
         for column in columns:
             z, _ = self.sweep.outputs(self._moved(column))
@@ -307,7 +332,10 @@ class _ComplexStep:
 
 
 def _loss_hessian(net: Network, objective: Objective, theta: HostArray) -> Callable[[HostArray], HostArray]:
-    """The loss's Hessian in the outputs, times a matrix (rows of outputs, n): a complex step through its gradient."""
+    """Return a function that multiplies the loss's Hessian in the outputs by a matrix (number of outputs, n).
+
+    It takes a complex step through the gradient of the loss in the outputs.
+    """
     batch = objective.batch
     outputs, _ = Sweep(net, batch, 1.0, keep=Keep.STATES).outputs(theta)
     weights = batch.step_weights(net.backend)[:, :, None] / objective.total_weight
@@ -324,11 +352,11 @@ def _loss_hessian(net: Network, objective: Objective, theta: HostArray) -> Calla
 
 
 def _loss_gradient(head: Head, z: HostArray, targets: Any) -> None:
-    """z <- the gradient of every step's loss in its outputs, in place."""
+    """Replace the outputs z by the gradient of every step's loss in its outputs."""
     if isinstance(head, FullHead):
         head.predict(np, z, targets)
         head.residual(np, z, targets)
-    elif isinstance(head, ClassSoftmax):  # a full softmax over the classes, and one over the words, masked
+    elif isinstance(head, ClassSoftmax):  # one softmax over the classes, one over the words of the target's class
         C, classes = head.n_classes, head.class_of[targets]
         other = np.sort(head.class_of) != classes[:, :, None]
         z[:, :, C:][other] = -np.inf
@@ -339,7 +367,7 @@ def _loss_gradient(head: Head, z: HostArray, targets: Any) -> None:
 
 
 def _relative(value: HostArray, reference: HostArray, scale: float | None = None) -> float:
-    """|value - reference| / |reference| (or the given scale); where that is all but 0, the absolute error."""
+    """Return |value - reference| / |reference| or / scale; the absolute error if the divisor is almost 0."""
     size = float(np.linalg.norm(reference)) if scale is None else scale
     error = float(np.linalg.norm(value - reference))
     return error / size if size > 1e-12 else error
@@ -348,6 +376,7 @@ def _relative(value: HostArray, reference: HostArray, scale: float | None = None
 def _by_block_pair(
     check: str, matrix: HostArray, reference: HostArray, blocks: dict[str, HostArray]
 ) -> Iterator[tuple[str, float, str]]:
+    """Yield the relative error of every pair of parameter blocks of a matrix (n, n)."""
     for row, i in blocks.items():
         for column, j in blocks.items():
             part = np.ix_(i.ravel(), j.ravel())
@@ -355,6 +384,7 @@ def _by_block_pair(
 
 
 def _symmetry(matrix: HostArray) -> Iterator[tuple[str, float, str]]:
+    """Yield the relative errors of symmetry and of positive semi-definiteness."""
     scale = float(np.abs(matrix).max())
     yield "symmetry", float(np.abs(matrix - matrix.T).max()) / scale if scale else 0.0, ""
     smallest = float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[0]) if np.isfinite(scale) else np.nan

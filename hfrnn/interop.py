@@ -1,4 +1,4 @@
-"""PyTorch's nn.LSTM and nn.RNN to hfrnn and back, by their state dicts; torch itself is never imported.
+"""Convert PyTorch's nn.LSTM and nn.RNN to hfrnn and back through their state dicts; torch is never imported.
 
     torch                                               hfrnn
     weight_ih_l0 (G*H, n_in)                            layer0.W_x (n_in, G*H)
@@ -8,10 +8,10 @@
     nn.Linear: weight (n_out, H), bias (n_out,)         output.W_y{top} (H, n_out), output.b_y (n_out,)
     nn.Embedding: weight (V, n_emb)                     embedding.E (V, n_emb)
 
-nn.LSTM has G = 4 blocks of H, in torch i, f, g, o and here i, f, o, g; nn.RNN has one. In torch an upper layer hears
-only the layer below and only the top one speaks to the output: `direct_input=False, direct_output=False` here. nn.GRU
-has no counterpart: there r acts after the product and on a bias of its own, `tanh(.. + r*(h' @ W + b))`, and in `gru`
-before it, `tanh(.. + (r*h') @ W)`.
+nn.LSTM has G = 4 blocks of H columns, in torch in the order i, f, g, o and here i, f, o, g; nn.RNN has one block. In
+torch the input is connected only to the lowest layer and the output only to the top layer: here
+`direct_input=False, direct_output=False`. nn.GRU has no counterpart: its reset gate acts after the product and also on
+a bias, `tanh(.. + r*(h' @ W + b))`, while that of `gru` acts before the product, `tanh(.. + (r*h') @ W)`.
 """
 
 from __future__ import annotations
@@ -28,17 +28,29 @@ from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
 
 StateDict = Mapping[str, Any]
-"""Names to torch tensors, NumPy arrays, or whatever `numpy.asarray` takes."""
+"""Tensors by name: torch tensors, NumPy arrays, or objects that `numpy.asarray` accepts."""
 
 ARCHITECTURES = {1: "rnn", 4: "lstm"}
-"""The architecture of G blocks."""
+"""The architecture with G blocks."""
 ORDER = {1: [0], 4: [0, 1, 3, 2]}
-"""The blocks of either library in the order of the other."""
+"""The order of the blocks of one library in the other; it is the same in both directions."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One block of hfrnn and the tensors that it is the sum of; those of the recurrent module have G blocks."""
+    """A parameter of hfrnn and the tensors whose sum it is.
+
+    Attributes
+    ----------
+    name : str
+        The name of the parameter.
+    tensors : tuple of str
+        The names of the tensors.
+    blocks : int
+        G for tensors of the recurrent module, else 1.
+    transposed : bool
+        Whether the parameter is the transpose of the tensors.
+    """
 
     name: str
     tensors: tuple[str, ...]
@@ -46,54 +58,56 @@ class Part:
     transposed: bool = True
 
     def from_torch(self, value: HostArray) -> HostArray:
-        """A tensor in hfrnn's layout."""
+        """Return a tensor in hfrnn's layout."""
         value = self._reordered(value)
         return value.T if self.transposed else value
 
     def to_torch(self, value: HostArray) -> HostArray:
-        """A block in torch's layout."""
+        """Return a parameter in torch's layout."""
         return self._reordered(value.T if self.transposed else value)
 
     def _reordered(self, value: HostArray) -> HostArray:
+        """Exchange the order of the blocks along the first axis."""
         apart = value.reshape(self.blocks, value.shape[0] // self.blocks, *value.shape[1:])
         return apart[ORDER[self.blocks]].reshape(value.shape)
 
 
 def from_torch(state_dict: StateDict, *, embedding: str | None = None, **options: Any) -> tuple[Network, Array]:
-    """The network that a PyTorch model is, and its parameters.
+    """Convert the state dict of a PyTorch model to a network and its parameters.
 
-    The model is an nn.LSTM or nn.RNN (of any number of layers, in one direction, without projections) with an nn.Linear
-    behind it and, maybe, an nn.Embedding before it. `net.run` gives its outputs in evaluation mode, without dropout.
-    hfrnn is time-major, whatever the model's `batch_first`.
+    The model consists of an nn.LSTM or nn.RNN (any number of layers, one direction, no projections), an nn.Linear after
+    it and, optionally, an nn.Embedding before it. `net.run` computes the model's outputs in evaluation mode, that is
+    without dropout. hfrnn's arrays are always time-major, also if the model has `batch_first=True`.
 
     Parameters
     ----------
     state_dict : mapping of name to tensor or array
-        `model.state_dict()`, or arrays as `safetensors.numpy.load_file` gives them.
+        The result of `model.state_dict()`, or of `safetensors.numpy.load_file`.
     embedding : str, optional
-        The name of the nn.Embedding in the model, "embedding" for `embedding.weight`. Without one, inputs are one-hot
-        symbols or real values.
+        The name of the nn.Embedding in the model, for example "embedding" for the tensor `embedding.weight`. Without an
+        embedding, inputs are one-hot symbols or real values.
     **options
-        Of `hfrnn.Network`: `loss` ("softmax" by default: nn.CrossEntropyLoss), `dtype` (by default the state dict's),
-        `backend`, `l2`; for nn.RNN also `activation` (by default "tanh"; the state dict does not say it).
+        Options of `hfrnn.Network`: `loss` ("softmax" by default, as nn.CrossEntropyLoss), `dtype` (by default that of
+        the state dict), `backend`, `l2`; for nn.RNN also `activation` ("tanh" by default; the state dict does not
+        contain it).
 
     Returns
     -------
     net : Network
     theta : (n_parameters,) array
-        Fresh, on the network's device. The map from state dicts to theta is linear: it turns a direction in the model's
-        parameters into the same direction in hfrnn's.
+        A new vector on the network's device. The map from state dicts to theta is linear, so it also converts a
+        direction in the model's parameters to the same direction in theta.
 
     Raises
     ------
     InputError
-        The model is not such a one, two of its tensors are one, or their shapes do not fit each other.
+        The model is of another kind, two of its tensors share memory, or their shapes do not fit together.
     """
     values = _on_host(state_dict)
     parts = _parts(values, embedding)
     taken = {"arch", "n_in", "hidden", "n_out", "embedding", "bias", "output_bias", "direct_input", "direct_output"}
     if chosen := sorted(taken & set(options)):
-        raise InputError(f"{', '.join(chosen)} cannot be chosen: the state dict says it; leave it out")
+        raise InputError(f"{', '.join(chosen)} cannot be chosen, because the state dict determines it: leave it out")
     shapes = {part.name: values[part.tensors[0]].shape for part in parts}
     recurrent = [part for part in parts if part.name.endswith(".W_h")]
     net = Network(
@@ -118,28 +132,28 @@ def from_torch(state_dict: StateDict, *, embedding: str | None = None, **options
 
 
 def to_torch(net: Network, theta: Array, like: StateDict, *, embedding: str | None = None) -> dict[str, Any]:
-    """The state dict of parameters, or of a direction in them: what `from_torch` turns into `theta` again.
+    """Convert parameters, or a direction in them, to a state dict; `from_torch` converts it back to `theta`.
 
     Parameters
     ----------
     net : Network
-        As `from_torch` makes them.
+        A network of the kind that `from_torch` makes.
     theta : (n_parameters,) array
     like : mapping of name to tensor or array
-        The state dict of a model of this kind, for its names, types and devices; not written.
+        The state dict of a model of this kind. It determines names, types and devices, and is not changed.
     embedding : str, optional
-        As in `from_torch`.
+        As for `from_torch`.
 
     Returns
     -------
     dict of name to tensor or array
-        Fresh; torch tensors where `like` has them, else NumPy arrays. Of a layer's two biases the first is hfrnn's and
+        New tensors: torch tensors where `like` has them, else NumPy arrays. The first bias of a layer is hfrnn's bias,
         the second is 0.
 
     Raises
     ------
     InputError
-        The network and the model are not of the same kind and sizes.
+        The network and the model differ in kind or sizes.
     """
     return _export(net, theta, like, embedding, second=0.0)
 
@@ -147,16 +161,33 @@ def to_torch(net: Network, theta: Array, like: StateDict, *, embedding: str | No
 def gradient_to_torch(
     net: Network, gradient: Array, like: StateDict, *, embedding: str | None = None
 ) -> dict[str, Any]:
-    """The gradient in the model's parameters of a function whose gradient in hfrnn's is given.
+    """Convert a gradient, or a curvature product `G @ v`, to the model's parameters.
 
-    So too for a curvature product `G @ v`. It is the transpose of `from_torch`: both biases of a layer get what hfrnn's
-    one has. Parameters, returns and errors are those of `to_torch`.
+    This is the transpose of the linear map `from_torch`: both biases of a layer get the gradient of hfrnn's one bias.
+
+    Parameters
+    ----------
+    net : Network
+        A network of the kind that `from_torch` makes.
+    gradient : (n_parameters,) array
+    like, embedding
+        As for `to_torch`.
+
+    Returns
+    -------
+    dict of name to tensor or array
+        As for `to_torch`.
+
+    Raises
+    ------
+    InputError
+        The network and the model differ in kind or sizes.
     """
     return _export(net, gradient, like, embedding, second=1.0)
 
 
 def _export(net: Network, vector: Array, like: StateDict, embedding: str | None, second: float) -> dict[str, Any]:
-    """A vector as a state dict; the second tensor of a block gets `second` times what the first gets."""
+    """Convert a vector to a state dict; the second tensor of a parameter gets `second` times the value of the first."""
     values = _on_host(like)
     parts = _parts(values, embedding)
     _check(net, parts, values)
@@ -170,33 +201,35 @@ def _export(net: Network, vector: Array, like: StateDict, embedding: str | None,
 
 
 def _as(like: Any, value: HostArray) -> Any:
-    """A fresh copy of the value, of the type of the other."""
+    """Return a copy of a value with the type of `like`."""
     if hasattr(like, "new_tensor"):
         return like.new_tensor(np.ascontiguousarray(value))
     return np.array(value, dtype=np.asarray(like).dtype, order="C")
 
 
 def _on_host(state_dict: StateDict) -> dict[str, HostArray]:
-    """Every tensor as a NumPy array, without a copy where it is in the host's memory."""
+    """Return every tensor as a NumPy array; tensors in CPU memory are not copied."""
     values: dict[str, HostArray] = {}
     places: dict[int, str] = {}
     for name, value in state_dict.items():
         try:
             values[name] = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
         except (TypeError, ValueError) as error:
-            raise InputError(f"{name} is no array for NumPy ({error}): give float32 or float64") from error
+            raise InputError(f"{name} cannot be a NumPy array ({error}): give float32 or float64") from error
         n = 2 if name.rpartition(".")[2].startswith("weight") else 1
         if values[name].ndim != n or not values[name].size:
             raise InputError(f"{name} has the shape {values[name].shape}: expected {n} sizes, 1 or more each")
         place = value.data_ptr() if hasattr(value, "data_ptr") else values[name].ctypes.data
         if place in places:
-            raise InputError(f"{places[place]} and {name} are one tensor, and would be two in hfrnn: copy one of them")
+            raise InputError(
+                f"{places[place]} and {name} are one tensor, but separate parameters in hfrnn: copy one of them"
+            )
         places[place] = name
     return values
 
 
 def _parts(values: Mapping[str, HostArray], embedding: str | None) -> list[Part]:
-    """The blocks of hfrnn and the tensors that make them; every tensor belongs to one."""
+    """Return the parameters of hfrnn with their tensors; every tensor belongs to one parameter."""
     modules: dict[str, set[str]] = {}
     for name in values:
         module, _, tensor = name.rpartition(".")
@@ -212,7 +245,7 @@ def _parts(values: Mapping[str, HostArray], embedding: str | None) -> list[Part]
     rest = [module for module in modules if module not in (recurrent[0], embedding)]
     if len(rest) != 1 or not {"weight"} <= modules[rest[0]] <= {"weight", "bias"}:
         raise InputError(
-            f"beside {recurrent[0] or 'the recurrent module'} the state dict has {', '.join(rest) or 'nothing'}: "
+            f"besides {recurrent[0] or 'the recurrent module'} the state dict has {', '.join(rest) or 'nothing'}: "
             "expected one nn.Linear, and the name of the nn.Embedding, if there is one, as embedding"
         )
     parts = [] if embedding is None else [Part("embedding.E", (f"{embedding}.weight",), transposed=False)]
@@ -225,7 +258,7 @@ def _parts(values: Mapping[str, HostArray], embedding: str | None) -> list[Part]
 
 
 def _recurrent_parts(values: Mapping[str, HostArray], module: str, tensors: set[str]) -> list[Part]:
-    """The blocks of the layers, the recurrent matrix of the top one last."""
+    """Return the parameters of the recurrent layers; the last is the recurrent matrix of the top layer."""
     called, prefix = module or "the recurrent module", f"{module}." if module else ""
     rows, H = values[f"{prefix}weight_hh_l0"].shape
     layers, biased = sum(tensor.startswith("weight_hh_l") for tensor in tensors), "bias_hh_l0" in tensors
@@ -241,7 +274,7 @@ def _recurrent_parts(values: Mapping[str, HostArray], module: str, tensors: set[
     elif any(tensor.startswith("weight_hr") for tensor in tensors):
         reason = "has projections"
     elif blocks == 3:
-        reason = "is an nn.GRU, whose reset gate acts elsewhere than that of gru"
+        reason = "is an nn.GRU, whose reset gate acts at another place than that of gru"
     elif {f"{prefix}{tensor}" for tensor in tensors} != {name for part in parts for name in part.tensors}:
         reason = f"has the tensors {', '.join(sorted(tensors))}"
     elif blocks not in ARCHITECTURES:
@@ -252,20 +285,20 @@ def _recurrent_parts(values: Mapping[str, HostArray], module: str, tensors: set[
 
 
 def _check(net: Network, parts: list[Part], values: Mapping[str, HostArray]) -> None:
-    """Raise InputError unless the tensors are those of the network, in kind and shape."""
+    """Raise InputError unless the tensors fit the network in kind and shape."""
     arch = ARCHITECTURES[next(part.blocks for part in parts if part.name == "layer0.W_h")]
     if net.arch != arch:
-        raise InputError(f"the network is {net.arch}, and the state dict is of {arch}: give two of a kind")
+        raise InputError(
+            f"the network is {net.arch}, and the state dict is of {arch}: give two of the same architecture"
+        )
     shapes = {block.name: block.shape for block in net.parameters.blocks}
     if odd := sorted(set(shapes) ^ {part.name for part in parts}):
         raise InputError(
-            f"{', '.join(odd)} is in one of the network and the state dict only: a network for PyTorch has "
+            f"{', '.join(odd)} is only in one of the network and the state dict: a network for PyTorch has "
             "direct_input and direct_output False, and biases where the model has them"
         )
     for part in parts:
         expected = shapes[part.name][::-1] if part.transposed else shapes[part.name]
         for name in part.tensors:
             if values[name].shape != expected:
-                raise InputError(
-                    f"{name} has the shape {values[name].shape}: in a model with the other tensors it has {expected}"
-                )
+                raise InputError(f"{name} has the shape {values[name].shape}: the other tensors require {expected}")

@@ -1,1 +1,1 @@
-"""What is computed from trained networks: evaluation, dynamic evaluation and spectra."""
+"""Analysis of trained networks: evaluation, dynamic evaluation and curvature spectra."""

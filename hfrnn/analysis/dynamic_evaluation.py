@@ -1,18 +1,20 @@
-"""Dynamic evaluation: a network goes on learning from each stretch of a text, once that stretch has been scored.
+"""Dynamic evaluation: a network continues to learn while it is scored, from each segment of the text after its score.
 
     delta <- (1 - d) * delta - p * g,    theta = theta_0 + delta                                     # D1
 
-theta_0 are the trained weights, which stay as they are; g is the gradient of the mean loss of the stretch's symbols,
-sent back to the stretch's beginning, and shortened to norm LONGEST where it is longer: at a few places of a text it may
-explode. The state is carried on as it was when the stretch was scored. There are two rules:
+theta_0 are the trained weights, which do not change. g is the gradient of the mean loss over the segment's symbols,
+propagated back to the beginning of the segment. If its norm is above LONGEST it is scaled down to that norm, because
+gradients can explode at a few places of a text. The next segment starts from the state that the scoring of this segment
+ended with. There are two rules:
 
     SGD    p = rate,                 d = decay                                                       # D2
     RMS    p = rate / (s + 0.1),     d = min(decay * s, 1),     s = r / mean(r),  r = sqrt(mean square)      # D3
 
-where `mean square` is that of g over training data, entry by entry: a weight moves in units of its own usual gradient,
-and what usually moves much is drawn back faster. The rate of both is in units of SGD's; the authors' is rate * mean(r).
+where `mean square` is the mean of g*g over training data, entry by entry. So each weight moves in units of its own
+typical gradient, and weights with large gradients decay faster. Both rules use SGD's unit of the learning rate; in the
+paper the rate is rate * mean(r).
 
-Sources: Mikolov et al. 2010, "Recurrent neural network based language model" (SGD, no decay); Krause et al. 2018,
+References: Mikolov et al. 2010, "Recurrent neural network based language model" (SGD, no decay); Krause et al. 2018,
 "Dynamic evaluation of neural sequence models" (decay; RMS with global statistics, its 0.1 an epsilon to be tuned).
 """
 
@@ -39,36 +41,38 @@ from hfrnn.optim.first_order import is_finite, require
 STRETCH = 20
 SGD_DEFAULTS = {"learning_rate": 0.02, "decay": 0.0}
 RMS_DEFAULTS = {"learning_rate": 0.1, "decay": 0.002}
-"""What was best on one half of a validation part (docs/evaluation.md)."""
+"""The best values on one half of a validation part (docs/evaluation.md)."""
 EPSILON = 0.1
-"""What keeps the division in D3 from zero."""
+"""The constant that keeps the divisor in D3 above zero."""
 LONGEST = 10.0
-"""The norm that a gradient may have; of trained networks that of a stretch is about 3 (docs/evaluation.md)."""
+"""The largest norm of a gradient; for a segment and a trained network it is about 3 (docs/evaluation.md)."""
 STREAMS = 32
-"""Stretches side by side whose mean gradient makes one square of the statistics."""
+"""Parallel segments whose mean gradient is squared once for the statistics."""
 STATISTICS = 100_000
-"""Training symbols that the statistics are taken from, unless given."""
+"""Training symbols used for the statistics by default."""
 
 
 class Dynamic:
-    """How a network goes on learning while it is scored: what `hfrnn.evaluate` takes as `dynamic`.
+    """How a network learns while it is scored: the argument `dynamic` of `hfrnn.evaluate`.
 
     Parameters
     ----------
     learning_rate : float, optional
-        0 or more. By default 0.02, and 0.1 for RMS.
+        0 or more. The default is 0.02 for SGD and 0.1 for RMS.
     stretch : int
-        Symbols from one update to the next, 1 or more; the gradient goes no further back.
+        Length of a segment in symbols, 1 or more: there is one update per segment, and its gradient is propagated back
+        to the beginning of the segment.
     decay : float, optional
-        The share of the way back to the trained weights that an update goes, 0 to 1; of RMS, that of a weight whose s
-        is 1. By default 0, and 0.002 for RMS.
+        The share of the distance to the trained weights that each update moves back, 0 to 1; for RMS the share of a
+        weight with s = 1. The default is 0 for SGD and 0.002 for RMS.
     mean_square : (n_parameters,) NumPy array, optional
-        As `mean_square_gradient` makes it, for stretches of that length: asks for RMS. Without it the rule is SGD.
+        The result of `mean_square_gradient` for segments of this length. It selects the rule RMS; without it the rule
+        is SGD.
 
     Raises
     ------
     InputError
-        A number out of its range.
+        A number is out of its range.
     """
 
     def __init__(
@@ -88,23 +92,34 @@ class Dynamic:
             raise InputError(f"stretch is {stretch}: give a whole number of symbols, 1 or more")
 
     def factors(self, net: Network) -> tuple[Any, Any]:
-        """p and 1 - d of D1: numbers for SGD, vectors (n_parameters,) of the network's type for RMS.
+        """Return p and 1 - d of D1.
+
+        Parameters
+        ----------
+        net : Network
+
+        Returns
+        -------
+        p, keep : float or (n_parameters,) array of the network's dtype
+            Numbers for SGD, vectors for RMS.
 
         Raises
         ------
         InputError
-            The mean squares are not of this network, negative, not finite, or all 0.
+            The mean squares do not fit this network, or they are negative, not finite, or all 0.
         """
         if self.mean_square is None:
             return self.learning_rate, 1.0 - self.decay  # D2
         squares = np.asarray(self.mean_square, dtype=np.float64)
         if squares.shape != (net.n_parameters,):
             raise InputError(
-                f"mean_square has shape {squares.shape}: this network has {net.n_parameters} weights; give what "
-                "mean_square_gradient makes of it"
+                f"mean_square has shape {squares.shape}: this network has {net.n_parameters} weights; give the "
+                "result of mean_square_gradient for this network"
             )
         if not (np.isfinite(squares).all() and squares.min() >= 0 and squares.max() > 0):
-            raise InputError("mean_square holds no mean squares: give what mean_square_gradient makes of the network")
+            raise InputError(
+                "mean_square holds no mean squares: give the result of mean_square_gradient for this network"
+            )
         r = np.sqrt(squares)
         s = r / r.mean()
         p, d = self.learning_rate / (s + EPSILON), np.minimum(self.decay * s, 1.0)  # D3
@@ -112,13 +127,13 @@ class Dynamic:
 
 
 class Learner:
-    """A network's weights while it learns from one stretch after another.
+    """The weights of a network that learns from one segment after another.
 
     Parameters
     ----------
     net : Network
     theta : (n_parameters,) array
-        The trained weights, which are not written.
+        The trained weights; they are not changed.
     dynamic : Dynamic
     """
 
@@ -129,16 +144,28 @@ class Learner:
         self._delta = net.backend.zeros((net.n_parameters,), net.dtype)
 
     def learn(self, theta: Array, batch: Batch) -> Array:
-        """The weights after an update on a stretch that `theta`, the present ones, have scored: a fresh vector.
+        """Return the weights after an update on one segment.
+
+        Parameters
+        ----------
+        theta : (n_parameters,) array
+            The current weights, with which the segment was scored.
+        batch : Batch
+            The segment.
+
+        Returns
+        -------
+        (n_parameters,) array
+            A new vector.
 
         Raises
         ------
         NonFiniteError
-            They are not finite.
+            The new weights are not finite.
         """
         gradient, _ = self._gradients(theta, batch)
         length = norm(gradient)
-        with np.errstate(over="ignore", invalid="ignore"):  # likewise
+        with np.errstate(over="ignore", invalid="ignore"):  # results that are not finite are refused below
             if length > LONGEST:
                 gradient *= LONGEST / length
             gradient *= self._p
@@ -151,7 +178,7 @@ class Learner:
 
 
 class Gradients:
-    """Gradients of the mean loss of one batch after another, on one thread, without a penalty on the weights.
+    """Gradients of the mean loss of one batch after another, on one thread, without the l2 penalty.
 
     Parameters
     ----------
@@ -164,10 +191,10 @@ class Gradients:
         self._last: Objective | None = None
 
     def __call__(self, theta: Array, batch: Batch) -> tuple[Array, State]:
-        """A fresh vector (n_parameters,), finite or not, and the state after the batch."""
+        """Return the gradient, a new vector (n_parameters,) that may not be finite, and the state after the batch."""
         plan = Plan((0, batch.B), None, Keep.STATES)
         objective = self._last = Objective(self._net, batch, threads=1, plan=plan, like=self._last)
-        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is refused
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller refuses results that are not finite
             _, gradient = objective.loss_and_gradient(theta)
         return gradient, objective.final_state()
 
@@ -180,22 +207,22 @@ def mean_square_gradient(
     most: int = STATISTICS,
     progress: Callable[[int, int], object] | None = None,
 ) -> HostArray:
-    """The mean of g*g over a training text, entry by entry: the global statistics of D3.
+    """Return the mean of g*g over a training text, entry by entry: the global statistics of D3.
 
-    The text is read as up to 32 streams side by side, their states carried from stretch to stretch; g is the gradient
-    of the mean loss of all streams' stretches.
+    The text is read as up to 32 parallel streams whose states are carried from segment to segment. g is the gradient of
+    the mean loss over the current segments of all streams.
 
     Parameters
     ----------
     net, theta : as `hfrnn.load` returns them
     symbols : (n,) integers
-        What the network was trained on, as `vocabulary.encode` gives it; one stretch and a symbol at least.
+        The training text, encoded by `vocabulary.encode`; at least one symbol more than a segment.
     stretch : int
-        Symbols of a stretch, 1 or more: that of the `Dynamic` to come.
+        Length of a segment in symbols, 1 or more; use the same length in `Dynamic`.
     most : int
-        Symbols to take, from each stream's beginning on; one stretch of each stream is always taken.
+        The number of symbols to use, from the beginning of each stream; at least one segment of each stream is used.
     progress : callable, optional
-        Called with the number of symbols done and of all.
+        Called with the number of symbols done and the number in all.
 
     Returns
     -------
@@ -204,31 +231,31 @@ def mean_square_gradient(
     Raises
     ------
     InputError
-        A number out of range, or a text that is too short.
+        A number is out of its range, or the text is too short.
     NonFiniteError
         The gradient is not finite.
     """
     row = np.asarray(symbols)
     if stretch < 1 or row.size < stretch + 1:
         raise InputError(
-            f"statistics over stretches of {stretch} symbols were asked for, of a training text of {row.size}: give "
-            "stretches of 1 or more that are shorter than the text"
+            f"statistics over segments of {stretch} symbols need a longer training text than {row.size} symbols: give "
+            "segments of 1 symbol or more that are shorter than the text"
         )
     count = min(STREAMS, (row.size - 1) // stretch)
     streams = TextStreams(row, count, stretch, stretch)
-    stretches = max(min(streams.length, most // count) // stretch, 1)
+    segments = max(min(streams.length, most // count) // stretch, 1)
     gradient_of = Gradients(net)
     state: State = net.zero_state(count)
     total = net.backend.zeros((net.n_parameters,), "float64")
-    for n in range(stretches):
+    for n in range(segments):
         inputs, targets = streams.steps(n * stretch, (n + 1) * stretch)
         gradient, state = gradient_of(theta, Batch(inputs, targets, initial_state=state))
         wide = gradient.astype("float64")
         wide *= wide
         total += wide
         if progress is not None:
-            progress((n + 1) * stretch * count, stretches * stretch * count)
+            progress((n + 1) * stretch * count, segments * stretch * count)
     if not is_finite(total):
         raise NonFiniteError("the training gradient is not finite: the weights are too large, use another checkpoint")
-    squares: HostArray = net.backend.to_host(total) / stretches
+    squares: HostArray = net.backend.to_host(total) / segments
     return squares

@@ -1,4 +1,4 @@
-"""Scoring a text as one unbroken stream, the state carried from symbol to symbol, the weights fixed or learning."""
+"""Score a text as one unbroken stream, with fixed weights or with dynamic evaluation; score tasks and music."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from hfrnn.analysis.dynamic_evaluation import Dynamic, Learner
 from hfrnn.arrays.backend import Array
 from hfrnn.data.music import load_music, music_batch
 from hfrnn.data.synthetic import SUCCESS, make_task, tasks
-from hfrnn.data.vocabulary import Text, Vocabulary, counted
+from hfrnn.data.text import Text, counted
+from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, NonFiniteError
@@ -25,9 +26,9 @@ from hfrnn.runs.config import TrainConfig
 from hfrnn.training.sources import chosen_part
 
 CHUNK = 1000
-"""Symbols run at a time; the result does not depend on it."""
+"""Symbols in one forward pass; the result does not depend on it."""
 TASK_SEQUENCES = 10_000
-"""Fresh sequences that a synthetic task is judged by (SPEC 9)."""
+"""New sequences on which a synthetic task is scored (docs/specification.md, section 9)."""
 
 
 def _none() -> NDArray[Any]:
@@ -36,40 +37,48 @@ def _none() -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well a network predicts a text: every symbol but the first, given all before it."""
+    """How well a network predicts every symbol of a text except the first, given all earlier symbols."""
 
     symbols: int
-    """Symbols predicted."""
+    """The number of predicted symbols."""
     nats: float
-    """Minus the log-probability of all of them."""
+    """Minus the log-probability of all predicted symbols."""
     text_bytes: int
-    """The bytes that the predicted symbols take in the text; of words, with one space between them."""
+    """The size of the predicted symbols in the text, in bytes; words have one space between them."""
     unknown: int = 0
-    """Symbols of the text outside the vocabulary, which were skipped or replaced (words by `<unk>`)."""
+    """The number of symbols outside the vocabulary, which were skipped or replaced (words by `<unk>`)."""
     numbers: NDArray[np.int32] = field(default_factory=_none, compare=False, repr=False)
-    """Which symbols were predicted, (symbols,)."""
+    """The numbers of the predicted symbols, (symbols,)."""
     surprisals: NDArray[np.float64] = field(default_factory=_none, compare=False, repr=False)
-    """Minus the log-probability of each of them in nats, (symbols,); `nats` is their sum, rounded once."""
+    """Minus the log-probability of each predicted symbol in nats, (symbols,); `nats` is their sum, rounded once."""
 
     @property
     def nats_per_symbol(self) -> float:
+        """The mean loss of a symbol in nats."""
         return self.nats / self.symbols
 
     @property
     def bits_per_symbol(self) -> float:
+        """The mean loss of a symbol in bits."""
         return self.nats_per_symbol / math.log(2)
 
     @property
     def bits_per_byte(self) -> float:
+        """The loss of all symbols in bits, divided by `text_bytes`."""
         return self.nats / math.log(2) / self.text_bytes
 
     @property
     def perplexity(self) -> float:
-        """Of a symbol."""
+        """The perplexity of a symbol: exp(nats_per_symbol)."""
         return math.exp(min(self.nats_per_symbol, 700.0))
 
     def positions(self, parts: int) -> list[tuple[int, int, float]]:
-        """Bits per symbol over the text: its predicted symbols in `parts` equal parts (sizes differ by one at most).
+        """Return the bits per symbol in consecutive parts of the text.
+
+        Parameters
+        ----------
+        parts : int
+            The number of parts; their sizes differ by at most 1.
 
         Returns
         -------
@@ -79,7 +88,7 @@ class Evaluation:
         Raises
         ------
         InputError
-            Fewer than one part, or more than there are symbols.
+            There are fewer than one part or more parts than symbols.
         """
         if not 1 <= parts <= self.surprisals.size:
             raise InputError(
@@ -91,10 +100,18 @@ class Evaluation:
         return [(a + 1, b, math.fsum(bits[a:b]) / (b - a)) for a, b in pairwise(edges)]
 
     def json_lines(self, vocabulary: Vocabulary) -> str:
-        """A line for each predicted symbol, as JSON: `position` (from 1), `symbol` and its surprisal, `bits`.
+        """Return one line of JSON for each predicted symbol.
 
-        A symbol is written as in vocabulary.json: a character or word as a string, a byte as a number, unknown words as
-        `<unk>`.
+        Parameters
+        ----------
+        vocabulary : Vocabulary
+            The vocabulary with which the text was scored.
+
+        Returns
+        -------
+        str
+            Lines with the keys `position` (from 1), `symbol`, and `bits`, its surprisal. Symbols are written as in
+            vocabulary.json: characters and words as strings, bytes as numbers, unknown words as `<unk>`.
         """
         names = [json.dumps(symbol) for symbol in vocabulary.to_json()["symbols"]]
         bits = (self.surprisals / math.log(2)).tolist()
@@ -104,7 +121,7 @@ class Evaluation:
         )
 
     def to_json(self) -> dict[str, float | int]:
-        """All figures by name."""
+        """Return all figures by name."""
         return {
             "symbols": self.symbols,
             "bits_per_symbol": self.bits_per_symbol,
@@ -126,7 +143,7 @@ def evaluate(
     progress: Callable[[int, int], object] | None = None,
     dynamic: Dynamic | None = None,
 ) -> Evaluation:
-    """Score a text as one unbroken stream, from a state of zeros: `evaluate(*hfrnn.load(run), text)`.
+    """Score a text as one unbroken stream, starting from a state of zeros: `evaluate(*hfrnn.load(run), text)`.
 
     Parameters
     ----------
@@ -134,15 +151,16 @@ def evaluate(
     text : str for levels "char" and "word", bytes for level "byte"
         At least two symbols.
     unknown : str
-        What becomes of symbols outside the vocabulary: "error" refuses the text, "skip" drops them, and one known
-        symbol takes their place. Unknown words become `<unk>` where the vocabulary has it, whatever is given here.
+        How to treat symbols outside the vocabulary: "error" refuses the text, "skip" drops them, and a known symbol
+        replaces them. It is ignored if the vocabulary has `<unk>`: unknown words always become `<unk>`.
     chunk : int
-        Symbols run at a time, at least 1; the figures do not depend on it. The segment of `dynamic` takes its place.
+        Symbols in one forward pass, at least 1; the figures do not depend on it. It is ignored with `dynamic`, whose
+        segments are used instead.
     progress : callable, optional
-        Called with the number of symbols scored so far and of all.
+        Called with the number of symbols scored so far and the number in all.
     dynamic : Dynamic, optional
-        How the network is to go on learning from each segment of the text once it is scored. By default its weights
-        stay what they are; `theta` always does.
+        Dynamic evaluation: how the network learns from each segment of the text after scoring it. By default the
+        weights are fixed. `theta` itself is never changed.
 
     Returns
     -------
@@ -151,9 +169,9 @@ def evaluate(
     Raises
     ------
     InputError
-        Fewer than two symbols, or unknown ones where they are refused.
+        The text has fewer than two symbols, or it has unknown symbols and they are refused.
     NonFiniteError
-        The network's outputs are not finite, or dynamic evaluation has made its weights so.
+        The network's outputs are not finite, or its weights became so in dynamic evaluation.
     """
     if chunk < 1:
         raise InputError(f"the chunk is {chunk} symbols: give a whole number, 1 or more")
@@ -163,7 +181,7 @@ def evaluate(
             f"the text to evaluate has {counted(symbols.size, 'known symbol')}: at least 2 are needed to predict one"
         )
     total, foreign = vocabulary.count(text)
-    whole = symbols.size == total  # a replaced symbol counts with the bytes that it has in the text
+    whole = symbols.size == total  # no symbol was dropped, so the bytes are those of the text
     text_bytes = len(vocabulary.after_first(text) if whole else vocabulary.decode_bytes(symbols[1:]))
     done, parts = 0, []
     learner = None if dynamic is None else Learner(net, theta, dynamic)
@@ -184,12 +202,12 @@ def evaluate(
 def _surprisals(
     net: Network, theta: Array, symbols: NDArray[np.int32], size: int, learner: Learner | None
 ) -> Iterator[NDArray[np.float64]]:
-    """Minus the log-probabilities of all symbols but the first, `size` at a time; after each the learner learns."""
+    """Yield the surprisals of all symbols but the first, `size` at a time; the learner learns after each part."""
     column, count, state = symbols.reshape(-1, 1), symbols.size - 1, None
     for start in range(0, count, size):
         stop = min(start + size, count)
         batch = Batch(column[start:stop], column[start + 1 : stop + 1], initial_state=state)
-        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is refused
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller refuses results that are not finite
             log_p, state = net.score(theta, batch)
         yield -net.backend.to_host(log_p)[:, 0].astype(np.float64)
         if learner is not None and stop < count:
@@ -204,24 +222,24 @@ def evaluate_sequences(net: Network, theta: Array, config: TrainConfig, part: st
     net : Network
     theta : (n_parameters,) array
     config : TrainConfig
-        Of the run: says the data.
+        The configuration of the run, which names the data.
     part : {"train", "valid", "test"}, optional
-        Of the music, "valid" by default; a task has none, and is scored on 10,000 fresh sequences.
+        The part of the music, "valid" by default. A task has no parts and is scored on 10,000 new sequences.
 
     Returns
     -------
     dict
-        `loss` (a mean over all scored steps, in nats for music) and what it is of; of a task `wrong`, the share of
-        wrong answers, and whether it counts as solved.
+        `loss` (the mean over all scored steps, in nats for music) and the name and size of the data; for a task also
+        `wrong`, the share of wrong answers, and `solved`, "yes" or "no".
 
     Raises
     ------
     InputError
-        A part of a task or one that is not known, or the music is not there.
+        A part was given for a task, the part is unknown, or the music file is missing.
     """
     part = chosen_part(config, part, "valid")
     net = copy.copy(net)
-    net.l2 = 0.0  # a penalty on the weights is no part of how well they predict
+    net.l2 = 0.0  # the penalty on the weights does not belong to the score
     if config.data in tasks():
         task = make_task(config.data, config.length)
         rng, wrong, losses, count = np.random.default_rng([2, config.seed]), 0, 0.0, 0
@@ -231,7 +249,7 @@ def evaluate_sequences(net: Network, theta: Array, config: TrainConfig, part: st
             losses += net.loss(theta, batch) * size
             wrong += int(task.wrong(net.backend.to_host(net.run(theta, batch)[0]), drawn).sum())
             count += size
-            if task.fixed_count:  # these are all there are
+            if task.fixed_count:  # this batch holds all sequences
                 break
         share = wrong / count
         solved = "yes" if share < SUCCESS else "no"

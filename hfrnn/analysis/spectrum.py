@@ -1,10 +1,11 @@
-"""The curvature of a loss as a spectrum: of the Gauss-Newton matrix G or the exact Hessian H, the eigenvalues at the
-ends and the density of all, from products alone (hfrnn.optim.lanczos).
+"""Extreme eigenvalues and eigenvalue density of the Gauss-Newton matrix G or of the exact Hessian H.
 
-G is positive semi-definite; H is what the loss itself curves like, and its negative eigenvalues are the directions that
-Gauss-Newton leaves out. Everything is in double precision, H in complex128 (SPEC 4).
+Only products with the matrix are needed (hfrnn.optim.lanczos). G is positive semi-definite. H is the curvature of the
+loss itself; its negative eigenvalues belong to directions that G does not represent. All numbers are in double
+precision, products with H in complex128 (docs/specification.md, section 4).
 
-Source: Ghorbani, Krishnan & Xiao 2019, "An investigation into neural net optimization via Hessian eigenvalue density".
+Reference: Ghorbani, Krishnan & Xiao 2019, "An investigation into neural net optimization via Hessian eigenvalue
+density".
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from hfrnn.arrays.parameters import HostArray
 from hfrnn.data.music import load_music, music_batch
 from hfrnn.data.streams import training_sequences
 from hfrnn.data.synthetic import make_task, tasks
-from hfrnn.data.vocabulary import Vocabulary, counted
+from hfrnn.data.text import counted
+from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError, NonFiniteError
@@ -35,16 +37,26 @@ MATRICES = ("gauss-newton", "hessian")
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """What is known of the eigenvalues of a symmetric matrix.
+    """Estimates of the eigenvalues of a symmetric matrix.
 
-    matrix : "gauss-newton" or "hessian"
-    size : n, its rows
-    largest, largest_residuals : eigenvalues, the largest first, and |A v - lambda v| of each; (k,)
-    smallest, smallest_residuals : of the Hessian, the smallest first; (0,) of G, which has no negative ones
-    nodes, weights : of the density, the smallest node first; the weights sum to 1. (0,) where none was asked for
-    trace, trace_error : the sum of all eigenvalues by the density, and its standard error (None with one random vector)
-    frobenius : the root of the sum of their squares, likewise; None, as these, without a density
-    products : products with the matrix that it all took
+    Attributes
+    ----------
+    matrix : {"gauss-newton", "hessian"}
+    size : int
+        The number of rows, n.
+    largest, largest_residuals : (k,) arrays
+        The largest eigenvalues, in falling order, and the residual |A v - lambda v| of each.
+    smallest, smallest_residuals : (k,) arrays
+        The same for the smallest eigenvalues of the Hessian, in rising order; (0,) for G, which has no negative ones.
+    nodes, weights : (m,) arrays
+        The density as nodes, in rising order, and weights with sum 1; (0,) if no density was computed.
+    trace, trace_error : float or None
+        The sum of all eigenvalues, estimated from the density, and its standard error. The error is None with one
+        random vector; both are None without a density.
+    frobenius : float or None
+        The root of the sum of all squared eigenvalues, estimated from the density; None without a density.
+    products : int
+        The number of products with the matrix.
     """
 
     matrix: str
@@ -61,13 +73,13 @@ class Spectrum:
     products: int
 
     def ranked(self, rank: int) -> tuple[float, float]:
-        """About the `rank`-th largest and the `rank`-th smallest eigenvalue, rank 1 to n, by the density there is."""
+        """Estimate the `rank`-th largest and the `rank`-th smallest eigenvalue from the density; rank is 1 to n."""
         up, down = (self.size * np.cumsum(weights) for weights in (self.weights, self.weights[::-1]))
         low, high = (min(int(np.searchsorted(counts, rank - 0.5)), counts.size - 1) for counts in (up, down))
         return float(self.nodes[::-1][high]), float(self.nodes[low])
 
     def to_json(self) -> dict[str, Any]:
-        """All figures by name."""
+        """Return all attributes by name."""
         return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(self).items()}
 
 
@@ -82,52 +94,47 @@ def spectrum(
     seed: int = 0,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> Spectrum:
-    """Extreme eigenvalues of an objective's curvature at theta, and its spectral density.
+    """Compute extreme eigenvalues and the spectral density of an objective's curvature at theta.
 
     Parameters
     ----------
     objective : Objective
-        Of a network in float64.
+        An objective of a network in float64.
     theta : (n_parameters,) array
     matrix : {"gauss-newton", "hessian"}
-        Without damping; with l2*I where the network has a penalty on its weights. Products with the exact Hessian are
-        complex and on one thread: several times the seconds of the other's.
+        The matrix without damping, plus l2*I if the network has an l2 penalty. Products with the Hessian are complex
+        and use one thread; they take several times as long as those with the Gauss-Newton matrix.
     count : int
-        Eigenvalues to find at the upper end, and of the Hessian at the lower end too; 0 for none.
+        Number of eigenvalues to find at the upper end, and for the Hessian also at the lower end; 0 for none.
     vectors : int
-        Random vectors of the density, 0 for none. Its sampling error falls with the root of their number.
+        Number of random vectors for the density, 0 for no density. The sampling error falls with the root of it.
     steps : int
-        Lanczos steps from each, 1 or more: the density's resolution. They take as many vectors of memory.
+        Lanczos steps for each random vector, 1 or more. More steps resolve the density better; each step stores one
+        vector.
     tolerance : float
-        Above 0: the search ends when the residual of every eigenvalue, by estimate, is this share of it.
+        Above 0. The search ends when the estimated residual of every eigenvalue is at most this share of the
+        eigenvalue.
     seed : int
-        0 or more.
+        Seed of the random vectors, 0 or more.
     progress : callable, optional
-        Called with what is looked for, the products made for it, and those that it will take at most.
+        Called with the current activity, the products made for it, and the most products that it can take.
 
     Returns
     -------
     Spectrum
-        With fewer eigenvalues than asked for where the search was given up, after about 1,000 products.
+        It has fewer than `count` eigenvalues if the search stopped early, after about 1,000 products.
 
     Raises
     ------
     InputError
-        A number out of its range, a matrix that is not known, or a network in float32.
+        A number is out of its range, the matrix is unknown, or the network is in float32.
     NonFiniteError
         A product is not finite.
     """
-    if matrix not in MATRICES:
-        raise InputError(f"matrix {matrix!r} is not known: use {' or '.join(MATRICES)}")
-    if objective.net.dtype != np.float64:
-        raise InputError('the network is in float32, too coarse for eigenvalues: make it with dtype="float64"')
-    for name, value, least in (("count", count, 0), ("vectors", vectors, 0), ("steps", steps, 1), ("seed", seed, 0)):
-        if value < least:
-            raise InputError(f"{name} is {value}: give a whole number, {least} or more")
-    if not 0 < tolerance < 1:
-        raise InputError(f"tolerance is {tolerance}: give a number between 0 and 1")
+    least = {"count": (count, 0), "vectors": (vectors, 0), "steps": (steps, 1), "seed": (seed, 0)}
+    _check_arguments(objective, matrix, tolerance, least)
     backend, n = objective.net.backend, objective.net.n_parameters
-    with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is refused
+    with np.errstate(over="ignore", invalid="ignore"):  # _Counted refuses results that are not finite
         operator = objective.gauss_newton(theta) if matrix == "gauss-newton" else objective.hessian(theta)
     product = _Counted(lambda v: backend.to_host(operator @ backend.asarray(v)), progress)
     rng, none = np.random.default_rng(seed), (np.zeros(0), np.zeros(0))
@@ -152,19 +159,32 @@ def spectrum(
     )  # fmt: skip
 
 
+def _check_arguments(objective: Objective, matrix: str, tolerance: float, numbers: dict[str, tuple[int, int]]) -> None:
+    """Raise InputError unless the arguments of `spectrum` are valid; `numbers` are values and their minima."""
+    if matrix not in MATRICES:
+        raise InputError(f"matrix {matrix!r} is not known: use {' or '.join(MATRICES)}")
+    if objective.net.dtype != np.float64:
+        raise InputError('the network is in float32, too coarse for eigenvalues: make it with dtype="float64"')
+    for name, (value, least) in numbers.items():
+        if value < least:
+            raise InputError(f"{name} is {value}: give a whole number, {least} or more")
+    if not 0 < tolerance < 1:
+        raise InputError(f"tolerance is {tolerance}: give a number between 0 and 1")
+
+
 class _Counted:
-    """Products that are counted, and have to be finite."""
+    """A product that counts its calls and refuses results that are not finite."""
 
     def __init__(self, product: Product, progress: Callable[[str, int, int], object] | None) -> None:
         self._product, self._progress, self.total = product, progress, 0
         self.begin("", 0)
 
     def begin(self, what: str, most: int) -> None:
-        """Count from 0 for what comes now."""
+        """Restart the count that `progress` is called with, for a new activity of at most `most` products."""
         self._what, self._done, self._most = what, 0, most
 
     def __call__(self, v: HostArray) -> HostArray:
-        with np.errstate(over="ignore", invalid="ignore"):  # likewise
+        with np.errstate(over="ignore", invalid="ignore"):  # results that are not finite are refused below
             found = self._product(v)
         if not np.isfinite(found).all():
             raise NonFiniteError("a product with the curvature is not finite: the weights are too large, use others")
@@ -175,7 +195,7 @@ class _Counted:
 
 
 class RunObjective(NamedTuple):
-    """The objective of a run on a batch of its data, in float64, its weights, and the batch in words."""
+    """The objective of a run on a batch of its data in float64, the weights, and a description of the batch."""
 
     objective: Objective
     theta: Array
@@ -190,22 +210,26 @@ def load_objective(
     seed: int = 0,
     backend: str = "numpy",
 ) -> RunObjective:
-    """What `spectrum` takes, from a run folder: a batch of random sequences as the run is trained on.
+    """Make the arguments of `spectrum` from a run folder, with random sequences like those of its training.
 
     Parameters
     ----------
-    run, which, backend : as `hfrnn.load` has them
+    run, which, backend : as for `hfrnn.load`
     part : {"train", "valid", "test"}, optional
-        Of the run's data, "train" by default; a synthetic task has none, its sequences are made afresh.
+        The part of the run's data, "train" by default. A synthetic task has no parts; new sequences are drawn.
     symbols : int
-        Steps of the batch, about; at least one sequence is taken, and all at most.
+        About how many steps the batch has in all; it holds at least one sequence and at most all sequences.
     seed : int
-        Of the choice, 0 or more.
+        Seed of the choice of sequences, 0 or more.
+
+    Returns
+    -------
+    RunObjective
 
     Raises
     ------
     InputError
-        As `hfrnn.load`, or the data is not there, has no such part or is too short.
+        As `hfrnn.load`; or the data is missing, has no such part, or is too short.
     """
     if symbols < 1:
         raise InputError(f"symbols is {symbols}: give a whole number, 1 or more")
@@ -229,7 +253,7 @@ def _sequences(
     folder: RunFolder, config: TrainConfig, vocabulary: Vocabulary | None, part: str | None, symbols: int,
     rng: np.random.Generator,
 ) -> tuple[Pool, str]:  # fmt: skip
-    """Sequences to choose a batch from, and what they are called."""
+    """Return the sequences to choose a batch from, and their name."""
     part = chosen_part(config, part, "train")
     if config.data in tasks():
         count = max(symbols // config.length, 1)
@@ -242,5 +266,5 @@ def _sequences(
     corpus = folder.corpus()
     row = vocabulary.encode(getattr(corpus, part), config.unknown)
     if row.size < 2:
-        raise InputError(f"the {part} part of {corpus.name} has no two symbols: give another part")
+        raise InputError(f"the {part} part of {corpus.name} has fewer than two symbols: give another part")
     return Pool(*training_sequences(row, min(config.sequence_length, row.size - 1))), f"{part} part of {corpus.name}"

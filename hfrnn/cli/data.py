@@ -38,7 +38,8 @@ def list_corpora(as_json: bool) -> None:
     In the column "here", part means that only the beginning of the text is here.
     """
     from hfrnn.data.corpora import CORPORA, folder_of, located
-    from hfrnn.data.downloads import DOWNLOADS, data_folder
+    from hfrnn.data.downloads import data_folder
+    from hfrnn.data.remotes import DOWNLOADS
 
     rows: list[dict[str, Any]] = []
     for name, known in CORPORA.items():
@@ -103,7 +104,8 @@ def fetch(names: tuple[str, ...], mirrors: tuple[str, ...], force: bool) -> None
 def _is_local(name: str) -> bool:
     """Whether a corpus has no address; says that it is here, or where it has to be put."""
     from hfrnn.data.corpora import CORPORA, folder_of, located
-    from hfrnn.data.downloads import DOWNLOADS, data_folder
+    from hfrnn.data.downloads import data_folder
+    from hfrnn.data.remotes import DOWNLOADS
 
     files = CORPORA[name].files
     if folder_of(files) in DOWNLOADS:

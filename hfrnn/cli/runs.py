@@ -72,7 +72,7 @@ def evaluate(
     """
     from hfrnn.analysis.evaluation import evaluate as score
     from hfrnn.cli.progress import UNITS
-    from hfrnn.data.vocabulary import counted
+    from hfrnn.data.text import counted
     from hfrnn.runs.run_folder import RunFolder, load
 
     if text is not None and part is not None:

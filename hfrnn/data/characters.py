@@ -8,16 +8,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from hfrnn.data.vocabulary import Text, Vocabulary
+from hfrnn.data.text import Symbols, Text
 from hfrnn.errors import InputError
 
-CODES = {"char": 0x110000, "byte": 256}  # the codes of a level are below this
+CODES = {"char": 0x110000, "byte": 256}
+"""All codes of a level are smaller than this number."""
 
 
 @dataclass(frozen=True)
-class CodeVocabulary(Vocabulary):
+class CodeSymbols(Symbols):
     """Characters (Unicode code points) or bytes: symbol number i is `codes[i]`.
 
     Parameters
@@ -29,7 +30,7 @@ class CodeVocabulary(Vocabulary):
     Raises
     ------
     InputError
-        No symbols, or symbols out of order or range.
+        There are no codes, or they are out of order or out of range.
     """
 
     level: str
@@ -44,64 +45,71 @@ class CodeVocabulary(Vocabulary):
         if not ordered or self.codes[0] < 0 or self.codes[-1] >= CODES[self.level]:
             raise InputError(f"the codes of a {self.level} vocabulary must increase from 0 to {CODES[self.level] - 1}")
 
-    @property
-    def size(self) -> int:
-        """The number of symbols, V."""
-        return len(self.codes)
-
-    def after_first(self, text: Text) -> bytes:
-        """The bytes of a text behind its first symbol."""
-        return text[1:] if isinstance(text, bytes) else text[1:].encode("utf-8", errors="surrogatepass")
-
-    def decode(self, ids: ArrayLike) -> str:
-        """The text of symbol numbers."""
-        codes = np.asarray(self.codes)[self._known(ids)]
-        if self.level == "byte":
-            return codes.astype(np.uint8).tobytes().decode("utf-8", errors="replace")
-        return codes.astype("<u4").tobytes().decode("utf-32-le", errors="surrogatepass")
-
-    def decode_bytes(self, ids: ArrayLike) -> bytes:
-        """The exact bytes of symbol numbers."""
-        if self.level == "byte":
-            return np.asarray(self.codes)[self._known(ids)].astype(np.uint8).tobytes()
-        return super().decode_bytes(ids)
-
-    @cached_property
-    def _numbers(self) -> NDArray[np.int32]:
-        """The number of every code up to the largest known one and one more; -1 for unknown codes."""
-        table = np.full(self.codes[-1] + 2, -1, dtype=np.int32)
-        table[list(self.codes)] = np.arange(self.size, dtype=np.int32)
-        return table
-
     @classmethod
-    def _of(cls, text: Any, level: str, min_count: int, max_size: int | None) -> CodeVocabulary:
+    def of_text(cls, text: Text, level: str, min_count: int, max_size: int | None) -> CodeSymbols:
+        """Return all characters or bytes of a training text; arguments as those of `Vocabulary.build`."""
         if min_count != 1 or max_size is not None:
             raise InputError(f"a least count and a largest size are for words: leave them out at level {level}")
         return cls(level, tuple(np.flatnonzero(np.bincount(_codes(text))).tolist()))
 
     @classmethod
-    def _from_list(cls, level: str, symbols: Sequence[Any]) -> CodeVocabulary:
+    def from_list(cls, level: str, symbols: Sequence[Any]) -> CodeSymbols:
+        """Return the symbols that `to_list` stored."""
         return cls(level, tuple(symbols if level == "byte" else map(ord, symbols)))
 
-    def _listed(self) -> list[Any]:
-        return [chr(code) for code in self.codes] if self.level == "char" else list(self.codes)
+    @property
+    def size(self) -> int:
+        """The number of symbols, V."""
+        return len(self.codes)
 
-    def _split(self, text: Any) -> NDArray[Any]:
+    def split(self, text: Any) -> NDArray[Any]:
+        """Return the codes of a text, (n,)."""
         return _codes(text)
 
-    def _look_up(self, symbols: Any) -> NDArray[np.int32]:
-        numbers: NDArray[np.int32] = self._numbers.take(symbols, mode="clip")  # beyond the table: its last entry, -1
+    def look_up(self, symbols: Any) -> NDArray[np.int32]:
+        """Return the number of each code, -1 for unknown codes."""
+        numbers: NDArray[np.int32] = self._numbers.take(symbols, mode="clip")  # clip: the last entry of the table is -1
         return numbers
 
-    def _name(self, symbol: Any) -> str:
+    def decode(self, numbers: NDArray[np.int64]) -> str:
+        """Return the text of symbol numbers; bytes are read as UTF-8 with U+FFFD in place of what is not."""
+        codes = np.asarray(self.codes)[numbers]
+        if self.level == "byte":
+            return codes.astype(np.uint8).tobytes().decode("utf-8", errors="replace")
+        return codes.astype("<u4").tobytes().decode("utf-32-le", errors="surrogatepass")
+
+    def decode_bytes(self, numbers: NDArray[np.int64]) -> bytes:
+        """Return the exact bytes of symbol numbers; characters as UTF-8."""
+        if self.level == "byte":
+            return np.asarray(self.codes)[numbers].astype(np.uint8).tobytes()
+        return super().decode_bytes(numbers)
+
+    def after_first(self, text: Any) -> bytes:
+        """Return the bytes of a text without its first symbol; characters as UTF-8."""
+        return text[1:] if isinstance(text, bytes) else text[1:].encode("utf-8", errors="surrogatepass")
+
+    def to_list(self) -> list[Any]:
+        """Return characters as strings of length 1, bytes as numbers."""
+        return [chr(code) for code in self.codes] if self.level == "char" else list(self.codes)
+
+    def shown(self, symbol: Any) -> str:
+        """Return `'a'` for a character and `0x61` for a byte."""
         return repr(chr(symbol)) if self.level == "char" else f"0x{symbol:02x}"
 
-    def _single(self, symbol: Text) -> Text | None:
-        return symbol.encode() if self.level == "byte" and isinstance(symbol, str) else super()._single(symbol)
+    def as_text(self, symbol: Text) -> Text | None:
+        """Return a symbol as a text of this level; at level "byte" a str is encoded as UTF-8."""
+        return symbol.encode() if self.level == "byte" and isinstance(symbol, str) else super().as_text(symbol)
+
+    @cached_property
+    def _numbers(self) -> NDArray[np.int32]:
+        """The number of every code from 0 to one past the largest known code; -1 for unknown codes."""
+        table = np.full(self.codes[-1] + 2, -1, dtype=np.int32)
+        table[list(self.codes)] = np.arange(self.size, dtype=np.int32)
+        return table
 
 
 def _codes(text: Text) -> NDArray[np.uint32] | NDArray[np.uint8]:
-    """The code points or byte values of a text."""
+    """Return the code points or byte values of a text."""
     if isinstance(text, str):
         return np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype="<u4")
     return np.frombuffer(text, dtype=np.uint8)

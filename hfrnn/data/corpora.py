@@ -1,4 +1,4 @@
-"""Texts to train on: a file, a corpus known by name, or the one that every Python carries."""
+"""Texts to train on: a file, a corpus known by name, or the manual that is part of every Python."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hfrnn.data.downloads import DOWNLOADS, data_folder, data_folders, fetch
-from hfrnn.data.vocabulary import LEVELS, Text, check_level
+from hfrnn.data.downloads import data_folder, data_folders, fetch
+from hfrnn.data.remotes import DOWNLOADS
+from hfrnn.data.text import LEVELS, Text, check_level
 from hfrnn.data.words import broken
 from hfrnn.errors import InputError
 
@@ -22,11 +23,21 @@ PARTS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text in its three parts, str at levels "char" and "word", bytes at level "byte"; valid and test may be empty.
+    """A text in three parts.
 
-    `source` says where it came from. `sha256` is that of train, valid and test one after the other (characters as
-    UTF-8): for parts cut from one file, the file's own. `min_count` is the least count of a word of its own that is
-    usual for this corpus at level "word".
+    Attributes
+    ----------
+    name : str
+    level : {"char", "byte", "word"}
+    train, valid, test : str for levels "char" and "word", bytes for level "byte"
+        The parts; valid and test may be empty.
+    source : str
+        Where the text came from, for a person to read.
+    sha256 : str
+        The hash of train, valid and test joined (characters as UTF-8). For parts cut from one file this is the hash of
+        the file.
+    min_count : int
+        The usual `min_count` of this corpus's vocabulary at level "word".
     """
 
     name: str
@@ -40,14 +51,14 @@ class Corpus:
 
 
 def read_text(path: str | os.PathLike[str], level: str) -> Text:
-    """Read a whole text file exactly as it is, newlines included.
+    """Read a whole text file without changing its newlines.
 
-    At level "word" a last line without its newline gets one, so that every line has an end.
+    At level "word" a missing newline at the end of the file is added, so that every line ends with one.
 
     Parameters
     ----------
     path : path
-        A file; UTF-8 for levels "char" and "word".
+        The file; its encoding is UTF-8 for levels "char" and "word".
     level : {"char", "byte", "word"}
 
     Returns
@@ -57,7 +68,7 @@ def read_text(path: str | os.PathLike[str], level: str) -> Text:
     Raises
     ------
     InputError
-        The file is missing, a folder, empty, unreadable or not UTF-8.
+        The file is missing, empty, unreadable or not UTF-8, or the path is a folder.
     """
     check_level(level)
     try:
@@ -94,23 +105,24 @@ def load_corpus(
 ) -> Corpus:
     """Load a text and its validation and test parts.
 
-    A part that has a file of its own is that file. The others are cut from the training text, in the order train,
-    valid, test; the share of a part with its own file stays with train. At level "word" the shares are of characters
-    too, but a cut moves on to the end of its line, or in the last line to the end of its word.
+    A part for which a file is given is that file. The other parts are cut from the text in the order train, valid,
+    test; the share of a part that has its own file stays with train. Shares count characters, also at level "word";
+    there a cut moves forward to the end of the line, or within the last line to the end of the word.
 
     Parameters
     ----------
     text : path, optional
-        A file to train on; this or `name`.
+        A file to train on. Give either this or `name`.
     name : str, optional
-        One of `CORPORA`; files are looked for under the folder in the environment variable HFRNN_DATA, then in the
-        user's cache; else they are downloaded, unless the environment variable HFRNN_OFFLINE is set.
+        One of `CORPORA`. Its files are searched in the folder that the environment variable HFRNN_DATA names, then in
+        the user's cache. If they are in neither, they are downloaded, unless the environment variable HFRNN_OFFLINE is
+        set.
     level : {"char", "byte", "word"}
     valid_path, test_path : path, optional
-        Files that take the place of the validation and the test part.
+        Files to use as the validation and the test part.
     fractions : three floats in [0, 1] with sum 1, the first above 0, optional
-        Shares of train, valid and test. By default (0.9, 0.1, 0): the last tenth validates; for text8 (0.99, 0.01, 0),
-        for enwik8 (0.95, 0.01, 0.04).
+        Shares of train, valid and test. The default is (0.9, 0.1, 0): the last tenth is for validation; it is
+        (0.99, 0.01, 0) for text8 and (0.95, 0.01, 0.04) for enwik8.
 
     Returns
     -------
@@ -119,16 +131,16 @@ def load_corpus(
     Raises
     ------
     InputError
-        Both or neither of `text` and `name`, an unknown name, a corpus or file that is not there, or fractions that
-        do not fit.
+        Both or neither of `text` and `name` are given, the name is unknown, a file is missing, or the fractions do not
+        fit.
     HfrnnError
-        A corpus cannot be downloaded.
+        The corpus cannot be downloaded.
     """
     check_level(level)
     if name is not None and text is not None:
         raise InputError(f"give either a text file or the name of a corpus, not both {str(text)!r} and {name!r}")
     if text is not None:
-        path = text  # for the reader below
+        path = text  # the type checker keeps this variable's type inside the lambda
         name, known = Path(text).name, NamedCorpus(lambda level, _: (str(path), (read_text(path, level),)))
     elif name in CORPORA:
         known = CORPORA[name]
@@ -137,7 +149,7 @@ def load_corpus(
         raise InputError(f"{given}; give a text file or the name of a corpus: {', '.join(CORPORA)}")
     if level not in known.levels:
         raise InputError(f"the corpus {name} has no level {level}: use level {' or '.join(known.levels)}")
-    source, texts = known.read(level, _find(str(name), known.files) if known.files else [])
+    source, texts = known.read(level, find_files(str(name), known.files) if known.files else [])
     files = [None if path is None else read_text(path, level) for path in (valid_path, test_path)]
     if len(texts) == 1:
         shares = _checked(known.fractions if fractions is None else fractions)
@@ -157,7 +169,7 @@ def load_corpus(
 
 
 def _checked(fractions: Sequence[float]) -> tuple[float, float, float]:
-    """Three shares that make sense, or a sentence."""
+    """Return three valid shares or raise an error."""
     shares = tuple(float(share) for share in fractions)
     shown = ", ".join(f"{share:g}" for share in shares)
     if len(shares) != 3 or not all(0 <= share <= 1 for share in shares):
@@ -168,7 +180,7 @@ def _checked(fractions: Sequence[float]) -> tuple[float, float, float]:
 
 
 def _cut(text: Text, level: str, shares: tuple[float, float, float], given: Sequence[bool]) -> list[Text]:
-    """Train, valid and test out of one text; parts that are given elsewhere leave their share to train."""
+    """Cut one text into train, valid and test; a part that has its own file leaves its share to train."""
     valid, test = (0.0 if elsewhere else share for share, elsewhere in zip(shares[1:], given, strict=True))
     first = round(len(text) * (1.0 - valid - test)) if valid + test else len(text)
     second = round(len(text) * (1.0 - test)) if test else len(text)
@@ -184,7 +196,7 @@ def _cut(text: Text, level: str, shares: tuple[float, float, float], given: Sequ
 
 
 def _after_line(text: str, cut: int) -> int:
-    """The end of the line that a cut falls into or stands behind; in the last line, the end of the word."""
+    """Return the end of the line that holds the character before a cut; in the last line, the end of the word."""
     end = text.find("\n", cut - 1) + 1
     if 0 < end < len(text):
         return end
@@ -193,12 +205,12 @@ def _after_line(text: str, cut: int) -> int:
 
 
 def _as_it_is(level: str, paths: Sequence[Path]) -> tuple[str, tuple[Text, ...]]:
-    """The files of a corpus, one whole text or the three parts."""
+    """Read the files of a corpus: one whole text or the three parts."""
     return ", ".join(map(str, paths)), tuple(read_text(path, level) for path in paths)
 
 
 def _python_manual(level: str, _: Sequence[Path]) -> tuple[str, tuple[Text, ...]]:
-    """The reference texts of the running Python, topics in sorted order joined by one newline."""
+    """Return the reference texts of the running Python: all topics in sorted order, joined by newlines."""
     from pydoc_data.topics import topics
 
     text = "\n".join(topics[topic] for topic in sorted(topics))
@@ -206,7 +218,7 @@ def _python_manual(level: str, _: Sequence[Path]) -> tuple[str, tuple[Text, ...]
 
 
 def _ptb(level: str, paths: Sequence[Path]) -> tuple[str, tuple[Text, ...]]:
-    """The Penn Treebank's word files; respelled in characters unless words are asked for."""
+    """Read the word files of the Penn Treebank; at levels "char" and "byte" respell them in characters."""
     if level == "word":
         return _as_it_is(level, paths)
     texts = tuple(_at_level(_respelled(read_text(path, "char")), level) for path in paths)
@@ -214,7 +226,7 @@ def _ptb(level: str, paths: Sequence[Path]) -> tuple[str, tuple[Text, ...]]:
 
 
 def _respelled(text: Text) -> str:
-    """The characters of every word, `_` for a space between words, and one newline at the end of every line."""
+    """Replace the spaces between words by `_`; end every line with one newline."""
     lines = str(text).removesuffix("\n").split("\n")
     return "".join("_".join(line.split()) + "\n" for line in lines)
 
@@ -226,17 +238,17 @@ def _at_level(text: str, level: str) -> Text:
 
 
 def located(choices: Sequence[tuple[str, ...]]) -> list[Path]:
-    """The files of a corpus, where all of one choice are there: under HFRNN_DATA first, then in the user's cache.
+    """Return the files of a corpus that are on this machine, searching HFRNN_DATA first, then the user's cache.
 
     Parameters
     ----------
     choices : sequence of tuples of str
-        Files relative to the data folder; of the choices that are complete the first counts.
+        Alternative sets of files, relative to the data folder. The first set whose files are all there is returned.
 
     Returns
     -------
     list of Path
-        Empty where no choice is complete.
+        Empty if no set is complete.
     """
     for folder in data_folders():
         for files in choices:
@@ -246,8 +258,27 @@ def located(choices: Sequence[tuple[str, ...]]) -> list[Path]:
     return []
 
 
-def _find(name: str, choices: Sequence[tuple[str, ...]]) -> list[Path]:
-    """The files of a corpus, downloaded if need be, or a sentence about how to get them."""
+def find_files(name: str, choices: Sequence[tuple[str, ...]]) -> list[Path]:
+    """Return the files of a corpus; download them if they are missing.
+
+    Parameters
+    ----------
+    name : str
+        The corpus, for the error message.
+    choices : sequence of tuples of str
+        As for `located`.
+
+    Returns
+    -------
+    list of Path
+
+    Raises
+    ------
+    InputError
+        The files are missing and have no address, or the environment variable HFRNN_OFFLINE forbids downloads.
+    HfrnnError
+        The download failed.
+    """
     if paths := located(choices):
         return paths
     if folder_of(choices) in DOWNLOADS and not os.environ.get("HFRNN_OFFLINE"):
@@ -267,20 +298,31 @@ def _find(name: str, choices: Sequence[tuple[str, ...]]) -> list[Path]:
 
 
 def folder_of(choices: Sequence[tuple[str, ...]]) -> str:
-    """The folder that the files of a corpus lie in, relative to the data folder; "" for a corpus without files."""
+    """Return the folder of a corpus's files, relative to the data folder; "" for a corpus without files."""
     return choices[0][0].partition("/")[0] if choices else ""
 
 
 @dataclass(frozen=True)
 class NamedCorpus:
-    """What a corpus known by name is, and how it is read.
+    """A corpus known by name.
 
-    read : (level, its files) -> (source, one text to cut or the three parts)
-    about : what it is, in a few words
-    files : its files relative to the data folder, in choices: of those that are complete the first counts
-    size : bytes of the files of the first choice, about
-    min_count, line : at level "word", the usual least count of a word of its own, and the words of a line where there
-        are no lines
+    Attributes
+    ----------
+    read : callable
+        (level, files) -> (source, texts): reads the files, as one text to cut or as the three parts.
+    about : str
+        A description in a few words.
+    files : tuple of tuples of str
+        The `choices` of `located`; empty if the corpus needs no files.
+    size : int
+        About how many bytes the first set of files has.
+    fractions : three floats
+        The default shares of train, valid and test, if the corpus is one text.
+    levels : tuple of str
+    min_count : int
+        The usual `min_count` of the vocabulary at level "word".
+    line : int or None
+        At level "word", the words in a line, if the text has no lines of its own.
     """
 
     read: Callable[[str, Sequence[Path]], tuple[str, tuple[Text, ...]]]
@@ -296,13 +338,13 @@ class NamedCorpus:
 _PTB_FILES = (tuple(f"ptb/ptb.{part}.txt" for part in PARTS),)
 
 CORPORA = {
-    "python-manual": NamedCorpus(_python_manual, "the reference texts that Python carries", size=465_000),
+    "python-manual": NamedCorpus(_python_manual, "the reference texts that are part of Python", size=465_000),
     "tinyshakespeare": NamedCorpus(
         _as_it_is, "plays of Shakespeare", (("tinyshakespeare/tinyshakespeare.txt",),), 1_115_394
     ),
     "ptb": NamedCorpus(_ptb, "Penn Treebank, news in 10,000 words", _PTB_FILES, 5_951_345),
     "ptb-char": NamedCorpus(_ptb, "ptb by its older name", _PTB_FILES, 5_951_345, levels=("char", "byte")),
-    # [M]: words seen more than 10 times, a line break every 1000 words; of the whole, 99M characters train, 1M validate
+    # [M]: words seen more than 10 times, a line break every 1000 words; 99M characters to train, 1M to validate
     "text8": NamedCorpus(
         _as_it_is,
         "Wikipedia in 26 letters and spaces",

@@ -1,9 +1,9 @@
 """Polyphonic music as piano rolls: which of 88 keys sound at each step.
 
-The protocol is that of Boulanger-Lewandowski, Bengio & Vincent 2012 and their notes on evaluation: the log-likelihood
-of a time step, every step of every piece counting the same (not a mean over pieces of each piece's mean), so longer
-pieces weigh more. That is the objective of SPEC 3 on `music_batch`, in nats a step: the cross entropy summed over the
-88 keys, all of them given the chords before. The first chord is predicted too, from an empty one.
+The protocol is that of Boulanger-Lewandowski, Bengio & Vincent (2012) and their notes on evaluation: the mean
+log-likelihood of a time step. Every step of every piece has the same weight, so longer pieces count more. This is the
+objective of docs/specification.md, section 3, on `music_batch`, in nats per step: the cross entropy summed over the 88
+keys, given all earlier chords. The first chord is predicted too, from an empty chord.
 """
 
 from __future__ import annotations
@@ -16,22 +16,30 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.data.corpora import _find, read_text
+from hfrnn.data.corpora import find_files, read_text
 from hfrnn.data.synthetic import Sequences
 from hfrnn.errors import InputError
 
 KEYS = 88
-"""Keys of a piano; key k is MIDI note 21 + k."""
+"""The number of keys of a piano; key k is MIDI note 21 + k."""
 
 FILES = {"jsb": "jsb/jsb.npz"}
-"""The collections by name, and where each lies."""
+"""The file of each collection, relative to the data folder."""
 
 
 @dataclass(frozen=True)
 class Music:
-    """Pieces to train on, to validate and to test: each (T, 88) float32, 1 where a key sounds, else 0.
+    """A collection of piano rolls.
 
-    `source` and `sha256` are those of the file.
+    Attributes
+    ----------
+    name : str
+    train, valid, test : list of (T, 88) arrays, float32
+        The pieces of each part: 1 where a key sounds, else 0.
+    source : str
+        The path of the file.
+    sha256 : str
+        The hash of the file.
     """
 
     name: str
@@ -48,9 +56,9 @@ def load_music(name: str = "jsb") -> Music:
     Parameters
     ----------
     name : {"jsb"}
-        The chorales of J. S. Bach, one step a quarter note: `jsb/jsb.npz` under the folder in the environment variable
-        HFRNN_DATA, with `{train,valid,test}_packed` (steps of all pieces, 11) uint8, 88 keys packed to bits, and
-        `{train,valid,test}_lengths` (pieces,), the steps of each piece.
+        The chorales of J. S. Bach, one step per quarter note, from the file `jsb/jsb.npz` in the folder that the
+        environment variable HFRNN_DATA names. It holds `{train,valid,test}_packed`, (steps of all pieces, 11) uint8,
+        with the 88 keys packed into bits, and `{train,valid,test}_lengths`, (pieces,), the steps of each piece.
 
     Returns
     -------
@@ -59,11 +67,11 @@ def load_music(name: str = "jsb") -> Music:
     Raises
     ------
     InputError
-        An unknown name, a file that is not there, or one that is damaged.
+        The name is unknown, or the file is missing or damaged.
     """
     if name not in FILES:
         raise InputError(f"there is no music named {name!r}; use one of {', '.join(FILES)}")
-    (path,) = _find(name, [(FILES[name],)])
+    (path,) = find_files(name, [(FILES[name],)])
     data = read_text(path, "byte")
     assert isinstance(data, bytes)
     arrays = _unzipped(data, str(path))
@@ -72,28 +80,28 @@ def load_music(name: str = "jsb") -> Music:
 
 
 def music_batch(pieces: Sequence[NDArray[np.float32]], least: int = 1) -> Sequences:
-    """Pieces side by side for the logistic loss: the chord at t is to be predicted from those before it.
+    """Put pieces side by side, for the logistic loss: the target at step t is the chord at t, the input the one before.
 
     Parameters
     ----------
     pieces : (T_i, 88) arrays of 0 and 1, at least one
         As in `Music`.
     least : int
-        Steps that the arrays have at least, so that batches of different pieces can share one shape.
+        The smallest T of the arrays, so that batches of different pieces can have the same shape.
 
     Returns
     -------
     Sequences
-        inputs (T, B, 88) float32, an empty chord and then the piece but its last chord; targets (T, B, 88) float32, the
-        piece; weights (T, B) float32, 1 at every step of a piece; lengths (B,). T = max(longest piece, least).
+        inputs (T, B, 88) float32, an empty chord and then the piece without its last chord; targets (T, B, 88) float32,
+        the piece; weights (T, B) float32, 1 at every step of a piece; lengths (B,). T = max(longest piece, least).
 
     Raises
     ------
     InputError
-        No pieces, or one of another shape or without a step.
+        There are no pieces, or a piece has another shape or no steps.
     """
     if not pieces:
-        raise InputError("there are no pieces to make a batch of; give at least one")
+        raise InputError("a batch needs pieces, and no pieces were given; give at least one")
     for piece in pieces:
         if np.ndim(piece) != 2 or np.shape(piece)[1] != KEYS or len(piece) < 1:
             raise InputError(f"a piece has shape {np.shape(piece)}; expected (steps, {KEYS}) with at least one step")
@@ -109,13 +117,13 @@ def music_batch(pieces: Sequence[NDArray[np.float32]], least: int = 1) -> Sequen
 
 
 def _unzipped(data: bytes, source: str) -> dict[str, NDArray[np.generic]]:
-    """The six arrays of the file, never unpickled."""
+    """Return the six arrays of the file; pickled objects are refused."""
     names = [f"{part}_{what}" for part in ("train", "valid", "test") for what in ("packed", "lengths")]
     try:
         archive = np.load(io.BytesIO(data), allow_pickle=False)
         held = set(archive.files)
         arrays = {name: np.asarray(archive[name]) for name in names if name in held}
-    except Exception as error:  # a damaged archive fails in any layer: NumPy, zipfile or zlib
+    except Exception as error:  # damage can surface in NumPy, zipfile or zlib
         raise InputError(f"{source} cannot be read as an npz file of plain arrays; get the file again") from error
     missing = [name for name in names if name not in arrays]
     if missing:
@@ -124,7 +132,7 @@ def _unzipped(data: bytes, source: str) -> dict[str, NDArray[np.generic]]:
 
 
 def _pieces(arrays: dict[str, NDArray[np.generic]], part: str, source: str) -> list[NDArray[np.float32]]:
-    """One part's steps, unpacked and cut into pieces."""
+    """Unpack the steps of one part and cut them into pieces."""
     packed, lengths = arrays[f"{part}_packed"], arrays[f"{part}_lengths"]
     if packed.dtype != np.uint8 or packed.shape[1:] != (KEYS // 8,):
         raise InputError(

@@ -1,4 +1,4 @@
-"""From one long text to the time-major arrays that training and evaluation read."""
+"""Cut one long text into the time-major arrays that training and evaluation read."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hfrnn.data.vocabulary import counted
+from hfrnn.data.text import counted
 from hfrnn.errors import CheckpointError, InputError
 
 COUNTERS = ("epoch", "position", "parts", "drawn")
-"""What a sampler's place is stored as."""
-_GRADIENT, _CURVATURE, _SEPARATE = 0, 1, 2  # the sampler's independent sources of chance
+"""The counters that a sampler's state consists of."""
+_GRADIENT, _CURVATURE, _SEPARATE = 0, 1, 2  # the sampler's independent random generators
 
 
 def training_sequences(symbols: ArrayLike, length: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Cut a text into consecutive sequences that do not overlap; the target is the next symbol.
+    """Cut a text into consecutive, non-overlapping sequences; the target of each step is the next symbol.
 
     Parameters
     ----------
     symbols : array_like (n,) of integers
         The text as symbol numbers.
     length : int
-        Steps of a sequence, T >= 1.
+        Steps in a sequence, T >= 1.
 
     Returns
     -------
     inputs, targets : ndarray (T, N), int32
-        N = (n - 1) // T sequences, C-contiguous, column k the k-th in the text; what is left at the end is unused.
+        N = (n - 1) // T sequences, C-contiguous; column k is the k-th sequence of the text. The remaining symbols at
+        the end of the text are not used.
 
     Raises
     ------
@@ -52,7 +53,7 @@ def training_sequences(symbols: ArrayLike, length: int) -> tuple[NDArray[np.int3
 
 
 class EvaluationStreams(NamedTuple):
-    """One text as parallel pieces, in the order of a batch's arguments."""
+    """One text as parallel pieces; the fields are the arguments of `hfrnn.Batch`, in order."""
 
     inputs: NDArray[np.int32]  # (T, B)
     targets: NDArray[np.int32]  # (T, B)
@@ -63,27 +64,29 @@ class EvaluationStreams(NamedTuple):
 def evaluation_streams(symbols: ArrayLike, streams: int, warm_up: int) -> EvaluationStreams:
     """Cut a text into parallel pieces so that every predicted symbol is scored exactly once.
 
-    The n - 1 predictions are shared out evenly (the pieces differ by one at most). Before each piece but the first, up
-    to `warm_up` symbols that precede it are fed and not scored, so that its state is not that of a beginning.
+    The n - 1 predictions are divided evenly among the pieces (their sizes differ by at most 1). Every piece except the
+    first begins with up to `warm_up` of the preceding symbols, which are not scored. So the network has context before
+    the first scored symbol of the piece.
 
     Parameters
     ----------
     symbols : array_like (n,) of integers, n >= 2
         The text as symbol numbers.
     streams : int
-        Pieces side by side, at least 1; fewer are made where there are fewer predictions.
+        Number of parallel pieces, at least 1. A text with fewer predictions gives fewer pieces.
     warm_up : int
-        Symbols fed before a piece, at least 0.
+        Symbols to feed before a piece, at least 0.
 
     Returns
     -------
     EvaluationStreams
-        inputs, targets, weights (T, B) and lengths (B,), B = min(streams, n - 1); padding is symbol 0 of weight 0.
+        inputs, targets, weights (T, B) and lengths (B,), with B = min(streams, n - 1). Padding is symbol 0 with weight
+        0.
 
     Raises
     ------
     InputError
-        Fewer than two symbols, or a number out of range.
+        The text has fewer than two symbols, or a number is out of its range.
     """
     row = _row(symbols)
     if streams < 1 or warm_up < 0:
@@ -107,22 +110,25 @@ def evaluation_streams(symbols: ArrayLike, streams: int, warm_up: int) -> Evalua
 
 
 class TextStreams:
-    """One text as parallel streams that are read in windows, for backpropagation truncated in time (SPEC 7).
+    """One text as parallel streams, read in windows, for truncated backpropagation through time.
+
+    Section 7 of docs/specification.md defines the method.
 
     Parameters
     ----------
     symbols : array_like (n,) of integers
     count : int
-        Streams side by side, at least 1; stream b reads the b-th of `count` equal pieces.
+        Number of streams, at least 1; stream b reads the b-th of `count` equal pieces of the text.
     back : int
-        Steps of a window, over which errors are sent back, at least 1.
+        Steps in a window, through which errors are propagated back, at least 1.
     every : int
-        Steps from one window to the next, whose predictions are scored, 1 to `back`; it divides `back`.
+        Steps from one window to the next, 1 to `back`; it divides `back`. The last `every` steps of a window are
+        scored.
 
     Raises
     ------
     InputError
-        A number out of range, or a text too short for one window.
+        A number is out of its range, or the text is too short for one window.
     """
 
     def __init__(self, symbols: ArrayLike, count: int, back: int, every: int) -> None:
@@ -144,22 +150,27 @@ class TextStreams:
         self._targets = np.ascontiguousarray(row[1 : count * length + 1].reshape(count, length).T)
 
     def has(self, position: int) -> bool:
-        """Whether there is a whole window that scores the steps from `position` on."""
+        """Return whether a whole window that scores the steps from `position` exists."""
         return position + self.every <= self.length
 
     def steps(self, start: int, stop: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Inputs and targets (stop - start, count) of the steps start, ..., stop - 1; fewer at the streams' end."""
+        """Return inputs and targets (stop - start, count) of steps start to stop - 1, fewer at the streams' end."""
         return self._inputs[start:stop], self._targets[start:stop]
 
     def window(self, position: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64] | None]:
-        """The window that scores the steps position, ..., position + every - 1, a multiple of `every`.
+        """Return the window that scores the steps position, ..., position + every - 1.
+
+        Parameters
+        ----------
+        position : int
+            A multiple of `every`.
 
         Returns
         -------
         inputs, targets : ndarray (T, count), int32
-            T = `back`, or less near the beginning, where there is nothing further back.
+            T = `back`, or less near the beginning of the streams.
         weights : ndarray (T, count) or None
-            1 for the steps that are scored, else 0; None where all are.
+            1 for the steps that are scored, else 0; None if all steps are scored.
         """
         stop = position + self.every
         start = max(stop - self.back, 0)
@@ -171,32 +182,32 @@ class TextStreams:
 
 
 class SequenceSampler:
-    """Draws the sequences of every update: a gradient subset, and a random part of it for the curvature.
+    """Draw the sequences of every update: a subset for the gradient, and a random part of it for the curvature.
 
-    An epoch is one random order of all sequences, handed out in subsets; when fewer are left than a subset needs, a new
-    epoch begins. So no sequence comes twice in an epoch. All subsets are equally large, or they grow: the k-th, from 0,
-    holds first * growth**k symbols, until that is as many as `symbols`.
+    In each epoch the sequences are put in a random order, and subsets are taken from the front. When too few sequences
+    remain for a subset, a new epoch begins, so no sequence is used twice in an epoch. All subsets have the same size,
+    or they grow: subset k, counted from 0, holds first * growth**k symbols, but at most `symbols`.
 
     Parameters
     ----------
     sequences : int
-        Number of sequences there are, N >= 1.
+        Number of sequences, N >= 1.
     length : int
-        Steps of each, T >= 1.
+        Steps in each sequence, T >= 1.
     symbols : int, optional
-        Predicted symbols that a gradient subset should hold, at least 1: round(symbols / T) sequences, but at least
-        one and at most all. By default every subset is all sequences.
+        Predicted symbols in a gradient subset, at least 1. The subset has round(symbols / T) sequences, but at least 1
+        and at most N. By default every subset has all N sequences.
     seed : int
-        Of the PCG64 generators, at least 0.
+        Seed of the PCG64 generators, at least 0.
     first : int, optional
-        Predicted symbols of the first subset, by default `symbols`.
+        Predicted symbols in the first subset; the default is `symbols`.
     growth : float
-        What the next subset is larger by, at least 1.
+        Growth factor from one subset to the next, at least 1.
 
     Raises
     ------
     InputError
-        A number out of range.
+        A number is out of its range.
     """
 
     def __init__(
@@ -217,12 +228,12 @@ class SequenceSampler:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the last subset drawn, from 0."""
+        """The epoch of the last subset, counted from 0."""
         return self._epoch
 
     @property
     def next_size(self) -> int:
-        """The sequences of the next subset."""
+        """The number of sequences in the next subset."""
         grown = self.first * math.exp(min(self._drawn * math.log(self.growth), 700.0))
         return self.subset if grown >= self.subset else round(grown)
 
@@ -233,16 +244,16 @@ class SequenceSampler:
 
     @property
     def fraction(self) -> float:
-        """The share of what the epoch has to give that was drawn, as far as it is known by now."""
+        """The share of this epoch's subsets that was drawn, if all further subsets are as large as the next."""
         return min(1.0, self._position / (self.sequences - self.sequences % self.next_size))
 
     def draw(self) -> NDArray[np.int64]:
-        """The next gradient subset.
+        """Draw the next gradient subset.
 
         Returns
         -------
         ndarray (M,), int64
-            Column numbers of the (T, N) arrays, increasing.
+            Column numbers of the (T, N) arrays, in increasing order.
         """
         if self.epoch_is_over:
             self._epoch, self._position = self._epoch + 1, 0
@@ -254,26 +265,27 @@ class SequenceSampler:
     def draw_part(
         self, subset: NDArray[np.int64], *, fraction: float | None = None, symbols: int | None = None
     ) -> NDArray[np.int64]:
-        """A random part of a gradient subset, for the curvature.
+        """Draw a random part of a gradient subset, for the curvature.
 
         Parameters
         ----------
         subset : ndarray (M,), int64
             What `draw` returned.
         fraction : float, optional
-            The share of the subset, in (0, 1]: [K] takes 1/4 in chapter 4 and 1/10 in chapter 5.
+            The share of the subset, in (0, 1]; [K] uses 1/4 in chapter 4 and 1/10 in chapter 5.
         symbols : int, optional
-            Instead of a share, the predicted symbols that the part should hold, at least 1.
+            Instead of a share, the number of predicted symbols in the part, at least 1.
 
         Returns
         -------
         ndarray, int64
-            Increasing column numbers out of the subset, at least one; all of it where neither number is given.
+            Column numbers from the subset, in increasing order, at least one; the whole subset if neither number is
+            given.
 
         Raises
         ------
         InputError
-            Both numbers, or one out of range.
+            Both numbers are given, or one is out of its range.
         """
         count = self.part_size(len(subset), fraction=fraction, symbols=symbols)
         if count == len(subset):
@@ -283,7 +295,7 @@ class SequenceSampler:
         return np.asarray(subset)[np.sort(chosen)]
 
     def part_size(self, size: int, *, fraction: float | None = None, symbols: int | None = None) -> int:
-        """How many sequences `draw_part` takes of a subset of so many."""
+        """Return the number of sequences that `draw_part` takes from a subset of `size` sequences."""
         if fraction is not None and symbols is not None:
             raise InputError("give the curvature part as a fraction or as a number of symbols, not as both")
         if fraction is not None and not 0 < fraction <= 1:
@@ -293,19 +305,19 @@ class SequenceSampler:
         return size if symbols is None else self._count(symbols, size)
 
     def draw_beside(self, subset: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-        """Random sequences that are not in a gradient subset, to judge a step by.
+        """Draw random sequences outside a gradient subset, to judge an update on.
 
         Parameters
         ----------
         subset : ndarray (M,), int64
             What `draw` returned.
         count : int
-            How many, at least 1.
+            The number of sequences, at least 1.
 
         Returns
         -------
         ndarray, int64
-            Increasing column numbers: `count` of them, or as many as there are.
+            `count` column numbers in increasing order; fewer if fewer sequences are outside the subset.
 
         Raises
         ------
@@ -314,27 +326,27 @@ class SequenceSampler:
         """
         others = np.setdiff1d(np.arange(self.sequences), subset, assume_unique=True)
         if not others.size:
-            raise InputError("the gradient batch holds all sequences, and none is left to judge the step by")
+            raise InputError("the gradient batch holds all sequences, so none is left to judge the step by")
         chosen = self._generator(_SEPARATE, self._parts).choice(others.size, min(count, others.size), replace=False)
         self._parts += 1
         return others[np.sort(chosen)]
 
     def state_dict(self) -> dict[str, float]:
-        """Where the sampler stands, in values that JSON holds; `load_state_dict` goes on exactly from here."""
+        """Return the sampler's state as JSON values; a sampler that loads it draws the same subsets."""
         return {**self._sizes(), **{name: getattr(self, f"_{name}") for name in COUNTERS}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where another sampler of the same sizes and seed stood.
+        """Load the state of another sampler that has the same sizes and seed.
 
         Parameters
         ----------
         state : mapping
-            What `state_dict` returned.
+            The result of `state_dict`.
 
         Raises
         ------
         CheckpointError
-            The state is damaged or of a sampler with other sizes or another seed; this one is as it was.
+            The state is damaged, or belongs to a sampler with other sizes or another seed; this sampler is unchanged.
         """
         for name, value in self._sizes().items():
             if state.get(name) != value:
@@ -344,31 +356,31 @@ class SequenceSampler:
                 )
         values = [state.get(name) for name in COUNTERS]
         if not all(type(value) is int and value >= 0 for value in values) or state["position"] > self.sequences:
-            raise CheckpointError(f"the stored sampler is damaged: it stands at {values}")
+            raise CheckpointError(f"the stored sampler is damaged: its counters are {values}")
         self._epoch, self._position, self._parts, self._drawn = (int(state[name]) for name in COUNTERS)
         self._order = self._shuffled()
 
     def _sizes(self) -> dict[str, float]:
-        """What must be equal for two samplers to draw the same."""
+        """Return the numbers that two samplers must share to draw the same subsets."""
         return {name: getattr(self, name) for name in ("sequences", "length", "subset", "seed", "first", "growth")}
 
     def _count(self, symbols: int, most: int) -> int:
-        """Sequences that hold about so many symbols: at least one, at most `most`."""
+        """Return how many sequences hold about `symbols` symbols: at least 1, at most `most`."""
         if symbols < 1:
             raise InputError(f"a subset must hold at least 1 symbol, not {symbols}")
         return min(max(1, round(symbols / self.length)), most)
 
     def _shuffled(self) -> NDArray[np.int64]:
-        """The order of this epoch, a function of seed and epoch alone."""
+        """Return the order of this epoch, which depends only on the seed and the epoch."""
         return self._generator(_GRADIENT, self._epoch).permutation(self.sequences)
 
     def _generator(self, purpose: int, number: int) -> np.random.Generator:
-        """A generator for one epoch or one part, so that nothing but counters need be stored."""
+        """Return a new generator for one epoch or one part, so that only counters must be stored."""
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, purpose, number])))
 
 
 def _row(symbols: ArrayLike) -> NDArray[np.int32]:
-    """Symbols as one row of int32."""
+    """Return symbols as one row of int32."""
     row = np.asarray(symbols)
     if row.size == 0:
         return np.zeros(0, dtype=np.int32)

@@ -1,8 +1,8 @@
-"""The synthetic long-time-lag tasks of SPEC 9, made fresh from a random generator.
+"""The synthetic tasks with long time lags of docs/specification.md, section 9, drawn from a random generator.
 
 Sources: Hochreiter & Schmidhuber 1997 [HS], Martens & Sutskever 2011 with Sutskever's code [MS], Pascanu et al. 2013
 and their code [P].
-A range [a L, b L) means the integers in it, whatever L: no rounding of 0.1 L.
+A range [a L, b L) means all integers in it for every L: 0.1 L is not rounded.
 
     task                          input             scored                  classes or target
     addition, multiplication      value, marker     last step               sum, product of the two marked values
@@ -12,11 +12,14 @@ A range [a L, b L) means the integers in it, whatever L: no rounding of 0.1 L.
     random-permutation            100 symbols       last step               the first symbol
     memorization-5bit, -20bit     k + 2 symbols     every step              blank (k), then the n symbols in order
 
-Decided here, where the sources differ or are silent: the mark at A comes first in a class number (XX, XY, YX, YY =
-0, 1, 2, 3); the cue of the temporal orders is the last input and the answer is due with it, as in [HS]; the cue of the
-memorizations is the input before the first recalled symbol ([MS]; in [P] it comes one step later), so every symbol is
-kept for L + n steps, and n symbols of k kinds (0..k-1; blank k, cue k+1) make sequences of L + 2n steps; xor has the
-lengths and marks of addition.
+Where the sources differ or say nothing, these choices were made:
+
+- The first mark is the highest digit of a class number (XX, XY, YX, YY = 0, 1, 2, 3).
+- The cue of the temporal orders is the last input, and the answer is due at the same step, as in [HS].
+- The cue of the memorizations is the input before the first recalled symbol, as in [MS]; in [P] it comes one step
+  later. So every symbol is remembered for L + n steps. The n symbols are of k kinds (0..k-1; blank k, cue k+1), and
+  sequences have L + 2n steps.
+- xor has the lengths and marks of addition.
 """
 
 from __future__ import annotations
@@ -32,20 +35,20 @@ from numpy.typing import NDArray
 from hfrnn.errors import InputError
 
 SUCCESS = 0.01
-"""A task is solved when less than this share of 10,000 fresh sequences is wrong ([P])."""
+"""A task is solved when less than this share of 10,000 new sequences is wrong ([P])."""
 
 TOLERANCE = 0.04
-"""A real-valued answer further than this from its target is wrong ([HS], [MS])."""
+"""A real-valued answer is wrong if it differs from its target by more than this ([HS], [MS])."""
 
 MOST_STEPS = 2**32
-"""Steps of all sequences that are made at once."""
+"""The largest number of steps of all sequences that are drawn at once."""
 
 _NOISE, _X, _CUE, _START = 4, 4, 6, 7  # temporal order: noise 0-3, X = 4, Y = 5
 _ALPHABET = 100  # random permutation: the first symbol is 0 or 1, the others 2..99
 
 
 class Sequences(NamedTuple):
-    """Sequences side by side, in the order of a batch's arguments: `hfrnn.Batch(*sequences)`."""
+    """Sequences side by side; the fields are the arguments of `hfrnn.Batch`: `hfrnn.Batch(*sequences)`."""
 
     inputs: NDArray[Any]  # (T, B) int32, or (T, B, n_in) float32
     targets: NDArray[Any]  # (T, B) int32, or (T, B, n_out) float32
@@ -55,24 +58,24 @@ class Sequences(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """One synthetic task at one length, as `make_task` makes it.
+    """One synthetic task at one length; `make_task` makes it.
 
     Attributes
     ----------
     name : str
     length : int
-        L, the time lag's scale.
+        L, the scale of the time lag.
     n_in, n_out : int
-        Symbols or real inputs a step; outputs a step.
+        Number of input symbols or of real inputs per step; number of outputs per step.
     loss : {"squared", "logistic", "softmax"}
     symbols : bool
-        Whether inputs are integer symbols (T, B), to be read as one-hot, or real values (T, B, n_in).
+        True if inputs are integer symbols (T, B), used as one-hot vectors; False if they are real values (T, B, n_in).
     steps : int
-        T of all arrays: the longest length that can be drawn, so that every batch has the same shape.
+        T of all arrays: the longest possible sequence, so that every batch has the same shape.
     predict : {"end", "all"}
-        Which steps the loss counts.
+        The steps that the loss counts.
     fixed_count : int or None
-        The number of sequences in every batch, where there are so few that all of them are the batch.
+        The number of sequences in every batch, for a task with so few sequences that every batch holds all of them.
     """
 
     name: str
@@ -86,24 +89,24 @@ class Task:
     fixed_count: int | None
 
     def sequences(self, count: int, rng: np.random.Generator) -> Sequences:
-        """Draw fresh sequences.
+        """Draw new sequences.
 
         Parameters
         ----------
         count : int
-            B >= 1. The 5-bit memorization gives its 32 patterns once each, in binary order, whatever the count.
+            B >= 1. The 5-bit memorization ignores it and gives each of its 32 patterns once, in binary order.
         rng : numpy.random.Generator
-            The only source of chance: equal generators give equal sequences.
+            The only source of randomness: equal generators give equal sequences.
 
         Returns
         -------
         Sequences
-            inputs, targets, weights (T, B, ...) and lengths (B,); zeros and weight 0 behind a sequence's end.
+            inputs, targets, weights (T, B, ...) and lengths (B,); zeros with weight 0 after the end of a sequence.
 
         Raises
         ------
         InputError
-            The count is below 1, or all sequences together have more than 2^32 steps.
+            The count is below 1, or the sequences together have more than 2^32 steps.
         """
         if count < 1:
             raise InputError(f"the number of sequences must be at least 1, not {count}")
@@ -111,23 +114,23 @@ class Task:
         if count * self.steps > MOST_STEPS:
             raise InputError(
                 f"{count} sequences of the task {self.name} have {count * self.steps} steps, and at most {MOST_STEPS} "
-                "are made at once: give a smaller --length or fewer --sequences"
+                "can be drawn at once: give a smaller --length or fewer --sequences"
             )
         return _DEFINITIONS[self.name].draw(self, count, rng)
 
     def wrong(self, outputs: NDArray[Any], sequences: Sequences) -> NDArray[np.bool_]:
-        """Which sequences a network gets wrong.
+        """Return which sequences a network gets wrong.
 
-        Real-valued answers are wrong if off by more than 0.04; bits, if the output is above 0 for a 0 or not above 0
-        for a 1; symbols, if the largest output of any scored step is not the target's. Of the random permutation the
-        last step alone is judged, whatever `predict`. NaN is wrong.
+        A real-valued answer is wrong if it is off by more than 0.04. A bit is wrong if the output is above 0 for a 0,
+        or not above 0 for a 1. A sequence of symbols is wrong if, at any scored step, the largest output is not that of
+        the target. For the random permutation only the last step is judged, for either `predict`. NaN is wrong.
 
         Parameters
         ----------
         outputs : (T, B, n_out) array
             The network's outputs before any softmax or logistic function, as `net.run` returns them.
         sequences : Sequences
-            What the outputs answer.
+            The sequences for which the network computed the outputs.
 
         Returns
         -------
@@ -161,29 +164,27 @@ class Task:
         wrong[column[~right]] = True
         return wrong
 
-    def errors(self, outputs: NDArray[Any], sequences: Sequences) -> float:
-        """The share of sequences that are wrong, in percent; arguments and errors as those of `wrong`."""
-        return 100.0 * float(self.wrong(outputs, sequences).mean())
-
 
 def tasks() -> tuple[str, ...]:
-    """The names of all tasks."""
+    """Return the names of all tasks."""
     return tuple(_DEFINITIONS)
 
 
 def make_task(name: str, length: int, *, predict: Literal["end", "all"] | None = None) -> Task:
-    """A task by name and length.
+    """Return the task of a name and a length.
 
     Parameters
     ----------
     name : str
         One of `tasks()`.
     length : int
-        L: sequences have T in [L, 1.1 L) steps; random-permutation L; memorization L + 2n for n symbols. At least 21
-        for the marked pairs, 10 for the temporal orders, 2 for random-permutation and 1 for the memorizations.
+        L. Sequences have T in [L, 1.1 L) steps; for random-permutation L steps, for the memorizations L + 2n steps with
+        n symbols. L is at least 21 for the tasks with two marked values, 10 for the temporal orders, 2 for
+        random-permutation and 1 for the memorizations.
     predict : {"end", "all"}, optional
-        Which steps the loss counts, for the two families that have targets at every step. random-permutation: the last
-        step (default, [P]) or every next symbol ([MS]). memorization: every step (default) or the recalled symbols.
+        The steps that the loss counts, for the two families with targets at every step. random-permutation: the last
+        step ("end", the default, [P]) or every step ("all", [MS]). memorization: every step ("all", the default) or the
+        recalled symbols ("end").
 
     Returns
     -------
@@ -192,7 +193,7 @@ def make_task(name: str, length: int, *, predict: Literal["end", "all"] | None =
     Raises
     ------
     InputError
-        An unknown name, a length that is too short, or a `predict` that the task does not have.
+        The name is unknown, the length is too short, or the task does not have this `predict`.
     """
     if name not in _DEFINITIONS:
         raise InputError(f"there is no task named {name!r}; use one of {', '.join(_DEFINITIONS)}")
@@ -221,17 +222,17 @@ def make_task(name: str, length: int, *, predict: Literal["end", "all"] | None =
 
 
 def _tenths(number: int, length: int) -> int:
-    """The smallest integer that is at least number/10 of the length, in exact arithmetic."""
+    """Return number/10 of the length, rounded up, in exact arithmetic."""
     return -(-number * length // 10)
 
 
 def _within(first: int, last: int, length: int, count: int, rng: np.random.Generator, least: int = 0) -> NDArray[Any]:
-    """Uniform integers in [first/10 L, last/10 L), none below `least`."""
+    """Draw uniform integers in [first/10 L, last/10 L) that are at least `least`."""
     return rng.integers(max(_tenths(first, length), least), _tenths(last, length), count)
 
 
 def _scored(task: Task, lengths: NDArray[np.int64], tail: int) -> NDArray[np.float32]:
-    """(T, B) weights: 1 on the last `tail` steps of each sequence, or on all its steps if the task predicts all."""
+    """Return weights (T, B): 1 on the last `tail` steps of each sequence, or on all its steps if predict is "all"."""
     step = np.arange(task.steps)[:, None]
     scored = step < lengths
     if task.predict == "end":
@@ -242,7 +243,7 @@ def _scored(task: Task, lengths: NDArray[np.int64], tail: int) -> NDArray[np.flo
 def _marked_pair(
     answer: Callable[[Any, Any], Any], binary: bool = False, flag: bool = False
 ) -> Callable[[Task, int, np.random.Generator], Sequences]:
-    """Values of which two are marked: 1 at the marks and, unless it is a `flag`, -1 at steps 0 and T - 3."""
+    """Return a generator of values with two marks: marker 1 there and, without `flag`, -1 at steps 0 and T - 3."""
 
     def draw(task: Task, count: int, rng: np.random.Generator) -> Sequences:
         shape, column = (task.steps, count), np.arange(count)
@@ -263,7 +264,7 @@ def _marked_pair(
 
 
 def _temporal_order(*places: tuple[int, int]) -> Callable[[Task, int, np.random.Generator], Sequences]:
-    """Noise with X or Y at one step of every place (in tenths of L): which is the answer."""
+    """Return a generator of noise with X or Y at one step of every range (in tenths of L); the answer is which."""
 
     def draw(task: Task, count: int, rng: np.random.Generator) -> Sequences:
         shape, column = (task.steps, count), np.arange(count)
@@ -285,7 +286,7 @@ def _temporal_order(*places: tuple[int, int]) -> Callable[[Task, int, np.random.
 
 
 def _random_permutation(task: Task, count: int, rng: np.random.Generator) -> Sequences:
-    """0 or 1, then symbols of 2..99; the targets are the inputs one step on, and after the last the first again."""
+    """Draw 0 or 1, then symbols of 2..99; targets are the next inputs, and at the last step the first input."""
     inputs = rng.integers(2, _ALPHABET, (task.steps, count), dtype=np.int32)
     inputs[0] = rng.integers(0, 2, count)
     lengths = np.full(count, task.steps, dtype=np.int64)
@@ -293,7 +294,7 @@ def _random_permutation(task: Task, count: int, rng: np.random.Generator) -> Seq
 
 
 def _memorization(symbols: int, kinds: int) -> Callable[[Task, int, np.random.Generator], Sequences]:
-    """Symbols, blanks, a cue on the last step before the recall, and blanks while the symbols are recalled."""
+    """Return a generator of symbols, blanks, a cue at the last step before the recall, and blanks during the recall."""
 
     def draw(task: Task, count: int, rng: np.random.Generator) -> Sequences:
         if task.fixed_count:
@@ -314,7 +315,7 @@ def _memorization(symbols: int, kinds: int) -> Callable[[Task, int, np.random.Ge
 
 @dataclass(frozen=True)
 class _Definition:
-    """What a name stands for; `predict` lists the choices, the default first; `why` explains the least length."""
+    """A task of any length; `predict` lists the choices, the default first; `why` explains the least length."""
 
     n_in: int
     n_out: int
@@ -344,7 +345,7 @@ def _memory(symbols: int, kinds: int, fixed_count: int | None = None) -> _Defini
         loss="softmax",
         draw=_memorization(symbols, kinds),
         least=1,
-        why="the cue comes behind the symbols",
+        why="the cue comes after the symbols",
         steps=lambda length: length + 2 * symbols,
         predict=("all", "end"),
         fixed_count=fixed_count,
@@ -363,7 +364,7 @@ _DEFINITIONS = {
         loss="softmax",
         draw=_random_permutation,
         least=2,
-        why="the first symbol is asked for later than it is shown",
+        why="the first symbol is the target of a later step",
         steps=lambda length: length,
         predict=("end", "all"),
     ),

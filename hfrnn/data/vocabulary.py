@@ -1,13 +1,13 @@
-"""The symbols of a text and their numbers, at every level; symbols in classes by how often they are used."""
+"""Vocabularies: the symbols of a text and their numbers; symbols grouped into classes by frequency."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -16,54 +16,28 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hfrnn.atomic import write_atomic
+from hfrnn.data.characters import CodeSymbols
+from hfrnn.data.text import Symbols, Text, check_level, check_text, counted
+from hfrnn.data.words import WordSymbols
 from hfrnn.errors import CheckpointError, InputError
-
-Text = str | bytes
 
 FORMAT = "hfrnn-vocabulary"
 VERSION = 1
-LEVELS = {"char": str, "byte": bytes, "word": str}  # the type of a level's texts
+SHOWN = 10
+"""Unknown symbols that an error message names."""
 
 
-def check_level(level: str) -> None:
-    """Refuse a level that is not there.
+@dataclass(frozen=True)
+class Vocabulary:
+    """The symbols that a network knows, in a fixed order. Make one with `build`, `load` or `from_json`."""
 
-    Raises
-    ------
-    InputError
-        The level is none of "char", "byte" and "word".
-    """
-    if level not in LEVELS:
-        raise InputError(f"unknown level {level!r}; the level must be one of {', '.join(LEVELS)}")
-
-
-def check_text(text: Text, level: str) -> None:
-    """Refuse a text of the wrong type.
-
-    Raises
-    ------
-    InputError
-        Bytes at level "char" or "word", or characters at level "byte".
-    """
-    if not isinstance(text, LEVELS[level]):
-        raise InputError(f"a text of level {level} must be {LEVELS[level].__name__}, not {type(text).__name__}")
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun: `1 symbol`, `2 symbols`, `1,000 symbols`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-class Vocabulary(ABC):
-    """The symbols that a network knows, in a fixed order. `build`, `load` and `from_json` make one of any level."""
-
-    level: str
+    symbols: Symbols
 
     @staticmethod
     def build(text: Text, level: str, min_count: int = 1, max_size: int | None = None) -> Vocabulary:
-        """The vocabulary of a training text.
+        """Return the vocabulary of a training text.
 
-        Characters and bytes: every one that occurs, sorted. Words: see `hfrnn.data.words.WordVocabulary`.
+        Characters and bytes: all that occur, sorted by their codes. Words: sorted by falling count.
 
         Parameters
         ----------
@@ -71,39 +45,51 @@ class Vocabulary(ABC):
             The training text.
         level : {"char", "byte", "word"}
         min_count : int, 1 or more
-            Level "word" only: words that occur less often have no symbol of their own.
+            Level "word" only: words that occur less often become `<unk>`.
         max_size : int, 2 or more, optional
-            Level "word" only: the most symbols that there may be, the most frequent words first.
+            Level "word" only: the largest number of symbols, `<eos>` and `<unk>` included; the rarest words become
+            `<unk>`.
+
+        Returns
+        -------
+        Vocabulary
 
         Raises
         ------
         InputError
-            An empty text, an unknown level, a text of the wrong type, or a number out of its range.
+            The text is empty or has the wrong type, the level is unknown, or a number is out of its range.
         """
         check_level(level)
         check_text(text, level)
-        return _class_of(level)._of(text, level, min_count, max_size)
+        if level == "word":
+            return Vocabulary(WordSymbols.of_text(str(text), level, min_count, max_size))
+        return Vocabulary(CodeSymbols.of_text(text, level, min_count, max_size))
 
     @property
-    @abstractmethod
+    def level(self) -> str:
+        """The level: "char", "byte" or "word"."""
+        return self.symbols.level
+
+    @property
     def size(self) -> int:
         """The number of symbols, V."""
+        return self.symbols.size
 
     @property
     def stand_in(self) -> int | None:
-        """The number of the symbol that the vocabulary itself has for all unknown ones; None without one."""
-        return None
+        """The number of the symbol that replaces every unknown symbol (`<unk>`); None if there is no such symbol."""
+        return self.symbols.stand_in
 
     def encode(self, text: Text, unknown: Text = "error") -> NDArray[np.int32]:
-        """The numbers of a text's symbols.
+        """Return the numbers of a text's symbols.
 
         Parameters
         ----------
         text : str for levels "char" and "word", bytes for level "byte"
         unknown : str or bytes
-            What becomes of symbols outside the vocabulary, unless it has a stand-in for them: "error" refuses the text,
-            "skip" drops them, and one known symbol (a character; a word; for bytes a single byte or ASCII character)
-            takes their place.
+            How to treat symbols outside the vocabulary: "error" refuses the text, "skip" drops them, and a known symbol
+            (a character; a word; for bytes a single byte or ASCII character) replaces them. It is ignored if the
+            vocabulary has a stand-in: then the stand-in replaces them.
 
         Returns
         -------
@@ -113,12 +99,13 @@ class Vocabulary(ABC):
         Raises
         ------
         InputError
-            Unknown symbols where they are refused, a replacement that is no known symbol, or a text of the wrong type.
+            The text has unknown symbols and they are refused, the replacement is not a known symbol, or the text has
+            the wrong type.
         """
         check_text(text, self.level)
         replacement = self._replacement(unknown) if self.stand_in is None else self.stand_in
-        symbols = self._split(text)
-        numbers = self._look_up(symbols)
+        symbols = self.symbols.split(text)
+        numbers = self.symbols.look_up(symbols)
         missing = numbers < 0
         if not missing.any():
             return numbers
@@ -130,26 +117,33 @@ class Vocabulary(ABC):
         raise InputError(self._unseen(Counter(compress(symbols, missing))))
 
     def count(self, text: Text) -> tuple[int, int]:
-        """How many symbols a text has, and how many of them are outside the vocabulary.
+        """Return the number of symbols of a text, and how many of them are outside the vocabulary.
 
         Raises
         ------
         InputError
-            A text of the wrong type.
+            The text has the wrong type.
         """
         check_text(text, self.level)
-        numbers = self._look_up(self._split(text))
+        numbers = self.symbols.look_up(self.symbols.split(text))
         return numbers.size, int((numbers < 0).sum())
 
-    @abstractmethod
     def after_first(self, text: Text) -> bytes:
-        """The bytes of a text behind its first symbol, characters as UTF-8; words with one space between them."""
+        """Return the bytes of a text without its first symbol: characters as UTF-8, words with one space between them.
 
-    @abstractmethod
+        Raises
+        ------
+        InputError
+            The text has the wrong type.
+        """
+        check_text(text, self.level)
+        return self.symbols.after_first(text)
+
     def decode(self, ids: ArrayLike) -> str:
-        """The text of symbol numbers, for reading; bytes are taken as UTF-8, with a mark where they are not.
+        """Return the text of symbol numbers, for reading.
 
-        Words have one space between them, and `<eos>` is a newline.
+        Bytes are read as UTF-8, with U+FFFD in place of bytes that are not. Words have one space between them, and
+        `<eos>` is a newline.
 
         Parameters
         ----------
@@ -162,11 +156,12 @@ class Vocabulary(ABC):
         Raises
         ------
         InputError
-            Numbers outside the vocabulary.
+            A number is outside the vocabulary.
         """
+        return self.symbols.decode(self._checked(ids))
 
     def decode_bytes(self, ids: ArrayLike) -> bytes:
-        """The exact bytes of symbol numbers; characters and words as UTF-8.
+        """Return the exact bytes of symbol numbers; characters and words as UTF-8.
 
         Parameters
         ----------
@@ -179,30 +174,31 @@ class Vocabulary(ABC):
         Raises
         ------
         InputError
-            Numbers outside the vocabulary.
+            A number is outside the vocabulary.
         """
-        return self.decode(ids).encode("utf-8", errors="surrogatepass")
+        return self.symbols.decode_bytes(self._checked(ids))
 
     def to_json(self) -> dict[str, Any]:
-        """A readable description: level, size and the symbols in order (bytes as numbers, all others as strings)."""
+        """Return a readable description: level, size and the symbols in order (bytes as numbers, others as strings)."""
         content = {
-            "format": FORMAT, "version": VERSION, "level": self.level, "size": self.size, "symbols": self._listed(),
+            "format": FORMAT, "version": VERSION, "level": self.level, "size": self.size,
+            "symbols": self.symbols.to_list(),
         }  # fmt: skip
         return content | {"sha256": _checksum(content)}
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Vocabulary:
-        """The vocabulary that `to_json` described.
+        """Return the vocabulary that `to_json` described.
 
         Parameters
         ----------
         content : mapping
-            What `to_json` returned.
+            The result of `to_json`.
 
         Raises
         ------
         CheckpointError
-            The content is not a vocabulary, is of a newer format, or is not as it was written.
+            The content is not a vocabulary, has a newer format, or was changed after it was written.
         """
         if not isinstance(content, Mapping) or content.get("format") != FORMAT:
             raise CheckpointError("this is not a vocabulary of hfrnn; give the vocabulary.json of a run")
@@ -214,18 +210,20 @@ class Vocabulary(ABC):
         try:
             if content["sha256"] != _checksum({key: value for key, value in content.items() if key != "sha256"}):
                 raise ValueError("the checksum does not match")
-            if not isinstance(content["symbols"], list) or content["size"] != len(content["symbols"]):
+            level, symbols = content["level"], content["symbols"]
+            if not isinstance(symbols, list) or content["size"] != len(symbols):
                 raise ValueError("its size is not that of its list of symbols")
-            return _class_of(content["level"])._from_list(content["level"], content["symbols"])
+            check_level(level)
+            return Vocabulary((WordSymbols if level == "word" else CodeSymbols).from_list(level, symbols))
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"the vocabulary is damaged ({error}); restore it from a copy of the run") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the vocabulary as JSON, whole or not at all.
+        """Write the vocabulary as JSON; a failure leaves an older file unchanged.
 
         Raises
         ------
-        CheckpointError
+        StorageError
             The file cannot be written.
         """
         write_atomic(path, json.dumps(self.to_json(), indent=1) + "\n")
@@ -237,7 +235,7 @@ class Vocabulary(ABC):
         Raises
         ------
         CheckpointError
-            The file is missing, unreadable, damaged or something else.
+            The file is missing, unreadable or damaged, or is not a vocabulary.
         """
         try:
             return Vocabulary.from_json(json.loads(Path(path).read_bytes()))
@@ -248,42 +246,12 @@ class Vocabulary(ABC):
         except (ValueError, RecursionError) as error:
             raise CheckpointError(f"the vocabulary {path} is damaged: it is not JSON ({error})") from error
 
-    @classmethod
-    @abstractmethod
-    def _of(cls, text: Any, level: str, min_count: int, max_size: int | None) -> Vocabulary:
-        """As `build`, of a text of the right type."""
-
-    @classmethod
-    @abstractmethod
-    def _from_list(cls, level: str, symbols: Sequence[Any]) -> Vocabulary:
-        """The vocabulary of which `_listed` gave the symbols."""
-
-    @abstractmethod
-    def _listed(self) -> list[Any]:
-        """The symbols as JSON holds them."""
-
-    @abstractmethod
-    def _split(self, text: Any) -> Sequence[Any] | NDArray[Any]:
-        """The symbols of a text, known or not."""
-
-    @abstractmethod
-    def _look_up(self, symbols: Any) -> NDArray[np.int32]:
-        """The number of every symbol; -1 for unknown ones."""
-
-    @abstractmethod
-    def _name(self, symbol: Any) -> str:
-        """A symbol as messages show it."""
-
-    def _single(self, symbol: Text) -> Text | None:
-        """A symbol that a caller named, as a text of this level; None if it cannot be one."""
-        return symbol if isinstance(symbol, LEVELS[self.level]) else None
-
     def _replacement(self, unknown: Text) -> int:
-        """The number of the symbol that stands for unknown ones; -1 where none does."""
+        """Return the number of the symbol that replaces unknown symbols; -1 if none does."""
         if unknown in ("error", "skip"):
             return -1
-        symbol = self._single(unknown)
-        numbers = self._look_up(self._split(symbol)) if symbol is not None else np.zeros(0, np.int32)
+        symbol = self.symbols.as_text(unknown)
+        numbers = self.symbols.look_up(self.symbols.split(symbol)) if symbol is not None else np.zeros(0, np.int32)
         if numbers.size != 1 or numbers[0] < 0:
             raise InputError(
                 f"unknown symbols cannot become {unknown!r}; give error, skip or one symbol of the vocabulary"
@@ -291,17 +259,17 @@ class Vocabulary(ABC):
         return int(numbers[0])
 
     def _unseen(self, counts: Counter[Any]) -> str:
-        """The sentence about symbols that training never saw, the most frequent first."""
-        first = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))[:10]
-        shown = ", ".join(f"{self._name(symbol)} ({counted(counts[symbol], 'time')})" for symbol in first)
-        more = f" and {len(counts) - 10} more" if len(counts) > 10 else ""
+        """Return the message about unknown symbols, the most frequent first."""
+        first = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))[:SHOWN]
+        shown = ", ".join(f"{self.symbols.shown(symbol)} ({counted(counts[symbol], 'time')})" for symbol in first)
+        more = f" and {len(counts) - SHOWN} more" if len(counts) > SHOWN else ""
         return (
-            f"the text has {counted(counts.total(), 'symbol')} outside of the {self.size} of the vocabulary: {shown}"
-            f"{more}; give --unknown skip to drop what is unknown, or --unknown SYMBOL to map it to a known symbol"
+            f"the text has {counted(counts.total(), 'symbol')} outside the vocabulary of {self.size}: {shown}"
+            f"{more}; give --unknown skip to drop unknown symbols, or --unknown SYMBOL to replace them by a known one"
         )
 
-    def _known(self, ids: ArrayLike) -> NDArray[np.int64]:
-        """Symbol numbers, checked."""
+    def _checked(self, ids: ArrayLike) -> NDArray[np.int64]:
+        """Return symbol numbers (n,) after checking that the vocabulary has them."""
         numbers = np.asarray(ids)
         if numbers.size == 0:
             return np.zeros(0, dtype=np.int64)
@@ -314,22 +282,8 @@ class Vocabulary(ABC):
         return numbers.astype(np.int64)
 
 
-def _class_of(level: str) -> type[Vocabulary]:
-    """The vocabularies of a level; they are imported when needed, as they build on this file."""
-    check_level(level)
-    from hfrnn.data.characters import CodeVocabulary
-    from hfrnn.data.words import WordVocabulary
-
-    return WordVocabulary if level == "word" else CodeVocabulary
-
-
 def frequency_classes(counts: ArrayLike, n_classes: int) -> NDArray[np.int64]:
-    """Classes of about equal use for a class softmax: symbols by falling frequency, cut at equal shares of all uses.
-
-    Symbols go into class 0 from the most frequent down (of equally frequent ones the lower number first). Class c ends
-    with the symbol at which the uses so far reach (c + 1)/C of all; the next symbol begins class c + 1, even where its
-    share is reached already, and class C - 1 takes all that are left. So there are exactly C classes and none is empty:
-    the r most frequent of V symbols have at least r/V of all uses, so each class ends while enough symbols are left.
+    """Divide symbols into classes of about equal total frequency, for a class softmax.
 
     Parameters
     ----------
@@ -346,9 +300,19 @@ def frequency_classes(counts: ArrayLike, n_classes: int) -> NDArray[np.int64]:
     Raises
     ------
     InputError
-        A count below 0, or C out of its range.
+        A count is negative, or C is out of its range.
 
-    Source: [M], class-based softmax.
+    Notes
+    -----
+    Symbols are taken by falling count, those of equal count by their number, and fill class 0, then class 1, and so on.
+    Class c ends with the symbol at which the counts so far reach (c + 1)/C of the total; the next symbol begins class
+    c + 1, even if the counts already reach that class's share. Class C - 1 takes all remaining symbols. There are
+    exactly C classes and none is empty: the r most frequent of V symbols have at least r/V of the total, so every class
+    ends while enough symbols remain.
+
+    References
+    ----------
+    [M] of docs/specification.md, class-based softmax.
     """
     uses = np.asarray(counts)
     if uses.ndim != 1 or uses.dtype.kind not in "iu" or (uses.size and uses.min() < 0):
@@ -366,5 +330,5 @@ def frequency_classes(counts: ArrayLike, n_classes: int) -> NDArray[np.int64]:
 
 
 def _checksum(content: dict[str, Any]) -> str:
-    """The sha256 of a description, whatever the order of its keys."""
+    """Return the sha256 of a description; the order of its keys does not matter."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,26 +1,27 @@
-"""The original online learning rule of the LSTM, for `lstm-krause`: error goes back through the cells alone.
+"""The original online learning rule of the LSTM, for `lstm-krause`: errors flow back through the cells only.
 
-With the cell of kernels/cells.py, x the inputs, h' and c' the previous step's, and src any one source of a weight into
-a gate (an input, an entry of h', or 1 for a bias):
+x are the inputs, h' and c' the states of the previous step. src is the source of a weight into a gate: an input, an
+entry of h', or 1 for a bias. The cell is that of `lstm-krause`:
 
     F1  a = x @ W_x + h' @ W_h (+ b);  i, f, o = sigma(a_i, a_f, a_o);  g = a_g
     F2  c = f*c' + i*g;  h = tanh(c*o)
 
-What a cell owes to a weight w into its gate i, f or g, with h' and c' held constant in the last term:
+The derivative of a cell by a weight w into its gate i, f or g, with h' and c' held constant in the last term:
 
     T1  trace_t = dc_t/dw = f*trace_{t-1} + src*k,   k_i = g*i*(1-i),  k_f = c'*f*(1-f),  k_g = i
 
-The error is the present step's only, so that the update can be made at once:
+Only the error of the current step is used, so the update can be made at once:
 
     B1  dh = dz @ W_y.T                     no dh from step t+1, and none through h'
     B2  dzeta = dh*(1 - h*h),  dc = dzeta*o
     B3  dw = dc*trace_t for gates i, f, g;  dw = src*dzeta*c*o*(1-o) for gate o
     U   theta <- theta - lr*(mean of dw over the streams), momentum and decay as in first_order.py
 
-At a stream's first step this is the whole gradient. Later on, a trace carries derivatives at the parameters of the
-steps at which they were taken.
+At the first step of a stream this is the exact gradient. At later steps a trace holds derivatives that were computed
+with the parameters of earlier steps.
 
-Sources: SPEC 7; [K] 2.17 with the forget gate of 2.18; Hochreiter & Schmidhuber 1997, Gers et al. 2000.
+References: docs/specification.md, section 7; [K] 2.17 with the forget gate of 2.18; Hochreiter & Schmidhuber 1997;
+Gers et al. 2000.
 """
 
 from __future__ import annotations
@@ -43,24 +44,24 @@ Groups = dict[str, Arrays]
 
 
 class OnlineLSTM:
-    """Online learning of B streams side by side: every step of time is an update.
+    """Online learning from B parallel streams: every time step is an update.
 
-    It carries, from step to step and from call to call, the streams' states h and c, their traces (T1:
-    `streams * 3*H * (n_in + H)` numbers, all of which every step reads and writes) and the momentum.
+    From step to step and from call to call the object keeps the states h and c of the streams, their traces and the
+    momentum. The traces (T1) are `streams * 3*H * (n_in + H)` numbers; every step reads and writes all of them.
 
     Parameters
     ----------
     net : Network
-        One layer of lstm-krause without embedding and l2, on a host backend; any loss, inputs one-hot or real.
+        One layer of lstm-krause without embedding and l2, on a CPU backend. Any loss; inputs one-hot or real.
     streams : int
         B, at least 1.
     options : SGDOptions, optional
-        Momentum and decay; by default none.
+        Momentum and decay; the default is neither.
 
     Raises
     ------
     InputError
-        A network that this rule is not defined for, or fewer than one stream.
+        The rule is not defined for this network, or `streams` is below 1.
     """
 
     def __init__(self, net: Layout, streams: int, options: SGDOptions | None = None) -> None:
@@ -85,13 +86,13 @@ class OnlineLSTM:
         self._tape = Tape("head.", buffers, buffers)
 
     def run(self, theta: Array, inputs: Array, targets: Array, lr: float) -> float:
-        """Learn from T steps of every stream, an update a step.
+        """Learn from T steps of every stream, with one update per step.
 
         Parameters
         ----------
-        theta : (n_parameters,) array of the network's type
+        theta : (n_parameters,) array of the network's dtype
             Updated in place.
-        inputs : (T, B) symbols or (T, B, n_in) real values, one column a stream
+        inputs : (T, B) symbols or (T, B, n_in) real values, one column per stream
         targets : (T, B) symbols or (T, B, n_out) real values
         lr : float
             The learning rate, above 0.
@@ -99,54 +100,62 @@ class OnlineLSTM:
         Returns
         -------
         float
-            The mean loss in nats, each step's before its own update.
+            The mean loss in nats; the loss of each step is computed before the update of that step.
 
         Raises
         ------
         InputError
-            An array does not fit, or lr is out of range; nothing was changed.
+            An array does not fit, or lr is out of its range; nothing was changed.
         NonFiniteError
-            A step would not be finite. theta and the momentum are those of the step before; the streams' state has
-            gone on, so `reset` it or load an earlier `state_dict`.
+            A step is not finite. theta and the momentum are those of the step before. The states of the streams are
+            not, so call `reset` or load an earlier `state_dict`.
         """
         return self._run(theta, inputs, targets, lr)
 
     def step(self, theta: Array, inputs: Array, targets: Array, lr: float) -> float:
-        """`run` for one step of time: inputs (B,) or (B, n_in), targets (B,) or (B, n_out)."""
+        """`run` for one time step: inputs (B,) or (B, n_in), targets (B,) or (B, n_out)."""
         return self._run(theta, inputs[None], targets[None], lr)
 
     def loss_and_gradient(self, theta: Array, inputs: Array, targets: Array) -> tuple[float, Array]:
-        """The streams go on by one step, arrays as in `step`: its mean loss and online gradient, without an update."""
+        """Move the streams by one step without an update; return its mean loss and online gradient.
+
+        Arguments are those of `step`.
+        """
         loss = self._run(theta, inputs[None], targets[None], None)
         return loss, self._gradient.copy()
 
     def reset(self) -> None:
-        """Put all streams back to their beginning: states and traces are 0. The momentum stays."""
+        """Restart all streams: set states and traces to 0. The momentum is kept."""
         for value in self._carried.values():
             value[...] = 0
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is carried: states and traces, and the optimizer's own under `optimizer.`; copies.
+        """Return copies of the states, the traces and, with the prefix `optimizer.`, the optimizer's state.
 
-        Going on after `load_state_dict` gives the same bits as going on without it.
+        After `load_state_dict` learning continues with bit-identical results.
         """
         optimizer = {f"optimizer.{name}": value for name, value in self.optimizer.state_dict().items()}
         return {**{name: value.copy() for name, value in self._carried.items()}, **optimizer}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a `state_dict` of as many streams of an equal network.
+        """Load a `state_dict` of the same number of streams and an equal network.
+
+        Parameters
+        ----------
+        state : mapping
+            The result of `state_dict`.
 
         Raises
         ------
         InputError
-            Something is missing or of another shape; nothing is changed.
+            An array is missing or has another shape; nothing is changed.
         """
         for name, value in self._carried.items():
             shape = tuple(getattr(state.get(name), "shape", ()))
             if shape != value.shape:
                 raise InputError(
                     f"{name} of the online state has shape {shape}, expected {value.shape}: "
-                    "go on with the network and the number of streams that were saved"
+                    "continue with the network and the number of streams that were saved"
                 )
         self.optimizer.load_state_dict(
             {name.split(".", 1)[1]: value for name, value in state.items() if name.startswith("optimizer.")}
@@ -154,14 +163,13 @@ class OnlineLSTM:
         for name, value in self._carried.items():
             value[...] = state[name]
 
-    # ------------------------------------------------------------------ one step after another
-
     def _run(self, theta: Array, inputs: Array, targets: Array, lr: float | None) -> float:
+        """Do the work of `run`; make no updates if lr is None."""
         net, B = self.net, self.streams
         self._check_theta(theta)
         batch = net.prepare(Batch(inputs, targets))
         if batch.B != B:
-            raise InputError(f"the inputs have {batch.B} streams, and this rule was made for {B}: give one column each")
+            raise InputError(f"the inputs have {batch.B} streams, and {B} were expected: give one column per stream")
         if lr is not None:
             require("lr", lr, lr > 0.0, "above 0")
         p, T = net.groups(theta), batch.T
@@ -174,8 +182,8 @@ class OnlineLSTM:
                 loss = self._step(p, x[t], scored)
                 if not math.isfinite(loss):
                     raise NonFiniteError(
-                        f"the loss of step {t} is not finite: go back to the last good state, "
-                        "and on from there with a smaller learning rate"
+                        f"the loss of step {t} is not finite: load the last good state "
+                        "and continue with a smaller learning rate"
                     )
                 total += loss
                 if lr is not None:
@@ -183,7 +191,7 @@ class OnlineLSTM:
         return total / T
 
     def _step(self, p: Groups, x: Array, scored: Any) -> float:
-        """One step of the streams; leaves the online gradient in `_gradient` and returns the mean loss."""
+        """Compute one step of the streams: the online gradient in `_gradient`, and the mean loss as the result."""
         h, c, traces = self._carried["h"], self._carried["c"], self._traces
         grad, layer, B = self._grad, p["layer0"], self.streams
         symbols = x if x.ndim == 1 else None

@@ -1,4 +1,4 @@
-"""Drawing text from a network, one symbol after another, the state carried."""
+"""Draw text from a network, one symbol after another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hfrnn.errors import InputError, NonFiniteError
 
 @dataclass(frozen=True)
 class Drawn:
-    """A symbol and the network's probability of every symbol at that step, before any restriction."""
+    """A drawn symbol, and the probabilities (n_out,) of all symbols at that step, before any restriction."""
 
     symbol: int
     probabilities: NDArray[np.float64]
@@ -33,10 +33,10 @@ def sample(
     seed: int = 0,
     allowed: Sequence[int] | None = None,
 ) -> Iterator[Drawn]:
-    """Draw symbols that follow a beginning.
+    """Draw symbols that continue a given beginning.
 
-    Each is drawn from softmax(z / temperature), restricted to the allowed symbols and then to the top_k likeliest of
-    these, and scaled to sum to 1; all in double precision.
+    Each symbol is drawn from softmax(z / temperature), in double precision. Only the allowed symbols, and of these only
+    the top_k likeliest, can be drawn; their probabilities are scaled to sum to 1.
 
     Parameters
     ----------
@@ -44,15 +44,15 @@ def sample(
     prime : (n,) integers, n >= 1
         The beginning, which the network reads first.
     length : int
-        Symbols to draw, 0 or more.
+        Number of symbols to draw, 0 or more.
     temperature : float
-        0 always takes the likeliest symbol.
+        0 or more; 0 always takes the likeliest symbol.
     top_k : int, optional
-        At least 1.
+        Draw only from this many of the likeliest symbols, 1 or more.
     seed : int
-        0 or more; the same seed draws the same symbols.
+        Seed of the random generator, 0 or more; the same seed draws the same symbols.
     allowed : sequence of int, optional
-        Symbols that may be drawn; all by default.
+        The symbols that may be drawn; all by default.
 
     Yields
     ------
@@ -61,7 +61,7 @@ def sample(
     Raises
     ------
     InputError
-        A number out of its range, or nothing is allowed.
+        A number is out of its range, or no symbol is allowed.
     NonFiniteError
         The network's outputs are not finite.
     """
@@ -92,13 +92,14 @@ def _draw(
     seed: int,
     allowed: Sequence[int] | None,
 ) -> Iterator[Drawn]:
+    """Yield the symbols of `sample`, whose arguments were checked."""
     rng = np.random.Generator(np.random.PCG64(seed))
     column, state = prime.reshape(-1, 1), None
     for _ in range(length):
-        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is refused
+        with np.errstate(over="ignore", invalid="ignore"):  # logits that are not finite are refused below
             logits, state = net.run(theta, Batch(column, initial_state=state))
         z = net.backend.to_host(logits[-1, 0]).astype(np.float64)
-        if not np.isfinite(z.max()):  # single symbols of a class softmax may have the probability 0
+        if not np.isfinite(z.max()):  # not all(): a class softmax may give a single symbol the probability 0
             raise NonFiniteError(
                 "the network's outputs are not finite: its weights are too large, use another checkpoint"
             )
@@ -113,7 +114,7 @@ def _draw(
         if temperature == 0:
             symbol = int(np.argmax(restricted))
         else:
-            with np.errstate(over="ignore"):  # a temperature near 0 makes the others' logits minus infinity
+            with np.errstate(over="ignore"):  # a temperature near 0 makes all but the largest logit minus infinity
                 scaled = (restricted - restricted.max()) / temperature
             symbol = int(rng.choice(z.size, p=_softmax(scaled)))
         yield Drawn(symbol, _softmax(z))
@@ -121,12 +122,13 @@ def _draw(
 
 
 def beginning(vocabulary: Vocabulary) -> NDArray[np.int32]:
-    """What a sample without a prime follows: a newline (`<eos>`), or the first symbol where there is none."""
+    """Return the beginning of a sample without a prime: a newline (`<eos>`), or symbol 0 if there is no newline."""
     found = vocabulary.encode(b"\n" if vocabulary.level == "byte" else "\n", "skip")
     return found if found.size else np.zeros(1, np.int32)
 
 
 def _softmax(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the softmax of a vector."""
     e = np.exp(z - z.max())
     p: NDArray[np.float64] = e / e.sum()
     return p

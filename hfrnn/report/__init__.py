@@ -1,7 +1,7 @@
-"""A page on one run or several: `hfrnn report`.
+"""An HTML report on one or more runs: `hfrnn report`.
 
-runs.py reads a run folder into plain values, page.py puts them with the style and the scripts into one HTML file, which
-asks for nothing from anywhere. The drawing is in the page: tools.js, lines.js, bars.js, page.js.
+runs.py reads a run folder into JSON values. page.py puts them into one HTML file together with the style and the
+scripts; the file loads nothing from the network. The scripts draw the page: tools.js, lines.js, bars.js, page.js.
 """
 
 from __future__ import annotations

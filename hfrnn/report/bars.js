@@ -1,15 +1,15 @@
-// Drawings made of bars: why CG ended, and where the time of the updates went; and tables.
+// Bar charts (why CG ended; the time of the updates) and tables.
 
 const STOPS = {
-  progress: "no more progress", mu_growth: "damping asked to grow", max_iterations: "iterations used up", residual: "solved",
-  no_gain: "no direction gains", curvature: "curvature not positive", non_finite: "not finite", interrupted: "interrupted",
+  progress: "little progress", mu_growth: "damping would grow", max_iterations: "most iterations reached", residual: "solved",
+  no_gain: "no descent direction", curvature: "curvature not positive", non_finite: "not finite",
 };
 const PARTS = {
-  gradient: "gradient", products: "products", rest_of_cg: "CG's own vectors", search: "trial losses",
-  preconditioner: "preconditioner", validation: "validation", steps: "steps", rest: "saving and the rest",
+  gradient: "gradient", products: "products", rest_of_cg: "CG vectors", search: "trial losses",
+  preconditioner: "preconditioner", validation: "validation", steps: "steps", rest: "saving and other work",
 };
 
-/** A line of swatches with their meanings. */
+/** A legend: colour swatches with names. */
 function key(names, all) {
   const numbers = Object.keys(all);
   return make("ul", { class: "key" }, names.map((name) => {
@@ -18,7 +18,7 @@ function key(names, all) {
   }));
 }
 
-/** A table that scrolls inside itself: a head for each column, rows of a head and texts. */
+/** A table with its own scroll bar: a head for each column, and rows of a head and texts. */
 function table(name, heads, rows) {
   const line = ({ head, cells, kind }) => make("tr", { class: kind || null },
     make("th", { scope: "row" }, head), cells.map((cell) => make("td", {}, cell)));
@@ -29,14 +29,14 @@ function table(name, heads, rows) {
 const runHead = (run) => make("span", {}, make("i", { class: "swatch", style: `background: ${colour(run.number)}` }),
   RUNS.length > 1 ? `${run.letter} ` : null, make("bdi", {}, run.name));
 
-/** Something that is made anew whenever another choice of runs is shown. */
+/** Content that is made again whenever other runs are shown. */
 function renewed(host, content, whole = false) {
   const place = make("div", { class: whole ? "whole" : null });
   host.append(place);
   drawings.push({ render: () => place.replaceChildren(...[content()].flat().filter((child) => child !== null)) });
 }
 
-/** A row a run, coloured by why CG ended. */
+/** One row per run, coloured by why CG ended. */
 class Strip extends Panel {
   constructor(host) {
     super(host, "Why CG ended", "", 0);
@@ -76,7 +76,7 @@ class Strip extends Panel {
   }
 }
 
-/** Stretches [from, to, name] in whole pixels, each pixel with the name that takes most of it; n ends at xs[n]. */
+/** Pieces [from, to, name] in whole pixels; a pixel gets the name that covers most of it. Name n ends at xs[n]. */
 function pieces(xs, names, left) {
   const pixels = [];
   names.forEach((name, n) => {
@@ -95,7 +95,7 @@ function pieces(xs, names, left) {
   return found;
 }
 
-/** How often each reason ended CG, run by run. */
+/** How often CG ended for each reason, for every run. */
 function stopTable() {
   const runs = visible().filter((run) => run.columns.cg_stop);
   const counts = runs.map((run) => tally(run.columns.cg_stop.filter((name) => name !== null)));
@@ -110,7 +110,7 @@ function stopTable() {
 const tally = (names) => names.reduce((count, name) => ({ ...count, [name]: (count[name] || 0) + 1 }), {});
 const share = (part, whole, text) => (part ? `${text(part)} (${whole ? Math.round((100 * part) / whole) : 0}%)` : "–");
 
-/** Seconds of every part of each line of the log. */
+/** The seconds of every part of the work, for each record of metrics.jsonl. */
 function parts(run) {
   const of = (name) => column(run, `seconds_${name}`), whole = of("update");
   const rest = (taken) => whole.map((value, n) => Math.max(0, value - taken.reduce((sum, each) => sum + (each[n] || 0), 0)));
@@ -121,11 +121,11 @@ function parts(run) {
   return { ...found, rest: rest(Object.values(found)) };
 }
 
-/** The seconds of a run's updates as columns of their parts. */
+/** The seconds of a run's updates as stacked columns. */
 class Stack extends Panel {
   constructor(host, run) {
     super(host, RUNS.length > 1 ? `${run.letter} ${run.name}` : "Time", "", 210);
-    this.unit.textContent = run.columns.cg_stop ? "seconds of an update" : "seconds of a line of the log";
+    this.unit.textContent = run.columns.cg_stop ? "seconds per update" : "seconds per record";
     this.run = run;
     this.parts = parts(run);
     this.names = Object.keys(this.parts).filter((name) => this.parts[name].some((value) => value > 0));
@@ -151,7 +151,7 @@ class Stack extends Panel {
       for (const name of this.names) mean[name] = this.parts[name].slice(from, to).reduce((a, b) => a + (b || 0), 0) / (to - from);
       this.bins.push({ from, to, mean, sum: Object.values(mean).reduce((a, b) => a + b, 0) });
     }
-    this.note.textContent = each > 1 ? `Each column is the mean of ${each} lines of the log.` : "";
+    this.note.textContent = each > 1 ? `Each column is the mean of ${each} records.` : "";
     this.x = scale("whole", 0, Math.max(1, updates.at(-1) || 0), this.left, this.right, 60);
     const y = scale("linear", 0, this.bins.reduce((high, bin) => Math.max(high, bin.sum), 1e-6), this.bottom, this.top, 38);
     this.left = 12 + 6.6 * Math.max(...y.ticks.map((tick) => tick[1].length));
@@ -176,7 +176,7 @@ class Stack extends Panel {
   }
 }
 
-/** Where all of the time went, run by run. */
+/** The total time of every part of the work, for every run. */
 function timeTable() {
   const runs = visible().filter((run) => run.columns.seconds_update);
   const sums = runs.map((run) => Object.fromEntries(Object.entries(parts(run)).map(([name, values]) => [name, values.reduce((a, b) => a + (b || 0), 0)])));

@@ -1,7 +1,7 @@
-// Line charts of columns of the log over updates, time or symbols, with a cursor for pointer and keyboard.
+// Line charts of the fields of metrics.jsonl over updates, time or symbols, with a cursor for pointer and keyboard.
 
-/** A drawing with a title and a cursor. A subclass has `picture(width)`, which gives elements of SVG and sets
- *  `stops` (pixels that the arrow keys go through) and `read(pixel)` (what the cursor shows there). */
+/** A drawing with a title and a cursor. A subclass has `picture(width)`, which returns SVG elements and sets `stops`
+ *  (the pixels that the arrow keys visit), and `read(pixel)`, which returns what the cursor shows there. */
 class Panel {
   constructor(host, title, unit, height) {
     this.height = height;
@@ -34,7 +34,7 @@ class Panel {
     this.svg.replaceChildren(...this.picture(this.width), this.cursor);
   }
 
-  /** Show what is nearest to a pixel. */
+  /** Show the values nearest to a pixel. */
   move(pixel) {
     if (!this.stops.length) return;
     this.pixel = pixel;
@@ -66,7 +66,7 @@ class Panel {
     this.heard.textContent = [...this.tip.children].map((row) => row.innerText.replace(/\s+/g, " ")).join("; ");
   }
 
-  /** The frame of a chart: both axes with their lines. */
+  /** The two axes of a chart with ticks, labels and grid lines. */
   axes(x, y) {
     const parts = [];
     for (const [value, label] of y ? y.ticks : []) {
@@ -86,14 +86,14 @@ class Panel {
     return AXES[chosen.axis];
   }
 
-  /** The scale of the axis that was chosen, for all of these runs. */
+  /** The scale of the chosen horizontal axis, for these runs. */
   across(runs) {
     const ends = runs.map((run) => column(run, chosen.axis).at(-1) || 0);
     const kind = { update: "whole", seconds: "time", symbols: "linear" }[chosen.axis];
     return scale(kind, 0, Math.max(...ends) || 1, this.left, this.right, 60);
   }
 
-  /** The head of a run's part of the tip. */
+  /** The first line of a run in the cursor's box. */
   head(run, n) {
     const seconds = column(run, "seconds")[n];
     const where = `update ${figure(column(run, "update")[n])}${seconds === undefined ? "" : `, ${clock(seconds)}`}`;
@@ -102,7 +102,7 @@ class Panel {
   }
 }
 
-/** Curves of some columns. Of a series: name, key or of(run), dash, and whether it goes on where a value is missing. */
+/** Curves of some columns. A series has a name, a key or of(run), dash, and join: whether to draw across missing values. */
 class Lines extends Panel {
   constructor(host, spec) {
     super(host, spec.title, spec.unit || "", spec.height || 230);
@@ -125,7 +125,7 @@ class Lines extends Panel {
     this.figure.classList.toggle("empty", !shown.length);
     if (!shown.length) {
       this.stops = [];
-      return [draw("text", { x: width / 2, y: this.height / 2, "text-anchor": "middle" }, "nothing to show")];
+      return [draw("text", { x: width / 2, y: this.height / 2, "text-anchor": "middle" }, "no data")];
     }
     if (spec.clamp) [low, high] = [Math.max(Math.min(low, spec.span[0]), spec.clamp[0]), Math.min(Math.max(high, spec.span[1]), spec.clamp[1])];
     else if (spec.span) [low, high] = [Math.min(low, spec.span[0]), Math.max(high, spec.span[1])];
@@ -146,7 +146,7 @@ class Lines extends Panel {
       draw("line", { class: "guide", x1: this.left, x2: this.right, y1: this.y.at(value), y2: this.y.at(value) }));
   }
 
-  /** Where a value is drawn: within the frame; null where it has no place. */
+  /** The vertical position of a value, kept inside the frame; null if it cannot be drawn. */
   height_of(value) {
     if (value === null || value === undefined || (this.y.kind === "log" && !(value > 0))) return null;
     return this.y.at(Math.max(this.y.low, Math.min(value, this.y.high)));
@@ -182,7 +182,7 @@ class Lines extends Panel {
     return parts;
   }
 
-  /** Where a run failed to move, and where another process went on with it. */
+  /** Marks of failed updates and of resumed runs. */
   marks(run) {
     const xs = column(run, chosen.axis), hue = `--c: ${colour(run.number)}`, parts = [];
     for (const n of run.resumed) {
@@ -198,7 +198,7 @@ class Lines extends Panel {
     return parts;
   }
 
-  /** The letters of the runs, at the ends of their first curves. */
+  /** The letter of each run, at the end of its first curve. */
   letters() {
     if (RUNS.length < 2) return [];
     const ends = visible().flatMap((run) => {
@@ -240,13 +240,13 @@ class Lines extends Panel {
   }
 }
 
-/** The number of the last value at or before n; of the first one where there is none. */
+/** The index of the last value at or before n; if there is none, of the first value. */
 function measured(values, n) {
   for (let m = n; m >= 0; m--) if (values[m] !== null) return m;
   return Math.max(0, values.findIndex((value) => value !== null));
 }
 
-/** Points (or pixels) of which none is nearer than so many pixels to the one before. */
+/** Drop points (or pixels) that are closer than `least` pixels to the last kept one. */
 function spaced(points, least) {
   let last = -Infinity;
   return points.filter((point) => {

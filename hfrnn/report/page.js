@@ -1,4 +1,4 @@
-// The page: what the reader may choose, and its sections from top to bottom.
+// The page: the controls, and its sections from top to bottom.
 
 const MAIN = document.getElementById("main");
 const DASH = "5 3";
@@ -6,13 +6,13 @@ const perplexity = (run) => column(run, "train_loss").map((loss, n) => (loss ===
 const pair = (valid, train) => [{ name: "validation", key: valid, join: true }, { name: "training", thin: true, ...train }];
 const MEASURES = {
   bits: { unit: () => `bits per ${units()}`, series: pair("valid_bits", { key: "train_bits" }), there: has("train_bits") },
-  perplexity: { unit: () => `of a ${units()}`, series: pair("valid_perplexity", { of: perplexity }), there: has("train_bits") },
+  perplexity: { unit: () => `per ${units()}`, series: pair("valid_perplexity", { of: perplexity }), there: has("train_bits") },
   loss: { unit: () => [...new Set(RUNS.map((run) => run.loss))].join(" or "), series: pair("valid_loss", { key: "train_loss" }), there: has("train_loss") },
 };
 
 const units = () => [...new Set(RUNS.map((run) => run.unit).filter(Boolean))].join(" or ");
 
-/** Buttons of which one is chosen. */
+/** A group of buttons, one of them chosen. */
 function choice(name, options, value, choose) {
   const buttons = Object.entries(options).map(([option, text]) => {
     const input = make("input", { type: "radio", name, value: option, checked: option === value, change: () => choose(option) });
@@ -27,7 +27,7 @@ function section(title, text) {
   return place;
 }
 
-/** A line chart, where any run has what it shows. */
+/** A line chart; null if no run has its data. */
 function chart(host, spec) {
   if (!spec.series.some((series) => series.of || has(series.key))) return null;
   const lines = new Lines(host, spec);
@@ -82,21 +82,21 @@ function measure(learning) {
 
 function learningSection() {
   if (!MEASURES.loss.there) {
-    MAIN.append(make("p", { class: "about" }, "There is no update in any log yet."));
+    MAIN.append(make("p", { class: "about" }, "There are no updates yet."));
     return null;
   }
   const text = RUNS.every((run) => run.columns.train_bits), words = RUNS.every((run) => run.words);
   chosen.measure = text ? (words ? "perplexity" : "bits") : "loss";
   const host = section("Learning");
   host.classList.add("wide");
-  const failed = has("failed") ? "× an update that failed. " : "", resumed = RUNS.some((run) => run.resumed.length) ? "▲ resumed." : "";
+  const failed = has("failed") ? "× failed update. " : "", resumed = RUNS.some((run) => run.resumed.length) ? "▲ run resumed." : "";
   const learning = chart(host, { title: "Loss", series: MEASURES[chosen.measure].series, height: 340, failed: true, note: failed + resumed });
   measure(learning);
-  chart(host, { title: "Wrong answers", unit: "of the validation sequences", series: [{ name: "wrong", key: "valid_errors", join: true }], format: percent, percent: true, span: [0, 0], kind: "linear" });
+  chart(host, { title: "Wrong answers", unit: "share of the validation sequences", series: [{ name: "wrong", key: "valid_errors", join: true }], format: percent, percent: true, span: [0, 0], kind: "linear" });
   return learning;
 }
 
-/** The bounds of rho between which the damping stays as it is; none where runs differ in them. */
+/** The bounds of rho between which the damping does not change; none if they differ between runs. */
 function bounds() {
   const found = new Set(RUNS.filter((run) => run.columns.mu || run.columns.lambda).map((run) => `${run.options.rho_low} ${run.options.rho_high}`));
   return found.size === 1 ? [...found][0].split(" ").map(Number) : [];
@@ -106,15 +106,15 @@ function damping(host) {
   const guides = bounds(), rule = guides.length ? `Damping grows below ${guides[0]} and shrinks above ${guides[1]}. ` : "";
   chart(host, { title: "Damping", kind: "log", series: [{ name: "mu", key: "mu" }, { name: "lambda", key: "lambda", dash: DASH }] });
   chart(host, {
-    title: "rho", unit: "gain of the full step over what the quadratic promised", kind: "linear", series: [{ name: "rho", key: "rho" }],
+    title: "rho", unit: "reduction of the loss by the full step / reduction predicted by the quadratic model", kind: "linear", series: [{ name: "rho", key: "rho" }],
     guides, span: [0, 1], clamp: [-1, 3], lost: (run, n) => column(run, "rho")[n] === null && column(run, "cg_iterations")[n] > 0,
-    note: `${rule}At an edge: beyond it; at the lower one also where the full step raised the loss.`,
+    note: `${rule}Triangles at an edge are values beyond it; at the lower edge also full steps that raised the loss.`,
   });
 }
 
 function samples() {
   if (!RUNS.some((run) => run.samples.length)) return;
-  const host = section("Samples", "Drawn from the network as training went on, after updates 1, 2, 4, 8, … and at the end from the best weights.");
+  const host = section("Samples", "Drawn from the network after updates 1, 2, 4, 8, … and, at the end, from the best weights.");
   host.classList.add("samples");
   for (const run of RUNS.filter((each) => each.samples.length)) {
     const items = run.samples.map(({ update, text }) => {
@@ -133,7 +133,7 @@ function options() {
   const host = section("Options", null), several = RUNS.length > 1;
   const all = make("input", { type: "checkbox", change: () => rows.forEach((drawing) => drawing.render()) });
   host.classList.add("tables");
-  host.append(make("label", { class: "all" }, all, several ? " all options, not only those that tell the runs apart" : " all options, not only those that are not the default"));
+  host.append(make("label", { class: "all" }, all, several ? " all options, not only those that differ between runs" : " all options, not only those with other values than the default"));
   const first = drawings.length;
   renewed(host, () => {
     const runs = visible(), found = [];
@@ -145,7 +145,7 @@ function options() {
       const name = make("span", {}, mark ? make("abbr", { title: "differs" }, "≠ ") : null, row.name);
       found.push({ head: name, cells: runs.map((run) => row.values[run.number] ?? ""), kind: mark ? "differs" : null });
     }
-    return found.length ? table("Options", runs.map(runHead), found) : make("p", { class: "note" }, several ? "They agree." : "All are the defaults.");
+    return found.length ? table("Options", runs.map(runHead), found) : make("p", { class: "note" }, several ? "All options have the same values." : "All options have their default values.");
   });
   const rows = drawings.slice(first);
 }
@@ -154,7 +154,7 @@ function build() {
   document.getElementById("title").textContent = RUNS.length > 1 ? `${RUNS.length} runs` : RUNS[0].name;
   MAIN.replaceChildren();
   const kinds = new Set(RUNS.map((run) => Boolean(run.columns.cg_stop)));
-  if (kinds.size > 1) chosen.axis = "seconds"; // updates of different kinds do not compare
+  if (kinds.size > 1) chosen.axis = "seconds"; // updates of different optimizers cannot be compared
   const learning = learningSection();
   const facts = section("Summary");
   facts.classList.add("tables");
@@ -162,16 +162,16 @@ function build() {
   if (has("cg_stop")) {
     damping(section("Damping and trust"));
     const cg = section("Conjugate gradient");
-    chart(cg, { title: "CG iterations", kind: "linear", span: [0, 1], series: [{ name: "made", key: "cg_iterations" }, { name: "of the step chosen", key: "chosen_iteration", dash: DASH }], more: (run, n) => STOPS[column(run, "cg_stop")[n]] });
+    chart(cg, { title: "CG iterations", kind: "linear", span: [0, 1], series: [{ name: "performed", key: "cg_iterations" }, { name: "chosen step", key: "chosen_iteration", dash: DASH }], more: (run, n) => STOPS[column(run, "cg_stop")[n]] });
     new Strip(cg);
     renewed(cg, stopTable);
   }
   const steps = section("Steps");
-  chart(steps, { title: "Step size", unit: "what the line search took of the step", kind: "linear", span: [0, 1], series: [{ name: "step size", key: "step_size" }], failed: true, note: has("failed") ? "× an update that failed." : "" });
-  chart(steps, { title: "Gradient norm", series: has("residual_norm") ? [{ name: "gradient", key: "gradient_norm" }, { name: "CG's last residual", key: "residual_norm", dash: DASH }] : [{ name: "gradient", key: "gradient_norm" }] });
+  chart(steps, { title: "Step size", unit: "share of the step that the line search chose", kind: "linear", span: [0, 1], series: [{ name: "step size", key: "step_size" }], failed: true, note: has("failed") ? "× failed update." : "" });
+  chart(steps, { title: "Gradient norm", series: has("residual_norm") ? [{ name: "gradient", key: "gradient_norm" }, { name: "last CG residual", key: "residual_norm", dash: DASH }] : [{ name: "gradient", key: "gradient_norm" }] });
   chart(steps, { title: "Step norm", series: [{ name: "step norm", key: "step_norm" }] });
   chart(steps, { title: "Learning rate", series: [{ name: "learning rate", key: "learning_rate" }] });
-  chart(steps, { title: "Clipped gradients", unit: "of the updates of a line", kind: "linear", span: [0, 1], format: percent, percent: true, series: [{ name: "clipped", key: "clipped" }] });
+  chart(steps, { title: "Clipped gradients", unit: "share of the updates of a record", kind: "linear", span: [0, 1], format: percent, percent: true, series: [{ name: "clipped", key: "clipped" }] });
   if (!steps.children.length) steps.parentElement.remove();
   if (has("seconds_update")) {
     const time = section("Time");

@@ -1,7 +1,7 @@
-"""One HTML file out of runs, style and scripts; it asks for nothing from anywhere.
+"""Make one HTML file from runs, style and scripts; it loads nothing from the network.
 
-Names, samples and options are not to be trusted: they are in the page as JSON without `<`, `>` and `&`, and the scripts
-put them into it as text alone. The content security policy allows those very scripts and no other.
+Names, samples and options are not trusted. The page stores them as JSON without `<`, `>` and `&`, and the scripts
+insert them only as text. The content security policy allows these scripts and no others.
 """
 
 from __future__ import annotations
@@ -22,21 +22,25 @@ from hfrnn.report.runs import option_rows, read_run, run_names
 from hfrnn.runs.run_folder import RunFolder
 
 SCRIPTS = ("tools.js", "lines.js", "bars.js", "page.js")
-"""In the order in which they build on each other."""
+"""The scripts in order; each uses names of those before it."""
 
 
 def make_page(runs: Sequence[str | Path]) -> str:
-    """The page on some runs, as HTML.
+    """Return the report on some runs as HTML.
 
     Parameters
     ----------
     runs : sequence of paths
         Run folders, finished or not.
 
+    Returns
+    -------
+    str
+
     Raises
     ------
     InputError
-        One of them is no run folder, or was given twice.
+        A path is not a run folder, or was given twice.
     CheckpointError
         A file of a run is damaged.
     """
@@ -58,7 +62,7 @@ def make_page(runs: Sequence[str | Path]) -> str:
 
 
 def write_report(runs: Sequence[str | Path], output: str | Path = "report.html") -> Path:
-    """Write the page on some runs; an older report is replaced, whole or not at all.
+    """Write the report on some runs as an HTML file; an error leaves an older report unchanged.
 
     Parameters
     ----------
@@ -75,25 +79,25 @@ def write_report(runs: Sequence[str | Path], output: str | Path = "report.html")
     Raises
     ------
     InputError
-        As `make_page`; or there is something else than an HTML file at that path.
+        As for `make_page`; or the path is a folder or an existing file that is not HTML.
     StorageError
         The file cannot be written.
     """
     path = Path(output)
     if path.is_dir():
-        raise InputError(f"{output} is a folder: give the file that the report is to be in")
+        raise InputError(f"{output} is a folder: give the path of an HTML file for the report")
     if path.exists() and path.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{output} exists and is no .html file, so it is left as it is: give another --output")
+        raise InputError(f"{output} exists and is not an .html file, so it is not overwritten: give another --output")
     write_atomic(path, make_page(runs))
     return path
 
 
 def _part(name: str) -> str:
-    """A file beside this one."""
+    """Return the text of a file in this folder."""
     return resources.files("hfrnn.report").joinpath(name).read_text("utf-8")
 
 
 def _embedded(data: object) -> str:
-    """JSON that can stand in a script element, whatever the strings in it hold."""
+    """Return JSON that is safe inside a script element for all strings."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

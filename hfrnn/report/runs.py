@@ -1,4 +1,4 @@
-"""What a page shows of a run, read from its folder without writing to it: values that JSON holds."""
+"""Read a run folder into the JSON values that the report shows; nothing is written to the folder."""
 
 from __future__ import annotations
 
@@ -22,35 +22,40 @@ NUMBERS = (
     "step_norm", "residual_norm", "learning_rate", "clipped", "seconds_update", "seconds_gradient", "seconds_products",
     "seconds_cg", "seconds_preconditioner", "seconds_search", "seconds_validation", "seconds_before",
 )  # fmt: skip
-"""Columns of the log that the page draws or names."""
+"""Fields of the records of metrics.jsonl that the page shows."""
 WORDS = ("cg_stop", "failed")
 UNITS = {"char": "character", "byte": "byte", "word": "word"}
 HF, FIRST_ORDER = "Optimizer", "SGD, Adam and online"
-"""Groups of options that are for one kind of optimizer."""
+"""Groups of options that apply to one kind of optimizer only."""
 EVERY_OPTIMIZER = ("optimizer", "epochs", "patience")
-"""Options of these groups that are for all."""
+"""Options of these groups that apply to all optimizers."""
 
 
 def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
-    """All that a page shows of a run, finished or going on.
+    """Return the data of one run, finished or not.
 
     Parameters
     ----------
     folder : RunFolder
     name : str
-        What the page calls it.
+        The name of the run on the page.
 
     Returns
     -------
     dict
-        `name`, `unit` (what a symbol is; None where there are none), `loss` (its unit), `words`, `columns`
-        (of the log; those without any value are left out), `resumed` (numbers of the lines that another process went on
-        with), `samples` (`update`, None for the one at the end, and `text`), `facts` and `options` (name: text).
+        `name`
+        `unit` : the name of a symbol ("character", "byte", "word"); None without text
+        `loss` : the unit of the loss
+        `words` : whether the level is "word"
+        `columns` : the fields of metrics.jsonl as columns; columns without any value are left out
+        `resumed` : the indices of the first records after the run was resumed
+        `samples` : `update` and `text` of each sample; `update` is None for the sample at the end
+        `facts`, `options` : texts by name
 
     Raises
     ------
     CheckpointError
-        One of its files is damaged.
+        A file of the run is damaged.
     """
     config, lines, summary = folder.config(), folder.metrics(), _summary(folder.path)
     columns: dict[str, list[Any]] = {key: [_number(line.get(key)) for line in lines] for key in NUMBERS}
@@ -75,12 +80,20 @@ def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
 
 
 def run_names(paths: Sequence[str | Path]) -> list[str]:
-    """A short name for each folder that is there: its own, with as many above it as tell them apart.
+    """Return a short name for each run folder: its last path components, as few as make all names different.
+
+    Parameters
+    ----------
+    paths : sequence of paths
+
+    Returns
+    -------
+    list of str
 
     Raises
     ------
     InputError
-        A folder was given twice, or none at all.
+        A folder was given twice, or no folder was given.
     """
     if not paths:
         raise InputError("no run was given: give one run folder or more")
@@ -95,14 +108,21 @@ def run_names(paths: Sequence[str | Path]) -> list[str]:
 
 
 def option_rows(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The options of all runs side by side.
+    """Return the options of all runs side by side.
+
+    Parameters
+    ----------
+    runs : sequence of dict
+        Results of `read_run`.
 
     Returns
     -------
     list of dict
-        `group`, `name`, `values` (texts; None where it is of no use), `differs` (between runs that use it), `told`:
-        whether it says something: it differs, or not all use it and it is not the default, or a run alone has not the
-        default.
+        `group`, `name`
+        `values` : texts, one per run; None if the run's optimizer does not use the option
+        `differs` : whether the runs that use the option have different values
+        `told` : whether the option is shown at first. It is if its values differ. It also is if its value is not the
+        default and there is only one run or some run does not use the option.
     """
     rows = []
     for spec in dataclasses.fields(TrainConfig):
@@ -125,7 +145,7 @@ def option_rows(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def shown(value: Any) -> str:
-    """An option's value as a person writes it."""
+    """Return the value of an option as text for a person."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -136,7 +156,7 @@ def shown(value: Any) -> str:
 
 
 def readable(text: str) -> str:
-    """A text that UTF-8 can hold: a file's name may be none."""
+    """Return a text with all characters that UTF-8 cannot encode replaced; file names may contain such characters."""
     return text.encode("utf-8", errors="replace").decode("utf-8")
 
 
@@ -148,16 +168,17 @@ def clock(seconds: float) -> str:
 
 
 def _number(value: Any) -> float | int | None:
-    """A number as it is; None for what is none, or not finite."""
+    """Return a finite number unchanged; None for all other values."""
     return value if type(value) in (int, float) and math.isfinite(value) else None
 
 
 def _word(value: Any) -> str | None:
+    """Return a string unchanged; None for all other values."""
     return value if isinstance(value, str) else None
 
 
 def _summary(path: Path) -> dict[str, Any]:
-    """summary.json; {} where the run has not ended."""
+    """Return the content of summary.json; {} if the run has not ended."""
     file = path / "summary.json"
     try:
         found = json.loads(file.read_bytes())
@@ -171,7 +192,7 @@ def _summary(path: Path) -> dict[str, Any]:
 
 
 def _options(config: TrainConfig) -> dict[str, str | None]:
-    """Every option as text; None where the optimizer has no use for it."""
+    """Return every option as text; None if the run's optimizer does not use it."""
     useless = FIRST_ORDER if config.optimizer == "hf" else HF
     return {
         option_key(spec.name): None
@@ -184,7 +205,7 @@ def _options(config: TrainConfig) -> dict[str, str | None]:
 def _facts(
     folder: RunFolder, config: TrainConfig, summary: dict[str, Any], columns: dict[str, list[Any]], resumed: int
 ) -> dict[str, str]:
-    """What the summary table says of a run."""
+    """Return the rows of the summary table for one run."""
     versions = folder.versions()
     failed = sum(value is not None for value in columns["failed"])
     stopped = _word(summary.get("stopped"))
@@ -207,7 +228,7 @@ def _facts(
         "updates": "0" if update is None else f"{update:,}" + (f", {failed:,} failed" if failed else ""),
         "symbols": "-" if symbols is None else f"{symbols:,}",
         "time": "-" if seconds is None else clock(seconds),
-        "ended": f"by {stopped}" if stopped else "no: it goes on, or was stopped from outside",
+        "ended": f"by {stopped}" if stopped else "no: it is still running or was killed",
         "resumed": {0: "never", 1: "once"}.get(resumed, f"{resumed} times"),
         "computes with": f"{config.backend}, {config.dtype}, "
         + ("all processors" if config.threads is None else f"{config.threads} threads"),
@@ -223,12 +244,13 @@ def _last(column: list[Any]) -> Any:
 
 
 def _when(columns: dict[str, list[Any]], n: int) -> str:
+    """Return the update and the time of record n."""
     seconds = columns["seconds"][n]
     return f"update {columns['update'][n]:,}" + ("" if seconds is None else f", {clock(seconds)}")
 
 
 def _figures(columns: dict[str, list[Any]], n: int, part: str) -> str:
-    """The loss on one line of the log, in all of its units."""
+    """Return the loss of record n in all of its units."""
     bits, loss, errors = columns[f"{part}_bits"][n], columns[f"{part}_loss"][n], columns["valid_errors"][n]
     figures = [] if bits is None else [f"{bits:.4f} bits"]
     if bits is not None and part == "valid" and columns["valid_perplexity"][n] is not None:
@@ -241,7 +263,7 @@ def _figures(columns: dict[str, list[Any]], n: int, part: str) -> str:
 
 
 def _weights(path: Path) -> int | None:
-    """The size of the parameters in a checkpoint, from its header; None where it cannot be told."""
+    """Return the number of parameters in a checkpoint from its header; None if it cannot be read."""
     from safetensors import SafetensorError, safe_open
 
     try:

@@ -1,23 +1,23 @@
 "use strict";
 
-// What all drawings share: elements, numbers as text, axes, thinning, and what the reader has chosen.
+// Shared by all drawings: elements, numbers as text, axes, thinning, and the reader's choices.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const RUNS = DATA.runs.map((run, number) => ({ ...run, number, letter: letter(number), on: true }));
 const AXES = { update: "updates", seconds: "time", symbols: "symbols" };
 const chosen = { axis: "update", measure: null };
-const drawings = []; // with a method render(), called when something was chosen or the width has changed
+const drawings = []; // objects whose render() is called after every choice and change of width
 
 function letter(number) {
   return (number >= 26 ? letter(Math.floor(number / 26) - 1) : "") + String.fromCharCode(65 + (number % 26));
 }
 
-/** An element; children are elements or text, never markup. */
+/** An HTML element; children are elements or text, never markup. */
 function make(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-/** An element of SVG. */
+/** An SVG element. */
 function draw(tag, attributes = {}, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
@@ -39,7 +39,7 @@ const renderAll = () => drawings.forEach((drawing) => drawing.render());
 
 // ---------------------------------------------------------------- numbers as text
 
-/** Five digits of a number. */
+/** A number with five significant digits. */
 function figure(value) {
   if (value === null || value === undefined) return "–";
   if (Math.abs(value) >= 1e5 && Number.isInteger(value)) return value.toLocaleString("en");
@@ -54,7 +54,7 @@ function clock(seconds) {
   return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
 }
 
-/** A number at an axis: 20k, 1.5M, 0.25, 1e-5. */
+/** A number as an axis label: 20k, 1.5M, 0.25, 1e-5. */
 function brief(value) {
   const size = Math.abs(value), trim = (x) => String(Number(x.toPrecision(4)));
   if (size >= 1e9) return `${trim(value / 1e9)}G`;
@@ -66,7 +66,7 @@ function brief(value) {
 
 // ---------------------------------------------------------------- axes
 
-/** A scale: from data to pixels, with ticks [value, label] that are about `space` pixels apart or more. */
+/** A scale from data to pixels, with ticks [value, label] at least about `space` pixels apart. */
 function scale(kind, low, high, from, to, space) {
   if (kind === "log" && low === high) [low, high] = [low / 2, high * 2];
   if (low === high) [low, high] = [low - (Math.abs(low) || 1) / 2, high + (Math.abs(high) || 1) / 2];
@@ -115,7 +115,7 @@ function logTicks(low, high, count) {
   return inside.length > 1 ? inside : linearTicks(low, high, count);
 }
 
-/** The scale that shows such values well: logarithmic where they span more than a factor of 20. */
+/** The kind of scale for values: logarithmic if they span more than a factor of 20. */
 function suited(values) {
   const low = values.reduce((a, b) => Math.min(a, b), Infinity), high = values.reduce((a, b) => Math.max(a, b), -Infinity);
   return low > 0 && high / low > 20 ? "log" : "linear";
@@ -123,7 +123,7 @@ function suited(values) {
 
 // ---------------------------------------------------------------- thinning
 
-/** Points [x, y, ...] with x rising: of each column of pixels the first, the lowest, the highest and the last. */
+/** Thin out points [x, y, ...] with rising x: keep the first, lowest, highest and last of each column of pixels. */
 function thin(points) {
   const kept = [];
   let same = [];
@@ -147,7 +147,7 @@ function thin(points) {
   return kept;
 }
 
-/** The number of the value in a rising list that is nearest. */
+/** The index of the nearest value in a rising list. */
 function nearest(list, value) {
   let [low, high] = [0, list.length - 1];
   while (high - low > 1) {

@@ -33,7 +33,8 @@ from hfrnn.atomic import write_atomic
 from hfrnn.data.corpora import PARTS, Corpus, load_corpus
 from hfrnn.data.music import FILES as MUSIC
 from hfrnn.data.synthetic import tasks
-from hfrnn.data.vocabulary import Vocabulary, counted
+from hfrnn.data.text import counted
+from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.optim.average import AVERAGE

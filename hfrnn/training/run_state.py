@@ -15,7 +15,8 @@ import numpy as np
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.parameters import HostArray
 from hfrnn.arrays.threads import default_threads
-from hfrnn.data.vocabulary import Vocabulary, counted
+from hfrnn.data.text import counted
+from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.engine.plan import Plan
 from hfrnn.errors import CheckpointError, InputError

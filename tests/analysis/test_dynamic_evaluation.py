@@ -26,7 +26,7 @@ from hfrnn.runs.run_folder import RunFolder
 
 TEXT = "the cat sat on the mat, and the rat sat on the cat; the mat sat.\n" * 2
 WORDS = "a cat sat on a mat\na dog sat on a cat\nthe mat sat on the dog and the cat sat\n"
-STRETCH = 7
+SEGMENT = 7
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "char": ("char", {"arch": "mlstm", "hidden": (5, 4)}),
@@ -66,8 +66,8 @@ def slow(net: Network, theta: np.ndarray, symbols: np.ndarray, dynamic: Dynamic)
             z, state = net.run(theta, Batch(symbols[t : t + 1, None], initial_state=state))
             p = np.exp(z[0, 0] - z.max())
             nats.append(-math.log(p[symbols[t + 1]] / p.sum()))
-        stretch = Batch(symbols[start:stop, None], symbols[start + 1 : stop + 1, None], initial_state=before)
-        _, g = net.loss_and_gradient(theta, stretch)
+        segment = Batch(symbols[start:stop, None], symbols[start + 1 : stop + 1, None], initial_state=before)
+        _, g = net.loss_and_gradient(theta, segment)
         g *= min(1, 10 / np.linalg.norm(g))
         if dynamic.mean_square is None:
             theta = theta - dynamic.learning_rate * g + dynamic.decay * (trained - theta)
@@ -83,16 +83,16 @@ def slow(net: Network, theta: np.ndarray, symbols: np.ndarray, dynamic: Dynamic)
 @every_case
 def test_every_surprisal_is_that_of_a_slow_loop(case: str, rule: str) -> None:
     net, theta, vocabulary, text = setting(case)
-    how = Dynamic(0.3, STRETCH, 0.1) if rule == "sgd" else Dynamic(0.1, STRETCH, 0.2, rms_of(net))
+    how = Dynamic(0.3, SEGMENT, 0.1) if rule == "sgd" else Dynamic(0.1, SEGMENT, 0.2, rms_of(net))
     found = evaluate(net, theta, vocabulary, text, dynamic=how)
     expected = slow(net, theta, vocabulary.encode(text), how)
     np.testing.assert_allclose(found.surprisals, expected, rtol=1e-12)
     static = evaluate(net, theta, vocabulary, text).surprisals
-    assert np.abs(found.surprisals - static)[STRETCH:].max() > 0.01
+    assert np.abs(found.surprisals - static)[SEGMENT:].max() > 0.01
 
 
 @pytest.mark.parametrize("stretch", [1, 2, 64, len(TEXT) - 2, len(TEXT) - 1, len(TEXT) + 5])
-def test_stretches_of_every_length_agree_with_the_slow_loop(stretch: int) -> None:
+def test_segments_of_every_length_agree_with_the_slow_loop(stretch: int) -> None:
     net, theta, vocabulary, text = setting("char")
     how = Dynamic(0.2, stretch)
     found = evaluate(net, theta, vocabulary, text, dynamic=how)
@@ -103,8 +103,8 @@ def test_stretches_of_every_length_agree_with_the_slow_loop(stretch: int) -> Non
 def test_a_gradient_that_explodes_is_shortened(rule: str) -> None:
     net, theta, vocabulary, text = setting("char")
     theta, symbols = 6 * theta, vocabulary.encode(text)
-    stretches = [Batch(symbols[n : n + 2, None], symbols[n + 1 : n + 3, None]) for n in range(0, 100, 2)]
-    lengths = [np.linalg.norm(net.loss_and_gradient(theta, stretch)[1]) for stretch in stretches]
+    segments = [Batch(symbols[n : n + 2, None], symbols[n + 1 : n + 3, None]) for n in range(0, 100, 2)]
+    lengths = [np.linalg.norm(net.loss_and_gradient(theta, segment)[1]) for segment in segments]
     assert max(lengths) > 15
     assert min(lengths) < 5
     how = Dynamic(0.01, 2, 0.0, rms_of(net) if rule == "rms" else None)
@@ -117,17 +117,17 @@ def test_a_gradient_that_explodes_is_shortened(rule: str) -> None:
 @every_case
 def test_with_a_learning_rate_of_zero_it_is_static_to_the_bit(case: str, rule: str, dtype: str) -> None:
     net, theta, vocabulary, text = setting(case, dtype=dtype)
-    how = Dynamic(0.0, STRETCH, 0.3, rms_of(net) if rule == "rms" else None)
+    how = Dynamic(0.0, SEGMENT, 0.3, rms_of(net) if rule == "rms" else None)
     found = evaluate(net, theta, vocabulary, text, dynamic=how)
-    static = evaluate(net, theta, vocabulary, text, chunk=STRETCH)
+    static = evaluate(net, theta, vocabulary, text, chunk=SEGMENT)
     assert found == static
     assert found.surprisals.tobytes() == static.surprisals.tobytes()
 
 
 @pytest.mark.parametrize("rule", ["sgd", "rms"])
-def test_no_score_depends_on_the_text_behind_it(rule: str) -> None:
+def test_no_score_depends_on_later_text(rule: str) -> None:
     net, theta, vocabulary, text = setting("char")
-    how = Dynamic(0.3, STRETCH, 0.01, rms_of(net) if rule == "rms" else None)
+    how = Dynamic(0.3, SEGMENT, 0.01, rms_of(net) if rule == "rms" else None)
     symbols = evaluate(net, theta, vocabulary, text, dynamic=how).surprisals
     for end in (1, 20, 21, 22, 50):
         other = text[: end + 1] + text[end + 1 :][::-1]
@@ -137,17 +137,17 @@ def test_no_score_depends_on_the_text_behind_it(rule: str) -> None:
         assert (changed[end:] != symbols[end:]).any()
 
 
-def test_the_first_stretch_is_scored_before_anything_is_learned() -> None:
+def test_the_first_segment_is_scored_before_anything_is_learned() -> None:
     net, theta, vocabulary, text = setting("char")
-    found = evaluate(net, theta, vocabulary, text, dynamic=Dynamic(0.5, STRETCH)).surprisals
-    static = evaluate(net, theta, vocabulary, text, chunk=STRETCH).surprisals
-    assert found[:STRETCH].tobytes() == static[:STRETCH].tobytes()
-    assert found[STRETCH] != static[STRETCH]
+    found = evaluate(net, theta, vocabulary, text, dynamic=Dynamic(0.5, SEGMENT)).surprisals
+    static = evaluate(net, theta, vocabulary, text, chunk=SEGMENT).surprisals
+    assert found[:SEGMENT].tobytes() == static[:SEGMENT].tobytes()
+    assert found[SEGMENT] != static[SEGMENT]
 
 
 def test_what_comes_again_gets_likelier() -> None:
     net, theta, vocabulary, text = setting("char", dtype="float32")
-    found = evaluate(net, theta, vocabulary, text * 8, dynamic=Dynamic(0.3, STRETCH))
+    found = evaluate(net, theta, vocabulary, text * 8, dynamic=Dynamic(0.3, SEGMENT))
     bits = [bits for _, _, bits in found.positions(4)]
     assert bits == sorted(bits, reverse=True)
     assert bits[-1] < 0.8 * evaluate(net, theta, vocabulary, text * 8).bits_per_symbol
@@ -155,7 +155,7 @@ def test_what_comes_again_gets_likelier() -> None:
 
 def test_decay_draws_the_weights_back() -> None:
     net, theta, vocabulary, text = setting("char")
-    gone = [evaluate(net, theta, vocabulary, text, dynamic=Dynamic(0.3, STRETCH, decay)).nats for decay in (0, 0.5, 1)]
+    gone = [evaluate(net, theta, vocabulary, text, dynamic=Dynamic(0.3, SEGMENT, decay)).nats for decay in (0, 0.5, 1)]
     static = evaluate(net, theta, vocabulary, text).nats
     distances = [abs(nats - static) for nats in gone]
     assert distances == sorted(distances, reverse=True)
@@ -164,11 +164,11 @@ def test_decay_draws_the_weights_back() -> None:
 def test_the_weights_and_the_penalty_on_them_stay_out_of_it() -> None:
     net, theta, vocabulary, text = setting("char")
     heavy, before = Network(**{**net.config, "l2": 3.0}), theta.copy()
-    found = [evaluate(each, theta, vocabulary, text, dynamic=Dynamic(0.3, STRETCH)) for each in (net, heavy)]
+    found = [evaluate(each, theta, vocabulary, text, dynamic=Dynamic(0.3, SEGMENT)) for each in (net, heavy)]
     assert found[0] == found[1]
     assert heavy.l2 == 3.0
     assert theta.tobytes() == before.tobytes()
-    squares = [mean_square_gradient(each, theta, vocabulary.encode(text), STRETCH) for each in (net, heavy)]
+    squares = [mean_square_gradient(each, theta, vocabulary.encode(text), SEGMENT) for each in (net, heavy)]
     assert squares[0].tobytes() == squares[1].tobytes()
 
 
@@ -183,10 +183,10 @@ def test_unknown_words_are_learned_from_as_unk() -> None:
     assert found.surprisals.tobytes() == same.surprisals.tobytes()
 
 
-def test_progress_counts_stretches() -> None:
+def test_progress_counts_segments() -> None:
     net, theta, vocabulary, _ = setting("char")
     seen: list[tuple[int, int]] = []
-    evaluate(net, theta, vocabulary, TEXT[:19], progress=lambda *n: seen.append(n), dynamic=Dynamic(0.1, STRETCH))
+    evaluate(net, theta, vocabulary, TEXT[:19], progress=lambda *n: seen.append(n), dynamic=Dynamic(0.1, SEGMENT))
     assert seen == [(7, 18), (14, 18), (18, 18)]
 
 
@@ -194,7 +194,7 @@ def test_progress_counts_stretches() -> None:
 def test_it_has_the_bits_of_numpy_on_a_device(rule: str) -> None:
     net, theta, vocabulary, text = setting("char")
     fake = Network(**{**net.config, "backend": FakeBackend()})
-    how = Dynamic(0.1, STRETCH, 0.1, rms_of(net) if rule == "rms" else None)
+    how = Dynamic(0.1, SEGMENT, 0.1, rms_of(net) if rule == "rms" else None)
     found = [
         evaluate(each, t, vocabulary, text, dynamic=how) for each, t in ((net, theta), (fake, fake.init(5, scale=0.5)))
     ]
@@ -277,7 +277,7 @@ def test_what_is_no_mean_square_is_refused(wrong: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize(("stretch", "size"), [(0, 10), (-1, 10), (10, 10), (1, 1), (1, 0)])
-def test_statistics_need_a_stretch_of_text(stretch: int, size: int) -> None:
+def test_statistics_need_a_text_longer_than_a_segment(stretch: int, size: int) -> None:
     net, theta, vocabulary, text = setting("char")
     with pytest.raises(InputError, match="statistics"):
         mean_square_gradient(net, theta, vocabulary.encode(text)[:size], stretch)
@@ -286,11 +286,11 @@ def test_statistics_need_a_stretch_of_text(stretch: int, size: int) -> None:
 def test_weights_that_run_away_are_refused_and_not_passed_on() -> None:
     net, theta, vocabulary, text = setting("char", dtype="float32")
     with pytest.raises(NonFiniteError, match="no longer finite"):
-        evaluate(net, theta, vocabulary, text, dynamic=Dynamic(1e40, STRETCH))
+        evaluate(net, theta, vocabulary, text, dynamic=Dynamic(1e40, SEGMENT))
     with pytest.raises(NonFiniteError, match="use another checkpoint"):
         evaluate(net, np.full_like(theta, 3e38), vocabulary, text)
     with pytest.raises(NonFiniteError, match="training gradient"):
-        mean_square_gradient(net, np.full_like(theta, 3e38), vocabulary.encode(text), STRETCH)
+        mean_square_gradient(net, np.full_like(theta, 3e38), vocabulary.encode(text), SEGMENT)
 
 
 # ---------------------------------------------------------------------- the command

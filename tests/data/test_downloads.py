@@ -1,4 +1,4 @@
-"""Corpora from a local server that serves rightly, breaks off, lies, hangs and redirects, and only from there."""
+"""Downloads from a local server that answers correctly, breaks off, sends wrong content, hangs or redirects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from support.tiny_runs import snapshot
 
 from hfrnn.data import downloads
 from hfrnn.data.corpora import CORPORA, folder_of, load_corpus
-from hfrnn.data.downloads import DOWNLOADS, fetch
+from hfrnn.data.downloads import fetch
+from hfrnn.data.remotes import DOWNLOADS, Remote
 from hfrnn.errors import HfrnnError, InputError
 
 REAL = dict(DOWNLOADS)
@@ -57,7 +58,7 @@ def put(path: Path, content: bytes) -> Path:
 
 
 def refused(name: str, words: str, *, force: bool = False, mirrors: tuple[str, ...] = ()) -> str:
-    """Fetching fails with one sentence, exit code 1."""
+    """Check that fetching fails with exit code 1, and return the message."""
     with pytest.raises(HfrnnError, match=words) as error:
         fetch(name, mirrors, force)
     assert error.value.exit_code == 1
@@ -124,7 +125,7 @@ def test_a_damaged_text_is_unpacked_again_from_the_archive_beside_it(site: Site,
     assert site.paths == []
 
 
-def test_an_archive_put_there_by_hand_is_unpacked_without_the_network(site: Site, data: Path) -> None:
+def test_an_archive_that_the_user_put_there_is_unpacked_without_the_network(site: Site, data: Path) -> None:
     put(data / "wikitext-2/wikitext-2-v1.zip", ARCHIVES["wikitext-2-v1.zip"])
     fetch("wikitext-2")
     assert (data / "wikitext-2/wiki.train.tokens").read_bytes() == CONTENT["wikitext-2"]["wiki.train.tokens"]
@@ -138,7 +139,7 @@ def test_a_wrong_archive_is_not_unpacked_but_replaced(site: Site, data: Path) ->
     assert (data / "text8/text8.zip").read_bytes() == ARCHIVES["text8.zip"]
 
 
-def test_a_text_put_there_by_hand_is_left_alone_and_not_called_whole(site: Site, data: Path) -> None:
+def test_a_text_that_the_user_put_there_is_left_alone_and_not_called_checked(site: Site, data: Path) -> None:
     put(data / "text8/text8", b"my own")
     found = fetch("text8")
     assert (found.origins, found.checked) == ((), False)
@@ -146,7 +147,7 @@ def test_a_text_put_there_by_hand_is_left_alone_and_not_called_whole(site: Site,
     assert site.paths == []
 
 
-def test_a_corpus_put_there_by_hand_of_which_a_file_is_missing_is_fetched(site: Site, data: Path) -> None:
+def test_a_corpus_that_the_user_put_there_with_a_file_missing_is_fetched(site: Site, data: Path) -> None:
     for name in ("wiki.train.tokens", "wiki.test.tokens"):
         put(data / "wikitext-2" / name, b"mine")
     assert fetch("wikitext-2").origins
@@ -247,7 +248,7 @@ def test_trouble_is_one_sentence_and_leaves_all_as_it_was(
     start = time.monotonic()
     sentence = refused("text8", f"cannot get text8.zip: {site.address}/original/text8.zip {words}", force=there)
     assert time.monotonic() - start < 10
-    assert f"--mirror, or put the file at {data / 'text8/text8.zip'} by hand" in sentence
+    assert f"--mirror, or put the file at {data / 'text8/text8.zip'} yourself" in sentence
     assert "\n" not in sentence
     assert len(site.paths) == requests
     assert snapshot(tmp_path) == before
@@ -264,7 +265,7 @@ def test_trouble_that_passes_is_tried_again(site: Site, data: Path, monkeypatch,
 
 
 def test_a_server_that_is_not_there_is_said_to_be_out_of_reach(site: Site, tmp_path: Path, monkeypatch) -> None:
-    closed = downloads.Remote("http://127.0.0.1:9/text8.zip", "0" * 64, ("text8",))
+    closed = Remote("http://127.0.0.1:9/text8.zip", "0" * 64, ("text8",))
     monkeypatch.setitem(DOWNLOADS, "text8", (closed,))
     refused("text8", r"cannot be reached \(\[Errno \d+\] Connection refused\)")
     assert snapshot(tmp_path) == {}
@@ -284,7 +285,7 @@ def test_every_address_that_failed_is_named(site: Site) -> None:
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """Writing more than that fails as on a full disk."""
+    """Make writing more than `size` bytes fail, as on a full disk."""
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, old[1]))
     try:
@@ -293,9 +294,9 @@ def files_of_at_most(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
 
 
-@pytest.mark.parametrize("room", [20, len(ARCHIVES["text8.zip"]) + 10], ids=["downloading", "unpacking"])
-def test_a_full_disk_is_one_sentence_and_leaves_nothing(site: Site, tmp_path: Path, room: int) -> None:
-    with files_of_at_most(room):
+@pytest.mark.parametrize("size", [20, len(ARCHIVES["text8.zip"]) + 10], ids=["downloading", "unpacking"])
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(site: Site, tmp_path: Path, size: int) -> None:
+    with files_of_at_most(size):
         refused("text8", r"cannot write to .*text8 \(File too large\).*free some space")
     assert snapshot(tmp_path) == {}
 
@@ -326,7 +327,7 @@ def test_an_archive_without_what_is_needed_is_refused(
 ) -> None:
     site.files["/original/text8.zip"] = content
     monkeypatch.setitem(DOWNLOADS, "text8", (site.remote("text8.zip", "text8"),))
-    refused("text8", rf"cannot unpack text8\.zip from .*{words}.*put the unpacked file at .*text8/text8 by hand")
+    refused("text8", rf"cannot unpack text8\.zip from .*{words}.*put the unpacked file at .*text8/text8 yourself")
     assert snapshot(tmp_path) == {}
 
 

@@ -21,12 +21,7 @@ from hfrnn.errors import InputError
 MARKED = ("addition", "multiplication", "xor", "marked-addition")
 ORDERS = {"temporal-order": ((1, 2), (4, 5)), "temporal-order-3bit": ((1, 2), (3, 4), (5, 6))}
 MEMORIES = {"memorization-5bit": (5, 2), "memorization-20bit": (10, 5)}
-LEAST = {
-    **dict.fromkeys(MARKED, 21),
-    **dict.fromkeys(ORDERS, 10),
-    **dict.fromkeys(MEMORIES, 1),
-    "random-permutation": 2,
-}
+LEAST = dict.fromkeys(MARKED, 21) | dict.fromkeys(ORDERS, 10) | dict.fromkeys(MEMORIES, 1) | {"random-permutation": 2}
 SIZES = {
     **dict.fromkeys(MARKED, (2, 1, "squared")),
     "xor": (2, 1, "logistic"),
@@ -41,6 +36,10 @@ SIZES = {
 def drawn(name: str, length: int = 105, count: int = 4000, seed: int = 1, **options: Any) -> tuple[Task, Sequences]:
     task = make_task(name, length, **options)
     return task, task.sequences(count, np.random.default_rng(seed))
+
+
+def percent_wrong(task: Task, outputs: Any, sequences: Sequences) -> float:
+    return 100.0 * float(task.wrong(outputs, sequences).mean())
 
 
 def places(first: int, last: int, length: int, least: int = 0) -> list[int]:
@@ -122,7 +121,7 @@ def test_a_perfect_predictor_is_never_wrong(name: str, predict: Any) -> None:
         return
     for length in (LEAST[name], 100):
         task, sequences = drawn(name, length, 500, predict=predict)
-        assert task.errors(perfect(task, sequences.inputs), sequences) == 0.0
+        assert percent_wrong(task, perfect(task, sequences.inputs), sequences) == 0.0
 
 
 CHANCE = [  # (task, what is answered all the time, the share that this gets wrong)
@@ -145,7 +144,7 @@ def test_guessing_scores_what_theory_says(name: str, answer: Any, share: float |
     if share is None:  # P(a b <= x) = x - x log x
         below = [x - x * math.log(x) for x in (0.21, 0.29)]
         share = 1 - (below[1] - below[0])
-    errors = task.errors(np.broadcast_to(answer, (*sequences.weights.shape, task.n_out)), sequences)
+    errors = percent_wrong(task, np.broadcast_to(answer, (*sequences.weights.shape, task.n_out)), sequences)
     assert abs(errors / 100 - share) < 4 * math.sqrt(share * (1 - share) / 20_000)
     assert errors > 100 * SUCCESS
 
@@ -155,7 +154,7 @@ def test_forgetting_everything_leaves_one_pattern_of_32_and_none_of_ten_million(
         task, sequences = drawn(name, 20, 2000)
         outputs = perfect(task, sequences.inputs).copy()
         outputs[-MEMORIES[name][0] :] = one_hot(np.array(0), task.n_out)
-        assert task.errors(outputs, sequences) == 100 * share
+        assert percent_wrong(task, outputs, sequences) == 100 * share
 
 
 MOMENTS = [("addition", 1, 1 / 6), ("marked-addition", 1, 1 / 6), ("multiplication", 1 / 4, 7 / 144)]
@@ -253,10 +252,10 @@ def test_random_permutation_is_judged_at_its_last_step_alone_whatever_the_loss_c
         assert (sequences.weights[-1] == 1).all()
         outputs = np.zeros((60, 100, 100), dtype=np.float32)  # nothing but the last answer is right
         outputs[-1] = one_hot(sequences.inputs[0], 100)
-        assert task.errors(outputs, sequences) == 0.0
+        assert percent_wrong(task, outputs, sequences) == 0.0
         outputs[-1, :25] = 0.0
         outputs[-1, :25, 7] = 1.0
-        assert task.errors(outputs, sequences) == 25.0
+        assert percent_wrong(task, outputs, sequences) == 25.0
 
 
 @pytest.mark.parametrize("name", MEMORIES)
@@ -284,7 +283,7 @@ def test_one_wrong_blank_makes_a_memorized_sequence_wrong_unless_only_the_recall
         task, sequences = drawn("memorization-5bit", 30, predict=predict)
         outputs = perfect(task, sequences.inputs).copy()
         outputs[3, 17] = one_hot(np.array(0), 3)
-        assert task.errors(outputs, sequences) == errors
+        assert percent_wrong(task, outputs, sequences) == errors
 
 
 @pytest.mark.parametrize("count", [1, 32, 1000])
@@ -321,7 +320,7 @@ def test_every_length_from_the_least_on_keeps_to_its_ranges(name: str, more: int
     length = LEAST[name] + more
     task, sequences = drawn(name, length, count, seed)
     hfrnn.Batch(*sequences)
-    assert task.errors(perfect(task, sequences.inputs), sequences) == 0.0
+    assert percent_wrong(task, perfect(task, sequences.inputs), sequences) == 0.0
     if name in (*MARKED, *ORDERS):
         assert all(10 * length <= 10 * T < 11 * length for T in sequences.lengths.tolist())
         hit = sequences.inputs[..., 1] == 1 if name in MARKED else (sequences.inputs // 2 == 2)
@@ -373,7 +372,7 @@ def test_a_bit_is_read_from_the_sign_and_nan_is_wrong() -> None:
 def test_a_class_is_the_largest_output_and_nan_is_wrong() -> None:
     task, sequences = drawn("temporal-order", 50, 400)
     outputs = perfect(task, sequences.inputs) - 5.0
-    assert task.errors(outputs, sequences) == 0.0
+    assert percent_wrong(task, outputs, sequences) == 0.0
     outputs[sequences.lengths[0] - 1, 0, sequences.targets[sequences.lengths[0] - 1, 0]] = np.nan
     assert task.wrong(outputs, sequences).nonzero()[0].tolist() == [0]
 
@@ -388,7 +387,7 @@ def test_a_network_of_zeros_has_the_loss_that_theory_says(name: str) -> None:
     expected = {"squared": 0.5 * (answers**2).mean(), "logistic": math.log(2), "softmax": math.log(task.n_out)}
     assert net.loss(theta, batch) == pytest.approx(expected[task.loss], rel=1e-12)
     outputs, _ = net.run(theta, batch)
-    assert task.errors(outputs, sequences) > 100 * SUCCESS
+    assert percent_wrong(task, outputs, sequences) > 100 * SUCCESS
 
 
 @pytest.mark.parametrize("name", tasks())

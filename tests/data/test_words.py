@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfrnn.data.vocabulary import Vocabulary
-from hfrnn.data.words import WordVocabulary, broken, spelled, words_of
+from hfrnn.data.words import WordSymbols, broken, spelled, words_of
 from hfrnn.errors import CheckpointError, InputError
 
 TEXT = "the cat saw the dog\nthe dog sat\n\nthe end\n"  # 10 words, 4 newlines
@@ -206,4 +206,4 @@ def test_changed_json_is_refused(change: dict[str, object]) -> None:
 
 def test_a_vocabulary_of_words_is_made_of_words() -> None:
     with pytest.raises(InputError, match="twice"):
-        WordVocabulary(("a", "b", "a"))
+        WordSymbols(("a", "b", "a"))

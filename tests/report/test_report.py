@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from support.damage import DAMAGE
 from support.method_runs import run as tiny_method
-from support.report_runs import HOSTILE, make_runs, rewrite
+from support.report_runs import HOSTILE, rewrite
 from support.tiny_runs import TEXT, metrics, snapshot, tiny_train
 
 from hfrnn.cli import main
@@ -28,11 +28,6 @@ def call(*arguments: object, code: int = 0) -> Result:
     result = CliRunner().invoke(main, [str(each) for each in arguments])
     assert result.exit_code == code, result.output
     return result
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return make_runs(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture
@@ -330,8 +325,8 @@ def test_an_older_report_is_replaced_whole_or_not_at_all(
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("config.toml", "config.toml exists and is no .html file, so it is left as it is: give another --output"),
-        ("folder", "folder is a folder: give the file that the report is to be in"),
+        ("config.toml", "config.toml exists and is not an .html file, so it is not overwritten: give another --output"),
+        ("folder", "folder is a folder: give the path of an HTML file for the report"),
     ],
 )
 def test_what_is_no_report_is_left_as_it_is(runs: dict[str, Path], tmp_path: Path, name: str, sentence: str) -> None:

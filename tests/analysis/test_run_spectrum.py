@@ -1,0 +1,203 @@
+"""Spectra of runs: the batch that is taken from a run's data, and the command `hfrnn spectrum`."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from support.tiny_runs import snapshot, tiny_train
+
+import hfrnn
+from hfrnn.analysis.spectrum import Spectrum, load_objective, spectrum
+from hfrnn.cli import main
+from hfrnn.cli.long_work import working
+from hfrnn.errors import InputError
+from hfrnn.optim import lanczos
+from hfrnn.runs.run_folder import RunFolder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_train(tmp_path_factory.mktemp("spectrum"), l2=0.1).folder
+
+
+def call(*arguments: object, code: int = 0) -> Any:
+    result = CliRunner().invoke(main, [str(each) for each in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_a_run_is_taken_on_random_sequences_of_its_part_in_double_precision(run: Path) -> None:
+    net, theta, vocabulary = hfrnn.load(run)
+    objective, wide, data = load_objective(str(run), symbols=52)
+    assert (objective.net.dtype, objective.net.l2, wide.dtype) == (np.float64, 0.1, np.float64)
+    assert data == "5 random sequences of the train part of text.txt, 50 steps"
+    np.testing.assert_array_equal(wide, theta)
+    assert objective.loss(wide) == pytest.approx(net.loss(theta, objective.batch), rel=1e-5)
+    row = vocabulary.encode(RunFolder(run).corpus().train)
+    starts = {row[k * 10 : k * 10 + 11].tobytes() for k in range((row.size - 1) // 10)}
+    for b in range(5):
+        symbols = np.append(objective.batch.inputs[:, b], objective.batch.targets[-1, b]).astype(row.dtype)
+        assert symbols.tobytes() in starts
+    other = load_objective(str(run), symbols=52, seed=1).objective
+    assert (other.batch.inputs != objective.batch.inputs).any()
+    sizes = [load_objective(str(run), symbols=symbols).objective.batch.B for symbols in (1, 10**9)]
+    assert sizes == [1, (row.size - 1) // 10]
+    assert load_objective(str(run), "last", "valid", 30).data.startswith("3 random sequences of the valid part")
+
+
+def test_a_part_shorter_than_a_sequence_is_one(tmp_path: Path) -> None:
+    (tmp_path / "valid.txt").write_text("the fox")
+    short = tiny_train(tmp_path, valid=str(tmp_path / "valid.txt")).folder
+    assert load_objective(str(short), part="valid").data == "1 random sequence of the valid part of text.txt, 6 steps"
+
+
+def test_a_task_and_music_have_batches_of_their_own(tmp_path: Path, small_music: Path) -> None:
+    task = tiny_train(
+        tmp_path, "task", text=None, data="addition", length=21, arch="rnn", sequences=20, sequence_length=100
+    )
+    objective, theta, data = load_objective(str(task.folder), symbols=100)
+    assert re.fullmatch(r"4 random sequences of the task addition, \d+ steps", data)
+    assert objective.batch.total_weight(objective.net.backend) == 4
+    assert spectrum(objective, theta, count=2, vectors=0).largest.size == 2
+    with pytest.raises(InputError, match="has no parts"):
+        load_objective(str(task.folder), part="train")
+    music = tiny_train(tmp_path, "music", text=None, data="jsb", sequence_length=100).folder
+    objective, theta, data = load_objective(str(music), symbols=10)
+    assert re.fullmatch(r"\d random sequences? of the train part of jsb, \d+ steps", data)
+    assert spectrum(objective, theta, count=2, vectors=0).largest.size == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"symbols": 0}, "symbols is 0"), ({"seed": -1}, "the seed is -1"), ({"part": "tset"}, "'tset' is not known")],
+)
+def test_a_batch_that_cannot_be_is_refused(run: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_objective(str(run), **options)
+
+
+def test_the_command_prints_what_the_library_finds(run: Path) -> None:
+    before = snapshot(run)
+    options = ("spectrum", run, "--symbols", 60, "--count", 3, "--vectors", 2, "--steps", 6, "--seed", 2)
+    found = json.loads(call(*options, "--json").stdout)
+    objective, theta, data = load_objective(str(run), symbols=60, seed=2)
+    assert (found["network"], found["data"]) == (objective.net.describe(), data)
+    assert [each.pop("matrix") for each in found["matrices"]] == ["gauss-newton", "hessian"]
+    shown = call(*options).stdout
+    found_g = spectrum(objective, theta, "gauss-newton", 3, 2, 6, seed=2)
+    for name, read in zip(("gauss-newton", "hessian"), found["matrices"], strict=True):
+        same = spectrum(objective, theta, name, 3, 2, 6, seed=2)
+        assert read.pop("seconds") > 0
+        assert read == {key: value for key, value in same.to_json().items() if key != "matrix"}
+        assert f"\n{name}: {same.products:,} products in " in shown
+        for value, residual in zip(same.largest, same.largest_residuals, strict=True):
+            assert re.search(rf"^ +{value:.6g} +{residual:.1e}( |$)", shown, re.MULTILINE)
+        assert f"trace {same.trace:.4g} (standard error {same.trace_error:.2g})" in shown
+    for value, residual in zip(same.smallest, same.smallest_residuals, strict=True):
+        assert re.search(rf" {value:.6g} +{residual:.1e}$", shown, re.MULTILINE)
+    high, low = same.ranked(10)
+    assert re.search(rf"^ +10th +{high:.3g} +{low:.3g}$", shown, re.MULTILINE)
+    assert re.search(rf"^ +100th +{found_g.ranked(100)[0]:.3g}$", shown, re.MULTILINE)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert snapshot(run) == before
+
+
+def test_the_command_can_leave_parts_out(run: Path) -> None:
+    shown = call("spectrum", run, "--matrix", "gauss-newton", "--symbols", 30, "--vectors", 0, "--count", 1).stdout
+    assert "hessian" not in shown
+    assert "trace" not in shown
+    shown = call("spectrum", run, "--matrix", "hessian", "--symbols", 30, "--vectors", 1, "--count", 0).stdout
+    assert "gauss-newton" not in shown
+    assert "residual" not in shown
+    assert re.search(r"^trace \S+, Frobenius norm \S+$", shown, re.MULTILINE)
+
+
+def test_eigenvalues_that_were_not_found_are_counted(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanczos, "MOST_PRODUCTS", 20)
+    options = ("--symbols", 30, "--vectors", 0, "--count", 9, "--tolerance", 1e-14)
+    shown = call("spectrum", run, "--matrix", "hessian", *options).stdout
+    assert re.search(r"^\d+ more were not found in time: give a larger --tolerance", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["spectrum.svg", "spectrum.png", "spectrum.PDF"])
+def test_the_picture_is_drawn(run: Path, tmp_path: Path, name: str) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install hfrnn[plot]")
+    path = tmp_path / name
+    call("spectrum", run, "--symbols", 30, "--steps", 4, "--count", 2, "--plot", path)
+    begins = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
+    assert path.read_bytes().startswith(begins[name[-3:].lower()])
+    if name.endswith("svg"):
+        again = path.read_bytes()
+        call("spectrum", run, "--symbols", 30, "--steps", 4, "--count", 2, "--plot", path)
+        assert path.read_bytes() == again
+        drawn = again.decode()
+        for words in ("gauss-newton, above 0", "density", "eigenvalue"):
+            assert words in drawn
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_spectrum_of_zeros_can_be_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install hfrnn[plot]")
+    from hfrnn.cli.spectrum_plot import draw
+
+    none, zeros = np.zeros(0), np.zeros(2)
+    draw(
+        [Spectrum("hessian", 9, zeros, zeros, none, none, zeros, zeros + 0.5, 0.0, 0.0, 0.0, 4)],
+        str(tmp_path / "a.svg"),
+    )
+    assert (tmp_path / "a.svg").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--plot", "x.jpeg"), "give a file that ends in .svg, .png, .pdf"),
+        (("--plot", "no/x.svg"), "there is no folder no"),
+        (("--plot", "x.svg", "--vectors", 0), "--vectors is 0"),
+        (("--symbols", 0), "symbols is 0"),
+        (("--count", -1), "count is -1"),
+        (("--tolerance", 0), "tolerance is 0.0"),
+        (("--matrix", "hesian"), "Did you mean 'hessian'?"),
+        (("--part", "test"), "has fewer than two symbols"),
+        (("--which", "worst"), "checkpoint 'worst' is not known"),
+    ],
+)
+def test_the_command_refuses_what_does_not_fit(run: Path, options: tuple[object, ...], message: str) -> None:
+    assert message in " ".join(call("spectrum", run, *options, code=2).output.split())
+
+
+def test_without_matplotlib_the_extra_is_named_before_the_work(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("hfrnn.analysis.spectrum.load_objective", None)
+    assert "pip install 'hfrnn[plot]'" in call("spectrum", run, "--plot", "x.svg", code=2).output
+
+
+def test_progress_is_told_in_lines_off_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    now = [0.0]
+    monkeypatch.setattr("hfrnn.cli.long_work.time.monotonic", lambda: now[0])
+    with working() as show:
+        for step in range(1, 13):
+            now[0] += 2.0
+            show("density", step, 12)
+        now[0] += 4.0
+        show("other", 0, 0)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["density: 5 of 12, left 0:11", "density: 10 of 12, left 0:04"]
+
+
+@pytest.mark.parametrize(("matrix", "count"), [("gauss-newton", 3), ("hessian", 0)])
+def test_an_interrupt_ends_in_one_word(run: Path, monkeypatch: pytest.MonkeyPatch, matrix: str, count: int) -> None:
+    def interrupted(show: object, matrix: str, what: str, done: int, most: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["hfrnn.cli.spectrum"], "_tell", interrupted)
+    result = call("spectrum", run, "--matrix", matrix, "--count", count, "--symbols", 100, code=1)
+    assert result.output.splitlines() == ["Error: interrupted"]
