@@ -45,7 +45,8 @@ from hfrnn.errors import InputError
 from hfrnn.runs.checkpoint import checkpoint_bytes, load_checkpoint
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.options import option_key, option_name
-from hfrnn.runs.run_folder import RunFolder, load
+from hfrnn.runs.load import load
+from hfrnn.runs.run_folder import RunFolder
 
 FIELDS = {spec.name: spec for spec in dataclasses.fields(TrainConfig)}
 STEPS = ["--hidden", "4", "--sequence-length", "10", "--updates", "1"]

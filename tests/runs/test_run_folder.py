@@ -13,7 +13,8 @@ from support.tiny_runs import metrics, snapshot, tiny_train
 import hfrnn
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.checkpoint import load_checkpoint, save_checkpoint
-from hfrnn.runs.run_folder import RunFolder, load
+from hfrnn.runs.load import load
+from hfrnn.runs.run_folder import RunFolder
 
 
 @pytest.fixture(scope="module")

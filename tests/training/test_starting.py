@@ -20,7 +20,8 @@ from hfrnn.cli import main
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.run_folder import RunFolder, load
+from hfrnn.runs.load import load
+from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.sources import open_source
 from hfrnn.training.trainer import Callback, train
 

@@ -29,7 +29,8 @@ from hfrnn.cli import main
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError, MissingExtraError, StorageError
 from hfrnn.runs.metrics import Log
-from hfrnn.runs.run_folder import RunFolder, load
+from hfrnn.runs.load import load
+from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.trainer import Callback, Interrupted, Trainer, train
 
 resource = pytest.importorskip("resource", reason="these signals and limits are those of POSIX systems")
