@@ -276,7 +276,9 @@ class RunState:
             self.best_theta, self._best_is_last = self.weights, True
             return
         if found != update and found <= self.update:
-            raise CheckpointError(f"{path} is of update {found}, and the best is of {update}: restore it from a copy")
+            raise CheckpointError(
+                f"{path} holds update {found}, but the best update is {update}: restore it from a copy"
+            )
         if found > self.update:  # an older `last` was put back from a copy: this state is better than all before it
             self.best = self.saved["best"] = meta["best"]
         self.best_theta = theta

@@ -36,7 +36,14 @@ class Callback:
     """Base class of objects that watch a training run. A subclass overrides the methods that it needs."""
 
     def on_start(self, trainer: Trainer) -> None:
-        """Called before the first update."""
+        """Called before the first update.
+
+        Parameters
+        ----------
+        trainer : Trainer
+            The run: `config`, `net`, `source`, `vocabulary`, `method`, `validation`, `folder`, `path`, and the current
+            `theta`, `weights`, `update`, `seconds`, `symbols`, `last` and `best`.
+        """
 
     def on_cg(self, iteration: int, q: float) -> None:
         """Called after a CG iteration with the quadratic's value, or after a first-order step with the mean loss."""
@@ -114,8 +121,9 @@ def train(
     Notes
     -----
     A resumed run makes the same updates, bit for bit, as a run that never stopped, also if the first process was
-    killed. After a limit of SGD, Adam or the online rule, metrics.jsonl has one shorter interval and one more
-    validation. That validation can only change `best` and `target_bits`.
+    killed. If SGD, Adam or the online rule reached a limit in the middle of an interval, metrics.jsonl has a shorter
+    interval there, and one more validation. That validation can only change which state is the best, and end the run
+    at `target_bits`.
     """
     values = checked_options(options, "train()")
     with handle_signals() as interruption:

@@ -118,7 +118,7 @@ def test_a_best_that_is_neither_what_the_last_state_says_nor_newer_is_refused(tm
     first = tiny_train(tmp_path, "first", updates=1).folder
     shutil.copy(first / "best.safetensors", run / "best.safetensors")
     before = snapshot(run)
-    with pytest.raises(CheckpointError, match=r"best\.safetensors is of update 1, and the best is of 2"):
+    with pytest.raises(CheckpointError, match=r"best\.safetensors holds update 1, but the best update is 2"):
         train(resume=run, updates=4)
     assert snapshot(run) == before
 
