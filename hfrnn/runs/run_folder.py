@@ -201,7 +201,7 @@ class RunFolder:
 
     @property
     def begun(self) -> bool:
-        """Whether a state was written. If not, a process was killed while it created the folder."""
+        """Whether the folder holds a state. If not, a process was killed while it created the folder."""
         names = ("last.safetensors", "best.safetensors", "metrics.jsonl")
         return any(self._file(name).exists() for name in names)
 
@@ -248,12 +248,12 @@ class RunFolder:
         return arrays, meta
 
     def kept(self) -> dict[int, Path]:
-        """Return the files of the states kept besides `last` and `best` by update, the oldest first."""
+        """Return the files of the kept states by update, the oldest first. `last` and `best` are not among them."""
         found = {path: re.fullmatch(r"update-(\d+)\.safetensors", path.name) for path in self.path.iterdir()}
         return dict(sorted((int(name[1]), path) for path, name in found.items() if name))
 
     def make_consistent(self, update: int, best_is_last: bool, keep: int) -> None:
-        """Make all files agree with `last`, wherever a process was killed while it wrote them.
+        """Make all files agree with `last`, after a process was killed while it wrote them.
 
         Parameters
         ----------

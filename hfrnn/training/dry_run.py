@@ -94,7 +94,7 @@ def _measured(trainer: Trainer) -> DryRun:
 
 
 def _update_seconds(trainer: Trainer) -> float:
-    """Return the time of an update, over as many updates as the windows of a text need to reach full length."""
+    """Return the mean time of an update, over enough updates for the windows of a text to reach full length."""
     windows = trainer.config.sequence_length // (trainer.config.update_every or trainer.config.sequence_length)
     begin = time.perf_counter()
     _, record = trainer.method.advance(trainer.theta, lambda *_: None, lambda: False, most=windows)

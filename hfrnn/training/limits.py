@@ -1,4 +1,4 @@
-"""When a run ends."""
+"""The limits and goals that end a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class TimeLimit:
-    """Ends a run before its next update, if that update would probably exceed the limit.
+    """A time limit. It ends a run before an update that would probably exceed it.
 
     Attributes
     ----------

@@ -212,7 +212,7 @@ class RunState:
             self._load_best(self._load_last(replan))
 
     def repair(self) -> None:
-        """Make the files of the folder agree with the loaded state, wherever a process was killed.
+        """Make the files of the folder agree with the loaded state, after a process was killed at any moment.
 
         Raises
         ------
@@ -251,9 +251,9 @@ class RunState:
             ) from error
 
     def _check_vectors(self, vectors: dict[str, HostArray]) -> None:
-        """Raise ValueError unless the method's arrays have the network's type, and those like theta its size.
+        """Check the arrays of the method; raise ValueError for a wrong type, a wrong size or NaN.
 
-        The size of other arrays (states of the network, traces) is checked by the objects that load them.
+        The objects that load states of the network or traces check the sizes of those arrays themselves.
         """
         for key, vector in vectors.items():
             like_theta = "optimizer." in key or not key.startswith(("batches.", "rule."))
@@ -263,7 +263,7 @@ class RunState:
                 raise ValueError(f"{key} holds NaN")
 
     def _load_best(self, update: int) -> None:
-        """Load the file of `best`, whose update is the given one according to `last`."""
+        """Load the file of `best`, which must hold the given update or a newer one."""
         is_last, path = update == self.update, self.folder.path / "best.safetensors"
         if is_last and self.update == 0 and not path.exists():  # killed before the first update
             self.best_theta, self._best_is_last = self.weights, True
@@ -285,7 +285,7 @@ class RunState:
 
 
 def _plan(stored: dict[str, Any], own: Plan) -> Plan:
-    """Return a plan as a checkpoint holds it; raise ValueError unless it is for the same sequences as another plan."""
+    """Return the plan that a checkpoint holds; raise ValueError unless it covers the same sequences as `own`."""
     plan = Plan.from_json(stored)
     edges = plan.shards
     counts = [*edges, plan.slots, *([] if plan.segment is None else [plan.segment])]

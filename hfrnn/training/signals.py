@@ -42,7 +42,7 @@ class Interruption:
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Make every signal raise KeyboardInterrupt within the context, also one that came before it."""
+        """Make every signal raise KeyboardInterrupt within the context, also a signal that came earlier."""
         self.at_once = True
         try:
             if self.seen:

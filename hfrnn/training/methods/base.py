@@ -103,7 +103,7 @@ class Method:
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state: arrays, and values that JSON can hold. Loading it continues with the same bits."""
+        """Return the state: arrays, and values that JSON can hold. After loading it, training gives the same bits."""
         raise NotImplementedError
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

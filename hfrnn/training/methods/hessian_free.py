@@ -31,7 +31,7 @@ OPTIONS = (
 
 
 class _Stoppable(Objective):
-    """An objective whose losses can be interrupted, as an update itself can be only during CG."""
+    """An objective whose losses can be interrupted too. Without it, an update stops only during CG."""
 
     should_stop: Stop
 
