@@ -104,7 +104,7 @@ TRAIN: dict[str, tuple[list[str], str]] = {
     ),
     "online task": (
         ["train", "--data", "addition", "--optimizer", "online", "--arch", "lstm-krause"],
-        "learns from a text, and addition is none",
+        "learns from a text, and addition is not a text",
     ),
     "task length": (["train", "--data", "addition", "--length", "20"], "needs a length of at least 21, not 20"),
     "task sequences": (["train", "--data", "addition", "--sequences", "0"], "--sequences is 0"),
