@@ -28,8 +28,8 @@ from .optim.hessian_free import HessianFreeOptions as HessianFreeOptions
 from .optim.minimize import Minimum as Minimum
 from .optim.minimize import minimize as minimize
 from .runs.config import TrainConfig as TrainConfig
-from .runs.run_folder import LoadedRun as LoadedRun
-from .runs.run_folder import load as load
+from .runs.load import LoadedRun as LoadedRun
+from .runs.load import load as load
 from .training.trainer import Callback as Callback
 from .training.trainer import TrainingResult as TrainingResult
 from .training.trainer import train as train

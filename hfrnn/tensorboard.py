@@ -1,4 +1,7 @@
-"""A run's log as TensorBoard event files (extra `tensorboard`; neither TensorFlow nor PyTorch is needed)."""
+"""Write the records of a run as TensorBoard event files.
+
+This needs the extra `tensorboard`, but neither TensorFlow nor PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from hfrnn.errors import MissingExtraError
-from hfrnn.training.trainer import Callback, Record, Trainer, TrainingResult
+from hfrnn.runs.metrics import Record
+from hfrnn.training.trainer import Callback, Trainer, TrainingResult
 
 TAGS = {
     "loss/train": "train_loss",
@@ -32,28 +36,31 @@ TAGS = {
     "progress/seconds": "seconds",
     "progress/epoch": "epoch",
 }
-"""Tags of scalars, and the keys of the log that they show."""
+"""Tags of scalars, and the figures of a record that they show."""
 PARTS = ("update", "gradient", "products", "cg", "preconditioner", "search", "validation")
-"""Of the key `seconds_gradient` and the like, whose tags are `seconds/gradient` and the like."""
+"""Parts of an update that are timed. The figure `seconds_gradient` of a record has the tag `seconds/gradient`."""
 PATTERN = "events.out.tfevents.{}.*"
-"""Names of event files, with the second that they were made in."""
+"""Pattern of the names of event files, with the second in which they were made."""
 
 
 class TensorBoard(Callback):
-    """Writes every line of the log as scalars, its step the update, and samples as texts.
-
-    A resumed run goes on in a file of its own. What an event file holds of updates that were done again counts no
-    more, and lines of the log that none holds are written too: every update is there once.
+    """Write every record of a run as scalars, with the update as the step, and samples as texts.
 
     Parameters
     ----------
     folder : path, optional
-        Where the event files go (default: the run folder, so that `tensorboard --logdir runs` names runs as they are).
+        Folder of the event files. By default the run folder, so that `tensorboard --logdir runs` shows the names of
+        the runs.
 
     Raises
     ------
     MissingExtraError
         tensorboard is not installed.
+
+    Notes
+    -----
+    A resumed run writes a new event file. It hides updates of older files that are made again, and adds records that
+    no older file has. So TensorBoard shows every update once.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
@@ -72,7 +79,6 @@ class TensorBoard(Callback):
         self._writer: Any = None
 
     def on_start(self, trainer: Trainer) -> None:
-        assert trainer.folder is not None
         folder = self.folder or trainer.path
         earlier = trainer.folder.metrics()
         files = sorted(folder.glob(PATTERN.format("*")))
@@ -80,9 +86,9 @@ class TensorBoard(Callback):
         missing = [record for record in earlier if record["update"] not in known]
         first = missing[0]["update"] if missing else trainer.update + 1
         while any(folder.glob(PATTERN.format(int(time.time())))):
-            time.sleep(0.01)  # names begin with the second, and TensorBoard reads files in their order
+            time.sleep(0.01)  # names begin with the second, and TensorBoard reads the files sorted by name
         self._writer = self._make_writer(str(folder))
-        if files:  # of the steps from there on, what the other files hold is over
+        if files:  # from this step on, TensorBoard ignores what it has read from older files
             start = self._event.SessionLog(status=self._event.SessionLog.START)
             self._writer.add_event(self._event.Event(wall_time=time.time(), step=first, session_log=start))
         now = time.time()
@@ -102,13 +108,13 @@ class TensorBoard(Callback):
         self.close()
 
     def close(self) -> None:
-        """Close the event file, also after a run that failed; nothing happens if it is closed."""
+        """Close the event file, also after a run that failed; do nothing if it is closed."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
 
     def _write(self, record: Record, when: float) -> None:
-        """One line of the log."""
+        """Write a record."""
         scalars = {tag: record.get(name) for tag, name in TAGS.items()}
         scalars |= {f"seconds/{part}": record.get(f"seconds_{part}") for part in PARTS}
         values = [
@@ -119,7 +125,7 @@ class TensorBoard(Callback):
             self._write_text("sample/training", record["sample"], record["update"], when)
 
     def _write_text(self, tag: str, text: str, step: int, when: float) -> None:
-        """A text, letter for letter: TensorBoard takes it for Markdown, where what is indented is code."""
+        """Write a text unchanged: indented by four spaces, because TensorBoard reads Markdown."""
         self._add(self._text_pb(tag, textwrap.indent(text, "    ", lambda line: True)), step, when)
 
     def _add(self, summary: Any, step: int, when: float) -> None:
@@ -127,7 +133,7 @@ class TensorBoard(Callback):
 
 
 def _steps(files: list[Path]) -> set[int]:
-    """The updates that event files, in their order, hold and that still count."""
+    """Return the updates that TensorBoard shows after reading event files in this order."""
     from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
 
     steps: set[int] = set()

@@ -24,7 +24,8 @@ from hfrnn.arrays.backend import get_backend
 from hfrnn.arrays.threads import default_threads
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.runs.config import TrainConfig, checked_options
-from hfrnn.runs.run_folder import RunFolder, load
+from hfrnn.runs.load import load
+from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.trainer import Callback, train
 
 ENDLESS = 10**6

@@ -21,7 +21,8 @@ from hfrnn.analysis.evaluation import evaluate
 from hfrnn.engine.network import Network
 from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.runs.config import TrainConfig, checked_options
-from hfrnn.runs.run_folder import RunFolder, load
+from hfrnn.runs.load import load
+from hfrnn.runs.run_folder import RunFolder
 
 PAPERS = Path(__file__).resolve().parent
 if not (PAPERS / "cells.py").is_file():

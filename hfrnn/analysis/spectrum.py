@@ -29,7 +29,8 @@ from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.lanczos import Product, extreme_eigenvalues, lanczos, most_products, quadrature
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.run_folder import RunFolder, load
+from hfrnn.runs.load import load
+from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.sources import Pool, chosen_part
 
 MATRICES = ("gauss-newton", "hessian")

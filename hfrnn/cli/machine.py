@@ -16,7 +16,7 @@ from hfrnn.data.corpora import CORPORA
 from hfrnn.engine.losses import losses
 from hfrnn.errors import MissingExtraError
 from hfrnn.kernels import architectures
-from hfrnn.training.run_state import versions
+from hfrnn.runs.versions import versions
 
 OPTIONAL = {"matplotlib": "plot", "cupy-cuda12x": "cuda12", "cupy-cuda13x": "cuda13", "jax": "oracle", "torch": "peers"}
 """Optional packages and the extra that installs each."""

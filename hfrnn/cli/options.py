@@ -141,7 +141,7 @@ def merged(
     InputError
         An option that is not known, does not fit or would do nothing.
     """
-    from hfrnn.training.run_state import continued
+    from hfrnn.runs.resume import resumed_config
 
     values, of_run = ({}, False) if config is None else from_file(config)
     kept = dict(values)
@@ -162,7 +162,7 @@ def merged(
     if "arch" in kept:
         check_architecture(kept["arch"])
     check_data(kept.get("text"), kept.get("data"))
-    full = TrainConfig(**kept) if stored is None else continued(stored, kept)
+    full = TrainConfig(**kept) if stored is None else resumed_config(stored, kept)
     chosen = _choices(dataclasses.asdict(full))
     for name in given:
         if why := useless(name, chosen):

@@ -8,15 +8,18 @@ import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from hfrnn.engine.plan import Keep, Plan
 from hfrnn.runs.config import TrainConfig
-from hfrnn.training.dry_run import Rehearsal
-from hfrnn.training.trainer import Callback, Record, Trainer, TrainingResult
+from hfrnn.runs.metrics import Record
+from hfrnn.training.trainer import Callback, Trainer, TrainingResult
+
+if TYPE_CHECKING:
+    from hfrnn.training.dry_run import DryRun
 
 PLAIN_SECONDS = 10.0
 """Without a terminal, a line says that CG is still running after so many seconds."""
@@ -132,7 +135,7 @@ class Display(Callback):
         return None
 
     def on_interrupt(self) -> None:
-        self._print("stopping; what is finished is saved (once more stops at once)")
+        self._print("Stopping after this update; finished work is saved. Press Ctrl-C again to stop now.")
 
     def on_end(self, result: TrainingResult) -> None:
         self.close()
@@ -231,16 +234,16 @@ def plan_lines(plans: dict[str, Plan], expected: int, config: TrainConfig) -> li
     return [*lines, f"memory    {expected / 2**20:,.0f} MiB expected, of {config.memory}"]
 
 
-def rehearsal_lines(rehearsal: Rehearsal, config: TrainConfig) -> list[str]:
+def dry_run_lines(dry_run: DryRun, config: TrainConfig) -> list[str]:
     """What a run would do and cost."""
-    first = "update" if rehearsal.product is None else "gradient"
-    parts = ((first, rehearsal.gradient), ("loss", rehearsal.loss), ("product", rehearsal.product))
-    updates = [f"{rehearsal.update_seconds(n):.1f} s with {n}" for n in sorted({10, 30, config.cg_iterations})]
-    hf = [f"update    about {', '.join(updates)} CG iterations"] if rehearsal.product is not None else []
+    first = "update" if dry_run.product is None else "gradient"
+    parts = ((first, dry_run.gradient), ("loss", dry_run.loss), ("product", dry_run.product))
+    updates = [f"{dry_run.update_seconds(n):.1f} s with {n}" for n in sorted({10, 30, config.cg_iterations})]
+    hf = [f"update    about {', '.join(updates)} CG iterations"] if dry_run.product is not None else []
     return folded(
         [
-            f"network   {rehearsal.network}",
-            *plan_lines(rehearsal.plans, rehearsal.expected_bytes, config),
+            f"network   {dry_run.network}",
+            *plan_lines(dry_run.plans, dry_run.expected_bytes, config),
             *(f"{name:<9} {seconds:.3f} s" for name, seconds in parts if seconds is not None),
             *hf,
         ]

@@ -73,7 +73,8 @@ def evaluate(
     from hfrnn.analysis.evaluation import evaluate as score
     from hfrnn.cli.progress import UNITS
     from hfrnn.data.text import counted
-    from hfrnn.runs.run_folder import RunFolder, load
+    from hfrnn.runs.load import load
+    from hfrnn.runs.run_folder import RunFolder
 
     if text is not None and part is not None:
         raise InputError("give either a TEXT or --part, not both")
@@ -238,7 +239,7 @@ def sample(
     """Draw text from the network in the run folder RUN, and print it behind its beginning."""
     from hfrnn.engine.sampling import beginning
     from hfrnn.engine.sampling import sample as draw
-    from hfrnn.runs.run_folder import load
+    from hfrnn.runs.load import load
 
     net, theta, vocabulary = load(run, which, backend)
     if vocabulary is None:

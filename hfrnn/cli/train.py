@@ -166,7 +166,7 @@ def train(
     if print_config:
         _print_config(full)
     elif dry_run:
-        _rehearse(full, resume)
+        _dry_run(full, resume)
     else:
         _train(resume, values, tensorboard, profile, quiet, as_json)
 
@@ -216,10 +216,10 @@ def _print_config(config: TrainConfig) -> None:
     click.echo(tomli_w.dumps(config.to_toml()), nl=False)
 
 
-def _rehearse(config: TrainConfig, resume: str | None) -> None:
+def _dry_run(config: TrainConfig, resume: str | None) -> None:
     """Print what a run would do."""
-    from hfrnn.cli.progress import rehearsal_lines
-    from hfrnn.training.dry_run import rehearse
+    from hfrnn.cli.progress import dry_run_lines
+    from hfrnn.training.dry_run import dry_run
 
-    for line in rehearsal_lines(rehearse(config, resume), config):
+    for line in dry_run_lines(dry_run(config, resume), config):
         click.echo(line)

@@ -13,8 +13,9 @@ from typing import Any
 from hfrnn.data.music import FILES as MUSIC
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.data import is_text
 from hfrnn.runs.options import option_key
-from hfrnn.runs.run_folder import RunFolder, is_text
+from hfrnn.runs.run_folder import RunFolder
 
 NUMBERS = (
     "update", "seconds", "symbols", "train_loss", "valid_loss", "train_bits", "valid_bits", "valid_perplexity",

@@ -1,7 +1,7 @@
-"""A training state on disk: named arrays and a description, in one checked safetensors file.
+"""A training state on disk: named arrays and a description, in one safetensors file with a checksum.
 
-The file is ordinary safetensors. Its metadata holds four strings: `format`, `version`, `meta` (JSON) and `sha256`, the
-checksum over the first three and every array's name, type, shape and bytes. Nothing is ever unpickled.
+The file is ordinary safetensors. Its metadata holds four strings: `format`, `version`, `meta` (JSON) and `sha256`. The
+checksum covers the first three and the name, type, shape and bytes of every array. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -19,63 +19,37 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_safetensors
 from safetensors.numpy import save as safetensors_bytes
 
-from hfrnn.atomic import write_atomic
 from hfrnn.errors import CheckpointError, InputError
 
 FORMAT = "hfrnn-checkpoint"
 VERSION = 1
 _TYPES = {
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-}
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
+}  # fmt: skip
 
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 
-def save_checkpoint(
-    path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray[Any, np.dtype[Any]]], meta: Mapping[str, Any]
-) -> None:
-    """Write `checkpoint_bytes` to a file, whole or not at all; its folder must exist.
-
-    Raises
-    ------
-    InputError
-        An array or a value that such a file cannot hold.
-    StorageError
-        The file cannot be written; the old one, if any, is as it was.
-    """
-    write_atomic(path, checkpoint_bytes(arrays, meta))
-
-
 def checkpoint_bytes(arrays: Mapping[str, np.ndarray[Any, np.dtype[Any]]], meta: Mapping[str, Any]) -> bytes:
-    """Arrays and their description as the content of a checkpoint file.
+    """Return the content of a checkpoint file.
 
     Parameters
     ----------
     arrays : mapping of str (printable ASCII) to ndarray
-        Host arrays of any shape (0-d and empty too) of booleans, integers or floats; they come back bit for bit.
+        Host arrays of booleans, integers or floats, of any shape (also 0-d and empty). Reading them back gives the
+        same bits.
     meta : mapping
-        Values that JSON can hold (infinities and NaN too); tuples come back as lists.
+        Description of the state: values that JSON can hold, also infinities and NaN. Tuples come back as lists.
 
     Returns
     -------
     bytes
-        What `load_checkpoint` reads back.
+        The content, to be written with `write_atomic` and read with `load_checkpoint`.
 
     Raises
     ------
     InputError
-        An array or a value that such a file cannot hold.
+        The file format cannot hold an array or a value.
     """
     plain = {name: _plain(name, array) for name, array in arrays.items()}
     try:
@@ -88,24 +62,24 @@ def checkpoint_bytes(arrays: Mapping[str, np.ndarray[Any, np.dtype[Any]]], meta:
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
-    """Read back what `save_checkpoint` wrote, or refuse the file.
+    """Read a checkpoint file.
 
     Parameters
     ----------
     path : path
-        A file written by `save_checkpoint`.
+        A file with the content of `checkpoint_bytes`.
 
     Returns
     -------
     arrays : dict of str to ndarray
-        The arrays, bit for bit, writable.
+        The arrays, with the same bits as when they were stored, writable.
     meta : dict
         The description.
 
     Raises
     ------
     CheckpointError
-        The file is missing, unreadable, cut short, another tool's, of a newer format, or not as it was written.
+        The file is missing, unreadable, incomplete, damaged, written by another tool, or of a newer format.
     """
     path = Path(path)
     try:
@@ -121,25 +95,36 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any
     try:
         parsed = parse_safetensors(data)
     except (SafetensorError, ValueError, KeyError, TypeError, OverflowError) as error:
-        raise CheckpointError(f"{damaged} or cut short ({error}); use an older checkpoint or start anew") from error
+        raise CheckpointError(f"{damaged} or cut short ({error}); use an older checkpoint or start again") from error
     if _checksum(version, text, parsed) != metadata["sha256"]:
-        raise CheckpointError(f"{damaged}: its checksum does not match; use an older checkpoint or start anew")
+        raise CheckpointError(f"{damaged}: its checksum does not match; use an older checkpoint or start again")
     try:
         meta = json.loads(text)
     except (ValueError, RecursionError):
         meta = None
     if not isinstance(meta, dict):
-        raise CheckpointError(f"{damaged}: its description is no JSON object; use an older checkpoint or start anew")
+        raise CheckpointError(
+            f"{damaged}: its description is not a JSON object; use an older checkpoint or start again"
+        )
     return {name: array if array.flags.writeable else array.copy() for name, array in parsed.items()}, meta
 
 
 def check_description(meta: Mapping[str, Any], path: Path, names: Collection[str] | None = None) -> None:
-    """Refuse a description that cannot be that of a training state; of some `names`, those parts alone count.
+    """Check that the description of a checkpoint is that of a training state.
+
+    Parameters
+    ----------
+    meta : mapping
+        The description.
+    path : path
+        The checkpoint, for error messages.
+    names : collection of str, optional
+        The parts to check; all by default.
 
     Raises
     ------
     CheckpointError
-        It lacks a part, or has another in its place; `path` is named.
+        A part is missing or is not what it must be.
     """
     update = meta.get("update")
     known = {
@@ -159,7 +144,7 @@ def check_description(meta: Mapping[str, Any], path: Path, names: Collection[str
 
 
 def _plain(name: object, array: object) -> np.ndarray[Any, np.dtype[Any]]:
-    """A C-contiguous little-endian array, or a sentence on why it cannot be stored."""
+    """Return an array as C-contiguous little-endian; raise InputError if it cannot be stored."""
     if not isinstance(name, str) or not (name.isascii() and name.isprintable()) or name == "__metadata__":
         raise InputError(f"an array of a checkpoint cannot be named {name!r}; use printable ASCII characters")
     if not isinstance(array, np.ndarray | np.generic) or array.dtype.name not in _TYPES:
@@ -171,7 +156,7 @@ def _plain(name: object, array: object) -> np.ndarray[Any, np.dtype[Any]]:
 
 
 def _checksum(version: str, meta: str, arrays: Mapping[str, np.ndarray[Any, np.dtype[Any]]]) -> str:
-    """The sha256 over all that a checkpoint says, each piece preceded by what tells where it ends."""
+    """Return the sha256 of all parts of a checkpoint. Name, type and shape of an array precede its bytes."""
     digest = hashlib.sha256(json.dumps([FORMAT, version, meta]).encode())
     for name in sorted(arrays):
         array = arrays[name]
@@ -181,16 +166,16 @@ def _checksum(version: str, meta: str, arrays: Mapping[str, np.ndarray[Any, np.d
 
 
 def _metadata(path: Path, data: bytes) -> dict[str, str]:
-    """The four strings of the header, after the checks that need nothing else."""
+    """Return the strings of the header, after the checks that need only the header."""
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or size > len(data) - 8:
-        raise CheckpointError(f"checkpoint {path} is cut short or no checkpoint at all; use another one")
+        raise CheckpointError(f"checkpoint {path} is cut short or not a checkpoint; use another one")
     try:
         header = json.loads(data[8 : 8 + size].decode("utf-8"))
         metadata = header.get("__metadata__", {})
         name = metadata.get("format")
     except (ValueError, AttributeError, RecursionError) as error:
-        raise CheckpointError(f"{path} is damaged or no checkpoint at all: its header cannot be read") from error
+        raise CheckpointError(f"{path} is damaged or not a checkpoint: its header cannot be read") from error
     if name != FORMAT:
         raise CheckpointError(f"{path} is not a checkpoint of hfrnn (its format is {name!r}, not {FORMAT!r})")
     found = {key: metadata.get(key) for key in ("version", "meta", "sha256")}
@@ -205,11 +190,12 @@ def _metadata(path: Path, data: bytes) -> dict[str, str]:
 
 
 def _is_count(value: Any) -> bool:
+    """Return whether a value is a whole number, 0 or more."""
     return type(value) is int and value >= 0
 
 
 def _is_record(value: Any) -> bool:
-    """Whether it is a line of the log."""
+    """Return whether a value is a record of metrics.jsonl."""
     numbers = ("seconds", "train_loss", "train_bits", "valid_loss", "valid_bits", "valid_errors")
     return (
         isinstance(value, dict)
@@ -219,7 +205,7 @@ def _is_record(value: Any) -> bool:
 
 
 def _is_network(value: Any) -> bool:
-    """Whether it says n_in, n_out and loss of a network, and perhaps its classes, and nothing else."""
+    """Return whether a value holds n_in, n_out and loss of a network, perhaps its classes, and nothing else."""
     if not isinstance(value, dict) or not {"n_in", "n_out", "loss"} <= value.keys():
         return False
     given, classes = {"classes": [], **value}, value.get("classes", [])

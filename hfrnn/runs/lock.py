@@ -1,4 +1,4 @@
-"""A folder that one process at a time writes to."""
+"""A lock that lets only one process at a time write to a folder."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import BinaryIO
 from hfrnn.errors import InputError, StorageError
 
 NAME = ".lock"
-"""The file in the folder that is locked; it holds the process id and the name of the machine."""
+"""Name of the locked file in the folder. It holds the process id and the name of the machine."""
 
 if sys.platform == "win32":
     import msvcrt
 
-    _FAR = 2**30  # a locked byte cannot be read by others, and they are to read the beginning
+    _FAR = 2**30  # other processes cannot read a locked byte, but they must read the beginning of the file
 
     def _try_lock(file: BinaryIO) -> None:
         file.seek(_FAR)
@@ -31,15 +31,17 @@ else:
 
 
 class FolderLock:
-    """The right to write to a folder, from `acquire` until `release` or the end of the process, however that comes.
-
-    The operating system holds the lock, so what a killed process leaves is only a file that locks nothing. A file
-    system that has no locks goes without.
+    """The right to write to a folder, from `acquire` until `release` or the end of the process.
 
     Parameters
     ----------
     folder : path
-        It must exist when the lock is acquired.
+        The folder. It must exist when the lock is acquired.
+
+    Notes
+    -----
+    The operating system holds the lock, so a killed process leaves only a file that locks nothing. On a file system
+    without locks, `acquire` always succeeds.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -47,14 +49,14 @@ class FolderLock:
         self._held: BinaryIO | None = None
 
     def acquire(self) -> None:
-        """Take the lock; nothing happens if it is held already.
+        """Take the lock; do nothing if this object holds it already.
 
         Raises
         ------
         InputError
-            Another process has it, which the message names, or the folder cannot be written to.
+            Another process holds the lock (the message names it), or the folder cannot be written to.
         StorageError
-            There is no room for the file.
+            The disk has no space for the file.
         """
         while self._held is None:
             file = self._open()
@@ -65,23 +67,23 @@ class FolderLock:
                     holder = self._holder(file)
                     file.close()
                     raise InputError(
-                        f"{self.folder} is in use by {holder}, which writes to it: wait for its end or stop it, or use "
+                        f"{self.folder} is in use by {holder}, which writes to it: wait until it ends, stop it, or use "
                         "another folder"
                     ) from error
             if self._is_current(file):
                 self._held = file
-                with contextlib.suppress(OSError):  # the lock counts, its content is for the message alone
+                with contextlib.suppress(OSError):  # the content is only for error messages
                     file.truncate(0)
                     file.seek(0)
                     file.write(f"{os.getpid()} {platform.node()}\n".encode())
-            else:  # its last holder removed it in between
+            else:  # its last holder has removed it in the meantime
                 file.close()
 
     def release(self) -> None:
-        """Give the lock back and take its file away; nothing happens if it is not held."""
+        """Release the lock and delete its file; do nothing if the lock is not held."""
         if self._held is None:
             return
-        with contextlib.suppress(OSError):  # an open file cannot be removed everywhere; it locks nothing
+        with contextlib.suppress(OSError):  # some systems cannot delete an open file; it does no harm
             self._file.unlink()
         self._held.close()
         self._held = None
@@ -92,20 +94,20 @@ class FolderLock:
         except OSError as error:
             if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
                 raise InputError(
-                    f"{self.folder} cannot be written to ({error.strerror}): allow it, or copy the folder to where it "
-                    "can be"
+                    f"{self.folder} cannot be written to ({error.strerror}): change its permissions, or copy it "
+                    "to another place"
                 ) from error
             raise StorageError(f"cannot write {self._file} ({error.strerror}): free some space") from error
 
     def _is_current(self, file: BinaryIO) -> bool:
-        """Whether the locked file is the one that others will find."""
+        """Return whether the locked file is the one that other processes find in the folder."""
         try:
             return os.path.samestat(os.fstat(file.fileno()), os.stat(self._file))
         except OSError:
             return False
 
     def _holder(self, file: BinaryIO) -> str:
-        """Who has the lock, in words."""
+        """Return the holder of the lock in words, for error messages."""
         words: list[str] = []
         with contextlib.suppress(OSError):
             file.seek(0)

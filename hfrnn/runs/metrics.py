@@ -1,4 +1,4 @@
-"""metrics.jsonl, the log of a run: a line of JSON for every update, or for many small ones."""
+"""metrics.jsonl: one record of JSON on a line for every update of a run, or for an interval of many small updates."""
 
 from __future__ import annotations
 
@@ -10,31 +10,32 @@ from hfrnn.atomic import append_line, write_atomic
 from hfrnn.errors import CheckpointError
 
 Record = dict[str, Any]
+"""A record of metrics.jsonl: figures by name, None where a name does not apply."""
 
 
-class Log:
-    """The log in a file.
+class MetricsFile:
+    """Append records to metrics.jsonl and read them back.
 
     Parameters
     ----------
     path : path
-        It need not be there: then the log is empty.
+        The file. It may be missing; there are no records then.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def append(self, record: Record) -> None:
-        """Add a line."""
+        """Add a record at the end."""
         append_line(self.path, json.dumps(record))
 
     def records(self) -> list[Record]:
-        """The lines; a last one that is cut off is passed over.
+        """Return all records. An incomplete last line is ignored.
 
         Raises
         ------
         CheckpointError
-            The file is damaged in another way.
+            Another line is damaged, or the updates do not increase.
         """
         try:
             lines = self.path.read_bytes().split(b"\n")
@@ -43,7 +44,7 @@ class Log:
         except OSError as error:
             raise CheckpointError(f"cannot read {self.path} ({error.strerror}): restore it from a copy") from error
         records: list[Record] = []
-        for number, line in enumerate(lines[:-1], 1):  # what follows the last newline is nothing, or was cut off
+        for number, line in enumerate(lines[:-1], 1):  # after the last newline: nothing, or an incomplete line
             try:
                 records.append(json.loads(line))
                 update = records[-1]["update"]
@@ -52,17 +53,17 @@ class Log:
                 fits = False
             if not fits:
                 raise CheckpointError(
-                    f"{self.path} is damaged: line {number} is not that of a later update; restore it from a copy"
+                    f"{self.path} is damaged: line {number} is not the record of a later update; restore it from a copy"
                 )
         return records
 
     def until(self, update: int) -> list[Record]:
-        """The lines up to that update.
+        """Return the records up to an update, which must be the last one of them.
 
         Raises
         ------
         CheckpointError
-            The file is damaged, or ends before that update.
+            The file is damaged, or has no record of that update.
         """
         kept = [record for record in self.records() if record["update"] <= update]
         last = kept[-1]["update"] if kept else 0
@@ -74,7 +75,13 @@ class Log:
         return kept
 
     def cut(self, update: int) -> None:
-        """Drop what was written after that update, so that the log agrees with the checkpoint; raises as `until`."""
+        """Delete the records after an update, so that the file agrees with the checkpoint of that update.
+
+        Raises
+        ------
+        CheckpointError
+            The file is damaged, or has no record of that update; it is unchanged.
+        """
         content = "".join(json.dumps(record) + "\n" for record in self.until(update)).encode("utf-8")
         if self.path.is_file() and self.path.read_bytes() != content:
             write_atomic(self.path, content)

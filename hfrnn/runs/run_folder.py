@@ -1,57 +1,42 @@
-"""A run folder: what it holds, how it is made, opened and read back.
+"""A run folder: its files, and how they are created, read and kept consistent.
 
-config.toml         the full configuration and the versions it ran with
-vocabulary.json     the symbols
-metrics.jsonl       a line for every update
-last.safetensors    the state after the last update, from which a run goes on
-best.safetensors    the state with the lowest validation loss (training loss without a validation part)
-update-N.safetensors  the states after the newest lines of the log, where they are asked for
-summary.json        how the run ended, with its best and last metrics
-.lock               while a process writes to the folder
+config.toml           the options of the run and the versions it was started with
+vocabulary.json       the symbols
+metrics.jsonl         a record for every update
+last.safetensors      the state after the last update, from which a run resumes
+best.safetensors      the state with the lowest validation loss (training loss without a validation part)
+update-N.safetensors  the states after the newest records, if `keep` asks for them
+summary.json          how the run ended, with its best and last record
+.lock                 exists while a process writes to the folder
 
-An update is written in this order: its line of the log, its update-N, last, best. A process may be killed anywhere in
-between: `settle` undoes what was written after `last`, and finishes what `last` says.
+The files of an update are written in this order: its record, update-N, last, best. A process may be killed at any
+moment. `make_consistent` then deletes what was written after `last`, and completes what belongs to `last`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import tomli_w
 
-from hfrnn.arrays.backend import Array
 from hfrnn.arrays.parameters import HostArray
 from hfrnn.atomic import write_atomic
-from hfrnn.data.corpora import PARTS, Corpus, load_corpus
-from hfrnn.data.music import FILES as MUSIC
-from hfrnn.data.synthetic import tasks
-from hfrnn.data.text import counted
+from hfrnn.data.corpora import PARTS, Corpus
 from hfrnn.data.vocabulary import Vocabulary
-from hfrnn.engine.network import Network
 from hfrnn.errors import CheckpointError, InputError
-from hfrnn.optim.average import AVERAGE
 from hfrnn.runs.checkpoint import check_description, checkpoint_bytes, load_checkpoint
 from hfrnn.runs.config import TrainConfig, config_from_mapping
+from hfrnn.runs.data import is_text, load_run_corpus, part_checksums
 from hfrnn.runs.lock import NAME as LOCK
 from hfrnn.runs.lock import FolderLock
-from hfrnn.runs.metrics import Log
+from hfrnn.runs.metrics import MetricsFile, Record
 from hfrnn.runs.options import read_toml
-
-
-class LoadedRun(NamedTuple):
-    """A trained network: its layout, its parameters and its symbols."""
-
-    net: Network
-    theta: Array
-    vocabulary: Vocabulary | None
 
 
 class RunFolder:
@@ -60,67 +45,65 @@ class RunFolder:
     Parameters
     ----------
     path : path
-        An existing run folder; `create` makes a new one.
+        An existing run folder. `create` makes a new one.
+
+    Attributes
+    ----------
+    path : Path
+    lock : FolderLock
+        Whoever writes to the folder must hold it.
+    metrics_file : MetricsFile
 
     Raises
     ------
     InputError
-        The folder is not there or is no run folder.
+        There is no such folder, or it is not a run folder.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        if not os.path.isdir(path):  # which has no errors of its own
-            raise InputError(f"{path} is no run folder: give the folder that hfrnn train made (its --out)")
+        if not os.path.isdir(path):  # unlike Path.is_dir, it does not raise for any path
+            raise InputError(f"{path} is not a run folder: give the folder that hfrnn train made (its --out)")
         if not self._file("config.toml").is_file():
-            raise InputError(f"{path} is no run folder: it has no config.toml; give the folder that hfrnn train made")
-        self.lock, self.log = FolderLock(self.path), Log(self._file("metrics.jsonl"))
+            raise InputError(
+                f"{path} is not a run folder: it has no config.toml; give the folder that hfrnn train made"
+            )
+        self.lock, self.metrics_file = FolderLock(self.path), MetricsFile(self._file("metrics.jsonl"))
 
     @classmethod
     def create(
         cls, path: str | Path, config: TrainConfig, versions: dict[str, str], vocabulary: Vocabulary | None
     ) -> RunFolder:
-        """Make the folder with its configuration and vocabulary; its lock is held until `lock.release()`.
+        """Create a run folder with its configuration and vocabulary, and hold its lock until `lock.release()`.
 
-        What a process leaves that is killed while it does this is taken for an empty folder.
+        Parameters
+        ----------
+        path : path
+            The folder. It may exist if it is empty, or if a killed process left nothing but temporary files there.
+        config : TrainConfig
+        versions : dict of str to str
+            Versions and checksums, stored in config.toml.
+        vocabulary : Vocabulary or None
+
+        Returns
+        -------
+        RunFolder
 
         Raises
         ------
         InputError
-            There is something at that path already, or it cannot be made.
+            The path is not empty, or the folder cannot be created.
         StorageError
             A file cannot be written.
         """
-        folder, lock = Path(path), FolderLock(Path(path))
-
-        def taken() -> bool:
-            return not folder.is_dir() or not all(map(_is_leftover, folder.iterdir()))
-
-        try:
-            content = tomli_w.dumps({**config.to_toml(), "versions": versions}).encode("utf-8")
-        except UnicodeEncodeError as error:
-            name = ascii(error.object[max(error.start - 20, 0) : error.end])
-            raise InputError(
-                f"the name of a file is not UTF-8 ({name}), as config.toml has to be: rename it"
-            ) from error
-        occupied = InputError(
-            f"{path} exists already and is left as it is: give another --out, or go on with the run in it by "
-            f"--resume {path}"
-        )
-        try:
-            if folder.exists() and taken():
-                raise occupied
-            folder.mkdir(parents=True, exist_ok=True)
-        except (OSError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise InputError(f"{path} cannot be made ({reason}): give another --out") from error
+        folder, content = Path(path), _config_content(config, versions)
+        _make_empty_folder(folder, path)
+        lock = FolderLock(folder)
         lock.acquire()
         try:
-            if taken():  # by another process, a moment ago
-                raise occupied
-            _tidy(folder)
+            if not _is_unused(folder):  # another process was faster
+                raise _occupied(path)
+            _delete_leftovers(folder)
             write_atomic(folder / "config.toml", content)
             if vocabulary is not None:
                 vocabulary.save(folder / "vocabulary.json")
@@ -131,8 +114,10 @@ class RunFolder:
         run.lock = lock
         return run
 
+    # ------------------------------------------------------------------ what the run was started with
+
     def config(self) -> TrainConfig:
-        """The configuration that the run was started with.
+        """Return the configuration that the run was started with.
 
         Raises
         ------
@@ -149,12 +134,12 @@ class RunFolder:
         return config
 
     def versions(self) -> dict[str, Any]:
-        """What the run was started with: versions, and the checksum of its data."""
+        """Return the versions that the run was started with, and the checksums of its data."""
         table = tomllib.loads(self._file("config.toml").read_text("utf-8")).get("versions", {})
         return table if isinstance(table, dict) else {}
 
     def vocabulary(self) -> Vocabulary | None:
-        """The run's symbols; None where it was not trained on a text.
+        """Return the symbols of the run; None if it was not trained on a text.
 
         Raises
         ------
@@ -170,46 +155,69 @@ class RunFolder:
         return vocabulary
 
     def corpus(self) -> Corpus:
-        """The text that the run was started with.
+        """Return the text that the run was started with.
 
         Raises
         ------
         CheckpointError
-            It has changed since.
+            The text has changed since then.
         InputError
-            It is not there any more, or the run is of no text.
+            The text is no longer there, or the run was not trained on a text.
         """
         if not is_text(self.config()):
-            raise InputError(f"{self.path} was trained on {self.config().data}, which is no text")
+            raise InputError(f"{self.path} was trained on {self.config().data}, which is not a text")
         corpus = load_run_corpus(self.config())
         self.check_corpus(corpus)
         return corpus
 
     def check_corpus(self, corpus: Corpus) -> None:
-        """Raise CheckpointError, which names the files, unless the text is that which the run was started with."""
+        """Check that a text is the one that the run was started with.
+
+        Raises
+        ------
+        CheckpointError
+            It is another text. The message names the files that have changed.
+        """
         config, stored, found = self.config(), self.versions(), part_checksums(corpus)
         files = {"train": corpus.source, "valid": config.valid or corpus.source, "test": config.test or corpus.source}
         changed = [files[part] for part in PARTS if stored.get(f"{part}_sha256") not in (None, found[f"{part}_sha256"])]
         self.check_data(corpus.sha256, ", ".join(dict.fromkeys(changed)) or corpus.source)
 
     def check_data(self, sha256: str, source: str) -> None:
-        """Raise CheckpointError unless the data is that which the run was started with."""
+        """Check that data have the checksum of the data that the run was started with.
+
+        Raises
+        ------
+        CheckpointError
+            The checksums differ. The message names `source`.
+        """
         if self.versions().get("data_sha256") != sha256:
             raise CheckpointError(
                 f"the data of {self.path} has changed since the run was started ({source}): put the old one back, or "
                 "start a new run"
             )
 
+    # ------------------------------------------------------------------ checkpoints
+
     @property
     def begun(self) -> bool:
-        """Whether the first state has been written; without it a process was killed while it made the folder."""
+        """Whether the folder holds a state. If not, a process was killed while it created the folder."""
         names = ("last.safetensors", "best.safetensors", "metrics.jsonl")
         return any(self._file(name).exists() for name in names)
 
     def save(self, arrays: dict[str, HostArray], meta: dict[str, Any], best: bool, keep: int = 0) -> None:
-        """Write the state after update `meta["update"]`: as `last`, as `best` if it is, and as one of `keep` others.
+        """Write the state after update `meta["update"]` as `last`, and delete old states that are no longer kept.
 
-        An older one goes only when this one is on the disk.
+        Parameters
+        ----------
+        arrays : dict of str to ndarray
+        meta : dict
+            Description of the state: values that JSON can hold.
+        best : bool
+            Whether to write the state as `best` too.
+        keep : int
+            Number of states to keep besides `last` and `best`. An older one is deleted only after this state is on
+            the disk.
         """
         content = checkpoint_bytes(arrays, meta)
         if keep and meta["update"]:
@@ -220,12 +228,12 @@ class RunFolder:
         self._prune(keep)
 
     def restore(self, name: str) -> tuple[dict[str, HostArray], dict[str, Any]]:
-        """Read a checkpoint: `last`, `best`, or one that was kept.
+        """Read a checkpoint: `last`, `best`, or a kept one such as `update-000120`.
 
         Raises
         ------
         InputError
-            There is none of that name.
+            There is no checkpoint of that name.
         CheckpointError
             It is missing or damaged.
         """
@@ -240,28 +248,31 @@ class RunFolder:
         return arrays, meta
 
     def kept(self) -> dict[int, Path]:
-        """The files of the states that were kept beside `last` and `best`, by their updates, the oldest first."""
+        """Return the files of the kept states by update, the oldest first. `last` and `best` are not among them."""
         found = {path: re.fullmatch(r"update-(\d+)\.safetensors", path.name) for path in self.path.iterdir()}
         return dict(sorted((int(name[1]), path) for path, name in found.items() if name))
 
-    def _prune(self, keep: int) -> None:
-        kept = list(self.kept().values())
-        for path in kept[: max(len(kept) - keep, 0)]:
-            with contextlib.suppress(OSError):  # one more than asked for does no harm
-                path.unlink()
+    def make_consistent(self, update: int, best_is_last: bool, keep: int) -> None:
+        """Make all files agree with `last`, after a process was killed while it wrote them.
 
-    def settle(self, update: int, best_is_last: bool, keep: int) -> None:
-        """Make all files those of the state that `last` holds, whenever the process that wrote them was killed.
+        Parameters
+        ----------
+        update : int
+            The update of the state in `last`.
+        best_is_last : bool
+            Whether `best` must hold the same state as `last`.
+        keep : int
+            Number of states to keep besides `last` and `best`.
 
         Raises
         ------
         CheckpointError
-            The log is damaged, or ends before that update; nothing was changed.
+            metrics.jsonl is damaged or ends before that update; nothing was changed.
         """
         if self._file("summary.json").is_dir():
             raise CheckpointError(f"{self._file('summary.json')} is a folder, where the file belongs: move it away")
-        self.log.cut(update)
-        _tidy(self.path)
+        self.metrics_file.cut(update)
+        _delete_leftovers(self.path)
         for number, path in self.kept().items():
             if number > update:
                 path.unlink(missing_ok=True)
@@ -271,12 +282,14 @@ class RunFolder:
             if not best.is_file() or best.read_bytes() != last.read_bytes():
                 write_atomic(best, last.read_bytes())
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """The lines of metrics.jsonl, as `Log.records` gives them."""
-        return self.log.records()
+    # ------------------------------------------------------------------ metrics and summary
 
-    def drop_summary(self) -> None:
-        """Take summary.json away: a run that goes on has not ended."""
+    def metrics(self) -> list[Record]:
+        """Return the records of metrics.jsonl; raises the errors of `MetricsFile.records`."""
+        return self.metrics_file.records()
+
+    def delete_summary(self) -> None:
+        """Delete summary.json, because a resumed run has not ended."""
         with contextlib.suppress(OSError):
             self._file("summary.json").unlink()
 
@@ -284,106 +297,67 @@ class RunFolder:
         """Write summary.json."""
         write_atomic(self._file("summary.json"), json.dumps(summary, indent=2) + "\n")
 
+    def _prune(self, keep: int) -> None:
+        """Delete the oldest kept states, so that `keep` remain."""
+        kept = list(self.kept().values())
+        for path in kept[: max(len(kept) - keep, 0)]:
+            with contextlib.suppress(OSError):  # a state too many does no harm
+                path.unlink()
+
     def _file(self, name: str) -> Path:
         return self.path / name
 
     def _checkpoint(self, name: str) -> Path:
-        """The file of a checkpoint; update-7 is update-000007."""
+        """Return the path of a checkpoint; `update-7` is stored as update-000007.safetensors."""
         word, _, number = name.partition("-")
         return self._file(f"{f'{word}-{int(number):06d}' if number else word}.safetensors")
 
 
-def load(run: str | Path, which: str = "best", backend: str = "numpy") -> LoadedRun:
-    """The network, parameters and vocabulary of a run; of Hessian-free training the average of the parameters.
-
-    Parameters
-    ----------
-    run : path
-        A run folder.
-    which : {"best", "last"} or str
-        The checkpoint to take; also one that `keep` has kept, such as "update-000120".
-    backend : {"numpy", "cupy"}
-        Where the network is to compute, wherever it was trained.
-
-    Returns
-    -------
-    LoadedRun
-        `net, theta, vocabulary`, by name or as a tuple.
-
-    Raises
-    ------
-    InputError
-        No such run, or another name of a checkpoint.
-    CheckpointError
-        A file of the run is missing, damaged or does not fit the others.
-    """
-    folder = RunFolder(run)
-    vocabulary = folder.vocabulary()
-    arrays, meta = folder.restore(which)
-    arguments = folder.config().network_arguments(meta["network"])
-    net = Network(**{**arguments, "backend": backend})
-    return LoadedRun(net, checked_weights(net, arrays, folder.path), vocabulary)
+# ---------------------------------------------------------------------- creating a folder
 
 
-def is_text(config: TrainConfig) -> bool:
-    """Whether a run of that configuration is trained on a text, not on a synthetic task or music."""
-    return config.data not in (*tasks(), *MUSIC)
-
-
-def load_run_corpus(config: TrainConfig) -> Corpus:
-    """The data of a configuration that is `resolved`."""
-    return load_corpus(config.text, config.data, config.level, config.valid, config.test, config.fractions)
-
-
-def run_vocabulary(config: TrainConfig, corpus: Corpus) -> Vocabulary:
-    """The symbols of a new run; InputError if there is one only."""
-    min_count = config.min_count or corpus.min_count
-    vocabulary = Vocabulary.build(corpus.train, config.level, min_count, config.max_vocabulary)
-    if vocabulary.size == 1:
+def _config_content(config: TrainConfig, versions: dict[str, str]) -> bytes:
+    """Return the content of config.toml."""
+    try:
+        return tomli_w.dumps({**config.to_toml(), "versions": versions}).encode("utf-8")
+    except UnicodeEncodeError as error:
+        name = ascii(error.object[max(error.start - 20, 0) : error.end])
         raise InputError(
-            f"the training part of {corpus.source} holds one symbol only, {vocabulary.decode([0])!r}, so there is "
-            "nothing to predict: give another text"
-        )
-    return vocabulary
+            f"the name of a file is not UTF-8 ({name}), but config.toml must be UTF-8: rename the file"
+        ) from error
 
 
-def part_checksums(corpus: Corpus) -> dict[str, str]:
-    """The sha256 of each part of a text, under the names that config.toml has for them."""
-    texts: dict[str, str | bytes] = {part: getattr(corpus, part) for part in PARTS}
-    return {
-        f"{part}_sha256": hashlib.sha256(text if isinstance(text, bytes) else text.encode("utf-8")).hexdigest()
-        for part, text in texts.items()
-    }
+def _make_empty_folder(folder: Path, given: str | Path) -> None:
+    """Make a folder unless it exists and is unused; messages show its path as it was given."""
+    try:
+        if folder.exists() and not _is_unused(folder):
+            raise _occupied(given)
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{given} cannot be made ({reason}): give another --out") from error
+
+
+def _occupied(path: str | Path) -> InputError:
+    return InputError(
+        f"{path} exists already and is left as it is: give another --out, or resume the run in it with --resume {path}"
+    )
+
+
+def _is_unused(folder: Path) -> bool:
+    """Return whether a path is a folder that holds nothing, or only what a killed process left."""
+    return folder.is_dir() and all(map(_is_leftover, folder.iterdir()))
 
 
 def _is_leftover(path: Path) -> bool:
-    """Whether a file is none of a run, but what a killed process leaves."""
+    """Return whether a file is a lock or a temporary file, which a killed process may leave."""
     return path.name == LOCK or (path.name.startswith(".hfrnn-") and path.suffix == ".tmp")
 
 
-def _tidy(folder: Path) -> None:
-    """Take the leftovers away, of which the lock is not one as long as this process has it."""
+def _delete_leftovers(folder: Path) -> None:
+    """Delete temporary files of a killed process, but keep our own lock."""
     for path in folder.iterdir():
         if _is_leftover(path) and path.name != LOCK:
             path.unlink(missing_ok=True)
-
-
-def checked_weights(net: Network, arrays: dict[str, HostArray], path: Path) -> Array:
-    """What a checkpoint was validated with: the average of the parameters if it has one, else the parameters."""
-    theta, name = checked_theta(net, arrays, path), f"method.{AVERAGE}"
-    return checked_theta(net, arrays, path, name) if name in arrays else theta
-
-
-def checked_theta(net: Network, arrays: dict[str, HostArray], path: Path, name: str = "theta") -> Array:
-    """The parameters of that name in a checkpoint on the network's device, if they fit it and are finite."""
-    theta = arrays.get(name)
-    if theta is None or theta.shape != (net.n_parameters,) or theta.dtype != net.dtype:
-        found = "no parameters"
-        if theta is not None:
-            found = f"{counted(theta.size, 'parameter')} of type {theta.dtype}, of shape {theta.shape}"
-        raise CheckpointError(
-            f"the checkpoint in {path} holds {found}: this network has {net.n_parameters} of type {net.dtype}"
-        )
-    if not np.isfinite(theta).all():
-        raise CheckpointError(f"the checkpoint in {path} holds parameters that are not finite: use another one")
-    return net.backend.asarray(theta)

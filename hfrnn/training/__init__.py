@@ -1,1 +1,1 @@
-"""Training runs: data sources, methods, limits, interruption and resumption."""
+"""Training runs: their data, methods, state, limits and interruption."""

@@ -1,4 +1,4 @@
-"""What a training run would do and cost, without doing it: the plan, the bytes, and measured seconds."""
+"""A dry run: the plans, the memory and the measured seconds of a training run, without training."""
 
 from __future__ import annotations
 
@@ -14,69 +14,75 @@ from hfrnn.engine.plan import Plan
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.methods.hessian_free import HessianFreeMethod
-from hfrnn.training.sources import open_source
 from hfrnn.training.trainer import Trainer
 
 TRIAL_LOSSES = 10
-"""Losses that an update tries beside its gradient, about: at the kept iterates of CG and in the line search."""
+"""Approximate number of losses that an update computes besides its gradient: at iterates of CG and in line searches."""
 
 
 @dataclass(frozen=True)
-class Rehearsal:
-    """What a run would do: its network, plans and expected bytes, and the seconds of each part of an update."""
+class DryRun:
+    """What a run would do and cost. All times are in seconds."""
 
     network: str
+    """Description of the network."""
     plans: dict[str, Plan]
+    """How batches would be computed, by role."""
     expected_bytes: int
+    """Memory that the batches would need."""
     gradient: float
-    """Of a method that is not HF, the whole update."""
+    """Time of a gradient; of a whole update if the optimizer is not Hessian-free."""
     loss: float | None
-    """None, as product, where the method takes no such thing."""
+    """Time of a loss; None if the optimizer is not Hessian-free."""
     product: float | None
+    """Time of a curvature product; None if the optimizer is not Hessian-free."""
 
     def update_seconds(self, cg_iterations: int) -> float:
-        """What an update should take, of HF with so many CG iterations."""
+        """Return the expected time of an update; only Hessian-free updates depend on the CG iterations."""
         if self.loss is None or self.product is None:
             return self.gradient
         return self.gradient + TRIAL_LOSSES * self.loss + cg_iterations * self.product
 
 
-def rehearse(config: TrainConfig, resume: str | Path | None = None) -> Rehearsal:
-    """Check everything that a run needs, plan it, and time its parts on a few shards; writes nothing.
+def dry_run(config: TrainConfig, resume: str | Path | None = None) -> DryRun:
+    """Check everything that a run needs, plan it, and time its parts on a few shards. Nothing is written.
 
     Parameters
     ----------
     config : TrainConfig
     resume : path, optional
-        The folder of a run that is to go on, with that configuration.
+        The folder of a run that would be resumed with that configuration.
 
     Returns
     -------
-    Rehearsal
-        The seconds are those of some shards side by side, times the number of shards.
+    DryRun
+        Its times are measured on a few shards at once and multiplied by the number of shards.
 
     Raises
     ------
-    InputError
-        As `train`.
+    InputError, CheckpointError
+        Those of `hfrnn.train`.
     """
     config, folder = config.resolved(), None if resume is None else RunFolder(resume)
-    source, vocabulary = open_source(config, folder)
-    trainer = Trainer(config, source, vocabulary, ())
+    trainer = Trainer(config, folder)
     if folder is not None:
-        trainer.look_into(folder)
+        stored = folder.config()
+        replan = any(getattr(stored, name) != getattr(config, name) for name in ("checkpoint", "memory"))
+        trainer.state.load(folder, replan)
+        if folder.begun:
+            folder.metrics_file.until(trainer.update)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"hfrnn\.")  # an overflow takes no longer
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"hfrnn\.")  # an overflow takes the same time
         return _measured(trainer)
 
 
-def _measured(trainer: Trainer) -> Rehearsal:
-    """What that run would do."""
+def _measured(trainer: Trainer) -> DryRun:
+    """Time the parts of an update."""
     method, theta = trainer.method, trainer.theta
     described = trainer.net.describe()
     if not isinstance(method, HessianFreeMethod):
         seconds = min(_update_seconds(trainer) for _ in range(3))
-        return Rehearsal(described, method.plans, method.expected_bytes, seconds, None, None)
+        return DryRun(described, method.plans, method.expected_bytes, seconds, None, None)
     gradient, share = _few_shards(trainer, "gradient")
     gradient_seconds = share * _seconds(lambda: gradient.loss_and_gradient(theta))
     loss_seconds = share * _seconds(lambda: gradient.loss(theta))
@@ -84,11 +90,11 @@ def _measured(trainer: Trainer) -> Rehearsal:
     damping, out = method.optimizer.damping, theta.copy()
     operator = curvature.gauss_newton(theta, damping.mu, damping.lambda_, damping.metric)
     product_seconds = share * _seconds(lambda: operator.apply(theta, out))
-    return Rehearsal(described, method.plans, method.expected_bytes, gradient_seconds, loss_seconds, product_seconds)
+    return DryRun(described, method.plans, method.expected_bytes, gradient_seconds, loss_seconds, product_seconds)
 
 
 def _update_seconds(trainer: Trainer) -> float:
-    """An update's, over so many that windows on a text get their full length."""
+    """Return the mean time of an update, over enough updates for the windows of a text to reach full length."""
     windows = trainer.config.sequence_length // (trainer.config.update_every or trainer.config.sequence_length)
     begin = time.perf_counter()
     _, record = trainer.method.advance(trainer.theta, lambda *_: None, lambda: False, most=windows)
@@ -96,7 +102,7 @@ def _update_seconds(trainer: Trainer) -> float:
 
 
 def _few_shards(trainer: Trainer, role: str) -> tuple[Objective, float]:
-    """An objective on as many shards as run side by side, and the factor from its time to that of all."""
+    """Return an objective on as many shards as run at once, and the factor from its time to that of all shards."""
     plan = trainer.method.plans[role]
     side_by_side = min(trainer.config.threads or default_threads(), plan.slots, len(plan.shards) - 1)
     part = replace(plan, shards=plan.shards[: side_by_side + 1])
@@ -106,7 +112,7 @@ def _few_shards(trainer: Trainer, role: str) -> tuple[Objective, float]:
 
 
 def _seconds(task: Callable[[], object]) -> float:
-    """The shorter of two runs, after one that fills the buffers."""
+    """Return the time of a task: the shorter of two calls, after a first call that allocates buffers."""
     task()
     runs = []
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGHUP as a question that a long computation asks now and then."""
+"""Signals that end a run: SIGINT (Ctrl-C), SIGTERM, and SIGHUP of a closed terminal."""
 
 from __future__ import annotations
 
@@ -10,30 +10,39 @@ from contextlib import contextmanager
 from typing import Any
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-"""What ends a run; SIGHUP, where there is one, is that of a closed terminal."""
+"""Names of the signals that end a run. Some systems have no SIGHUP."""
 
 
 class Interruption:
-    """Whether a signal has come: the first is noted, or raises KeyboardInterrupt where that is wanted; the second does.
+    """Remember whether a signal asked a run to stop.
 
-    seen : whether one has come
-    noted : called when the first one comes, unless it raises
-    at_once : whether the first one raises KeyboardInterrupt, because there is nothing to finish
-    closed : whether signals are passed over, because the run is ending already
+    A long computation calls this object now and then and stops when the result is True. The second signal raises
+    KeyboardInterrupt, as does the first one while `at_once` is set.
+
+    Attributes
+    ----------
+    seen : bool
+        Whether a signal has come.
+    at_once : bool
+        Whether the first signal raises KeyboardInterrupt, because there is nothing to finish.
+    closed : bool
+        Whether signals are ignored, because the run is already ending.
+    on_first : callable
+        Called without arguments at the first signal.
     """
 
     def __init__(self) -> None:
         self.seen = self.closed = False
         self.at_once = True
-        self.noted: Callable[[], None] = lambda: None
+        self.on_first: Callable[[], None] = lambda: None
 
     def __call__(self) -> bool:
-        """Whether to stop."""
+        """Return whether to stop."""
         return self.seen
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Within, a signal raises KeyboardInterrupt, also one that was seen before."""
+        """Make every signal raise KeyboardInterrupt within the context, also a signal that came earlier."""
         self.at_once = True
         try:
             if self.seen:
@@ -43,33 +52,39 @@ class Interruption:
             self.at_once = False
 
     def on_signal(self, number: int, frame: Any) -> None:
-        """The handler."""
+        """Handle a signal."""
         if self.closed:
             return
         first, self.seen = not self.seen, True
         if first:
-            with contextlib.suppress(OSError):  # the terminal may be gone
-                self.noted()
+            with contextlib.suppress(OSError):  # the terminal may be closed
+                self.on_first()
         if self.at_once or not first:
             raise KeyboardInterrupt
 
 
 @contextmanager
-def interruption() -> Iterator[Interruption]:
-    """Handle the signals; outside the main thread, where that cannot be done, none is ever seen."""
-    found = Interruption()
+def handle_signals() -> Iterator[Interruption]:
+    """Handle the signals within the context; restore the old handlers at its end.
+
+    Yields
+    ------
+    Interruption
+        It never sees a signal outside the main thread, where Python cannot handle signals.
+    """
+    interruption = Interruption()
     if threading.current_thread() is not threading.main_thread():
-        yield found
+        yield interruption
         return
     old: dict[int, Any] = {}
     try:
         for number in (getattr(signal, name) for name in SIGNALS if hasattr(signal, name)):
             before = signal.getsignal(number)
             if number == getattr(signal, "SIGHUP", None) and before == signal.SIG_IGN:
-                continue  # nohup: the run is to survive its terminal
+                continue  # started by nohup: the run must survive its terminal
             old[number] = before
-            signal.signal(number, found.on_signal)
-        yield found
+            signal.signal(number, interruption.on_signal)
+        yield interruption
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)

@@ -1,13 +1,13 @@
-"""What a run trains on and is validated on: a text, a synthetic task, or music, as sequences of one shape."""
+"""Training and validation data of a run: a text, a synthetic task, or music, as sequences of equal length."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from hfrnn.arrays.parameters import HostArray
 from hfrnn.data.corpora import PARTS, Corpus
 from hfrnn.data.music import FILES as MUSIC
 from hfrnn.data.music import Music, load_music, music_batch
@@ -17,45 +17,66 @@ from hfrnn.data.vocabulary import Vocabulary, frequency_classes
 from hfrnn.engine.batch import Batch
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.options import option_name
-from hfrnn.runs.run_folder import RunFolder, is_text, load, load_run_corpus, part_checksums, run_vocabulary
+from hfrnn.runs.data import is_text, load_run_corpus, part_checksums, run_vocabulary
+from hfrnn.runs.run_folder import RunFolder
 
 VALIDATION_STREAMS = 64
-"""Pieces that the validation part of a text is cut into, side by side."""
+"""Number of pieces into which the validation part of a text is cut, side by side."""
 VALIDATION_WARM_UP = 100
-"""Symbols that each piece but the first is fed before it is scored, to have a state."""
+"""Symbols that each piece but the first reads before it is scored, so that it starts with a state."""
 VALIDATION_SEQUENCES = 1000
-"""Fresh sequences that a synthetic task is validated on, always the same."""
+"""Number of validation sequences of a synthetic task. They are the same in every run."""
 LN2 = math.log(2)
-
-HostArray = np.ndarray[Any, Any]
 
 
 class Pool(NamedTuple):
-    """Training sequences side by side, time-major; weights and lengths None where all steps count."""
+    """N training sequences of T steps, time-major.
 
-    inputs: HostArray  # (T, N) or (T, N, n_in)
+    Attributes
+    ----------
+    inputs : ndarray, shape (T, N) or (T, N, n_in)
+        Symbols or values.
+    targets : ndarray, shape (T, N) or (T, N, n_out)
+    weights : ndarray, shape (T, N), or None
+        Weights of the targets; None if all weigh the same.
+    lengths : ndarray, shape (N,), or None
+        Lengths of the sequences; None if all have T steps.
+    """
+
+    inputs: HostArray
     targets: HostArray
-    weights: HostArray | None = None  # (T, N)
-    lengths: HostArray | None = None  # (N,)
+    weights: HostArray | None = None
+    lengths: HostArray | None = None
 
     def batch(self, columns: HostArray | slice) -> Batch:
-        """Some of the sequences."""
+        """Return some of the sequences as a batch."""
         weights = None if self.weights is None else self.weights[:, columns]
         lengths = None if self.lengths is None else self.lengths[columns]
         return Batch(self.inputs[:, columns], self.targets[:, columns], weights, lengths)
 
 
 def chosen_part(config: TrainConfig, part: str | None, default: str) -> str:
-    """The part of a run's data that was asked for, or the default one; a synthetic task has none to ask for.
+    """Return the part of a run's data that was asked for, or the default one.
+
+    Parameters
+    ----------
+    config : TrainConfig
+        The options of the run.
+    part : {"train", "valid", "test"} or None
+        The part that was asked for; None for the default one.
+    default : {"train", "valid", "test"}
+
+    Returns
+    -------
+    str
 
     Raises
     ------
     InputError
-        A part of a task, or one that is not known.
+        The part is not known, or the data are those of a synthetic task, which have no parts.
     """
     if config.data in tasks() and part is not None:
-        raise InputError(f"{config.data} has no parts, its sequences are made afresh: leave {part!r} out")
+        raise InputError(f"{config.data} has no parts, its sequences are generated: leave {part!r} out")
     part = part or default
     if part not in PARTS:
         raise InputError(f"part {part!r} is not known: use {', '.join(PARTS)}")
@@ -63,15 +84,26 @@ def chosen_part(config: TrainConfig, part: str | None, default: str) -> str:
 
 
 class Source:
-    """The data of a run.
+    """Base class of the data of a run.
 
-    name : what it is called
-    unit : what one prediction is: a character, a byte, a word, an answer, a time step
-    network : n_in, n_out and loss of the network, and the classes of a class softmax
-    validation : the batch that a run is validated on, or None
-    sha256 : of the data, "" where it is made by the seed
-    checksums : of the data and its parts, under the names that a run keeps them by
-    first : parameters that a new run starts from, None for random ones
+    Attributes
+    ----------
+    name : str
+        Name of the data.
+    unit : str
+        What is predicted: a character, byte, word, answer or time step.
+    network : dict
+        `n_in`, `n_out` and `loss` of the network, and the classes of a class softmax.
+    validation : Batch or None
+        The validation data.
+    sha256 : str
+        Checksum of the data; empty if the data are generated.
+    fresh : bool
+        Whether every epoch has new sequences.
+    counts_errors : bool
+        Whether answers are right or wrong.
+    in_bits : bool
+        Whether the loss is that of a symbol, which is shown in bits.
     """
 
     name: str
@@ -79,37 +111,42 @@ class Source:
     network: dict[str, Any]
     validation: Batch | None
     sha256 = ""
-    first: HostArray | None = None
-    fresh = False
-    """Whether every epoch brings new sequences."""
-    counts_errors = False
-    """Whether answers are right or wrong."""
-    in_bits = False
-    """Whether the loss is that of a symbol, which is shown in bits."""
+    fresh = counts_errors = in_bits = False
 
     @property
     def checksums(self) -> dict[str, str]:
+        """Checksums of the data and its parts, under the names that config.toml uses."""
         return {"data_sha256": self.sha256}
 
     def pool(self, epoch: int) -> Pool:
-        """The training sequences of an epoch."""
+        """Return the training sequences of an epoch."""
         raise NotImplementedError
 
     def text(self) -> HostArray | None:
-        """All training symbols in a row, where they are one text."""
+        """Return all training symbols in order, if they are one text; else None."""
         return None
 
     def lines(self) -> list[str]:
-        """What there is to train and validate on, for the screen."""
+        """Return lines for the screen about the training and validation data."""
         raise NotImplementedError
 
     def errors(self, logits: HostArray) -> float:
-        """The share of validation sequences that are answered wrongly."""
+        """Return the share of validation sequences with a wrong answer, given logits of shape (T, B, n_out)."""
         raise NotImplementedError
 
 
 class TextSource(Source):
-    """A corpus, cut into sequences that do not overlap."""
+    """A corpus, cut into sequences that do not overlap.
+
+    Parameters
+    ----------
+    config : TrainConfig
+    corpus : Corpus
+    vocabulary : Vocabulary
+        The symbols.
+    network : dict, optional
+        The attribute `network`; by default it is made from the text.
+    """
 
     in_bits = True
 
@@ -150,14 +187,14 @@ class TextSource(Source):
             f"{self.valid_symbols + self.skipped:,} to validate"
         ]
         if self.foreign:
-            lines.append(f"          {self.foreign:,} more to train on are not among the symbols and are skipped")
+            lines.append(f"          {self.foreign:,} more to train on are not in the vocabulary and are skipped")
         if self.skipped:
             lines.append(f"          {self.skipped:,} of the latter were never seen in training and are skipped")
         return lines
 
 
 class TaskSource(Source):
-    """A synthetic task: new sequences in every epoch, and some that are kept apart for validation."""
+    """A synthetic task: new sequences in every epoch, and others for validation."""
 
     unit = "answer"
     fresh = counts_errors = True
@@ -182,13 +219,13 @@ class TaskSource(Source):
         return float(np.mean(self.task.wrong(logits, self._held_out)))
 
     def _generator(self, epoch: int) -> np.random.Generator:
-        """The chance of one epoch; epoch -1 is that of validation, the same for every seed."""
+        """Return the random generator of an epoch; epoch -1 is validation, which is the same for every seed."""
         entropy = [0, 0] if epoch < 0 else [1, self.seed, epoch]
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
 
 
 class MusicSource(Source):
-    """Pieces of music as piano rolls: the next chord from those before it."""
+    """Pieces of music as piano rolls; the network predicts the next chord."""
 
     unit = "time step"
 
@@ -209,48 +246,50 @@ class MusicSource(Source):
 
 
 def open_source(config: TrainConfig, folder: RunFolder | None = None) -> tuple[Source, Vocabulary | None]:
-    """The data of a configuration that is `resolved`, and the symbols of a text.
+    """Open the data of a run.
 
-    Symbols and classes are those of `folder`, a run that goes on; of the run that `init_from` names, for one that
-    begins; else they are made from the text.
+    The vocabulary and the classes come from `folder` if it holds a state, else from the run that the option `init_from`
+    names, else from the text.
+
+    Parameters
+    ----------
+    config : TrainConfig
+        The options, resolved.
+    folder : RunFolder, optional
+        The folder of a run to be resumed.
+
+    Returns
+    -------
+    source : Source
+    vocabulary : Vocabulary or None
+        The symbols of a text.
 
     Raises
     ------
     CheckpointError
-        The data has changed since the run was started.
+        The data have changed since the run was started.
     InputError
-        There is no such data, it has no use for an option, or the weights to start from do not fit it.
+        There are no such data, an option does not apply to them, or the run of `init_from` has data of another kind.
     """
     begins = folder is None or not folder.begun
     known = None if begins else folder
     if begins and config.init_from is not None:
         known = RunFolder(config.init_from)
-        config.refuse(
-            ("initializer", "spectral_radius", "init_scale", "input_scale"), "--init-from gives the first weights"
-        )
-        config.refuse(("min_count", "max_vocabulary"), "--init-from gives the symbols")
-        if is_text(known.config()) != is_text(config) or known.config().level != config.level:
-            raise InputError(
-                f"the weights of {known.path} are for {_kind(known.config())}, and this run is on {_kind(config)}: "
-                "give data of that kind, or another run"
-            )
-    source, vocabulary = _open(config, folder, known)
-    if begins and known is not None:
-        source.first = _first(config, source)
-    return source, vocabulary
-
-
-def _open(config: TrainConfig, folder: RunFolder | None, known: RunFolder | None) -> tuple[Source, Vocabulary | None]:
-    """The data; checked against that of `folder`, and with the symbols of `known`."""
-    if not is_text(config):
-        config.refuse(("valid", "test", "fractions", "classes"), f"--data {config.data} is no text")
-    if config.data in tasks():
-        return TaskSource(config, make_task(config.data, config.length)), None
+        _check_first_run(config, known)
+    if is_text(config):
+        return _open_text(config, folder, known)
+    config.refuse(("valid", "test", "fractions", "classes"), f"--data {config.data} is not a text")
     if config.data in MUSIC:
         music = load_music(config.data)
         if folder is not None:
             folder.check_data(music.sha256, music.source)
         return MusicSource(music), None
+    assert config.data is not None
+    return TaskSource(config, make_task(config.data, config.length)), None
+
+
+def _open_text(config: TrainConfig, folder: RunFolder | None, known: RunFolder | None) -> tuple[TextSource, Vocabulary]:
+    """Open a text, checked against that of `folder`, with the vocabulary and the classes of `known`."""
     try:
         corpus = load_run_corpus(config)
     except InputError as error:
@@ -270,44 +309,19 @@ def _open(config: TrainConfig, folder: RunFolder | None, known: RunFolder | None
     return TextSource(config, corpus, vocabulary, network), vocabulary
 
 
-def _kind(config: TrainConfig) -> str:
-    """What a network for that data reads, in words."""
-    return f"a text of --level {config.level}" if is_text(config) else f"--data {config.data}"
-
-
-SHAPING = (
-    "arch", "hidden", "embedding", "bias", "output_bias", "direct_input", "direct_output", "activation", "order",
-    "alpha", "learn_alpha", "context", "periods", "classes",
-)  # fmt: skip
-"""Options that say what network weights are for."""
-
-
-def _first(config: TrainConfig, source: Source) -> HostArray:
-    """The best parameters of the run that `init_from` names, if they are for the same network."""
-    stored, config = RunFolder(str(config.init_from)).config(), replace(config, classes=config.classes or None)
-    stored = replace(stored, classes=stored.classes or None)
-    differing = [name for name in SHAPING if getattr(stored, name) != getattr(config, name)]
-    if differing:
-        theirs, ours = (", ".join(_flag(name, getattr(each, name)) for name in differing) for each in (stored, config))
+def _check_first_run(config: TrainConfig, known: RunFolder) -> None:
+    """Raise InputError unless a run with these options can start from the weights and symbols of another run."""
+    config.refuse(
+        ("initializer", "spectral_radius", "init_scale", "input_scale"), "--init-from gives the first weights"
+    )
+    config.refuse(("min_count", "max_vocabulary"), "--init-from gives the symbols")
+    if is_text(known.config()) != is_text(config) or known.config().level != config.level:
         raise InputError(
-            f"the weights of {config.init_from} are for another network: it has {theirs}, and this run {ours}; give "
-            "the options of that run"
+            f"the weights of {known.path} are for {_kind(known.config())}, and this run is on {_kind(config)}: "
+            "give data of that kind, or another run"
         )
-    net, theta, _ = load(str(config.init_from))
-    for name, own in (("n_in", net.n_in), ("n_out", net.n_out), ("loss", net.loss_name)):
-        if own != source.network[name]:
-            raise InputError(
-                f"the weights of {config.init_from} have {name} {own}, and {source.name} needs {source.network[name]}: "
-                "give data of that kind, or another run"
-            )
-    return np.asarray(theta)
 
 
-def _flag(name: str, value: Any) -> str:
-    """An option as it is written on the command line."""
-    flag = option_name(name)
-    if value is None:
-        return f"no {flag}"
-    if isinstance(value, bool):
-        return flag if value else f"--no-{flag[2:]}"
-    return f"{flag} {','.join(map(str, value)) if isinstance(value, tuple) else value}"
+def _kind(config: TrainConfig) -> str:
+    """Describe the data of a configuration in words, for error messages."""
+    return f"a text of --level {config.level}" if is_text(config) else f"--data {config.data}"

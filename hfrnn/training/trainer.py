@@ -1,10 +1,8 @@
-"""The training loop: batches, updates, validation, limits, interruption and failure."""
+"""The training loop: updates, validation, limits, interruption and failure."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
-import math
 import shlex
 import time
 import warnings
@@ -14,44 +12,50 @@ from pathlib import Path
 from typing import Any
 
 from hfrnn.arrays.backend import Array
-from hfrnn.data.synthetic import SUCCESS
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
-from hfrnn.engine.objective import Objective
-from hfrnn.engine.plan import Use
-from hfrnn.engine.planner import make_plan
 from hfrnn.engine.sampling import beginning, sample
 from hfrnn.errors import CheckpointError, HfrnnError, MissingExtraError, NonFiniteError, StorageError
 from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.runs.config import TrainConfig, checked_options
+from hfrnn.runs.load import first_weights
+from hfrnn.runs.metrics import Record
+from hfrnn.runs.resume import resumed_config
 from hfrnn.runs.run_folder import RunFolder
-from hfrnn.training.run_state import RESUMABLE, Record, RunState, continued
-from hfrnn.training.signals import Interruption, interruption
-from hfrnn.training.sources import LN2, Source, open_source
-
-__all__ = ["RESUMABLE", "Callback", "Interrupted", "Record", "TrainConfig", "Trainer", "TrainingResult", "train"]
-
-NOT_APPLICABLE = ("cg_iterations", "cg_stop", "mu", "lambda", "rho", "step_size")
-"""What every line of metrics.jsonl has, null where the method has nothing of the kind."""
+from hfrnn.training.limits import TimeLimit, reached_limit, reason_to_end
+from hfrnn.training.methods import METHODS
+from hfrnn.training.record import make_record
+from hfrnn.training.run_state import RunState
+from hfrnn.training.setup import build_network, initial_parameters
+from hfrnn.training.signals import Interruption, handle_signals
+from hfrnn.training.sources import open_source
+from hfrnn.training.validation import validation_objective, wrong_answers
 
 
 class Callback:
-    """What a caller of `train` may watch; every method may be left out."""
+    """Base class of objects that watch a training run. A subclass overrides the methods that it needs."""
 
     def on_start(self, trainer: Trainer) -> None:
-        """Before the first update."""
+        """Called before the first update.
+
+        Parameters
+        ----------
+        trainer : Trainer
+            The run: `config`, `net`, `source`, `vocabulary`, `method`, `validation`, `folder`, `path`, and the current
+            `theta`, `weights`, `update`, `seconds`, `symbols`, `last` and `best`.
+        """
 
     def on_cg(self, iteration: int, q: float) -> None:
-        """After a CG iteration, with the quadratic's value; after a step of SGD or Adam, with the mean loss so far."""
+        """Called after a CG iteration with the quadratic's value, or after a first-order step with the mean loss."""
 
     def on_update(self, record: Record) -> bool | None:
-        """After an update (an interval of SGD or Adam), with its line of metrics.jsonl; True ends the training."""
+        """Called after an update, or an interval of first-order steps, with its record; True ends the training."""
 
     def on_interrupt(self) -> None:
-        """At the first SIGINT, SIGTERM or SIGHUP; training ends after the CG iteration or step that is running."""
+        """Called at the first SIGINT, SIGTERM or SIGHUP; training ends after the current CG iteration or step."""
 
     def on_end(self, result: TrainingResult) -> None:
-        """After the last update, unless training failed or was interrupted."""
+        """Called after the last update, unless training failed or was interrupted."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +64,15 @@ class TrainingResult:
 
     net: Network
     theta: Array
-    """The parameters with the lowest validation loss; the last ones where none was validated."""
+    """The weights with the lowest validation loss, or the last ones if none were validated."""
     vocabulary: Vocabulary | None
     """The symbols of a text."""
     config: TrainConfig
+    """The options, resolved."""
     folder: Path
+    """The run folder."""
     summary: dict[str, Any]
+    """The content of summary.json."""
 
 
 class Interrupted(HfrnnError):
@@ -86,16 +93,15 @@ def train(
     Parameters
     ----------
     config : TrainConfig, optional
-        All options; by default those of `hfrnn train`.
+        All options. By default those of `hfrnn train`.
     resume : path, optional
-        A run folder to go on with, from its last update and with its configuration; of the options only those in
-        `RESUMABLE` may differ. `updates` and `epochs` count from the beginning of the run, `minutes` from now; a new
-        limit of these three replaces all old ones. A run that was ended by a limit had the same updates, to the last
-        bit, as one that goes on beyond it; its log has a shorter last line, and a validation there that nothing but
-        `best` and `target_bits` heed. A run that was killed goes on from its last line as if it had not been.
+        A run folder. The run resumes after its last update, with its stored configuration. Only the options in
+        `hfrnn.runs.resume.RESUMABLE` may differ. `updates` and `epochs` count from the beginning of the run, `minutes`
+        from now. A new limit of these three replaces all old ones.
     callbacks : sequence of Callback
+        Objects that watch the run.
     **options
-        Single options by name, over `config`: `text="book.txt", arch="mlstm", updates=20, out="runs/book"`.
+        Single options by name, which override `config`: `text="book.txt", arch="mlstm", updates=20`.
 
     Returns
     -------
@@ -104,53 +110,93 @@ def train(
     Raises
     ------
     InputError
-        An option, the data or the run folder is not as it should be, or another process writes to the folder; nothing
-        was written.
+        An option, the data or the run folder is wrong, or another process writes to the folder; nothing was written.
     StorageError
-        A file cannot be written; the last update that is on the disk is whole.
+        A file cannot be written; the last update on the disk is complete.
     NonFiniteError
         The loss or the gradient is no longer finite; the last good state is in the run folder.
     Interrupted
-        On SIGINT, SIGTERM or SIGHUP; the last finished update is in the run folder.
+        SIGINT, SIGTERM or SIGHUP was received; the last finished update is in the run folder.
+
+    Notes
+    -----
+    A resumed run makes the same updates, bit for bit, as a run that never stopped, also if the first process was
+    killed. If SGD, Adam or the online rule reached a limit in the middle of an interval, metrics.jsonl has a shorter
+    interval there, and one more validation. That validation can only change which state is the best, and end the run
+    at `target_bits`.
     """
     values = checked_options(options, "train()")
-    with interruption() as interrupted:
+    with handle_signals() as interruption:
         if resume is None:
-            trainer = Trainer.new(replace(config or TrainConfig(), **values), callbacks, interrupted)
+            trainer = Trainer.new(replace(config or TrainConfig(), **values), callbacks, interruption)
         else:
             try:
-                trainer = Trainer.resumed(resume, values, callbacks, interrupted)
+                trainer = Trainer.resumed(resume, values, callbacks, interruption)
             except KeyboardInterrupt:
                 command = shlex.join(["hfrnn", "train", "--resume", str(resume)])
-                raise Interrupted(f"interrupted before the next update: go on with {command}") from None
+                raise Interrupted(f"interrupted before the next update: resume with {command}") from None
         return trainer.run()
 
 
-class Trainer(RunState):
-    """One training run, made by `new` or `resumed`, used once by `run`."""
+class Trainer:
+    """One training run. `new` or `resumed` makes it, and `run` is called once.
+
+    Parameters
+    ----------
+    config : TrainConfig
+        The options, resolved.
+    folder : RunFolder, optional
+        The folder of a run to be resumed.
+    callbacks : sequence of Callback
+    interruption : Interruption, optional
+        Says when to stop because of a signal.
+
+    Attributes
+    ----------
+    source : Source
+        The data.
+    vocabulary : Vocabulary or None
+        The symbols of a text.
+    net : Network
+    method : Method
+        How the run trains.
+    validation : Objective or None
+        The validation data; None without any.
+    state : RunState
+        What training changes. The trainer has properties for what callbacks need of it.
+    """
 
     def __init__(
         self,
         config: TrainConfig,
-        source: Source,
-        vocabulary: Vocabulary | None,
+        folder: RunFolder | None = None,
         callbacks: Sequence[Callback] = (),
-        interrupted: Interruption | None = None,
+        interruption: Interruption | None = None,
     ) -> None:
-        super().__init__(config, source, vocabulary, interrupted or Interruption())
+        self.source, self.vocabulary = open_source(config, folder)
+        first = None
+        if config.init_from is not None and (folder is None or not folder.begun):
+            first = first_weights(config, self.source.network, self.source.name)
+        if not self.source.in_bits:
+            config.refuse(("target_bits",), f"the loss of {self.source.name} is not in bits")
+        self.net = build_network(config, self.source.network)
+        self.method = METHODS[config.optimizer](config, self.source, self.net)
+        theta = initial_parameters(config, self.net, first)
+        self.state = RunState(config, self.source, self.vocabulary, self.net, self.method, theta)
         self.callbacks = tuple(callbacks)
-        self.validation = self._validation()
-        self._begin, self._longest, self._time_is_up = 0.0, 0.0, False
-        self._drawn: str | None = None  # at the end, from what the run gives
+        self.interruption = interruption or Interruption()
+        self.validation = validation_objective(self.net, self.source, config)
+        self._time = TimeLimit(config.time_limit)
+        self._sample: str | None = None  # drawn at the end, from the weights that the run returns
 
     @classmethod
     def new(
-        cls, config: TrainConfig, callbacks: Sequence[Callback] = (), interrupted: Interruption | None = None
+        cls, config: TrainConfig, callbacks: Sequence[Callback] = (), interruption: Interruption | None = None
     ) -> Trainer:
-        """A run from the beginning; makes its folder once everything else has been checked."""
-        config = config.resolved()
-        trainer = cls(config, *open_source(config), callbacks, interrupted)
-        trainer.create()
+        """Return a run from its beginning. Its folder is created after everything else was checked."""
+        trainer = cls(config.resolved(), None, callbacks, interruption)
+        trainer.interruption.at_once = False
+        trainer.state.create()
         return trainer
 
     @classmethod
@@ -159,44 +205,101 @@ class Trainer(RunState):
         run: str | Path,
         changes: dict[str, Any],
         callbacks: Sequence[Callback] = (),
-        interrupted: Interruption | None = None,
+        interruption: Interruption | None = None,
     ) -> Trainer:
-        """A run that goes on after its last update."""
+        """Return a run that continues after its last update, with changed options by field name."""
         folder = RunFolder(run)
-        config = continued(folder.config(), changes)
+        config = resumed_config(folder.config(), changes)
         folder.lock.acquire()
         try:
-            trainer = cls(config, *open_source(config, folder), callbacks, interrupted)
-            trainer.folder, trainer.changes = folder, changes
-            trainer.go_on(replanned="checkpoint" in changes or "memory" in changes)
+            trainer = cls(config, folder, callbacks, interruption)
+            trainer.state.changes = changes
+            trainer.state.load(folder, replan="checkpoint" in changes or "memory" in changes)
+            trainer.interruption.at_once = False
+            trainer.state.repair()
         except BaseException as error:
             folder.lock.release()
             if isinstance(error, MissingExtraError) and config.backend != "numpy":
-                raise MissingExtraError(
-                    f"{error}: hfrnn train {shlex.join(['--resume', str(run)])} --backend numpy goes on without it"
-                ) from error
+                command = shlex.join(["hfrnn", "train", "--resume", str(run), "--backend", "numpy"])
+                raise MissingExtraError(f"{error}: {command} resumes without it") from error
             raise
         return trainer
 
+    # ------------------------------------------------------------------ the state, for callbacks
+
+    @property
+    def config(self) -> TrainConfig:
+        """The options, resolved."""
+        return self.state.config
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run folder, locked while the run writes to it."""
+        return self.state.folder
+
+    @property
+    def path(self) -> Path:
+        """The path of the run folder."""
+        return self.state.folder.path
+
+    @property
+    def theta(self) -> Array:
+        """The parameters."""
+        return self.state.theta
+
+    @property
+    def weights(self) -> Array:
+        """The weights that are validated: the parameters, or an average of them."""
+        return self.state.weights
+
+    @property
+    def update(self) -> int:
+        """The number of updates so far."""
+        return self.state.update
+
+    @property
+    def seconds(self) -> float:
+        """The training time so far."""
+        return self.state.seconds
+
+    @property
+    def symbols(self) -> int:
+        """The number of symbols used for gradients so far."""
+        return self.state.symbols
+
+    @property
+    def last(self) -> Record | None:
+        """The record after the last update; None before there is one."""
+        return self.state.last
+
+    @property
+    def best(self) -> Record | None:
+        """The record after the best update; None before there is one."""
+        return self.state.best
+
+    # ------------------------------------------------------------------ the run and its end
+
     def run(self) -> TrainingResult:
-        """Train until a limit is reached; gives the folder's lock back."""
-        assert self.folder is not None
-        self.interrupted.noted = self._on_interrupt
+        """Train until a limit is reached, and release the lock of the folder."""
+        state = self.state
+        self.interruption.on_first = self._on_interrupt
         try:
             with warnings.catch_warnings():
-                # an overflow in a trial step is expected and dealt with
+                # an overflow in a trial step is expected: the step is rejected
                 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"hfrnn\.")
                 for callback in self.callbacks:
                     callback.on_start(self)
-                summary = self._summarize(self._loop())
+                summary = state.write_summary(self._loop(), self._sample)
         except (UpdateInterrupted, KeyboardInterrupt, OSError) as error:
-            if isinstance(error, OSError) and not self.interrupted():
+            if isinstance(error, OSError) and not self.interruption():
                 raise
-            self.interrupted.closed = True  # of a closed terminal comes SIGHUP, and an error where something is shown
-            update = self._summarize("interruption")["updates"]
-            raise Interrupted(f"interrupted after update {update}, which is saved: go on with {self.command}") from None
+            self.interruption.closed = True  # a closed terminal sends SIGHUP, and then every output fails
+            update = state.write_summary("interruption", self._sample)["updates"]
+            raise Interrupted(
+                f"interrupted after update {update}, which is saved: resume with {state.resume_command}"
+            ) from None
         except NonFiniteError as error:
-            update = self._summarize("a loss or gradient that is not finite")["updates"]
+            update = state.write_summary("a loss or gradient that is not finite", self._sample)["updates"]
             raise NonFiniteError(
                 f"the training loss or its gradient is not finite after update {update}, whose state is kept in "
                 f"{self.path}: start a new run with {self.method.remedy if update else ''}a smaller --init-scale "
@@ -204,152 +307,85 @@ class Trainer(RunState):
             ) from error
         except StorageError as error:
             with contextlib.suppress(StorageError, CheckpointError):
-                self._summarize("a disk that cannot be written to")
+                state.write_summary("a disk that cannot be written to", self._sample)
             raise StorageError(
-                f"{error}; update {self.saved['update']} is saved, and {self.command} goes on from there"
+                f"{error}; update {state.saved['update']} is saved: resume with {state.resume_command}"
             ) from error
         finally:
             self.folder.lock.release()
-        result = TrainingResult(self.net, self._chosen, self.vocabulary, self.config, self.path, summary)
+        result = TrainingResult(self.net, state.result, self.vocabulary, self.config, self.path, summary)
         for callback in self.callbacks:
             callback.on_end(result)
         return result
-
-    @property
-    def _chosen(self) -> Array:
-        """What the run gives: the best parameters, the last ones where none was validated."""
-        return self.weights if self.best is None else self.best_theta
-
-    def _summarize(self, reason: str) -> dict[str, Any]:
-        """Write summary.json: the state that is on disk, and why the run ended."""
-        assert self.folder is not None
-        on_disk = self.folder.restore("last")[1]
-        if on_disk["update"] != self.saved["update"]:  # stopped between two writes of an update
-            self.saved = on_disk
-        saved = self.saved
-        summary = {
-            "stopped": reason,
-            "architecture": self.config.arch,
-            "parameters": self.net.n_parameters,
-            "updates": saved["update"],
-            "seconds": round(saved["seconds"], 3),
-            "best": saved["best"],
-            "last": saved["last"],
-            "sample": self._drawn,
-        }
-        self.folder.write_summary(summary)
-        return summary
 
     def _on_interrupt(self) -> None:
         for callback in self.callbacks:
             callback.on_interrupt()
 
+    def _on_progress(self, iteration: int, value: float) -> None:
+        for callback in self.callbacks:
+            callback.on_cg(iteration, value)
+
+    # ------------------------------------------------------------------ the loop
+
     def _loop(self) -> str:
-        """Go on until there is nothing more to do; says why."""
-        assert self.folder is not None
-        self._begin, before = time.perf_counter(), self.seconds
-        while (reason := self._ended()) is None:
-            if self.interrupted():
+        """Make updates until a limit is reached; return the reason for the end."""
+        state, before = self.state, self.state.seconds
+        self._time.start = time.perf_counter()
+        while (reason := reason_to_end(state, self._time)) is None:
+            if self.interruption():
                 raise UpdateInterrupted("Training was interrupted between two updates.")
             start = time.perf_counter()
             record = self._advance(start)
             record["seconds_update"] = round(time.perf_counter() - start, 4)
-            self.seconds = before + time.perf_counter() - self._begin
-            record["seconds"] = round(self.seconds, 3)
+            state.seconds = before + time.perf_counter() - self._time.start
+            record["seconds"] = round(state.seconds, 3)
             record["seconds_before"] = round(before, 3)
-            self.folder.drop_summary()
-            self.finish(record)
+            self.folder.delete_summary()
+            state.commit(record)
             answers = [callback.on_update(record) for callback in self.callbacks]
             if any(answers):
                 reason = "callback"
                 break
-        self._drawn = self._sample(self._chosen)
+        self._sample = self._draw_sample(state.result)
         return reason
 
-    def _ended(self) -> str | None:
-        """Why there is nothing more to do, or None."""
-        if self.stopping is not None and self.stopping.idle >= self.stopping.patience:
-            return "patience"
-        if self.last is not None and self.last["valid_errors"] is not None and self.last["valid_errors"] < SUCCESS:
-            return "success"
-        if self.reached():
-            return "target"
-        return self._limit()
-
-    def _limit(self) -> str | None:
-        """The limit that is reached, or None."""
-        if self.config.updates is not None and self.update >= self.config.updates:
-            return "updates"
-        return self.method.ended or ("time" if self._time_is_up else None)
-
     def _advance(self, start: float) -> Record:
-        """The next line of the log. Of an update that raises, only what is on disk counts."""
-        left, earlier = None if self.config.updates is None else self.config.updates - self.update, self.update
-        self.theta, found = self.method.advance(self.theta, self._progress, self.interrupted, left)
-        self.update += found.pop("updates")
-        self.symbols += found.pop("symbols")
+        """Train until the next record, validate if it is time to, and return the record.
+
+        If this raises, only the state on disk is valid.
+        """
+        state, earlier = self.state, self.update
+        left = None if self.config.updates is None else self.config.updates - earlier
+        state.theta, found = self.method.advance(state.theta, self._on_progress, self.interruption, left)
+        state.update += found.pop("updates")
+        state.symbols += found.pop("symbols")
         begin, valid, errors = time.perf_counter(), None, None
-        self._longest = max(self._longest, begin - start)
-        limit = self.config.time_limit  # another line of the log must not go beyond it
-        self._time_is_up = limit is not None and begin - self._begin + self._longest > limit
+        self._time.note(start, begin)
         due = found.pop("validate")
-        if due or self._limit() is not None:
-            with self.interrupted.raising():
+        if due or reached_limit(state, self._time) is not None:
+            with self.interruption.raising():
                 valid, errors = self._validate()
         if due:
             self.method.validated(valid)
-            if self.stopping is not None and valid is not None:
-                self.stopping.after_evaluation(valid)
-        loss = found["train_loss"]
-        record = {
-            "update": self.update,
-            "seconds": 0.0,
-            "train_loss": loss,
-            "train_bits": loss / LN2 if self.source.in_bits else None,
-            "valid_loss": valid,
-            "valid_bits": None if valid is None or not self.source.in_bits else valid / LN2,
-            "valid_perplexity": None if valid is None or not self.source.in_bits else math.exp(min(valid, 700.0)),
-            "valid_errors": errors,
-            **dict.fromkeys(NOT_APPLICABLE),
-            "symbols": self.symbols,
-            **found,
-            "seconds_validation": round(time.perf_counter() - begin, 4),
-            "sample": self._sample(self.weights) if self.update.bit_length() > earlier.bit_length() else None,
-        }
-        return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.items()}
+            if state.stopping is not None and valid is not None:
+                state.stopping.after_evaluation(valid)
+        seconds = time.perf_counter() - begin
+        draws = self.update.bit_length() > earlier.bit_length()  # after updates 1, 2, 4, 8, ...
+        return make_record(state, found, valid, errors, seconds, self._draw_sample(self.weights) if draws else None)
 
-    def _sample(self, theta: Array) -> str | None:
-        """What the network writes with those parameters; None where it learns no text or nobody asked for a sample."""
+    def _validate(self) -> tuple[float | None, float | None]:
+        """Return the validation loss, and the share of wrong answers where the task defines it."""
+        if self.validation is None:
+            return None, None
+        return self.validation.loss(self.weights), wrong_answers(self.net, self.source, self.weights)
+
+    def _draw_sample(self, weights: Array) -> str | None:
+        """Return a text that the network writes; None if it was not trained on a text, or without `sample_length`."""
         if self.vocabulary is None or not self.config.sample_length:
             return None
         try:
-            drawn = list(sample(self.net, theta, beginning(self.vocabulary), self.config.sample_length))
+            drawn = list(sample(self.net, weights, beginning(self.vocabulary), self.config.sample_length))
         except NonFiniteError:
             return None
         return self.vocabulary.decode([step.symbol for step in drawn])
-
-    def _progress(self, iteration: int, value: float) -> None:
-        for callback in self.callbacks:
-            callback.on_cg(iteration, value)
-
-    # ------------------------------------------------------------------ validation
-
-    def _validation(self) -> Objective | None:
-        """The objective on what a run is validated on; None without such data."""
-        batch = self.source.validation
-        if batch is None:
-            return None
-        net, symbols = copy.copy(self.net), batch.inputs.ndim == 2
-        net.l2 = 0.0  # a penalty on the weights is no part of how well they predict
-        plan = make_plan(net, batch.T, batch.B, "auto", self.config.memory_bytes, symbols, Use.LOSS)
-        return Objective(net, batch, self.config.threads, plan=plan)
-
-    def _validate(self) -> tuple[float | None, float | None]:
-        """The validation loss, and the share of wrong answers where the task defines it."""
-        if self.validation is None:
-            return None, None
-        loss = self.validation.loss(self.weights)
-        if not self.source.counts_errors or self.source.validation is None:
-            return loss, None
-        logits, _ = self.net.run(self.weights, self.source.validation)
-        return loss, self.source.errors(self.net.backend.to_host(logits))

@@ -336,8 +336,8 @@ def test_a_signal_ends_with_130_and_a_checkpoint(tmp_path: Path, number: int, op
     started.send_signal(number)
     out, err = started.communicate(timeout=60)
     assert started.returncode == 130, err
-    assert re.fullmatch(r"interrupted after update \d+, which is saved: go on with .* --resume run\n", err)
-    assert "stopping" in out
+    assert re.fullmatch(r"interrupted after update \d+, which is saved: resume with .* --resume run\n", err)
+    assert "Stopping after this update; finished work is saved." in out
     updates = json.loads((tmp_path / "run" / "summary.json").read_text())["updates"]
     assert metrics(tmp_path / "run")[-1]["update"] == updates > 0
     call("train", "--resume", tmp_path / "run", "--updates", updates + 1)

@@ -348,7 +348,7 @@ def test_what_is_no_run_folder_is_refused(runs: dict[str, Path], tmp_path: Path,
     (tmp_path / "a file").write_text("dear")
     out = tmp_path / "r.html"
     found = call("report", runs["hf"], tmp_path / given, "-o", out, code=2)
-    assert re.fullmatch(r"Error: .* is no run folder: .*\n", found.stderr)
+    assert re.fullmatch(r"Error: .* is not a run folder: .*\n", found.stderr)
     assert found.stdout == ""
     assert not out.exists()
 

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 
 from hfrnn.atomic import append_line, write_atomic
 from hfrnn.errors import CheckpointError, InputError, StorageError
-from hfrnn.runs.checkpoint import load_checkpoint, save_checkpoint
+from hfrnn.runs.checkpoint import checkpoint_bytes, load_checkpoint
 
 ARRAYS = {
     "theta": np.linspace(-1, 1, 7, dtype=np.float32),
@@ -31,7 +31,7 @@ META = {"update": 12, "best": float("inf"), "names": ["a", None, True], "rng": {
 @pytest.fixture(scope="module")
 def written(tmp_path_factory) -> tuple[Path, bytes]:
     path = tmp_path_factory.mktemp("checkpoints") / "last.safetensors"
-    save_checkpoint(path, ARRAYS, META)
+    write_atomic(path, checkpoint_bytes(ARRAYS, META))
     return path, path.read_bytes()
 
 
@@ -55,7 +55,7 @@ json_values = st.recursive(
 @settings(deadline=None)
 def test_arrays_and_meta_come_back_bit_for_bit(tmp_path_factory, arrays: dict, meta: dict) -> None:
     path = tmp_path_factory.mktemp("c") / "c.safetensors"
-    save_checkpoint(path, arrays, meta)
+    write_atomic(path, checkpoint_bytes(arrays, meta))
     found, found_meta = load_checkpoint(path)
     assert found.keys() == arrays.keys()
     for name, array in arrays.items():
@@ -65,7 +65,9 @@ def test_arrays_and_meta_come_back_bit_for_bit(tmp_path_factory, arrays: dict, m
 
 def test_views_and_foreign_byte_orders_come_back_as_plain_arrays(tmp_path: Path) -> None:
     base = np.arange(12.0).reshape(3, 4)
-    save_checkpoint(tmp_path / "c", {"T": base.T, "step": base[::2, ::-1], "big": base.astype(">f8")}, {})
+    write_atomic(
+        tmp_path / "c", checkpoint_bytes({"T": base.T, "step": base[::2, ::-1], "big": base.astype(">f8")}, {})
+    )
     found, _ = load_checkpoint(tmp_path / "c")
     np.testing.assert_array_equal(found["T"], base.T)
     np.testing.assert_array_equal(found["step"], base[::2, ::-1])
@@ -74,7 +76,7 @@ def test_views_and_foreign_byte_orders_come_back_as_plain_arrays(tmp_path: Path)
 
 def test_nan_payloads_and_negative_zeros_survive(tmp_path: Path) -> None:
     array = np.array([0x7FC00001, 0x80000000, 0xFF800000, 0x00000001], dtype=np.uint32).view(np.float32)
-    save_checkpoint(tmp_path / "c", {"x": array}, {})
+    write_atomic(tmp_path / "c", checkpoint_bytes({"x": array}, {}))
     assert_same_bits(load_checkpoint(tmp_path / "c")[0]["x"], array)
 
 
@@ -147,7 +149,7 @@ def test_another_tools_safetensors_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_refused_with_both_versions(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("hfrnn.runs.checkpoint.VERSION", 2)
-    save_checkpoint(tmp_path / "c", ARRAYS, META)
+    write_atomic(tmp_path / "c", checkpoint_bytes(ARRAYS, META))
     monkeypatch.undo()
     with pytest.raises(CheckpointError, match="format version 2, and this hfrnn reads version 1"):
         load_checkpoint(tmp_path / "c")
@@ -155,7 +157,7 @@ def test_a_newer_format_is_refused_with_both_versions(tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("change", ["meta", "theta", "name", "shape"])
 def test_the_checksum_covers_meta_names_shapes_and_values(tmp_path: Path, change: str) -> None:
-    save_checkpoint(tmp_path / "c", ARRAYS, META)
+    write_atomic(tmp_path / "c", checkpoint_bytes(ARRAYS, META))
     arrays = load_file(tmp_path / "c")
     content = (tmp_path / "c").read_bytes()
     metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
@@ -186,13 +188,13 @@ def test_the_checksum_covers_meta_names_shapes_and_values(tmp_path: Path, change
 )
 def test_arrays_that_a_checkpoint_cannot_hold_are_refused(tmp_path: Path, arrays: dict) -> None:
     with pytest.raises(InputError, match="of a checkpoint"):
-        save_checkpoint(tmp_path / "c", arrays, {})
+        write_atomic(tmp_path / "c", checkpoint_bytes(arrays, {}))
     assert not list(tmp_path.iterdir())
 
 
 def test_meta_that_is_not_json_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="JSON"):
-        save_checkpoint(tmp_path / "c", {}, {"x": np.float32(1)})
+        write_atomic(tmp_path / "c", checkpoint_bytes({}, {"x": np.float32(1)}))
     assert not list(tmp_path.iterdir())
 
 
@@ -206,11 +208,11 @@ def failing(code: int):
 @pytest.mark.parametrize("where", ["fsync", "replace"])
 def test_a_full_disk_leaves_the_old_checkpoint_and_nothing_else(tmp_path: Path, monkeypatch, where: str) -> None:
     path = tmp_path / "last.safetensors"
-    save_checkpoint(path, ARRAYS, META)
+    write_atomic(path, checkpoint_bytes(ARRAYS, META))
     with monkeypatch.context() as patch:
         patch.setattr(os, where, failing(errno.ENOSPC))
         with pytest.raises(StorageError, match=r"last\.safetensors.*No space left on device"):
-            save_checkpoint(path, {}, {})
+            write_atomic(path, checkpoint_bytes({}, {}))
     assert [file.name for file in tmp_path.iterdir()] == ["last.safetensors"]
     assert load_checkpoint(path)[1] == META
 

@@ -44,8 +44,9 @@ from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError
 from hfrnn.runs.checkpoint import checkpoint_bytes, load_checkpoint
 from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.load import load
 from hfrnn.runs.options import option_key, option_name
-from hfrnn.runs.run_folder import RunFolder, load
+from hfrnn.runs.run_folder import RunFolder
 
 FIELDS = {spec.name: spec for spec in dataclasses.fields(TrainConfig)}
 STEPS = ["--hidden", "4", "--sequence-length", "10", "--updates", "1"]
@@ -584,7 +585,7 @@ def test_a_folder_that_is_no_run_is_refused(run: str) -> None:
         ["train", "text.txt", *STEPS, "--init-from", run], ["report", run], ["report", "run", run],
     ):  # fmt: skip
         if run or "--init-from" not in arguments:
-            assert "is no run folder" in refused(*arguments)
+            assert "is not a run folder" in refused(*arguments)
 
 
 @pytest.mark.parametrize("name", [name for name in READ if name != "summary.json"])
@@ -1234,7 +1235,7 @@ def test_a_part_of_a_task_is_refused_in_python_too() -> None:
         (["train", "latin1.txt"], 2, "byte 0xe9"),
         (["train", "text.txt", "--hidden", "0"], 2, "0"),
         (["train", "text.txt", "--config", "latin1.txt"], 2, "is not TOML"),
-        (["evaluate", "folder"], 2, "no run folder"),
+        (["evaluate", "folder"], 2, "not a run folder"),
         (["--kernel", "text.txt", "info"], 2, "no Python file"),
     ],
 )

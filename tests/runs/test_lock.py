@@ -179,7 +179,11 @@ def test_a_file_system_without_locks_is_used_without(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("code", "kind", "sentence"),
     [
-        (errno.EROFS, InputError, "run cannot be written to .Read-only file system.: allow it, or copy the folder"),
+        (
+            errno.EROFS,
+            InputError,
+            "run cannot be written to .Read-only file system.: change its permissions, or copy it",
+        ),
         (errno.EACCES, InputError, "run cannot be written to .Permission denied."),
         (errno.ENOSPC, StorageError, "cannot write .* .No space left on device.: free some space"),
     ],

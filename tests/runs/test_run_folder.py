@@ -11,9 +11,11 @@ import pytest
 from support.tiny_runs import metrics, snapshot, tiny_train
 
 import hfrnn
+from hfrnn.atomic import write_atomic
 from hfrnn.errors import CheckpointError, InputError
-from hfrnn.runs.checkpoint import load_checkpoint, save_checkpoint
-from hfrnn.runs.run_folder import RunFolder, load
+from hfrnn.runs.checkpoint import checkpoint_bytes, load_checkpoint
+from hfrnn.runs.load import load
+from hfrnn.runs.run_folder import RunFolder
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +52,7 @@ def test_a_checkpoint_of_another_name_cannot_be_loaded(finished: Path) -> None:
 
 def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(InputError, match="no run folder"):
+        with pytest.raises(InputError, match="not a run folder"):
             load(path)
 
 
@@ -103,13 +105,13 @@ def test_a_flipped_bit_in_the_parameters_is_noticed(run: Path) -> None:
 
 def test_parameters_of_another_network_are_refused(run: Path) -> None:
     meta = {"network": {"n_in": 3, "n_out": 3, "loss": "softmax"}}
-    save_checkpoint(run / "best.safetensors", {"theta": np.zeros(5, np.float32)}, meta)
+    write_atomic(run / "best.safetensors", checkpoint_bytes({"theta": np.zeros(5, np.float32)}, meta))
     with pytest.raises(CheckpointError, match="holds 5 parameters"):
         load(run)
-    save_checkpoint(run / "best.safetensors", {}, meta)
+    write_atomic(run / "best.safetensors", checkpoint_bytes({}, meta))
     with pytest.raises(CheckpointError, match="holds no parameters"):
         load(run)
-    save_checkpoint(run / "best.safetensors", {}, {})
+    write_atomic(run / "best.safetensors", checkpoint_bytes({}, {}))
     with pytest.raises(CheckpointError, match="lacks 'network'"):
         load(run)
 
@@ -119,13 +121,13 @@ def test_a_cut_off_last_line_of_metrics_is_passed_over(run: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"update": 3, "sec')
     assert [record["update"] for record in RunFolder(run).metrics()] == [1, 2]
-    RunFolder(run).log.cut(2)
+    RunFolder(run).metrics_file.cut(2)
     assert path.read_bytes() == whole
 
 
 def test_lines_after_the_checkpoint_are_dropped(run: Path) -> None:
     first = metrics(run, timed=True)[:1]
-    RunFolder(run).log.cut(1)
+    RunFolder(run).metrics_file.cut(1)
     assert metrics(run, timed=True) == first
 
 
@@ -136,13 +138,13 @@ def test_damage_inside_metrics_is_refused_and_nothing_is_lost(run: Path, line: b
     path.write_bytes(line + b"\n" + second + b"\n")
     before = snapshot(run)
     with pytest.raises(CheckpointError, match=r"metrics\.jsonl is damaged: line [12]"):
-        RunFolder(run).log.cut(2)
+        RunFolder(run).metrics_file.cut(2)
     assert snapshot(run) == before
 
 
 def test_a_log_that_ends_before_the_checkpoint_is_refused(run: Path) -> None:
     with pytest.raises(CheckpointError, match=r"ends at update 2.*of update 5"):
-        RunFolder(run).log.cut(5)
+        RunFolder(run).metrics_file.cut(5)
 
 
 def test_the_summary_holds_the_best_and_the_last_line(finished: Path) -> None:

@@ -1,4 +1,4 @@
-"""A rehearsal plans and times a run, and leaves no trace."""
+"""A dry run plans and times a run, and leaves no trace."""
 
 from __future__ import annotations
 
@@ -10,33 +10,34 @@ import pytest
 from click.testing import CliRunner
 from support.tiny_runs import FLAGS, snapshot, text_file, tiny_train
 
+import hfrnn.training.methods.hessian_free as hessian_free
 import hfrnn.training.trainer
 from hfrnn.cli import main
 from hfrnn.errors import InputError
 from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.runs.config import TrainConfig
-from hfrnn.training.dry_run import rehearse
+from hfrnn.training.dry_run import dry_run
 
 
 def config(folder: Path, **options: Any) -> TrainConfig:
     return TrainConfig(text=str(text_file(folder)), hidden=(4,), sequence_length=10, gradient_symbols=300, **options)
 
 
-def test_a_rehearsal_has_the_plans_that_the_run_takes(tmp_path: Path) -> None:
-    rehearsal = rehearse(config(tmp_path, checkpoint="3"))
+def test_a_dry_run_has_the_plans_that_the_run_takes(tmp_path: Path) -> None:
+    found = dry_run(config(tmp_path, checkpoint="3"))
     run = tiny_train(tmp_path, checkpoint="3")
     stored = load_checkpoint(run.folder / "last.safetensors")[1]["plans"]
-    assert {role: plan.to_json() for role, plan in rehearsal.plans.items()} == stored
+    assert {role: plan.to_json() for role, plan in found.plans.items()} == stored
     assert stored["gradient"]["stretch"] == stored["curvature"]["stretch"] == 3
     assert stored["gradient"]["shards"][-1] == 30
     assert stored["curvature"]["shards"][-1] == 6
 
 
-def test_a_rehearsal_measures_and_adds_up(tmp_path: Path) -> None:
-    rehearsal = rehearse(config(tmp_path))
-    assert min(rehearsal.gradient, rehearsal.loss, rehearsal.product) > 0
-    more = rehearsal.update_seconds(20) - rehearsal.update_seconds(10)
-    assert more == pytest.approx(10 * rehearsal.product)
+def test_a_dry_run_measures_and_adds_up(tmp_path: Path) -> None:
+    found = dry_run(config(tmp_path))
+    assert min(found.gradient, found.loss, found.product) > 0
+    more = found.update_seconds(20) - found.update_seconds(10)
+    assert more == pytest.approx(10 * found.product)
 
 
 def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,14 +55,15 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path, monkeypatc
 
 def test_a_budget_that_nothing_fits_is_refused_with_the_numbers(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"need at least .* MiB, and the budget is"):
-        rehearse(config(tmp_path, memory="20kB"))
+        dry_run(config(tmp_path, memory="20kB"))
 
 
 def test_a_resumed_run_keeps_its_stored_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = tiny_train(tmp_path, "whole", updates=3, checkpoint="3")
     part = tiny_train(tmp_path, "part", updates=1, checkpoint="3")
-    made = hfrnn.training.trainer.make_plan
-    monkeypatch.setattr(hfrnn.training.trainer, "make_plan", lambda net, T, B, *rest, **more: made(net, T, B, None))
+    made = hessian_free.make_plan
+    monkeypatch.setattr(hessian_free, "make_plan", lambda net, T, B, *rest, **more: made(net, T, B, None))
+    assert dry_run(part.config).plans["gradient"].keep.value == "all"  # a plan that is made now
     resumed = hfrnn.training.trainer.train(resume=part.folder, updates=3)
     assert load_checkpoint(resumed.folder / "last.safetensors")[1]["plans"]["gradient"]["keep"] == "nothing"
     np.testing.assert_array_equal(resumed.theta, whole.theta)
@@ -83,21 +85,21 @@ FIRST_ORDER = pytest.mark.parametrize(
 
 
 @FIRST_ORDER
-def test_a_rehearsal_of_another_optimizer_times_an_update(
+def test_a_dry_run_of_another_optimizer_times_an_update(
     tmp_path: Path, options: dict[str, Any], roles: list[str]
 ) -> None:
     options = {"hidden": 4, "sequence_length": 10, **options}
     if "data" not in options:
         options["text"] = str(text_file(tmp_path))
-    rehearsal = rehearse(TrainConfig(**{**options, "hidden": (4,)}))
-    assert 0 < rehearsal.gradient < 5
-    assert (rehearsal.loss, rehearsal.product) == (None, None)
-    assert rehearsal.update_seconds(10) == rehearsal.update_seconds(100) == rehearsal.gradient
-    assert rehearsal.expected_bytes > 0
-    assert list(rehearsal.plans) == roles
+    found = dry_run(TrainConfig(**{**options, "hidden": (4,)}))
+    assert 0 < found.gradient < 5
+    assert (found.loss, found.product) == (None, None)
+    assert found.update_seconds(10) == found.update_seconds(100) == found.gradient
+    assert found.expected_bytes > 0
+    assert list(found.plans) == roles
     stored = hfrnn.training.trainer.train(**options, updates=1, sample_length=0, out=tmp_path / "run").folder
     plans = load_checkpoint(stored / "last.safetensors")[1]["plans"]
-    assert {role: plan.to_json() for role, plan in rehearsal.plans.items()} == plans
+    assert {role: plan.to_json() for role, plan in found.plans.items()} == plans
 
 
 @FIRST_ORDER

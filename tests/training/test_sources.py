@@ -213,7 +213,7 @@ def test_options_of_a_text_are_refused_without_one(
     tmp_path: Path, music: Path, data: str, option: dict[str, Any]
 ) -> None:
     (name,) = option
-    with pytest.raises(InputError, match=f"--{name} was given, and --data {data} is no text: leave it out"):
+    with pytest.raises(InputError, match=f"--{name} was given, and --data {data} is not a text: leave it out"):
         source(tmp_path, data=data, **option)
 
 

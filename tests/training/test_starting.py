@@ -20,7 +20,8 @@ from hfrnn.cli import main
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.run_folder import RunFolder, load
+from hfrnn.runs.load import load
+from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.sources import open_source
 from hfrnn.training.trainer import Callback, train
 
@@ -83,7 +84,7 @@ def test_unknown_symbols_of_the_new_text_follow_the_rule_of_unknown(tmp_path: Pa
     trained = round(0.9 * len(OTHER))
     text = OTHER.replace("lazy", "läzy")[:trained]
     assert [source.text().size for source in sources] == [trained - text.count("ä"), trained]
-    assert f"{text.count('ä')} more to train on are not among the symbols and are skipped" in sources[0].lines()[1]
+    assert f"{text.count('ä')} more to train on are not in the vocabulary and are skipped" in sources[0].lines()[1]
     assert len(sources[1].lines()) == 1
     with pytest.raises(InputError, match=r"'ä' \(27 times\)"):
         tiny_train(tmp_path, "error", unknown="error", **options)
@@ -103,7 +104,7 @@ def test_unknown_symbols_of_the_new_text_follow_the_rule_of_unknown(tmp_path: Pa
         ({"input_scale": 0.1}, "--input-scale was given, and --init-from gives the first weights"),
         ({"init_scale": 0.1}, "--init-scale was given, and --init-from gives the first weights"),
         ({"initializer": "sutskever"}, "--initializer was given, and --init-from gives the first weights"),
-        ({"init_from": "nowhere"}, "nowhere is no run folder"),
+        ({"init_from": "nowhere"}, "nowhere is not a run folder"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

@@ -1,10 +1,9 @@
-"""The training loop: the same bits, exact resume, interruption, failure, validation and what callers may watch."""
+"""The training loop: the same bits, interruption, failure, validation and what callers may watch."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import threading
 from pathlib import Path
@@ -13,14 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 from support.run_states import At, assert_same, state
-from support.tiny_runs import TEXT, metrics, snapshot, text_file, tiny_train
+from support.tiny_runs import metrics, text_file, tiny_train
 
 import hfrnn
-from hfrnn.errors import CheckpointError, InputError, NonFiniteError
+from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.hessian_free import HessianFree
-from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.metrics import Log
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.trainer import Callback, Interrupted, Trainer, TrainingResult, train
 
@@ -69,208 +66,6 @@ def test_a_resumed_run_equals_one_that_never_stopped(tmp_path: Path, options: di
     assert result.summary["updates"] == total
 
 
-class Stops(BaseException):
-    """Ends a process in the middle of its writes, as nothing but a kill does."""
-
-
-WRITES = ("log", "update-000002.safetensors", "last.safetensors", "best.safetensors")
-
-
-def killed_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str, done: bool, **options: Any) -> Path:
-    """A run that was killed in update 2, before or after one of its writes."""
-    write_atomic, append = hfrnn.runs.run_folder.write_atomic, Log.append
-    state = {"update": 0}
-
-    def writes(path: Any, content: Any) -> None:
-        wanted = Path(path).name == write and state["update"] == 2
-        if wanted and not done:
-            raise Stops
-        write_atomic(path, content)
-        if wanted:
-            raise Stops
-
-    def appends(self: Log, record: dict[str, Any]) -> None:
-        state["update"] = record["update"]
-        if write == "log" and record["update"] == 2 and not done:
-            with self.path.open("a") as file:
-                file.write(json.dumps(record)[:30])
-            raise Stops
-        append(self, record)
-        if write == "log" and record["update"] == 2:
-            raise Stops
-
-    with monkeypatch.context() as patch:
-        patch.setattr(hfrnn.runs.run_folder, "write_atomic", writes)
-        patch.setattr(Log, "append", appends)
-        with pytest.raises(Stops):
-            tiny_train(tmp_path, "killed", updates=3, keep=1, **options)
-    return tmp_path / "killed"
-
-
-@pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("write", WRITES)
-def test_a_run_killed_at_any_of_its_writes_resumes_exactly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str, done: bool
-) -> None:
-    whole = tiny_train(tmp_path, "whole", updates=3, keep=1).folder
-    killed = killed_at(tmp_path, monkeypatch, write, done)
-    saved = 2 if (WRITES.index(write), done) >= (2, True) else 1
-    assert load_checkpoint(killed / "last.safetensors")[1]["update"] == saved
-    (killed / ".hfrnn-0123456789ab.tmp").write_bytes(b"half of it")
-    train(resume=killed)
-    assert_same(whole, killed)
-    assert sorted(snapshot(whole)) == sorted(snapshot(killed))
-    names = [load_checkpoint(run / "best.safetensors")[0].keys() for run in (whole, killed)]
-    assert names[0] == names[1]
-
-
-@pytest.mark.parametrize("write", WRITES)
-def test_a_killed_run_that_goes_no_further_is_all_of_its_last_update(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str
-) -> None:
-    killed = killed_at(tmp_path, monkeypatch, write, False)
-    saved = 2 if write == "best.safetensors" else 1
-    result = train(resume=killed, updates=saved)
-    assert_same(tiny_train(tmp_path, "whole", updates=saved).folder, killed)
-    assert result.summary["best"]["update"] == result.summary["last"]["update"] == saved
-    np.testing.assert_array_equal(result.theta, hfrnn.load(killed).theta)
-    assert list(RunFolder(killed).kept()) == [saved]
-
-
-def test_a_best_that_is_newer_than_the_last_state_stays_the_best(tmp_path: Path) -> None:
-    """As where `last` was put back from a copy."""
-    whole = tiny_train(tmp_path, "whole", updates=3).folder
-    part = tiny_train(tmp_path, "part", updates=2).folder
-    shutil.copy(whole / "best.safetensors", part / "best.safetensors")
-    result = train(resume=part, updates=2)
-    assert result.summary["best"]["update"] == 3
-    train(resume=part, updates=3)
-    for name in ("last", "best"):
-        assert state(part, name) == state(whole, name)
-    assert metrics(part) == metrics(whole)
-
-
-def test_a_best_that_is_neither_what_the_last_state_says_nor_newer_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
-    class Losses(Callback):
-        def on_start(self, trainer: Trainer) -> None:
-            monkeypatch.setattr(trainer.validation, "loss", lambda theta: [3.0, 1.0, 2.0][trainer.update - 1])
-
-    run = tiny_train(tmp_path, updates=3, callbacks=(Losses(),)).folder
-    first = tiny_train(tmp_path, "first", updates=1).folder
-    shutil.copy(first / "best.safetensors", run / "best.safetensors")
-    before = snapshot(run)
-    with pytest.raises(CheckpointError, match=r"best\.safetensors is of update 1, and the best is of 2"):
-        train(resume=run, updates=4)
-    assert snapshot(run) == before
-
-
-@pytest.mark.parametrize("left", ["config", "vocabulary", "last"])
-def test_a_run_killed_while_its_folder_was_made_begins_when_it_is_resumed(tmp_path: Path, left: str) -> None:
-    whole = tiny_train(tmp_path, "whole", updates=2).folder
-    begun = tiny_train(tmp_path, "begun", updates=2).folder
-    started = tiny_train(tmp_path, "started", updates=1, callbacks=(Keeps(tmp_path / "first"),)).folder
-    for path in begun.iterdir():
-        if path.name not in ("config.toml", *(["vocabulary.json"] if left != "config" else [])):
-            path.unlink()
-    if left == "last":
-        shutil.copy(tmp_path / "first", begun / "last.safetensors")
-    assert started.is_dir()
-    train(resume=begun)
-    assert_same(whole, begun)
-    assert sorted(snapshot(whole)) == sorted(snapshot(begun))
-
-
-class Keeps(Callback):
-    """Copies the state before the first update."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def on_start(self, trainer: Trainer) -> None:
-        shutil.copy(trainer.path / "last.safetensors", self.path)
-
-
-def test_what_a_process_left_that_was_killed_before_it_wrote_anything_is_not_in_the_way(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / ".lock").write_text("1 here\n")
-    (tmp_path / "run" / ".hfrnn-0123456789ab.tmp").write_bytes(b"half of it")
-    tiny_train(tmp_path)
-    whole = tiny_train(tmp_path, "whole").folder
-    assert_same(whole, tmp_path / "run")
-    assert sorted(snapshot(whole)) == sorted(snapshot(tmp_path / "run"))
-
-
-def test_a_run_has_no_summary_until_it_has_ended_again(tmp_path: Path) -> None:
-    class Broken(Callback):
-        def on_update(self, record: dict[str, Any]) -> bool | None:
-            raise ZeroDivisionError
-
-    run = tiny_train(tmp_path).folder
-    with pytest.raises(ZeroDivisionError):
-        train(resume=run, updates=4, callbacks=(Broken(),))
-    assert not (run / "summary.json").exists()
-
-
-def test_seconds_go_on_where_a_run_is_resumed(tmp_path: Path) -> None:
-    run = tiny_train(tmp_path).folder
-    before = metrics(run, timed=True)[-1]["seconds"]
-    train(resume=run, updates=3)
-    assert metrics(run, timed=True)[-1]["seconds"] > before > 0
-
-
-# ---------------------------------------------------------------------- what resume refuses
-
-
-@pytest.mark.parametrize("change", [TEXT[:-1], TEXT.replace("fox", "cat"), TEXT + "é", TEXT[:9]])
-def test_a_changed_text_is_not_resumed(tmp_path: Path, change: str) -> None:
-    run = tiny_train(tmp_path).folder
-    text_file(tmp_path, change)
-    before = snapshot(run)
-    with pytest.raises(CheckpointError, match="has changed since the run was started"):
-        train(resume=run, updates=3)
-    assert snapshot(run) == before
-
-
-def test_a_text_that_is_gone_is_named(tmp_path: Path) -> None:
-    run = tiny_train(tmp_path).folder
-    (tmp_path / "text.txt").unlink()
-    with pytest.raises(InputError, match=r"text\.txt"):
-        train(resume=run, updates=3)
-
-
-def test_resume_keeps_the_network_and_names_what_may_differ(tmp_path: Path) -> None:
-    run = tiny_train(tmp_path).folder
-    with pytest.raises(InputError, match=r"keeps its arch, lambda: .*only updates, minutes"):
-        train(resume=run, arch="rnn", updates=3, **{"lambda": 5.0})
-    assert train(resume=run, arch="mlstm", seed=0, updates=3).summary["updates"] == 3
-
-
-@pytest.mark.parametrize("damage", ["cut", "empty", "missing", "foreign"])
-def test_a_damaged_checkpoint_is_not_resumed(tmp_path: Path, damage: str) -> None:
-    run = tiny_train(tmp_path).folder
-    path = run / "last.safetensors"
-    content = path.read_bytes()
-    if damage == "missing":
-        path.unlink()
-    else:
-        path.write_bytes({"cut": content[:-7], "empty": b"", "foreign": b"PK\x03\x04" * 50}[damage])
-    before = snapshot(run)
-    with pytest.raises(CheckpointError, match=r"last\.safetensors"):
-        train(resume=run, updates=3)
-    assert snapshot(run) == before
-
-
-def test_a_run_resumes_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text_file(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    run = tiny_train(tmp_path, text="text.txt").folder
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    assert train(resume=run, updates=3).summary["updates"] == 3
-    moved = Path(shutil.move(run, tmp_path / "moved"))
-    assert train(resume=moved, updates=4).folder == moved
-
-
 # ---------------------------------------------------------------------- interruption
 
 
@@ -279,7 +74,7 @@ def test_a_signal_inside_cg_ends_with_the_last_update_saved(tmp_path: Path, numb
     whole = tiny_train(tmp_path, "whole", updates=3)
     handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
     watch = At(3, lambda: os.kill(os.getpid(), number))
-    with pytest.raises(Interrupted, match=r"after update 2, which is saved: go on with .*--resume .*run") as caught:
+    with pytest.raises(Interrupted, match=r"after update 2, which is saved: resume with .*--resume .*run") as caught:
         tiny_train(tmp_path, updates=3, callbacks=(watch,))
     assert caught.value.exit_code == 130
     assert (watch.iterations, watch.noted) == (2, 1)

@@ -1,16 +1,19 @@
-"""How a run trains: Hessian-free updates, steps of SGD or Adam, or the online rule of the first LSTM."""
+"""Training methods: Hessian-free updates, SGD and Adam, and the online rule of the first LSTM."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from hfrnn.engine.network import Network
-from hfrnn.runs.config import TrainConfig
-from hfrnn.training.methods.base import Method
 from hfrnn.training.methods.first_order import FirstOrderMethod
 from hfrnn.training.methods.hessian_free import HessianFreeMethod
 from hfrnn.training.methods.online import OnlineMethod
-from hfrnn.training.sources import Source
+
+if TYPE_CHECKING:
+    from hfrnn.engine.network import Network
+    from hfrnn.runs.config import TrainConfig
+    from hfrnn.training.methods.base import Method
+    from hfrnn.training.sources import Source
 
 METHODS: dict[str, Callable[[TrainConfig, Source, Network], Method]] = {
     "hf": HessianFreeMethod,
@@ -18,4 +21,4 @@ METHODS: dict[str, Callable[[TrainConfig, Source, Network], Method]] = {
     "adam": FirstOrderMethod,
     "online": OnlineMethod,
 }
-"""By the names of `--optimizer`."""
+"""The methods by the names of `--optimizer`."""

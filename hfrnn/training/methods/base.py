@@ -1,101 +1,131 @@
-"""What a method of training is: from one line of the log to the next, and a state that can be resumed exactly."""
+"""What every training method has: it trains until its next record, and its state can be stored and loaded exactly."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hfrnn.arrays.backend import Array
 from hfrnn.data.streams import SequenceSampler
-from hfrnn.engine.plan import Plan
 from hfrnn.errors import InputError
 from hfrnn.optim.schedules import Plateau, Schedule, Stepped
-from hfrnn.runs.config import TrainConfig
-from hfrnn.training.sources import Pool, Source
+from hfrnn.runs.metrics import Record
+
+if TYPE_CHECKING:
+    from hfrnn.engine.plan import Plan
+    from hfrnn.runs.config import TrainConfig
+    from hfrnn.training.sources import Pool, Source
 
 LEAST_RATE = 2.0**-12
 """A run ends when its schedule has made the learning rate smaller than this share of the first one."""
 
-Record = dict[str, Any]
 Progress = Callable[[int, float], None]
+"""Called with the number of an iteration or update, and the value of its objective."""
 Stop = Callable[[], bool]
+"""Returns whether to stop."""
 
 
 class Method:
-    """One way to train.
+    """Base class of the training methods.
 
-    plans : how its batches are run, by role
-    expected_bytes : what they take
-    epoch : passes over the training part that are over
+    Attributes
+    ----------
+    config : TrainConfig
+    plans : dict of str to Plan
+        How batches are computed, by role: gradient, curvature.
+    expected_bytes : int
+        Memory that the batches need.
+    remedy : str
+        What to change when the loss is no longer finite, with a comma and a space after it.
     """
 
     config: TrainConfig
     plans: dict[str, Plan]
     expected_bytes: int
     remedy = ""
-    """What may help where the loss is no longer finite, with a comma after it."""
 
     @property
     def epoch(self) -> int:
+        """The number of completed passes over the training part."""
         raise NotImplementedError
 
     @property
     def ended(self) -> str | None:
-        """Why the method itself wants to stop, or None."""
+        """Why the method ends the training, or None."""
         return "epochs" if self.config.epochs is not None and self.epoch >= self.config.epochs else None
 
     def resolved(self) -> dict[str, Any]:
-        """Options whose defaults are the method's own, with their values."""
+        """Return options whose defaults the method has chosen, with their values."""
         return {}
 
     def advance(
         self, theta: Array, progress: Progress, should_stop: Stop, most: int | None = None
     ) -> tuple[Array, Record]:
-        """Go on to the next line of the log, by `most` updates at most: new parameters, and what to write about them.
+        """Train until the next record.
 
-        The record holds `updates` and `symbols` made, `train_loss`, `validate` (whether it is time to), and more.
+        Parameters
+        ----------
+        theta : array, shape (n_parameters,)
+            The parameters; not written to.
+        progress : callable
+            Called after each CG iteration or update.
+        should_stop : callable
+            Returns True to interrupt the training.
+        most : int, optional
+            Maximum number of updates.
+
+        Returns
+        -------
+        theta : array, shape (n_parameters,)
+            The new parameters.
+        record : dict
+            `updates` made, `symbols` used, `train_loss`, `validate` (whether to validate now), and figures of the
+            method.
 
         Raises
         ------
         UpdateInterrupted
-            `should_stop` said so; nothing that was done since the last line counts.
+            `should_stop` returned True; everything since the last record must be discarded.
         NonFiniteError
             The loss or the gradient is no longer finite.
         """
         raise NotImplementedError
 
     def validated(self, loss: float | None) -> None:
-        """Hear of the validation loss where the record asked for it, None without validation data."""
+        """Take note of the validation loss that a record asked for; None without validation data."""
 
     def weights(self, theta: Array) -> Array:
-        """What is validated, kept as the best and drawn from after `advance` gave theta."""
+        """Return the weights to validate, sample from and keep as the best, for the theta that `advance` returned."""
         return theta
 
     def lines(self) -> list[str]:
-        """How it trains, for the screen."""
+        """Return lines for the screen about how the method trains."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """Arrays, and values that JSON holds, from which `load_state_dict` goes on to the same bits."""
+        """Return the state: arrays, and values that JSON can hold. After loading it, training gives the same bits."""
         raise NotImplementedError
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state_dict` was taken."""
+        """Load a state that `state_dict` has returned."""
         raise NotImplementedError
 
 
 class Stepwise(Method):
-    """A method of many small updates, of which many are a line: its learning rate, when to validate, its state.
+    """Base class of methods with many small updates in a record: their learning rate and their state.
 
-    parts : what holds its state, each with a `state_dict`, by name
+    Parameters
+    ----------
+    config : TrainConfig
+    source : Source
+
+    Attributes
+    ----------
+    parts : dict
+        Objects that hold the state, each with a `state_dict`, by name.
     """
 
     parts: dict[str, Any]
-
-    @property
-    def fraction(self) -> float:
-        """How much of the present epoch is over."""
-        raise NotImplementedError
 
     def __init__(self, config: TrainConfig, source: Source) -> None:
         if config.schedule in ("halve", "divide") and source.validation is None:
@@ -103,6 +133,11 @@ class Stepwise(Method):
         self.config, self.schedule = config, make_schedule(config)
         self.parts = {"schedule": self.schedule}
         self._epoch_ended, self._since_validation = False, 0
+
+    @property
+    def fraction(self) -> float:
+        """The share of the current epoch that is done."""
+        raise NotImplementedError
 
     @property
     def ended(self) -> str | None:
@@ -114,13 +149,13 @@ class Stepwise(Method):
             self.schedule.after_epoch(loss)
 
     def _begin(self, most: int | None) -> tuple[int, int, float]:
-        """The updates that a line wants, `most` at most; the epoch and the learning rate that it has."""
-        assert self.schedule.lr is not None, "a run whose schedule has ended goes no further"
+        """Return the number of updates until the next record (`most` at most), the epoch and the learning rate."""
+        assert self.schedule.lr is not None, "a run ends with its schedule"
         interval = self.config.log_interval
         return interval if most is None else min(interval, most), self.epoch, self.schedule.lr
 
-    def _line(self, updates: int, symbols: int, loss: float, epoch: int, rate: float, **more: float | None) -> Record:
-        """What to write about so many updates, begun in that epoch at that rate."""
+    def _record(self, updates: int, symbols: int, loss: float, epoch: int, rate: float, **more: float | None) -> Record:
+        """Return the record of some updates that began in an epoch and had a learning rate."""
         self._since_validation, self._epoch_ended = self._since_validation + updates, self.epoch != epoch
         every = self.config.validate_every
         return {
@@ -136,7 +171,7 @@ class Stepwise(Method):
         }
 
     def _rate(self) -> str:
-        """The learning rate, for the screen."""
+        """Return the learning rate for the screen."""
         rate = "used up" if self.schedule.lr is None else format(self.schedule.lr, "g")
         return f"learning rate {rate} ({self.config.schedule})"
 
@@ -152,7 +187,21 @@ class Stepwise(Method):
 
 
 class Sequences:
-    """Subsets of a source's training sequences, and the pool of the epoch that they are from."""
+    """Random subsets of a source's training sequences.
+
+    Parameters
+    ----------
+    source : Source
+    symbols : int or None
+        Symbols of a subset; None for all sequences.
+    count : int or None
+        Sequences of a subset, instead of `symbols`.
+    seed : int
+    first : int or None
+        Symbols of the first subset, if it is to be smaller than the others.
+    growth : float
+        Growth factor of the subsets until they have full size.
+    """
 
     def __init__(
         self, source: Source, symbols: int | None, count: int | None, seed: int, first: int | None = None,
@@ -167,19 +216,25 @@ class Sequences:
 
     @property
     def pool(self) -> Pool:
-        """The sequences of the present epoch."""
+        """The sequences of the current epoch."""
         if self.source.fresh and self._pool[0] != self.sampler.epoch:
             self._pool = (self.sampler.epoch, self.source.pool(self.sampler.epoch))
         return self._pool[1]
 
     @property
     def epoch(self) -> int:
-        """The epochs that are over."""
+        """The number of completed epochs."""
         return self.sampler.epoch + self.sampler.epoch_is_over
 
 
 def make_schedule(config: TrainConfig) -> Schedule:
-    """SPEC 7: [S] halves, [M] divides by 1.5 when the validation loss does not fall; on text8 5 epochs, then halves."""
+    """Return the schedule of the learning rate that the options name.
+
+    References
+    ----------
+    SPEC 7: "halve" is the schedule of [S], "divide" that of [M] (by 1.5), each when the validation loss does not fall.
+    "text8" keeps the rate for some epochs and then halves it after each.
+    """
     rate = config.learning_rate
     assert rate is not None, "resolved() gives every first-order optimizer a rate"
     least = rate * LEAST_RATE

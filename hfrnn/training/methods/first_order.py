@@ -1,9 +1,9 @@
-"""Training by SGD or Adam, on windows of a text with carried states or on whole sequences (SPEC 7)."""
+"""Training with SGD or Adam, on windows of a text with carried states or on whole sequences (SPEC 7)."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from hfrnn.arrays.backend import Array
 from hfrnn.arrays.threads import default_threads
 from hfrnn.data.streams import TextStreams
 from hfrnn.engine.batch import Batch
-from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Use
 from hfrnn.engine.planner import footprint_of, make_plan
@@ -20,13 +19,26 @@ from hfrnn.optim.cg import norm
 from hfrnn.optim.clipping import clip_norm, clip_values, max_norm
 from hfrnn.optim.first_order import SGD, Adam, AdamOptions, FirstOrder, SGDOptions
 from hfrnn.optim.hessian_free import UpdateInterrupted
-from hfrnn.runs.config import TrainConfig
-from hfrnn.training.methods.base import Progress, Record, Sequences, Stepwise, Stop
-from hfrnn.training.sources import Source
+from hfrnn.training.methods.base import Progress, Sequences, Stepwise, Stop
+
+if TYPE_CHECKING:
+    from hfrnn.engine.network import Network
+    from hfrnn.runs.config import TrainConfig
+    from hfrnn.runs.metrics import Record
+    from hfrnn.training.sources import Source
 
 
 class FirstOrderMethod(Stepwise):
-    """SGD or Adam, on windows of a text with carried states or on whole sequences; many updates are a line."""
+    """SGD or Adam, with a record for an interval of updates.
+
+    A text is read in parallel streams, window by window, with carried states. Other data are drawn as whole sequences.
+
+    Parameters
+    ----------
+    config : TrainConfig
+    source : Source
+    net : Network
+    """
 
     remedy = "a smaller --learning-rate or --clip-norm, "
 
@@ -36,7 +48,7 @@ class FirstOrderMethod(Stepwise):
         if config.optimizer == "adam":
             config.refuse(("momentum", "nesterov"), "--optimizer adam has a momentum of its own")
         if text is None:
-            config.refuse(("update_every",), f"{source.name} is no text, whose streams it is for")
+            config.refuse(("update_every",), f"{source.name} is not a text, which it is for")
         self.batches: StreamBatches | SequenceBatches
         if text is not None:
             self.batches = StreamBatches(config, net, text)
@@ -80,7 +92,7 @@ class FirstOrderMethod(Stepwise):
             if not math.isfinite(loss):
                 raise NonFiniteError("The training loss is not finite.")
             new = self.optimizer.step(theta, gradient, rate, out=self._spare)
-            self._spare = theta if theta is self._theta else None  # the vector that was given is not written
+            self._spare = theta if theta is self._theta else None  # the caller's vector is not written to
             self._theta = theta = new
             if self.config.max_norm is not None:
                 self._bound_units(theta, self.config.max_norm)
@@ -89,17 +101,17 @@ class FirstOrderMethod(Stepwise):
             clipped += bool(self.config.clip_norm) and length > self.config.clip_norm
             progress(updates, losses / symbols)
         means = {"gradient_norm": norms / updates, "clipped": clipped / updates}
-        return theta, self._line(updates, symbols, losses / symbols, epoch, rate, **means)
+        return theta, self._record(updates, symbols, losses / symbols, epoch, rate, **means)
 
     def _clip(self, gradient: Array) -> float:
-        """Hold the gradient within the bounds; its norm before."""
+        """Clip the gradient in place; return its norm before that."""
         if self.config.clip_value is not None:
             clip_values(gradient, self.config.clip_value)
         bound, threads = self.config.clip_norm, self.threads
         return clip_norm(gradient, bound, threads) if bound else norm(gradient, threads)
 
     def _bound_units(self, theta: Array, bound: float) -> None:
-        """Hold the incoming weights of every unit within the bound: of a layer, the matrices of one width together."""
+        """Shorten the incoming weights of each unit to a length. Matrices of equal width in a layer count as one."""
         for group in self.net.groups(theta).values():
             matrices = [W for W in group.values() if W.ndim >= 2 and W.size]
             for width in {W.shape[-1] for W in matrices}:
@@ -110,7 +122,15 @@ class FirstOrderMethod(Stepwise):
 
 
 class StreamBatches:
-    """Windows of a text in parallel streams, the state carried from one to the next (SPEC 7)."""
+    """Windows of a text in parallel streams, with the state carried from one window to the next (SPEC 7).
+
+    Parameters
+    ----------
+    config : TrainConfig
+    net : Network
+    text : ndarray, shape (n,)
+        All training symbols in order.
+    """
 
     symbols = True
     """Whether the inputs are symbols."""
@@ -123,26 +143,27 @@ class StreamBatches:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Steps and sequences of a batch, at most."""
+        """Maximum number of time steps and of sequences of a batch."""
         return self.streams.back, self.streams.count
 
     @property
     def fraction(self) -> float:
-        """How much of the epoch is over."""
+        """The share of the current epoch that is done."""
         return self.position / self.streams.length
 
     def describe(self) -> str:
+        """Return a phrase for the screen."""
         s = self.streams
         every = "" if s.every == s.back else f" every {s.every}"
         return f"{s.count} streams, {s.back} steps back{every}"
 
     def next(self) -> Batch:
-        """The window that ends `every` steps further on; only those steps are scored."""
+        """Return the window that ends `every` steps later; only those steps are scored."""
         inputs, targets, weights = self.streams.window(self.position)
         return Batch(inputs, targets, weights, None, self.states[0])
 
     def done(self, objective: Objective) -> None:
-        """Go on after an update on the window."""
+        """Move to the next window after an update, and carry the states of the network."""
         self.position += self.streams.every
         self.states.append(objective.final_state())
         del self.states[: -self.streams.back // self.streams.every]
@@ -170,7 +191,13 @@ class StreamBatches:
 
 
 class SequenceBatches:
-    """Random whole sequences, without carried states."""
+    """Random whole sequences, without carried states.
+
+    Parameters
+    ----------
+    config : TrainConfig
+    source : Source
+    """
 
     def __init__(self, config: TrainConfig, source: Source) -> None:
         self.sequences = Sequences(source, None, config.streams, config.seed)
@@ -200,7 +227,7 @@ class SequenceBatches:
         return self.sequences.pool.batch(columns)
 
     def done(self, objective: Objective) -> None:
-        """There is no state to carry."""
+        """Do nothing: there is no state to carry."""
 
     def state_dict(self) -> dict[str, Any]:
         return {"sampler": self.sequences.sampler.state_dict()}
@@ -210,6 +237,7 @@ class SequenceBatches:
 
 
 def _optimizer(config: TrainConfig, threads: int) -> FirstOrder:
+    """Return the optimizer that the options name."""
     if config.optimizer == "adam":
         return Adam(AdamOptions(decay=config.weight_decay), threads)
     return SGD(SGDOptions(config.momentum or 0.0, nesterov=config.nesterov, decay=config.weight_decay), threads)

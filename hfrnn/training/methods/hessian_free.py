@@ -1,13 +1,12 @@
-"""Training by Hessian-free updates."""
+"""Training with Hessian-free updates."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hfrnn.arrays.backend import Array
-from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Plan, Use
 from hfrnn.engine.planner import footprint_of, make_plan
@@ -15,30 +14,42 @@ from hfrnn.errors import InputError
 from hfrnn.optim.average import Average
 from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, UpdateInterrupted
-from hfrnn.runs.config import TrainConfig
-from hfrnn.training.methods.base import Method, Progress, Record, Sequences, Stop
-from hfrnn.training.sources import Pool, Source
+from hfrnn.training.methods.base import Method, Progress, Sequences, Stop
+
+if TYPE_CHECKING:
+    from hfrnn.engine.network import Network
+    from hfrnn.optim.result import Update
+    from hfrnn.runs.config import TrainConfig
+    from hfrnn.runs.metrics import Record
+    from hfrnn.training.sources import Pool, Source
 
 OPTIONS = (
     "cg_iterations", "cg_epsilon", "warm_start", "rho_model", "rho_objective", "line_search", "residual_every",
     "preconditioner", "preconditioner_exponent", "preconditioner_shift",
 )  # fmt: skip
-"""Of the configuration, what Hessian-free updates take as it is."""
+"""Options of a run that are passed unchanged to `HessianFreeOptions`."""
 
 
 class _Stoppable(Objective):
-    """An objective of which every loss asks whether to stop, as an update asks in CG alone."""
+    """An objective whose losses can be interrupted too. Without it, an update stops only during CG."""
 
     should_stop: Stop
 
     def loss(self, theta: Array) -> float:
         if self.should_stop():
-            raise UpdateInterrupted("The update was interrupted in its search: nothing was changed.")
+            raise UpdateInterrupted("The update was interrupted during its line search: nothing was changed.")
         return super().loss(theta)
 
 
 class HessianFreeMethod(Method):
-    """An update is a line."""
+    """Hessian-free training, with a record for each update.
+
+    Parameters
+    ----------
+    config : TrainConfig
+    source : Source
+    net : Network
+    """
 
     remedy = "stronger damping (--mu, --lambda), "
 
@@ -92,51 +103,32 @@ class HessianFreeMethod(Method):
         objectives = {role: self.objective(self.sequences.pool, columns, role) for role, columns in batches.items()}
         for objective in objectives.values():
             objective.should_stop = should_stop
-        gradient = objectives["gradient"]
         step = self.optimizer.update(theta, *objectives.values(), on_cg=progress, should_stop=should_stop)
-        record = {
-            "updates": 1,
-            "symbols": round(gradient.total_weight),
-            "curvature_symbols": round(objectives["curvature"].total_weight),
-            "validate": True,
-            "train_loss": step.loss_after,
-            "cg_iterations": step.cg_iterations,
-            "cg_stop": step.cg_stop.value,
-            "mu": step.mu,
-            "lambda": step.lambda_,
-            "rho": step.rho,
-            "step_size": step.step_size,
-            "loss_before": step.loss_before,
-            "chosen_iteration": step.chosen_iteration,
-            "q": step.q,
-            "gradient_norm": step.gradient_norm,
-            "step_norm": step.step_norm,
-            "smallest_curvature": step.smallest_curvature,
-            "residual_norm": step.residual_norm,
-            "residual_drift": step.residual_drift,
-            "products": step.products,
-            "evaluations": step.evaluations,
-            "failed": None if step.failed is None else step.failed.value,
-            "failures": step.failures,
-            "rho_model": step.rho_model,
-            "rho_objective": step.rho_objective,
-            **{f"seconds_{name}": round(value, 4) for name, value in step.seconds.items()},
-        }
         self.average.add(step.theta)
-        return step.theta, record
+        symbols = {role: round(objective.total_weight) for role, objective in objectives.items()}
+        return step.theta, _record(step, symbols["gradient"], symbols["curvature"])
 
     def weights(self, theta: Array) -> Array:
-        """The average of the parameters after every update, or with --average 0 the last ones."""
+        """Return the average of the parameters over the updates, or the last ones with `--average 0`."""
         return theta if self.average.value is None else self.average.value
 
     def objective(self, pool: Pool, columns: np.ndarray[Any, Any] | slice, role: str) -> _Stoppable:
-        """The objective on some training sequences, by the plan for its role: gradient, curvature or separate."""
+        """Return the objective on some training sequences, computed by the plan of a role.
+
+        Parameters
+        ----------
+        pool : Pool
+        columns : ndarray or slice
+            The sequences.
+        role : {"gradient", "curvature", "separate"}
+            A separate batch has no plan of its own.
+        """
         batch = pool.batch(columns)
         if role == "gradient":
             self._present = batch.B
         if self._present == self.sequences.sampler.subset:
             plans = self.plans
-        else:  # a batch that is still to grow
+        else:  # the batches are still growing
             if self._smaller[0] != self._present:
                 self._smaller = self._present, self._plans(self._present)[0]
             plans = self._smaller[1]
@@ -160,14 +152,14 @@ class HessianFreeMethod(Method):
 
     @property
     def _curvature(self) -> dict[str, Any]:
-        """How large a curvature batch is, as the sampler takes it."""
+        """The size of a curvature batch, as arguments of the sampler."""
         symbols = self.config.curvature_symbols
         return {"fraction": self.config.curvature_fraction} if symbols is None else {"symbols": symbols}
 
     def _plans(self, rows: int) -> tuple[dict[str, Plan], int]:
-        """How a gradient batch of so many sequences and its curvature batch are run, and the bytes that both take.
+        """Return the plans for a gradient batch of `rows` sequences and its curvature batch, and the bytes of both.
 
-        The gradient may take half of the budget; the curvature takes what is left.
+        The gradient may use half of the memory budget, and the curvature the rest.
         """
         pool = self.sequences.pool
         T, symbols = pool.inputs.shape[0], pool.inputs.ndim == 2
@@ -178,3 +170,35 @@ class HessianFreeMethod(Method):
         taken = footprint.bytes(plans["gradient"], T, rows, Use.GRADIENT)
         plans["curvature"] = make_plan(self.net, T, part, checkpoint, max(budget - taken, 1), symbols, Use.OPERATOR)
         return plans, taken + footprint.bytes(plans["curvature"], T, part, Use.OPERATOR)
+
+
+def _record(step: Update, symbols: int, curvature_symbols: int) -> Record:
+    """Return the record of an update on batches with so many symbols."""
+    return {
+        "updates": 1,
+        "symbols": symbols,
+        "curvature_symbols": curvature_symbols,
+        "validate": True,
+        "train_loss": step.loss_after,
+        "cg_iterations": step.cg_iterations,
+        "cg_stop": step.cg_stop.value,
+        "mu": step.mu,
+        "lambda": step.lambda_,
+        "rho": step.rho,
+        "step_size": step.step_size,
+        "loss_before": step.loss_before,
+        "chosen_iteration": step.chosen_iteration,
+        "q": step.q,
+        "gradient_norm": step.gradient_norm,
+        "step_norm": step.step_norm,
+        "smallest_curvature": step.smallest_curvature,
+        "residual_norm": step.residual_norm,
+        "residual_drift": step.residual_drift,
+        "products": step.products,
+        "evaluations": step.evaluations,
+        "failed": None if step.failed is None else step.failed.value,
+        "failures": step.failures,
+        "rho_model": step.rho_model,
+        "rho_objective": step.rho_objective,
+        **{f"seconds_{name}": round(value, 4) for name, value in step.seconds.items()},
+    }

@@ -1,26 +1,37 @@
-"""Training by the online rule of the first LSTM (SPEC 7)."""
+"""Training with the online rule of the first LSTM (SPEC 7)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hfrnn.arrays.backend import Array
 from hfrnn.data.streams import TextStreams
-from hfrnn.engine.network import Network
 from hfrnn.engine.online_lstm import OnlineLSTM
 from hfrnn.errors import InputError
 from hfrnn.optim.first_order import SGDOptions
 from hfrnn.optim.hessian_free import UpdateInterrupted
-from hfrnn.runs.config import TrainConfig
-from hfrnn.training.methods.base import Progress, Record, Stepwise, Stop
-from hfrnn.training.sources import Source
+from hfrnn.training.methods.base import Progress, Stepwise, Stop
+
+if TYPE_CHECKING:
+    from hfrnn.engine.network import Network
+    from hfrnn.runs.config import TrainConfig
+    from hfrnn.runs.metrics import Record
+    from hfrnn.training.sources import Source
 
 STEPS = 50
-"""Steps, each of them an update, between two signs of progress."""
+"""Number of time steps, each an update, between two calls of the progress callback."""
 
 
 class OnlineMethod(Stepwise):
-    """The online rule of the first LSTM, an update at every step of every stream; many updates are a line."""
+    """The online rule of the first LSTM: an update at every time step of parallel streams.
+
+    Parameters
+    ----------
+    config : TrainConfig
+    source : Source
+        Must be one text.
+    net : Network
+    """
 
     remedy = "a smaller --learning-rate, "
 
@@ -28,20 +39,22 @@ class OnlineMethod(Stepwise):
         super().__init__(config, source)
         text = source.text()
         if text is None:
-            raise InputError(f"--optimizer online learns from a text, and {source.name} is none: use sgd, adam or hf")
-        config.refuse(("clip_norm", "clip_value", "max_norm"), "--optimizer online bounds nothing")
+            raise InputError(
+                f"--optimizer online learns from a text, and {source.name} is not a text: use sgd, adam or hf"
+            )
+        config.refuse(("clip_norm", "clip_value", "max_norm"), "--optimizer online does not bound gradients or weights")
         config.refuse(("update_every",), "--optimizer online updates at every step")
         self.streams = TextStreams(text, config.streams, 1, 1)
         options = SGDOptions(config.momentum or 0.0, config.nesterov, config.weight_decay)
         self.rule = OnlineLSTM(net, config.streams, options)
         self.parts |= {"rule": self.rule}
-        self.plans, self._over, self.position = {}, 0, 0
+        self.plans, self._epoch, self.position = {}, 0, 0
         sizes = self.rule.state_dict().values()
         self.expected_bytes = 2 * sum(value.nbytes for value in sizes if hasattr(value, "nbytes"))
 
     @property
     def epoch(self) -> int:
-        return self._over
+        return self._epoch
 
     @property
     def fraction(self) -> float:
@@ -60,17 +73,17 @@ class OnlineMethod(Stepwise):
             losses, updates = losses + T * self.rule.run(theta, inputs, targets, rate), updates + T
             self.position += T
             if not self.streams.has(self.position):
-                self._over, self.position = self._over + 1, 0
+                self._epoch, self.position = self._epoch + 1, 0
                 self.rule.reset()
             progress(updates, losses / updates)
-        return theta, self._line(updates, updates * self.streams.count, losses / updates, epoch, rate)
+        return theta, self._record(updates, updates * self.streams.count, losses / updates, epoch, rate)
 
     def lines(self) -> list[str]:
         return [f"training  online, {self._rate()}, {self.streams.count} streams, every step"]
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "epoch": self._over, "position": self.position}
+        return {**super().state_dict(), "epoch": self._epoch, "position": self.position}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
-        self._over, self.position = int(state["epoch"]), int(state["position"])
+        self._epoch, self.position = int(state["epoch"]), int(state["position"])

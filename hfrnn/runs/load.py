@@ -1,0 +1,136 @@
+"""Load what a run has learned: its network, its weights and its vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hfrnn.arrays.backend import Array
+from hfrnn.arrays.parameters import HostArray
+from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.engine.network import Network
+from hfrnn.errors import InputError
+from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.options import option_name
+from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.weights import checked_weights
+
+SHAPE_OPTIONS = (
+    "arch", "hidden", "embedding", "bias", "output_bias", "direct_input", "direct_output", "activation", "order",
+    "alpha", "learn_alpha", "context", "periods", "classes",
+)  # fmt: skip
+"""Options that two runs must share so that weights of one fit the network of the other."""
+
+
+class LoadedRun(NamedTuple):
+    """A trained network.
+
+    Attributes
+    ----------
+    net : Network
+    theta : array, shape (net.n_parameters,)
+        Its weights.
+    vocabulary : Vocabulary or None
+        Its symbols; None if it was not trained on a text.
+    """
+
+    net: Network
+    theta: Array
+    vocabulary: Vocabulary | None
+
+
+def load(run: str | Path, which: str = "best", backend: str = "numpy") -> LoadedRun:
+    """Load the network, weights and vocabulary of a run.
+
+    Parameters
+    ----------
+    run : path
+        A run folder.
+    which : {"best", "last"} or str
+        The checkpoint to load; also one that `keep` has kept, such as "update-000120".
+    backend : {"numpy", "numba", "cupy"}
+        Backend of the network. It need not be the one that the run was trained with.
+
+    Returns
+    -------
+    LoadedRun
+        `net, theta, vocabulary`, by name or as a tuple.
+
+    Raises
+    ------
+    InputError
+        There is no such run or no checkpoint of that name.
+    CheckpointError
+        A file of the run is missing, damaged or does not fit the others.
+
+    Notes
+    -----
+    Hessian-free training validates an average of the parameters over the updates. `theta` is then that average.
+    """
+    folder = RunFolder(run)
+    vocabulary = folder.vocabulary()
+    arrays, meta = folder.restore(which)
+    arguments = folder.config().network_arguments(meta["network"])
+    net = Network(**{**arguments, "backend": backend})
+    return LoadedRun(net, checked_weights(net, arrays, folder.path), vocabulary)
+
+
+def first_weights(config: TrainConfig, network: Mapping[str, Any], data: str) -> HostArray:
+    """Return the best weights of the run that `config.init_from` names, for a new run to start from.
+
+    Parameters
+    ----------
+    config : TrainConfig
+        Options of the new run.
+    network : mapping
+        `n_in`, `n_out` and `loss` of the new run's network.
+    data : str
+        Name of the new run's data, for error messages.
+
+    Returns
+    -------
+    ndarray, shape (n_parameters,)
+
+    Raises
+    ------
+    InputError
+        The weights are for another network, or there is no such run.
+    CheckpointError
+        A file of that run is missing or damaged.
+    """
+    run = str(config.init_from)
+    _check_same_shape(run, RunFolder(run).config(), config)
+    net, theta, _ = load(run)
+    for name, stored in (("n_in", net.n_in), ("n_out", net.n_out), ("loss", net.loss_name)):
+        if stored != network[name]:
+            raise InputError(
+                f"the weights of {run} have {name} {stored}, and {data} needs {network[name]}: "
+                "give data of that kind, or another run"
+            )
+    return np.asarray(theta)
+
+
+def _check_same_shape(run: str, stored: TrainConfig, config: TrainConfig) -> None:
+    """Raise InputError unless two configurations share all options of `SHAPE_OPTIONS`."""
+    pair = [replace(each, classes=each.classes or None) for each in (stored, config)]
+    differing = [name for name in SHAPE_OPTIONS if getattr(pair[0], name) != getattr(pair[1], name)]
+    if differing:
+        theirs, ours = (", ".join(_flag(name, getattr(each, name)) for name in differing) for each in pair)
+        raise InputError(
+            f"the weights of {run} are for another network: it has {theirs}, and this run {ours}; give the options of "
+            "that run"
+        )
+
+
+def _flag(name: str, value: Any) -> str:
+    """Return an option as it is written on the command line."""
+    flag = option_name(name)
+    if value is None:
+        return f"no {flag}"
+    if isinstance(value, bool):
+        return flag if value else f"--no-{flag[2:]}"
+    return f"{flag} {','.join(map(str, value)) if isinstance(value, tuple) else value}"

@@ -1,0 +1,45 @@
+"""Options that may change when a run is resumed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hfrnn.errors import InputError
+from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.options import option_key
+
+LIMITS = ("updates", "minutes", "epochs")
+"""Limits of a run. A new one replaces all old ones."""
+RESUMABLE = (
+    *LIMITS, "target_bits", "patience", "keep", "threads", "backend", "checkpoint", "memory", "sample_length",
+)  # fmt: skip
+"""Names of the options that may change."""
+
+
+def resumed_config(stored: TrainConfig, changes: dict[str, Any]) -> TrainConfig:
+    """Return the configuration of a run that is resumed with other options.
+
+    Parameters
+    ----------
+    stored : TrainConfig
+        The configuration that the run was started with.
+    changes : dict
+        New values of options by field name. Options outside `RESUMABLE` must have their stored values.
+
+    Returns
+    -------
+    TrainConfig
+
+    Raises
+    ------
+    InputError
+        An option differs that must not change.
+    """
+    foreign = [key for key, value in changes.items() if key not in RESUMABLE and value != getattr(stored, key)]
+    if foreign:
+        names = ", ".join(map(option_key, foreign))
+        raise InputError(f"a resumed run keeps its {names}: leave it out, only {', '.join(RESUMABLE)} may differ")
+    if set(LIMITS) & changes.keys():
+        stored = replace(stored, updates=None, minutes=None, epochs=None)
+    return replace(stored, **changes)

@@ -1,0 +1,64 @@
+"""The limits and goals that end a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hfrnn.data.synthetic import SUCCESS
+
+if TYPE_CHECKING:
+    from hfrnn.training.run_state import RunState
+
+
+@dataclass
+class TimeLimit:
+    """A time limit. It ends a run before an update that would probably exceed it.
+
+    Attributes
+    ----------
+    seconds : float or None
+        The limit; None for no limit.
+    start : float
+        Time at which training began.
+    longest : float
+        Seconds of the longest update so far.
+    reached : bool
+        Whether there is no time for another update.
+    """
+
+    seconds: float | None
+    start: float = 0.0
+    longest: float = 0.0
+    reached: bool = False
+
+    def note(self, begin: float, end: float) -> None:
+        """Note an update that took from one time to another."""
+        self.longest = max(self.longest, end - begin)
+        self.reached = self.seconds is not None and end - self.start + self.longest > self.seconds
+
+
+def reason_to_end(state: RunState, time_limit: TimeLimit) -> str | None:
+    """Return why training ends before the next update, or None if it continues."""
+    if state.stopping is not None and state.stopping.idle >= state.stopping.patience:
+        return "patience"
+    if state.last is not None and state.last["valid_errors"] is not None and state.last["valid_errors"] < SUCCESS:
+        return "success"
+    if _target_reached(state):
+        return "target"
+    return reached_limit(state, time_limit)
+
+
+def reached_limit(state: RunState, time_limit: TimeLimit) -> str | None:
+    """Return which limit on updates, epochs or time is reached, or None."""
+    if state.config.updates is not None and state.update >= state.config.updates:
+        return "updates"
+    return state.method.ended or ("time" if time_limit.reached else None)
+
+
+def _target_reached(state: RunState) -> bool:
+    """Return whether the best record is as good as the option `target_bits` asks for."""
+    if state.config.target_bits is None or state.best is None:
+        return False
+    bits = state.best["train_bits" if state.source.validation is None else "valid_bits"]
+    return bits is not None and bits <= state.config.target_bits

@@ -1,0 +1,35 @@
+"""Validation during training: the loss, and the share of wrong answers where a task defines it."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+from hfrnn.arrays.backend import Array
+from hfrnn.engine.objective import Objective
+from hfrnn.engine.plan import Use
+from hfrnn.engine.planner import make_plan
+
+if TYPE_CHECKING:
+    from hfrnn.engine.network import Network
+    from hfrnn.runs.config import TrainConfig
+    from hfrnn.training.sources import Source
+
+
+def validation_objective(net: Network, source: Source, config: TrainConfig) -> Objective | None:
+    """Return the objective on the validation data, without the penalty on the weights; None without such data."""
+    batch = source.validation
+    if batch is None:
+        return None
+    net, symbols = copy.copy(net), batch.inputs.ndim == 2
+    net.l2 = 0.0  # the penalty says nothing about how well the network predicts
+    plan = make_plan(net, batch.T, batch.B, "auto", config.memory_bytes, symbols, Use.LOSS)
+    return Objective(net, batch, config.threads, plan=plan)
+
+
+def wrong_answers(net: Network, source: Source, weights: Array) -> float | None:
+    """Return the share of validation sequences with a wrong answer; None where answers are not right or wrong."""
+    if not source.counts_errors or source.validation is None:
+        return None
+    logits, _ = net.run(weights, source.validation)
+    return source.errors(net.backend.to_host(logits))
