@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from hfrnn.errors import InputError
+from hfrnn.names import LEVELS, UNITS
 
 BEGINNING = 300
 """Characters of the training part that `show` prints."""
@@ -148,9 +149,7 @@ def _megabytes(count: float) -> str:
 
 @data.command(short_help="Show what is in a corpus.")
 @click.argument("name")
-@click.option(
-    "--level", type=click.Choice(("char", "byte", "word")), default="char", show_default=True, help="Kind of symbols."
-)
+@click.option("--level", type=click.Choice(LEVELS), default="char", show_default=True, help="Kind of symbols.")
 @_json
 def show(name: str, level: str, as_json: bool) -> None:
     """Show where the corpus NAME is, the size of its parts, its symbols, and how it begins.
@@ -159,7 +158,6 @@ def show(name: str, level: str, as_json: bool) -> None:
     """
     import numpy as np
 
-    from hfrnn.cli.progress import UNITS
     from hfrnn.data.corpora import CORPORA, PARTS, load_corpus
     from hfrnn.data.vocabulary import Vocabulary
 

@@ -16,7 +16,8 @@ def working() -> Iterator[Callable[[str, int, int], None]]:
     Off a terminal a line is written every ten seconds, and none by what takes less. Time left is that of the present
     computation at its pace so far; of one that may end earlier, the most that it can take.
     """
-    from hfrnn.cli.progress import PLAIN_SECONDS, clock, live_bar, make_console
+    from hfrnn.cli.progress import PLAIN_SECONDS, live_bar, make_console
+    from hfrnn.runs.metrics import clock
 
     plain, current = not make_console(stderr=True).is_interactive, ""
     begun = spoken = time.monotonic()

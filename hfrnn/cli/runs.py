@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -13,8 +12,9 @@ import click
 from hfrnn.atomic import write_atomic
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
-from hfrnn.cli.options import NearChoice
+from hfrnn.cli.options import NearChoice, check_output
 from hfrnn.errors import InputError
+from hfrnn.names import UNITS
 from hfrnn.runs.options import option_name
 
 which_option = click.option(
@@ -71,7 +71,6 @@ def evaluate(
     every symbol but the first is predicted, from all before it.
     """
     from hfrnn.analysis.evaluation import evaluate as score
-    from hfrnn.cli.progress import UNITS
     from hfrnn.data.vocabulary import counted
     from hfrnn.runs.run_folder import RunFolder, load
 
@@ -139,15 +138,6 @@ def _table(unit: str, columns: list[dict[str, Any]]) -> list[str]:
 
 def _row(name: str, values: Iterable[float]) -> str:
     return f"{name:<20}{''.join(f'{value:<10.4f}' for value in values).rstrip()}"
-
-
-def check_output(option: str, path: str) -> None:
-    """Raise InputError where a file, given by that option, could not be written: before the work that it is for."""
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder):
-        raise InputError(f"{option} is {path}, and there is no folder {folder}: make it, or give another file")
-    if os.path.isdir(path):
-        raise InputError(f"{option} is {path}, which is a folder: give a file")
 
 
 def _dynamic(

@@ -12,8 +12,8 @@ import click
 
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
-from hfrnn.cli.options import NearChoice
-from hfrnn.cli.runs import backend_option, check_output, which_option
+from hfrnn.cli.options import NearChoice, check_output
+from hfrnn.cli.runs import backend_option, which_option
 from hfrnn.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:

@@ -30,10 +30,13 @@ from typing import ClassVar
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.parameters import Initializer, normal
-from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Slot, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose
-from hfrnn.kernels.rnn import RNN, activate_, slope_of
+from hfrnn.kernels.rnn import ACTIVATION, RNN, activate_, slope_of
+from hfrnn.option import Option
+
+ORDER = Option("order", int, 3, "Number of earlier steps that each step reads.", least=1, unit="steps")
+ALPHA = Option("alpha", float, 0.6, "Weight of each earlier step, relative to the step after it.", least=0, most=1)
 
 Steps = int | slice
 TIE = 1e-30
@@ -43,13 +46,11 @@ TIE = 1e-30
 class HORNN(RNN):
     """`hornn`: H units that hear the last `order` steps, any order from 1; f as for `rnn`."""
 
-    options: ClassVar[tuple[str, ...]] = ("order", "activation")
+    options: ClassVar[tuple[Option | str, ...]] = (ORDER, ACTIVATION)
     blocks: ClassVar[tuple[str, ...]] = ("W_h",)
     """The parameters (N, H, H) that the steps before are multiplied with."""
 
     def __init__(self, hidden: int, order: int = 3, activation: str = "tanh") -> None:
-        if isinstance(order, bool) or not isinstance(order, int) or order < 1:
-            raise InputError(f"the order is {order!r}: give a whole number of steps to look back, 1 or more")
         super().__init__(hidden, activation)
         self.order = order
         self.slots = (Slot("h", hidden, below=True),)
@@ -153,11 +154,11 @@ class HORNN(RNN):
 class FOFE(HORNN):
     """`hornn-fofe`: a step back counts `alpha` times the step after it."""
 
-    options = ("order", "activation", "alpha")
+    options = (ORDER, ACTIVATION, ALPHA)
 
     def __init__(self, hidden: int, order: int = 3, activation: str = "tanh", alpha: float = 0.6) -> None:
         super().__init__(hidden, order, activation)
-        self.alpha = checked_alpha(alpha)
+        self.alpha = alpha
 
     def pool(self, tape: Tape, t: int, U: Array, x: Array, a: Array) -> None:
         for n in range(self.order):
@@ -192,19 +193,6 @@ class MaxHORNN(HORNN):
     def route(self, tape: Tape, i: int, n: int, t: Steps, x: Array, out: Array) -> Array:
         tape.xp.multiply(tape["routes"][n, t], x, out=out)
         return out
-
-
-def checked_alpha(alpha: float) -> float:
-    """A factor of forgetting, from 0 to 1.
-
-    Raises
-    ------
-    InputError
-        It is none.
-    """
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 <= alpha <= 1:
-        raise InputError(f"alpha is {alpha!r}: give a number from 0 to 1")
-    return float(alpha)
 
 
 def _before(hs: Array, n: int, N: int, K: int) -> Array:

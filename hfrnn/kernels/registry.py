@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from hfrnn.kernels.mlstm import MLSTM, StandardMLSTM
 from hfrnn.kernels.mrnn import MRNN
 from hfrnn.kernels.rnn import RNN
 from hfrnn.kernels.scrn import SCRN
+from hfrnn.names import AUTO
+from hfrnn.option import Option
 
 _kernels: dict[str, type[Kernel]] = {
     "rnn": RNN,
@@ -36,11 +39,10 @@ _kernels: dict[str, type[Kernel]] = {
     "clockwork": Clockwork,
 }
 
-NEUTRAL = {"activation": "tanh", "order": 3, "alpha": 0.6, "learn_alpha": False, "context": 40, "periods": None}
-"""Values of architectures' options that every architecture accepts, so that one call can be made for all of them.
-
-None is accepted too, and stands for the architecture's own default.
-"""
+BUILT_IN = frozenset(_kernels)
+"""The architectures of this package; every other one was registered by a user."""
+COMPILED = ("lstm", "lstm-krause", "mlstm", "mlstm-standard")
+"""The architectures that have a compiled variant."""
 
 
 def register_kernel(name: str, kernel: type[Kernel] | None = None) -> Callable[[type[Kernel]], type[Kernel]]:
@@ -51,8 +53,8 @@ def register_kernel(name: str, kernel: type[Kernel] | None = None) -> Callable[[
     name : str
         What users write after `--arch` or in `Network(arch=...)`.
     kernel : subclass of Kernel, optional
-        Its constructor takes the hidden size, and the keywords that it lists in `options`. An option that is None is
-        not handed on: the constructor's own default holds.
+        Its constructor takes the hidden size, and the keywords that it declares in `options`. An option that is None
+        is not passed on: the constructor's own default holds.
 
     Raises
     ------
@@ -104,30 +106,101 @@ def architectures() -> tuple[str, ...]:
     return tuple(_kernels)
 
 
-def make_kernel(name: str, hidden: int, options: dict[str, Any]) -> Kernel:
-    """The kernel of that name for `hidden` units.
+def user_architectures() -> tuple[str, ...]:
+    """The names of the architectures that users registered."""
+    return tuple(name for name in _kernels if name not in BUILT_IN)
+
+
+def kernel_class(name: str) -> type[Kernel]:
+    """The class of an architecture.
 
     Raises
     ------
     InputError
-        The name is not known, the size is too small, or an option is not the architecture's own.
+        The name is not known.
     """
     if name not in _kernels:
+        near = difflib.get_close_matches(name, _kernels, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
         raise InputError(
-            f"architecture {name!r} is not known: use one of {', '.join(_kernels)}, or name the file that registers it "
-            "(hfrnn --kernel FILE; in Python, import it first)"
+            f"architecture {name!r} is not known{hint}: use one of {', '.join(_kernels)}, or name the file that "
+            "registers it (hfrnn --kernel FILE; in Python, import it first)"
         )
-    cls = _kernels[name]
+    return _kernels[name]
+
+
+def kernel_options(name: str) -> dict[str, Option]:
+    """The options that an architecture declares, by name."""
+    return {option.name: option for option in kernel_class(name).options if isinstance(option, Option)}
+
+
+def declared_options() -> dict[str, dict[str, Option]]:
+    """The options of all architectures: name of the option, then architecture, to the declaration.
+
+    Raises
+    ------
+    InputError
+        Two architectures declare an option of the same name with different types.
+    """
+    found: dict[str, dict[str, Option]] = {}
+    for arch in architectures():
+        for name, option in kernel_options(arch).items():
+            declarations = found.setdefault(name, {})
+            for other, known in declarations.items():
+                if (known.kind, known.many) != (option.kind, option.many):
+                    raise InputError(
+                        f"the architectures {other} and {arch} declare the option {name} with different types: rename "
+                        "one of the two options"
+                    )
+            declarations[arch] = option
+    return found
+
+
+def resolve_backend(backend: str, arch: str) -> str:
+    """The backend that a name stands for: `auto` is numba where it is installed and helps, else numpy.
+
+    Parameters
+    ----------
+    backend : str
+        `auto`, or the name of a backend, which is returned unchanged.
+    arch : str
+    """
+    if backend != AUTO:
+        return backend
+    return "numba" if arch in COMPILED and importlib.util.find_spec("numba") is not None else "numpy"
+
+
+def make_kernel(name: str, hidden: int, options: dict[str, Any]) -> Kernel:
+    """The kernel of an architecture for `hidden` units.
+
+    Parameters
+    ----------
+    name : str
+    hidden : int
+    options : dict
+        Options by name; None stands for the architecture's own default. An option of another architecture is
+        accepted at its default, so that one call can be made for all architectures.
+
+    Raises
+    ------
+    InputError
+        The architecture is not known, the size is too small, or an option is out of range or not the architecture's.
+    """
+    cls = kernel_class(name)
     if isinstance(hidden, bool) or not isinstance(hidden, int) or hidden < cls.least_hidden:
         raise InputError(f"the hidden size is {hidden!r}: give a whole number of units, {cls.least_hidden} or more")
-    neutral = {option: (value, None) for option, value in NEUTRAL.items()}
-    foreign = sorted(
-        option
-        for option, value in options.items()
-        if option not in cls.options and value not in neutral.get(option, ())
-    )
+    known = {option if isinstance(option, str) else option.name for option in cls.options}
+    given = {option: value for option, value in options.items() if value is not None}
+    if foreign := sorted(given.keys() - known):
+        defaults = {each: [one.default for one in of.values()] for each, of in declared_options().items()}
+        foreign = [option for option in foreign if given.pop(option) not in defaults.get(option, ())]
     if foreign:
-        takes = ", ".join(cls.options) or "none"
-        raise InputError(f"architecture {name!r} has no option {', '.join(foreign)}: it takes {takes}")
-    own = {option: value for option, value in options.items() if option in cls.options and value is not None}
-    return cls(hidden, **own)  # type: ignore[call-arg]
+        near = difflib.get_close_matches(foreign[0], known, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        takes = ", ".join(option if isinstance(option, str) else option.name for option in cls.options) or "none"
+        raise InputError(f"architecture {name!r} has no option {', '.join(foreign)}{hint}: it takes {takes}")
+    for option, declared in kernel_options(name).items():
+        if option in given and not declared.many:  # a sequence of numbers is checked with the size, by the kernel
+            given[option] = declared.convert(given[option], option)
+            declared.check(given[option], option)
+    return cls(hidden, **given)  # type: ignore[call-arg]

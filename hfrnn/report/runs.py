@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import os
@@ -12,8 +11,10 @@ from typing import Any
 
 from hfrnn.data.music import FILES as MUSIC
 from hfrnn.errors import CheckpointError, InputError
-from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.options import option_key
+from hfrnn.names import UNITS
+from hfrnn.runs.config import TrainConfig, all_options
+from hfrnn.runs.metrics import clock
+from hfrnn.runs.options import run_options
 from hfrnn.runs.run_folder import RunFolder, is_text
 
 NUMBERS = (
@@ -24,7 +25,6 @@ NUMBERS = (
 )  # fmt: skip
 """Columns of the log that the page draws or names."""
 WORDS = ("cg_stop", "failed")
-UNITS = {"char": "character", "byte": "byte", "word": "word"}
 HF, FIRST_ORDER = "Optimizer", "SGD, Adam and online"
 """Groups of options that are for one kind of optimizer."""
 EVERY_OPTIMIZER = ("optimizer", "epochs", "patience")
@@ -105,17 +105,17 @@ def option_rows(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         default.
     """
     rows = []
-    for spec in dataclasses.fields(TrainConfig):
-        if spec.name == "out":
-            continue
-        values = [run["options"][option_key(spec.name)] for run in runs]
+    known = {declared.key: declared for declared in all_options().values()}
+    for name in dict.fromkeys(name for run in runs for name in run["options"] if name != "out"):
+        values = [run["options"].get(name) for run in runs]
         used = [value for value in values if value is not None]
-        own = any(value != shown(spec.default) for value in used)
+        default = shown(known[name].default) if name in known else None
+        own = any(value != default for value in used)
         differs = len(set(used)) > 1
         rows.append(
             {
-                "group": spec.metadata["group"],
-                "name": option_key(spec.name),
+                "group": getattr(known.get(name), "group", "Network"),
+                "name": name,
                 "values": values,
                 "differs": differs,
                 "told": differs or (own and (len(runs) == 1 or len(used) < len(runs))),
@@ -138,13 +138,6 @@ def shown(value: Any) -> str:
 def readable(text: str) -> str:
     """A text that UTF-8 can hold: a file's name may be none."""
     return text.encode("utf-8", errors="replace").decode("utf-8")
-
-
-def clock(seconds: float) -> str:
-    """Seconds as 1:05 or 2:01:05."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def _number(value: Any) -> float | int | None:
@@ -173,12 +166,13 @@ def _summary(path: Path) -> dict[str, Any]:
 def _options(config: TrainConfig) -> dict[str, str | None]:
     """Every option as text; None where the optimizer has no use for it."""
     useless = FIRST_ORDER if config.optimizer == "hf" else HF
-    return {
-        option_key(spec.name): None
-        if spec.metadata["group"] == useless and spec.name not in EVERY_OPTIMIZER
-        else shown(getattr(config, spec.name))
-        for spec in dataclasses.fields(config)
+    of_run = {
+        declared.key: None
+        if declared.group == useless and name not in EVERY_OPTIMIZER
+        else shown(getattr(config, name))
+        for name, declared in run_options().items()
     }
+    return {**of_run, **{name: shown(value) for name, value in config.arch_options.items()}}
 
 
 def _facts(

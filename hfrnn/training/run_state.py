@@ -19,6 +19,7 @@ from hfrnn.data.vocabulary import Vocabulary, counted
 from hfrnn.engine.network import Network
 from hfrnn.engine.plan import Plan
 from hfrnn.errors import CheckpointError, InputError
+from hfrnn.kernels.registry import resolve_backend
 from hfrnn.optim.schedules import EarlyStopping
 from hfrnn.runs.checkpoint import check_description
 from hfrnn.runs.config import TrainConfig
@@ -52,6 +53,8 @@ def continued(stored: TrainConfig, changes: dict[str, Any]) -> TrainConfig:
         raise InputError(f"a resumed run keeps its {names}: leave it out, only {', '.join(RESUMABLE)} may differ")
     if set(LIMITS) & changes.keys():
         stored = replace(stored, updates=None, minutes=None, epochs=None)
+    if "backend" in changes:
+        changes = {**changes, "backend": resolve_backend(changes["backend"], stored.arch)}
     return replace(stored, **changes)
 
 

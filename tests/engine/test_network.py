@@ -317,7 +317,7 @@ NETWORKS: dict[str, tuple[dict[str, Any], str]] = {
     "l2 NaN": ({"l2": float("nan")}, "l2 is nan: give a number, 0 or more"),
     "loss": ({"loss": "hinge"}, "loss 'hinge' is not known: use one of softmax, "),
     "backend": ({"backend": "torch"}, "backend 'torch' is not known: use one of "),
-    "activation": ({"arch": "rnn", "activation": "sine"}, "activation 'sine' is not known: use tanh, logistic or relu"),
+    "activation": ({"arch": "rnn", "activation": "sine"}, "activation is 'sine': use one of tanh, logistic, relu"),
     "foreign activation": ({"activation": "relu"}, "architecture 'lstm' has no option activation: it takes none"),
     "foreign option": ({"arch": "rnn", "zoneout": 1}, "architecture 'rnn' has no option zoneout: it takes activation"),
 }
