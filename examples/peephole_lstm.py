@@ -1,7 +1,7 @@
 """An architecture that hfrnn does not have, added from outside: the LSTM with peepholes, `lstm-peephole`.
 
     python examples/peephole_lstm.py                                    check every derivative, then train a little
-    hfrnn --kernel examples/peephole_lstm.py train --arch lstm-peephole
+    hfrnn train --kernel examples/peephole_lstm.py --arch lstm-peephole --peephole-scale 0.5
 
 The gates look at the cell through a weight a unit (F. Gers and J. Schmidhuber, Recurrent nets that time and count,
 2000): i and f at the cell before the step, o at the cell after it. docs/adding-an-architecture.md derives what follows.
@@ -42,6 +42,7 @@ from typing import Any
 
 import hfrnn
 from hfrnn.arrays.backend import Array
+from hfrnn.arrays.parameters import Initializer, normal
 from hfrnn.gradcheck import gradcheck, table
 from hfrnn.kernels.base import Arrays
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, sigmoid_, slope_of_tanh, transpose
@@ -53,14 +54,22 @@ class PeepholeLSTM(hfrnn.Kernel):
 
     output_bias = True
     transposed = ("W_h",)
+    options = (
+        hfrnn.Option("peephole_scale", float, 0.1, "Standard deviation of the initial peephole weights.", above=0),
+    )
 
-    def __init__(self, hidden: int) -> None:
+    def __init__(self, hidden: int, peephole_scale: float = 0.1) -> None:
         self.hidden = self.width = hidden
+        self.peephole_scale = peephole_scale
         self.slots = tuple(hfrnn.Slot(name, hidden, bias=True, below=True) for name in "ifog")
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         H = self.hidden
         return {"W_h": (H, 4 * H), "p_i": (H,), "p_f": (H,), "p_o": (H,)}
+
+    def initializers(self) -> dict[str, Initializer]:
+        peepholes = dict.fromkeys(("p_i", "p_f", "p_o"), normal(self.peephole_scale))
+        return {"W_h": normal(self.scale), **peepholes}
 
     def state_shapes(self, B: int) -> dict[str, tuple[int, ...]]:
         return {"h": (B, self.hidden), "c": (B, self.hidden)}

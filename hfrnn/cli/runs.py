@@ -14,15 +14,15 @@ from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
 from hfrnn.cli.options import NearChoice, check_output
 from hfrnn.errors import InputError
-from hfrnn.names import UNITS
+from hfrnn.names import AUTO, BACKENDS, UNITS
 from hfrnn.runs.options import option_name
 
 which_option = click.option(
     "--which", metavar="NAME", default="best", show_default=True, help="Checkpoint: best, last, update-120.",
 )  # fmt: skip
 backend_option = click.option(
-    "--backend", metavar="NAME", type=NearChoice(("numpy", "numba", "cupy")), default="numpy", show_default=True,
-    help="Where to compute: numpy, numba, cupy.",
+    "--backend", metavar="NAME", type=NearChoice((AUTO, *BACKENDS)), default="numpy", show_default=True,
+    help="What to compute with: auto, numpy, numba, cupy.",
 )  # fmt: skip
 
 

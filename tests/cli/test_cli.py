@@ -69,7 +69,7 @@ def test_every_option_has_its_default_in_the_help() -> None:
     rows = re.split(r"\n  (?=--)", text)
     for name, declared in all_options().items():
         (row,) = [row for row in rows if re.match(rf"{option_name(name)}[ \n]", row)] or [None]
-        assert name == "text" or "[default: " in row or declared.default is None, name
+        assert name == "text" or "[default:" in row or declared.default is None, name
     flat = " ".join(text.split())
     for part in ("[default: mlstm]", "[default: 96]", "[default: 0.005]", "[default: yes]", "[default: 100000]"):
         assert part in flat

@@ -201,8 +201,8 @@ def test_another_optimizer_says_how_it_trains_and_shows_its_lines(tmp_path: Path
     lines = text.splitlines()
     roles = [] if name == "online" else ["gradient"]
     data = ["task", "1,000"] if name == "task" else ["text"]
-    assert [line.split()[0] for line in lines[: 5 + len(data) + len(roles)]] == [
-        "network", *data, "training", *roles, "memory", "limit", "folder",
+    assert [line.split()[0] for line in lines[: 6 + len(data) + len(roles)]] == [
+        "network", *data, "training", *roles, "memory", "backend", "limit", "folder",
     ]  # fmt: skip
     assert max(len(line) for line in lines if "folder" not in line) <= 80
     assert {
