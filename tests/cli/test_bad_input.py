@@ -122,7 +122,7 @@ TRAIN: dict[str, tuple[list[str], str]] = {
 }
 OTHERS: dict[str, tuple[list[str], str]] = {
     "no run": (["evaluate", "folder"], "no run folder"),
-    "text of a task": (["evaluate", "task", "text.txt"], "was trained on addition, which is no text: leave text.txt"),
+    "text of a task": (["evaluate", "task", "text.txt"], "on addition, which is not a text: leave text.txt out"),
     "sample of a task": (["sample", "task"], "task was not trained on a text"),
     "no text": (["evaluate", "run", "nowhere.txt"], "no file nowhere.txt"),
     "one symbol": (["evaluate", "run", "one.txt"], "at least 2"),

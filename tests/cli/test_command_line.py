@@ -498,12 +498,12 @@ def test_a_broken_pipe_ends_a_command_quietly(arguments: list[str], tmp_path: Pa
 def test_evaluate_and_sample_refuse_what_would_do_nothing(run: Path, tmp_path: Path) -> None:
     tiny_train(tmp_path, "task", text=None, data="addition", length=21, arch="rnn", optimizer="adam", sequences=9)
     task = tmp_path / "task"
-    assert "whose sequences are made afresh: leave --part out" in refused("evaluate", task, "--part", "valid")
-    assert "which is no text: leave --unknown out" in refused("evaluate", task, "--unknown", "skip")
-    assert "it is for the symbols of --prime: give one, or leave it out" in refused("sample", run, "--unknown", "skip")
+    assert "whose sequences are generated again: leave --part out" in refused("evaluate", task, "--part", "valid")
+    assert "which is not a text: leave --unknown out" in refused("evaluate", task, "--unknown", "skip")
+    assert "it is for the symbols of --prime: give both, or leave it out" in refused("sample", run, "--unknown", "skip")
     text = text_file(tmp_path, "d\n" + "a b c\n" * 200, "words.txt")
     tiny_train(tmp_path, "words", text=text, level="word", min_count=2)
-    assert "knows unknown words as <unk>" in refused("evaluate", tmp_path / "words", "--unknown", "skip")
+    assert "reads unknown words as <unk>" in refused("evaluate", tmp_path / "words", "--unknown", "skip")
 
 
 def test_info_lists_all_that_data_may_name() -> None:

@@ -1174,7 +1174,7 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "prime skipped": (["sample", "run", "--prime", "é", "--unknown", "skip"], "empty"),
     "prime becomes two": (["sample", "run", "--prime", "é", "--unknown", "ab"], "cannot become 'ab'"),
     "nothing allowed": (["sample", "run", "--allowed", ""], "allow at least one"),
-    "unknown allowed": (["sample", "run", "--allowed", "abé"], "does not know all of it"),
+    "unknown allowed": (["sample", "run", "--allowed", "abé"], "does not know every symbol of it"),
     "gradcheck": (["gradcheck", "tnn"], "'tnn' is not known"),
     "gradcheck nothing": (["gradcheck", ""], "'' is not known"),
     "gradcheck seed": (["gradcheck", "rnn", "--seed", "-1"], "--seed is -1"),
