@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -21,6 +23,17 @@ def option_key(name: str) -> str:
 def option_name(name: str) -> str:
     """Return the flag of an option on the command line: `--cg-epsilon` for `cg_epsilon`."""
     return "--" + option_key(name).replace("_", "-")
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return the name most similar to a wrong one, or "" if none is similar."""
+    return next(iter(difflib.get_close_matches(name, list(names), n=1)), "")
+
+
+def near_hint(name: str, names: Iterable[str]) -> str:
+    """Return the hint that follows an unknown name in a message: ` (did you mean mlstm?)`, or nothing."""
+    near = nearest(name, names)
+    return near and f" (did you mean {near}?)"
 
 
 @dataclass(frozen=True)

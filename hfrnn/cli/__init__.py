@@ -18,13 +18,13 @@ from hfrnn.cli.completion import completion, files
 from hfrnn.cli.data import data
 from hfrnn.cli.gradcheck import gradcheck
 from hfrnn.cli.info import info
-from hfrnn.cli.options import nearest
 from hfrnn.cli.report import report
 from hfrnn.cli.runs import evaluate, sample
 from hfrnn.cli.spectrum import spectrum
 from hfrnn.cli.train import train
 from hfrnn.errors import HfrnnError
-from hfrnn.runs.options import option_name, run_options
+from hfrnn.option import nearest, option_name
+from hfrnn.runs.options import run_options
 
 EXAMPLES = """\b
 Examples:

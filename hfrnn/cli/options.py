@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hfrnn.errors import InputError
+from hfrnn.option import near_hint, nearest
 
 if TYPE_CHECKING:
     _Choice = click.Choice[str]
@@ -26,17 +25,6 @@ class NearChoice(_Choice):
         except click.BadParameter as error:
             near = nearest(str(value), self.choices)
             raise click.BadParameter(error.message + (near and f" Did you mean '{near}'?"), ctx, param) from None
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """Return the name most similar to a wrong one, or "" if none is similar."""
-    return next(iter(difflib.get_close_matches(name, list(names), n=1)), "")
-
-
-def near_hint(name: str, names: Iterable[str]) -> str:
-    """Return the hint that follows an unknown name in a message."""
-    near = nearest(name, names)
-    return near and f" (did you mean {near}?)"
 
 
 def known_data() -> dict[str, tuple[str, ...]]:

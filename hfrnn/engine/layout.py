@@ -40,7 +40,6 @@ class Layout:
         direct_input: bool = True,
         direct_output: bool = True,
         l2: float = 0.0,
-        activation: str = "tanh",
         classes: int | Sequence[int] | None = None,
         **options: Any,
     ) -> None:
@@ -59,7 +58,6 @@ class Layout:
             raise InputError(f"dtype {dtype!r} is not known: use {' or '.join(DTYPES)}")
         if not (np.isfinite(l2) and l2 >= 0):
             raise InputError(f"l2 is {l2!r}: give a number, 0 or more")
-        options["activation"] = activation
         self.config: dict[str, Any] = {
             "arch": arch, "n_in": int(n_in), "hidden": [int(h) for h in sizes], "n_out": int(n_out), "loss": loss,
             "dtype": dtype, "embedding": embedding, "bias": bias, "output_bias": output_bias,

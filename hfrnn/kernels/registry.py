@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from hfrnn.kernels.mrnn import MRNN
 from hfrnn.kernels.rnn import RNN
 from hfrnn.kernels.scrn import SCRN
 from hfrnn.names import AUTO
-from hfrnn.option import Option
+from hfrnn.option import Option, near_hint
 
 _kernels: dict[str, type[Kernel]] = {
     "rnn": RNN,
@@ -120,11 +119,9 @@ def kernel_class(name: str) -> type[Kernel]:
         The name is not known.
     """
     if name not in _kernels:
-        near = difflib.get_close_matches(name, _kernels, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
         raise InputError(
-            f"architecture {name!r} is not known{hint}: use one of {', '.join(_kernels)}, or name the file that "
-            "registers it (hfrnn --kernel FILE; in Python, import it first)"
+            f"architecture {name!r} is not known{near_hint(name, _kernels)}: use one of {', '.join(_kernels)}, or name "
+            "the file that registers it (hfrnn --kernel FILE; in Python, import it first)"
         )
     return _kernels[name]
 
@@ -195,8 +192,7 @@ def make_kernel(name: str, hidden: int, options: dict[str, Any]) -> Kernel:
         defaults = {each: [one.default for one in of.values()] for each, of in declared_options().items()}
         foreign = [option for option in foreign if given.pop(option) not in defaults.get(option, ())]
     if foreign:
-        near = difflib.get_close_matches(foreign[0], known, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
+        hint = near_hint(foreign[0], known)
         takes = ", ".join(option if isinstance(option, str) else option.name for option in cls.options) or "none"
         raise InputError(f"architecture {name!r} has no option {', '.join(foreign)}{hint}: it takes {takes}")
     for option, declared in kernel_options(name).items():

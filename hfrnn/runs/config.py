@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hfrnn.errors import InputError
-from hfrnn.option import Option
+from hfrnn.option import Option, nearest
 from hfrnn.runs import needs
 from hfrnn.runs.options import (
     DEFAULT_MINUTES,
@@ -218,8 +217,8 @@ def arch_option(name: str, arch: str, source: str) -> Option | None:
     if arch not in architectures():
         return None
     known = [*(declared.key for declared in run_options().values()), *declarations]
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    near = nearest(name, known)
+    hint = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
     raise InputError(f"{source} has an option {name!r} that is not known: {hint}")
 
 
@@ -256,7 +255,7 @@ def checked_options(options: Mapping[str, Any], source: str) -> dict[str, Any]:
         An option is not known (the message has the nearest name), or its value has another type.
     """
     own = {declared.key: declared for declared in run_options().values()}
-    arch = options.get("arch", own["arch"].default)
+    arch = own["arch"].convert(options.get("arch", own["arch"].default), f"{source}: arch")
     values = {}
     for given, value in options.items():
         key = given.rstrip("_").replace("-", "_")
