@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hfrnn.engine.plan import Keep, Plan
 from hfrnn.names import UNITS
-from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.metrics import Record, clock
-from hfrnn.training.dry_run import Rehearsal
-from hfrnn.training.trainer import Trainer, TrainingResult
+
+if TYPE_CHECKING:
+    from hfrnn.runs.config import TrainConfig
+    from hfrnn.training.dry_run import Rehearsal
+    from hfrnn.training.trainer import Trainer, TrainingResult
 
 RECOMPUTATION = {
     Keep.STATES: "each product computes the predictions again",
