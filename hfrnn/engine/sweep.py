@@ -245,7 +245,7 @@ class Sweep:
         adjoint: Callable[[Segment, list[Array]], None],
         grad: Groups,
         v: Groups | None = None,
-        damp: Callable[[Segment, list[Array]], None] | None = None,
+        damp: Callable[[Segment, list[Array]], list[Array] | None] | None = None,
     ) -> None:
         """Backward over all segments, last first: `adjoint` writes a segment's dhs, `damp` adds to it."""
         dstate = self.zeros
@@ -260,9 +260,8 @@ class Sweep:
                 if l not in self.layout.head.widths:
                     dh[...] = 0
             adjoint(segment, dhs)
-            if damp is not None:
-                damp(segment, dhs)
-            dstate = self._backward(segment, dhs, dstate, grad)
+            preactivation_adjoints = None if damp is None else damp(segment, dhs)
+            dstate = self._backward(segment, dhs, dstate, grad, preactivation_adjoints)
 
     def _restore(self, s: int) -> None:
         """Make the forward pass's record of segment s valid again."""
@@ -320,12 +319,19 @@ class Sweep:
             after.append(layer_state)
         return after
 
-    def _backward(self, segment: Segment, dhs: list[Array], dstate: States, grad: Groups) -> States:
+    def _backward(
+        self,
+        segment: Segment,
+        dhs: list[Array],
+        dstate: States,
+        grad: Groups,
+        preactivation_adjoints: list[Array] | None = None,
+    ) -> States:
         before: States = []
         for l in reversed(range(len(self.layout.layers))):
             group, tape, kernel = f"layer{l}", segment.tapes[l], self.layout.layers[l].kernel
-            dU, layer_state = kernel.backward(self.p[group], tape, dhs[l], dstate[l], grad[group])
-            tape.preactivation_adjoint = None
+            more = {} if preactivation_adjoints is None else {"preactivation_adjoint": preactivation_adjoints[l]}
+            dU, layer_state = kernel.backward(self.p[group], tape, dhs[l], dstate[l], grad[group], **more)
             below, dbelow = (segment.hs[l - 1], dhs[l - 1]) if l > 0 else (None, None)
             self.inputs.backward(l, self.p, segment.span, below, dU, dbelow, grad)
             before.append(layer_state)
@@ -354,19 +360,21 @@ class Sweep:
         weights = self.weights[segment.span]
         return self.xp.where(weights > 0, wide * weights, 0.0).sum().item()
 
-    def _structural(self, segment: Segment, dhs: list[Array], strength: float) -> None:
-        """Add strength times the structural metric's product: to dhs, or as an adjoint of the pre-activations."""
+    def _structural(self, segment: Segment, dhs: list[Array], strength: float) -> list[Array] | None:
+        """Add the structural metric's product, times strength, to dhs; or return it as adjoints of pre-activations."""
+        terms = []
         for l, Rhs in enumerate(segment.Rhs):
-            tape = segment.tapes[l]
-            tangent = tape["Ra"] if self.metric == "preactivation" else Rhs
+            tangent = segment.tapes[l]["Ra"] if self.metric == "preactivation" else Rhs
             term = self.scratch.get(f"structural{l}", tangent.shape)
             self.xp.multiply(tangent, strength, out=term)
             if self.mask is not None:
                 term *= self.mask[segment.span]
-            if self.metric == "hidden":
-                dhs[l] += term
-            else:
-                tape.preactivation_adjoint = term
+            terms.append(term)
+        if self.metric != "hidden":
+            return terms
+        for dh, term in zip(dhs, terms, strict=True):
+            dh += term
+        return None
 
 
 def _steps(segment: Segment) -> int:

@@ -1,4 +1,4 @@
-"""What a kernel is: sizes, slots, parameter shapes, three routines over a segment of time; and their tape."""
+"""The interface of a kernel: sizes, slots, parameters and three routines over a segment of time; and its tape."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Arrays = dict[str, Array]
 
 @dataclass(frozen=True)
 class Slot:
-    """A group of columns of U: name, width, whether it has a bias by default, whether it hears the layer below."""
+    """A group of columns of U: name, width, whether it has a bias by default, whether the layer below feeds it."""
 
     name: str
     width: int
@@ -23,10 +23,20 @@ class Slot:
 
 
 class Tape:
-    """What forward leaves for rforward and backward over one segment of one layer, in buffers owned by the sweep.
+    """The arrays that forward leaves for rforward and backward, for one layer and one segment of time.
 
-    `new` hands out a buffer of this segment, which lives until the same segment is run again; `scratch` hands out one
-    that any other routine may take over once the present one has returned and its results have been used.
+    The arrays are views of reused buffers that belong to a sweep, and their first contents are arbitrary. `new` returns
+    a buffer of this segment, which keeps its contents until the same segment runs forward again. `scratch` returns a
+    buffer that other routines reuse as soon as the present routine has returned and its results have been used.
+
+    Parameters
+    ----------
+    prefix : str
+        Put before the names of this segment's buffers.
+    kept : Buffers
+        Where `new` allocates.
+    scratch : Buffers
+        Where `scratch` allocates.
     """
 
     def __init__(self, prefix: str, kept: Buffers, scratch: Buffers) -> None:
@@ -36,50 +46,43 @@ class Tape:
         self.kept = kept
         self.shared = scratch
         self.records = True
-        """Whether forward leaves what rforward and backward need; without, a segment takes less time and memory."""
+        """Whether forward must leave what rforward and backward need; otherwise it is faster and takes less memory."""
         self.keeps_preactivation = False
-        """Whether a structural metric looks at the hidden pre-activation: rforward then leaves its tangent as `Ra`."""
-        self.preactivation_adjoint: Array | None = None
-        """(K, B, H): what a structural metric adds to the adjoint of the hidden pre-activation in backward."""
+        """Whether a structural metric uses the hidden pre-activation: then rforward must leave its tangent as `Ra`."""
         self.start = 0
-        """The time of the segment's first step, for a kernel that keeps one."""
+        """The time of the segment's first step, for a kernel that counts time."""
         self._named: Arrays = {}
 
-    @property
-    def compiled(self) -> Any:
-        """The compiled time loops (compiled.py) where the backend has them, for real numbers; else None."""
-        if not self.backend.compiles or self.kept.dtype.kind != "f" or self.keeps_preactivation:
-            return None
-        from hfrnn.kernels import compiled
-
-        return compiled
-
     def new(self, name: str, *shape: int) -> Array:
-        """A buffer of this segment, of arbitrary contents."""
+        """Return a buffer of this segment."""
         buffer = self.kept.get(self.prefix + name, shape)
         self._named[name] = buffer
         return buffer
 
     def scratch(self, name: str, *shape: int) -> Array:
-        """A buffer shared by all segments and layers, of arbitrary contents; `tape[name]` reads it in this routine."""
+        """Return a buffer that all segments and layers share."""
         buffer = self.shared.get(name, shape)
         self._named[name] = buffer
         return buffer
 
     def preactivation_tangent(self, *shape: int) -> Array:
-        """The buffer for the tangent of the hidden pre-activation: kept where a structural metric wants it."""
+        """Return the buffer `Ra` for the tangent of the hidden pre-activation; kept if a structural metric uses it."""
         return self.new("Ra", *shape) if self.keeps_preactivation else self.scratch("Ra", *shape)
 
     def __getitem__(self, name: str) -> Array:
+        """Return the buffer that `new` or `scratch` returned last under this name."""
         return self._named[name]
 
 
 class Kernel:
     """One recurrent architecture: sizes and names, and three hand-written routines. It holds no arrays.
 
-    The routines work on a segment of K >= 1 steps of B sequences, on arrays (K, B, ...) that they never write to
-    unless they made them, in float32, float64 or complex128 (for complex steps). `p`, `v` and `grad` are dicts of the
-    recurrent parameters, of their tangents and of their adjoints.
+    The routines work on a segment of K >= 1 time steps of B sequences, on C-contiguous arrays (K, B, ...) in float32,
+    float64 or complex128 (complex steps check derivatives). They write only to arrays of the tape and add to `grad`.
+    `p`, `v` and `grad` hold the recurrent parameters, a direction in parameter space, and the gradient, each by name.
+
+    A kernel that serves a structural metric other than `hidden` takes one more argument in `backward`,
+    `preactivation_adjoint` (K, B, H) or None: what the metric adds to the adjoint of the hidden pre-activation.
     """
 
     slots: tuple[Slot, ...]
@@ -87,7 +90,7 @@ class Kernel:
     hidden: int
     """H, the units."""
     width: int
-    """What the layer hands up and to the output (H unless said)."""
+    """The width of the hidden state that the layer above and the output see (H for most kernels)."""
     output_bias: ClassVar[bool] = False
     """Whether the output has a bias by default."""
     metrics: tuple[str, ...] = ("hidden",)
@@ -99,40 +102,75 @@ class Kernel:
     plain name is taken by `Network(...)` only, and passed on unchecked.
     """
     transposed: ClassVar[tuple[str, ...]] = ()
-    """The recurrent matrices that backward multiplies by transposed in every step (see `pointwise.transpose`)."""
+    """The recurrent matrices whose transposes backward uses in every step (see `pointwise.transpose`)."""
     least_hidden: ClassVar[int] = 1
     """The smallest hidden size that makes sense."""
     scale: ClassVar[float] = 0.1
     """Standard deviation of the initial weights (SPEC 10)."""
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
-        """The recurrent parameters and their shapes."""
+        """Return the recurrent parameters' shapes by name."""
         raise NotImplementedError
 
     def initializers(self) -> dict[str, Initializer]:
-        """How the recurrent parameters start; N(0, scale^2) unless a kernel says otherwise."""
+        """Return the recurrent parameters' initialisers by name; N(0, scale^2) by default."""
         return {name: normal(self.scale) for name in self.parameter_shapes()}
 
     def state_shapes(self, B: int) -> dict[str, tuple[int, ...]]:
-        """The arrays of a state for B sequences, the batch on axis -2.
+        """Return the shapes of the state's arrays by name, for B sequences; the batch is on axis -2.
 
-        The shape () stands for an integer that is one for the whole batch, 0 at first, and has no tangent: `rforward`
-        and `backward` neither get nor return it.
+        The shape () stands for one integer for the whole batch. It starts at 0 and has no tangent: `rforward` and
+        `backward` neither take nor return it.
         """
         raise NotImplementedError
 
     def slope(self, xp: Any, h: Array) -> Array:
-        """The derivative of h by the hidden pre-activation, as a function of h; for metrics other than `hidden`."""
+        """Return dh/da of the hidden pre-activation a as a function of h, for metrics other than `hidden`."""
         raise NotImplementedError
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        """U (K, B, slots) and the state before the segment -> hs (K, B, width) and the state after it."""
+        """Run the segment forward.
+
+        Parameters
+        ----------
+        p : dict of str to array
+        U : (K, B, slots) array
+            The input map's part of every slot.
+        state : dict of str to array
+            The state before the segment.
+        tape : Tape
+            Receives what the other two routines need, where `tape.records`.
+
+        Returns
+        -------
+        hs : (K, B, width) array
+        state : dict of str to array
+            The state after the segment.
+        """
         raise NotImplementedError
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        """The tangents of forward's results, along the parameter direction v and the tangents RU and Rstate."""
+        """Return the tangents of forward's results along the direction v, from the tangents of U and of the state."""
         raise NotImplementedError
 
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
-        """Adjoints of hs and of the state after the segment -> of U and of the state before it; adds to grad."""
+        """Run the segment backward.
+
+        Parameters
+        ----------
+        p : dict of str to array
+        tape : Tape
+        dhs : (K, B, width) array
+            The adjoint of hs.
+        dstate : dict of str to array
+            The adjoint of the state after the segment.
+        grad : dict of str to array
+            The gradient of each recurrent parameter, which is added to.
+
+        Returns
+        -------
+        dU : (K, B, slots) array
+        dstate : dict of str to array
+            The adjoint of the state before the segment.
+        """
         raise NotImplementedError

@@ -1,146 +1,104 @@
-"""The two memory cells that lstm, lstm-krause, mlstm and mlstm-standard are made of: one step, everything but products.
+"""The two memory cells of lstm, lstm-krause, mlstm and mlstm-standard: one time step without its matrix products.
 
-Both take the gate pre-activations a = (a_i, a_f, a_o, a_g), whatever they were made from.
+Both cells take the gate pre-activations a = (a_i, a_f, a_o, a_g); c' is the cell state of the step before.
 
-    Standard cell ([S thesis] 3.2.2)                     Krause's cell ([K] 2.11-2.18)
+    Standard cell                                        [S thesis] 3.2.2
+    F1  i, f, o = sigma(a_i, a_f, a_o)                   [S thesis] 3.2.2, gates
+    F2  g = tanh(a_g)                                    [S thesis] 3.2.2, input activation
+    F3  c = f*c' + i*g                                   [S thesis] 3.2.2, state update
+    F4  z = tanh(c), h = o*z                             [S thesis] 3.2.2, state update
 
-    F1  i, f, o = sigma(a_i, a_f, a_o)                   the same
-    F2  g = tanh(a_g)                                    g = a_g
-    F3  c = f*c' + i*g                                   the same
-    F4  h = o*z, z = tanh(c)                             h = tanh(zeta), zeta = c*o
+    Krause's cell                                        [K] 2.11-2.18
+    F1  i, f, o = sigma(a_i, a_f, a_o)                   [K] 2.12, 2.13 and the forget gate of 2.18
+    F2  g = a_g                                          [K] 2.11
+    F3  c = f*c' + i*g                                   [K] 2.18
+    F4  zeta = c*o, h = tanh(zeta)                       [K] 2.15
 
-Where derivatives are to follow, the step is linearised once and for all products:
+Each step is linearised once, for all products that follow. The coefficients are the derivatives of F1 to F4; [K]
+7.2-7.4 leave out the factors s*(1-s) of the gates.
 
-    L1  k_i = dc/da_i = g*i*(1-i)                        the same
-    L2  k_f = dc/da_f = c'*f*(1-f)                       the same
-    L3  k_o = dh/da_o = z*o*(1-o)                        c*o*(1-o)*(1-h*h)
-    L4  k_g = dc/da_g = i*(1-g*g)                        i
-    L5  k_c = dh/dc   = o*(1-z*z)                        o*(1-h*h)
-    L6                                                   k_zo = dzeta/da_o = c*o*(1-o), dzeta/dc = o
+        Standard cell                Krause's cell
+    L1  k_i = g*i*(1-i)              g*i*(1-i)           dc/da_i, from F1, F3
+    L2  k_f = c'*f*(1-f)             c'*f*(1-f)          dc/da_f, from F1, F3
+    L3  k_o = z*o*(1-o)              k_zo*(1-h*h)        dh/da_o, from F1, F4
+    L4  k_g = i*(1-g*g)              i                   dc/da_g, from F2, F3
+    L5  k_c = o*(1-z*z)              o*(1-h*h)           dh/dc, from F4
+    L6                               k_zo = c*o*(1-o)    dzeta/da_o, from F1, F4
 
-and what is left is the same for both cells:
+With these coefficients both cells have the same R-forward and backward routines:
 
-    R1  Rc = f*Rc' + k_i*Ra_i + k_f*Ra_f + k_g*Ra_g
-    R2  Rh = k_o*Ra_o + k_c*Rc
-    R3  Rzeta = k_zo*Ra_o + o*Rc                         for the structural metrics
+    R1  Rc = f*Rc' + k_i*Ra_i + k_f*Ra_f + k_g*Ra_g      [K] 7.5
+    R2  Rh = k_o*Ra_o + k_c*Rc                           [K] 7.6, 7.7
+    R3  Rzeta = k_zo*Ra_o + o*Rc                         [K] 7.6, for the structural metrics
 
-    B1  dc = dc_next + k_c*dh
-    B2  da = k * (dc, dc, dh, dc)
-    B3  dc += o*e, da_o += k_zo*e, before B2             e: what a structural metric adds to dzeta
-    B4  dc_next of step t-1 = dc*f
+    B1  dc = dc_next + k_c*dh                            [K] 7.11, 7.13
+    B2  da = k * (dc, dc, dh, dc)                        [K] 7.12, 7.14-7.16
+    B3  dc += o*e, da_o += k_zo*e, before B2             [K] 3.28 for zeta; e: what a structural metric adds to dzeta
+    B4  dc_next of step t-1 = dc*f                       [K] 7.13
 
-zeta is the hidden pre-activation of Krause's cell, which the structural metrics may penalise; the standard cell has
-none. [K] 7.2-7.4 leave out the factors s*(1-s) of L1-L3.
+zeta is the hidden pre-activation of Krause's cell, which the structural metrics may penalise. The standard cell has no
+such pre-activation.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.pointwise import sigmoid_, slope_of_tanh
 
 
-class StandardCell:
-    """The cell with a squashed input and h = o*tanh(c)."""
+class Cell:
+    """What both cells share: their buffers, R-forward and backward."""
 
     metrics: tuple[str, ...] = ("hidden",)
+    """The structural metrics that the cell serves (SPEC 5)."""
 
-    krause: ClassVar[bool] = False
-    """Which of the compiled cells this is."""
+    def begin(self, tape: Tape, K: int, B: int, H: int, state: Arrays) -> tuple[Array, Array, Array]:
+        """Make the buffers of a segment and store the state before it in their first rows.
 
-    def begin(self, tape: Tape, K: int, B: int, H: int, state: Arrays) -> None:
-        """Make the buffers of a segment and put the state before it where step 0 looks for it."""
+        Returns
+        -------
+        a : (K, B, 4H), or (1, B, 4H) where nothing is recorded
+            The gate pre-activations of step t go to `a[t % len(a)]`; `forward` turns them into gates.
+        cs : (K + 1, B, H), or (2, B, H) where nothing is recorded
+            The cell states; `cs[t % len(cs)]` is c_{t-1}.
+        hs : (K + 1, B, H)
+            The hidden states; `hs[t]` is h_{t-1}.
+        """
         rows = K if tape.records else 1
-        depth = 2 if tape.compiled else rows + 1  # cs[t] = c_{t-1}, in turn where not all are needed
-        tape.scratch("cs", depth, B, H)[0] = state["c"]
-        tape.new("h", K + 1, B, H)[0] = state["h"]  # h[t] = h_{t-1}
-        tape.new("k", rows, B, 4 * H)
-        if tape.compiled:  # which linearises step by step
-            tape.new("f", rows, B, H)
-            tape.new("k_c", rows, B, H)
-
-    def gates(self, tape: Tape, t: int) -> Array:
-        """Where the pre-activations of step t are to be written, (B, 4H)."""
-        k = tape["k"]
-        return k[t % k.shape[0]]
+        a, cs, hs = tape.new("k", rows, B, 4 * H), tape.scratch("cs", rows + 1, B, H), tape.new("h", K + 1, B, H)
+        cs[0], hs[0] = state["c"], state["h"]
+        return a, cs, hs
 
     def forward(self, tape: Tape, t: int, U: Array) -> None:
-        """From the recurrent part of a in `gates` and U (B, 4H or more) to the gates, c and h of step t."""
-        xp, a, cs, h = tape.xp, self.gates(tape, t), tape["cs"], tape["h"][t + 1]
-        H = h.shape[-1]
-        a += U[:, : 4 * H]
-        i, f, o, g = (a[:, n * H : (n + 1) * H] for n in range(4))
-        before, c = cs[t % cs.shape[0]], cs[(t + 1) % cs.shape[0]]
-        work = tape.scratch("work", *h.shape)
-        sigmoid_(xp, a[:, : 3 * H])  # F1
-        self.squash_input_(xp, g)  # F2
-        xp.multiply(f, before, out=c)
-        xp.multiply(i, g, out=work)
-        c += work  # F3
-        self.output(tape, t, c, o, h)  # F4
+        """Compute the gates, c and h of step t from the recurrent part of a, in its buffer, and U (B, 4H or more)."""
+        raise NotImplementedError
 
-    def squash_input_(self, xp: Any, g: Array) -> None:
-        xp.tanh(g, out=g)
-
-    def output(self, tape: Tape, t: int, c: Array, o: Array, h: Array) -> None:
-        rows, B = tape["k"].shape[:2]
-        z = tape.scratch("zs", rows, B, h.shape[-1])[t % rows]
-        tape.xp.tanh(c, out=z)
-        tape.xp.multiply(o, z, out=h)
+    def linearize(self, tape: Tape, K: int) -> None:
+        """Replace the gates of all K steps, in the buffer `k`, by their coefficients."""
+        raise NotImplementedError
 
     def finish(self, tape: Tape, K: int) -> Arrays:
-        """The state after the segment; linearises all steps at once where the tape records."""
+        """Return the state after the segment; linearise all its steps where the tape records."""
         cs, h = tape["cs"], tape["h"][K]
         c = tape.new("c", *h.shape)
         c[...] = cs[K % cs.shape[0]]
-        if tape.records and not tape.compiled:
+        if tape.records:
             self.linearize(tape, K)
         return {"h": h, "c": c}
-
-    def linearize(self, tape: Tape, K: int) -> None:
-        """From the gates of all steps, in `k`, to the coefficients that take their place."""
-        xp, k, cs = tape.xp, tape["k"], tape["cs"]
-        (_, B, H), before = cs.shape, cs[:K]
-        i, f, o, g = (k[:, :, n * H : (n + 1) * H] for n in range(4))
-        tape.new("f", K, B, H)[...] = f
-        slope, k_g = tape.scratch("slopes", K, B, H), tape.scratch("k_g", K, B, H)
-        factor = self.output_slope(tape, K, slope)
-        xp.multiply(o, slope, out=tape.new("k_c", K, B, H))  # L5
-        self.input_slope(xp, g, k_g)
-        k_g *= i  # L4
-        if tape.keeps_preactivation:
-            tape.new("o", K, B, H)[...] = o
-        gates, work = k[:, :, : 3 * H], tape.scratch("gate_work", K, B, 3 * H)
-        xp.subtract(1.0, gates, out=work)
-        gates *= work
-        i *= g  # L1
-        f *= before  # L2
-        o *= factor
-        self.finish_output(tape, o, slope)  # L3
-        g[...] = k_g
-
-    def output_slope(self, tape: Tape, K: int, slope: Array) -> Array:
-        """The slope of the tanh in F4 for all steps; returns what stands beside o*(1-o) in k_o."""
-        zs: Array = tape["zs"]
-        slope_of_tanh(tape.xp, zs, slope)
-        return zs
-
-    def input_slope(self, xp: Any, g: Array, out: Array) -> None:
-        """out <- dg/da_g."""
-        slope_of_tanh(xp, g, out)
-
-    def finish_output(self, tape: Tape, k_o: Array, slope: Array) -> None:
-        """k_o is whole."""
 
     def rforward(
         self, tape: Tape, t: int, Ra: Array, recurrent: Array, Rc: Array, Rh: Array, Rzeta: Array | None
     ) -> None:
-        """From the parts of Ra (B, 4H) and Rc of step t-1 (overwritten by step t's) to Rh, and Rzeta where asked."""
-        xp, H = tape.xp, Rc.shape[-1]
+        """Compute Rh (and Rzeta where it is given) of step t; Rc changes from that of step t-1 to that of step t.
+
+        The tangents of the gate pre-activations are Ra + recurrent, each (B, 4H); Ra is overwritten.
+        """
+        xp = tape.xp
         Ra += recurrent
-        Ri, Rf, Ro, Rg = (Ra[:, n * H : (n + 1) * H] for n in range(4))
+        Ri, Rf, Ro, Rg = gates_of(Ra)
         if Rzeta is not None:
             xp.multiply(tape["k_zo"][t], Ro, out=Rzeta)  # R3
         Ra *= tape["k"][t]
@@ -153,46 +111,116 @@ class StandardCell:
         if Rzeta is not None:
             Rzeta += tape["o"][t] * Rc  # R3
 
-    def backward(self, tape: Tape, t: int, dh: Array, dhs: Array, dc: Array, da: Array) -> None:
-        """From the parts of dh, and dc's from step t+1 (overwritten by that for step t-1), to da (B, 4H or more)."""
+    def backward(
+        self, tape: Tape, t: int, dh: Array, dhs: Array, dc: Array, da: Array, dzeta: Array | None = None
+    ) -> None:
+        """Compute da (B, 4H or more) of step t; dc changes from the adjoint of c_t to that of c_{t-1}.
+
+        The adjoint of h_t is dh + dhs, each (B, H); dh is overwritten. `dzeta` (B, H) is e of B3.
+        """
         xp, H, k = tape.xp, dc.shape[-1], tape["k"][t]
         dh += dhs
         work = tape.scratch("work", *dc.shape)
         xp.multiply(dh, tape["k_c"][t], out=work)
         dc += work  # B1
-        extra = None if tape.preactivation_adjoint is None else tape.preactivation_adjoint[t]
-        if extra is not None:
-            dc += tape["o"][t] * extra  # B3
+        if dzeta is not None:
+            dc += tape["o"][t] * dzeta  # B3
         for n, adjoint in enumerate((dc, dc, dh, dc)):
             columns = slice(n * H, (n + 1) * H)
             xp.multiply(k[:, columns], adjoint, out=da[:, columns])  # B2
-        if extra is not None:
-            da[:, 2 * H : 3 * H] += tape["k_zo"][t] * extra  # B3
+        if dzeta is not None:
+            da[:, 2 * H : 3 * H] += tape["k_zo"][t] * dzeta  # B3
         dc *= tape["f"][t]  # B4
 
 
-class KrauseCell(StandardCell):
+class StandardCell(Cell):
+    """The cell with a squashed input and h = o*tanh(c)."""
+
+    def forward(self, tape: Tape, t: int, U: Array) -> None:
+        xp, a, before, c, h = _step_arrays(tape, t)
+        rows, (B, H) = tape["k"].shape[0], h.shape
+        z, work = tape.scratch("zs", rows, B, H)[t % rows], tape.scratch("work", B, H)
+        a += U[:, : 4 * H]
+        i, f, o, g = gates_of(a)
+        sigmoid_(xp, a[:, : 3 * H])  # F1
+        xp.tanh(g, out=g)  # F2
+        xp.multiply(f, before, out=c)
+        xp.multiply(i, g, out=work)
+        c += work  # F3
+        xp.tanh(c, out=z)
+        xp.multiply(o, z, out=h)  # F4
+
+    def linearize(self, tape: Tape, K: int) -> None:
+        xp, k, cs, zs = tape.xp, tape["k"], tape["cs"], tape["zs"]
+        _, B, H = cs.shape
+        i, f, o, g = gates_of(k)
+        tape.new("f", K, B, H)[...] = f
+        slope, k_g = tape.scratch("slopes", K, B, H), tape.scratch("k_g", K, B, H)
+        slope_of_tanh(xp, zs, slope)
+        xp.multiply(o, slope, out=tape.new("k_c", K, B, H))  # L5
+        slope_of_tanh(xp, g, k_g)
+        k_g *= i  # L4
+        _times_one_minus(tape, k[:, :, : 3 * H])  # s*(1-s) of L1, L2, L3
+        i *= g  # L1
+        f *= cs[:K]  # L2
+        o *= zs  # L3
+        g[...] = k_g
+
+
+class KrauseCell(Cell):
     """The cell with a linear input and h = tanh(c*o)."""
 
     metrics = ("hidden", "matching", "preactivation")
 
-    krause = True
+    def forward(self, tape: Tape, t: int, U: Array) -> None:
+        xp, a, before, c, h = _step_arrays(tape, t)
+        B, H = h.shape
+        work = tape.scratch("work", B, H)
+        a += U[:, : 4 * H]
+        i, f, o, g = gates_of(a)  # F2: g = a_g
+        sigmoid_(xp, a[:, : 3 * H])  # F1
+        xp.multiply(f, before, out=c)
+        xp.multiply(i, g, out=work)
+        c += work  # F3
+        xp.multiply(c, o, out=h)
+        xp.tanh(h, out=h)  # F4
 
-    def squash_input_(self, xp: Any, g: Array) -> None:
-        """g = a_g."""
-
-    def output(self, tape: Tape, t: int, c: Array, o: Array, h: Array) -> None:
-        tape.xp.multiply(c, o, out=h)
-        tape.xp.tanh(h, out=h)
-
-    def output_slope(self, tape: Tape, K: int, slope: Array) -> Array:
-        slope_of_tanh(tape.xp, tape["h"][1:], slope)
-        return tape["cs"][1:]
-
-    def input_slope(self, xp: Any, g: Array, out: Array) -> None:
-        out[...] = 1
-
-    def finish_output(self, tape: Tape, k_o: Array, slope: Array) -> None:
+    def linearize(self, tape: Tape, K: int) -> None:
+        xp, k, cs, hs = tape.xp, tape["k"], tape["cs"], tape["h"]
+        _, B, H = cs.shape
+        i, f, o, g = gates_of(k)
+        tape.new("f", K, B, H)[...] = f
+        slope, k_g = tape.scratch("slopes", K, B, H), tape.scratch("k_g", K, B, H)
+        slope_of_tanh(xp, hs[1:], slope)
+        xp.multiply(o, slope, out=tape.new("k_c", K, B, H))  # L5
+        k_g[...] = i  # L4
         if tape.keeps_preactivation:
-            tape.new("k_zo", *k_o.shape)[...] = k_o  # L6
-        k_o *= slope
+            tape.new("o", K, B, H)[...] = o
+        _times_one_minus(tape, k[:, :, : 3 * H])  # s*(1-s) of L1, L2, L6
+        i *= g  # L1
+        f *= cs[:K]  # L2
+        o *= cs[1:]  # L6
+        if tape.keeps_preactivation:
+            tape.new("k_zo", K, B, H)[...] = o
+        o *= slope  # L3
+        g[...] = k_g
+
+
+def gates_of(a: Array) -> tuple[Array, Array, Array, Array]:
+    """Views of the columns i, f, o and g of an array (..., 4H)."""
+    H = a.shape[-1] // 4
+    return a[..., :H], a[..., H : 2 * H], a[..., 2 * H : 3 * H], a[..., 3 * H :]
+
+
+def _step_arrays(tape: Tape, t: int) -> tuple[Any, Array, Array, Array, Array]:
+    """The array library, and of step t the gate pre-activations, c_{t-1}, c_t and h_t."""
+    k, cs = tape["k"], tape["cs"]
+    depth = cs.shape[0]
+    return tape.xp, k[t % k.shape[0]], cs[t % depth], cs[(t + 1) % depth], tape["h"][t + 1]
+
+
+def _times_one_minus(tape: Tape, gates: Array) -> None:
+    """gates <- gates*(1-gates), in place: (K, B, 3H)."""
+    work = tape.scratch("gate_work", *gates.shape)
+    tape.xp.subtract(1.0, gates, out=work)
+    gates *= work

@@ -1,25 +1,26 @@
-"""Clockwork recurrent network ([S thesis] 3.2.4): modules of units that take a step only every so many steps.
+"""Clockwork recurrent network ([S thesis] 3.2.4): modules of units, each of which takes a step only now and then.
 
-Module j has period T_j and hears itself and the modules i with T_i >= T_j. With t the time, which goes on where a state
-is carried, and [j] the columns of module j:
+Module j has period T_j. It depends on itself and on every module i with T_i >= T_j. t is the time, which continues
+where a state is carried from one segment to the next, and [j] are the columns of module j.
 
-F1  a_t[j] = U_t[j] + sum_i h_{t-1}[i] @ W_h[i, j]      for t mod T_j = 0
-F2  h_t[j] = tanh(a_t[j])                               for t mod T_j = 0
-F3  h_t[j] = h_{t-1}[j]                                 else: the module rests
+F1  a_t[j] = U_t[j] + sum_i h_{t-1}[i] @ W_h[i, j]      [S thesis] 3.2.4, where t mod T_j = 0: module j is active
+F2  h_t[j] = tanh(a_t[j])                               [S thesis] 3.2.4, where module j is active
+F3  h_t[j] = h_{t-1}[j]                                 [S thesis] 3.2.4, where module j rests
 
-L1  k_t = 1 - h_t*h_t                                   once for all products
+L1  k_t = 1 - h_t*h_t                                   derivative of F2, once for all products
 
-R1  Ra_t[j] = RU_t[j] + sum_i h_{t-1}[i] @ R(W_h[i, j]) + Rh_{t-1}[i] @ W_h[i, j]
-R2  Rh_t[j] = k_t[j] * Ra_t[j]
-R3  Rh_t[j] = Rh_{t-1}[j]                               where it rests
+R1  Ra_t[j] = RU_t[j] + sum_i h_{t-1}[i] @ R(W_h[i, j]) F1 by the rules of [P]
+              + sum_i Rh_{t-1}[i] @ W_h[i, j]
+R2  Rh_t[j] = k_t[j] * Ra_t[j]                          F2 by the rules of [P]
+R3  Rh_t[j] = Rh_{t-1}[j]                               F3 by the rules of [P]
 
-B1  da_t[j] = dh_t[j] * k_t[j], dU_t[j] = da_t[j]       0 where it rests
-B2  dh_{t-1}[i] = sum_j da_t[j] @ W_h[i, j].T           and dh_t[i] where i rests
-B3  dW_h[i, j] = sum_t h_{t-1}[i].T @ da_t[j]
+B1  da_t[j] = dh_t[j] * k_t[j], dU_t[j] = da_t[j]       adjoint of F2; 0 where module j rests
+B2  dh_{t-1}[i] = sum_j da_t[j] @ W_h[i, j].T           adjoint of F1; plus dh_t[i] where i rests (F3)
+B3  dW_h[i, j] = sum_t h_{t-1}[i].T @ da_t[j]           adjoint of F1
 
-Adjacent modules of one period make a part; where periods grow, as by default, a part hears one run of rows of W_h, and
-the sum over i is one product. The blocks of W_h from faster to slower modules are never read, and start at 0. A unit
-that rests has no pre-activation, so of the structural metrics only `hidden` is served.
+Adjacent modules of equal period form a group. Where periods grow, as by default, a group depends on one run of rows of
+W_h, so that the sum over i is one product. The blocks of W_h from faster to slower modules are never read, and start at
+0. A resting unit has no pre-activation, so the only structural metric is `hidden`.
 """
 
 from __future__ import annotations
@@ -39,36 +40,37 @@ from hfrnn.kernels.pointwise import add_weight_gradient, rows, slope_of_tanh, tr
 from hfrnn.option import Option
 
 MOST_MODULES = 8
-"""Modules at most where no periods are given: periods up to 128, within sequences of 200 symbols."""
+"""The largest number of modules where no periods are given: periods up to 128, for sequences of 200 symbols."""
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Adjacent modules of one period: their columns, and the rows of W_h that they hear, in runs."""
+@dataclass(frozen=True)
+class Group:
+    """Adjacent modules of one period: their columns, and the runs of rows of W_h that they depend on."""
 
     period: int
     columns: slice
-    hears: tuple[slice, ...]
+    inputs: tuple[slice, ...]
 
     @property
     def width(self) -> int:
+        """The number of units."""
         return int(self.columns.stop - self.columns.start)
 
-    def times(self, start: int, K: int) -> slice:
-        """The steps at which it is active, of K steps that begin at time `start`: step t is number t // period."""
+    def active_steps(self, start: int, K: int) -> slice:
+        """Return the active steps of a segment of K steps that begins at time `start`."""
         return slice(-start % self.period, K, self.period)
 
 
 def default_periods(hidden: int) -> tuple[int, ...]:
-    """1, 2, 4, ...: as many as there are modules, the most, up to 8, that divide the hidden size."""
+    """Return the periods 1, 2, 4, ... of the largest number of modules up to 8 that divides the hidden size."""
     modules = max(n for n in range(1, MOST_MODULES + 1) if hidden % n == 0)
     return tuple(2**n for n in range(modules))
 
 
 def _checked(periods: Any, hidden: int) -> tuple[int, ...]:
-    """The periods as a tuple of integers that divide `hidden` units into modules of equal width."""
+    """Return the periods as a tuple of integers, after checking that they divide `hidden` units into equal modules."""
     if not isinstance(periods, Iterable) or isinstance(periods, str | bytes):
-        raise InputError(f"periods is {periods!r}: give a list of whole numbers, one a module, as in [1, 2, 4]")
+        raise InputError(f"periods is {periods!r}: give a list of whole numbers, one per module, as in [1, 2, 4]")
     given = tuple(periods)
     if not given:
         raise InputError("periods is empty: give a whole number, 1 or more, for each module")
@@ -84,7 +86,7 @@ def _checked(periods: Any, hidden: int) -> tuple[int, ...]:
 
 
 def _runs(marks: Iterable[Any], width: int) -> list[tuple[Any, slice]]:
-    """Equal neighbours among the modules' marks: the mark, and the columns of its run."""
+    """Return each run of equal neighbours among the modules' marks: the mark and the columns of the run."""
     runs, at = [], 0
     for mark, group in itertools.groupby(marks):
         stop = at + width * len(list(group))
@@ -100,14 +102,14 @@ class Clockwork(Kernel):
     ----------
     hidden : int
     periods : sequence of int, optional
-        The period of each module, 1 or more, in any order; their number divides H. By default 1, 2, 4, ..., as many
-        as the largest number up to 8 that divides H: 8 modules for 400 units, 5 for 195, one (a plain network of
-        tanh units) for a prime above 8.
+        The period of each module, 1 or more, in any order; their number must divide H. By default 1, 2, 4, ... for
+        the largest number of modules up to 8 that divides H: 8 modules for 400 units, 5 for 195, one (a plain network
+        of tanh units) for a prime above 8.
 
     Raises
     ------
     InputError
-        The periods are not such a sequence.
+        The periods are not whole numbers of 1 or more, or their number does not divide H.
     """
 
     options = (
@@ -122,13 +124,13 @@ class Clockwork(Kernel):
         self.hidden = self.width = hidden
         self.periods = default_periods(hidden) if periods is None else _checked(periods, hidden)
         width = hidden // len(self.periods)
-        self.parts = tuple(
-            Part(period, columns, self._heard(period, width)) for period, columns in _runs(self.periods, width)
+        self.groups = tuple(
+            Group(period, columns, self._inputs(period, width)) for period, columns in _runs(self.periods, width)
         )
         self.slots = (Slot("h", hidden, bias=True, below=True),)
 
-    def _heard(self, period: int, width: int) -> tuple[slice, ...]:
-        """The runs of rows of W_h that a module of that period hears."""
+    def _inputs(self, period: int, width: int) -> tuple[slice, ...]:
+        """Return the runs of rows of W_h that a module of this period depends on."""
         return tuple(run for slower, run in _runs((period <= T for T in self.periods), width) if slower)
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -137,9 +139,9 @@ class Clockwork(Kernel):
     def initializers(self) -> dict[str, Initializer]:
         def initialize(rng: np.random.Generator, shape: tuple[int, ...]) -> HostArray:
             values, W_h = normal(self.scale)(rng, shape), np.zeros(shape)
-            for part in self.parts:
-                for heard in part.hears:
-                    W_h[heard, part.columns] = values[heard, part.columns]
+            for group in self.groups:
+                for i in group.inputs:
+                    W_h[i, group.columns] = values[i, group.columns]
             return W_h
 
         return {"W_h": initialize}
@@ -148,96 +150,86 @@ class Clockwork(Kernel):
         return {"h": (B, self.hidden), "t": ()}
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        xp, (K, B, H) = tape.xp, U.shape
+        xp, (K, B, H), W = tape.xp, U.shape, p["W_h"]
         tape.start = start = state["t"]
         hs = tape.new("h", K + 1, B, H)  # hs[t] = h_{t-1}
         hs[0] = state["h"]
         for t in range(K):
             h = hs[t + 1]
             h[...] = hs[t]  # F3
-            for part in self._active(start + t):
-                a = _hear(tape, hs[t], p["W_h"], part, tape.scratch("work", B, part.width))
-                a += U[t, :, part.columns]  # F1
-                xp.tanh(a, out=h[:, part.columns])  # F2
+            for group in self._active(start + t):
+                a = _product(tape, hs[t], W, group)
+                a += U[t, :, group.columns]  # F1
+                xp.tanh(a, out=h[:, group.columns])  # F2
         if tape.records:
             slope_of_tanh(xp, hs[1:], tape.new("slope", K, B, H))  # L1
         return hs[1:], {"h": hs[K], "t": start + K}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
         xp, (K, B, H), hs, slope, start = tape.xp, RU.shape, tape["h"], tape["slope"], tape.start
-        Ra = self._shares(tape.scratch("Ra", K, B, H), start)
-        for part, share in Ra.items():
-            times = part.times(start, K)
-            _hear(tape, rows(_before(tape, hs, times)), v["W_h"], part, rows(share))
-            share += RU[times, :, part.columns]
+        Ra = tape.scratch("Ra", K, B, H)  # only the entries of active modules are used
+        Ra[...] = RU
+        for group in self.groups:
+            steps = group.active_steps(start, K)
+            before = hs[:K] if group.period == 1 else _copy(tape, "before", hs[:K][steps])
+            if before.shape[0]:
+                product = _product(tape, rows(before), v["W_h"], group)
+                Ra[steps, :, group.columns] += product.reshape(before.shape[0], B, group.width)  # R1
         Rhs = tape.new("Rh", K + 1, B, H)  # Rhs[t] = Rh_{t-1}
         Rhs[0] = Rstate["h"]
         for t in range(K):
             Rh = Rhs[t + 1]
             Rh[...] = Rhs[t]  # R3
-            for part in self._active(start + t):
-                Ra_t = Ra[part][t // part.period]
-                Ra_t += _hear(tape, Rhs[t], p["W_h"], part, tape.scratch("work", B, part.width))  # R1
-                xp.multiply(slope[t, :, part.columns], Ra_t, out=Rh[:, part.columns])  # R2
+            for group in self._active(start + t):
+                Ra_t = Ra[t, :, group.columns]
+                Ra_t += _product(tape, Rhs[t], p["W_h"], group)  # R1
+                xp.multiply(slope[t, :, group.columns], Ra_t, out=Rh[:, group.columns])  # R2
         return Rhs[1:], {"h": Rhs[K]}
 
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
         xp, (K, B, H), hs, slope, start = tape.xp, dhs.shape, tape["h"], tape["slope"], tape.start
-        das = self._shares(tape.scratch("da", K, B, H), start)
-        dh, W_T = tape.new("dh", B, H), transpose(p, "W_h")
+        dU, dh, W_T = tape.scratch("dU", K, B, H), tape.new("dh", B, H), transpose(p, "W_h")
+        dU[...] = 0
         dh[...] = dstate["h"]
         for t in reversed(range(K)):
             dh += dhs[t]
             active = self._active(start + t)
-            for part in active:
-                dh_part = dh[:, part.columns]
-                xp.multiply(dh_part, slope[t, :, part.columns], out=das[part][t // part.period])  # B1
-                dh_part[...] = 0
-            for part in active:
-                for heard in part.hears:
-                    dh_heard, work = dh[:, heard], tape.scratch("work", B, heard.stop - heard.start)
-                    xp.matmul(das[part][t // part.period], W_T[part.columns, heard], out=work)
-                    dh_heard += work  # B2
-        dU = tape.scratch("dU", K, B, H)
-        dU[...] = 0
-        for part, da in das.items():
-            times = part.times(start, K)
-            dU[times, :, part.columns] = da
-            before = _before(tape, hs, times)
-            for heard in part.hears:
-                add_weight_gradient(tape, before[:, :, heard], da, grad["W_h"][heard, part.columns])  # B3
+            for group in active:
+                dh_j = dh[:, group.columns]
+                xp.multiply(dh_j, slope[t, :, group.columns], out=dU[t, :, group.columns])  # B1
+                dh_j[...] = 0
+            for group in active:
+                for i in group.inputs:
+                    work = tape.scratch("work", B, i.stop - i.start)
+                    xp.matmul(dU[t, :, group.columns], W_T[group.columns, i], out=work)
+                    dh[:, i] += work  # B2
+        for group in self.groups:
+            steps = group.active_steps(start, K)
+            before = hs[:K] if group.period == 1 else _copy(tape, "before", hs[:K][steps])
+            da = _copy(tape, "da", dU[steps, :, group.columns])
+            for i in group.inputs:
+                add_weight_gradient(tape, before[:, :, i], da, grad["W_h"][i, group.columns])  # B3
         return dU, {"h": dh}
 
-    def _active(self, time: int) -> list[Part]:
-        """The parts that take a step."""
-        return [part for part in self.parts if time % part.period == 0]
-
-    def _shares(self, buffer: Array, start: int) -> dict[Part, Array]:
-        """A buffer (K, B, H), shared out: (steps, B, width), C-contiguous, for each part that is active at all."""
-        K, B, _ = buffer.shape
-        shares, flat = {}, buffer.reshape(-1)
-        for part in self.parts:
-            steps, at = len(range(K)[part.times(start, K)]), K * B * part.columns.start
-            if steps:
-                shares[part] = flat[at : at + steps * B * part.width].reshape(steps, B, part.width)
-        return shares
+    def _active(self, time: int) -> list[Group]:
+        """Return the groups that take a step at this time."""
+        return [group for group in self.groups if time % group.period == 0]
 
 
-def _hear(tape: Tape, x: Array, W: Array, part: Part, out: Array) -> Array:
-    """out <- x @ W as far as the part hears it: x (n, H), W (H, H), out (n, width)."""
-    for n, heard in enumerate(part.hears):
-        target = out if n == 0 else tape.scratch("more", *out.shape)
-        tape.xp.matmul(x[:, heard], W[heard, part.columns], out=target)
+def _product(tape: Tape, x: Array, W: Array, group: Group) -> Array:
+    """Return x @ W for the columns of a group and the rows that it depends on, in scratch: x (n, H), W (H, H)."""
+    shape = (x.shape[0], group.width)
+    out = tape.scratch("product", *shape)
+    for n, i in enumerate(group.inputs):
+        summand = out if n == 0 else tape.scratch("summand", *shape)
+        tape.xp.matmul(x[:, i], W[i, group.columns], out=summand)
         if n > 0:
-            out += target
+            out += summand
     return out
 
 
-def _before(tape: Tape, hs: Array, times: slice) -> Array:
-    """hs (K + 1, B, H) at some steps: a view where they follow each other, else gathered."""
-    picked = hs[times]
-    if times.step == 1:
-        return picked
-    gathered = tape.scratch("gathered", times.stop, *hs.shape[1:])[: picked.shape[0]]
-    gathered[...] = picked
-    return gathered
+def _copy(tape: Tape, name: str, x: Array) -> Array:
+    """Return a C-contiguous copy of x in scratch."""
+    copy = tape.scratch(name, *x.shape)
+    copy[...] = x
+    return copy

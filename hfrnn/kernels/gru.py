@@ -1,24 +1,27 @@
 """Gated recurrent units ([S thesis] 3.2.3).
 
-F1  r_t, z_t = sigma(a_r, a_z), (a_r, a_z) = U_rz + h_{t-1} @ W_h
-F2  q_t = r_t * h_{t-1}
-F3  g_t = tanh(U_g + q_t @ W_hg)
-F4  h_t = z_t*h_{t-1} + (1 - z_t)*g_t
+F1  r_t, z_t = sigma(a_r, a_z)                          [S thesis] 3.2.3, reset and update gates
+    (a_r, a_z) = U_rz + h_{t-1} @ W_h
+F2  q_t = r_t * h_{t-1}                                 [S thesis] 3.2.3, inside the candidate
+F3  g_t = tanh(U_g + q_t @ W_hg)                        [S thesis] 3.2.3, candidate
+F4  h_t = z_t*h_{t-1} + (1 - z_t)*g_t                   [S thesis] 3.2.3, state
 
-L1  k_r = dq/da_r = h_{t-1} * r*(1-r)                   once for all products
-L2  k_z = dh/da_z = (h_{t-1} - g) * z*(1-z)
-L3  k_g = dh/da_g = (1 - z) * (1 - g*g)
+L1  k_r = dq/da_r = h_{t-1} * r*(1-r)                   derivative of F2 and F1, once for all products
+L2  k_z = dh/da_z = (h_{t-1} - g) * z*(1-z)             derivative of F4 and F1
+L3  k_g = dh/da_g = (1 - z) * (1 - g*g)                 derivative of F4 and F3
 
-R1  Ra_r, Ra_z = RU_rz + h_{t-1} @ R(W_h) + Rh_{t-1} @ W_h
-R2  Rq_t = k_r*Ra_r + r*Rh_{t-1}
-R3  Ra_g = RU_g + q_t @ R(W_hg) + Rq_t @ W_hg
-R4  Rh_t = k_z*Ra_z + k_g*Ra_g + z*Rh_{t-1}
+R1  Ra_r, Ra_z = RU_rz + h_{t-1} @ R(W_h)               F1 by the rules of [P]
+                       + Rh_{t-1} @ W_h
+R2  Rq_t = k_r*Ra_r + r*Rh_{t-1}                        F2 by the rules of [P]
+R3  Ra_g = RU_g + q_t @ R(W_hg) + Rq_t @ W_hg           F3 by the rules of [P]
+R4  Rh_t = k_z*Ra_z + k_g*Ra_g + z*Rh_{t-1}             F4 by the rules of [P]
 
-B1  da_z = dh_t*k_z, da_g = dh_t*k_g
-B2  dq_t = da_g @ W_hg.T
-B3  da_r = dq_t*k_r, dU_t = (da_r, da_z, da_g)
-B4  dh_{t-1} = z*dh_t + r*dq_t + (da_r, da_z) @ W_h.T
-B5  dW_h = sum_t h_{t-1}.T @ (da_r, da_z), dW_hg = sum_t q_t.T @ da_g
+B1  da_z = dh_t*k_z, da_g = dh_t*k_g                    adjoint of F4
+B2  dq_t = da_g @ W_hg.T                                adjoint of F3
+B3  da_r = dq_t*k_r, dU_t = (da_r, da_z, da_g)          adjoint of F2
+B4  dh_{t-1} = z*dh_t + r*dq_t + (da_r, da_z) @ W_h.T   adjoint of F4, F2 and F1
+B5  dW_h = sum_t h_{t-1}.T @ (da_r, da_z)               adjoint of F1
+    dW_hg = sum_t q_t.T @ da_g                          adjoint of F3
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ class GRU(Kernel):
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
         xp, (K, B, _), H = tape.xp, U.shape, self.hidden
-        steps = K if tape.records else 1  # of what only derivatives look back at
+        steps = K if tape.records else 1  # rows of the buffers that only derivatives need
         rz, q, g = tape.new("rz", steps, B, 2 * H), tape.new("q", steps, B, H), tape.new("k_g", steps, B, H)
         hs = tape.new("h", K + 1, B, H)  # hs[t] = h_{t-1}
         hs[0] = state["h"]
@@ -67,7 +70,7 @@ class GRU(Kernel):
         return hs[1:], {"h": hs[K]}
 
     def _linearize(self, tape: Tape, before: Array) -> None:
-        """From r, z and g of all steps to the coefficients; g makes room for k_g."""
+        """Compute the coefficients from r, z and g of all steps; k_g takes the place of g."""
         xp, rz, g, (K, B, H) = tape.xp, tape["rz"], tape["k_g"], before.shape
         k, difference = tape.new("k_rz", K, B, 2 * H), tape.scratch("difference", K, B, H)
         k_r, k_z = k[:, :, :H], k[:, :, H:]
@@ -123,6 +126,6 @@ class GRU(Kernel):
             dh += dq
             xp.matmul(da, W_T, out=work)
             dh += work  # B4
-        add_weight_gradient(tape, hs[:K], das, grad["W_h"])
+        add_weight_gradient(tape, hs[:K], das, grad["W_h"])  # B5
         add_weight_gradient(tape, q, das_g, grad["W_hg"])  # B5
         return dU, {"h": dh}

@@ -1,22 +1,23 @@
 """The multiplicative recurrent network ([K] 2.20).
 
-F1  xi_t = h_{t-1} @ W_hm
-F2  m_t = U_m * xi_t
-F3  a_t = U_h + m_t @ W_mh
-F4  h_t = tanh(a_t)
+F1  xi_t = h_{t-1} @ W_hm                               [K] 2.20, first matrix
+F2  m_t = U_m * xi_t                                    [K] 2.20, diagonal matrix
+F3  a_t = U_h + m_t @ W_mh                              [K] 2.20, second matrix
+F4  h_t = tanh(a_t)                                     [K] 2.20
 
-L1  k_t = 1 - h_t*h_t                                   once for all products
+L1  k_t = 1 - h_t*h_t                                   derivative of F4, once for all products
 
-R1  Rxi_t = h_{t-1} @ R(W_hm) + Rh_{t-1} @ W_hm
-R2  Rm_t = RU_m * xi_t + U_m * Rxi_t
-R3  Ra_t = RU_h + m_t @ R(W_mh) + Rm_t @ W_mh
-R4  Rh_t = k_t * Ra_t
+R1  Rxi_t = h_{t-1} @ R(W_hm) + Rh_{t-1} @ W_hm         F1 by the rule [K] 3.20
+R2  Rm_t = RU_m * xi_t + U_m * Rxi_t                    F2 by the rule [K] 3.21
+R3  Ra_t = RU_h + m_t @ R(W_mh) + Rm_t @ W_mh           F3 by the rule [K] 3.20
+R4  Rh_t = k_t * Ra_t                                   F4 by the rule [K] 3.22
 
-B1  da_t = dh_t * k_t, dU_h = da_t
-B2  dm_t = da_t @ W_mh.T
-B3  dxi_t = dm_t * U_m, dU_m = dm_t * xi_t
-B4  dh_{t-1} = dxi_t @ W_hm.T
-B5  dW_mh = sum_t m_t.T @ da_t, dW_hm = sum_t h_{t-1}.T @ dxi_t
+B1  da_t = dh_t * k_t (+ e_t), dU_h = da_t              adjoint of F4; e_t: what a structural metric adds ([K] 3.28)
+B2  dm_t = da_t @ W_mh.T                                adjoint of F3
+B3  dxi_t = dm_t * U_m, dU_m = dm_t * xi_t              adjoint of F2
+B4  dh_{t-1} = dxi_t @ W_hm.T                           adjoint of F1
+B5  dW_mh = sum_t m_t.T @ da_t                          adjoint of F3
+    dW_hm = sum_t h_{t-1}.T @ dxi_t                     adjoint of F1
 """
 
 from __future__ import annotations
@@ -90,7 +91,15 @@ class MRNN(Kernel):
             xp.multiply(slope[t], Ra[t], out=Rh)  # R4
         return Rhs, {"h": Rh}
 
-    def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
+    def backward(
+        self,
+        p: Arrays,
+        tape: Tape,
+        dhs: Array,
+        dstate: Arrays,
+        grad: Arrays,
+        preactivation_adjoint: Array | None = None,
+    ) -> tuple[Array, Arrays]:
         xp, (K, B, H) = tape.xp, dhs.shape
         hs, slope, U_m, xi, m = tape["h"], tape["slope"], tape["U_m"], tape["xi"], tape["m"]
         dU, dxi, dm = tape.scratch("dU", K, B, 2 * H), tape.scratch("dxi", K, B, H), tape.scratch("dm", B, H)
@@ -101,11 +110,11 @@ class MRNN(Kernel):
             dh += dhs[t]
             da = das[t]
             xp.multiply(dh, slope[t], out=da)  # B1
-            if tape.preactivation_adjoint is not None:
-                da += tape.preactivation_adjoint[t]
+            if preactivation_adjoint is not None:
+                da += preactivation_adjoint[t]  # B1
             xp.matmul(da, W_mh_T, out=dm)  # B2
             multiplied_backward(xp, dm, U_m[t], xi[t], dxi[t], dU[t])  # B3
             xp.matmul(dxi[t], W_hm_T, out=dh)  # B4
-        add_weight_gradient(tape, m, das, grad["W_mh"])
+        add_weight_gradient(tape, m, das, grad["W_mh"])  # B5
         add_weight_gradient(tape, hs[:K], dxi, grad["W_hm"])  # B5
         return dU, {"h": dh}

@@ -1,4 +1,4 @@
-"""Pointwise and product helpers that several kernels share. All of them run in place and on complex arrays."""
+"""Elementwise operations and matrix products that several kernels share. All work in place, also on complex arrays."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from hfrnn.arrays.backend import Array, Buffers
 from hfrnn.kernels.base import Arrays, Tape
 
 PIECE_BYTES = 2**20
-"""About how much of a weight gradient is computed at a time before it is added."""
+"""Approximate size of the part of a weight gradient that is computed at a time before it is added."""
 
 
 def sigmoid_(xp: Any, x: Array) -> None:
-    """x <- sigma(x) = (tanh(x/2) + 1)/2 in place."""
+    """x <- sigma(x) = (tanh(x/2) + 1)/2, in place."""
     x *= 0.5
     xp.tanh(x, out=x)
     x *= 0.5
@@ -20,31 +20,31 @@ def sigmoid_(xp: Any, x: Array) -> None:
 
 
 def slope_of_tanh(xp: Any, h: Array, out: Array) -> Array:
-    """out <- 1 - h*h, the slope of tanh where its value is h."""
+    """out <- 1 - h*h, the derivative of tanh where its value is h; return out."""
     xp.multiply(h, h, out=out)
     xp.subtract(1.0, out, out=out)
     return out
 
 
 def rows(x: Array) -> Array:
-    """(K, B, n) as (K*B, n), a view."""
+    """Return a view of x (K, B, n) as (K*B, n)."""
     return x.reshape(x.shape[0] * x.shape[1], x.shape[2])
 
 
 def product(tape: Tape, x: Array, W: Array, out: Array) -> Array:
-    """out <- x @ W over all steps at once: x (K, B, n), W (n, m), out (K, B, m)."""
+    """out <- x @ W for all time steps at once: x (K, B, n), W (n, m), out (K, B, m); return out."""
     tape.xp.matmul(rows(x), W, out=rows(out))
     return out
 
 
 def add_weight_gradient(tape: Tape, x: Array, da: Array, grad: Array) -> None:
-    """grad <- grad + sum over steps and sequences of x.T @ da: x (K, B, n), da (K, B, m), grad (n, m)."""
+    """grad += sum over time steps and sequences of x.T @ da: x (K, B, n), da (K, B, m), grad (n, m)."""
     add_product(tape.xp, tape.shared, rows(x), rows(da), grad)
 
 
 def add_product(xp: Any, scratch: Buffers, x: Array, da: Array, grad: Array) -> None:
-    """grad (n, m) <- grad + x.T @ da, x (N, n), da (N, m): some columns at a time, added while in the cache."""
-    if grad.strides[0] < grad.strides[1]:  # it lies column by column
+    """grad += x.T @ da: x (N, n), da (N, m), grad (n, m). Some columns at a time, added while they are in the cache."""
+    if grad.strides[0] < grad.strides[1]:  # stored column by column
         x, da, grad = da, x, grad.T
     m = grad.shape[1]
     width = -(-m // max(1, grad.nbytes // PIECE_BYTES))
@@ -57,15 +57,15 @@ def add_product(xp: Any, scratch: Buffers, x: Array, da: Array, grad: Array) -> 
 
 
 def transpose(p: Arrays, name: str) -> Array:
-    """A block of the kernel's `transposed`, its last two axes exchanged: contiguous if the sweep prepared it."""
+    """Return p[name] with its last two axes exchanged; contiguous if it is among the `Kernel.transposed`."""
     prepared = p.get(f"{name}.T")
     return p[name].swapaxes(-1, -2) if prepared is None else prepared
 
 
 def multiplied_rforward(xp: Any, Rxi: Array, recurrent: Array, U_m: Array, RU: Array, xi: Array, Rm: Array) -> None:
-    """The tangent of m = U_m*xi, Rm <- RU_m*xi + U_m*(Rxi + recurrent), for one step; overwrites `recurrent`.
+    """Rm <- RU_m*xi + U_m*(Rxi + recurrent), the tangent of m = U_m*xi for one step; overwrites `recurrent`.
 
-    All are (B, H) but RU (B, slots), which holds RU_m in its last H columns.
+    All arrays are (B, H), except RU (B, slots), which holds RU_m in its last H columns.
     """
     recurrent += Rxi
     recurrent *= U_m
@@ -74,6 +74,6 @@ def multiplied_rforward(xp: Any, Rxi: Array, recurrent: Array, U_m: Array, RU: A
 
 
 def multiplied_backward(xp: Any, dm: Array, U_m: Array, xi: Array, dxi: Array, dU: Array) -> None:
-    """The adjoints of m = U_m*xi for one step: dxi <- dm*U_m (B, H), the last H columns of dU (B, slots) <- dm*xi."""
+    """dxi <- dm*U_m (B, H), last H columns of dU (B, slots) <- dm*xi: the adjoints of m = U_m*xi for one step."""
     xp.multiply(dm, U_m, out=dxi)
     xp.multiply(dm, xi, out=dU[:, -dm.shape[1] :])

@@ -12,8 +12,10 @@ from hfrnn.errors import InputError
 from hfrnn.kernels.base import Kernel
 from hfrnn.kernels.clockwork import Clockwork
 from hfrnn.kernels.gru import GRU
-from hfrnn.kernels.hornn import FOFE, HORNN, MaxHORNN
+from hfrnn.kernels.hornn import HORNN
+from hfrnn.kernels.hornn_fofe import FOFE
 from hfrnn.kernels.hornn_gated import GatedHORNN
+from hfrnn.kernels.hornn_max import MaxHORNN
 from hfrnn.kernels.lstm import LSTM, KrauseLSTM
 from hfrnn.kernels.mlstm import MLSTM, StandardMLSTM
 from hfrnn.kernels.mrnn import MRNN

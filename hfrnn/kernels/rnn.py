@@ -1,16 +1,16 @@
 """The plain recurrent network ([K] 2.1, [S] 1).
 
-F1  a_t = U_t + h_{t-1} @ W_h
-F2  h_t = f(a_t)                                        f = tanh, logistic or relu
+F1  a_t = U_t + h_{t-1} @ W_h                           [K] 2.1, [S] 1
+F2  h_t = f(a_t)                                        [K] 2.1, [S] 1; f = tanh, logistic or relu
 
-L1  k_t = f'(a_t) = 1 - h*h, h*(1-h) or [h > 0]         once for all products
+L1  k_t = f'(a_t) = 1 - h*h, h*(1-h) or [h > 0]         derivative of F2, once for all products
 
-R1  Ra_t = RU_t + h_{t-1} @ R(W_h) + Rh_{t-1} @ W_h
-R2  Rh_t = k_t * Ra_t
+R1  Ra_t = RU_t + h_{t-1} @ R(W_h) + Rh_{t-1} @ W_h     [K] 3.20
+R2  Rh_t = k_t * Ra_t                                   [K] 3.22
 
-B1  da_t = dh_t * k_t, dU_t = da_t                      dh_t: from the output, the layer above and step t+1
-B2  dh_{t-1} = da_t @ W_h.T
-B3  dW_h = sum_t h_{t-1}.T @ da_t
+B1  da_t = dh_t * k_t (+ e_t), dU_t = da_t              [K] 2.7; e_t: what a structural metric adds ([K] 3.28)
+B2  dh_{t-1} = da_t @ W_h.T                             [K] 2.6; dh_t comes from output, layer above and step t+1
+B3  dW_h = sum_t h_{t-1}.T @ da_t                       [K] 2.8
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ACTIVATION = Option(
 
 
 def activate_(xp: Any, name: str, a: Array) -> None:
-    """a <- f(a) in place; relu decides on real parts."""
+    """a <- f(a), in place; relu looks at the sign of the real part."""
     if name == "tanh":
         xp.tanh(a, out=a)
     elif name == "logistic":
@@ -39,7 +39,7 @@ def activate_(xp: Any, name: str, a: Array) -> None:
 
 
 def slope_of(xp: Any, name: str, h: Array, out: Array) -> Array:
-    """out <- f'(a) as a function of h = f(a)."""
+    """out <- f'(a), computed from h = f(a)."""
     if name == "relu":
         out[...] = h.real > 0
         return out
@@ -99,7 +99,15 @@ class RNN(Kernel):
             xp.multiply(slope[t], Ra[t], out=Rh)  # R2
         return Rhs, {"h": Rh}
 
-    def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
+    def backward(
+        self,
+        p: Arrays,
+        tape: Tape,
+        dhs: Array,
+        dstate: Arrays,
+        grad: Arrays,
+        preactivation_adjoint: Array | None = None,
+    ) -> tuple[Array, Arrays]:
         xp, (K, B, H), hs, slope = tape.xp, dhs.shape, tape["h"], tape["slope"]
         dU, W_T = tape.scratch("dU", K, B, H), transpose(p, "W_h")
         dh = tape.new("dh", B, H)
@@ -108,8 +116,8 @@ class RNN(Kernel):
             dh += dhs[t]
             da = dU[t]
             xp.multiply(dh, slope[t], out=da)  # B1
-            if tape.preactivation_adjoint is not None:
-                da += tape.preactivation_adjoint[t]
+            if preactivation_adjoint is not None:
+                da += preactivation_adjoint[t]  # B1
             xp.matmul(da, W_T, out=dh)  # B2
         add_weight_gradient(tape, hs[:K], dU, grad["W_h"])  # B3
         return dU, {"h": dh}

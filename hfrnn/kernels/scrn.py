@@ -1,23 +1,27 @@
 """The structurally constrained recurrent network ([M] 4-6, 8): slow context units s beside fast hidden units h.
 
-F1  s_t = (1-alpha) * U_s + alpha * s_{t-1}             alpha fixed, or sigma(q), one a unit
-F2  a_t = U_h + s_t @ W_s + h_{t-1} @ W_h
-F3  h_t = sigma(a_t)                                    handed up: (h_t, s_t)
+F1  s_t = (1-alpha) * U_s + alpha * s_{t-1}             [M] 4; alpha fixed, or sigma(q), one per unit ([M] 8)
+F2  a_t = U_h + s_t @ W_s + h_{t-1} @ W_h               [M] 5
+F3  h_t = sigma(a_t)                                    [M] 5; the output and the layer above see (h_t, s_t), [M] 6
 
-L1  k_t = h*(1-h)                                       once for all products
-L2  e_t = ds_t/dq = (s_{t-1} - U_s) * alpha*(1-alpha)   where alpha is learned
+L1  k_t = h*(1-h)                                       derivative of F3, once for all products
+L2  e_t = ds_t/dq = (s_{t-1} - U_s) * alpha*(1-alpha)   derivative of F1, where alpha is learned
 
-R1  Rs_t = (1-alpha) * RU_s + alpha * Rs_{t-1} + e_t * Rq
-R2  Ra_t = RU_h + Rs_t @ W_s + s_t @ R(W_s) + h_{t-1} @ R(W_h) + Rh_{t-1} @ W_h
-R3  Rh_t = k_t * Ra_t
+R1  Rs_t = (1-alpha) * RU_s + alpha * Rs_{t-1}          F1 by the rules of [P]
+           + e_t * Rq
+R2  Ra_t = RU_h + Rs_t @ W_s + s_t @ R(W_s)             F2 by the rules of [P]
+           + h_{t-1} @ R(W_h) + Rh_{t-1} @ W_h
+R3  Rh_t = k_t * Ra_t                                   F3 by the rules of [P]
 
-B1  da_t = dh_t * k_t, dU_h = da_t                      dh_t: from the output, the layer above and step t+1
-B2  dh_{t-1} = da_t @ W_h.T
-B3  ds_t = dy_s + da_t @ W_s.T + alpha * ds_{t+1}       dy_s: from the output and the layer above
-B4  dU_s = (1-alpha) * ds_t
-B5  dW_h = sum_t h_{t-1}.T @ da_t, dW_s = sum_t s_t.T @ da_t, dq = sum_t e_t * ds_t
+B1  da_t = dh_t * k_t, dU_h = da_t                      adjoint of F3; dh_t: output, layer above and step t+1
+B2  dh_{t-1} = da_t @ W_h.T                             adjoint of F2
+B3  ds_t = dy_s + da_t @ W_s.T + alpha * ds_{t+1}       adjoint of F2 and F1; dy_s: output and layer above
+B4  dU_s = (1-alpha) * ds_t                             adjoint of F1
+B5  dW_h = sum_t h_{t-1}.T @ da_t                       adjoint of F2
+    dW_s = sum_t s_t.T @ da_t                           adjoint of F2
+    dq = sum_t e_t * ds_t                               adjoint of F1
 
-s needs no h: s of the whole segment comes first, and its products with W_s are one. H or C may be 0.
+s does not depend on h: it is computed first for the whole segment, and its product with W_s is one. H or C may be 0.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ from hfrnn.option import Option
 
 
 class SCRN(Kernel):
-    """`scrn`: H hidden units and `context` (C) context units, which forget by alpha, fixed or learned from there."""
+    """`scrn`: H hidden units and C = `context` context units with the forgetting factor alpha, fixed or learned."""
 
     options = (
         Option("context", int, 40, "Context units of each layer.", least=0, unit="units"),
@@ -66,7 +70,7 @@ class SCRN(Kernel):
         return {"h": (B, self.hidden), "s": (B, self.context)}
 
     def forgetting(self, p: Arrays, tape: Tape) -> Any:
-        """alpha, a number or (C,)."""
+        """Return alpha, a number or an array (C,)."""
         if not self.learn_alpha:
             return self.alpha
         alpha = tape.scratch("alpha", self.context)
@@ -140,15 +144,15 @@ class SCRN(Kernel):
             xp.multiply(ds_t, alpha, out=ds)
         dU[:, :, :H] = das
         xp.multiply(dss, 1.0 - alpha, out=dU[:, :, H:])  # B4
-        add_weight_gradient(tape, hs[:K], das, grad["W_h"])
-        add_weight_gradient(tape, ss[1:], das, grad["W_s"])
+        add_weight_gradient(tape, hs[:K], das, grad["W_h"])  # B5
+        add_weight_gradient(tape, ss[1:], das, grad["W_s"])  # B5
         if self.learn_alpha:
             dss *= tape["e"]
             grad["q"] += rows(dss).sum(axis=0)  # B5
         return dU, {"h": dh, "s": ds}
 
     def side_by_side(self, tape: Tape, name: str, hs: Array, ss: Array) -> Array:
-        """(h, s) of all steps, (K, B, H + C)."""
+        """Return h and s of all steps side by side, (K, B, H + C)."""
         y = tape.new(name, *hs.shape[:2], self.width)
         y[:, :, : self.hidden] = hs
         y[:, :, self.hidden :] = ss
