@@ -1,7 +1,7 @@
 """An architecture of your own, defined outside hfrnn: the LSTM with peepholes, `lstm-peephole`.
 
     python examples/peephole_lstm.py                                    check every derivative, then train a little
-    hfrnn --kernel examples/peephole_lstm.py train --arch lstm-peephole
+    hfrnn train --kernel examples/peephole_lstm.py --arch lstm-peephole --peephole-scale 0.5
 
 Each gate also reads its own cell, with one weight per unit: i and f read the cell before the step, o the cell after it
 (F. Gers and J. Schmidhuber, Recurrent nets that time and count, 2000). docs/adding-an-architecture.md derives the
@@ -43,6 +43,7 @@ from typing import Any
 
 import hfrnn
 from hfrnn.arrays.backend import Array
+from hfrnn.arrays.parameters import Initializer, normal
 from hfrnn.gradcheck import gradcheck, table
 from hfrnn.kernels.base import Arrays
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, sigmoid_, slope_of_tanh, transpose
@@ -54,14 +55,20 @@ class PeepholeLSTM(hfrnn.Kernel):
 
     output_bias = True
     transposed = ("W_h",)
+    options = (hfrnn.Option("peephole_scale", float, 0.1, "Standard deviation of initial peephole weights.", above=0),)
 
-    def __init__(self, hidden: int) -> None:
+    def __init__(self, hidden: int, peephole_scale: float = 0.1) -> None:
         self.hidden = self.width = hidden
+        self.peephole_scale = peephole_scale
         self.slots = tuple(hfrnn.Slot(name, hidden, bias=True, below=True) for name in "ifog")
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         H = self.hidden
         return {"W_h": (H, 4 * H), "p_i": (H,), "p_f": (H,), "p_o": (H,)}
+
+    def initializers(self) -> dict[str, Initializer]:
+        peepholes = dict.fromkeys(("p_i", "p_f", "p_o"), normal(self.peephole_scale))
+        return {"W_h": normal(self.scale), **peepholes}
 
     def state_shapes(self, B: int) -> dict[str, tuple[int, ...]]:
         return {"h": (B, self.hidden), "c": (B, self.hidden)}

@@ -27,6 +27,7 @@ from .optim.hessian_free import HessianFree as HessianFree
 from .optim.hessian_free import HessianFreeOptions as HessianFreeOptions
 from .optim.minimize import Minimum as Minimum
 from .optim.minimize import minimize as minimize
+from .option import Option as Option
 from .runs.config import TrainConfig as TrainConfig
 from .runs.load import LoadedRun as LoadedRun
 from .runs.load import load as load

@@ -25,6 +25,8 @@ import pytest
 
 import hfrnn
 from hfrnn.cli import main
+from hfrnn.cli.flags import kernel_files
+from hfrnn.kernels import registry
 
 PROJECT = Path(__file__).resolve().parent.parent
 PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").glob("*.md"))]
@@ -160,9 +162,14 @@ def check_command(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=name)
-def test_commands_and_their_flags_exist(page: Path) -> None:
+def test_commands_and_their_flags_exist(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for words in commands(page):
+        monkeypatch.setattr(registry, "_kernels", dict(registry._kernels))
+        for file in kernel_files(words):
+            if (PROJECT / file).exists():
+                registry.import_kernels(PROJECT / file)
         check_command(words)
+        monkeypatch.undo()
 
 
 @pytest.mark.parametrize("words", [["trian"], ["train", "--hiden", "3"], ["data", "get", "ptb"]])

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse.linalg
 
 from hfrnn.errors import InputError, MissingExtraError
+from hfrnn.names import AUTO, BACKENDS
 
 Array: TypeAlias = Any
 """An array of whichever backend is in use."""
@@ -188,7 +189,7 @@ def get_backend(backend: str | Backend) -> Backend:
     if isinstance(backend, Backend):
         return backend
     if backend not in _makers:
-        raise InputError(f"backend {backend!r} is not known: use one of {', '.join(sorted(_makers))}")
+        raise InputError(f"backend {backend!r} is not known: use one of {', '.join((AUTO, *BACKENDS))}")
     return _makers[backend]()
 
 

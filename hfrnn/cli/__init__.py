@@ -1,4 +1,4 @@
-"""The command `hfrnn`, thin over the library.
+"""The command `hfrnn`.
 
 Exit codes: 0 done; 2 wrong arguments, configuration or input; 130 interrupted with a checkpoint written; 1 anything
 else.
@@ -6,7 +6,6 @@ else.
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import re
 import sys
@@ -17,15 +16,15 @@ import click
 from hfrnn._version import __version__
 from hfrnn.cli.completion import completion, files
 from hfrnn.cli.data import data
-from hfrnn.cli.gradcheck import gradcheck, info
-from hfrnn.cli.options import nearest
+from hfrnn.cli.gradcheck import gradcheck
+from hfrnn.cli.info import info
 from hfrnn.cli.report import report
 from hfrnn.cli.runs import evaluate, sample
 from hfrnn.cli.spectrum import spectrum
 from hfrnn.cli.train import train
 from hfrnn.errors import HfrnnError
-from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.options import option_name
+from hfrnn.option import nearest, option_name
+from hfrnn.runs.options import run_options
 
 EXAMPLES = """\b
 Examples:
@@ -37,7 +36,7 @@ Examples:
 
 
 class _Failure(click.ClickException):
-    """An error of the library as click shows it: one sentence, its own exit code."""
+    """An error of the library as click shows it: one sentence, and the error's own exit code."""
 
     def __init__(self, error: HfrnnError) -> None:
         super().__init__(_with_flag(" ".join(str(error).split())))
@@ -51,13 +50,16 @@ class _Failure(click.ClickException):
 
 
 def _with_flag(message: str) -> str:
-    """A message about a Python argument as one about its flag."""
-    names = "|".join(spec.name for spec in dataclasses.fields(TrainConfig) if spec.name != "text")
+    """Return a message about a Python argument as a message about its flag."""
+    from hfrnn.kernels.registry import architectures, kernel_options
+
+    options = {*run_options(), *(name for arch in architectures() for name in kernel_options(arch))} - {"text"}
+    names = "|".join(sorted(options, key=len, reverse=True))
     return re.sub(rf"^({names})(?= (?:is|was|holds) )", lambda found: option_name(found[1]), message)
 
 
 class _Commands(click.Group):
-    """Turns the library's errors into one sentence and an exit code, and names the nearest of a wrong command."""
+    """Prints errors of the library as one sentence, and suggests the nearest name for a wrong command."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -75,7 +77,7 @@ class _Commands(click.Group):
             raise _Failure(error) from error
         except MemoryError as error:
             raise click.ClickException(
-                "the machine's memory is used up: use a smaller --gradient-symbols, --hidden or --checkpoint sqrt"
+                "there is not enough memory: use a smaller --gradient-symbols, --hidden or --checkpoint sqrt"
             ) from error
         except OSError as error:
             if error.errno == errno.EPIPE:
@@ -94,7 +96,7 @@ class _Commands(click.Group):
 )  # fmt: skip
 @click.version_option(__version__, prog_name="hfrnn")
 def main(kernels: tuple[str, ...]) -> None:
-    """Train recurrent networks by their curvature: Hessian-free optimization with exact Gauss-Newton products."""
+    """Train recurrent networks with second-order (Hessian-free) optimization and exact Gauss-Newton products."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character gets its number
             stream.reconfigure(errors="backslashreplace")

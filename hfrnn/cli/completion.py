@@ -1,4 +1,4 @@
-"""`hfrnn completion`, and what the shell is offered for an argument or an option."""
+"""`hfrnn completion`, and the values that the shell can complete for arguments and options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INSTALL = {
     "zsh": ("source <(hfrnn completion zsh)", "~/.zshrc, below compinit"),
     "fish": ("hfrnn completion fish | source", "~/.config/fish/config.fish"),
 }
-"""The line that brings completion, and the file where it is to stand."""
+"""The line that turns completion on, and the file to put it in."""
 
 
 def _starting(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
@@ -32,21 +32,21 @@ def folders(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> 
 
 
 def run_folders(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Run folders: here, below what is typed, and one folder further down."""
+    """Run folders: those below the typed path, and those one folder deeper."""
     start = glob.escape(incomplete)
     found = [*glob.glob(f"{start}*/config.toml"), *glob.glob(f"{start}*/*/config.toml")]
     return [CompletionItem(str(Path(path).parent)) for path in sorted(found)]
 
 
 def architectures(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The architectures that hfrnn brings."""
+    """The architectures of this package."""
     from hfrnn.kernels import architectures as names
 
     return _starting(names(), incomplete)
 
 
 def data_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """What `--data` knows."""
+    """The names that `--data` takes."""
     from hfrnn.cli.options import known_data
 
     return _starting((name for names in known_data().values() for name in names), incomplete)

@@ -1,4 +1,4 @@
-"""`hfrnn data`: the corpora known by name, how to get them, and what is in them."""
+"""`hfrnn data`: list the corpora that have names, download them, and show their contents."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Any
 import click
 
 from hfrnn.errors import InputError
+from hfrnn.names import LEVELS, UNITS
 
 BEGINNING = 300
-"""Characters of the training part that `show` prints."""
+"""Number of characters of the training part that `show` prints."""
 FREQUENT = 10
-"""Symbols that `show` prints, the most frequent first."""
+"""Number of most frequent symbols that `show` prints."""
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 
@@ -25,17 +26,17 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print it as JSON."
 def data() -> None:
     """List the corpora known by name, fetch them, and show what is in them.
 
-    They are fetched to the folder in the environment variable HFRNN_DATA, or without it to the user's cache, and looked
-    for in both.
+    Corpora are downloaded to the folder in the environment variable HFRNN_DATA, or to the user's cache if it is not
+    set. Both places are searched.
     """
 
 
 @data.command("list", short_help="List the corpora known by name.")
 @_json
 def list_corpora(as_json: bool) -> None:
-    """List the corpora known by name: what they are, their size, whether and where they are here.
+    """List the corpora known by name, with their sizes, and the files that are on this machine.
 
-    In the column "here", part means that only the beginning of the text is here.
+    In the column "here", part means that only the beginning of the text is on this machine.
     """
     from hfrnn.data.corpora import CORPORA, folder_of, located
     from hfrnn.data.downloads import data_folder
@@ -70,14 +71,14 @@ def list_corpora(as_json: bool) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option(
     "--mirror", "mirrors", multiple=True, metavar="URL",
-    help="Folder on the network with files of the same names, tried before the original (repeatable; default: those "
-    "in the environment variable HFRNN_MIRROR).",
+    help="Address of a folder with the same files, tried before the original address (repeatable; default: the "
+    "addresses in the environment variable HFRNN_MIRROR).",
 )  # fmt: skip
-@click.option("--force", is_flag=True, help="Get again what is here and whole.")
+@click.option("--force", is_flag=True, help="Download again even if the files are complete.")
 def fetch(names: tuple[str, ...], mirrors: tuple[str, ...], force: bool) -> None:
-    """Download each NAME, check it, and put it into the data folder; what is there and whole is left alone.
+    """Download each corpus NAME to the data folder, unless its files are there and complete.
 
-    Every download is checked against its known sha256, whatever it comes from.
+    Every download is checked against its known sha256, from whatever address it comes.
     """
     from hfrnn.data.corpora import CORPORA, folder_of
     from hfrnn.data.downloads import fetch as fetch_files
@@ -102,7 +103,7 @@ def fetch(names: tuple[str, ...], mirrors: tuple[str, ...], force: bool) -> None
 
 
 def _is_local(name: str) -> bool:
-    """Whether a corpus has no address; says that it is here, or where it has to be put."""
+    """Whether a corpus cannot be downloaded; prints where it is, or raises InputError that says where to put it."""
     from hfrnn.data.corpora import CORPORA, folder_of, located
     from hfrnn.data.downloads import data_folder
     from hfrnn.data.remotes import DOWNLOADS
@@ -124,7 +125,7 @@ def _is_local(name: str) -> bool:
 
 @contextmanager
 def _shown_progress() -> Iterator[tuple[Callable[[str], None], Callable[[str, float, float], None]]]:
-    """What shows sentences and progress on stderr: a live line on a terminal, else a line every few seconds."""
+    """Yield functions that show sentences and progress on stderr: a live line on a terminal, else timed lines."""
     from rich.console import Console
 
     from hfrnn.cli.progress import PLAIN_SECONDS, live_bar
@@ -150,18 +151,15 @@ def _megabytes(count: float) -> str:
 
 @data.command(short_help="Show what is in a corpus.")
 @click.argument("name")
-@click.option(
-    "--level", type=click.Choice(("char", "byte", "word")), default="char", show_default=True, help="Kind of symbols."
-)
+@click.option("--level", type=click.Choice(LEVELS), default="char", show_default=True, help="What a symbol is.")
 @_json
 def show(name: str, level: str, as_json: bool) -> None:
-    """Show where the corpus NAME is, the size of its parts, its symbols, and how it begins.
+    """Show where the corpus NAME is, the size of its parts, its symbols, and its beginning.
 
-    This is what `hfrnn train --data NAME` trains on: symbols are counted in the training part, rare words as <unk>.
+    `hfrnn train --data NAME` trains on this text. Symbols are counted in the training part, rare words as <unk>.
     """
     import numpy as np
 
-    from hfrnn.cli.progress import UNITS
     from hfrnn.data.corpora import CORPORA, PARTS, load_corpus
     from hfrnn.data.vocabulary import Vocabulary
 

@@ -1,32 +1,31 @@
-"""`hfrnn gradcheck` and `hfrnn info`: whether it is right, and what it runs on."""
+"""`hfrnn gradcheck`: check the derivatives of every architecture."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import sys
-import textwrap
 
 import click
 
 from hfrnn.cli.completion import architectures as architecture_names
 from hfrnn.errors import InputError
 
-CHECK_EXAMPLES = """\b
+EXAMPLES = """\b
 Examples:
   hfrnn gradcheck mlstm
   hfrnn --kernel mine.py gradcheck mine
 """
 
 
-@click.command(short_help="Check every derivative against an independent one.", epilog=CHECK_EXAMPLES)
+@click.command(short_help="Check every derivative against an independent one.", epilog=EXAMPLES)
 @click.argument("archs", nargs=-1, metavar="[ARCH]...", shell_complete=architecture_names)
 @click.option(
     "--arch", "more", metavar="ARCH", multiple=True, shell_complete=architecture_names,
-    help="The same as ARCH (may be repeated).",
+    help="The same as ARCH (repeatable).",
 )  # fmt: skip
-@click.option("--seed", default=0, show_default=True, type=int, help="Of the random networks and batches.")
-@click.option("--json", "as_json", is_flag=True, help="Print the outcomes as JSON.")
+@click.option("--seed", default=0, show_default=True, type=int, help="Seed of the random networks and batches.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def gradcheck(archs: tuple[str, ...], more: tuple[str, ...], seed: int, as_json: bool) -> None:
     """Check gradient, Jacobian, Gauss-Newton product, Hessian and structural damping of each ARCH (default: all).
 
@@ -52,22 +51,3 @@ def gradcheck(archs: tuple[str, ...], more: tuple[str, ...], seed: int, as_json:
         click.echo(table(outcomes))
     if not all(outcome.passed for outcome in outcomes):
         sys.exit(1)
-
-
-@click.command(short_help="Show versions, processors, and what there is to choose from.")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-def info(as_json: bool) -> None:
-    """Show versions, processors, the BLAS library and its speed, which optional packages are there, and the names of
-    architectures (--arch) and of corpora, tasks and music (--data).
-    """
-    from hfrnn.cli.machine import describe
-    from hfrnn.cli.options import known_data
-
-    table = {**describe(), **{kind: list(names) for kind, names in known_data().items()}}
-    if as_json:
-        click.echo(json.dumps(table))
-        return
-    for name, value in table.items():
-        text = value if isinstance(value, str) else ", ".join(value) if isinstance(value, list) else str(value)
-        for n, line in enumerate(textwrap.wrap(text, 65) or [""]):
-            click.echo(f"{name if n == 0 else '':<14} {line}")

@@ -1,4 +1,4 @@
-"""How far a long computation is, and the time left: a live bar on a terminal, a line now and then elsewhere."""
+"""The progress of a long computation and the time left: a live bar on a terminal, timed lines elsewhere."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import click
 
 @contextmanager
 def working() -> Iterator[Callable[[str, int, int], None]]:
-    """Shows on stderr what is told to it: what is computed now, how much of it is done, and how much it is.
+    """Show progress on stderr; yields a function of what is computed, the work done and the total work.
 
-    Off a terminal a line is written every ten seconds, and none by what takes less. Time left is that of the present
-    computation at its pace so far; of one that may end earlier, the most that it can take.
+    Without a terminal a line is written every ten seconds. The time left is an estimate for the present computation
+    from its speed so far; a computation that may stop early takes at most this time.
     """
-    from hfrnn.cli.progress import PLAIN_SECONDS, clock, live_bar, make_console
+    from hfrnn.cli.progress import PLAIN_SECONDS, live_bar, make_console
+    from hfrnn.runs.metrics import clock
 
     plain, current = not make_console(stderr=True).is_interactive, ""
     begun = spoken = time.monotonic()

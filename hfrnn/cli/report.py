@@ -17,11 +17,11 @@ Examples:
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=run_folders)
 @click.option(
     "-o", "--output", metavar="FILE", default="report.html", show_default=True,
-    help="File to write; an older report there is replaced.",
+    help="File to write; replaces an older report there.",
 )  # fmt: skip
 def report(runs: tuple[str, ...], output: str) -> None:
-    """Write a page on the run folders RUN, finished or going on: one HTML file with curves, time, samples and options
-    side by side, which needs no network.
+    """Write a page on the run folders RUN, finished or still running: one HTML file with curves, times, samples and
+    options side by side. The file needs no connection to the internet.
     """
     from hfrnn.report import write_report
 

@@ -1,9 +1,8 @@
-"""`hfrnn evaluate` and `hfrnn sample`: what is done with a trained network."""
+"""`hfrnn evaluate` and `hfrnn sample`: score a text with a trained network, and draw text from it."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -13,22 +12,23 @@ import click
 from hfrnn.atomic import write_atomic
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
-from hfrnn.cli.options import NearChoice
+from hfrnn.cli.options import NearChoice, check_output
 from hfrnn.errors import InputError
+from hfrnn.names import AUTO, BACKENDS
 from hfrnn.runs.options import option_name
 
 which_option = click.option(
-    "--which", metavar="NAME", default="best", show_default=True, help="Checkpoint: best, last, update-120.",
+    "--which", metavar="NAME", default="best", show_default=True, help="Checkpoint: best, last or update-120.",
 )  # fmt: skip
 backend_option = click.option(
-    "--backend", metavar="NAME", type=NearChoice(("numpy", "numba", "cupy")), default="numpy", show_default=True,
-    help="Where to compute: numpy, numba, cupy.",
+    "--backend", metavar="NAME", type=NearChoice((AUTO, *BACKENDS)), default="numpy", show_default=True,
+    help="Backend: auto, numpy, numba or cupy.",
 )  # fmt: skip
 
 
 EVALUATE_EXAMPLES = """\b
 Examples:
-  hfrnn evaluate runs/book                       what it was validated on
+  hfrnn evaluate runs/book                       its validation part
   hfrnn evaluate runs/book other.txt --unknown skip
   hfrnn evaluate runs/book --dynamic rms --positions 10
 """
@@ -43,7 +43,7 @@ Examples:
 @click.argument("text", required=False, shell_complete=files)
 @click.option(
     "--part", metavar="NAME", type=NearChoice(("train", "valid", "test")),
-    help="Part of its data: train, valid, test.  [default: valid]",
+    help="Part of the data: train, valid, test.  [default: valid]",
 )  # fmt: skip
 @which_option
 @click.option(
@@ -52,14 +52,14 @@ Examples:
 )  # fmt: skip
 @click.option(
     "--dynamic", "rule", metavar="RULE", type=NearChoice(("sgd", "rms")),
-    help="Learn from each stretch once it is scored: sgd, rms.",
+    help="Learn from each segment after scoring it: sgd, rms.",
 )  # fmt: skip
-@click.option("--learning-rate", metavar="X", type=float, help="Of --dynamic.  [default: 0.02; rms: 0.1]")
-@click.option("--stretch", metavar="N", type=int, help="Symbols a step of it.  [default: 20]")
-@click.option("--decay", metavar="X", type=float, help="Share of a step's way back.  [default: 0; rms: 0.002]")
-@click.option("--positions", metavar="N", type=int, help="Show the bits of N equal parts of the text too.")
+@click.option("--learning-rate", metavar="X", type=float, help="Rate of --dynamic.  [default: 0.02; rms: 0.1]")
+@click.option("--stretch", metavar="N", type=int, help="Symbols per segment.  [default: 20]")
+@click.option("--decay", metavar="X", type=float, help="Pull to the trained weights.  [default: 0; rms: 0.002]")
+@click.option("--positions", metavar="N", type=int, help="Also show the bits of N equal parts of the text.")
 @click.option(
-    "--per-symbol", metavar="FILE", shell_complete=files, help="Write the bits of every symbol, as lines of JSON."
+    "--per-symbol", metavar="FILE", shell_complete=files, help="Write the bits of each symbol as lines of JSON."
 )
 @backend_option
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
@@ -67,12 +67,12 @@ def evaluate(
     run: str, text: str | None, part: str | None, which: str, unknown: str | None, rule: str | None,
     positions: int | None, per_symbol: str | None, backend: str, as_json: bool, **learning: Any,
 ) -> None:  # fmt: skip
-    """Score TEXT, a file, or a part of its own data with the network in the run folder RUN, in one unbroken stream:
-    every symbol but the first is predicted, from all before it.
+    """Score the file TEXT, or a part of the run's own data, with the network in the run folder RUN. The text is one
+    stream: each symbol but the first is predicted from all symbols before it.
     """
     from hfrnn.analysis.evaluation import evaluate as score
-    from hfrnn.cli.progress import UNITS
     from hfrnn.data.text import counted
+    from hfrnn.names import UNITS
     from hfrnn.runs.load import load
     from hfrnn.runs.run_folder import RunFolder
 
@@ -81,7 +81,7 @@ def evaluate(
     learning = {name: value for name, value in learning.items() if value is not None}
     for name in learning:
         if rule is None:
-            raise InputError(f"{option_name(name)} was given, and it is for --dynamic: give that too, or leave it out")
+            raise InputError(f"{option_name(name)} was given, and it is for --dynamic: give both, or leave it out")
     if positions is not None and positions < 1:
         raise InputError(f"--positions is {positions}: give a whole number, 1 or more")
     if per_symbol is not None:
@@ -125,7 +125,7 @@ def evaluate(
 
 
 def _table(unit: str, columns: list[dict[str, Any]]) -> list[str]:
-    """The figures of one evaluation or several side by side, and those of the parts of the text."""
+    """Return the lines of a table: the figures of one or more evaluations, and of the parts of the text."""
     rows = {
         f"bits per {unit}": "bits_per_symbol", "bits per byte": "bits_per_byte", "perplexity": "perplexity",
         f"nats per {unit}": "nats_per_symbol",
@@ -142,19 +142,10 @@ def _row(name: str, values: Iterable[float]) -> str:
     return f"{name:<20}{''.join(f'{value:<10.4f}' for value in values).rstrip()}"
 
 
-def check_output(option: str, path: str) -> None:
-    """Raise InputError where a file, given by that option, could not be written: before the work that it is for."""
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder):
-        raise InputError(f"{option} is {path}, and there is no folder {folder}: make it, or give another file")
-    if os.path.isdir(path):
-        raise InputError(f"{option} is {path}, which is a folder: give a file")
-
-
 def _dynamic(
     rule: str, learning: dict[str, Any], folder: Any, net: Any, theta: Any, vocabulary: Any, progress: Any
 ) -> Any:
-    """How to go on learning; for RMS, with statistics of the run's own training part."""
+    """Return the rule of dynamic evaluation; for RMS, with statistics of the run's own training part."""
     from hfrnn.analysis.dynamic_evaluation import Dynamic, mean_square_gradient
 
     plain = Dynamic(**learning)  # checked before anything is computed
@@ -168,7 +159,7 @@ def _dynamic(
 
 
 def _shown(found: Any, positions: int | None) -> dict[str, Any]:
-    """The figures of an evaluation by name, with those of its parts where they are asked for."""
+    """Return the figures of an evaluation by name, with the figures of its parts if they are wanted."""
     shown: dict[str, Any] = found.to_json()
     if positions is not None:
         shown["positions"] = [{"first": a, "last": b, "bits": bits} for a, b, bits in found.positions(positions)]
@@ -176,23 +167,26 @@ def _shown(found: Any, positions: int | None) -> dict[str, Any]:
 
 
 def _unknown(given: str | None, vocabulary: Any) -> str:
-    """What becomes of unknown symbols; refused where they are <unk>, whatever is given."""
+    """Return what to do with unknown symbols. A vocabulary with <unk> takes no --unknown."""
     if given is not None and vocabulary.stand_in is not None:
-        raise InputError("--unknown was given, and this network knows unknown words as <unk>: leave it out")
+        raise InputError("--unknown was given, and this network reads unknown words as <unk>: leave it out")
     return given or "error"
 
 
 def _evaluate_sequences(run: str, net: Any, theta: Any, part: str | None, wrong: list[str], as_json: bool) -> None:
-    """Score a network that was trained on a synthetic task or on music; `wrong` was given, and is for texts."""
+    """Score a network that was trained on a synthetic task or on music.
+
+    `wrong` holds the arguments that were given although they are for texts.
+    """
     from hfrnn.analysis.evaluation import evaluate_sequences
     from hfrnn.data.synthetic import tasks
     from hfrnn.runs.run_folder import RunFolder
 
     config = RunFolder(run).config()
     if wrong:
-        raise InputError(f"{run} was trained on {config.data}, which is no text: leave {wrong[0]} out")
+        raise InputError(f"{run} was trained on {config.data}, which is not a text: leave {wrong[0]} out")
     if part is not None and config.data in tasks():
-        raise InputError(f"{run} was trained on {config.data}, whose sequences are made afresh: leave --part out")
+        raise InputError(f"{run} was trained on {config.data}, whose sequences are generated again: leave --part out")
     found = evaluate_sequences(net, theta, config, part)
     if as_json:
         click.echo(json.dumps(found))
@@ -202,7 +196,7 @@ def _evaluate_sequences(run: str, net: Any, theta: Any, part: str | None, wrong:
 
 
 def _content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any, str]:
-    """What to score, and what to call it."""
+    """Return what to score, and its name."""
     from hfrnn.data.corpora import read_text
 
     if text is not None:
@@ -216,15 +210,15 @@ def _content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any,
 
 @click.command(short_help="Draw text from a trained network.", epilog=SAMPLE_EXAMPLES)
 @click.argument("run", shell_complete=run_folders)
-@click.option("--prime", default=None, help="Text to go on from (default: a newline).")
+@click.option("--prime", default=None, help="Text to continue (default: a newline).")
 @click.option("--length", default=500, show_default=True, type=int, help="Symbols to draw.")
 @click.option(
     "--temperature", default=1.0, show_default=True, type=float,
-    help="Below 1 likely symbols get likelier; 0 always takes the likeliest.",
+    help="Below 1, likely symbols become likelier; 0 takes the likeliest.",
 )  # fmt: skip
-@click.option("--top-k", default=None, type=int, help="Draw from so many of the likeliest symbols only.")
-@click.option("--seed", default=0, show_default=True, type=int, help="Of the draws.")
-@click.option("--allowed", default=None, help="Characters (words) that may be drawn (default: all).")
+@click.option("--top-k", default=None, type=int, help="Draw only from this many of the likeliest symbols.")
+@click.option("--seed", default=0, show_default=True, type=int, help="Seed of the random draws.")
+@click.option("--allowed", default=None, help="Characters or words that may be drawn (default: all).")
 @click.option(
     "--unknown", metavar="WHAT",
     help="Symbols of --prime never seen in training: error, skip, or a known symbol to map them to.  [default: error]",
@@ -236,7 +230,7 @@ def sample(
     run: str, prime: str | None, length: int, temperature: float, top_k: int | None, seed: int, allowed: str | None,
     unknown: str | None, which: str, backend: str, as_json: bool,
 ) -> None:  # fmt: skip
-    """Draw text from the network in the run folder RUN, and print it behind its beginning."""
+    """Draw text from the network in the run folder RUN, and print it after the text of --prime."""
     from hfrnn.engine.sampling import beginning
     from hfrnn.engine.sampling import sample as draw
     from hfrnn.runs.load import load
@@ -245,7 +239,7 @@ def sample(
     if vocabulary is None:
         raise InputError(f"{run} was not trained on a text: there is nothing to sample")
     if unknown is not None and not prime:
-        raise InputError("--unknown was given, and it is for the symbols of --prime: give one, or leave it out")
+        raise InputError("--unknown was given, and it is for the symbols of --prime: give both, or leave it out")
     unknown = _unknown(unknown, vocabulary)
     start = vocabulary.encode(_as_text(prime, vocabulary.level), unknown) if prime else beginning(vocabulary)
     symbols = None
@@ -253,7 +247,9 @@ def sample(
         content = _as_text(allowed, vocabulary.level)
         symbols = sorted(set(vocabulary.encode(content, "skip").tolist()))
         if vocabulary.count(content)[1]:
-            raise InputError(f"--allowed is {allowed!r}, and the network does not know all of it: leave out the rest")
+            raise InputError(
+                f"--allowed is {allowed!r}, and the network does not know every symbol of it: leave out the others"
+            )
     drawn = list(draw(net, theta, start, length, temperature, top_k, seed, symbols))
     ids = [step.symbol for step in drawn]
     if as_json:
@@ -267,5 +263,5 @@ def sample(
 
 
 def _as_text(text: str, level: str) -> str | bytes:
-    """An argument as a text of that level, byte for byte as it was typed."""
+    """Return an argument as a text of a level, byte for byte as it was typed."""
     return text.encode("utf-8", errors="surrogateescape") if level == "byte" else text

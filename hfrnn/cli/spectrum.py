@@ -12,8 +12,8 @@ import click
 
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
-from hfrnn.cli.options import NearChoice
-from hfrnn.cli.runs import backend_option, check_output, which_option
+from hfrnn.cli.options import NearChoice, check_output
+from hfrnn.cli.runs import backend_option, which_option
 from hfrnn.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -36,33 +36,40 @@ PICTURES = (".svg", ".png", ".pdf")
 )  # fmt: skip
 @click.option(
     "--count", metavar="N", default=5, show_default=True, type=int,
-    help="Eigenvalues at an end, of the hessian at both.",
+    help="Eigenvalues at each end of the spectrum.",
 )  # fmt: skip
-@click.option("--symbols", metavar="N", default=5000, show_default=True, type=int, help="Steps of the batch, about.")
+@click.option(
+    "--symbols",
+    metavar="N",
+    default=5000,
+    show_default=True,
+    type=int,
+    help="Approximate number of steps in the batch.",
+)
 @click.option(
     "--part", metavar="NAME", type=NearChoice(("train", "valid", "test")),
-    help="Part of its data: train, valid, test.  [default: train]",
+    help="Part of the data: train, valid, test.  [default: train]",
 )  # fmt: skip
 @click.option(
     "--vectors", metavar="N", default=2, show_default=True, type=int,
-    help="Random vectors of the density, 0: none.",
+    help="Random vectors for the density; 0: none.",
 )  # fmt: skip
-@click.option("--steps", metavar="N", default=40, show_default=True, type=int, help="Lanczos steps from each.")
+@click.option("--steps", metavar="N", default=40, show_default=True, type=int, help="Lanczos steps per vector.")
 @click.option(
     "--tolerance", metavar="X", default=1e-6, show_default=True, type=float,
-    help="Largest residual, as a share.",
+    help="Largest relative residual.",
 )  # fmt: skip
-@click.option("--plot", metavar="FILE", shell_complete=files, help="Draw the density: .svg, .png, .pdf (extra plot).")
+@click.option("--plot", metavar="FILE", shell_complete=files, help="Plot the density to a .svg, .png or .pdf file.")
 @which_option
-@click.option("--seed", metavar="N", default=0, show_default=True, type=int, help="Of the batch and the vectors.")
+@click.option("--seed", metavar="N", default=0, show_default=True, type=int, help="Seed of the batch and vectors.")
 @backend_option
 @click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 def spectrum(
     run: str, matrix: str, symbols: int, part: str | None, plot: str | None, which: str, seed: int, backend: str,
     as_json: bool, **numbers: Any,
 ) -> None:  # fmt: skip
-    """Find the extreme eigenvalues of the undamped curvature of the mean loss, with residuals, and the density of all,
-    at the weights of the run folder RUN and on random sequences of its data.
+    """Find the extreme eigenvalues of the undamped curvature, and the density of all eigenvalues, at the weights in the
+    run folder RUN, on random sequences of its data.
     """
     from hfrnn.analysis.spectrum import MATRICES, load_objective
     from hfrnn.analysis.spectrum import spectrum as find
@@ -96,7 +103,7 @@ def _tell(show: Callable[[str, int, int], None], matrix: str, what: str, done: i
 
 
 def _lines(found: Spectrum, count: int) -> list[str]:
-    """The figures of one matrix for the screen."""
+    """Return the figures of one matrix as lines for the screen."""
     ends = {"largest": (found.largest, found.largest_residuals)}
     if found.matrix == "hessian":
         ends["smallest"] = (found.smallest, found.smallest_residuals)
@@ -122,7 +129,7 @@ def _lines(found: Spectrum, count: int) -> list[str]:
 
 
 def _check_picture(path: str, vectors: int) -> None:
-    """Refuse what could not be drawn, before the work."""
+    """Raise InputError if the plot could not be drawn; called before long work."""
     check_output("--plot", path)
     if not path.lower().endswith(PICTURES):
         raise InputError(f"--plot is {path}: give a file that ends in {', '.join(PICTURES)}")

@@ -1,4 +1,4 @@
-"""The picture of a spectrum. It needs matplotlib, the extra `plot`."""
+"""The plot of a spectrum. It needs matplotlib (extra `plot`)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hfrnn.analysis.spectrum import Spectrum
 from hfrnn.atomic import write_atomic
 
 BULK = 0.1
-"""Where this share of all eigenvalues is counted the bulk at 0 begins, which so few steps do not resolve."""
+"""Share of all eigenvalues up to which they are counted; the rest lies near 0, where few steps do not resolve it."""
 
 
 def draw(spectra: list[Spectrum], path: str) -> None:
-    """Draw the densities, and how many eigenvalues are at least of a size, and write the picture whole.
+    """Draw the densities and the number of eigenvalues above each size, and write the picture.
 
-    Around each node stands a bell of one two-hundredth of the whole range; below a third of what one eigenvalue shows
-    nothing is drawn. Ticks are eigenvalues that were found one by one.
+    Each node is drawn as a bell curve whose width is 1/200 of the whole range. Values below a third of the height of a
+    single eigenvalue are cut off. Ticks mark the eigenvalues that were computed one by one.
     """
     everything = np.concatenate([part for s in spectra for part in (s.nodes, s.largest, s.smallest)])
     low, high = float(everything.min()), float(everything.max())

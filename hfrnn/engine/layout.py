@@ -14,7 +14,8 @@ from hfrnn.engine.batch import Batch
 from hfrnn.engine.layers import make_layer
 from hfrnn.engine.losses import make_head
 from hfrnn.errors import InputError
-from hfrnn.kernels import make_kernel
+from hfrnn.kernels.registry import make_kernel, resolve_backend
+from hfrnn.names import DTYPES, INITIALIZERS
 
 
 def _is_count(value: Any, least: int = 1) -> bool:
@@ -39,7 +40,6 @@ class Layout:
         direct_input: bool = True,
         direct_output: bool = True,
         l2: float = 0.0,
-        activation: str = "tanh",
         classes: int | Sequence[int] | None = None,
         **options: Any,
     ) -> None:
@@ -54,11 +54,10 @@ class Layout:
         ):
             if not _is_count(size):
                 raise InputError(f"{name} is {size!r}: give a whole number, 1 or more")
-        if dtype not in ("float32", "float64"):
-            raise InputError(f"dtype {dtype!r} is not known: use float32 or float64")
+        if dtype not in DTYPES:
+            raise InputError(f"dtype {dtype!r} is not known: use {' or '.join(DTYPES)}")
         if not (np.isfinite(l2) and l2 >= 0):
             raise InputError(f"l2 is {l2!r}: give a number, 0 or more")
-        options["activation"] = activation
         self.config: dict[str, Any] = {
             "arch": arch, "n_in": int(n_in), "hidden": [int(h) for h in sizes], "n_out": int(n_out), "loss": loss,
             "dtype": dtype, "embedding": embedding, "bias": bias, "output_bias": output_bias,
@@ -67,7 +66,7 @@ class Layout:
         self.arch, self.loss_name, self.n_in, self.n_out, self.l2 = arch, loss, int(n_in), int(n_out), float(l2)
         self.embedding = embedding
         self.dtype = np.dtype(dtype)
-        self.backend = get_backend(backend)
+        self.backend = get_backend(resolve_backend(backend, arch))
         kernels = [make_kernel(arch, size, options, self.backend.name) for size in sizes]
         self.layers = tuple(make_layer(l, kernel, bias, direct_input) for l, kernel in enumerate(kernels))
         speakers = range(len(kernels)) if direct_output else (len(kernels) - 1,)
@@ -167,8 +166,8 @@ class Layout:
         InputError
             An initialiser or block name that the network does not have.
         """
-        if initializer not in ("papers", "sutskever"):
-            raise InputError(f"initializer {initializer!r} is not known: use papers or sutskever")
+        if initializer not in INITIALIZERS:
+            raise InputError(f"initializer {initializer!r} is not known: use {' or '.join(INITIALIZERS)}")
         if not 0 < spectral_radius < math.inf:
             raise InputError(f"the spectral radius is {spectral_radius}: give a number above 0")
         blocks = {block.name.split(".", 1)[1] for block in self.parameters.blocks}

@@ -29,7 +29,8 @@ class Network(Layout):
         Outputs a step.
     loss : {"softmax", "class-softmax", "logistic", "squared"}
     dtype : {"float32", "float64"}
-    backend : {"numpy", "cupy"}
+    backend : {"numpy", "numba", "cupy", "auto"}
+        "auto" is numba where it is installed and has a compiled variant of the architecture, else numpy.
     embedding : int, optional
         Width of a trained embedding of the input symbols; without one, symbols are one-hot.
     bias : bool, optional
@@ -62,7 +63,7 @@ class Network(Layout):
         number of classes, of nearly equal sizes, in the symbols' order. The columns of `output.W_y{l}` are in class
         order: a stable sort of the symbols by class, which is the symbols' own order where classes ascend.
     **options
-        Whatever else the architecture takes.
+        The options of an architecture that a user registered.
 
     Raises
     ------

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from hfrnn.arrays.backend import Array, Buffers
 from hfrnn.arrays.parameters import Initializer, normal
+from hfrnn.option import Option
 
 Arrays = dict[str, Array]
 
@@ -94,8 +95,12 @@ class Kernel:
     """Whether the output has a bias by default."""
     metrics: tuple[str, ...] = ("hidden",)
     """The structural metrics that this kernel serves (SPEC 5)."""
-    options: ClassVar[tuple[str, ...]] = ()
-    """The names of the constructor's keyword options, beside the hidden size."""
+    options: ClassVar[tuple[Option | str, ...]] = ()
+    """The keywords that the constructor takes beside the hidden size.
+
+    A declared `Option` is also a flag of `hfrnn train` and a name in its TOML files, checked and explained there. A
+    plain name is taken by `Network(...)` only, and passed on unchecked.
+    """
     transposed: ClassVar[tuple[str, ...]] = ()
     """The recurrent matrices whose transposes backward uses in every step (see `pointwise.transpose`)."""
     least_hidden: ClassVar[int] = 1

@@ -37,6 +37,7 @@ from hfrnn.arrays.parameters import HostArray, Initializer, normal
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, rows, slope_of_tanh, transpose
+from hfrnn.option import Option
 
 MOST_MODULES = 8
 """The largest number of modules where no periods are given: periods up to 128, for sequences of 200 symbols."""
@@ -111,7 +112,12 @@ class Clockwork(Kernel):
         The periods are not whole numbers of 1 or more, or their number does not divide H.
     """
 
-    options = ("periods",)
+    options = (
+        Option(
+            "periods", int, None, "Period of each module, in steps.", many=True, least=1, unit="steps",
+            otherwise="1,2,4,..., up to 8 modules of equal width",
+        ),
+    )  # fmt: skip
     transposed = ("W_h",)
 
     def __init__(self, hidden: int, periods: Sequence[int] | None = None) -> None:

@@ -26,22 +26,22 @@ from typing import ClassVar
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.parameters import Initializer, normal
-from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Slot, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose
-from hfrnn.kernels.rnn import RNN, activate_, slope_of
+from hfrnn.kernels.rnn import ACTIVATION, RNN, activate_, slope_of
+from hfrnn.option import Option
+
+ORDER = Option("order", int, 3, "Number of earlier steps that each step reads.", least=1, unit="steps")
 
 
 class HORNN(RNN):
     """`hornn`: H units that depend on the hidden states of the last `order` steps; f as for `rnn`."""
 
-    options: ClassVar[tuple[str, ...]] = ("order", "activation")
+    options: ClassVar[tuple[Option | str, ...]] = (ORDER, ACTIVATION)
     blocks: ClassVar[tuple[str, ...]] = ("W_h",)
     """The names of the parameters of shape (N, H, H)."""
 
     def __init__(self, hidden: int, order: int = 3, activation: str = "tanh") -> None:
-        if isinstance(order, bool) or not isinstance(order, int) or order < 1:
-            raise InputError(f"the order is {order!r}: give a whole number of steps to look back, 1 or more")
         super().__init__(hidden, activation)
         self.order = order
         self.slots = (Slot("h", hidden, below=True),)

@@ -22,21 +22,25 @@ State and buffers are those of hornn.py.
 from __future__ import annotations
 
 from hfrnn.arrays.backend import Array
-from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.hornn import HORNN, adjoints_of_states, latest_first, steps_before
+from hfrnn.kernels.hornn import HORNN, ORDER, adjoints_of_states, latest_first, steps_before
 from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose
-from hfrnn.kernels.rnn import activate_, slope_of
+from hfrnn.kernels.rnn import ACTIVATION, activate_, slope_of
+from hfrnn.option import Option
 
 
 class FOFE(HORNN):
     """`hornn-fofe`: H units; each step further back counts `alpha` times as much."""
 
-    options = ("order", "activation", "alpha")
+    options = (
+        ORDER,
+        ACTIVATION,
+        Option("alpha", float, 0.6, "Weight of each earlier step, relative to the step after it.", least=0, most=1),
+    )
 
     def __init__(self, hidden: int, order: int = 3, activation: str = "tanh", alpha: float = 0.6) -> None:
         super().__init__(hidden, order, activation)
-        self.alpha = checked_alpha(alpha)
+        self.alpha = alpha
         self.powers = [self.alpha ** (n + 1) for n in range(order)]
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
@@ -103,16 +107,3 @@ class FOFE(HORNN):
             xp.multiply(das, power, out=dxs)  # B2
             add_weight_gradient(tape, steps_before(hs, n, N, K), dxs, grad["W_h"][n])  # B4
         return das, {"history": latest_first(tape, "dhistory", dh[:N])}
-
-
-def checked_alpha(alpha: float) -> float:
-    """Return a forgetting factor as a float.
-
-    Raises
-    ------
-    InputError
-        It is not a number from 0 to 1.
-    """
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 <= alpha <= 1:
-        raise InputError(f"alpha is {alpha!r}: give a number from 0 to 1")
-    return float(alpha)

@@ -11,6 +11,8 @@ from typing import Any
 
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Kernel
+from hfrnn.names import AUTO
+from hfrnn.option import Option, near_hint
 
 _kernels: dict[str, str | type[Kernel]] = {
     "rnn": "hfrnn.kernels.rnn:RNN",
@@ -39,11 +41,8 @@ _variants: dict[str, dict[str, str]] = {
 }
 """The faster variants of a backend, by architecture; an architecture without one runs its reference."""
 
-NEUTRAL = {"activation": "tanh", "order": 3, "alpha": 0.6, "learn_alpha": False, "context": 40, "periods": None}
-"""Values of architectures' options that every architecture accepts, so that one call can be made for all of them.
-
-None is accepted too, and stands for the architecture's own default.
-"""
+BUILT_IN = frozenset(_kernels)
+"""The architectures of this package; every other one was registered by a user."""
 
 
 def register_kernel(name: str, kernel: type[Kernel] | None = None) -> Callable[[type[Kernel]], type[Kernel]]:
@@ -54,8 +53,8 @@ def register_kernel(name: str, kernel: type[Kernel] | None = None) -> Callable[[
     name : str
         What users write after `--arch` or in `Network(arch=...)`.
     kernel : subclass of Kernel, optional
-        Its constructor takes the hidden size, and the keywords that it lists in `options`. An option that is None is
-        not handed on: the constructor's own default holds.
+        Its constructor takes the hidden size, and the keywords that it declares in `options`. An option that is None
+        is not passed on: the constructor's own default holds.
 
     Raises
     ------
@@ -107,6 +106,11 @@ def architectures() -> tuple[str, ...]:
     return tuple(_kernels)
 
 
+def user_architectures() -> tuple[str, ...]:
+    """The names of the architectures that users registered."""
+    return tuple(name for name in _kernels if name not in BUILT_IN)
+
+
 def kernel_class(name: str, backend: str = "numpy") -> type[Kernel]:
     """Return the class of an architecture: the backend's variant if there is one, else the reference.
 
@@ -117,8 +121,8 @@ def kernel_class(name: str, backend: str = "numpy") -> type[Kernel]:
     """
     if name not in _kernels:
         raise InputError(
-            f"architecture {name!r} is not known: use one of {', '.join(_kernels)}, or name the file that registers it "
-            "(hfrnn --kernel FILE; in Python, import it first)"
+            f"architecture {name!r} is not known{near_hint(name, _kernels)}: use one of {', '.join(_kernels)}, or name "
+            "the file that registers it (hfrnn --kernel FILE; in Python, import it first)"
         )
     found = _variants.get(backend, {}).get(name, _kernels[name])
     if not isinstance(found, str):
@@ -127,32 +131,78 @@ def kernel_class(name: str, backend: str = "numpy") -> type[Kernel]:
     return getattr(importlib.import_module(module), cls)  # type: ignore[no-any-return]
 
 
+def kernel_options(name: str) -> dict[str, Option]:
+    """The options that an architecture declares, by name."""
+    return {option.name: option for option in kernel_class(name).options if isinstance(option, Option)}
+
+
+def declared_options() -> dict[str, dict[str, Option]]:
+    """The options of all architectures: name of the option, then architecture, to the declaration.
+
+    Raises
+    ------
+    InputError
+        Two architectures declare an option of the same name with different types.
+    """
+    found: dict[str, dict[str, Option]] = {}
+    for arch in architectures():
+        for name, option in kernel_options(arch).items():
+            declarations = found.setdefault(name, {})
+            for other, known in declarations.items():
+                if (known.kind, known.many) != (option.kind, option.many):
+                    raise InputError(
+                        f"the architectures {other} and {arch} declare the option {name} with different types: rename "
+                        "one of the two options"
+                    )
+            declarations[arch] = option
+    return found
+
+
 def resolve_backend(backend: str, arch: str) -> str:
-    """Return the backend that a name stands for: "auto" is numba if it is installed and has a variant, else NumPy."""
-    if backend != "auto":
+    """The backend that a name stands for: `auto` is numba where it is installed and helps, else numpy.
+
+    Parameters
+    ----------
+    backend : str
+        `auto`, or the name of a backend, which is returned unchanged.
+    arch : str
+    """
+    if backend != AUTO:
         return backend
-    return "numba" if arch in _variants["numba"] and importlib.util.find_spec("numba") else "numpy"
+    return "numba" if arch in _variants["numba"] and importlib.util.find_spec("numba") is not None else "numpy"
 
 
 def make_kernel(name: str, hidden: int, options: dict[str, Any], backend: str = "numpy") -> Kernel:
     """Return the kernel of an architecture for `hidden` units, as the backend runs it.
 
+    Parameters
+    ----------
+    name : str
+    hidden : int
+    options : dict
+        Options by name; None stands for the architecture's own default. An option of another architecture is
+        accepted at its default, so that one call can be made for all architectures.
+    backend : str
+
     Raises
     ------
     InputError
-        The name is not known, the size is too small, or an option is not the architecture's own.
+        The architecture is not known, the size is too small, or an option is out of range or not the architecture's.
     """
     cls = kernel_class(name, backend)
     if isinstance(hidden, bool) or not isinstance(hidden, int) or hidden < cls.least_hidden:
         raise InputError(f"the hidden size is {hidden!r}: give a whole number of units, {cls.least_hidden} or more")
-    neutral = {option: (value, None) for option, value in NEUTRAL.items()}
-    foreign = sorted(
-        option
-        for option, value in options.items()
-        if option not in cls.options and value not in neutral.get(option, ())
-    )
+    known = {option if isinstance(option, str) else option.name for option in cls.options}
+    given = {option: value for option, value in options.items() if value is not None}
+    if foreign := sorted(given.keys() - known):
+        defaults = {each: [one.default for one in of.values()] for each, of in declared_options().items()}
+        foreign = [option for option in foreign if given.pop(option) not in defaults.get(option, ())]
     if foreign:
-        takes = ", ".join(cls.options) or "none"
-        raise InputError(f"architecture {name!r} has no option {', '.join(foreign)}: it takes {takes}")
-    own = {option: value for option, value in options.items() if option in cls.options and value is not None}
-    return cls(hidden, **own)  # type: ignore[call-arg]
+        hint = near_hint(foreign[0], known)
+        takes = ", ".join(option if isinstance(option, str) else option.name for option in cls.options) or "none"
+        raise InputError(f"architecture {name!r} has no option {', '.join(foreign)}{hint}: it takes {takes}")
+    for option, declared in kernel_options(name).items():
+        if option in given and not declared.many:  # a sequence of numbers is checked with the size, by the kernel
+            given[option] = declared.convert(given[option], option)
+            declared.check(given[option], option)
+    return cls(hidden, **given)  # type: ignore[call-arg]

@@ -19,9 +19,13 @@ from typing import Any, ClassVar
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.parameters import Initializer, sparse_normal
-from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, product, sigmoid_, transpose
+from hfrnn.option import Option
+
+ACTIVATION = Option(
+    "activation", str, "tanh", "Activation function of the hidden units.", choices=("tanh", "logistic", "relu")
+)
 
 
 def activate_(xp: Any, name: str, a: Array) -> None:
@@ -46,12 +50,10 @@ def slope_of(xp: Any, name: str, h: Array, out: Array) -> Array:
 class RNN(Kernel):
     """`rnn`: H units, f tanh (default), logistic or relu."""
 
-    options: ClassVar[tuple[str, ...]] = ("activation",)
+    options: ClassVar[tuple[Option | str, ...]] = (ACTIVATION,)
     transposed: ClassVar[tuple[str, ...]] = ("W_h",)
 
     def __init__(self, hidden: int, activation: str = "tanh") -> None:
-        if activation not in ("tanh", "logistic", "relu"):
-            raise InputError(f"activation {activation!r} is not known: use tanh, logistic or relu")
         self.hidden = self.width = hidden
         self.activation = activation
         self.slots = (Slot("h", hidden, bias=True, below=True),)

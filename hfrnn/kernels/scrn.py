@@ -33,25 +33,27 @@ from hfrnn.arrays.backend import Array
 from hfrnn.arrays.parameters import Initializer, constant
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
-from hfrnn.kernels.hornn_fofe import checked_alpha
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, sigmoid_, transpose
 from hfrnn.kernels.rnn import slope_of
+from hfrnn.option import Option
 
 
 class SCRN(Kernel):
     """`scrn`: H hidden units and C = `context` context units with the forgetting factor alpha, fixed or learned."""
 
-    options = ("context", "alpha", "learn_alpha")
+    options = (
+        Option("context", int, 40, "Context units of each layer.", least=0, unit="units"),
+        Option("alpha", float, 0.95, "Share of its value that a context unit keeps in a step.", least=0, most=1),
+        Option("learn_alpha", bool, False, "Learn alpha, one value for each context unit."),
+    )
     least_hidden = 0
     transposed = ("W_h",)
 
     def __init__(self, hidden: int, context: int = 40, alpha: float = 0.95, learn_alpha: bool = False) -> None:
-        if isinstance(context, bool) or not isinstance(context, int) or context < 0:
-            raise InputError(f"the context is {context!r}: give a whole number of units, 0 or more")
         if hidden + context == 0:
             raise InputError("hidden and context are both 0: give scrn at least one unit")
         self.hidden, self.context, self.width = hidden, context, hidden + context
-        self.alpha, self.learn_alpha = checked_alpha(alpha), learn_alpha
+        self.alpha, self.learn_alpha = alpha, learn_alpha
         if learn_alpha and not 0 < self.alpha < 1:
             raise InputError(f"alpha is {alpha!r}: learned, it starts between 0 and 1, neither of them included")
         self.slots = (Slot("h", hidden, below=True), Slot("s", context, below=True))

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hfrnn.errors import InputError
+from hfrnn.names import ADAPTED, DAMPINGS, METRICS
 
 # kind: the strengths (mu, lambda_) that it starts with unless told
 _DEFAULTS = {
@@ -25,9 +26,7 @@ _DEFAULTS = {
     "line-search": (0.0, 0.0),
     "none": (0.0, 0.0),
 }
-KINDS = tuple(_DEFAULTS)
-METRICS = ("hidden", "matching", "preactivation")
-ADAPTED = ("both", "mu", "lambda", "none")
+KINDS = DAMPINGS
 
 
 @dataclass(init=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import os
@@ -12,9 +11,11 @@ from typing import Any
 
 from hfrnn.data.music import FILES as MUSIC
 from hfrnn.errors import CheckpointError, InputError
-from hfrnn.runs.config import TrainConfig
+from hfrnn.names import UNITS
+from hfrnn.runs.config import TrainConfig, all_options
 from hfrnn.runs.data import is_text
-from hfrnn.runs.options import option_key
+from hfrnn.runs.metrics import clock
+from hfrnn.runs.options import run_options
 from hfrnn.runs.run_folder import RunFolder
 
 NUMBERS = (
@@ -25,7 +26,6 @@ NUMBERS = (
 )  # fmt: skip
 """Fields of the records of metrics.jsonl that the page shows."""
 WORDS = ("cg_stop", "failed")
-UNITS = {"char": "character", "byte": "byte", "word": "word"}
 HF, FIRST_ORDER = "Optimizer", "SGD, Adam and online"
 """Groups of options that apply to one kind of optimizer only."""
 EVERY_OPTIMIZER = ("optimizer", "epochs", "patience")
@@ -126,17 +126,17 @@ def option_rows(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         default and there is only one run or some run does not use the option.
     """
     rows = []
-    for spec in dataclasses.fields(TrainConfig):
-        if spec.name == "out":
-            continue
-        values = [run["options"][option_key(spec.name)] for run in runs]
+    known = {declared.key: declared for declared in all_options().values()}
+    for name in dict.fromkeys(name for run in runs for name in run["options"] if name != "out"):
+        values = [run["options"].get(name) for run in runs]
         used = [value for value in values if value is not None]
-        own = any(value != shown(spec.default) for value in used)
+        default = shown(known[name].default) if name in known else None
+        own = any(value != default for value in used)
         differs = len(set(used)) > 1
         rows.append(
             {
-                "group": spec.metadata["group"],
-                "name": option_key(spec.name),
+                "group": getattr(known.get(name), "group", "Network"),
+                "name": name,
                 "values": values,
                 "differs": differs,
                 "told": differs or (own and (len(runs) == 1 or len(used) < len(runs))),
@@ -159,13 +159,6 @@ def shown(value: Any) -> str:
 def readable(text: str) -> str:
     """Return a text with all characters that UTF-8 cannot encode replaced; file names may contain such characters."""
     return text.encode("utf-8", errors="replace").decode("utf-8")
-
-
-def clock(seconds: float) -> str:
-    """Seconds as 1:05 or 2:01:05."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def _number(value: Any) -> float | int | None:
@@ -195,12 +188,13 @@ def _summary(path: Path) -> dict[str, Any]:
 def _options(config: TrainConfig) -> dict[str, str | None]:
     """Return every option as text; None if the run's optimizer does not use it."""
     useless = FIRST_ORDER if config.optimizer == "hf" else HF
-    return {
-        option_key(spec.name): None
-        if spec.metadata["group"] == useless and spec.name not in EVERY_OPTIMIZER
-        else shown(getattr(config, spec.name))
-        for spec in dataclasses.fields(config)
+    of_run = {
+        declared.key: None
+        if declared.group == useless and name not in EVERY_OPTIMIZER
+        else shown(getattr(config, name))
+        for name, declared in run_options().items()
     }
+    return {**of_run, **{name: shown(value) for name, value in config.arch_options.items()}}
 
 
 def _facts(

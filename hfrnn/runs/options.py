@@ -1,33 +1,305 @@
-"""What options are called, and their values as files and callers give them."""
+"""Every option of a run, declared once: name, type, default, range, use and help. Sizes and TOML files are read here.
+
+Flags, configuration files, checks, messages and help texts are derived from these declarations.
+"""
 
 from __future__ import annotations
 
-import os
+import functools
 import tomllib
-from numbers import Integral, Real
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from hfrnn.errors import InputError
+from hfrnn.names import (
+    ADAPTED,
+    AUTO,
+    BACKENDS,
+    DAMPINGS,
+    DTYPES,
+    INITIALIZERS,
+    LEVELS,
+    METRICS,
+    OPTIMIZERS,
+    SCHEDULES,
+)
+from hfrnn.option import Option, option_key, option_name
+from hfrnn.runs import needs
+from hfrnn.runs.needs import Need
+
+__all__ = ["RunOption", "RunOptions", "option_key", "option_name", "parse_bytes", "read_toml", "run_options"]
+
+DEFAULT_MINUTES = 4.0
+LEARNING_RATES = {"sgd": 0.5, "adam": 0.002, "online": 0.1}
+"""Learning rate of each optimizer, unless one is given."""
+MOMENTA = {"sgd": 0.9, "online": 0.0}
+"""Momentum of each optimizer that has one, unless it is given."""
+FIRST_GRADIENT_SYMBOLS = 10_000
+"""Symbols of the first gradient batch of Hessian-free optimization, unless a number is given.
+
+Far from a minimum a small batch shows the way as well as a large one.
+"""
 
 
-def option_key(name: str) -> str:
-    """The name of a field in a TOML file: `lambda` for `lambda_`, the rest as they are."""
-    return name.rstrip("_")
+@dataclass(frozen=True)
+class RunOption(Option):
+    """The declaration of an option of every run.
+
+    Parameters
+    ----------
+    group : str
+        The heading that the option stands under in `hfrnn train --help-all`.
+    needs : tuple of Need
+        What else has to be chosen for the option to have an effect.
+    """
+
+    group: str = ""
+    needs: tuple[Need, ...] = ()
 
 
-def option_name(name: str) -> str:
-    """The flag of a field on the command line."""
-    return "--" + option_key(name).replace("_", "-")
+def _group(group: str, *always: Need) -> Callable[..., Any]:
+    """Return a function that declares fields of one group, which all have the given needs."""
+
+    def declare(default: Any, help: str, *more: Need, **declared: Any) -> Any:
+        return field(default=default, metadata={"help": help, "group": group, "needs": (*always, *more), **declared})
+
+    return declare
+
+
+def _of_each(defaults: dict[str, float]) -> str:
+    return ", ".join(f"{value:g} for {optimizer}" for optimizer, value in defaults.items())
+
+
+_data = _group("Data")
+_network = _group("Network")
+_optimizer = _group("Optimizer")
+_hf = _group("Optimizer", needs.HF)
+_any_rate = _group("SGD, Adam and online")
+_first_order = _group("SGD, Adam and online", needs.FIRST_ORDER)
+_mini_batch = _group("SGD, Adam and online", needs.MINI_BATCHES)
+_momentum = _group("SGD, Adam and online", needs.MOMENTUM)
+_running = _group("Running")
+
+
+@dataclass(frozen=True, init=False)
+class RunOptions:
+    """The fields of a run's configuration, each with its declaration."""
+
+    text: str | None = _data(None, "Text file to train on.")
+    data: str | None = _data(
+        None, "Name of a corpus, task or music to train on instead of a file.", otherwise="python-manual"
+    )
+    level: str = _data("char", "What a symbol of the text is.", needs.TEXT, choices=LEVELS)
+    min_count: int | None = _data(
+        None, "Words that occur fewer times become <unk>, at level word.", needs.TEXT, needs.WORDS, least=1,
+        otherwise="the corpus's own: 11 for text8, else 1",
+    )  # fmt: skip
+    max_vocabulary: int | None = _data(
+        None, "Largest number of symbols, at level word; the rarest words become <unk>.", needs.TEXT, needs.WORDS,
+        least=2,
+    )  # fmt: skip
+    valid: str | None = _data(None, "File to validate on, instead of a part of the text.", needs.TEXT)
+    test: str | None = _data(None, "File to test on, instead of a part of the text.", needs.TEXT)
+    fractions: tuple[float, ...] | None = _data(
+        None, "Shares of the text for training, validation and test.", needs.TEXT,
+        otherwise="the corpus's own, else 0.9,0.1,0",
+    )  # fmt: skip
+    length: int = _data(100, "Length of the sequences of a synthetic task, in steps.", needs.TASK)
+    sequences: int = _data(1000, "New sequences of a synthetic task in each epoch.", needs.TASK, least=1)
+    sequence_length: int = _data(50, "Steps of a training sequence.", needs.SEQUENCES, needs.TEXT, least=1)
+    unknown: str = _data(
+        "skip",
+        "What to do with symbols that are not in the vocabulary: error, skip, or a known symbol to replace them with. "
+        "Words become <unk> where the vocabulary has it.",
+        needs.TEXT,
+    )
+
+    arch: str = _network("mlstm", "Architecture; `hfrnn info` lists them.")
+    hidden: tuple[int, ...] = _network((96,), "Hidden units of each layer; several sizes with commas make a stack.")
+    embedding: int | None = _network(
+        None, "Width of a trained embedding of the symbols.", needs.SEQUENCES, least=1, unit="columns",
+        otherwise="one-hot symbols",
+    )  # fmt: skip
+    bias: bool | None = _network(None, "Give the hidden layers biases.", otherwise="the architecture's own")
+    output_bias: bool | None = _network(None, "Give the output a bias.", otherwise="the architecture's own")
+    direct_input: bool = _network(True, "Connect the input to the layers above the first too.", needs.A_STACK)
+    direct_output: bool = _network(True, "Connect the layers below the last to the output too.", needs.A_STACK)
+    classes: int | None = _network(
+        None, "Classes of a class softmax, formed by how often symbols occur.", needs.TEXT, least=1, unit="classes",
+        zero="for a full softmax", otherwise="a full softmax",
+    )  # fmt: skip
+    l2: float = _network(0.0, "Adds l2/2 * |theta|^2 to the objective.", needs.SEQUENCES, least=0)
+    initializer: str = _network(
+        "papers", "Initial weights: small normal ones as in the papers, or Sutskever's sparse ones.",
+        choices=INITIALIZERS,
+    )  # fmt: skip
+    spectral_radius: float = _network(
+        1.1, "Spectral radius of the initial recurrent weights.", needs.SUTSKEVER, above=0
+    )
+    input_scale: float | None = _network(
+        None, "Standard deviation of the initial input weights of the first layer.", above=0,
+        otherwise="--init-scale, else the initializer's own",
+    )  # fmt: skip
+    init_scale: float | None = _network(
+        None, "Standard deviation of all initial weights.", above=0, otherwise="the initializer's own"
+    )
+    init_from: str | None = _network(None, "Run folder to start from: its best weights and its symbols.")
+    dtype: str = _network("float32", "Type of the numbers to compute with.", choices=DTYPES)
+
+    optimizer: str = _optimizer("hf", "Optimizer; hf is Hessian-free optimization.", choices=OPTIMIZERS)
+    damping: str = _hf("structural", "Kind of damping of the curvature.", choices=DAMPINGS)
+    mu: float | None = _hf(
+        None, "Initial strength of structural damping.", needs.STRUCTURAL, otherwise="the damping's own"
+    )
+    lambda_: float | None = _hf(
+        None, "Initial strength of Tikhonov damping; 0 leaves structural damping alone.", needs.DAMPED,
+        otherwise="the damping's own",
+    )  # fmt: skip
+    metric: str = _hf("hidden", "Distance that structural damping limits.", needs.STRUCTURAL, choices=METRICS)
+    gradient_symbols: int | None = _hf(
+        100_000, "Symbols of a gradient batch", least=1, unit="symbols", zero="for the whole training part"
+    )
+    first_gradient_symbols: int | None = _hf(
+        None, "Symbols of the first gradient batch", least=1, unit="symbols", zero="for as many as the later ones",
+        otherwise=f"{FIRST_GRADIENT_SYMBOLS}, or 0 where --gradient-symbols is 0",
+    )  # fmt: skip
+    batch_growth: float = _hf(
+        1.15, "Growth factor of the gradient batch per update, up to --gradient-symbols.", needs.GROWING_BATCHES,
+        least=1,
+    )  # fmt: skip
+    curvature_fraction: float = _hf(
+        0.2, "Share of the gradient batch that the curvature is computed on.", above=0, most=1
+    )
+    curvature_symbols: int | None = _hf(
+        None, "Symbols of a curvature batch, instead of a share.", least=1, unit="symbols"
+    )
+    cg_iterations: int = _hf(100, "Largest number of CG iterations per update.", least=1)
+    cg_epsilon: float = _hf(0.005, "CG stops when an iteration improves q by less than this share.", least=0)
+    warm_start: float | None = _hf(
+        None, "Factor of the last solution where CG starts.", least=0, most=1,
+        otherwise="0.95, or 0 with --damping line-search",
+    )  # fmt: skip
+    mu_growth: float = _hf(
+        3.0, "CG stops when rho asks for this many times the damping", needs.DAMPED, above=1, zero="to turn it off"
+    )
+    rho_model: str = _hf(
+        "damped", "Whether the quadratic q in rho includes the damping.", needs.DAMPED, choices=("damped", "undamped")
+    )
+    rho_objective: str = _hf(
+        "gradient", "Batch on which the loss in rho is measured.", choices=("gradient", "curvature", "separate")
+    )
+    rho_low: float = _hf(0.5, "Damping becomes stronger when rho is below this.", needs.DAMPED)
+    rho_high: float = _hf(1.0, "Damping becomes weaker when rho is above this.", needs.DAMPED)
+    adapt: str = _hf("both", "Strengths of damping that rho changes.", needs.DAMPED, choices=ADAPTED)
+    preconditioner: str = _hf("none", "Preconditioner for CG.", choices=("none", "diagonal"))
+    preconditioner_exponent: float = _hf(
+        0.75, "Exponent of the diagonal preconditioner, from 0 to 1.", needs.DIAGONAL, least=0, most=1
+    )
+    preconditioner_shift: float | None = _hf(
+        None, "Number added to the diagonal of the preconditioner.", needs.DIAGONAL, above=0, otherwise="lambda"
+    )
+    residual_every: int = _hf(
+        0, "CG iterations between exact computations of the residual", least=1, zero="for none", unit="iterations"
+    )
+    max_failures: int = _hf(
+        10, "Stop after this many updates in a row without a step", least=1, zero="for never", unit="updates"
+    )
+    line_search: str = _hf("armijo", "Stopping rule of the final line search.", choices=("armijo", "minimum"))
+    average: float = _hf(
+        0.7,
+        "Decay per update of the running average of the weights, which is validated and saved; 0 for no average.",
+        least=0, below=1,
+    )  # fmt: skip
+
+    learning_rate: float | None = _first_order(
+        None, "Learning rate.", above=0,
+        otherwise=_of_each(LEARNING_RATES),
+    )  # fmt: skip
+    momentum: float | None = _momentum(
+        None, "Momentum of sgd and online.", least=0, below=1, otherwise=_of_each(MOMENTA)
+    )
+    nesterov: bool = _momentum(False, "Use Nesterov's momentum.")
+    weight_decay: float = _first_order(0.0, "Decay of the weights per update, in units of the learning rate.", least=0)
+    clip_norm: float = _mini_batch(
+        1.0, "Gradients with a larger norm are scaled down to it", above=0, zero="to turn it off"
+    )
+    clip_value: float | None = _mini_batch(None, "Entries of the gradient are limited to this absolute value.", above=0)
+    max_norm: float | None = _mini_batch(
+        None, "Incoming weights of a unit with a larger norm are scaled down to it.", above=0
+    )
+    streams: int = _first_order(
+        32, "Parts of a text that are read side by side; for a task or music, sequences of a batch.", least=1
+    )
+    update_every: int | None = _mini_batch(
+        None, "Steps between updates; errors are propagated back --sequence-length steps.", needs.TEXT, least=1,
+        otherwise="--sequence-length",
+    )  # fmt: skip
+    schedule: str = _first_order(
+        "constant",
+        "How the learning rate falls: halve or divide it when validation stops improving, or text8: halve it in every "
+        "epoch after the first ones.",
+        choices=SCHEDULES,
+    )
+    constant_epochs: int = _any_rate(5, "Epochs with the first learning rate, in schedule text8.", needs.TEXT8, least=1)
+    epochs: int | None = _any_rate(None, "Stop after this many passes over the training part.", least=1)
+    patience: int | None = _any_rate(None, "Stop after this many validations without an improvement.", least=1)
+    log_interval: int = _first_order(100, "Updates per record of the log.", least=1)
+    validate_every: int | None = _first_order(None, "Updates between validations.", least=1, otherwise="an epoch")
+
+    out: str | None = _running(None, "Run folder to create.", otherwise="a new one under runs/")
+    updates: int | None = _running(None, "Stop after this many updates.", least=1)
+    minutes: float | None = _running(
+        None, "Stop after this many minutes.", above=0, otherwise=f"{DEFAULT_MINUTES:g} without --updates or --epochs"
+    )
+    target_bits: float | None = _running(
+        None, "Stop when the validation loss (without validation, the training loss) is at most this, in bits.",
+        needs.TEXT, above=0,
+    )  # fmt: skip
+    keep: int = _running(0, "Number of latest checkpoints to keep beside last and best.", least=0)
+    seed: int = _running(0, "Seed of the initial weights and of everything drawn at random.", least=0)
+    backend: str = _running(
+        AUTO, "What to compute with; auto is numba where it is installed and helps, else numpy.",
+        choices=(AUTO, *BACKENDS),
+    )  # fmt: skip
+    threads: int | None = _running(
+        None, "Number of threads; results do not depend on it.", least=1, otherwise="all processors"
+    )
+    checkpoint: str = _running(
+        "auto", "States to store for CG: auto, all, sqrt, or a number of steps from one to the next.", needs.SEQUENCES
+    )
+    memory: str = _running("4GiB", "Memory that --checkpoint auto may use for gradient and curvature.")
+    sample_length: int = _running(
+        300, "Symbols of a sample text, drawn at updates 1, 2, 4, ... and at the end", needs.TEXT, least=1,
+        zero="for none",
+    )  # fmt: skip
+
+
+@functools.cache
+def run_options() -> dict[str, RunOption]:
+    """The declarations of all options of a run, by name."""
+    hints, found = get_type_hints(RunOptions), {}
+    for each in fields(RunOptions):
+        hint = hints[each.name]
+        parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        (base,) = (part for part in parts if part is not NoneType)
+        many = get_origin(base) is tuple
+        found[each.name] = RunOption(
+            each.name, get_args(base)[0] if many else base, each.default, many=many, optional=NoneType in parts,
+            **each.metadata,
+        )  # fmt: skip
+    return found
 
 
 def parse_bytes(text: str) -> int:
-    """A number of bytes such as 4GiB, 500MB or 1000000.
+    """Return a size such as 4GiB, 500MB or 1000000 as a number of bytes.
 
     Raises
     ------
     InputError
-        It is none, or more than 2^60.
+        The text is not such a size, or the size is above 2^60.
     """
     units = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
     digits = text.strip().rstrip("BbKkMmGgIi ")
@@ -41,39 +313,13 @@ def parse_bytes(text: str) -> int:
     return size
 
 
-def converted(value: Any, kind: str, where: str) -> Any:
-    """`value` as the field's type says, or a sentence."""
-    optional, base = "None" in kind, kind.split(" | ")[0]
-    if value is None and optional:
-        return None
-    if isinstance(value, Integral) and not -(2**63) <= int(value) < 2**63:
-        raise InputError(f"{where} holds a number beyond 64 bits: give a smaller one")
-    if base.startswith("tuple"):
-        items = [value] if isinstance(value, Real) else value
-        item = "int" if "int" in base else "float"
-        if isinstance(items, list | tuple) and items:
-            return tuple(converted(each, item, where) for each in items)
-    elif base == "bool" or isinstance(value, bool):
-        if base == "bool" and isinstance(value, bool):
-            return value
-    elif base == "str" and isinstance(value, str | os.PathLike | Integral):
-        return str(value)
-    elif base == "int" and isinstance(value, Integral):
-        return int(value)
-    elif base == "float" and isinstance(value, Real):
-        return float(value)
-    expected = {"str": "a string", "bool": "true or false", "int": "a whole number", "float": "a number"}
-    shown = repr(value) if not isinstance(value, list | dict) else f"a {'list' if isinstance(value, list) else 'table'}"
-    raise InputError(f"{where} is {shown}: expected {expected.get(base, 'one or more numbers')}")
-
-
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """The options in a TOML file; the table `versions`, which a run's config.toml has, is left out.
+    """Read the options in a TOML file, without the table `versions` that a run's config.toml has.
 
     Raises
     ------
     InputError
-        It cannot be read or is no TOML.
+        The file cannot be read, is not TOML, or has another table.
     """
     try:
         content = Path(path).read_bytes()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from hfrnn.errors import InputError
+from hfrnn.kernels.registry import resolve_backend
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.options import option_key
 
@@ -42,4 +43,6 @@ def resumed_config(stored: TrainConfig, changes: dict[str, Any]) -> TrainConfig:
         raise InputError(f"a resumed run keeps its {names}: leave it out, only {', '.join(RESUMABLE)} may differ")
     if set(LIMITS) & changes.keys():
         stored = replace(stored, updates=None, minutes=None, epochs=None)
+    if "backend" in changes:
+        changes = {**changes, "backend": resolve_backend(changes["backend"], stored.arch)}
     return replace(stored, **changes)

@@ -374,4 +374,4 @@ def test_what_is_for_texts_is_refused_for_a_task(tmp_path: Path, option: tuple[o
     task = tiny_train(
         tmp_path, text=None, data="addition", length=21, arch="rnn", sequences=20, sequence_length=100
     ).folder
-    assert f"which is no text: leave {option[0]} out" in call("evaluate", task, *option, code=2).output
+    assert f"which is not a text: leave {option[0]} out" in call("evaluate", task, *option, code=2).output

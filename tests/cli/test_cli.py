@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
@@ -22,7 +21,7 @@ from support.tiny_runs import FLAGS, TEXT, metrics, snapshot, text_file
 import hfrnn
 from hfrnn.cli import main
 from hfrnn.kernels import architectures
-from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.config import all_options
 from hfrnn.runs.options import option_name
 
 
@@ -64,10 +63,13 @@ def test_without_a_text_the_built_in_corpus_is_taken(tmp_path: Path) -> None:
 
 def test_every_option_has_its_default_in_the_help() -> None:
     text = call("train", "--help-all").output
-    for spec in dataclasses.fields(TrainConfig):
-        if spec.name != "text":
-            assert option_name(spec.name) in text
-            assert spec.default is None or "[default: " in text
+    for name in all_options():
+        if name != "text":
+            assert option_name(name) in text
+    rows = re.split(r"\n  (?=--)", text)
+    for name, declared in all_options().items():
+        (row,) = [row for row in rows if re.match(rf"{option_name(name)}[ \n]", row)] or [None]
+        assert name == "text" or "[default:" in row or declared.default is None, name
     flat = " ".join(text.split())
     for part in ("[default: mlstm]", "[default: 96]", "[default: 0.005]", "[default: yes]", "[default: 100000]"):
         assert part in flat
@@ -94,7 +96,7 @@ def test_a_run_s_own_configuration_makes_the_same_run_again(run: Path, tmp_path:
 def test_resume_goes_on_after_the_last_update(tmp_path: Path) -> None:
     call("train", text_file(tmp_path), *FLAGS, "--out", tmp_path / "run")
     out = call("train", "--resume", tmp_path / "run", "--updates", 3).stdout
-    assert "going on after update 2" in out
+    assert "continuing after update 2" in out
     assert [line["update"] for line in metrics(tmp_path / "run")] == [1, 2, 3]
 
 

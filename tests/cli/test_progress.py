@@ -13,8 +13,10 @@ from rich.console import Console
 from support.tiny_runs import text_file, tiny_train
 
 import hfrnn.cli.progress
-from hfrnn.cli.progress import Display, clock, header, live_bar, number, profile_lines, result_lines, row
+from hfrnn.cli.progress import Display, live_bar
+from hfrnn.cli.tables import header, number, profile_lines, result_lines, row
 from hfrnn.optim.cg import CGStop
+from hfrnn.runs.metrics import clock
 from hfrnn.training.trainer import Callback
 
 RECORD: dict[str, Any] = {
@@ -88,8 +90,9 @@ def test_a_pipe_gets_plain_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "\x1b" not in text
     assert "\r" not in text
     lines = text.splitlines()
-    names = ["network", "text", "training", "gradient", "curvature", "memory", "limit", "folder"]
-    assert [line.split()[0] for line in lines[:8]] == names
+    names = ["network", "text", "training", "gradient", "curvature", "memory", "backend", "limit", "folder"]
+    assert [line.split()[0] for line in lines[:9]] == names
+    assert "backend   numpy" in lines
     assert header() in lines
     assert sum(bool(re.match(r" {5}[12] +0:0\d +\d:\d\d +\d+\.\d{3}", line)) for line in lines) == 2
     assert any(re.match(r" {5}1 +0:0\d +\d:\d\d +3  running, q -\d", line) for line in lines)
@@ -198,8 +201,8 @@ def test_another_optimizer_says_how_it_trains_and_shows_its_lines(tmp_path: Path
     lines = text.splitlines()
     roles = [] if name == "online" else ["gradient"]
     data = ["task", "1,000"] if name == "task" else ["text"]
-    assert [line.split()[0] for line in lines[: 5 + len(data) + len(roles)]] == [
-        "network", *data, "training", *roles, "memory", "limit", "folder",
+    assert [line.split()[0] for line in lines[: 6 + len(data) + len(roles)]] == [
+        "network", *data, "training", *roles, "memory", "backend", "limit", "folder",
     ]  # fmt: skip
     assert max(len(line) for line in lines if "folder" not in line) <= 80
     assert {

@@ -10,6 +10,7 @@ from support.engine_cases import Case, assert_same, cases, everything, random_ba
 
 import hfrnn
 from hfrnn.engine import input_map
+from hfrnn.kernels.registry import kernel_options
 
 T, B, N_IN = 7, 5, 5
 
@@ -317,7 +318,7 @@ NETWORKS: dict[str, tuple[dict[str, Any], str]] = {
     "l2 NaN": ({"l2": float("nan")}, "l2 is nan: give a number, 0 or more"),
     "loss": ({"loss": "hinge"}, "loss 'hinge' is not known: use one of softmax, "),
     "backend": ({"backend": "torch"}, "backend 'torch' is not known: use one of "),
-    "activation": ({"arch": "rnn", "activation": "sine"}, "activation 'sine' is not known: use tanh, logistic or relu"),
+    "activation": ({"arch": "rnn", "activation": "sine"}, "activation is 'sine': use one of tanh, logistic, relu"),
     "foreign activation": ({"activation": "relu"}, "architecture 'lstm' has no option activation: it takes none"),
     "foreign option": ({"arch": "rnn", "zoneout": 1}, "architecture 'rnn' has no option zoneout: it takes activation"),
 }
@@ -392,6 +393,6 @@ def test_options_of_other_architectures_are_accepted_at_their_neutral_values_onl
     neutral = {"activation": "tanh", "order": 3, "alpha": 0.6, "learn_alpha": False, "context": 40, "periods": None}
     net = hfrnn.Network(arch, 4, 3, 4, **neutral)
     assert net.n_parameters == hfrnn.Network(arch, 4, 3, 4).n_parameters
-    foreign = next(name for name in ("periods", "order") if name not in net.layers[0].kernel.options)
+    foreign = next(name for name in ("periods", "order") if name not in kernel_options(arch))
     with pytest.raises(hfrnn.InputError, match=f"has no option {foreign}"):
         hfrnn.Network(arch, 4, 3, 4, **{**neutral, foreign: 2})

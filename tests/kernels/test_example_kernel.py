@@ -121,6 +121,15 @@ def test_sizes_are_those_of_the_definition(example: ModuleType) -> None:
     }  # fmt: skip
 
 
+def test_the_peepholes_start_with_their_scale(example: ModuleType) -> None:
+    for options, scale in (({}, 0.1), ({"peephole_scale": 0.5}, 0.5)):
+        net = hfrnn.Network(NAME, n_in=2, hidden=400, n_out=2, **options)
+        views = net.views(net.init())
+        peepholes = np.concatenate([views[f"layer0.p_{gate}"] for gate in "ifo"])
+        assert peepholes.std() == pytest.approx(scale, rel=0.1)
+        assert views["layer0.W_h"].std() == pytest.approx(0.1, rel=0.02)
+
+
 # ---------------------------------------------------------------------- the whole engine
 
 
@@ -244,7 +253,9 @@ def test_the_command_checks_a_kernel_of_a_file() -> None:
 
 def test_a_run_with_it_goes_on_and_is_read_back_where_the_file_is_named(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    call("--kernel", EXAMPLE, "train", text_file(tmp_path), "--arch", NAME, *FLAGS, "--out", run)
+    flags = [*FLAGS, "--arch", NAME, "--peephole-scale", 0.5]
+    call("train", "--kernel", EXAMPLE, text_file(tmp_path), *flags, "--out", run)
+    assert "peephole_scale = 0.5" in (run / "config.toml").read_text("utf-8")
     call("--kernel", EXAMPLE, "train", "--resume", run, "--updates", 3)
     assert "bits per character" in call("--kernel", EXAMPLE, "evaluate", run).stdout
     for command in ("evaluate", "sample"):

@@ -143,12 +143,12 @@ def test_alpha_is_0_95_unless_it_is_given() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"context": -1}, "the context is -1: give a whole number of units, 0 or more"),
-        ({"context": 2.5}, "the context is 2.5: give a whole number"),
+        ({"context": -1}, "context is -1: give a whole number of units, 0 or more"),
+        ({"context": 2.5}, "context is 2.5: give a whole number of units, 0 or more"),
         ({"hidden": 0, "context": 0}, "hidden and context are both 0: give scrn at least one unit"),
         ({"hidden": -1}, "the hidden size is -1: give a whole number of units, 0 or more"),
         ({"alpha": 1.5}, "alpha is 1.5: give a number from 0 to 1"),
-        ({"alpha": 1, "learn_alpha": True}, "alpha is 1: learned, it starts between 0 and 1"),
+        ({"alpha": 1, "learn_alpha": True}, "alpha is 1.0: learned, it starts between 0 and 1"),
     ],
 )
 def test_a_wrong_option_is_refused(wrong: dict[str, Any], message: str) -> None:

@@ -11,7 +11,7 @@ import tomli_w
 
 from hfrnn.errors import InputError
 from hfrnn.runs.config import TrainConfig, checked_options, config_from_mapping
-from hfrnn.runs.options import parse_bytes, read_toml
+from hfrnn.runs.options import parse_bytes, read_toml, run_options
 
 
 def test_a_configuration_comes_back_from_toml_as_it_was(tmp_path: Path) -> None:
@@ -117,9 +117,10 @@ def test_a_resolved_configuration_does_not_depend_on_the_place(tmp_path: Path, m
 
 
 def test_every_option_has_help_and_a_group() -> None:
-    for spec in dataclasses.fields(TrainConfig):
-        assert spec.metadata["help"].endswith((".", ")")), spec.name
-        assert spec.metadata["group"] in ("Data", "Network", "Optimizer", "SGD, Adam and online", "Running")
+    assert set(run_options()) == {spec.name for spec in dataclasses.fields(TrainConfig)} - {"arch_options"}
+    for name, declared in run_options().items():
+        assert declared.text.endswith((".", ")")), name
+        assert declared.group in ("Data", "Network", "Optimizer", "SGD, Adam and online", "Running")
 
 
 def test_a_configuration_that_is_no_toml_is_refused(tmp_path: Path) -> None:

@@ -43,12 +43,11 @@ from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError
 from hfrnn.runs.checkpoint import checkpoint_bytes, load_checkpoint
-from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.load import load
 from hfrnn.runs.options import option_key, option_name
 from hfrnn.runs.run_folder import RunFolder
 
-FIELDS = {spec.name: spec for spec in dataclasses.fields(TrainConfig)}
+FIELDS = all_options()
 STEPS = ["--hidden", "4", "--sequence-length", "10", "--updates", "1"]
 RESUME = ["train", "--resume", "run", "--updates", "3", "--sample-length", "0"]
 HUGE = "0x" + "f" * 5000  # more digits than Python prints
@@ -313,12 +312,12 @@ NEEDED: dict[str, list[str]] = {  # what an option is of use with
     "order": ["--arch", "hornn"],
     "periods": ["--arch", "clockwork"],
     "lambda_": ["--damping", "tikhonov"],
-    **{name: ["--optimizer", "sgd"] for name, spec in FIELDS.items() if spec.metadata["group"].startswith("SGD")},
+    **{name: ["--optimizer", "sgd"] for name, spec in FIELDS.items() if getattr(spec, "group", "").startswith("SGD")},
 }
 
 
 def base_kind(name: str) -> str:
-    return re.match(r"[a-z]+", str(FIELDS[name].type))[0]  # type: ignore[index]
+    return "tuple" if FIELDS[name].many else FIELDS[name].kind.__name__
 
 
 def flags_for(name: str) -> list[str]:
@@ -1175,7 +1174,7 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "prime skipped": (["sample", "run", "--prime", "é", "--unknown", "skip"], "empty"),
     "prime becomes two": (["sample", "run", "--prime", "é", "--unknown", "ab"], "cannot become 'ab'"),
     "nothing allowed": (["sample", "run", "--allowed", ""], "allow at least one"),
-    "unknown allowed": (["sample", "run", "--allowed", "abé"], "does not know all of it"),
+    "unknown allowed": (["sample", "run", "--allowed", "abé"], "does not know every symbol of it"),
     "gradcheck": (["gradcheck", "tnn"], "'tnn' is not known"),
     "gradcheck nothing": (["gradcheck", ""], "'' is not known"),
     "gradcheck seed": (["gradcheck", "rnn", "--seed", "-1"], "--seed is -1"),

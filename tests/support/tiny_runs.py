@@ -11,8 +11,10 @@ from hfrnn.training.trainer import TrainingResult, train
 TEXT = "The quick brown fox, over the lazy dog; and back again.\n" * 40
 OPTIONS: dict[str, Any] = {
     "hidden": 4, "sequence_length": 10, "updates": 2, "gradient_symbols": 300, "sample_length": 0,
+    "backend": "numpy",
 }  # fmt: skip
-FLAGS = ["--hidden", "4", "--sequence-length", "10", "--updates", "2", "--gradient-symbols", "300"]
+FLAGS = ["--backend", "numpy", "--hidden", "4", "--sequence-length", "10", "--updates", "2"]
+FLAGS += ["--gradient-symbols", "300"]
 
 
 def text_file(folder: Path, content: str | bytes = TEXT, name: str = "text.txt") -> Path:

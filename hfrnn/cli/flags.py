@@ -1,0 +1,193 @@
+"""The flags and help pages of `hfrnn train`, derived from the declarations of its options."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import click
+
+from hfrnn.cli.completion import architectures, data_names, files, folders, run_folders
+from hfrnn.cli.options import NearChoice
+from hfrnn.errors import InputError
+from hfrnn.option import Option
+from hfrnn.runs.options import option_name, run_options
+
+MAIN = {
+    "data": ("NAME", "Corpus, task or music by name (hfrnn info lists them)."),
+    "level": ("LEVEL", "What a symbol is: char, byte or word."),
+    "arch": ("NAME", "Architecture (see hfrnn info)."),
+    "hidden": ("NUMBERS", "Hidden units; commas make a stack."),
+    "optimizer": ("NAME", "hf, sgd, adam or online."),
+    "damping": ("KIND", "Kind of damping for hf."),
+    "learning_rate": ("RATE", "Learning rate of the other optimizers."),
+    "updates": ("NUMBER", "Stop after this many updates."),
+    "minutes": ("NUMBER", "Stop after this many minutes (default: 4)."),
+    "out": ("FOLDER", "Run folder to create (default: in runs/)."),
+    "resume": ("RUN", "Continue a run after its last update."),
+    "config": ("FILE", "TOML file with options; flags win."),
+    "dry_run": ("", "Print the plan and the time of an update, and stop."),
+    "help_all": ("", "Show all options."),
+}
+"""The options that `--help` shows: the value that each takes, and a short explanation."""
+
+COMPLETIONS = {
+    "data": data_names, "arch": architectures, "valid": files, "test": files, "out": folders, "init_from": run_folders,
+}  # fmt: skip
+OF_ARCHITECTURES = "Options of an architecture"
+ORDER = ("General", "Data", "Network", OF_ARCHITECTURES)
+"""The first headings of `--help-all`."""
+
+
+class TrainCommand(click.Command):
+    """A command whose flags include the options of all registered architectures.
+
+    Its help page shows the main options; with `--help-all` it shows all of them, under headings.
+    """
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.params += [make_flag(declared, declared.text + _default(declared))
+                        for declared in run_options().values() if declared.name != "text"]  # fmt: skip
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        own = super().get_params(ctx)
+        if ctx.meta.get("hfrnn.help"):  # architectures are not loaded for the short page
+            return own
+        if "hfrnn.flags" not in ctx.meta:
+            taken = {flag for parameter in own for flag in (*parameter.opts, *parameter.secondary_opts)}
+            ctx.meta["hfrnn.flags"] = list(architecture_flags(taken))
+        return [*own, *ctx.meta["hfrnn.flags"]]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:
+            for file in kernel_files(args):
+                from hfrnn.kernels import import_kernels
+
+                import_kernels(file)
+            if set(ctx.help_option_names) & set(args):
+                ctx.meta["hfrnn.help"] = True
+                click.echo(ctx.get_help())
+                ctx.exit()
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = _main_rows() if ctx.meta.get("hfrnn.help") else _all_rows(self.get_params(ctx), ctx)
+        for heading, records in rows.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+
+def kernel_files(args: Sequence[str]) -> Iterator[str]:
+    """The files after `--kernel` among arguments that are not parsed yet."""
+    for n, arg in enumerate(args):
+        if arg == "--":
+            return
+        if arg == "--kernel" and n + 1 < len(args):
+            yield args[n + 1]
+        elif arg.startswith("--kernel="):
+            yield arg.removeprefix("--kernel=")
+
+
+def show_all(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    """Print the page of all options and exit, as `--help-all` asks for."""
+    if wanted and not ctx.resilient_parsing:
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+def architecture_flags(taken: Iterable[str]) -> Iterator[click.Option]:
+    """A flag for every option of the registered architectures.
+
+    Parameters
+    ----------
+    taken : iterable of str
+        Flags that no architecture may declare.
+    """
+    from hfrnn.runs.config import arch_declarations
+
+    for name, declarations in arch_declarations().items():
+        if option_name(name) in taken:
+            raise InputError(
+                f"the architecture {next(iter(declarations))} declares an option named {name}, and hfrnn train has a "
+                "flag of that name: rename it"
+            )
+        texts: dict[str, list[str]] = {}
+        for arch, declared in declarations.items():
+            texts.setdefault(declared.text + _default(declared), []).append(arch)
+        choices = tuple(dict.fromkeys(choice for declared in declarations.values() for choice in declared.choices))
+        text = " ".join(f"{', '.join(archs)}: {text}" for text, archs in texts.items())
+        yield make_flag(next(iter(declarations.values())), text, choices)
+
+
+def make_flag(declared: Option, text: str, choices: tuple[str, ...] | None = None) -> click.Option:
+    """Return the flag of an option, with a help text."""
+    arguments: dict[str, Any] = {"default": None, "help": text}
+    flag = declared.flag
+    if declared.name in COMPLETIONS:
+        arguments["shell_complete"] = COMPLETIONS[declared.name]
+    if declared.kind is bool:
+        flag = f"{flag}/--no-{flag[2:]}"
+    elif declared.many:
+        arguments.update(type=str, metavar="NUMBERS")
+    elif choices := declared.choices if choices is None else choices:
+        arguments["type"] = NearChoice(choices)
+    else:
+        arguments["type"] = declared.kind
+    return click.Option([flag, declared.name], **arguments)
+
+
+def parsed(declared: Option, text: str) -> tuple[float, ...]:
+    """Return the numbers in the text that an option of several values got."""
+    try:
+        return tuple(declared.kind(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"{declared.flag} is {text!r}: give numbers with commas between them") from None
+
+
+def _default(declared: Option) -> str:
+    return f"  [default: {declared.shown_default}]" if declared.shown_default else ""
+
+
+def _main_rows() -> dict[str, list[tuple[str, str]]]:
+    """The main options, and those of the architectures that a user registered, by heading."""
+    own = run_options()
+    defaults = {name: _default(own[name]) for name in MAIN if name in own and own[name].default is not None}
+    rows = {"Options": [(f"{option_name(name)} {kind}", text + defaults.get(name, "")) for name, (kind, text) in
+                        MAIN.items()]}  # fmt: skip
+    if "hfrnn.kernels.registry" in sys.modules:  # else there is no such architecture
+        from hfrnn.kernels.registry import kernel_options, user_architectures
+
+        for arch in user_architectures():
+            rows[f"Options of {arch}"] = [
+                (f"{declared.flag} {_metavar(declared)}".rstrip(), declared.text + _default(declared))
+                for declared in kernel_options(arch).values()
+            ]
+    return rows
+
+
+def _all_rows(parameters: Sequence[click.Parameter], ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+    """All options by heading."""
+    from hfrnn.kernels.registry import user_architectures
+    from hfrnn.runs.config import arch_declarations
+
+    headings = {name: declared.group for name, declared in run_options().items()}
+    users = set(user_architectures())
+    for name, declarations in arch_declarations().items():
+        own = set(declarations) <= users
+        headings[name] = f"Options of {', '.join(declarations)}" if own else OF_ARCHITECTURES
+    rows: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ORDER}
+    for parameter in parameters:
+        record = None if isinstance(parameter, click.Argument) else parameter.get_help_record(ctx)
+        if record is not None:
+            rows.setdefault(headings.get(parameter.name or "", "General"), []).append(record)
+    return rows
+
+
+def _metavar(declared: Option) -> str:
+    """What a flag's value is called on the short page."""
+    if declared.kind is bool:
+        return ""
+    return "NAME" if declared.choices else "NUMBERS" if declared.many else "TEXT" if declared.kind is str else "NUMBER"

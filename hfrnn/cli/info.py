@@ -1,0 +1,95 @@
+"""`hfrnn info`: the versions, the machine, and the names that there are to choose from."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+import textwrap
+from typing import Any
+
+import click
+
+from hfrnn.cli.options import known_data
+from hfrnn.errors import MissingExtraError
+
+OPTIONAL = {
+    "numba": "fast", "matplotlib": "plot", "cupy-cuda12x": "cuda12", "cupy-cuda13x": "cuda13", "jax": "oracle",
+    "torch": "peers",
+}  # fmt: skip
+"""Optional packages, and the extra that installs each."""
+PEAK_SECONDS = 0.25
+"""Time for measuring the rate of matrix products."""
+
+
+@click.command(short_help="Show versions, processors, and what there is to choose from.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def info(as_json: bool) -> None:
+    """Show versions, processors, the BLAS library and its speed, which optional packages are there, and the names of
+    architectures (--arch) and of corpora, tasks and music (--data).
+    """
+    table = {**describe(), **{kind: list(names) for kind, names in known_data().items()}}
+    if as_json:
+        click.echo(json.dumps(table))
+        return
+    for name, value in table.items():
+        text = value if isinstance(value, str) else ", ".join(value) if isinstance(value, list) else str(value)
+        for n, line in enumerate(textwrap.wrap(text, 65) or [""]):
+            click.echo(f"{name if n == 0 else '':<14} {line}")
+
+
+def describe() -> dict[str, Any]:
+    """Return versions, architectures, processors, BLAS and optional packages, by name."""
+    from hfrnn.arrays.threads import default_threads
+    from hfrnn.cli.machine import blas_pools, product_peak
+    from hfrnn.data.corpora import CORPORA
+    from hfrnn.engine.losses import losses
+    from hfrnn.kernels import architectures
+    from hfrnn.runs.versions import versions
+
+    blas = [
+        f"{pool['internal_api']} {pool['version']}, {pool.get('architecture', 'unknown')} kernels, "
+        f"{pool['num_threads']} threads"
+        for pool in blas_pools()
+    ]
+    rate = product_peak(default_threads(), PEAK_SECONDS) / 1e9
+    return {
+        **versions(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "processors": default_threads(),
+        "blas": blas or "unknown",
+        "simd": _simd(),
+        "peak": f"{rate:,.0f} GFLOP/s in float32 matrix products, {default_threads()} threads, measured just now",
+        "gpu": _gpu(),
+        "extras": [f"{name} {_version(name)} [{extra}]" for name, extra in OPTIONAL.items()],
+        "architectures": list(architectures()),
+        "losses": list(losses()),
+        "corpora": list(CORPORA),
+    }
+
+
+def _simd() -> list[str]:
+    """The instruction sets that NumPy was built for, and the others that it found."""
+    import numpy as np
+
+    found = np.show_config(mode="dicts")
+    sets = found.get("SIMD Extensions", {}) if isinstance(found, dict) else {}
+    return [*sets.get("baseline", []), *sets.get("found", [])] or ["unknown"]
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _gpu() -> str:
+    from hfrnn.arrays.backend import get_backend
+
+    try:
+        backend = get_backend("cupy")
+    except MissingExtraError as error:
+        return f"none: {str(error).split(':')[0]}"
+    name = backend.xp.cuda.runtime.getDeviceProperties(0)["name"]
+    return str(name.decode() if isinstance(name, bytes) else name)

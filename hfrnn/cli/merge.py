@@ -1,0 +1,119 @@
+"""The options of one training run, merged from flags, a configuration file and the run that is resumed."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from hfrnn.cli.options import check_architecture, check_data, known_data
+from hfrnn.errors import InputError
+from hfrnn.runs.config import TrainConfig, arch_declarations, checked_options
+from hfrnn.runs.needs import either
+from hfrnn.runs.options import option_key, option_name, read_toml, run_options
+
+RESOLVED = ("learning_rate", "momentum", "warm_start", "mu", "lambda_", "first_gradient_symbols")
+"""Options whose default depends on another option, beside those of the architectures."""
+
+
+def merged(
+    given: dict[str, Any], config: str | None, stored: TrainConfig | None = None
+) -> tuple[dict[str, Any], TrainConfig]:
+    """Merge the options of a run: flags win over a file, and options without effect are refused.
+
+    Parameters
+    ----------
+    given : dict
+        Flags. A flag without effect in this run is refused.
+    config : path, optional
+        A configuration file. An option in it that a flag makes useless (`learning_rate` by `--optimizer hf`) is left
+        out, as is a default that depends on another option. An option that had no effect in the file itself is
+        refused, unless it has its default value or a run wrote the file, which then holds every option.
+    stored : TrainConfig, optional
+        Configuration of the run that is resumed; nothing is left out then.
+
+    Returns
+    -------
+    dict, TrainConfig
+        The options to train with, and the configuration that they give.
+
+    Raises
+    ------
+    InputError
+        An option is not known, has a wrong value or would have no effect.
+    """
+    from hfrnn.runs.resume import resumed_config
+
+    values, of_run = ({}, False) if config is None else _from_file(config)
+    kept = values if stored is not None or config is None else _useful(values, given, config, of_run)
+    kept = {**kept, **given}
+    if "arch" in kept:
+        check_architecture(kept["arch"])
+    check_data(kept.get("text"), kept.get("data"))
+    full = TrainConfig(**kept) if stored is None else resumed_config(stored, kept)
+    chosen = _choices({name: getattr(full, name) for name in run_options()})
+    for name in given:
+        if why := useless(name, chosen):
+            raise InputError(f"{option_name(name)} was given, and {why}; leave it out")
+    return kept, full
+
+
+def _from_file(path: str) -> tuple[dict[str, Any], bool]:
+    """The checked options in a TOML file, and whether a run wrote the file."""
+    values = checked_options(read_toml(path), path)
+    TrainConfig(**values)
+    return values, "versions" in tomllib.loads(Path(path).read_text("utf-8"))
+
+
+def _useful(values: dict[str, Any], given: dict[str, Any], config: str, of_run: bool) -> dict[str, Any]:
+    """The options in a file that still have an effect with the flags, without computed defaults."""
+    kept = dict(values)
+    for name, other in (("text", "data"), ("data", "text")):
+        if name in given and other not in given:
+            kept.pop(other, None)
+    own, chosen = _choices(values), _choices({**kept, **given})
+    computed = {*RESOLVED, *arch_declarations()}
+    for name, value in values.items():
+        if name in given or name not in kept:
+            continue
+        default = value in _defaults(name, own)
+        if not default and not of_run and (why := useless(name, own)) and useless(name, chosen):
+            raise InputError(f"{config} gives {option_key(name)}, and {why}; leave it out")
+        if (default and name in computed) or useless(name, chosen):
+            del kept[name]
+    return kept
+
+
+def _choices(values: Mapping[str, Any]) -> SimpleNamespace:
+    """The options that decide whether others have an effect, and the kind of data as `kind`."""
+    defaults = {name: declared.default for name, declared in run_options().items()}
+    chosen = SimpleNamespace(**{**defaults, **values})
+    kinds = {"tasks": "a synthetic task", "music": "music"}
+    found = next((kind for kind, names in known_data().items() if chosen.data in names), "")
+    chosen.kind = kinds.get(found, "a text")
+    return chosen
+
+
+def _defaults(name: str, chosen: SimpleNamespace) -> tuple[Any, ...]:
+    """The values that an option in a file may have although nobody asked for them."""
+    from hfrnn.optim.damping import Damping
+
+    if name not in run_options():
+        return tuple(declared.default for declared in arch_declarations().get(name, {}).values())
+    resolved = TrainConfig(optimizer=chosen.optimizer, damping=chosen.damping).resolved()
+    found = (run_options()[name].default, getattr(resolved, name))
+    return (*found, getattr(Damping(chosen.damping), name)) if name in ("mu", "lambda_") else found
+
+
+def useless(name: str, chosen: SimpleNamespace) -> str:
+    """Why an option has no effect with what was chosen, and what it is for; "" where it has one."""
+    from hfrnn.kernels.registry import architectures
+
+    if name in run_options():
+        return next((why for need in run_options()[name].needs if (why := need.unmet(chosen))), "")
+    takers = arch_declarations().get(name, {})
+    if not takers or chosen.arch in takers or chosen.arch not in architectures():
+        return ""
+    return f"--arch is {chosen.arch}: it is for --arch {either(takers)}"

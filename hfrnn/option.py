@@ -1,0 +1,209 @@
+"""The declaration of one option. Flags, TOML files, checks, messages and help texts are derived from it."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+from hfrnn.errors import InputError
+
+_NOUNS = {str: "a string", bool: "true or false", int: "a whole number", float: "a number"}
+
+
+def option_key(name: str) -> str:
+    """Return the name of an option in a TOML file: `lambda` for `lambda_`, every other name unchanged."""
+    return name.rstrip("_")
+
+
+def option_name(name: str) -> str:
+    """Return the flag of an option on the command line: `--cg-epsilon` for `cg_epsilon`."""
+    return "--" + option_key(name).replace("_", "-")
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return the name most similar to a wrong one, or "" if none is similar."""
+    return next(iter(difflib.get_close_matches(name, list(names), n=1)), "")
+
+
+def near_hint(name: str, names: Iterable[str]) -> str:
+    """Return the hint that follows an unknown name in a message: ` (did you mean mlstm?)`, or nothing."""
+    near = nearest(name, names)
+    return near and f" (did you mean {near}?)"
+
+
+@dataclass(frozen=True)
+class Option:
+    """The declaration of one option of a run or of an architecture.
+
+    Parameters
+    ----------
+    name : str
+        The name in Python and in TOML files. The flag is made from it: `--peephole-scale` for `peephole_scale`.
+    kind : {str, int, float, bool}
+        The type of the value.
+    default : object
+        The value where none is given; None if it depends on something else.
+    help : str
+        One sentence that says what the option does, and its unit.
+    many : bool
+        Whether the option takes several values: a list in TOML, commas on the command line, a tuple in Python.
+    choices : tuple of str
+        The allowed values; empty if there is no such list.
+    least, above, most, below : float, optional
+        Bounds of a number: `least` and `most` are allowed values, `above` and `below` are not.
+    zero : str
+        What the value 0 does, if it is allowed beside the bounds: "to turn it off", "for the whole training part".
+    unit : str
+        What a number counts, in the plural: "symbols".
+    otherwise : str
+        What the default is, in words, where `default` is None.
+    optional : bool
+        Whether None may be given although `default` is not None.
+
+    Raises
+    ------
+    InputError
+        The name cannot be a keyword in Python, or the default is not an allowed value.
+
+    Examples
+    --------
+    >>> Option("zoneout", float, 0.1, "Probability that a unit keeps its value.", least=0, below=1).flag
+    '--zoneout'
+    """
+
+    name: str
+    kind: type
+    default: Any
+    help: str
+    many: bool = False
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    below: float | None = None
+    zero: str = ""
+    unit: str = ""
+    otherwise: str = ""
+    optional: bool = False
+
+    def __post_init__(self) -> None:
+        if not (self.name.isascii() and self.name.isidentifier() and self.name == self.name.lower()):
+            raise InputError(f"an option is named {self.name!r}: use lower-case letters, digits and underscores")
+        if self.kind not in _NOUNS:
+            raise InputError(f"the type of the option {self.name} is {self.kind!r}: use str, int, float or bool")
+        if self.default is not None:
+            self.check(self.convert(self.default, f"the default of {self.name}"), f"the default of {self.name}")
+
+    @property
+    def key(self) -> str:
+        """The name in a TOML file."""
+        return option_key(self.name)
+
+    @property
+    def flag(self) -> str:
+        """The flag on the command line."""
+        return option_name(self.name)
+
+    @property
+    def text(self) -> str:
+        """The help text, with what 0 does."""
+        return f"{self.help.rstrip('.')}; 0 {self.zero}." if self.zero else self.help
+
+    @property
+    def shown_default(self) -> str:
+        """The default as a person writes it; empty if there is none."""
+        if self.default is None:
+            return self.otherwise
+        if isinstance(self.default, bool):
+            return "yes" if self.default else "no"
+        return ",".join(map(str, self.default)) if self.many else str(self.default)
+
+    def convert(self, value: Any, where: str) -> Any:
+        """Return a value from a file or a caller in the option's own type.
+
+        Parameters
+        ----------
+        value : object
+        where : str
+            What an error message calls the option.
+
+        Raises
+        ------
+        InputError
+            The value has another type, or is a whole number beyond 64 bits.
+        """
+        if value is None and (self.optional or self.default is None):
+            return None
+        if not self.many:
+            return self._convert_one(value, where)
+        items = [value] if isinstance(value, Real) else value
+        if not isinstance(items, list | tuple) or not items:
+            raise InputError(f"{where} is {_shown(value)}: give one or more {_NOUNS[self.kind][2:]}s")
+        return tuple(self._convert_one(item, where) for item in items)
+
+    def check(self, value: Any, where: str) -> None:
+        """Raise InputError for a value outside the choices or bounds."""
+        for item in value if self.many and value is not None else (value,):
+            if isinstance(item, float) and not math.isfinite(item):
+                raise InputError(f"{where} is {item}: give a finite number{self._bounds()}")
+            if item is not None and not self._allows(item):
+                raise InputError(f"{where} is {_shown(item)}: {self.expected}")
+
+    @property
+    def expected(self) -> str:
+        """What to do instead of giving a wrong value: `give a whole number, 1 or more`."""
+        if self.choices:
+            return f"use one of {', '.join(self.choices)}"
+        noun = _NOUNS[self.kind] + (f" of {self.unit}" if self.unit else "")
+        return f"give {noun}{self._bounds()}" + (f", or 0 {self.zero}" if self.zero else "")
+
+    def _bounds(self) -> str:
+        if self.least is not None and self.most is not None:
+            return f" from {self.least:g} to {self.most:g}"
+        if self.least is not None and self.below is not None:
+            return f" from {self.least:g}, below {self.below:g}"
+        if self.above is not None and self.most is not None:
+            return f" above {self.above:g}, at most {self.most:g}"
+        if self.above is not None and self.below is not None:
+            return f" above {self.above:g}, below {self.below:g}"
+        bounds = {", {:g} or more": self.least, " above {:g}": self.above, ", at most {:g}": self.most,
+                  " below {:g}": self.below}  # fmt: skip
+        return next((text.format(bound) for text, bound in bounds.items() if bound is not None), "")
+
+    def _allows(self, value: Any) -> bool:
+        if self.choices:
+            return value in self.choices
+        if isinstance(value, str | bool) or (self.zero and value == 0):
+            return True
+        return (
+            (self.least is None or value >= self.least)
+            and (self.above is None or value > self.above)
+            and (self.most is None or value <= self.most)
+            and (self.below is None or value < self.below)
+        )
+
+    def _convert_one(self, value: Any, where: str) -> Any:
+        if isinstance(value, Integral) and not -(2**63) <= int(value) < 2**63:
+            raise InputError(f"{where} holds a number beyond 64 bits: give a smaller one")
+        if isinstance(value, bool) or self.kind is bool:
+            if self.kind is bool and isinstance(value, bool):
+                return value
+        elif self.kind is str and isinstance(value, str | os.PathLike | Integral):
+            return str(value)
+        elif self.kind is int and isinstance(value, Integral):
+            return int(value)
+        elif self.kind is float and isinstance(value, Real):
+            return float(value)
+        raise InputError(f"{where} is {_shown(value)}: {self.expected}")
+
+
+def _shown(value: Any) -> str:
+    """A value as a message shows it."""
+    if isinstance(value, list | dict):
+        return f"a {'list' if isinstance(value, list) else 'table'}"
+    return repr(value).removesuffix(".0") if isinstance(value, float) else repr(value)

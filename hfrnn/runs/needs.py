@@ -1,0 +1,72 @@
+"""Which options of a run have an effect only together with others, as every declaration states by its needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Need:
+    """The values that another option must have for an option to have an effect.
+
+    Parameters
+    ----------
+    option : str
+        The other option.
+    allowed : tuple of str
+        Its values that make the option useful, or a description of them.
+    """
+
+    option: str
+    allowed: tuple[str, ...]
+
+    def unmet(self, chosen: Any) -> str:
+        """Why the need is not met and what the option is for; "" where it is met.
+
+        Parameters
+        ----------
+        chosen : object
+            Holds the options of a run as attributes, and as `kind` the kind of its data: `a text`, `a synthetic task`
+            or `music`.
+        """
+        if self is A_STACK:
+            one_layer = len(chosen.hidden) == 1
+            return f"--hidden asks for one layer: it is for {self.allowed[0]}" if one_layer else ""
+        if self is GROWING_BATCHES:
+            size = "gradient_symbols" if chosen.first_gradient_symbols is None else "first_gradient_symbols"
+            flag = "--" + size.replace("_", "-")
+            return "" if getattr(chosen, size) else f"{flag} is 0: it is for {self.allowed[0]}"
+        if self.option == "data":
+            data = chosen.text or chosen.data or "the built-in corpus"
+            return "" if chosen.kind in self.allowed else f"{data} is {chosen.kind}: it is for {self.allowed[0]}"
+        value = getattr(chosen, self.option)
+        return "" if value in self.allowed else f"--{self.option} is {value}: it is for --{self.option} {self._either}"
+
+    @property
+    def _either(self) -> str:
+        return either(self.allowed)
+
+
+def either(names: Iterable[str]) -> str:
+    """Names in a sentence: `sgd, adam or online`."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+HF = Need("optimizer", ("hf",))
+FIRST_ORDER = Need("optimizer", ("sgd", "adam", "online"))
+MINI_BATCHES = Need("optimizer", ("sgd", "adam"))
+MOMENTUM = Need("optimizer", ("sgd", "online"))
+SEQUENCES = Need("optimizer", ("hf", "sgd", "adam"))
+STRUCTURAL = Need("damping", ("structural", "structural+tikhonov"))
+DAMPED = Need("damping", ("structural", "structural+tikhonov", "tikhonov"))
+DIAGONAL = Need("preconditioner", ("diagonal",))
+TEXT8 = Need("schedule", ("text8",))
+SUTSKEVER = Need("initializer", ("sutskever",))
+WORDS = Need("level", ("word",))
+TEXT = Need("data", ("a text",))
+TASK = Need("data", ("a synthetic task",))
+A_STACK = Need("hidden", ("a stack of layers",))
+GROWING_BATCHES = Need("first_gradient_symbols", ("batches that grow",))

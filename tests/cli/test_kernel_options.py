@@ -1,0 +1,315 @@
+"""Options that a kernel declares: flags, TOML, help, checks and Python arguments are derived from the declaration."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from support.tiny_runs import FLAGS, OPTIONS, snapshot, text_file
+
+import hfrnn
+from hfrnn.cli import main
+from hfrnn.kernels import registry
+from hfrnn.runs.config import TrainConfig, checked_options
+from hfrnn.runs.run_folder import RunFolder
+
+NAME = "rnn-scaled"
+SOURCE = '''
+import hfrnn
+from hfrnn.arrays.parameters import normal
+from hfrnn.kernels.rnn import RNN
+
+
+@hfrnn.register_kernel("rnn-scaled")
+class Scaled(RNN):
+    """A plain network whose recurrent weights start with a given scale."""
+
+    options = (
+        hfrnn.Option("recurrent_scale", float, 0.25, "Standard deviation of the initial recurrent weights.", above=0),
+        hfrnn.Option("gates", int, 1, "Number of gates.", least=1, unit="gates"),
+        hfrnn.Option("cell", str, "plain", "Kind of cell.", choices=("plain", "fancy")),
+        hfrnn.Option("lags", int, (1, 2), "Steps back.", many=True, least=1),
+        hfrnn.Option("frozen", bool, False, "Keep the recurrent weights."),
+    )
+
+    def __init__(self, hidden, recurrent_scale=0.25, gates=1, cell="plain", lags=(1, 2), frozen=False):
+        super().__init__(hidden)
+        self.given = (recurrent_scale, gates, cell, tuple(lags), frozen)
+
+    def initializers(self):
+        return {"W_h": normal(self.given[0])}
+'''
+DEFAULTS = (0.25, 1, "plain", (1, 2), False)
+
+
+@pytest.fixture(autouse=True)
+def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is forgotten after it."""
+    monkeypatch.setattr(registry, "_kernels", dict(registry._kernels))
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Path:
+    """A file that registers an architecture with five options."""
+    (tmp_path / "mine.py").write_text(SOURCE, encoding="utf-8")
+    return tmp_path / "mine.py"
+
+
+@pytest.fixture
+def imported(kernel: Path) -> None:
+    """Registers the architecture in this process."""
+    hfrnn.kernels.import_kernels(kernel)
+
+
+def call(*arguments: object, code: int = 0) -> Result:
+    """A command in a process that knows no more than the package's own architectures."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "_kernels", dict(registry._kernels))
+        result = CliRunner().invoke(main, [str(each) for each in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def refused(*arguments: object) -> str:
+    return " ".join(call(*arguments, code=2).stderr.split())
+
+
+def printed(*arguments: object) -> dict[str, Any]:
+    return tomllib.loads(call("train", *arguments, "--print-config").stdout)
+
+
+# ---------------------------------------------------------------------- a run
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["hfrnn --kernel FILE train", "hfrnn train --kernel FILE"])
+def test_a_run_takes_the_options_of_a_kernel_in_a_file_and_keeps_them(
+    before: bool, kernel: Path, tmp_path: Path
+) -> None:
+    run, text = tmp_path / "run", text_file(tmp_path)
+    start = ["--kernel", kernel, "train"] if before else ["train", "--kernel", kernel]
+    own = ["--recurrent-scale", 0.5, "--cell", "fancy", "--lags", "2,7", "--frozen"]
+    call(*start, text, *FLAGS, "--arch", NAME, *own, "--out", run)
+    stored = tomllib.loads((run / "config.toml").read_text("utf-8"))
+    expected = {"recurrent_scale": 0.5, "gates": 1, "cell": "fancy", "lags": [2, 7], "frozen": True}
+    assert {name: stored[name] for name in expected} == expected
+    assert "activation" not in stored
+    call(*start, "--resume", run, "--updates", 3)
+    assert "keeps its recurrent_scale" in refused(*start, "--resume", run, "--recurrent-scale", 0.7)
+    assert "bits per character" in call("--kernel", kernel, "evaluate", run).stdout
+    assert call("--kernel", kernel, "sample", run, "--length", 5).stdout
+    hfrnn.kernels.import_kernels(kernel)
+    assert hfrnn.load(run).net.layers[0].kernel.given == (0.5, 1, "fancy", (2, 7), True)  # type: ignore[attr-defined]
+
+
+def test_a_run_without_its_kernel_says_what_is_missing_and_is_still_reported(kernel: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    call("train", "--kernel", kernel, text_file(tmp_path), *FLAGS, "--arch", NAME, "--gates", 3, "--out", run)
+    for command in ("evaluate", "sample"):
+        assert f"architecture '{NAME}' is not known" in refused(command, run)
+        assert "name the file that registers it (hfrnn --kernel FILE" in refused(command, run)
+    call("report", run, "-o", tmp_path / "page.html")
+    assert re.search(r'"name": ?"gates", ?"values": ?\["3"\]', (tmp_path / "page.html").read_text("utf-8"))
+
+
+def test_the_options_stand_in_toml_files_under_their_names(kernel: Path, tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(f'arch = "{NAME}"\nrecurrent-scale = 1\nlags = [3]\n', encoding="utf-8")
+    found = printed("--kernel", kernel, "--config", file, "--gates", 4)
+    assert [found[name] for name in ("recurrent_scale", "gates", "cell", "lags", "frozen")] == [
+        1.0, 4, "plain", [3], False,
+    ]  # fmt: skip
+    text = call("train", "--kernel", kernel, "--config", file, "--print-config").stdout
+    file.write_text(text, encoding="utf-8")
+    assert call("train", "--kernel", kernel, "--config", file, "--print-config").stdout == text
+    assert "recurrent_scale" not in printed("--kernel", kernel, "--config", file, "--arch", "lstm")
+
+
+def test_the_options_are_arguments_in_python(imported: None, tmp_path: Path) -> None:
+    text, options = text_file(tmp_path), {**OPTIONS, "updates": 1}
+    result = hfrnn.train(text=text, out=tmp_path / "run", arch=NAME, recurrent_scale=2, **options)
+    assert result.net.layers[0].kernel.given == (2.0, *DEFAULTS[1:])  # type: ignore[attr-defined]
+    assert (result.config.recurrent_scale, result.config.gates) == (2.0, 1)  # type: ignore[attr-defined]
+    assert RunFolder(tmp_path / "run").config() == result.config
+    large = hfrnn.Network(NAME, 3, 200, 3, recurrent_scale=0.5)
+    assert large.views(large.init())["layer0.W_h"].std() == pytest.approx(0.5, rel=0.05)
+    assert hfrnn.Network(NAME, 3, 2, 3, gates=None).layers[0].kernel.given == DEFAULTS  # type: ignore[attr-defined]
+    assert hfrnn.Network("lstm", 3, 2, 3, recurrent_scale=0.25, lags=(1, 2)).n_parameters  # their defaults
+
+
+# ---------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("recurrent_scale", 0.0, "is 0: give a number above 0"),
+        ("recurrent_scale", float("nan"), "is nan: give a finite number above 0"),
+        ("recurrent_scale", "1", "is '1': give a number above 0"),
+        ("gates", 0, "is 0: give a whole number of gates, 1 or more"),
+        ("gates", 1.5, "is 1.5: give a whole number of gates, 1 or more"),
+        ("gates", True, "is True: give a whole number of gates, 1 or more"),
+        ("gates", 2**70, "holds a number beyond 64 bits: give a smaller one"),
+        ("cell", "odd", "is 'odd': use one of plain, fancy"),
+        ("frozen", 1, "is 1: give true or false"),
+    ],
+)
+def test_every_way_in_checks_the_declaration(name: str, value: Any, sentence: str, imported: None) -> None:
+    flag = "--" + name.replace("_", "-")
+    for call_it, subject in (
+        (lambda: hfrnn.Network(NAME, 3, 2, 3, **{name: value}), name),
+        (lambda: TrainConfig(arch=NAME, **{name: value}), flag),
+        (lambda: TrainConfig(**checked_options({"arch": NAME, name: value}, "c.toml")), f"({flag}|c.toml: {name})"),
+    ):
+        with pytest.raises(hfrnn.InputError, match=f"^{subject} {re.escape(sentence)}"):
+            call_it()
+
+
+def test_the_command_checks_the_declaration(kernel: Path, tmp_path: Path) -> None:
+    start = ["train", "--kernel", kernel, text_file(tmp_path), "--arch", NAME]
+    before = snapshot(tmp_path)
+    assert "--recurrent-scale is 0: give a number above 0" in refused(*start, "--recurrent-scale", 0)
+    assert "--lags is 0: give a whole number, 1 or more" in refused(*start, "--lags", "1,0")
+    assert "--lags is 'a': give numbers with commas between them" in refused(*start, "--lags", "a")
+    assert "Did you mean 'fancy'?" in refused(*start, "--cell", "fanci")
+    assert "--recurrent-scale" in refused(*start, "--recurent-scale", 1)
+    assert snapshot(tmp_path) == before
+
+
+def test_an_unknown_option_gets_the_nearest_name(kernel: Path, tmp_path: Path, imported: None) -> None:
+    (tmp_path / "c.toml").write_text(f'arch = "{NAME}"\nrecurent_scale = 1\n', encoding="utf-8")
+    registry._kernels.pop(NAME)
+    assert "an option 'recurent_scale' that is not known: did you mean recurrent_scale?" in refused(
+        "train", "--kernel", kernel, "--config", tmp_path / "c.toml"
+    )
+    hfrnn.kernels.import_kernels(kernel)
+    for call_it in (
+        lambda: hfrnn.train(arch=NAME, recurent_scale=1.0),
+        lambda: TrainConfig(arch=NAME, recurent_scale=1.0),
+    ):
+        with pytest.raises(hfrnn.InputError, match=r"'recurent_scale' .* did you mean recurrent_scale\?"):
+            call_it()
+    with pytest.raises(hfrnn.InputError, match=r"no option recurent_scale \(did you mean recurrent_scale\?\): it"):
+        hfrnn.Network(NAME, 3, 2, 3, recurent_scale=1.0)
+
+
+def test_an_option_of_another_architecture_is_refused(kernel: Path, tmp_path: Path) -> None:
+    start = ["train", "--kernel", kernel, text_file(tmp_path)]
+    sentence = "was given, and --arch is gru: it is for --arch rnn-scaled; leave it out"
+    assert f"--gates {sentence}" in refused(*start, "--arch", "gru", "--gates", 2)
+    sentence = "--arch is rnn-scaled: it is for --arch rnn, hornn, hornn-max, hornn-fofe or hornn-gated"
+    assert sentence in refused(*start, "--arch", NAME, "--activation", "relu")
+    assert "No such option" in refused("train", text_file(tmp_path), "--gates", 2)
+
+
+@pytest.mark.parametrize(
+    ("declaration", "sentence"),
+    [
+        ('"seed", int, 1, "Seed."', "declares an option named seed, which every run has: rename it"),
+        ('"quiet", int, 1, "Noise."', "option named quiet, and hfrnn train has a flag of that name: rename it"),
+        ('"alpha", int, 1, "Rate."', "and mine declare the option alpha with different types: rename one"),
+        ('"Gates", int, 1, "Gates."', "an option is named 'Gates': use lower-case letters, digits and underscores"),
+        ('"gates", int, 0, "Gates.", least=1', "the default of gates is 0: give a whole number, 1 or more"),
+        ('"gates", list, [], "Gates."', "the type of the option gates is <class 'list'>: use str, int, float or bool"),
+    ],
+)
+def test_a_declaration_that_cannot_be_is_refused(declaration: str, sentence: str, tmp_path: Path) -> None:
+    source = "import hfrnn\n@hfrnn.register_kernel('mine')\nclass Mine(hfrnn.Kernel):\n"
+    (tmp_path / "mine.py").write_text(f"{source}    options = (hfrnn.Option({declaration}),)\n", encoding="utf-8")
+    assert sentence in refused("train", "--kernel", tmp_path / "mine.py", "--print-config")
+
+
+def test_plain_names_are_passed_on_by_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Plain(hfrnn.kernels.rnn.RNN):
+        options = ("decay",)
+
+        def __init__(self, hidden: int, decay: object = None) -> None:
+            super().__init__(hidden)
+            self.decay = decay
+
+    hfrnn.register_kernel("plain", Plain)
+    assert hfrnn.Network("plain", 3, 2, 3, decay="x").layers[0].kernel.decay == "x"  # type: ignore[attr-defined]
+    with pytest.raises(hfrnn.InputError, match=r"has no option decai \(did you mean decay\?\): it takes decay"):
+        hfrnn.Network("plain", 3, 2, 3, decai=1)
+
+
+# ---------------------------------------------------------------------- help
+
+
+def test_help_lists_the_options_of_a_user_s_architecture(kernel: Path) -> None:
+    for arguments in (["--kernel", kernel, "train", "--help"], ["train", "--kernel", kernel, "--help"]):
+        text = call(*arguments).stdout
+        own = " ".join(text.split("Options of rnn-scaled:\n")[1].split("Examples:")[0].split())
+        assert own.startswith(
+            "--recurrent-scale NUMBER Standard deviation of the initial recurrent weights. [default: 0.25] --gates "
+        )
+        assert "--frozen Keep the recurrent weights. [default: no]" in own
+        assert max(map(len, text.splitlines())) <= 80
+    assert "rnn-scaled" not in call("train", "--help").stdout
+    everything = call("train", "--kernel", kernel, "--help-all").stdout
+    assert "--frozen / --no-frozen" in everything.split("Options of rnn-scaled:\n")[1]
+
+
+def test_help_merges_options_that_architectures_share() -> None:
+    text = " ".join(call("train", "--help-all").stdout.split())
+    assert (
+        "--alpha FLOAT hornn-fofe: Weight of each earlier step, relative to the step after it. [default: 0.6] scrn: "
+        "Share of its value that a context unit keeps in a step. [default: 0.95]"
+    ) in text
+    assert "rnn, hornn, hornn-max, hornn-fofe, hornn- gated: Activation function of the hidden units." in text
+
+
+@pytest.mark.parametrize("arch", hfrnn.architectures())
+def test_the_declared_defaults_are_those_of_the_constructor(arch: str) -> None:
+    parameters = inspect.signature(registry.kernel_class(arch)).parameters
+    declared = {name: option.default for name, option in registry.kernel_options(arch).items()}
+    assert {name: each.default for name, each in parameters.items() if name != "hidden"} == declared
+
+
+# ---------------------------------------------------------------------- the backend auto
+
+
+def without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry.importlib.util, "find_spec", lambda name: None)
+
+
+def test_auto_is_numba_where_it_is_installed_and_has_the_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry.importlib.util, "find_spec", lambda name: object())
+    assert registry.resolve_backend("auto", "mlstm") == "numba"
+    assert registry.resolve_backend("auto", NAME) == "numpy"
+    without_numba(monkeypatch)
+    assert registry.resolve_backend("auto", "mlstm") == "numpy"
+    for name in ("numpy", "numba", "cupy", "abacus"):
+        assert registry.resolve_backend(name, "mlstm") == name
+
+
+def test_a_network_takes_auto() -> None:
+    assert hfrnn.Network("rnn", 3, 2, 3, backend="auto").backend.name == registry.resolve_backend("auto", "rnn")
+
+
+def test_a_run_says_and_keeps_the_backend_that_auto_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_numba(monkeypatch)
+    flags = [*FLAGS[2:], "--sample-length", 0]
+    out = call("train", text_file(tmp_path), *flags, "--out", tmp_path / "run").stdout
+    assert "\nbackend   numpy\n" in out
+    assert tomllib.loads((tmp_path / "run" / "config.toml").read_text("utf-8"))["backend"] == "numpy"
+    assert printed("--arch", "mlstm")["backend"] == "numpy"
+    monkeypatch.setattr(registry.importlib.util, "find_spec", lambda name: object())
+    assert printed("--arch", "mlstm")["backend"] == "numba"
+    assert printed("--arch", "gru")["backend"] == "numpy"
+    assert printed("--resume", tmp_path / "run")["backend"] == "numpy"  # a run that is resumed keeps its backend
+    assert printed("--resume", tmp_path / "run", "--backend", "auto")["backend"] == "numba"
+    assert "\nbackend   numpy\n" in call("train", "--resume", tmp_path / "run", "--updates", 3).stdout
+
+
+@pytest.mark.parametrize("command", ["evaluate", "sample"])
+def test_commands_on_runs_take_auto(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_numba(monkeypatch)
+    call("train", text_file(tmp_path), *FLAGS, "--out", tmp_path / "run", "--quiet")
+    found = call(command, tmp_path / "run", "--json", "--backend", "auto").stdout
+    assert json.loads(found) == json.loads(call(command, tmp_path / "run", "--json").stdout)
