@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-import time
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_info, threadpool_limits
 
-from hfrnn.arrays.backend import Backend, get_backend
+from hfrnn.arrays.backend import get_backend
+from hfrnn.arrays.blas import blas_pools, product_peak
 from hfrnn.arrays.threads import default_threads
 from hfrnn.data.corpora import CORPORA
 from hfrnn.engine.losses import losses
@@ -20,11 +19,6 @@ from hfrnn.training.run_state import versions
 
 OPTIONAL = {"matplotlib": "plot", "cupy-cuda12x": "cuda12", "cupy-cuda13x": "cuda13", "jax": "oracle", "torch": "peers"}
 """Optional packages and the extra that installs each."""
-
-
-PEAK_SIZES = (1024, 2048)
-GPU_PEAK_SIZES = (8192,)
-"""Sides of the square matrices whose product is timed."""
 PEAK_SECONDS = 0.25
 
 
@@ -35,7 +29,7 @@ def describe() -> dict[str, Any]:
         f"{pool['num_threads']} threads"
         for pool in blas_pools()
     ]
-    rate = product_peak(default_threads(), PEAK_SECONDS) / 1e9
+    rate = product_peak(default_threads(), PEAK_SECONDS, get_backend("numpy")) / 1e9
     return {
         **versions(),
         "machine": f"{platform.system()} {platform.machine()}",
@@ -49,38 +43,6 @@ def describe() -> dict[str, Any]:
         "losses": list(losses()),
         "corpora": list(CORPORA),
     }
-
-
-def blas_pools() -> list[dict[str, Any]]:
-    """The BLAS libraries that are loaded, as threadpoolctl tells."""
-    return [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
-
-
-def product_peak(threads: int, seconds: float, backend: Backend | None = None) -> float:
-    """The best rate of a large float32 matrix product, in FLOP/s: NumPy's with BLAS on `threads`, or the GPU's.
-
-    Parameters
-    ----------
-    threads : int
-    seconds : float
-        How long each of a few sizes is tried.
-    backend : Backend, optional
-        A GPU's, to measure that instead.
-    """
-    on_gpu = backend is not None and not backend.on_host
-    device, best = backend if backend is not None else get_backend("numpy"), 0.0
-    for n in GPU_PEAK_SIZES if on_gpu else PEAK_SIZES:
-        rng = np.random.default_rng(n)
-        a, b = (device.asarray(rng.standard_normal((n, n), dtype=np.float32)) for _ in range(2))
-        out = device.empty((n, n), "float32")
-        with threadpool_limits(threads, user_api="blas"):
-            start = time.perf_counter()
-            while time.perf_counter() - start < seconds:
-                begin = time.perf_counter()
-                device.xp.matmul(a, b, out=out)
-                device.synchronize()
-                best = max(best, 2 * n**3 / (time.perf_counter() - begin))
-    return best
 
 
 def _simd() -> list[str]:

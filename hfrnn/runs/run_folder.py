@@ -27,8 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tomli_w
 
-from hfrnn.arrays.backend import Array
-from hfrnn.arrays.parameters import HostArray
+from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.atomic import write_atomic
 from hfrnn.data.corpora import PARTS, Corpus, load_corpus
 from hfrnn.data.music import FILES as MUSIC

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.arrays.backend import Array
-from hfrnn.arrays.parameters import HostArray
+from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.arrays.threads import default_threads
 from hfrnn.data.vocabulary import Vocabulary, counted
 from hfrnn.engine.network import Network
