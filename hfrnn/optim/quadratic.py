@@ -81,7 +81,7 @@ class Quadratic:
 
     def __init__(self, theta: Vector, g: Vector, objective: Objective, damping: Damping, undamped: bool) -> None:
         self.g, self.products, self.seconds = g, 0, 0.0
-        self._lambda, self._takes_out = damping.lambda_, undamped
+        self._lambda, self._without_damping = damping.lambda_, undamped
         self._damped = objective.gauss_newton(
             theta, structural=damping.mu, tikhonov=damping.lambda_, metric=damping.metric
         ).apply
@@ -106,7 +106,7 @@ class Quadratic:
         -------
         float
         """
-        if not self._takes_out:
+        if not self._without_damping:
             return q
         if self._undamped is None:
             return q - 0.5 * self._lambda * dot(x, x)
