@@ -36,8 +36,7 @@ import numpy as np
 from hfrnn.arrays.vectors import Apply, Vector, dot, norm
 from hfrnn.errors import InputError
 
-WINDOW_GROWTH = 0.1
-"""Growth of the window k of S4 with the iteration i."""
+WINDOW_GROWTH = 0.1  # of the window k of S4 with the iteration i
 
 
 class CGStop(StrEnum):
@@ -54,17 +53,19 @@ class CGStop(StrEnum):
 
 @dataclass(frozen=True)
 class Iterate:
-    """State of a run after one iteration, as `on_iterate` receives it.
-
-    The vectors are work space: their contents are valid during the call only.
+    """State of a run after one iteration, as `on_iterate` receives it; its vectors are valid during the call only.
 
     Attributes
     ----------
     iteration : int
-    q, q_step : float
-        q(x), and its change in this iteration, which is negative.
-    x, direction, alpha : (n,) array, (n,) array, float
-        New iterate, which is the previous one plus `alpha * direction`.
+    q : float
+        q(x).
+    q_step : float
+        Change of q in this iteration, negative.
+    x : (n,) array
+        New iterate: the previous one plus `alpha * direction`.
+    direction : (n,) array
+    alpha : float
     kept : bool
         Whether the result will hold this iterate.
     """
@@ -91,8 +92,10 @@ class CGResult:
     iterations : int
     stop : CGStop
     q : float
-    residual_norm, preconditioned_norm : float
-        |b - A x| from C4 or C6, and the same in the norm of C7.
+    residual_norm : float
+        |b - A x|, from C4 or C6.
+    preconditioned_norm : float
+        The same in the norm of C7.
     residual_drift : float or None
         Largest |r of C4 - r of C6| / |b| of the run; None if C6 was never used.
     smallest_curvature : float or None
@@ -249,7 +252,8 @@ class _State:
         if not math.isfinite(self.b_norm):
             return CGStop.NON_FINITE  # S5
         if x0 is not None and self.b_norm > 0.0:
-            self._multiply(x0, self.product)
+            self.apply(x0, self.product)
+            self.products += 1
             self.r -= self.product
             q, r_norm = -0.5 * (dot(self.b, x0) + dot(self.r, x0)), norm(self.r)  # C1
             if not (math.isfinite(q) and math.isfinite(r_norm)):
@@ -264,7 +268,8 @@ class _State:
     def step(self, residual_every: int) -> CGStop | None:
         """Make one iteration along the direction; a step that cannot be made leaves x as it is."""
         direction, next_x, next_r = self.direction, self.next_x, self.product
-        self._multiply(direction, self.product)
+        self.apply(direction, self.product)
+        self.products += 1
         curvature, square = dot(direction, self.product), dot(direction, direction)
         if not (math.isfinite(curvature) and math.isfinite(square) and square > 0.0):
             return CGStop.NON_FINITE  # S5
@@ -313,14 +318,11 @@ class _State:
             products=self.products,
         )
 
-    def _multiply(self, v: Vector, out: Vector) -> None:
-        self.apply(v, out)
-        self.products += 1
-
     def _true_residual(self, x: Vector, carried: Vector) -> Vector:
         """Return b - A x in the memory of the old residual; `carried`, the residual of C4, is overwritten."""
         true = self.r
-        self._multiply(x, true)
+        self.apply(x, true)
+        self.products += 1
         true *= -1.0
         true += self.b  # C6
         carried -= true

@@ -72,12 +72,20 @@ class Minimum:
     ----------
     theta : (n,) array
         Last parameters.
-    loss, gradient_norm : float
-        Loss there, and Euclidean norm of the gradient.
+    loss : float
+        Loss there.
+    gradient_norm : float
+        Euclidean norm of the gradient there.
     stop : MinimumStop
         Why the run stopped.
-    updates, cg_iterations, products, evaluations : int
-        Number of updates, iterations of CG, matrix products, and losses besides those of the gradients.
+    updates : int
+        Number of updates.
+    cg_iterations : int
+        Number of iterations of CG.
+    products : int
+        Number of matrix products.
+    evaluations : int
+        Number of losses, not counting those of the gradients.
     """
 
     theta: Vector

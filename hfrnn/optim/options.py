@@ -67,10 +67,16 @@ class HessianFreeOptions:
     ----------
     cg_iterations : int
         Largest number of iterations of conjugate gradient (CG), 1 or more.
-    cg_epsilon, cg_window : float, int
-        `epsilon` and `window` of `conjugate_gradient`.
-    residual_tolerance, residual_every, keep_ratio : float or None, int, float
-        As for `conjugate_gradient`.
+    cg_epsilon : float
+        Least progress per iteration of CG; `epsilon` of `conjugate_gradient`.
+    cg_window : int
+        Least window of the progress rule, 1 or more; `window` of `conjugate_gradient`.
+    residual_tolerance : float, optional
+        Relative residual at which CG stops. By default the machine precision.
+    residual_every : int
+        Iterations of CG between true residuals, which cost one product each; 0 for none.
+    keep_ratio : float
+        CG keeps its iterates at ceil(keep_ratio^j), above 1.
     preconditioner : {"none", "diagonal"}
         With "diagonal", CG uses (D + lambda)^exponent. The objective of the curvature computes D at every update.
     preconditioner_exponent : float
@@ -89,10 +95,16 @@ class HessianFreeOptions:
         Objective that measures f for rho and for the choice of the iterate.
     line_search : {"armijo", "minimum"}
         Rule of the last line search: the first step that is good enough [MS], or the step with the smallest loss [K].
-    line_search_factor, line_search_backtracks, armijo : float, int, float
-        `factor`, `max_backtracks` and `armijo` of `backtracking_line_search`.
-    tau, direction_backtracks : float, int
-        Line-search damping: factor that shortens a direction, and the largest number of times.
+    line_search_factor : float
+        Factor by which the last line search shortens the step, between 0 and 1.
+    line_search_backtracks : int
+        Largest number of times that it shortens the step, 0 or more.
+    armijo : float
+        Required share of the decrease that the slope predicts, from 0 up to but not 1; for "armijo".
+    tau : float
+        Line-search damping: factor that shortens a direction, between 0 and 1.
+    direction_backtracks : int
+        Line-search damping: largest number of times that a direction is shortened, 0 or more.
     idle_directions : int
         Line-search damping: CG stops after more than this many directions without a gain.
     max_failures : int or None

@@ -50,8 +50,10 @@ class Update:
     ----------
     theta : (n,) array
         New parameters; a copy of the old ones if the update failed.
-    loss_before, loss_after : float
-        f before and after the update, on the objective of the gradient.
+    loss_before : float
+        f before the update, on the objective of the gradient.
+    loss_after : float
+        f after the update, on the same objective.
     rho : float
         Ratio of the actual to the predicted decrease at the full step. May be minus infinity; NaN if the gradient
         is 0.
@@ -64,18 +66,28 @@ class Update:
         Iteration of CG whose iterate was chosen.
     step_size : float
         Length of the step that the last line search chose, at most 1; 0 without success.
-    mu, lambda_ : float
-        Strengths of the damping in this update.
-    next_mu, next_lambda_ : float
-        Strengths of the damping in the next update.
-    gradient_norm, step_norm : float
-        Euclidean norms of the gradient and of the step.
+    mu : float
+        Strength of structural damping in this update.
+    lambda_ : float
+        Strength of Tikhonov damping in this update.
+    next_mu : float
+        mu of the next update.
+    next_lambda_ : float
+        lambda of the next update.
+    gradient_norm : float
+        Euclidean norm of the gradient.
+    step_norm : float
+        Euclidean norm of the step.
     smallest_curvature : float or None
         Smallest S.AS/S.S in CG; None without one.
-    residual_norm, residual_drift : float, float or None
-        As in `CGResult`.
-    products, evaluations : int
-        Number of matrix products, and of losses besides that of the gradient.
+    residual_norm : float
+        Residual of CG, as in `CGResult`.
+    residual_drift : float or None
+        Error of the residual, as in `CGResult`.
+    products : int
+        Number of matrix products.
+    evaluations : int
+        Number of losses, not counting that of the gradient.
     failed : Failure or None
         Why the parameters did not change; None if they did, or if the gradient is 0.
     failures : int
@@ -85,8 +97,10 @@ class Update:
     seconds : dict of str to float
         Seconds for "gradient" (with its loss), "preconditioner" (its diagonal), "cg", "products" (a part of "cg") and
         "search" (every trial loss, also those inside CG).
-    rho_model, rho_objective : str
-        How rho was measured, as in `HessianFreeOptions`.
+    rho_model : str
+        Model of rho, as in `HessianFreeOptions`.
+    rho_objective : str
+        Objective of rho, as in `HessianFreeOptions`.
     """
 
     theta: Vector
