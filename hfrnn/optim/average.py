@@ -55,7 +55,7 @@ class Average:
         self.value += change  # A1
 
     def state_dict(self) -> dict[str, Any]:
-        """Return a copy of the average, or None, and the number of vectors; a loaded state gives the same bits."""
+        """Return a copy of the average, or None, and the number of vectors."""
         return {AVERAGE: None if self.value is None else self.value.copy(), "averaged": self.count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

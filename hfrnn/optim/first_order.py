@@ -36,7 +36,7 @@ PIECE = 2**18
 
 
 class FirstOrder:
-    """Base class of `SGD` and `Adam`: checks, makes and resumes steps.
+    """Base class of `SGD` and `Adam`.
 
     Parameters
     ----------
@@ -306,7 +306,7 @@ class AdamOptions:
 
 
 class Adam(FirstOrder):
-    """Adam: each entry of the step is scaled by the running size of that gradient entry (Kingma & Ba 2015).
+    """Adam: divides each entry of the step by a running size of the gradient in that entry (Kingma & Ba 2015).
 
     Parameters
     ----------

@@ -317,7 +317,7 @@ class HessianFree:
             raise InputError('A preconditioner is given beside the option "diagonal": leave one of them out.')
 
     def _check_gradient(self, theta: Vector, f0: float, g: Vector) -> tuple[float, float]:
-        """Return the loss and the norm of the gradient."""
+        """Check the loss and the gradient; return the loss and the norm of the gradient."""
         if g.shape != theta.shape or (self._solution is not None and self._solution.shape != theta.shape):
             raise InputError(
                 f"theta has shape {theta.shape}, but the gradient or the last CG solution has another: "

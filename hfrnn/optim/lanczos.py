@@ -92,7 +92,7 @@ def most_products(n: int, count: int) -> int:
 
 
 def _sizes(n: int, count: int) -> tuple[int, int, int]:
-    """Return the number of eigenvalues to find, of vectors that ARPACK keeps, and of its restarts."""
+    """Return how many eigenvalues to find, how many vectors ARPACK keeps, and how often it may restart."""
     count = min(count, n)
     kept = max(2 * count + 1, 20)
     return count, kept, MOST_PRODUCTS // (kept - count)
@@ -135,6 +135,6 @@ def lanczos(product: Product, start: Vector, steps: int) -> tuple[Vector, Vector
 
 
 def quadrature(alpha: Vector, beta: Vector) -> tuple[Vector, Vector]:
-    """Return the nodes and the weights of L2, both (m,): the smallest node first, and weights with the sum 1."""
+    """Return the nodes (smallest first) and the weights (with sum 1) of L2; both (m,)."""
     nodes, vectors = eigh_tridiagonal(alpha, beta)
     return nodes, vectors[0] ** 2

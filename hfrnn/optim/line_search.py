@@ -41,7 +41,7 @@ class LineSearchResult:
 
 
 class _Trials:
-    """Losses at step lengths, with a counter; `first`, the loss at step 1, may be known already."""
+    """Counted losses at step lengths; `first` is the loss at step 1 if it is known already."""
 
     def __init__(self, loss: Callable[[float], float], first: float | None) -> None:
         self._loss, self._first, self.evaluations = loss, first, 0
@@ -119,9 +119,9 @@ def minimising_line_search(
     max_backtracks: int = 60,
     first: float | None = None,
 ) -> LineSearchResult:
-    """Find the best of the steps 1, factor, factor^2, .. .
+    """Find the step with the smallest loss among 1, factor, factor^2, ...
 
-    The search ends at the first step that is worse than a step below f0 before it.
+    The search shortens the step until a loss is below f0, and then as long as the loss falls.
 
     Parameters
     ----------
