@@ -16,7 +16,7 @@ from rich.table import Table
 
 import hfrnn
 from hfrnn.arrays.backend import get_backend
-from hfrnn.cli.machine import product_peak
+from hfrnn.arrays.blas import product_peak
 
 
 def measure(case: Case, threads: int, rounds: int, seconds: float) -> dict[str, Any]:
@@ -49,11 +49,11 @@ def main(size: tuple[int, ...], V: int, threads: int, rounds: int, seconds: floa
     gpu = None if device.on_host else device
     result: dict[str, Any] = {"machine": common.machine(threads, gpu), "backend": backend}
     common.print_machine(result["machine"])
-    peak, rows = product_peak(threads, seconds, gpu), []
+    peak, rows = product_peak(threads, seconds, device), []
     for arch in hfrnn.architectures():
         case = Case(arch, H, T, B, V, backend=backend)
         rows.append(measure(case, threads, rounds, seconds))
-        peak = max(peak, product_peak(threads, seconds, gpu))
+        peak = max(peak, product_peak(threads, seconds, device))
     table = Table(
         "architecture", "weights", "product, ms", "floor, ms", "time over floor", title=f"H={H} T={T} B={B} V={V}"
     )

@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 import hfrnn
+from hfrnn.arrays.blas import blas_pools
 from hfrnn.atomic import write_atomic
-from hfrnn.cli.machine import blas_pools
 from hfrnn.errors import HfrnnError
 from hfrnn.kernels.clockwork import Clockwork
 from hfrnn.training.trainer import Interrupted

@@ -20,7 +20,7 @@ from common import REFERENCE, Candidate, Case, alternate, choose
 
 import hfrnn
 from hfrnn.arrays.backend import get_backend
-from hfrnn.cli.machine import product_peak
+from hfrnn.arrays.blas import product_peak
 from hfrnn.optim.cg import conjugate_gradient
 
 TOLERANCE = {"float32": 1e-4, "float64": 1e-9}
@@ -352,19 +352,20 @@ def main(archs: tuple[str, ...], sizes: tuple[tuple[int, ...], ...], V: int, thr
          cg: int, backend: str, operations: tuple[str, ...], peers: tuple[str, ...], no_peers: bool, out: Path,
          plot_path: Path | None) -> None:  # fmt: skip
     """Time loss, gradient, Gauss-Newton product, CG iteration and HF update, beside the peers and the peak."""
-    gpu = None if backend == "numpy" else get_backend(backend)
+    device = get_backend(backend)
+    gpu = None if device.on_host else device
     kind = "cpu" if gpu is None else "gpu"
     result: dict[str, Any] = {"machine": common.machine(threads, gpu)}
     common.print_machine(result["machine"])
     found = [] if no_peers or gpu is not None else common.available(peers)
     found += [] if gpu is not None else common.available(["numba"], "fast")
-    peak, records = product_peak(threads, seconds, gpu), []
+    peak, records = product_peak(threads, seconds, device), []
     for arch in archs:
         for H, T, B in sizes:
             case = Case(arch, H, T, B, V, backend=backend)
             click.echo(f"checking and timing {case}")
             records.append(measure(case, found, threads, cg, rounds, seconds, operations))
-            peak = max(peak, records[-1]["peak"], product_peak(threads, seconds, gpu))
+            peak = max(peak, records[-1]["peak"], product_peak(threads, seconds, device))
     click.echo(f"float32 matrix-product peak: {peak / 1e9:.0f} GFLOP/s")
     for record in records:
         common.add_floors(record, peak)

@@ -28,6 +28,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say shapes, units and ranges
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_ivar = True
 
 html_theme = "furo"
 html_title = "hfrnn"
@@ -51,28 +52,6 @@ class Help(SphinxDirective):
         return [nodes.literal_block(result.output, result.output, language="none")]
 
 
-def fields(section: re.Match[str]) -> str:
-    """A terse section of a docstring as a list of fields: `names : text` in each line, or a text about an error."""
-    title, body = section.groups()
-    if title == "Returns":
-        return f":returns: {' '.join(body.split())}"
-    if title == "Raises":
-        error, _, when = " ".join(body.split()).partition(" ")
-        return f":raises {error}: {when}"
-    body = re.sub(r"(?<=[a-z_]),\n(?=[a-z_, ]+ : )", ", ", body)  # names over two lines
-    entries = (" ".join(entry.split()).partition(" : ") for entry in re.split(r"\n(?=\S)", body))
-    kind = {"Arguments": "param", "Attributes": "ivar"}[title]
-    return "\n".join(f":{kind} {name}: {text}" for names, _, text in entries for name in names.split(", "))
-
-
-def terse(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings as hfrnn.optim has them: sections end with an empty line, and plain paragraphs may follow."""
-    text = "\n".join(lines)
-    if re.search(r"^(Arguments|Attributes)\n-+$", text, re.M):
-        titles = "Arguments|Attributes|Returns|Raises"
-        lines[:] = re.sub(rf"^({titles})\n-+\n(.*?)(?=\n\n|\Z)", fields, text, flags=re.S | re.M).split("\n")
-
-
 def plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Outside backticks and doctests `|x|` and `lambda_` mean themselves."""
     for n, line in enumerate(lines):
@@ -89,5 +68,4 @@ def signature(app: Any, what: str, name: str, *_: Any) -> tuple[str, None] | Non
 def setup(app: Any) -> None:
     app.add_directive("hfrnn-help", Help)
     app.connect("autodoc-process-signature", signature)
-    app.connect("autodoc-process-docstring", terse, priority=400)  # before napoleon
-    app.connect("autodoc-process-docstring", plain, priority=600)  # after it
+    app.connect("autodoc-process-docstring", plain, priority=600)  # after napoleon

@@ -43,7 +43,7 @@ from typing import Any
 
 import hfrnn
 from hfrnn.arrays.backend import Array
-from hfrnn.arrays.parameters import Initializer, normal
+from hfrnn.arrays.initializers import Initializer, normal
 from hfrnn.gradcheck import gradcheck, table
 from hfrnn.kernels.base import Arrays
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, sigmoid_, slope_of_tanh, transpose

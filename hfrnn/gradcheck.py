@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.arrays.backend import Buffers
-from hfrnn.arrays.parameters import HostArray
+from hfrnn.arrays.backend import Buffers, HostArray
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.class_softmax import ClassSoftmax
 from hfrnn.engine.losses import Softmax, losses

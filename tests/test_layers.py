@@ -183,7 +183,7 @@ WRONG = [
     ("kernels", "from hfrnn.engine.losses import Softmax"),
     ("kernels", "from hfrnn.engine.batch import Batch"),
     ("kernels", "def f():\n    import hfrnn.data.vocabulary"),
-    ("kernels", "from hfrnn.optim.cg import dot"),
+    ("kernels", "from hfrnn.optim.cg import conjugate_gradient"),
     ("engine", "from hfrnn import train"),
     ("engine", "from hfrnn.runs.config import TrainConfig"),
     ("optim", "from hfrnn.engine.objective import Objective"),

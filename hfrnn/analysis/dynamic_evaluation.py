@@ -27,16 +27,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hfrnn.arrays.backend import Array
-from hfrnn.arrays.parameters import HostArray
+from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.arrays.vectors import is_finite, norm
 from hfrnn.data.streams import TextStreams
 from hfrnn.engine.batch import Batch, State
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Keep, Plan
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.optim.cg import norm
-from hfrnn.optim.first_order import is_finite, require
+from hfrnn.optim.ranges import NOT_NEGATIVE, ZERO_TO_ONE, require
 
 STRETCH = 20
 SGD_DEFAULTS = {"learning_rate": 0.02, "decay": 0.0}
@@ -86,8 +85,8 @@ class Dynamic:
         self.learning_rate = defaults["learning_rate"] if learning_rate is None else learning_rate
         self.decay = defaults["decay"] if decay is None else decay
         self.stretch, self.mean_square = stretch, mean_square
-        require("learning_rate", self.learning_rate, self.learning_rate >= 0, "of at least 0")
-        require("decay", self.decay, 0 <= self.decay <= 1, "from 0 to 1")
+        require("learning_rate", self.learning_rate, NOT_NEGATIVE)
+        require("decay", self.decay, ZERO_TO_ONE)
         if stretch < 1:
             raise InputError(f"stretch is {stretch}: give a whole number of symbols, 1 or more")
 

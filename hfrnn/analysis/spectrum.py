@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hfrnn.arrays.backend import Array
-from hfrnn.arrays.parameters import HostArray
+from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.data.music import load_music, music_batch
 from hfrnn.data.streams import training_sequences
 from hfrnn.data.synthetic import make_task, tasks

@@ -1,4 +1,4 @@
-"""NumPy or CuPy behind one small interface: the array namespace, named reusable buffers, and what differs."""
+"""NumPy, numba and CuPy behind one interface: array namespace, named buffers, and the operations that differ."""
 
 from __future__ import annotations
 
@@ -14,56 +14,69 @@ from hfrnn.names import AUTO, BACKENDS
 
 Array: TypeAlias = Any
 """An array of whichever backend is in use."""
+HostArray: TypeAlias = np.ndarray[Any, Any]
+"""A NumPy array, in the memory of the host."""
 
 
 class Backend:
-    """An array namespace `xp` with the operations in which array libraries differ.
+    """An array namespace `xp`, and the operations for which array libraries differ.
 
     Parameters
     ----------
     name : str
-        What the user asked for, `"numpy"` or `"cupy"`.
+        Name of the backend: `"numpy"`, `"numba"` or `"cupy"`.
     xp : module
-        The array namespace, called only through functions that NumPy and CuPy share.
+        Array namespace. Callers use only functions that NumPy and CuPy share.
     """
 
     on_host = True
-    """Whether arrays are NumPy's, in the memory of the host."""
+    """Whether arrays are NumPy arrays, in the memory of the host."""
 
     def __init__(self, name: str, xp: Any) -> None:
         self.name = name
         self.xp = xp
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """An array of arbitrary contents."""
+        """Return a new array with arbitrary contents."""
         return self.xp.empty(shape, dtype=dtype)
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """An array of zeros."""
+        """Return a new array of zeros."""
         return self.xp.zeros(shape, dtype=dtype)
 
     def asarray(self, values: Any, dtype: Any = None) -> Array:
-        """`values` as a C-contiguous array on this backend's device, copied only where it must be."""
+        """Return `values` as a C-contiguous array on the device of this backend; copy only if necessary."""
         return self.xp.ascontiguousarray(self.xp.asarray(values, dtype=dtype))
 
-    def to_host(self, values: Array) -> np.ndarray[Any, Any]:
-        """`values` as a NumPy array."""
+    def to_host(self, values: Array) -> HostArray:
+        """Return `values` as a NumPy array."""
         return np.asarray(values)
 
     def take_rows(self, table: Array, index: Array, out: Array) -> None:
-        """`out[...] = table[index]`: table (V, S), index integers in 0..V-1 (not checked), out index.shape + (S,)."""
-        np.take(table, index, axis=0, out=out, mode="clip")
-
-    def add_rows(self, out: Array, index: Array, rows: Array, buffers: Buffers | None = None) -> None:
-        """Scatter-add: `out[index[n]] += rows[n]` for every n, repeated indices included, in a fixed order.
+        """Write `table[index]` into `out`.
 
         Parameters
         ----------
-        out : (V, S) array, added to in place
-        index : (N,) integer array, N >= 1
+        table : (V, S) array
+        index : integer array
+            Row numbers from 0 to V-1; not checked.
+        out : index.shape + (S,) array
+            Overwritten.
+        """
+        np.take(table, index, axis=0, out=out, mode="clip")
+
+    def add_rows(self, out: Array, index: Array, rows: Array, buffers: Buffers | None = None) -> None:
+        """Add `rows[n]` to `out[index[n]]` for every n, in a fixed order.
+
+        Parameters
+        ----------
+        out : (V, S) array
+            Changed in place.
+        index : (N,) integer array
+            Row numbers from 0 to V-1, N >= 1; the same number may occur more than once.
         rows : (N, S) array
         buffers : Buffers, optional
-            Where two arrays (N, S) are taken from.
+            Provide two scratch arrays (N, S).
         """
         buffers = buffers or Buffers(self, rows.dtype)
         order = np.argsort(index, kind="stable")
@@ -75,28 +88,42 @@ class Backend:
         out[ordered[starts]] += sums
 
     def sums_of_pieces(self, x: Array, starts: Array, owner: Array) -> Array:
-        """The sum of each of N neighbouring pieces of a vector, (N,).
+        """Sum each of N neighbouring pieces of a vector.
 
         Parameters
         ----------
         x : (n,) array
         starts : (N,) integer array
-            Where each piece starts; none is empty, and the first starts at 0.
+            Index of the first entry of each piece. The first piece starts at 0, and no piece is empty.
         owner : (n,) integer array
-            The piece of each entry.
+            Number of the piece that each entry belongs to.
+
+        Returns
+        -------
+        (N,) array
         """
         return np.add.reduceat(x, starts)
 
     def tops_of_pieces(self, x: Array, starts: Array, owner: Array) -> Array:
-        """The greatest real part in each of N neighbouring pieces, (N,); arguments as for `sums_of_pieces`."""
+        """Return the largest real part in each of N neighbouring pieces of a vector.
+
+        Parameters
+        ----------
+        x, starts, owner : arrays
+            As for `sums_of_pieces`.
+
+        Returns
+        -------
+        (N,) array
+        """
         return np.maximum.reduceat(x.real, starts)
 
     def linear_operator_base(self) -> type[Any]:
-        """The class `LinearOperator` of this backend's sparse linear algebra."""
+        """Return the class `LinearOperator` of SciPy, or the one of CuPy."""
         return scipy.sparse.linalg.LinearOperator  # type: ignore[no-any-return]
 
     def synchronize(self) -> None:
-        """Wait until the device has done all that was asked of it (nothing to wait for on a CPU)."""
+        """Wait until the device has finished its work. A CPU has nothing to wait for."""
 
 
 class NumbaBackend(Backend):
@@ -139,21 +166,21 @@ class CupyBackend(Backend):
             )
         super().__init__("cupy", cupy)
 
-    def to_host(self, values: Array) -> np.ndarray[Any, Any]:
-        host: np.ndarray[Any, Any] = self.xp.asnumpy(values)
+    def to_host(self, values: Array) -> HostArray:
+        host: HostArray = self.xp.asnumpy(values)
         return host
 
     def take_rows(self, table: Array, index: Array, out: Array) -> None:
         self.xp.take(table, index, axis=0, out=out)
 
     def add_rows(self, out: Array, index: Array, rows: Array, buffers: Buffers | None = None) -> None:
-        """As on a CPU, but the GPU's atomic additions come in any order: the last bits may differ between runs."""
+        """Add rows as on a CPU, but with atomic additions in any order: the last bits may differ between runs."""
         parts = [(out.real, rows.real), (out.imag, rows.imag)] if out.dtype.kind == "c" else [(out, rows)]
         for sums, values in parts:  # the GPU has no atomic addition of complex numbers
             self.xp.add.at(sums, index, values)
 
     def sums_of_pieces(self, x: Array, starts: Array, owner: Array) -> Array:
-        """As on a CPU, but added in any order."""
+        """Sum as on a CPU, but in any order."""
         sums = self.xp.zeros(starts.shape, dtype=x.dtype)
         self.add_rows(sums, owner, x)
         return sums
@@ -177,14 +204,22 @@ _makers: dict[str, Callable[[], Backend]] = {"numpy": lambda: _numpy, "numba": N
 
 
 def get_backend(backend: str | Backend) -> Backend:
-    """The backend of that name, or the given one.
+    """Return the backend of this name; return a `Backend` unchanged.
+
+    Parameters
+    ----------
+    backend : {"numpy", "numba", "cupy"} or Backend
+
+    Returns
+    -------
+    Backend
 
     Raises
     ------
     InputError
         The name is not known.
     MissingExtraError
-        CuPy or a GPU is not there.
+        numba, CuPy or a GPU is missing.
     """
     if isinstance(backend, Backend):
         return backend
@@ -194,10 +229,17 @@ def get_backend(backend: str | Backend) -> Backend:
 
 
 class Buffers:
-    """Named arrays that are allocated once and handed out again.
+    """Named arrays that are allocated once and used again.
 
-    A buffer's contents are arbitrary when it is handed out and live until the same name is asked for again. Asking
-    for a larger size than before reallocates; every other request only makes a view.
+    A buffer has arbitrary contents when `get` returns it. They stay valid until the next `get` with the same name. A
+    request for a larger size than before allocates new memory; every other request only makes a view.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the memory lies.
+    dtype : dtype
+        Type of the buffers, unless `get` is given another one.
     """
 
     def __init__(self, backend: Backend, dtype: Any) -> None:
@@ -207,7 +249,20 @@ class Buffers:
         self._views: dict[tuple[str, Any, tuple[int, ...]], Array] = {}
 
     def get(self, name: str, shape: tuple[int, ...], dtype: Any = None) -> Array:
-        """The buffer `name` as an array of that shape, C-contiguous."""
+        """Return the buffer `name` as a C-contiguous array.
+
+        Parameters
+        ----------
+        name : str
+        shape : tuple of int
+        dtype : dtype, optional
+            By default the type of this object. The same name with another type is another buffer.
+
+        Returns
+        -------
+        array
+            Its contents are arbitrary.
+        """
         kind = self.dtype if dtype is None else np.dtype(dtype)
         view = self._views.get((name, kind, shape))
         if view is None:
@@ -222,7 +277,7 @@ class Buffers:
         return view
 
     def sizes(self) -> dict[str, int]:
-        """The bytes held under each name."""
+        """Return the number of bytes held under each name."""
         held: dict[str, int] = {}
         for (name, _), flat in self._flat.items():
             held[name] = held.get(name, 0) + flat.nbytes
@@ -230,5 +285,5 @@ class Buffers:
 
     @property
     def nbytes(self) -> int:
-        """The bytes held."""
+        """Total number of bytes held."""
         return sum(self.sizes().values())

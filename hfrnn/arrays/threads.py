@@ -1,8 +1,8 @@
-"""One way to add up what the shards of a batch give: on Python threads, in a fixed order.
+"""Run tasks on Python threads and collect their results in a fixed order.
 
-NumPy lets go of the interpreter lock inside products and elementwise loops, so shards on Python threads with BLAS held
-to one thread each run side by side. What a shard computes and the order of the additions do not depend on the number
-of threads, so neither do the bits of the result.
+NumPy releases the interpreter lock inside products and elementwise loops. So the shards of a batch run side by side on
+Python threads, with BLAS limited to one thread. Neither the work of a shard nor the order of the additions depends on
+the number of threads, so the bits of the result do not either.
 """
 
 from __future__ import annotations
@@ -10,20 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
 
-from threadpoolctl import ThreadpoolController
-
+from hfrnn.arrays.blas import one_blas_thread
 from hfrnn.errors import InputError
 
 Result = TypeVar("Result")
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 @cache
@@ -32,31 +25,24 @@ def _executor(threads: int) -> ThreadPoolExecutor:
 
 
 def default_threads() -> int:
-    """The processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Hold BLAS to one thread."""
-    with _controller().limit(limits=1, user_api="blas"):
-        yield
-
-
 class Threads:
-    """Runs tasks on up to `threads` threads and yields their results in order.
+    """Workers that run numbered tasks and yield their results in order.
 
     Parameters
     ----------
     threads : int, optional
-        By default as many as the process has processors.
+        Number of workers, the calling thread included. By default one for each processor.
     most : int, optional
-        A bound on the above.
+        Upper bound on the number of workers.
 
     Raises
     ------
     InputError
-        Fewer than one thread.
+        `threads` is below 1.
     """
 
     def __init__(self, threads: int | None = None, most: int | None = None) -> None:
@@ -67,26 +53,39 @@ class Threads:
             self.threads = min(self.threads, most)
 
     def ordered(self, task: Callable[[int], Result], count: int) -> Iterator[Result]:
-        """task(0), ..., task(count-1), in this order.
+        """Yield task(0), ..., task(count-1), in this order.
 
-        At most `threads` tasks are begun and not yet yielded, so tasks whose numbers agree modulo `threads` never run
-        at the same time and may share buffers; the caller is done with a result when it asks for the next. The calling
-        thread takes every `threads`th task itself: it is awake, and on a processor of its own.
+        At any time at most `threads` tasks have started and not yet been yielded. Tasks whose numbers agree modulo
+        `threads` therefore never run at the same time and may share buffers. The caller has finished with a result
+        when it asks for the next one. The calling thread runs every `threads`-th task itself, because it is awake and
+        has a processor already.
+
+        Parameters
+        ----------
+        task : callable
+            Takes the number of the task.
+        count : int
+            Number of tasks.
+
+        Yields
+        ------
+        object
+            What the task returned.
         """
         with one_blas_thread():
             if self.threads == 1 or count == 1:
                 yield from map(task, range(count))
                 return
-            executor, lanes = _executor(self.threads - 1), self.threads
-            begun = {number: executor.submit(task, number) for number in range(1, min(lanes, count))}
+            executor, workers = _executor(self.threads - 1), self.threads
+            started = {number: executor.submit(task, number) for number in range(1, min(workers, count))}
             try:
                 for number in range(count):
-                    yield begun.pop(number).result() if number % lanes else task(number)
-                    if number % lanes and number + lanes < count:
-                        begun[number + lanes] = executor.submit(task, number + lanes)
+                    yield started.pop(number).result() if number % workers else task(number)
+                    if number % workers and number + workers < count:
+                        started[number + workers] = executor.submit(task, number + workers)
             finally:
-                for future in begun.values():
+                for future in started.values():
                     future.cancel()
-                for future in begun.values():
+                for future in started.values():
                     if not future.cancelled():
                         future.exception()

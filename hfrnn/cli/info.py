@@ -40,8 +40,8 @@ def info(as_json: bool) -> None:
 
 def describe() -> dict[str, Any]:
     """Return versions, architectures, processors, BLAS and optional packages, by name."""
+    from hfrnn.arrays.blas import blas_pools, product_peak
     from hfrnn.arrays.threads import default_threads
-    from hfrnn.cli.machine import blas_pools, product_peak
     from hfrnn.data.corpora import CORPORA
     from hfrnn.engine.losses import losses
     from hfrnn.kernels import architectures
@@ -52,7 +52,7 @@ def describe() -> dict[str, Any]:
         f"{pool['num_threads']} threads"
         for pool in blas_pools()
     ]
-    rate = product_peak(default_threads(), PEAK_SECONDS) / 1e9
+    rate = product_peak(default_threads(), PEAK_SECONDS, get_backend("numpy")) / 1e9
     return {
         **versions(),
         "machine": f"{platform.system()} {platform.machine()}",

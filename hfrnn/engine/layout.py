@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from hfrnn.arrays.backend import Array, Buffers, get_backend
-from hfrnn.arrays.parameters import Initializer, ParameterLayout, constant, fixed_fan_in, normal
+from hfrnn.arrays.initializers import Initializer, constant, fixed_fan_in, normal
+from hfrnn.arrays.parameters import ParameterLayout
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layers import make_layer
 from hfrnn.engine.losses import make_head

@@ -16,6 +16,7 @@ from hfrnn.engine.plan import Keep, Plan, segment_boundaries
 from hfrnn.engine.planner import make_plan
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
+from hfrnn.names import METRICS
 
 COMPLEX_STEP = 1e-20
 
@@ -161,8 +162,8 @@ class Objective:
         for name, value in (("structural", structural), ("tikhonov", tikhonov)):
             if not (np.isfinite(value) and value >= 0):
                 raise InputError(f"{name} is {value!r}: give a number, 0 or more")
-        if metric not in ("hidden", "matching", "preactivation"):
-            raise InputError(f"metric {metric!r} is not known: use hidden, matching or preactivation")
+        if metric not in METRICS:
+            raise InputError(f"metric {metric!r} is not known: use {', '.join(METRICS[:-1])} or {METRICS[-1]}")
         if structural and metric not in self.net.metrics:
             raise InputError(
                 f"architecture {self.net.arch!r} has no metric {metric!r}: use {' or '.join(self.net.metrics)}"

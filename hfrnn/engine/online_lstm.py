@@ -38,7 +38,8 @@ from hfrnn.engine.layout import Layout
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.pointwise import sigmoid_
-from hfrnn.optim.first_order import SGD, SGDOptions, require
+from hfrnn.optim.first_order import SGD, SGDOptions
+from hfrnn.optim.ranges import POSITIVE, require
 
 Groups = dict[str, Arrays]
 
@@ -171,7 +172,7 @@ class OnlineLSTM:
         if batch.B != B:
             raise InputError(f"the inputs have {batch.B} streams, and {B} were expected: give one column per stream")
         if lr is not None:
-            require("lr", lr, lr > 0.0, "above 0")
+            require("lr", lr, POSITIVE)
         p, T = net.groups(theta), batch.T
         scale, wanted = np.full((T, B, 1), 1.0 / B, net.dtype), np.ones((T, B))
         scored_parts = net.head.arrange(net.backend, batch.targets, scale, wanted, [slice(t, t + 1) for t in range(T)])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from hfrnn.arrays.backend import Array, Buffers
-from hfrnn.arrays.parameters import Initializer, normal
+from hfrnn.arrays.initializers import Initializer, normal
 from hfrnn.option import Option
 
 Arrays = dict[str, Array]

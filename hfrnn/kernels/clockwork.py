@@ -32,8 +32,8 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.arrays.backend import Array
-from hfrnn.arrays.parameters import HostArray, Initializer, normal
+from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.arrays.initializers import Initializer, normal
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, rows, slope_of_tanh, transpose

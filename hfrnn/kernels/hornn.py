@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hfrnn.arrays.backend import Array
-from hfrnn.arrays.parameters import Initializer, normal
+from hfrnn.arrays.initializers import Initializer, normal
 from hfrnn.kernels.base import Arrays, Slot, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose
 from hfrnn.kernels.rnn import ACTIVATION, RNN, activate_, slope_of

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from hfrnn.arrays.backend import Array
-from hfrnn.arrays.parameters import Initializer, sparse_normal
+from hfrnn.arrays.initializers import Initializer, sparse_normal
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, product, sigmoid_, transpose
 from hfrnn.option import Option

@@ -30,7 +30,7 @@ import math
 from typing import Any
 
 from hfrnn.arrays.backend import Array
-from hfrnn.arrays.parameters import Initializer, constant
+from hfrnn.arrays.initializers import Initializer, constant
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, sigmoid_, transpose

@@ -1,12 +1,12 @@
-"""The running average of a run's parameters, which is validated, kept and drawn from instead of the last ones.
+"""Running average of the parameters of a run. Validation, `best` and sampling use it in place of the last parameters.
 
     A1  m_1 = theta_1,  m_k = m_{k-1} + a_k * (theta_k - m_{k-1}),  a_k = max(1 - d, (n + 1) / (k + n)),  n = 16
 
-At first the average follows the last few parameters, whose number grows with k; from where a_k would fall below 1 - d
-on, it is exponential with decay d. Training itself never sees it.
+At first the average covers the last few parameters, and their number grows with k. As soon as a_k reaches 1 - d, the
+average is exponential with decay d. Training itself never uses it.
 
-Sources: the first part is the polynomial-decay averaging of Shamir & Zhang 2013, the second that of J. Martens,
-*Second-Order Optimization for Neural Networks*, 2016; docs/hf-and-first-order.md has what it gains.
+References: the first part is the polynomial-decay averaging of Shamir & Zhang 2013, the second that of J. Martens,
+*Second-Order Optimization for Neural Networks*, 2016. docs/hf-and-first-order.md shows what it gains.
 """
 
 from __future__ import annotations
@@ -14,29 +14,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hfrnn.optim.cg import Array
+from hfrnn.arrays.vectors import Vector
 
 AVERAGE = "average"
-"""The name of the vector in a `state_dict`."""
+"""Name of the vector in a `state_dict`."""
 LAG = 16
 """n of A1."""
 
 
 class Average:
-    """A running average of vectors: `value`, (n,) or None where there is none, of `count` of them.
+    """Running average of vectors.
 
     Parameters
     ----------
     decay : float
-        d, from 0, below 1; with 0 there is no average.
+        d of A1, from 0 up to but not 1; 0 turns the average off.
+
+    Attributes
+    ----------
+    count : int
+        Number of vectors so far.
+    value : (n,) array or None
+        Average of these vectors; None without one.
     """
 
     def __init__(self, decay: float) -> None:
         self.decay, self.count = decay, 0
-        self.value: Array | None = None
+        self.value: Vector | None = None
 
-    def add(self, theta: Array) -> None:
-        """Take in another vector (n,)."""
+    def add(self, theta: Vector) -> None:
+        """Add another vector (n,) to the average."""
         if not self.decay:
             return
         self.count += 1
@@ -48,9 +55,9 @@ class Average:
         self.value += change  # A1
 
     def state_dict(self) -> dict[str, Any]:
-        """The vector, a copy or None, and how many it is of: going on after `load_state_dict` gives the same bits."""
+        """Return a copy of the average, or None, and the number of vectors."""
         return {AVERAGE: None if self.value is None else self.value.copy(), "averaged": self.count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a `state_dict`, also as a part of another one; its vector has to be where theta is."""
+        """Load a `state_dict`, which may have other entries too; its vector must be on the device of theta."""
         self.value, self.count = state.get(AVERAGE), int(state.get("averaged", 0))

@@ -1,7 +1,7 @@
-"""What keeps gradients and weights within bounds: the norm of a gradient, its entries, the weights into each unit.
+"""Bounds for the norm of a gradient, for its entries, and for the weights into each unit.
 
-All three write in place, on NumPy and CuPy arrays. A gradient that is not finite is refused, never clipped to
-something that looks like one: an infinite entry says that a pass overflowed, and its sign is worth nothing.
+All functions work in place, on NumPy and CuPy arrays. A gradient that is not finite is refused instead of clipped: an
+infinite entry means that a pass overflowed, and even its sign is meaningless.
 """
 
 from __future__ import annotations
@@ -11,19 +11,41 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hfrnn.arrays.backend import Array
+from hfrnn.arrays.vectors import Vector, is_finite, norm
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.optim.cg import Array, norm
-from hfrnn.optim.first_order import is_finite, require
+from hfrnn.optim.ranges import POSITIVE, require
 
 
-def clip_norm(gradient: Array, bound: float, threads: int = 1) -> float:
-    """Scale a gradient down to norm `bound` if it is longer.
+def clip_norm(gradient: Vector, bound: float, threads: int = 1) -> float:
+    """Scale a gradient down to the norm `bound` if it is longer.
 
-    Arguments: `gradient` (n,), changed in place; `bound` > 0; `threads` that share the summing, and change no bit of
-    it. Returns its norm before, summed in float64. Raises InputError for a bound out of range; NonFiniteError if that
-    norm is not finite (nothing is changed then). Source: SPEC 7, [M].
+    Parameters
+    ----------
+    gradient : (n,) array
+        Changed in place.
+    bound : float
+        Largest Euclidean norm, above 0.
+    threads : int
+        Threads that share the work; the result does not depend on them.
+
+    Returns
+    -------
+    float
+        Norm before scaling, summed in float64.
+
+    Raises
+    ------
+    InputError
+        The bound is out of range.
+    NonFiniteError
+        The norm is not finite. Nothing has changed then.
+
+    References
+    ----------
+    SPEC 7; [M].
     """
-    require("The norm's bound", bound, bound > 0.0, "above 0")
+    require("The norm's bound", bound, POSITIVE)
     length = norm(gradient, threads)
     if not math.isfinite(length):
         raise _not_finite()
@@ -32,36 +54,63 @@ def clip_norm(gradient: Array, bound: float, threads: int = 1) -> float:
     return length
 
 
-def clip_values(gradient: Array, bound: float) -> None:
-    """Move every entry of a gradient that lies outside of -bound to bound to the nearer of the two.
+def clip_values(gradient: Vector, bound: float) -> None:
+    """Limit every entry of a gradient to the interval from -bound to bound.
 
-    Arguments: `gradient` (n,), changed in place; `bound` > 0, 5 in [S]. Raises InputError for a bound out of range;
-    NonFiniteError if the gradient is not finite (nothing is changed then). Source: SPEC 7, [S].
+    Parameters
+    ----------
+    gradient : (n,) array
+        Changed in place.
+    bound : float
+        Largest absolute value, above 0; 5 in [S].
+
+    Raises
+    ------
+    InputError
+        The bound is out of range.
+    NonFiniteError
+        The gradient is not finite. Nothing has changed then.
+
+    References
+    ----------
+    SPEC 7; [S].
     """
-    require("The values' bound", bound, bound > 0.0, "above 0")
+    require("The values' bound", bound, POSITIVE)
     if not is_finite(gradient):
         raise _not_finite()
     gradient.clip(-float(bound), float(bound), out=gradient)
 
 
 def max_norm(matrices: Sequence[Array], bound: float) -> None:
-    """Shorten the vector of incoming weights of each unit to `bound` where it is longer.
+    """Scale the incoming weights of each unit down to the norm `bound` if they are longer.
 
-    A unit is one column of pre-activations (one slot's column: each gate of a cell is a unit of its own). Its incoming
-    weights are its columns in every matrix that is added up into it, taken together as one vector, biases not
-    included: W_x, W_below and W_h of a plain RNN, and all N recurrent matrices of a HORNN. One call bounds the units
-    that the same matrices feed; a call with one matrix bounds its columns by themselves.
+    A unit is one column of pre-activations; each gate of a cell is a unit of its own. The incoming weights of a unit
+    are its columns in all matrices whose products are added up in it, as one vector without the bias. Examples: W_x,
+    W_below and W_h of a plain RNN; all N recurrent matrices of a HORNN. Make one call for each group of units with the
+    same matrices.
 
-    Arguments: `matrices`, views (..., n_k, H), n_k inputs to the same H units, changed in place; `bound` > 0 (the root
-    of the constant c in [S thesis] 6.1.5, which bounds the squared norm and gives no value). Squares are summed in
-    float64; a column within the bound keeps its bits. Raises InputError for a bound out of range or matrices of
-    different width. Source: SPEC 7, [S thesis] 6.1.5.
+    Parameters
+    ----------
+    matrices : sequence of (..., n_k, H) arrays
+        Views, from n_k inputs to the same H units; changed in place. A column within the bound keeps its bits.
+    bound : float
+        Largest Euclidean norm, above 0; squares are summed in float64. The constant c of [S thesis] 6.1.5, which has
+        no value there, bounds the squared norm.
+
+    Raises
+    ------
+    InputError
+        The bound is out of range, or the matrices have different widths.
+
+    References
+    ----------
+    SPEC 7; [S thesis] 6.1.5.
     """
-    require("The maximal norm", bound, bound > 0.0, "above 0")
+    require("The maximal norm", bound, POSITIVE)
     if any(len(W.shape) < 2 for W in matrices) or len({W.shape[-1] for W in matrices}) != 1:
         raise InputError(
             f"The matrices have shapes {', '.join(str(W.shape) for W in matrices) or '(none)'}, "
-            "expected one or more (..., n, H) with the same H: give those that feed the same units."
+            "expected one or more (..., n, H) with the same H: give the matrices that feed the same units."
         )
     square = sum((W * W).sum(axis=tuple(range(len(W.shape) - 1)), dtype="float64") for W in matrices)
     with np.errstate(over="ignore", invalid="ignore"):

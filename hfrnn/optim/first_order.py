@@ -7,19 +7,17 @@
     Adam  m  = beta1*m + (1 - beta1)*g,  v = beta2*v + (1 - beta2)*g*g     # A1
           w += -lr * (m/(1 - beta1^t)) / (sqrt(v/(1 - beta2^t)) + epsilon) - lr*decay*w      # A2
 
-In S3, w is the point at which Nesterov's method takes its gradients: with x the other point of that method,
-w = x + momentum*M, and S1 then S3 are x += M written in w. In A2 the decay is decoupled: m and v never see it.
+In S3, w is the point where Nesterov's method computes its gradients. The other point of that method is x, with
+w = x + momentum*M; S1 and S3 are x += M, written for w. In A2 the decay is decoupled: m and v do not include it.
 
-Vectors keep the type of theta and stay where it is (NumPy or CuPy). All work happens in vectors that are allocated by
-the first step and used again. A step that would leave a number that is not finite, in the parameters or in what the
-optimizer carries, is not made at all.
+Vectors keep the type and the device of theta (NumPy or CuPy). The first step allocates all scratch memory. A step that
+would make a number not finite, in the parameters or in the vectors of the optimizer, changes nothing.
 
-Sources: SPEC 7; [S thesis] 6.1; Kingma & Ba 2015 (Adam), Loshchilov & Hutter 2019 (decoupled decay).
+References: SPEC 7; [S thesis] 6.1; Kingma & Ba 2015 (Adam), Loshchilov & Hutter 2019 (decoupled decay).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -27,117 +25,76 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hfrnn.arrays.threads import Threads
+from hfrnn.arrays.vectors import Vector, is_finite, scaled
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.optim.cg import Array
+from hfrnn.optim.ranges import BELOW_ONE, FINITE_NOT_NEGATIVE, FINITE_POSITIVE, POSITIVE, check_fields, number, require
 
-Vectors = dict[str, Array]
-
+Vectors = dict[str, Vector]
+"""Vectors of an optimizer by their names."""
 PIECE = 2**18
-"""Entries of a host's vectors that a step works on at a time."""
-
-
-def require(name: str, value: float, fits: bool, expected: str) -> None:
-    """Raise InputError unless `value`, called `name`, is a finite number that `fits` what is `expected`."""
-    if not (fits and math.isfinite(value)):
-        raise InputError(f"{name} is {value}, expected a number {expected}.")
-
-
-def is_finite(x: Array) -> bool:
-    """Whether every entry of an array is finite: fast passes, no memory."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if isinstance(x, np.ndarray) and x.ndim == 1 and math.isfinite(np.dot(x, x)):
-            return True  # one pass; the squares of large finite numbers may overflow
-    return 0 in x.shape or (math.isfinite(x.max().item()) and math.isfinite(x.min().item()))  # NaN goes through both
-
-
-def scaled(x: Array, factor: float, out: Array) -> None:
-    """out <- factor * x."""
-    on_host = isinstance(x, np.ndarray)
-    if on_host:
-        np.multiply(x, factor, out=out)
-    else:
-        out[:] = x
-        out *= factor
+"""Entries of a vector that a step processes at a time on a CPU."""
 
 
 class FirstOrder:
-    """What all first-order optimizers share: when a step counts, and how it is resumed. `SGD` and `Adam` are made.
+    """Base class of `SGD` and `Adam`.
 
-    `threads` share the work of a step on a host; no bit depends on their number.
+    Parameters
+    ----------
+    threads : int
+        Threads that share the work of a step on a CPU; no bit depends on their number.
+
+    Attributes
+    ----------
+    steps : int
+        Number of steps made.
     """
 
     kind: ClassVar[str]
-    """What its state is marked with."""
+    """Name of the method in a `state_dict`."""
     vectors: ClassVar[tuple[str, ...]]
-    """The names of the vectors that a step leaves for the next."""
+    """Names of the vectors that a step leaves for the next one."""
 
     def __init__(self, threads: int = 1) -> None:
         self.steps = 0
         self._threads = Threads(threads)
         self._kept: Vectors = {}
-        self._next: Vectors = {}  # takes turns with _kept, so that a step can be given up
-        self._theta: Array | None = None
-        self._work: list[tuple[Array, Array]] = []  # of each thread
+        self._next: Vectors = {}  # takes turns with _kept, so that a failed step changes nothing
+        self._theta: Vector | None = None
+        self._work: list[tuple[Vector, Vector]] = []  # two vectors for each worker
 
-    def step(self, theta: Array, gradient: Array, lr: float, out: Array | None = None) -> Array:
+    def step(self, theta: Vector, gradient: Vector, lr: float, out: Vector | None = None) -> Vector:
         """Make one step.
 
-        Arguments
-        ---------
-        theta : parameters, (n,), float32 or float64; not written unless it is also `out`
-        gradient : (n,); not written
-        lr : learning rate, > 0
-        out : where the new parameters go, (n,), a fresh vector if None; one that shares no memory with theta saves
-            copying them
+        Parameters
+        ----------
+        theta : (n,) array
+            Parameters, float32 or float64; not written unless it is also `out`.
+        gradient : (n,) array
+            Not written.
+        lr : float
+            Learning rate, above 0.
+        out : (n,) array, optional
+            Array for the new parameters, by default a fresh one. If it shares no memory with theta, the step needs
+            no copy.
 
         Returns
         -------
-        The new parameters.
+        (n,) array
+            New parameters.
 
         Raises
         ------
-        InputError if shapes differ or lr is out of range; NonFiniteError if gradient or step are not finite. In each
-        case theta and the optimizer are as before, but another `out` may hold anything.
+        InputError
+            Shapes differ, or lr is out of range.
+        NonFiniteError
+            The gradient or the step is not finite. After either error, theta and the optimizer are as before, but an
+            `out` other than theta may hold anything.
         """
-        require("lr", lr, lr > 0.0, "above 0")
-        if len(theta.shape) != 1 or theta.dtype.kind != "f":
-            raise InputError(f"theta has shape {theta.shape} and type {theta.dtype}, expected a vector of floats (n,).")
-        for name, vector in (("gradient", gradient), ("out", out), *self._kept.items(), *self._next.items()):
-            if vector is not None and vector.shape != theta.shape:
-                raise InputError(
-                    f"{name} has shape {vector.shape}, expected that of theta, {theta.shape}: "
-                    "use one optimizer for one model."
-                )
+        self._check(theta, gradient, lr, out)
         kept = self._kept or _zeros_like(theta, self.vectors)
         self._next = self._next or _zeros_like(theta, self.vectors)
-        n, on_host = theta.shape[0], isinstance(theta, np.ndarray)
-        size = min(PIECE, n) if on_host else n  # pieces stay in the cache from the first pass to the last
-        if not self._work:
-            pieces = min(self._threads.threads, -(-n // size)) if on_host and n else 1
-            self._work = [(theta[:size].copy(), theta[:size].copy()) for _ in range(pieces)]
-        if out is None:
-            new = theta.copy()
-        elif out is theta or (on_host and np.may_share_memory(out, theta)):
-            # theta stays as it is until all is known to be finite
-            new = self._theta = theta.copy() if self._theta is None else self._theta
-        else:
-            new = out
-        lanes = len(self._work)
-
-        def advance(lane: int) -> bool:
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                for start in range(lane * size, n, lanes * size):
-                    part = slice(start, start + size)
-                    piece, after = new[part], {name: vector[part] for name, vector in self._next.items()}
-                    before = {name: vector[part] for name, vector in kept.items()}
-                    first, second = self._work[lane]
-                    work = first[: piece.shape[0]], second[: piece.shape[0]]
-                    self._advance(piece, theta[part], gradient[part], float(lr), before, after, work)
-                    if not all(is_finite(x) for x in (piece, *after.values())):
-                        return False
-            return True
-
-        if not all(list(self._threads.ordered(advance, lanes))):
+        new = self._destination(theta, out)
+        if not self._advance_all(new, theta, gradient, float(lr), kept):
             culprit = "step" if is_finite(gradient) else "gradient"
             raise NonFiniteError(
                 f"The {culprit} is not finite, expected finite numbers; nothing was changed: "
@@ -150,17 +107,68 @@ class FirstOrder:
         out[:] = new
         return out
 
+    def _check(self, theta: Vector, gradient: Vector, lr: float, out: Vector | None) -> None:
+        require("lr", lr, POSITIVE)
+        if len(theta.shape) != 1 or theta.dtype.kind != "f":
+            raise InputError(f"theta has shape {theta.shape} and type {theta.dtype}, expected a vector of floats (n,).")
+        for name, vector in (("gradient", gradient), ("out", out), *self._kept.items(), *self._next.items()):
+            if vector is not None and vector.shape != theta.shape:
+                raise InputError(
+                    f"{name} has shape {vector.shape}, expected that of theta, {theta.shape}: "
+                    "use one optimizer for one model."
+                )
+
+    def _destination(self, theta: Vector, out: Vector | None) -> Vector:
+        """Return the vector that receives the new parameters; it shares no memory with theta."""
+        if out is None:
+            return theta.copy()
+        if out is theta or (isinstance(theta, np.ndarray) and np.may_share_memory(out, theta)):
+            self._theta = theta.copy() if self._theta is None else self._theta
+            return self._theta
+        return out
+
+    def _advance_all(self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors) -> bool:
+        """Make the step piece by piece, on several threads; return whether all of it is finite."""
+        n, on_host = theta.shape[0], isinstance(theta, np.ndarray)
+        size = min(PIECE, n) if on_host else n  # pieces stay in the cache from the first pass to the last
+        if not self._work:
+            pieces = min(self._threads.threads, -(-n // size)) if on_host and n else 1
+            self._work = [(theta[:size].copy(), theta[:size].copy()) for _ in range(pieces)]
+        workers = len(self._work)
+
+        def advance(worker: int) -> bool:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                for start in range(worker * size, n, workers * size):
+                    part = slice(start, start + size)
+                    piece, after = new[part], {name: vector[part] for name, vector in self._next.items()}
+                    before = {name: vector[part] for name, vector in kept.items()}
+                    first, second = self._work[worker]
+                    work = first[: piece.shape[0]], second[: piece.shape[0]]
+                    self._advance(piece, theta[part], gradient[part], lr, before, after, work)
+                    if not all(is_finite(x) for x in (piece, *after.values())):
+                        return False
+            return True
+
+        return all(list(self._threads.ordered(advance, workers)))
+
     def _advance(
-        self, new: Array, theta: Array, gradient: Array, lr: float, kept: Vectors, after: Vectors,
-        work: tuple[Array, Array],
+        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,
+        work: tuple[Vector, Vector],
     ) -> None:  # fmt: skip
-        """Write the parameters after `theta` to `new`, and to `after` what comes after `kept`."""
+        """Write the new parameters into `new`, and the vectors for the next step into `after`.
+
+        All arrays are parts of vectors, of the same length; `work` holds two scratch arrays.
+        """
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a step leaves for the next: kind, number of steps, and copies of vectors (None before the first).
+        """Return the state that a step leaves for the next one.
 
-        Going on after `load_state_dict` gives the same bits as going on without it.
+        Returns
+        -------
+        dict
+            Kind, number of steps, and copies of the vectors (None before the first step). After `load_state_dict`,
+            steps give the same bits.
         """
         return {
             "kind": self.kind,
@@ -169,9 +177,17 @@ class FirstOrder:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a `state_dict` of an optimizer of the same kind; its vectors have to be where theta is.
+        """Load a `state_dict` of an optimizer of the same kind.
 
-        Raises InputError if something is missing or of another kind; nothing is changed then.
+        Parameters
+        ----------
+        state : dict
+            Its vectors must be on the device of theta.
+
+        Raises
+        ------
+        InputError
+            An entry is missing, or the kind is another one. Nothing has changed then.
         """
         missing = [name for name in ("kind", "steps", *self.vectors) if name not in state]
         if missing:
@@ -191,7 +207,7 @@ class FirstOrder:
         self._next, self._work, self._theta = {}, [], None
 
 
-def _zeros_like(theta: Array, names: tuple[str, ...]) -> Vectors:
+def _zeros_like(theta: Vector, names: tuple[str, ...]) -> Vectors:
     vectors = {name: theta.copy() for name in names}
     for vector in vectors.values():
         vector.fill(0)
@@ -200,32 +216,42 @@ def _zeros_like(theta: Array, names: tuple[str, ...]) -> Vectors:
 
 @dataclass(frozen=True)
 class SGDOptions:
-    """The numbers of gradient descent.
+    """Options of gradient descent.
 
-    Arguments
-    ---------
-    momentum : share of the last step that is made again, from 0 up to but not 1; 0.9 in [S thesis]
-    nesterov : Nesterov's variant, for a momentum above 0
-    decay : weight decay, >= 0, multiplied by the learning rate
+    Parameters
+    ----------
+    momentum : float
+        Share of the last step that is added to this one, from 0 up to but not 1; 0.9 in [S thesis].
+    nesterov : bool
+        Whether to use Nesterov's variant; needs a momentum above 0.
+    decay : float
+        Weight decay, 0 or more; multiplied by the learning rate.
 
     Raises
     ------
-    InputError for a number out of range.
+    InputError
+        A number is out of range, or `nesterov` is True and the momentum is 0.
     """
 
-    momentum: float = 0.9
+    momentum: float = number(0.9, BELOW_ONE)
     nesterov: bool = False
-    decay: float = 0.0
+    decay: float = number(0.0, FINITE_NOT_NEGATIVE)
 
     def __post_init__(self) -> None:
-        require("momentum", self.momentum, 0.0 <= self.momentum < 1.0, "from 0 up to but not 1")
-        require("decay", self.decay, self.decay >= 0.0, "of at least 0")
+        check_fields(self)
         if self.nesterov and self.momentum == 0.0:
             raise InputError("nesterov was asked for and momentum is 0: give a momentum above 0, or leave it out.")
 
 
 class SGD(FirstOrder):
-    """Gradient descent with momentum and weight decay. Source: SPEC 7, [S thesis] 6.1."""
+    """Gradient descent with momentum and weight decay (SPEC 7; [S thesis] 6.1).
+
+    Parameters
+    ----------
+    options : SGDOptions, optional
+    threads : int
+        As for `FirstOrder`.
+    """
 
     kind = "sgd"
     vectors = ("momentum",)
@@ -235,8 +261,8 @@ class SGD(FirstOrder):
         self.options = options if options is not None else SGDOptions()
 
     def _advance(
-        self, new: Array, theta: Array, gradient: Array, lr: float, kept: Vectors, after: Vectors,
-        work: tuple[Array, Array],
+        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,
+        work: tuple[Vector, Vector],
     ) -> None:  # fmt: skip
         options, M, (change, _) = self.options, after["momentum"], work
         scaled(gradient, lr, change)
@@ -253,33 +279,41 @@ class SGD(FirstOrder):
 
 @dataclass(frozen=True)
 class AdamOptions:
-    """The numbers of Adam; the defaults are those of its authors.
+    """Options of Adam; the defaults are those of its authors.
 
-    Arguments
-    ---------
-    beta1, beta2 : how much of the running means of g and g*g stays in a step, from 0 up to but not 1
-    epsilon : what keeps the division from zero, > 0
-    decay : decoupled weight decay, >= 0, multiplied by the learning rate
+    Parameters
+    ----------
+    beta1, beta2 : float
+        Decay of the running means of g and of g*g per step, from 0 up to but not 1.
+    epsilon : float
+        Number that keeps the denominator above 0.
+    decay : float
+        Decoupled weight decay, 0 or more; multiplied by the learning rate.
 
     Raises
     ------
-    InputError for a number out of range.
+    InputError
+        A number is out of range.
     """
 
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
-    decay: float = 0.0
+    beta1: float = number(0.9, BELOW_ONE)
+    beta2: float = number(0.999, BELOW_ONE)
+    epsilon: float = number(1e-8, FINITE_POSITIVE)
+    decay: float = number(0.0, FINITE_NOT_NEGATIVE)
 
     def __post_init__(self) -> None:
-        require("beta1", self.beta1, 0.0 <= self.beta1 < 1.0, "from 0 up to but not 1")
-        require("beta2", self.beta2, 0.0 <= self.beta2 < 1.0, "from 0 up to but not 1")
-        require("epsilon", self.epsilon, self.epsilon > 0.0, "above 0")
-        require("decay", self.decay, self.decay >= 0.0, "of at least 0")
+        check_fields(self)
 
 
 class Adam(FirstOrder):
-    """Steps in units of each gradient entry's own running size, with bias correction. Source: Kingma & Ba 2015."""
+    """Adam: divides each entry of the step by a running size of the gradient in that entry (Kingma & Ba 2015).
+
+    Parameters
+    ----------
+    options : AdamOptions, optional
+    threads : int
+        As for `FirstOrder`.
+    """
 
     kind = "adam"
     vectors = ("mean", "square")
@@ -289,8 +323,8 @@ class Adam(FirstOrder):
         self.options = options if options is not None else AdamOptions()
 
     def _advance(
-        self, new: Array, theta: Array, gradient: Array, lr: float, kept: Vectors, after: Vectors,
-        work: tuple[Array, Array],
+        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,
+        work: tuple[Vector, Vector],
     ) -> None:  # fmt: skip
         options, t = self.options, self.steps + 1
         m, v, (size, change) = after["mean"], after["square"], work

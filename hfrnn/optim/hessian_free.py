@@ -1,18 +1,20 @@
-"""Hessian-free optimization: one update from a gradient, a run of conjugate gradient and a line search.
+"""Hessian-free optimization: each update computes a gradient, runs conjugate gradient and searches along a line.
 
     H1  f = f(theta), g = its gradient                          gradient objective
-    H2  A = G + mu*S + lambda*I at theta; M = (D + lambda)^0.75 curvature objective; M only where asked for
-    H3  CG on A x = -g from 0.95 times its last iterate of the last update
-    H4  mu(i) = mu(i-1) * factor(rho at x_i) at kept iterates; CG ends when mu(i) >= 3*mu_0
+    H2  A = G + mu*S + lambda*I at theta; M = (D + lambda)^0.75 curvature objective; M is optional
+    H3  CG on A x = -g, from 0.95 times the last iterate of CG in the last update
+    H4  mu(i) = mu(i-1) * factor(rho at x_i) at kept iterates; CG stops when mu(i) >= 3*mu_0
     H5  x: from the last kept iterate backwards while the loss falls; or x_f of line-search damping
-    H6  rho = (f(theta + x) - f(theta)) / q(x), at full step    the objective that rho is measured on
+    H6  rho = (f(theta + x) - f(theta)) / q(x), at full step    objective of rho
     H7  theta + step * x by a line search                       gradient objective
-    H8  mu, lambda * factor(rho); mu(i)/mu_0 where H4 ended CG
-    H9  no step lowers the loss: theta as it was, factor at least 3/2, the next CG starts at 0
-    H10 g = 0: a solution, nothing changes; ten updates in a row that failed: no progress
-    H11 CG ended above q(0) = 0, held back by a start from elsewhere: the next CG starts at 0 too
+    H8  mu, lambda * factor(rho); mu(i)/mu_0 if H4 stopped CG
+    H9  no step lowers the loss: theta stays, factor at least 3/2, the next CG starts at 0
+    H10 g = 0: a solution, nothing changes; ten failed updates in a row: no progress
+    H11 CG ended above q(0) = 0, because it started elsewhere: the next CG starts at 0 too
 
-Nothing is kept of an update that raises. Sources: SPEC 5 and 6; [MS]; [K] 3.3, 4.1.
+An update that raises an exception changes nothing.
+
+References: SPEC 5 and 6; [MS]; [K] 3.3, 4.1.
 """
 
 from __future__ import annotations
@@ -23,51 +25,79 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hfrnn.arrays.vectors import Apply, Vector, dot, norm
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.optim.cg import Apply, Array, CGResult, CGStop, Iterate, conjugate_gradient, dot, norm
+from hfrnn.optim.cg import CGStop, Iterate, diagonal_preconditioner
 from hfrnn.optim.damping import Damping, LevenbergMarquardt, rho
-from hfrnn.optim.line_search import (
-    DirectionSearch,
-    LineSearchResult,
-    backtracking_line_search,
-    minimising_line_search,
-)
-from hfrnn.optim.quadratic import Problem, TrialLosses
-from hfrnn.optim.result import End, Failure, HessianFreeOptions, Objective, Update, UpdateInterrupted, solved
+from hfrnn.optim.full_step import FullStep, Rules, Solver
+from hfrnn.optim.line_search import LineSearchResult, backtracking_line_search, minimising_line_search
+from hfrnn.optim.options import HessianFreeOptions, Objective
+from hfrnn.optim.quadratic import Quadratic, TrialLosses
+from hfrnn.optim.result import End, Failure, Update, UpdateInterrupted, solved
 
 __all__ = ["End", "Failure", "HessianFree", "HessianFreeOptions", "Objective", "Update", "UpdateInterrupted"]
 
 
 @dataclass(frozen=True)
-class _Candidate:
-    """A full step: the vector, its quadratic and loss (on rho's objective); mu(i)/mu_0, lambda(i)/lambda_0 of CG."""
+class _Model:
+    """Loss, gradient and quadratic of an update; `judge` measures the losses of rho, `judge_f0` the one at theta."""
 
-    x: Array
-    q: float
-    f: float
-    iteration: int
-    cg: CGResult
-    factors: tuple[float, float]
+    theta: Vector
+    f0: float
+    g: Vector
+    g_norm: float
+    losses: TrialLosses
+    judge: TrialLosses
+    judge_f0: float
+    quadratic: Quadratic
+    preconditioner: Apply | None
+    gradient_seconds: float
+    preconditioner_seconds: float
+    begin: float
+
+
+@dataclass(frozen=True)
+class _Solution:
+    """The full step of an update, its rho and norm, and the step that the last line search chose."""
+
+    full: FullStep
+    rho: float
+    x_norm: float
+    search: LineSearchResult
+    cg_seconds: float
 
 
 class HessianFree:
     """Hessian-free optimization of [MS] and [K], on callables.
 
-    Arguments
-    ---------
-    damping : kind and first strengths of the damping; copied, so the one given never changes
-    options : the numbers of an update
-    rule : how rho changes mu, and lambda too unless it has a rule of its own
-    lambda_rule : how rho changes lambda, where it is not to go with mu
+    Parameters
+    ----------
+    damping : Damping, optional
+        Kind and first strengths of the damping; copied. By default structural damping.
+    options : HessianFreeOptions, optional
+        Options of every update.
+    rule : LevenbergMarquardt, optional
+        Rule by which rho changes mu, and lambda too if it has no rule of its own.
+    lambda_rule : LevenbergMarquardt, optional
+        Rule by which rho changes lambda.
 
-    `damping` holds the strengths that the next update will use, `failures` how many updates in a row have failed, and
-    `ended` why there is nothing more to do (None if there is).
+    Attributes
+    ----------
+    damping : Damping
+        Strengths that the next update will use.
+    failures : int
+        Number of failed updates in a row.
+    ended : End or None
+        Why there is nothing more to do; None if there is.
 
     Raises
     ------
-    InputError if a rule has nothing to change, or the diagonal preconditioner nothing to add to D.
+    InputError
+        `lambda_rule` has no lambda to change, or the diagonal preconditioner has nothing to add to D.
 
-    Source: SPEC 6.
+    References
+    ----------
+    SPEC 6.
     """
 
     def __init__(
@@ -83,7 +113,7 @@ class HessianFree:
         self.lambda_rule = lambda_rule if lambda_rule is not None else self.rule
         self.failures = 0
         self.ended: End | None = None
-        self._solution: Array | None = None  # CG's last iterate of the last update
+        self._solution: Vector | None = None  # last iterate of CG in the last update
         if lambda_rule is not None and not self.damping.adapts_lambda:
             raise InputError(
                 f"lambda_rule is given, but damping of kind {self.damping.kind!r} has no lambda that adapts: "
@@ -98,7 +128,7 @@ class HessianFree:
 
     def update(
         self,
-        theta: Array,
+        theta: Vector,
         gradient: Objective,
         curvature: Objective | None = None,
         separate: Objective | None = None,
@@ -109,55 +139,84 @@ class HessianFree:
     ) -> Update:
         """Make one update.
 
-        Arguments
-        ---------
-        theta : parameters, (n,); not written
-        gradient : objective of the gradient and of the last line search
-        curvature : objective of the Gauss-Newton products, `gradient` if None
-        separate : objective that rho is measured on, where the option rho_objective is "separate"
-        preconditioner : as in `conjugate_gradient`, for this update
-        on_cg : called as on_cg(iteration, q) in every CG iteration
-        should_stop : asked in every CG iteration; True gives the update up
+        Parameters
+        ----------
+        theta : (n,) array
+            Parameters; not written.
+        gradient : Objective
+            Objective of the gradient and of the last line search.
+        curvature : Objective, optional
+            Objective of the Gauss-Newton products. By default `gradient`.
+        separate : Objective, optional
+            Objective of rho; required by the option rho_objective="separate" and not allowed otherwise.
+        preconditioner : callable, optional
+            Preconditioner of this update, as for `conjugate_gradient`.
+        on_cg : callable, optional
+            Called as on_cg(iteration, q) in every iteration of CG.
+        should_stop : callable, optional
+            Called in every iteration of CG; True abandons the update.
 
         Returns
         -------
-        Update. If no step lowers the loss, theta is unchanged, the damping grows, the warm start is cleared, and
-        `failed` says why; a gradient of 0 changes nothing and is no failure.
+        Update
+            If no step lowers the loss, theta is unchanged, the damping grows, the next update has no warm start, and
+            `failed` gives the reason. A gradient of 0 changes nothing and is not a failure.
 
         Raises
         ------
-        NonFiniteError if loss or gradient at theta are not finite; UpdateInterrupted if `should_stop` says so;
-        InputError if shapes differ, or an objective or preconditioner is given that the options do not ask for, or
-        not given. In each case the optimizer is as before.
+        NonFiniteError
+            Loss or gradient at theta is not finite. The optimizer is as before.
+        UpdateInterrupted
+            `should_stop` returned True. The optimizer is as before.
+        InputError
+            Shapes differ, or the objectives or the preconditioner do not fit the options. The optimizer is as before.
         """
-        options, damping = self.options, self.damping
-        curvature = gradient if curvature is None else curvature
-        if (separate is not None) != (options.rho_objective == "separate"):
-            raise InputError(
-                f"rho_objective is {options.rho_objective!r} and a separate objective is "
-                f"{'missing' if separate is None else 'given'}: these two go together."
-            )
-        if preconditioner is not None and options.preconditioner != "none":
-            raise InputError('A preconditioner is given beside the option "diagonal": leave one of them out.')
+        self._check_arguments(separate, preconditioner)
         begin = time.perf_counter()
         f0, g = gradient.loss_and_gradient(theta)  # H1
-        f0, g_norm = self._check(theta, float(f0), g)
-        gradient_seconds = time.perf_counter() - begin
+        f0, g_norm = self._check_gradient(theta, float(f0), g)
+        gradient_seconds, options = time.perf_counter() - begin, self.options
         if g_norm == 0.0:
             self.failures, self.ended, self._solution = 0, End.SOLUTION, None  # H10
-            return solved(theta, f0, damping, options, gradient_seconds)
+            strengths = self.damping.mu, self.damping.lambda_
+            return solved(theta, f0, strengths, gradient_seconds, options.rho_model, options.rho_objective)
+        given = {"gradient": gradient, "curvature": curvature, "separate": separate}
+        objectives = {role: gradient if each is None else each for role, each in given.items()}
+        model = self._model(theta, (f0, g, g_norm), objectives, preconditioner, gradient_seconds)
+        return self._commit(model, self._solve(model, on_cg, should_stop))
 
+    def _model(
+        self,
+        theta: Vector,
+        known: tuple[float, Vector, float],
+        objectives: Mapping[str, Objective],
+        preconditioner: Apply | None,
+        gradient_seconds: float,
+    ) -> _Model:
+        """Prepare the quadratic and the trial losses; `known` holds the loss, the gradient and its norm."""
         begin = time.perf_counter()
-        losses = TrialLosses(gradient, theta)
+        f0, g, g_norm = known
+        losses = TrialLosses(objectives["gradient"], theta)
         judge, judge_f0 = losses, f0
-        on = {"gradient": gradient, "curvature": curvature, "separate": separate}[options.rho_objective]
-        if on is not None and on is not gradient:
+        on = objectives[self.options.rho_objective]
+        if on is not objectives["gradient"]:
             judge = TrialLosses(on, theta)
             judge_f0 = judge(g * 0.0)
             if not math.isfinite(judge_f0):
-                raise NonFiniteError(_message(f"loss of the {options.rho_objective} batch"))
-        start = self._solution * options.warm_start if self._solution is not None else None
-        problem = Problem(theta, g, curvature, damping, start, options, preconditioner)  # H2
+                raise NonFiniteError(_not_finite(f"loss of the {self.options.rho_objective} batch"))
+        start = time.perf_counter()
+        if self.options.preconditioner == "diagonal":
+            preconditioner = _diagonal(theta, objectives["curvature"], self.damping, self.options)
+        seconds = time.perf_counter() - start
+        undamped = self.options.rho_model == "undamped"
+        quadratic = Quadratic(theta, g, objectives["curvature"], self.damping, undamped)  # H2
+        times = gradient_seconds, seconds, begin
+        return _Model(theta, f0, g, g_norm, losses, judge, judge_f0, quadratic, preconditioner, *times)
+
+    def _solve(
+        self, model: _Model, on_cg: Callable[[int, float], object] | None, should_stop: Callable[[], bool] | None
+    ) -> _Solution:
+        """Find the full step, and how much of it to take."""
 
         def watch(iterate: Iterate) -> None:
             if on_cg is not None:
@@ -167,169 +226,80 @@ class HessianFree:
                     "The update was interrupted in its conjugate gradient run: nothing was changed."
                 )
 
-        solve = self._follow_directions if damping.kind == "line-search" else self._choose_iterate
-        found = solve(problem, judge, judge_f0, watch)
-        ratio = rho(found.f, judge_f0, problem.model(found.x, found.q))  # H6
-        cg_seconds = time.perf_counter() - begin - judge.seconds - problem.preconditioner_seconds
+        start = self._solution * self.options.warm_start if self._solution is not None else None
+        full = Solver(
+            model.quadratic, start, model.preconditioner, model.judge, model.judge_f0, self.damping,
+            Rules(self.rule, self.lambda_rule), self.options, watch,
+        ).solve()  # fmt: skip
+        ratio = rho(full.f, model.judge_f0, model.quadratic.model(full.x, full.q))  # H6
+        seconds = time.perf_counter() - model.begin - model.judge.seconds - model.preconditioner_seconds
+        x_norm = norm(full.x)
+        search = self._search(model, full, dot(model.g, full.x), x_norm)  # H7
+        return _Solution(full, ratio, x_norm, search, seconds)
 
-        x_norm = norm(found.x)
-        search = self._search(losses, f0, dot(g, found.x), x_norm, found, known=judge is losses)  # H7
-        new_theta = theta + found.x * search.step if search.success else theta.copy()
-        failed = None if search.success else _failure(found, x_norm, losses if losses.evaluations else judge)
+    def _commit(self, model: _Model, solution: _Solution) -> Update:
+        """Change the state of the optimizer, and report the update."""
+        options, damping, full, search = self.options, self.damping, solution.full, solution.search
+        theta, cg = model.theta, full.cg
+        new_theta = theta + full.x * search.step if search.success else theta.copy()
+        failed = None if search.success else _failure(solution, model)
 
         mu, lambda_ = damping.mu, damping.lambda_
-        factors = self._factors(ratio) if found.cg.stop is not CGStop.MU_GROWTH else found.factors  # H8
+        rules = Rules(self.rule, self.lambda_rule)
+        factors = full.factors if cg.stop is CGStop.MU_GROWTH else rules.factors(solution.rho)  # H8
         if failed is not None:
             factors = max(factors[0], self.rule.grow), max(factors[1], self.lambda_rule.grow)  # H9
         damping.scale(*factors)
-        warm = search.success and options.warm_start > 0.0 and found.cg.q < 0.0
-        self._solution = found.cg.x if warm else None  # H9, H11
+        warm = search.success and options.warm_start > 0.0 and cg.q < 0.0
+        self._solution = cg.x if warm else None  # H9, H11
         self.failures = 0 if failed is None else self.failures + 1
         self.ended = End.NO_PROGRESS if self.failures >= (options.max_failures or math.inf) else None  # H10
-        judges = {id(losses): losses, id(judge): judge}.values()
+        trials = {id(model.losses): model.losses, id(model.judge): model.judge}.values()
         return Update(
             theta=new_theta,
-            loss_before=f0,
+            loss_before=model.f0,
             loss_after=search.f,
-            rho=ratio,
-            q=found.q,
-            cg_iterations=found.cg.iterations,
-            cg_stop=found.cg.stop,
-            chosen_iteration=found.iteration,
+            rho=solution.rho,
+            q=full.q,
+            cg_iterations=cg.iterations,
+            cg_stop=cg.stop,
+            chosen_iteration=full.iteration,
             step_size=search.step,
             mu=mu,
             lambda_=lambda_,
             next_mu=damping.mu,
             next_lambda_=damping.lambda_,
-            gradient_norm=g_norm,
-            step_norm=search.step * x_norm,
-            smallest_curvature=found.cg.smallest_curvature,
-            residual_norm=found.cg.residual_norm,
-            residual_drift=found.cg.residual_drift,
-            products=found.cg.products + problem.products,
-            evaluations=sum(each.evaluations for each in judges),
+            gradient_norm=model.g_norm,
+            step_norm=search.step * solution.x_norm,
+            smallest_curvature=cg.smallest_curvature,
+            residual_norm=cg.residual_norm,
+            residual_drift=cg.residual_drift,
+            products=cg.products + model.quadratic.products,
+            evaluations=sum(each.evaluations for each in trials),
             failed=failed,
             failures=self.failures,
             ended=self.ended,
             seconds={
-                "gradient": gradient_seconds,
-                "preconditioner": problem.preconditioner_seconds,
-                "cg": cg_seconds,
-                "products": problem.seconds,
-                "search": sum(each.seconds for each in judges),
+                "gradient": model.gradient_seconds,
+                "preconditioner": model.preconditioner_seconds,
+                "cg": solution.cg_seconds,
+                "products": model.quadratic.seconds,
+                "search": sum(each.seconds for each in trials),
             },
             rho_model=options.rho_model,
             rho_objective=options.rho_objective,
         )
 
-    def _factors(self, ratio: float) -> tuple[float, float]:
-        """What rho asks mu and lambda to be multiplied by."""
-        return self.rule.factor(ratio), self.lambda_rule.factor(ratio)
-
-    def _check(self, theta: Array, f0: float, g: Array) -> tuple[float, float]:
-        if g.shape != theta.shape or (self._solution is not None and self._solution.shape != theta.shape):
-            raise InputError(
-                f"theta has shape {theta.shape}, but the gradient or the last CG solution has another: "
-                "use one optimizer for one model."
-            )
-        if not math.isfinite(f0):
-            raise NonFiniteError(_message("training loss"))
-        g_norm = norm(g)
-        if not math.isfinite(g_norm):
-            raise NonFiniteError(_message("gradient"))
-        return f0, g_norm
-
-    def _run(
-        self,
-        problem: Problem,
-        start: Array | None,
-        keep_ratio: float | None,
-        on_iterate: Callable[[Iterate], CGStop | None],
-    ) -> CGResult:
-        options = self.options
-        return conjugate_gradient(
-            problem.apply,
-            -problem.g,
-            start,
-            max_iterations=options.cg_iterations,
-            min_iterations=options.cg_min_iterations,
-            epsilon=options.cg_epsilon,
-            window=options.cg_window,
-            window_growth=options.cg_window_growth,
-            residual_tolerance=options.residual_tolerance,
-            residual_every=options.residual_every,
-            keep_ratio=keep_ratio,
-            preconditioner=problem.preconditioner,
-            on_iterate=on_iterate,
-        )
-
-    def _choose_iterate(
-        self, problem: Problem, losses: TrialLosses, f0: float, watch: Callable[[Iterate], None]
-    ) -> _Candidate:
-        """CG on the damped quadratic, with mu(i) followed on the way, then the walk back over its iterates."""
-        bound = self.options.mu_growth if self.damping.adapts else None
-        watched = [at for at, adapts in enumerate((self.damping.adapts_mu, self.damping.adapts_lambda)) if adapts]
-        factors = (1.0, 1.0)
-
-        def on_iterate(iterate: Iterate) -> CGStop | None:
-            nonlocal factors
-            watch(iterate)
-            if bound is None or not iterate.kept or iterate.q >= 0.0:
-                return None
-            f = losses.of_iterate(iterate.iteration, iterate.x)
-            asked = self._factors(rho(f, f0, problem.model(iterate.x, iterate.q)))
-            factors = factors[0] * asked[0], factors[1] * asked[1]  # H4
-            return CGStop.MU_GROWTH if max(factors[at] for at in watched) >= bound else None
-
-        cg = self._run(problem, problem.start, self.options.keep_ratio, on_iterate)  # H3
-        iteration, q, x = cg.iterates[-1]
-        f = losses.of_iterate(iteration, x)
-        for earlier, earlier_q, earlier_x in reversed(cg.iterates[:-1]):
-            earlier_f = losses.of_iterate(earlier, earlier_x)
-            if math.isfinite(f) and earlier_f >= f:
-                break
-            iteration, q, x, f = earlier, earlier_q, earlier_x, earlier_f  # H5
-        return _Candidate(x, q, f, iteration, cg, factors)
-
-    def _follow_directions(
-        self, problem: Problem, losses: TrialLosses, f0: float, watch: Callable[[Iterate], None]
-    ) -> _Candidate:
-        """Line-search damping: undamped CG, and beside it x_f along the same directions."""
-        options, start, f = self.options, problem.start, f0
-        if start is not None:
-            f = losses(start)
-            start = start if math.isfinite(f) else None
-        search = DirectionSearch(
-            losses,
-            start if start is not None else problem.g * 0.0,
-            f if start is not None else f0,
-            tau=options.tau,
-            max_backtracks=options.direction_backtracks,
-        )
-        last_gain = 0
-
-        def on_iterate(iterate: Iterate) -> CGStop | None:
-            nonlocal last_gain
-            watch(iterate)
-            if search.follow(iterate.direction, iterate.alpha, iterate.q_step):
-                last_gain = iterate.iteration
-            return CGStop.NO_GAIN if search.idle > options.idle_directions else None
-
-        cg = self._run(problem, start, None, on_iterate)  # H3
-        return _Candidate(search.x, cg.q_history[0] + search.q_change, search.f, last_gain, cg, (1.0, 1.0))  # H5
-
-    def _search(
-        self, losses: TrialLosses, f0: float, slope: float, x_norm: float, found: _Candidate, known: bool
-    ) -> LineSearchResult:
-        """The last line search; `known` says that the loss of the full step was measured by `losses` too."""
-        options = self.options
+    def _search(self, model: _Model, full: FullStep, slope: float, x_norm: float) -> LineSearchResult:
+        """Make the last line search."""
+        options, f0 = self.options, model.f0
         if x_norm == 0.0:
             return LineSearchResult(0.0, f0, 0, False)
 
         def loss(step: float) -> float:
-            return losses(found.x, step)
+            return model.losses(full.x, step)
 
-        first = found.f if known else None
+        first = full.f if model.judge is model.losses else None
         factor, backtracks = options.line_search_factor, options.line_search_backtracks
         if options.line_search == "minimum":
             return minimising_line_search(loss, f0, factor=factor, max_backtracks=backtracks, first=first)
@@ -337,20 +307,54 @@ class HessianFree:
             loss, f0, slope, factor=factor, max_backtracks=backtracks, armijo=options.armijo, first=first
         )
 
-    def state_dict(self) -> dict[str, Any]:
-        """All that an update leaves for the next: kind, mu, lambda_, failures, ended and CG's last solution (a vector).
+    def _check_arguments(self, separate: Objective | None, preconditioner: Apply | None) -> None:
+        if (separate is not None) != (self.options.rho_objective == "separate"):
+            raise InputError(
+                f"rho_objective is {self.options.rho_objective!r} and a separate objective is "
+                f"{'missing' if separate is None else 'given'}: these two go together."
+            )
+        if preconditioner is not None and self.options.preconditioner != "none":
+            raise InputError('A preconditioner is given beside the option "diagonal": leave one of them out.')
 
-        Returns a flat dict; the vector is a copy, on the device where theta was. Going on after `load_state_dict`
-        gives the same bits as going on without it.
+    def _check_gradient(self, theta: Vector, f0: float, g: Vector) -> tuple[float, float]:
+        """Check the loss and the gradient; return the loss and the norm of the gradient."""
+        if g.shape != theta.shape or (self._solution is not None and self._solution.shape != theta.shape):
+            raise InputError(
+                f"theta has shape {theta.shape}, but the gradient or the last CG solution has another: "
+                "use one optimizer for one model."
+            )
+        if not math.isfinite(f0):
+            raise NonFiniteError(_not_finite("training loss"))
+        g_norm = norm(g)
+        if not math.isfinite(g_norm):
+            raise NonFiniteError(_not_finite("gradient"))
+        return f0, g_norm
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state that an update leaves for the next one.
+
+        Returns
+        -------
+        dict
+            Kind and strengths of the damping, `failures`, `ended`, and `cg_solution`: a copy of the last iterate of
+            CG, (n,), on the device of theta, or None. After `load_state_dict`, updates give the same bits.
         """
         solution = None if self._solution is None else self._solution.copy()
         ended = None if self.ended is None else self.ended.value
         return {**self.damping.state_dict(), "failures": self.failures, "ended": ended, "cg_solution": solution}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a `state_dict` of an optimizer with the same damping kind; its vector has to be where theta is.
+        """Load a `state_dict` of an optimizer with the same kind of damping.
 
-        Raises InputError if something is missing or of another kind; nothing is changed then.
+        Parameters
+        ----------
+        state : dict
+            Its vector must be on the device of theta.
+
+        Raises
+        ------
+        InputError
+            An entry is missing or does not fit. Nothing has changed then.
         """
         if "cg_solution" not in state:
             raise InputError("The optimizer state lacks cg_solution: give the state_dict of a HessianFree.")
@@ -365,16 +369,30 @@ class HessianFree:
         self._solution = None if solution is None else solution.copy()
 
 
-def _failure(found: _Candidate, x_norm: float, losses: TrialLosses) -> Failure:
-    """Why no step was taken."""
-    if found.cg.stop is CGStop.NON_FINITE and x_norm == 0.0:
+def _diagonal(theta: Vector, objective: Objective, damping: Damping, options: HessianFreeOptions) -> Apply:
+    """Return (D + lambda)^exponent at theta (SPEC 6)."""
+    squared_gradients = getattr(objective, "squared_gradients", None)
+    if squared_gradients is None:
+        raise InputError(
+            'preconditioner is "diagonal", but the curvature objective has no squared_gradients(theta): '
+            'give it one, or use "none".'
+        )
+    shift = damping.lambda_ if options.preconditioner_shift is None else options.preconditioner_shift
+    return diagonal_preconditioner(squared_gradients(theta), shift, options.preconditioner_exponent)
+
+
+def _failure(solution: _Solution, model: _Model) -> Failure:
+    """Return why no step was taken."""
+    cg = solution.full.cg
+    if cg.stop is CGStop.NON_FINITE and solution.x_norm == 0.0:
         return Failure.NON_FINITE
-    if found.cg.iterations == 0 and x_norm == 0.0:
+    if cg.iterations == 0 and solution.x_norm == 0.0:
         return Failure.NO_STEP
+    losses = model.losses if model.losses.evaluations else model.judge
     return Failure.NO_DECREASE if losses.finite else Failure.NON_FINITE
 
 
-def _message(what: str) -> str:
+def _not_finite(what: str) -> str:
     return (
         f"The {what} is not finite at the present parameters, expected finite numbers: "
         "go back to the last good parameters, or start from smaller ones."

@@ -1,64 +1,71 @@
-"""Eigenvalues of a symmetric matrix A (n, n) from its products with vectors: those at the ends, and their density.
+"""Eigenvalues of a symmetric matrix A (n, n) from its products with vectors: the extreme ones, and their density.
 
-The ends are ARPACK's (SciPy's eigsh), and one product more checks each: some eigenvalue of A lies within the residual
-|A v - lambda v| of lambda. Of a multiple eigenvalue some copies may be missed.
+ARPACK (SciPy's eigsh) finds the extreme eigenvalues. One more product checks each: some eigenvalue of A lies within the
+residual |A v - lambda v| of lambda. ARPACK may miss some copies of a multiple eigenvalue.
 
-The density is stochastic Lanczos quadrature. From q_1 = r/sqrt(n), r a vector of random signs, the Lanczos process
+The density is computed by stochastic Lanczos quadrature. It starts at q_1 = r/sqrt(n), where r is a vector of random
+signs. The Lanczos process
 
     beta_j q_{j+1} = A q_j - alpha_j q_j - beta_{j-1} q_{j-1},    alpha_j = q_j . A q_j              # L1
 
-makes a tridiagonal matrix T of m rows; every new vector is made orthogonal to all before, twice, or rounding would
-bring eigenvalues that are found already back as ghosts. With the eigenvalues t_i of T, and w_i the squared first
-entries of its eigenvectors,
+gives a tridiagonal matrix T with m rows. Every new vector is made orthogonal to all earlier ones, twice; otherwise
+rounding would return eigenvalues that are found already as ghosts. With the eigenvalues t_i of T, and w_i the squared
+first entries of its eigenvectors,
 
-    q_1 . f(A) q_1 = sum_i w_i f(t_i)    for every polynomial f of degree below 2m,                  # L2
+    q_1 . f(A) q_1 = sum_i w_i f(t_i)    for every polynomial f of degree below 2m.                  # L2
 
-whose mean over r is the trace of f(A) over n (Hutchinson). So nodes t_i of weights w_i stand for the density of the
-eigenvalues; f(t) = t and f(t) = t*t give the trace and the squared Frobenius norm.
+The mean of this over r is the trace of f(A), divided by n (Hutchinson). So the nodes t_i with weights w_i approximate
+the density of the eigenvalues; f(t) = t and f(t) = t*t give the trace and the squared Frobenius norm.
 
-Sources: Lehoucq, Sorensen & Yang 1998, "ARPACK users' guide"; Golub & Meurant 2010, "Matrices, Moments and Quadrature
-with Applications"; Ubaru, Chen & Saad 2017, "Fast estimation of tr(f(A)) via stochastic Lanczos quadrature".
+References: Lehoucq, Sorensen & Yang 1998, "ARPACK users' guide"; Golub & Meurant 2010, "Matrices, Moments and
+Quadrature with Applications"; Ubaru, Chen & Saad 2017, "Fast estimation of tr(f(A)) via stochastic Lanczos quadrature".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh, eigh_tridiagonal
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-Vector = NDArray[Any]
+from hfrnn.arrays.vectors import Vector
+
 Product = Callable[[Vector], Vector]
-"""A v for v (n,) in float64: a fresh vector."""
+"""Takes v (n,) in float64 and returns A v as a fresh vector."""
 
 MOST_PRODUCTS = 1000
-"""The search for the eigenvalues at one end is given up after so many products, about."""
+"""Approximate number of products after which the search for extreme eigenvalues gives up."""
 INVARIANT = 1e-13
-"""A beta this small beside the largest entry of T so far is rounding: the vectors so far span an invariant space."""
+"""A beta below this share of the largest entry of T is rounding: the vectors so far span an invariant space."""
 
 
 def extreme_eigenvalues(
     product: Product, n: int, count: int, end: str, tolerance: float, rng: np.random.Generator
 ) -> tuple[Vector, Vector]:
-    """The eigenvalues at one end of the spectrum, the outermost first, and their residuals.
+    """Find the eigenvalues at one end of the spectrum.
 
-    A matrix of few rows is written out and taken apart whole.
+    A small matrix is written out and decomposed directly.
 
-    Arguments
-    ---------
-    product : of A
-    n : rows of A, 1 or more
-    count : how many, 1 or more; all n where that is less
-    end : "largest" or "smallest"
-    tolerance : estimated residual, as a share of each eigenvalue, at which the search ends
-    rng : draws the start
+    Parameters
+    ----------
+    product : callable
+        Takes v (n,) and returns A v.
+    n : int
+        Rows of A, 1 or more.
+    count : int
+        Number of eigenvalues, 1 or more; at most n are found.
+    end : {"largest", "smallest"}
+    tolerance : float
+        The search ends when the estimated residual of each eigenvalue, relative to it, is below this.
+    rng : numpy.random.Generator
+        Draws the start.
 
     Returns
     -------
-    Eigenvalues and residuals, both (k,); k is below `count` where the search was given up.
+    eigenvalues : (k,) array
+        The outermost first. k is below `count` if the search gave up.
+    residuals : (k,) array
     """
     count, kept, restarts = _sizes(n, count)
     if n <= kept:
@@ -79,23 +86,37 @@ def extreme_eigenvalues(
 
 
 def most_products(n: int, count: int) -> int:
-    """The products that `extreme_eigenvalues` takes at most, about."""
+    """Return the approximate largest number of products that `extreme_eigenvalues` computes."""
     count, kept, restarts = _sizes(n, count)
     return n + count if n <= kept else 1 + kept + restarts * (kept - count) + count
 
 
 def _sizes(n: int, count: int) -> tuple[int, int, int]:
-    """Eigenvalues to find, vectors that ARPACK keeps, and how often it may start again from the best of them."""
+    """Return how many eigenvalues to find, how many vectors ARPACK keeps, and how often it may restart."""
     count = min(count, n)
     kept = max(2 * count + 1, 20)
     return count, kept, MOST_PRODUCTS // (kept - count)
 
 
 def lanczos(product: Product, start: Vector, steps: int) -> tuple[Vector, Vector]:
-    """alpha (m,) and beta (m - 1,) of L1, from a start (n,) that is not 0; m is the smaller of `steps` and n.
+    """Compute the tridiagonal matrix T of L1. It keeps m vectors in memory.
 
-    It ends earlier where the vectors span an invariant space, which holds all that the start has a share in. Memory for
-    m vectors is taken.
+    Parameters
+    ----------
+    product : callable
+        Takes v (n,) and returns A v.
+    start : (n,) array
+        Not 0.
+    steps : int
+        Largest number of rows of T.
+
+    Returns
+    -------
+    alpha : (m,) array
+        Diagonal of T. m is the smaller of `steps` and n. It is smaller still if the vectors span an invariant space,
+        because then L2 is exact.
+    beta : (m - 1,) array
+        Entries beside the diagonal.
     """
     m = min(steps, start.size)
     Q, alpha, beta = np.empty((m, start.size)), np.zeros(m), np.zeros(m)
@@ -104,7 +125,7 @@ def lanczos(product: Product, start: Vector, steps: int) -> tuple[Vector, Vector
         w, known = product(Q[j]), Q[: j + 1]
         alpha[j] = Q[j] @ w
         for _ in range(2):
-            w = w - (known @ w) @ known  # L1, and what rounding has left of all vectors before
+            w = w - (known @ w) @ known  # L1, and the rounding errors along all earlier vectors
         beta[j] = np.linalg.norm(w)
         if beta[j] <= INVARIANT * max(np.abs(alpha[: j + 1]).max(), beta[: j + 1].max()):
             return alpha[: j + 1], beta[:j]
@@ -114,6 +135,6 @@ def lanczos(product: Product, start: Vector, steps: int) -> tuple[Vector, Vector
 
 
 def quadrature(alpha: Vector, beta: Vector) -> tuple[Vector, Vector]:
-    """Nodes and weights of L2, both (m,), the smallest node first; the weights sum to 1."""
+    """Return the nodes (smallest first) and the weights (with sum 1) of L2; both (m,)."""
     nodes, vectors = eigh_tridiagonal(alpha, beta)
     return nodes, vectors[0] ** 2

@@ -1,12 +1,12 @@
-"""Searches for a step length: the last one of an update, and the one inside CG for line-search damping.
+"""Searches for a step length: at the end of an update, and inside CG for line-search damping.
 
     L1  armijo: the first step of 1, 0.8, 0.8^2, .. with f(theta + step*x) <= f(theta) + 0.01 * step * g.x       [MS]
-    L2  minimum: the step of these that minimises f(theta + step*x)                                              [K] 4.1
-    L3  x_q: what CG minimises q with, x_q += alpha_i S_i                                          [K] Algorithm 5
-    L4  x_f += eps_i alpha_i S_i, with eps_i of 1, tau, tau^2, .. by the loss at theta + x_f + eps alpha_i S_i
-    L5  q(x_f) += (q(x_q) of L3, its change) * eps_i * (2 - eps_i), as the S_i are conjugate
+    L2  minimum: the step of these with the smallest f(theta + step*x)                                           [K] 4.1
+    L3  x_q += alpha_i S_i, the iterate of CG                                                      [K] Algorithm 5
+    L4  x_f += eps_i alpha_i S_i; eps_i is one of 1, tau, tau^2, .., by the loss at theta + x_f + eps alpha_i S_i
+    L5  q(x_f) += (change of q(x_q) in L3) * eps_i * (2 - eps_i), because the S_i are conjugate
 
-A loss that is not finite counts as larger than any other: it is never a decrease, and backtracking goes on past it.
+A loss that is not finite counts as larger than any other: it is never a decrease, and backtracking continues past it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,24 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hfrnn.arrays.vectors import Vector
 from hfrnn.errors import InputError
-from hfrnn.optim.cg import Array
 
 
 @dataclass(frozen=True)
 class LineSearchResult:
-    """The step that was found (0 without success), the loss there, and how often the loss was evaluated."""
+    """Result of a line search.
+
+    Attributes
+    ----------
+    step : float
+        Step length; 0 without success.
+    f : float
+        Loss at this step.
+    evaluations : int
+        Number of losses evaluated.
+    success : bool
+    """
 
     step: float
     f: float
@@ -30,7 +41,7 @@ class LineSearchResult:
 
 
 class _Trials:
-    """Losses at step lengths, counted; the one at 1 may be known beforehand."""
+    """Counted losses at step lengths; `first` is the loss at step 1 if it is known already."""
 
     def __init__(self, loss: Callable[[float], float], first: float | None) -> None:
         self._loss, self._first, self.evaluations = loss, first, 0
@@ -54,29 +65,40 @@ def backtracking_line_search(
     armijo: float = 0.01,
     first: float | None = None,
 ) -> LineSearchResult:
-    """The longest of the steps 1, factor, factor^2, .. that lowers the loss enough.
+    """Find the longest of the steps 1, factor, factor^2, .. that lowers the loss enough.
 
-    Enough is f(step) <= f0 + armijo * step * slope, and f(step) < f0 whatever the slope.
+    A step is good enough if f(step) <= f0 + armijo * step * slope and f(step) < f0.
 
-    Arguments
-    ---------
-    loss : the loss at a step length
-    f0 : the loss at 0, finite
-    slope : the derivative of the loss at 0 along the direction, g.x
-    factor : in (0, 1)
-    max_backtracks : how often the step is shortened at most, >= 0
-    armijo : the share of the promised decrease that is asked for, in [0, 1)
-    first : the loss at step 1, if it is known already
+    Parameters
+    ----------
+    loss : callable
+        Takes a step length and returns the loss.
+    f0 : float
+        Loss at step 0, finite.
+    slope : float
+        Derivative of the loss along the direction at step 0, g.x.
+    factor : float
+        Factor that shortens the step, between 0 and 1.
+    max_backtracks : int
+        Largest number of times that the step is shortened, 0 or more.
+    armijo : float
+        Required share of the decrease that the slope predicts, from 0 up to but not 1.
+    first : float, optional
+        Loss at step 1, if it is known already.
 
     Returns
     -------
-    LineSearchResult; without success step is 0 and f is f0.
+    LineSearchResult
+        Without success its step is 0 and its f is f0.
 
     Raises
     ------
-    InputError for a number out of range.
+    InputError
+        A number is out of range.
 
-    Source: SPEC 6, [MS].
+    References
+    ----------
+    SPEC 6; [MS].
     """
     _check(factor, max_backtracks, armijo)
     trials = _Trials(loss, first)
@@ -97,9 +119,28 @@ def minimising_line_search(
     max_backtracks: int = 60,
     first: float | None = None,
 ) -> LineSearchResult:
-    """Shorten the step while the loss falls, and at least until it is below f0; the best step is the answer.
+    """Find the step with the smallest loss among 1, factor, factor^2, ...
 
-    Arguments and errors as for `backtracking_line_search`. Returns LineSearchResult. Source: SPEC 6, [K] 4.1.
+    The search shortens the step until a loss is below f0, and then as long as the loss falls.
+
+    Parameters
+    ----------
+    loss, f0, factor, max_backtracks, first
+        As for `backtracking_line_search`.
+
+    Returns
+    -------
+    LineSearchResult
+        Without success its step is 0 and its f is f0.
+
+    Raises
+    ------
+    InputError
+        A number is out of range.
+
+    References
+    ----------
+    SPEC 6; [K] 4.1.
     """
     _check(factor, max_backtracks, 0.0)
     trials = _Trials(loss, first)
@@ -124,21 +165,45 @@ def _check(factor: float, max_backtracks: int, armijo: float) -> None:
 
 
 class DirectionSearch:
-    """Line-search damping: beside CG's x_q, x_f follows the same directions as far as each lowers the true loss.
+    """Line-search damping: a second iterate x_f follows the directions of CG as far as they lower the true loss.
 
-    eps_i starts at 1 and is shortened by tau while the loss falls; the direction counts only if its best trial is below
-    the loss at theta + x_f. q(x_f) comes along for nothing: the directions are conjugate, so a direction that changes
+    eps_i starts at 1 and is multiplied by tau while the loss falls. A direction is a gain only if its best trial is
+    below the loss at theta + x_f. q(x_f) costs nothing: the directions are conjugate, so a direction that changes
     q(x_q) by d changes q(x_f) by d * eps * (2 - eps).
 
-    Arguments: `loss` of a displacement x from theta; `x` the common start of CG and x_f, (n,), with the loss `f` there;
-    `tau` in (0, 1); `max_backtracks` >= 0. Afterwards `x` and `f` are those of x_f, `q_change` is q(x_f) less q of the
-    start, and `idle` counts directions without gain. Source: SPEC 5; [K] 3.31-3.32, Algorithm 5.
+    Parameters
+    ----------
+    loss : callable
+        Takes a displacement x from theta, (n,), and returns the loss at theta + x.
+    x : (n,) array
+        Start of CG and of x_f; copied.
+    f : float
+        Loss at theta + x.
+    tau : float
+        Factor that shortens a direction, between 0 and 1.
+    max_backtracks : int
+        Largest number of times that a direction is shortened, 0 or more.
+
+    Attributes
+    ----------
+    x : (n,) array
+        x_f.
+    f : float
+        Loss at theta + x_f.
+    q_change : float
+        q(x_f) minus q of the start.
+    idle : int
+        Number of directions without a gain.
+
+    References
+    ----------
+    SPEC 5; [K] 3.31-3.32, Algorithm 5.
     """
 
     def __init__(
         self,
-        loss: Callable[[Array], float],
-        x: Array,
+        loss: Callable[[Vector], float],
+        x: Vector,
         f: float,
         *,
         tau: float = 0.5,
@@ -148,8 +213,22 @@ class DirectionSearch:
         self._loss, self._tau, self._max_backtracks = loss, tau, max_backtracks
         self.x, self.f, self.q_change, self.idle = x.copy(), f, 0.0, 0
 
-    def follow(self, direction: Array, alpha: float, q_step: float) -> bool:
-        """Go along alpha * direction, which changed q(x_q) by q_step, if the true loss falls; True if it does."""
+    def follow(self, direction: Vector, alpha: float, q_step: float) -> bool:
+        """Move x_f along one step of CG if that lowers the true loss.
+
+        Parameters
+        ----------
+        direction : (n,) array
+        alpha : float
+            The step of CG was `alpha * direction`.
+        q_step : float
+            Change of q(x_q) by this step.
+
+        Returns
+        -------
+        bool
+            Whether the loss fell.
+        """
         best, best_x, best_eps, eps = math.inf, self.x, 0.0, 1.0
         for _ in range(self._max_backtracks + 1):
             x = self.x + direction * (eps * alpha)

@@ -1,4 +1,30 @@
-"""Hessian-free minimisation of anything that has a gradient and a Gauss-Newton product, given as plain functions."""
+"""Hessian-free minimisation of any function with a gradient and a Gauss-Newton product, given as Python functions.
+
+Examples
+--------
+Fit y = a * exp(b * t), with residual r and Jacobian J:
+
+>>> import numpy as np
+>>> from hfrnn.optim import minimize
+>>> t = np.linspace(0.0, 2.0, 20)
+>>> y = 3.0 * np.exp(-1.5 * t)
+>>> def r(theta):
+...     return theta[0] * np.exp(theta[1] * t) - y
+>>> def J(theta):
+...     e = np.exp(theta[1] * t)
+...     return np.stack([e, theta[0] * t * e], axis=1)
+>>> def gauss_newton(theta):
+...     jacobian = J(theta)
+...     return lambda v: jacobian.T @ (jacobian @ v)
+>>> found = minimize(
+...     lambda theta: 0.5 * float(r(theta) @ r(theta)),
+...     lambda theta: J(theta).T @ r(theta),
+...     gauss_newton,
+...     np.array([1.0, 0.0]),
+... )
+>>> found.stop.value, found.theta.round(6).tolist()
+('gradient', [3.0, -1.5])
+"""
 
 from __future__ import annotations
 
@@ -6,18 +32,31 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from hfrnn.arrays.vectors import Apply, Vector, norm
 from hfrnn.errors import InputError
-from hfrnn.optim.cg import Apply, Array, norm
 from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree
-from hfrnn.optim.result import End, HessianFreeOptions, Operator, Update
+from hfrnn.optim.options import HessianFreeOptions, Operator
+from hfrnn.optim.result import End, Update
 
-Curvature = Callable[[Array], Callable[[Array], Array]]
+Curvature = Callable[[Vector], Callable[[Vector], Vector]]
+"""Takes theta and returns the product with a matrix at theta: a function of v that returns a fresh vector."""
 
 
 class MinimumStop(StrEnum):
-    """Why `minimize` ended: the gradient is small enough; as many updates as were asked for; `HessianFreeOptions`'
-    `max_failures` in a row; or the callback said so."""
+    """Reason why `minimize` stopped.
+
+    Attributes
+    ----------
+    GRADIENT
+        The gradient is small enough.
+    UPDATES
+        The largest number of updates was reached.
+    NO_PROGRESS
+        Too many updates in a row failed: `max_failures` of `HessianFreeOptions`.
+    CALLBACK
+        The callback returned a true value.
+    """
 
     GRADIENT = "gradient"
     UPDATES = "updates"
@@ -27,9 +66,29 @@ class MinimumStop(StrEnum):
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where `minimize` ended: parameters (n,), loss and norm of the gradient there, why, and what was spent."""
+    """Result of `minimize`.
 
-    theta: Array
+    Attributes
+    ----------
+    theta : (n,) array
+        Last parameters.
+    loss : float
+        Loss there.
+    gradient_norm : float
+        Euclidean norm of the gradient there.
+    stop : MinimumStop
+        Why the run stopped.
+    updates : int
+        Number of updates.
+    cg_iterations : int
+        Number of iterations of CG.
+    products : int
+        Number of matrix products.
+    evaluations : int
+        Number of losses, not counting those of the gradients.
+    """
+
+    theta: Vector
     loss: float
     gradient_norm: float
     stop: MinimumStop
@@ -40,7 +99,7 @@ class Minimum:
 
     @property
     def success(self) -> bool:
-        """Whether the gradient is as small as was asked for."""
+        """Whether the gradient is small enough."""
         return self.stop is MinimumStop.GRADIENT
 
 
@@ -49,14 +108,14 @@ class _Product:
 
     def __init__(
         self,
-        curvature: Callable[[Array], Array],
-        structural: Callable[[Array], Array] | None,
+        curvature: Callable[[Vector], Vector],
+        structural: Callable[[Vector], Vector] | None,
         mu: float,
         lambda_: float,
     ) -> None:
         self._curvature, self._structural, self._mu, self._lambda = curvature, structural, mu, lambda_
 
-    def apply(self, v: Array, out: Array) -> None:
+    def apply(self, v: Vector, out: Vector) -> None:
         out[:] = self._curvature(v)
         if self._structural is not None:
             out += self._structural(v) * self._mu
@@ -65,45 +124,45 @@ class _Product:
 
 
 class _Functions:
-    """Plain functions as an Objective; remembers loss and gradient of the last parameters."""
+    """Python functions as an Objective; it remembers loss and gradient of the last parameters."""
 
     def __init__(
         self,
-        loss: Callable[[Array], float],
-        gradient: Callable[[Array], Array],
+        loss: Callable[[Vector], float],
+        gradient: Callable[[Vector], Vector],
         gauss_newton: Curvature,
         structural: Curvature | None,
-        squared_gradients: Callable[[Array], Array] | None,
+        squared_gradients: Callable[[Vector], Vector] | None,
     ) -> None:
         self.loss, self._gradient = loss, gradient
         self._gauss_newton, self._structural = gauss_newton, structural
-        self._known: tuple[Array, float, Array] | None = None
+        self._known: tuple[Vector, float, Vector] | None = None
         if squared_gradients is not None:
             self.squared_gradients = squared_gradients
 
-    def loss_and_gradient(self, theta: Array) -> tuple[float, Array]:
+    def loss_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
         if self._known is None or self._known[0] is not theta:
             self._known = theta, float(self.loss(theta)), self._gradient(theta)
         return self._known[1:]
 
     def gauss_newton(
-        self, theta: Array, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden"
+        self, theta: Vector, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden"
     ) -> Operator:
         damping = self._structural(theta) if structural and self._structural is not None else None
         return _Product(self._gauss_newton(theta), damping, structural, tikhonov)
 
 
 def minimize(
-    loss: Callable[[Array], float],
-    gradient: Callable[[Array], Array],
+    loss: Callable[[Vector], float],
+    gradient: Callable[[Vector], Vector],
     gauss_newton: Curvature,
-    theta: Array,
+    theta: Vector,
     *,
     damping: Damping | None = None,
     options: HessianFreeOptions | None = None,
     rule: LevenbergMarquardt | None = None,
     structural: Curvature | None = None,
-    squared_gradients: Callable[[Array], Array] | None = None,
+    squared_gradients: Callable[[Vector], Vector] | None = None,
     preconditioner: Apply | None = None,
     max_updates: int = 100,
     gradient_tolerance: float = 1e-8,
@@ -111,22 +170,34 @@ def minimize(
 ) -> Minimum:
     """Minimise a function by Hessian-free updates.
 
-    Arguments
-    ---------
-    loss : f(theta), a number
-    gradient : g(theta), (n,), of theta's type
-    gauss_newton : takes theta and returns a function v -> G v, both (n,): a positive semi-definite matrix that stands
-        for the curvature, J'J for a sum of squares |residual|^2 / 2 with Jacobian J. Called once an update, so whatever
-        does not depend on v is computed once
-    theta : where to start, (n,), float32 or float64; not written
-    damping : Damping("tikhonov") if None
-    options, rule : as of `HessianFree`
-    structural : likewise theta -> (v -> S v), for damping with a mu
-    squared_gradients : theta -> D, (n,), for the option preconditioner="diagonal"
-    preconditioner : as in `conjugate_gradient`, for every update
-    max_updates : at most so many, >= 0
-    gradient_tolerance : ends where the gradient's Euclidean norm is not above this, >= 0
-    callback : called with every `Update`; a true answer ends the run
+    Parameters
+    ----------
+    loss : callable
+        Takes theta and returns f(theta), a number.
+    gradient : callable
+        Takes theta and returns the gradient (n,), of the type of theta.
+    gauss_newton : callable
+        Takes theta and returns a function v -> G v, both (n,). G is positive semi-definite and approximates the
+        curvature: J'J for a sum of squares |residual|^2 / 2 with Jacobian J. Called once in each update, so it can
+        prepare everything that does not depend on v.
+    theta : (n,) array
+        Start, float32 or float64; not written.
+    damping : Damping, optional
+        By default Tikhonov damping.
+    options, rule : optional
+        As for `HessianFree`.
+    structural : callable, optional
+        Takes theta and returns a function v -> S v, for damping with a mu.
+    squared_gradients : callable, optional
+        Takes theta and returns D, (n,), for the option preconditioner="diagonal".
+    preconditioner : callable, optional
+        Preconditioner of every update, as for `conjugate_gradient`.
+    max_updates : int
+        Largest number of updates, 0 or more.
+    gradient_tolerance : float
+        Ends when the Euclidean norm of the gradient is at most this, 0 or more.
+    callback : callable, optional
+        Called with every Update; a true result ends the run.
 
     Returns
     -------
@@ -134,36 +205,27 @@ def minimize(
 
     Raises
     ------
-    InputError for wrong arguments; NonFiniteError if loss or gradient are not finite at the start.
+    InputError
+        An argument is wrong.
+    NonFiniteError
+        Loss or gradient is not finite at the start.
 
-    Source: SPEC 5 and 6.
-
-    Examples
-    --------
-    Fit y = a * exp(b * t), residual r and Jacobian J:
-
-    >>> import numpy as np
-    >>> from hfrnn.optim import minimize
-    >>> t = np.linspace(0.0, 2.0, 20)
-    >>> y = 3.0 * np.exp(-1.5 * t)
-    >>> def r(theta):
-    ...     return theta[0] * np.exp(theta[1] * t) - y
-    >>> def J(theta):
-    ...     e = np.exp(theta[1] * t)
-    ...     return np.stack([e, theta[0] * t * e], axis=1)
-    >>> def gauss_newton(theta):
-    ...     jacobian = J(theta)
-    ...     return lambda v: jacobian.T @ (jacobian @ v)
-    >>> found = minimize(
-    ...     lambda theta: 0.5 * float(r(theta) @ r(theta)),
-    ...     lambda theta: J(theta).T @ r(theta),
-    ...     gauss_newton,
-    ...     np.array([1.0, 0.0]),
-    ... )
-    >>> found.stop.value, found.theta.round(6).tolist()
-    ('gradient', [3.0, -1.5])
+    References
+    ----------
+    SPEC 5 and 6.
     """
     damping = Damping("tikhonov") if damping is None else damping
+    _check(damping, structural, max_updates, gradient_tolerance)
+    objective = _Functions(loss, gradient, gauss_newton, structural, squared_gradients)
+    optimizer = HessianFree(damping, options, rule)
+
+    def update(theta: Vector) -> Update:
+        return optimizer.update(theta, objective, preconditioner=preconditioner)
+
+    return _repeat(update, objective, theta, max_updates, gradient_tolerance, callback)
+
+
+def _check(damping: Damping, structural: Curvature | None, max_updates: int, gradient_tolerance: float) -> None:
     if damping.mu > 0.0 and structural is None:
         raise InputError(f"damping has mu = {damping.mu}, but structural is not given: give S, or damping without mu.")
     if damping.mu == 0.0 and structural is not None:
@@ -172,8 +234,17 @@ def minimize(
         raise InputError(f"max_updates is {max_updates}, expected at least 0: raise it.")
     if not gradient_tolerance >= 0.0:
         raise InputError(f"gradient_tolerance is {gradient_tolerance}, expected a number of at least 0.")
-    objective = _Functions(loss, gradient, gauss_newton, structural, squared_gradients)
-    optimizer = HessianFree(damping, options, rule)
+
+
+def _repeat(
+    update_from: Callable[[Vector], Update],
+    objective: _Functions,
+    theta: Vector,
+    max_updates: int,
+    gradient_tolerance: float,
+    callback: Callable[[Update], object] | None,
+) -> Minimum:
+    """Make updates until there is a reason to stop; the gradient at the last parameters decides first."""
     updates, cg_iterations, products, evaluations = 0, 0, 0, 0
     stop: MinimumStop | None = None
     while True:
@@ -185,7 +256,7 @@ def minimize(
             stop = MinimumStop.UPDATES
         if stop is not None:
             return Minimum(theta.copy(), f, g_norm, stop, updates, cg_iterations, products, evaluations)
-        update = optimizer.update(theta, objective, preconditioner=preconditioner)
+        update = update_from(theta)
         theta = theta if update.failed else update.theta
         updates, cg_iterations = updates + 1, cg_iterations + update.cg_iterations
         products, evaluations = products + update.products, evaluations + update.evaluations

@@ -1,12 +1,12 @@
-"""The learning rate from epoch to epoch, and when to stop.
+"""Schedules of the learning rate, and early stopping.
 
-A schedule is told the validation loss after every epoch and answers with the rate of the next one, or None: the run
-is over. A loss falls if it lies below the least one before it; NaN and infinity never do. All of them resume from a
-`state_dict` of JSON values.
+A schedule receives the validation loss after every epoch. It returns the learning rate of the next epoch, or None to
+end the run. A loss is an improvement if it is below the best loss so far; NaN and infinity never are. Schedules resume
+from a `state_dict` of JSON values.
 
-    Schedule(lr)               always the same
-    Plateau(lr)                halved when the loss does not fall ([S]); with divisor=1.5 as in [M]
-    Stepped(lr)                five epochs, then halved for every one ([S], [M] on text8)
+    Schedule(lr)               constant
+    Plateau(lr)                halved when the loss does not improve ([S]); divisor=1.5 in [M]
+    Stepped(lr)                constant for five epochs, then halved after every epoch ([S], [M] on text8)
 """
 
 from __future__ import annotations
@@ -16,21 +16,27 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from hfrnn.errors import InputError
-from hfrnn.optim.first_order import require
+from hfrnn.optim.ranges import ABOVE_ONE, AT_LEAST_ONE, BELOW_ONE, POSITIVE, require
 
 
 class _Resumable:
-    """Numbers that change, by name, as a dict and back."""
+    """Base class that saves and loads the numbers that change, named in `numbers`."""
 
     kind: ClassVar[str]
     numbers: ClassVar[tuple[str, ...]]
 
     def state_dict(self) -> dict[str, Any]:
-        """What changes during training, and the kind that it belongs to."""
+        """Return the numbers that change during training, and the kind."""
         return {"kind": self.kind, **{name: getattr(self, name) for name in self.numbers}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over the numbers of a `state_dict`; InputError, and nothing changed, if it does not fit."""
+        """Load the numbers of a `state_dict`.
+
+        Raises
+        ------
+        InputError
+            An entry is missing, or the kind is another one. Nothing has changed then.
+        """
         missing = [name for name in ("kind", *self.numbers) if name not in state]
         if missing:
             raise InputError(f"The state of the schedule lacks {', '.join(missing)}: give the state_dict of one.")
@@ -44,19 +50,26 @@ class _Resumable:
 
 
 class EarlyStopping(_Resumable):
-    """Says stop after so many evaluations in a row whose loss does not fall.
+    """Stop after several evaluations in a row without an improvement.
 
-    Arguments
-    ---------
-    patience : evaluations without a fall, >= 1
-    gain : how far below the least loss so far a loss has to lie to count as a fall, as a share of it, from 0 up to but
-        not 1
+    Parameters
+    ----------
+    patience : int
+        Evaluations without an improvement, 1 or more.
+    gain : float
+        Least relative decrease of the best loss that is an improvement, from 0 up to but not 1.
 
-    `best` is the least loss that counted as a fall (None at first), `idle` the evaluations since.
+    Attributes
+    ----------
+    best : float or None
+        Loss of the last improvement; None at first.
+    idle : int
+        Evaluations since then.
 
     Raises
     ------
-    InputError for a number out of range.
+    InputError
+        A number is out of range.
     """
 
     kind = "early-stopping"
@@ -69,60 +82,77 @@ class EarlyStopping(_Resumable):
         self.idle = 0
 
     def after_evaluation(self, loss: float) -> bool:
-        """Whether patience has run out, now that there is one more loss."""
+        """Take one more loss into account, and return whether to stop."""
         self.best, self.idle = _watch(loss, self.best, self.idle, self.gain)
         return self.idle >= self.patience
 
 
 def _watch(loss: float, best: float | None, idle: int, gain: float) -> tuple[float | None, int]:
-    """The least loss and the number of losses since, with one more loss."""
+    """Return the best loss and the number of losses since then, after one more loss."""
     if math.isfinite(loss) and (best is None or loss < best - gain * abs(best)):
         return float(loss), 0
     return best, idle + 1
 
 
 def _check_patience(patience: int, gain: float) -> None:
-    require("patience", patience, patience >= 1, "of at least 1")
-    require("gain", gain, 0.0 <= gain < 1.0, "from 0 up to but not 1")
+    require("patience", patience, AT_LEAST_ONE)
+    require("gain", gain, BELOW_ONE)
 
 
 class Schedule(_Resumable):
-    """A learning rate that never changes; what the other schedules change.
+    """A constant learning rate, and the base class of the other schedules.
 
-    Arguments
-    ---------
-    lr : the rate of the first epoch, > 0
+    Parameters
+    ----------
+    lr : float
+        Learning rate of the first epoch, above 0.
 
-    `lr` is the rate of the epoch to come, None once the run is over.
+    Attributes
+    ----------
+    lr : float or None
+        Learning rate of the next epoch; None after the end of the run.
 
     Raises
     ------
-    InputError for a number out of range.
+    InputError
+        A number is out of range.
     """
 
     kind = "constant"
     numbers: ClassVar[tuple[str, ...]] = ("lr",)
 
     def __init__(self, lr: float) -> None:
-        require("lr", lr, lr > 0.0, "above 0")
+        require("lr", lr, POSITIVE)
         self.lr: float | None = float(lr)
 
     def after_epoch(self, validation_loss: float | None) -> float | None:
-        """The rate of the next epoch, or None to end the run.
+        """Return the learning rate of the next epoch, or None to end the run.
 
-        Arguments: the validation loss after the epoch that is over; None without validation. Raises InputError if the
-        schedule needs one.
+        Parameters
+        ----------
+        validation_loss : float or None
+            Loss after the last epoch; None without validation.
+
+        Returns
+        -------
+        float or None
+
+        Raises
+        ------
+        InputError
+            The schedule needs a validation loss.
         """
         return self.lr
 
 
 class _Shrinking(Schedule):
-    """A rate that is divided after some epochs, and ends the run when it falls below a least one."""
+    """A learning rate that is divided after some epochs; the run ends when it falls below `least`."""
 
     def __init__(self, lr: float, divisor: float, least: float) -> None:
         super().__init__(lr)
-        require("divisor", divisor, divisor > 1.0, "above 1")
-        require("least", least, 0.0 <= least <= lr, f"from 0 to the first rate, {lr}")
+        require("divisor", divisor, ABOVE_ONE)
+        if not 0.0 <= least <= lr:
+            raise InputError(f"least is {least}, expected a number from 0 to the first rate, {lr}.")
         self.divisor, self.least = divisor, least
 
     def after_epoch(self, validation_loss: float | None) -> float | None:
@@ -132,29 +162,45 @@ class _Shrinking(Schedule):
         return self.lr
 
     def _shrinks(self, validation_loss: float | None) -> bool:
-        """Whether the epoch that is over was the last one with this rate."""
+        """Return whether to divide the learning rate after the last epoch."""
         raise NotImplementedError
 
 
 class Plateau(_Shrinking):
-    """A rate that is divided when the validation loss does not fall.
+    """A learning rate that is divided when the validation loss does not improve.
 
-    Arguments
-    ---------
-    lr : the rate of the first epoch, > 0
-    divisor : > 1; 2 in [S], 1.5 in [M] (1.2 by default in its authors' code)
-    patience : epochs in a row without a fall after which the rate is divided, >= 1
-    gain : as in `EarlyStopping`; 0.0001 in [M]'s code
-    least : the run ends when the rate falls below this, from 0 (never) to lr
+    Parameters
+    ----------
+    lr : float
+        Learning rate of the first epoch, above 0.
+    divisor : float
+        Above 1; 2 in [S], 1.5 in [M] (1.2 by default in the code of [M]).
+    patience : int
+        Epochs in a row without an improvement before the rate is divided, 1 or more.
+    gain : float
+        As in `EarlyStopping`; 0.0001 in the code of [M].
+    least : float
+        The run ends when the rate falls below this, from 0 (never) to lr.
 
-    `best` is the least loss that counted as a fall (None at first), `idle` the epochs since then or since the rate was
-    last divided. [M]'s code also goes back to the parameters of the best epoch whenever it divides the rate.
+    Attributes
+    ----------
+    best : float or None
+        Loss of the last improvement; None at first.
+    idle : int
+        Epochs since then, or since the rate was last divided.
 
     Raises
     ------
-    InputError for a number out of range.
+    InputError
+        A number is out of range.
 
-    Source: SPEC 7.
+    Notes
+    -----
+    The code of [M] also returns to the parameters of the best epoch whenever it divides the rate.
+
+    References
+    ----------
+    SPEC 7.
     """
 
     kind = "plateau"
@@ -182,20 +228,27 @@ class Plateau(_Shrinking):
 
 
 class Stepped(_Shrinking):
-    """A rate that stays for some epochs and is then divided after every one.
+    """A learning rate that is constant for some epochs and is then divided after every epoch.
 
-    Arguments
-    ---------
-    lr : the rate of the first epochs, > 0
-    epochs : how many epochs have the first rate, >= 1; the next has the first quotient. 5 for text8 in [S] and [M]
-    divisor : > 1
-    least : the run ends when the rate falls below this, from 0 (never) to lr
+    Parameters
+    ----------
+    lr : float
+        Learning rate of the first epochs, above 0.
+    epochs : int
+        Number of epochs with the first rate, 1 or more; 5 for text8 in [S] and [M].
+    divisor : float
+        Above 1.
+    least : float
+        The run ends when the rate falls below this, from 0 (never) to lr.
 
     Raises
     ------
-    InputError for a number out of range.
+    InputError
+        A number is out of range.
 
-    Source: SPEC 7.
+    References
+    ----------
+    SPEC 7.
     """
 
     kind = "stepped"
@@ -203,7 +256,7 @@ class Stepped(_Shrinking):
 
     def __init__(self, lr: float, epochs: int = 5, divisor: float = 2.0, least: float = 0.0) -> None:
         super().__init__(lr, divisor, least)
-        require("epochs", epochs, epochs >= 1, "of at least 1")
+        require("epochs", epochs, AT_LEAST_ONE)
         self.epochs, self.done = epochs, 0
 
     def _shrinks(self, validation_loss: float | None) -> bool:

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hfrnn.arrays.backend import Array
-from hfrnn.arrays.parameters import HostArray
+from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError

@@ -25,7 +25,7 @@ from typing import Any
 
 import tomli_w
 
-from hfrnn.arrays.parameters import HostArray
+from hfrnn.arrays.backend import HostArray
 from hfrnn.atomic import write_atomic
 from hfrnn.data.corpora import PARTS, Corpus
 from hfrnn.data.vocabulary import Vocabulary

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hfrnn.arrays.backend import Array
-from hfrnn.arrays.parameters import HostArray
+from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.data.text import counted
 from hfrnn.errors import CheckpointError
 from hfrnn.optim.average import AVERAGE

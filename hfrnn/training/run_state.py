@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hfrnn.arrays.backend import Array
-from hfrnn.arrays.parameters import HostArray
+from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.engine.plan import Plan
 from hfrnn.errors import CheckpointError
 from hfrnn.optim.schedules import EarlyStopping

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.arrays.backend import Array
-from hfrnn.arrays.parameters import HostArray
+from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
 from hfrnn.runs.config import TrainConfig

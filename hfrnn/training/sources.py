@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hfrnn.arrays.parameters import HostArray
+from hfrnn.arrays.backend import HostArray
 from hfrnn.data.corpora import PARTS, Corpus
 from hfrnn.data.music import FILES as MUSIC
 from hfrnn.data.music import Music, load_music, music_batch

@@ -95,4 +95,4 @@ def test_a_smaller_buffer_is_a_view_and_a_larger_one_is_new() -> None:
     assert buffers.nbytes == 80
     larger = buffers.get("a", (20,))
     assert buffers.nbytes == 160
-    assert np.shares_memory(larger, buffers.get("a", (2, 3)))  # no stale view is handed out
+    assert np.shares_memory(larger, buffers.get("a", (2, 3)))  # no stale view is returned

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hfrnn
-from hfrnn.arrays.parameters import ParameterLayout, constant, fixed_fan_in, normal, sparse_normal
+from hfrnn.arrays.initializers import constant, fixed_fan_in, normal, sparse_normal
+from hfrnn.arrays.parameters import ParameterLayout
 
 
 def rng() -> np.random.Generator:

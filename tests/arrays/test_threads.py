@@ -9,7 +9,8 @@ import pytest
 from threadpoolctl import threadpool_info
 
 import hfrnn
-from hfrnn.arrays.threads import Threads, default_threads, one_blas_thread
+from hfrnn.arrays.blas import one_blas_thread
+from hfrnn.arrays.threads import Threads, default_threads
 
 
 def blas_threads() -> list[int]:

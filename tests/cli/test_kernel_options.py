@@ -22,7 +22,7 @@ from hfrnn.runs.run_folder import RunFolder
 NAME = "rnn-scaled"
 SOURCE = '''
 import hfrnn
-from hfrnn.arrays.parameters import normal
+from hfrnn.arrays.initializers import normal
 from hfrnn.kernels.rnn import RNN
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from hfrnn.errors import InputError
-from hfrnn.optim.damping import Damping, LevenbergMarquardt, rho
+from hfrnn.optim.damping import GREATEST_STRENGTH, LEAST_STRENGTH, Damping, LevenbergMarquardt, rho
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,18 @@ def test_both_strengths_are_scaled_together():
     assert (damping.mu, damping.lambda_) == pytest.approx((0.3, 0.06))
 
 
-def test_each_strength_has_its_own_floor_and_ceiling():
-    damping = Damping(
-        "structural+tikhonov", 1.0, 1.0, mu_floor=0.5, mu_ceiling=1.2, lambda_floor=0.9, lambda_ceiling=4.0
-    )
+def test_each_strength_stays_within_its_bounds():
+    assert (LEAST_STRENGTH, GREATEST_STRENGTH) == (1e-8, 1e8)
+    damping = Damping("structural+tikhonov", 8e7, 2e7)
     damping.scale(1.5)
-    assert (damping.mu, damping.lambda_) == (1.2, 1.5)
+    assert (damping.mu, damping.lambda_) == (1e8, 3e7)
+    damping.scale(1.5, 10.0)
+    assert (damping.mu, damping.lambda_) == (1e8, 1e8)
+    damping = Damping("structural+tikhonov", 2e-8, 1.2e-8)
+    damping.scale(0.5, 0.75)
+    assert (damping.mu, damping.lambda_) == (1e-8, 1e-8)
     damping.scale(0.1)
-    assert (damping.mu, damping.lambda_) == (0.5, 0.9)
+    assert (damping.mu, damping.lambda_) == (1e-8, 1e-8)
 
 
 def test_pure_structural_damping_keeps_lambda_zero():
@@ -100,8 +104,9 @@ def test_structural_damping_carries_a_small_lambda_by_default():
         ("mu is 1.0, but damping of kind 'tikhonov' has none", {"kind": "tikhonov", "mu": 1.0}),
         ("lambda_ is 0.0", {"kind": "tikhonov", "lambda_": 0.0}),
         ("lambda_ is 1.0, but damping of kind 'line-search'", {"kind": "line-search", "lambda_": 1.0}),
-        ("mu is 2.0", {"mu": 2.0, "mu_ceiling": 1.0}),
-        ("floor", {"mu_floor": 0.0}),
+        ("mu is 200000000.0, expected a number from 1e-08 to 100000000.0", {"mu": 2e8}),
+        ("mu is 1e-09, expected a number from 1e-08 to 100000000.0", {"mu": 1e-9}),
+        ("lambda_ is 200000000.0, expected", {"kind": "tikhonov", "lambda_": 2e8}),
         ("adapt is 'rho'", {"adapt": "rho"}),
         ("adapt is 'mu', but damping of kind 'tikhonov' has no mu", {"kind": "tikhonov", "adapt": "mu"}),
         ("adapt is 'lambda', but", {"lambda_": 0.0, "adapt": "lambda"}),

@@ -253,7 +253,7 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing():
 # options
 
 
-def test_a_preconditioner_is_handed_to_cg():
+def test_cg_uses_the_preconditioner():
     objective, a, _ = linear()
     options = HessianFreeOptions(cg_epsilon=0.0, residual_tolerance=1e-6, cg_iterations=500)
     d = (a * a).sum(axis=0)

@@ -219,7 +219,7 @@ def test_a_rule_for_a_lambda_that_does_not_adapt_is_refused():
             HessianFree(damping, lambda_rule=LevenbergMarquardt())
 
 
-# preconditioners, and a residual that is computed afresh
+# preconditioners, and true residuals
 
 
 def with_squares(objective):

@@ -23,7 +23,7 @@ def test_the_rate_is_halved_when_the_loss_does_not_fall_below_the_least_so_far()
     assert rates(Plateau(0.8)) == [0.8, 0.8, 0.4, 0.2, 0.2, 0.1, 0.1]
 
 
-def test_the_rate_is_divided_by_one_and_a_half_likewise():
+def test_the_rate_is_divided_by_one_and_a_half_too():
     assert rates(Plateau(0.9, divisor=1.5), (5.0, 5.0, 6.0)) == pytest.approx([0.9, 0.6, 0.4])
 
 

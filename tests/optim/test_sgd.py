@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from support.device_array import DeviceArray
 
+from hfrnn.arrays.vectors import norm
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.optim.cg import norm
 from hfrnn.optim.clipping import clip_norm, clip_values, max_norm
 from hfrnn.optim.first_order import PIECE, SGD, Adam, AdamOptions, FirstOrder, SGDOptions
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.threads import default_threads
+from hfrnn.arrays.vectors import norm
 from hfrnn.data.streams import TextStreams
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Use
 from hfrnn.engine.planner import footprint_of, make_plan
 from hfrnn.errors import CheckpointError, NonFiniteError
-from hfrnn.optim.cg import norm
 from hfrnn.optim.clipping import clip_norm, clip_values, max_norm
 from hfrnn.optim.first_order import SGD, Adam, AdamOptions, FirstOrder, SGDOptions
 from hfrnn.optim.hessian_free import UpdateInterrupted

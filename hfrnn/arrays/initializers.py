@@ -1,0 +1,102 @@
+"""Random initial values: each initializer is a function of a generator and a shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse.linalg
+
+Initializer: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], npt.NDArray[Any]]
+"""Takes a random generator and a shape; returns a fresh NumPy array of that shape."""
+
+
+def constant(value: float) -> Initializer:
+    """Return an initializer that sets every entry to `value`."""
+    return lambda rng, shape: np.full(shape, value)
+
+
+def normal(scale: float) -> Initializer:
+    """Return an initializer that draws each entry from N(0, scale^2)."""
+    return lambda rng, shape: scale * rng.standard_normal(shape)
+
+
+def sparse_normal(scale: float, density: float = 0.1) -> Initializer:
+    """Return an initializer for sparse random values.
+
+    Each entry is 0 with probability 1 - density, else it is drawn from N(0, scale^2).
+
+    Parameters
+    ----------
+    scale : float
+        Standard deviation of the nonzero entries.
+    density : float
+        Probability of a nonzero entry, from 0 to 1.
+
+    Returns
+    -------
+    callable
+
+    References
+    ----------
+    [K] 4.2, for the recurrent matrix of the plain RNN.
+    """
+
+    def initialize(rng: np.random.Generator, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        values = scale * rng.standard_normal(shape)
+        return np.where(rng.random(shape) < density, values, 0.0)
+
+    return initialize
+
+
+def fixed_fan_in(scale: float = 1.0, nonzeros: int = 15, spectral_radius: float | None = None) -> Initializer:
+    """Return Sutskever's sparse initializer: every column has the same number of nonzero entries.
+
+    A matrix (H, k*H) is filled as k square blocks, side by side. The nonzero entries of a column lie at random rows
+    and are drawn from N(0, scale^2).
+
+    Parameters
+    ----------
+    scale : float
+        Standard deviation of the nonzero entries.
+    nonzeros : int
+        Nonzero entries in a column. A column with fewer rows is full.
+    spectral_radius : float, optional
+        Each square block is scaled to this spectral radius; 1.1 in the code of [MS]. By default no block is scaled.
+
+    Returns
+    -------
+    callable
+    """
+
+    def fill(rng: np.random.Generator, rows: int, columns: int) -> npt.NDArray[Any]:
+        block = np.zeros((rows, columns))
+        kept = min(nonzeros, rows)
+        for column in range(columns):
+            block[rng.choice(rows, kept, replace=False), column] = scale * rng.standard_normal(kept)
+        radius = _spectral_radius(block) if spectral_radius is not None and rows == columns else 0.0
+        return block * (spectral_radius / radius) if spectral_radius is not None and radius > 0 else block
+
+    def initialize(rng: np.random.Generator, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        if math.prod(shape) == 0:
+            return np.zeros(shape)
+        rows, columns = shape[-2:]
+        width = rows if columns % rows == 0 else columns
+        parts = [
+            np.concatenate([fill(rng, rows, width) for _ in range(columns // width)], axis=1)
+            for _ in range(math.prod(shape[:-2]))
+        ]
+        return np.stack(parts).reshape(shape)
+
+    return initialize
+
+
+def _spectral_radius(matrix: npt.NDArray[Any]) -> float:
+    """Return the largest absolute eigenvalue of a square matrix."""
+    if matrix.shape[0] <= 1000:
+        return float(np.abs(np.linalg.eigvals(matrix)).max())
+    largest = scipy.sparse.linalg.eigs(matrix, k=1, which="LM", v0=np.ones(matrix.shape[0]), return_eigenvectors=False)
+    return float(np.abs(largest).max())

@@ -1,0 +1,164 @@
+"""The full step of an update: CG on the damped quadratic, and the choice of one of its iterates.
+
+H3 to H5 of hessian_free.py. There are two ways to choose: the kept iterate where the loss stops falling, or x_f of
+line-search damping.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hfrnn.arrays.vectors import Apply, Vector
+from hfrnn.optim.cg import CGResult, CGStop, Iterate, conjugate_gradient
+from hfrnn.optim.damping import Damping, LevenbergMarquardt, rho
+from hfrnn.optim.line_search import DirectionSearch
+from hfrnn.optim.options import HessianFreeOptions
+from hfrnn.optim.quadratic import Quadratic, TrialLosses
+
+
+@dataclass(frozen=True)
+class FullStep:
+    """A full step, before the last line search.
+
+    Attributes
+    ----------
+    x : (n,) array
+    q : float
+        q(x).
+    f : float
+        Loss at theta + x, on the objective of rho.
+    iteration : int
+        Iteration of CG that x comes from.
+    cg : CGResult
+    factors : tuple of float
+        mu(i)/mu_0 and lambda(i)/lambda_0 at the end of CG (H4).
+    """
+
+    x: Vector
+    q: float
+    f: float
+    iteration: int
+    cg: CGResult
+    factors: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Levenberg-Marquardt rules of mu and of lambda."""
+
+    mu: LevenbergMarquardt
+    lambda_: LevenbergMarquardt
+
+    def factors(self, ratio: float) -> tuple[float, float]:
+        """Return the factors of mu and lambda after a step with this rho."""
+        return self.mu.factor(ratio), self.lambda_.factor(ratio)
+
+
+@dataclass(frozen=True)
+class Solver:
+    """Finds the full step of one update.
+
+    Parameters
+    ----------
+    quadratic : Quadratic
+    start : (n,) array or None
+        Start of CG; None for 0.
+    preconditioner : callable or None
+        As for `conjugate_gradient`.
+    losses : TrialLosses
+        Losses on the objective of rho.
+    f0 : float
+        Loss at theta on the objective of rho.
+    damping : Damping
+        Damping of this update.
+    rules : Rules
+    options : HessianFreeOptions
+    watch : callable
+        Called with every Iterate of CG; may raise an exception.
+    """
+
+    quadratic: Quadratic
+    start: Vector | None
+    preconditioner: Apply | None
+    losses: TrialLosses
+    f0: float
+    damping: Damping
+    rules: Rules
+    options: HessianFreeOptions
+    watch: Callable[[Iterate], None]
+
+    def solve(self) -> FullStep:
+        """Run CG and choose the full step."""
+        return self._follow_directions() if self.damping.kind == "line-search" else self._choose_iterate()
+
+    def _choose_iterate(self) -> FullStep:
+        """Follow mu(i) during CG, then go back over the kept iterates while the loss falls."""
+        damping, losses = self.damping, self.losses
+        bound = self.options.mu_growth if damping.adapts else None
+        watched = [at for at, adapts in enumerate((damping.adapts_mu, damping.adapts_lambda)) if adapts]
+        factors = (1.0, 1.0)
+
+        def on_iterate(iterate: Iterate) -> CGStop | None:
+            nonlocal factors
+            self.watch(iterate)
+            if bound is None or not iterate.kept or iterate.q >= 0.0:
+                return None
+            f = losses.of_iterate(iterate.iteration, iterate.x)
+            asked = self.rules.factors(rho(f, self.f0, self.quadratic.model(iterate.x, iterate.q)))
+            factors = factors[0] * asked[0], factors[1] * asked[1]  # H4
+            return CGStop.MU_GROWTH if max(factors[at] for at in watched) >= bound else None
+
+        cg = self._run(self.start, self.options.keep_ratio, on_iterate)  # H3
+        iteration, q, x = cg.iterates[-1]
+        f = losses.of_iterate(iteration, x)
+        for earlier, earlier_q, earlier_x in reversed(cg.iterates[:-1]):
+            earlier_f = losses.of_iterate(earlier, earlier_x)
+            if math.isfinite(f) and earlier_f >= f:
+                break
+            iteration, q, x, f = earlier, earlier_q, earlier_x, earlier_f  # H5
+        return FullStep(x, q, f, iteration, cg, factors)
+
+    def _follow_directions(self) -> FullStep:
+        """Line-search damping: CG without damping, and x_f along the same directions."""
+        options, start, f = self.options, self.start, self.f0
+        if start is not None:
+            f = self.losses(start)
+            start = start if math.isfinite(f) else None
+        search = DirectionSearch(
+            self.losses,
+            start if start is not None else self.quadratic.g * 0.0,
+            f if start is not None else self.f0,
+            tau=options.tau,
+            max_backtracks=options.direction_backtracks,
+        )
+        last_gain = 0
+
+        def on_iterate(iterate: Iterate) -> CGStop | None:
+            nonlocal last_gain
+            self.watch(iterate)
+            if search.follow(iterate.direction, iterate.alpha, iterate.q_step):
+                last_gain = iterate.iteration
+            return CGStop.NO_GAIN if search.idle > options.idle_directions else None
+
+        cg = self._run(start, None, on_iterate)  # H3
+        return FullStep(search.x, cg.q_history[0] + search.q_change, search.f, last_gain, cg, (1.0, 1.0))  # H5
+
+    def _run(
+        self, start: Vector | None, keep_ratio: float | None, on_iterate: Callable[[Iterate], CGStop | None]
+    ) -> CGResult:
+        options = self.options
+        return conjugate_gradient(
+            self.quadratic.apply,
+            -self.quadratic.g,
+            start,
+            max_iterations=options.cg_iterations,
+            epsilon=options.cg_epsilon,
+            window=options.cg_window,
+            residual_tolerance=options.residual_tolerance,
+            residual_every=options.residual_every,
+            keep_ratio=keep_ratio,
+            preconditioner=self.preconditioner,
+            on_iterate=on_iterate,
+        )

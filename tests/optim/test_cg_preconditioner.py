@@ -1,0 +1,60 @@
+"""Conjugate gradient with a preconditioner."""
+
+import numpy as np
+import pytest
+from support.linear_systems import EXACT, badly_scaled, operator, spd
+
+from hfrnn.optim.cg import CGStop, conjugate_gradient, diagonal_preconditioner
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_the_residual_rule_follows_the_norm_of_the_preconditioner(warm):
+    a, b, d = badly_scaled()
+    x0 = 10.0 * np.random.default_rng(2).standard_normal(60) if warm else None
+    levels, plain = [], []
+
+    def watch(it):
+        r = b - a @ it.x
+        levels.append(np.sqrt(r @ (r / d)) / np.sqrt(b @ (b / d)))
+        plain.append(np.linalg.norm(r) / np.linalg.norm(b))
+
+    m = diagonal_preconditioner(d, 1e-12, exponent=1.0)
+    options = {"preconditioner": m, "residual_tolerance": 1e-3, "on_iterate": watch}
+    result = conjugate_gradient(operator(a), b, x0, **EXACT, **options)
+    first = next(i for i, level in enumerate(levels, 1) if level <= 1e-3)
+    assert (result.stop, result.iterations) == (CGStop.RESIDUAL, first)
+    assert next((i for i, level in enumerate(plain, 1) if level <= 1e-3), None) != first
+    assert result.preconditioned_norm == pytest.approx(levels[-1] * np.sqrt(b @ (b / d)), rel=1e-6)
+    assert result.residual_norm == pytest.approx(plain[-1] * np.linalg.norm(b), rel=1e-6)
+
+
+def test_without_a_preconditioner_both_norms_are_the_same():
+    a, b = spd(30)
+    result = conjugate_gradient(operator(a), b, max_iterations=7)
+    assert result.preconditioned_norm == result.residual_norm
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_preconditioner_that_is_not_finite_ends_the_run(bad):
+    a, b = spd(10)
+    with np.errstate(invalid="ignore"):
+        result = conjugate_gradient(operator(a), b, preconditioner=lambda r, out: out.fill(bad))
+    assert (result.stop, result.iterations) == (CGStop.NON_FINITE, 0)
+
+
+def test_a_preconditioner_saves_iterations_where_scales_differ():
+    a, b = spd(100, condition=10.0)
+    scale = np.geomspace(1.0, 100.0, 100)
+    a = scale[:, None] * a * scale
+    options = {"epsilon": 0.0, "max_iterations": 1000, "residual_tolerance": 1e-8}
+    plain = conjugate_gradient(operator(a), b, **options)
+    helped = conjugate_gradient(
+        operator(a), b, preconditioner=diagonal_preconditioner(np.diag(a).copy(), 1e-9, exponent=1.0), **options
+    )
+    assert helped.iterations < plain.iterations / 4
+
+
+def test_the_diagonal_preconditioner_divides_by_the_power_of_the_shifted_diagonal():
+    out = np.empty(2)
+    diagonal_preconditioner(np.array([15.0, 80.0]), 1.0)(np.array([8.0, 27.0]), out)
+    assert np.allclose(out, [1.0, 1.0], rtol=1e-15)
