@@ -1,0 +1,85 @@
+"""Where mutations.py breaks the project, which tests ought to notice, and which mutants change no result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """Files to mutate, with the tests that ought to notice.
+
+    files : str
+        A glob; the first target that matches a file counts.
+    tests : tuple of str
+        Arguments of pytest, tried one after another until one fails: the fastest first. `{stem}` is the file's name
+        with `-` for `_`, `{module}` the same unchanged. A path with `*` is a glob, and may match nothing.
+    only_cited : bool
+        Whether to change only lines that cite an equation; otherwise all function bodies.
+    """
+
+    files: str
+    tests: tuple[str, ...]
+    only_cited: bool = False
+
+
+@dataclass(frozen=True)
+class Equivalent:
+    """A mutant that changes no result: the file (a glob), the source line before and after, and the reason."""
+
+    file: str
+    before: str
+    after: str
+    reason: str
+
+
+KERNEL_TESTS = "tests/kernels/test_kernels.py"
+ORACLE = "tests/oracle/test_oracle_networks.py"
+SMALL_RNN = "[rnn-single or [rnn-stack or [rnn-ragged or [rnn-real"
+
+TARGETS = (
+    Target("hfrnn/kernels/compiled.py", ("tests/kernels/test_compiled.py -k 'float64 and carried-all-3'",), True),
+    Target(
+        "hfrnn/kernels/numba/*.py", ("tests/kernels/*compiled*.py tests/kernels/*numba* -k 'float64 and all-3'",), True
+    ),
+    Target("hfrnn/kernels/cells.py", (f"{KERNEL_TESTS} -k lstm]", f"{ORACLE} -k '[lstm or [mlstm'"), True),
+    Target("hfrnn/kernels/clockwork.py", (f"{KERNEL_TESTS} -k [clockwork", "tests/kernels/test_clockwork.py"), True),
+    Target(
+        "hfrnn/kernels/*.py",
+        (f"{KERNEL_TESTS} -k '[{{stem}}'", "tests/kernels/test_{module}*.py", f"{ORACLE} -k '[{{stem}}-'"),
+        True,
+    ),
+    Target("hfrnn/optim/average.py", ("tests/training/test_average.py",)),
+    Target("hfrnn/optim/lanczos.py", ("tests/analysis/test_spectrum.py",)),
+    Target(
+        "hfrnn/optim/first_order.py",
+        ("tests/optim/test_sgd.py tests/optim/test_adam.py tests/optim/test_clipping.py", "tests/optim"),
+    ),
+    Target("hfrnn/optim/*.py", ("tests/optim/test_{module}*.py", "tests/optim")),
+    Target(
+        "hfrnn/engine/class_softmax.py",
+        ("tests/engine/test_class_softmax.py", f"{ORACLE} -k 'class-softmax and ([rnn or [mlstm)'"),
+    ),
+    Target(
+        "hfrnn/engine/plan*.py",
+        ("tests/engine/test_plan*.py", "tests/engine/test_objective.py -k 'shards or plan or budget or checkpoint'"),
+    ),
+    Target(
+        "hfrnn/engine/*.py",
+        (
+            "tests/engine/test_losses.py tests/engine/test_derivatives.py tests/engine/test_{module}*.py",
+            f"{ORACLE} -k '{SMALL_RNN}'",
+            "tests/engine/test_network.py tests/engine/test_class_softmax.py tests/kernels/test_clockwork.py",
+            "tests/engine/test_objective.py",
+        ),
+    ),
+)
+"""The first that matches a file counts; the files are those of MUTATED."""
+
+MUTATED = (
+    "hfrnn/kernels/*.py", "hfrnn/kernels/numba/*.py", "hfrnn/optim/*.py",
+    "hfrnn/engine/sweep.py", "hfrnn/engine/losses.py", "hfrnn/engine/output_map.py", "hfrnn/engine/class_softmax.py",
+    "hfrnn/engine/input_map.py", "hfrnn/engine/plan*.py",
+)  # fmt: skip
+
+EQUIVALENTS: tuple[Equivalent, ...] = ()
