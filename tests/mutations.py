@@ -6,7 +6,8 @@
 
 Each mutant is applied to a copy of the project, where the tests that mutation_table.py names for its file run; the
 working tree is never written. A mutant that runs out of time, or crashes, counts as noticed. The exit status is 1 if a
-mutant survives that is not listed as equivalent, if a listed one matches no source line, or if the tests fail untouched.
+mutant survives that is not listed as equivalent, if a listed one matches no source line, or if the tests fail without
+any change.
 """
 
 from __future__ import annotations
