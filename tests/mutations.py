@@ -29,6 +29,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from threading import Lock
 
 from mutation_table import EQUIVALENTS, MUTATED, TARGETS, Equivalent, Target
@@ -118,7 +119,7 @@ def copy_project(target: Path) -> None:
             shutil.copytree(PROJECT / name, target / name, ignore=shutil.ignore_patterns("__pycache__", ".*_cache"))
         else:
             shutil.copy2(PROJECT / name, target / name)
-    compileall.compile_dir(target / "hfrnn", quiet=2)
+    compileall.compile_dir(target / "hfrnn", quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
 
 
 def target_of(file: str) -> Target:

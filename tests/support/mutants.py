@@ -17,9 +17,8 @@ COMPARISONS = {
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
 }  # fmt: skip
 NEGATABLE = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)  # changing these is negating them
-RENAMED = {
-    "add": "subtract", "subtract": "add", "minimum": "maximum", "maximum": "minimum", "min": "max", "max": "min",
-}  # fmt: skip
+OPPOSITES = {"add": "subtract", "subtract": "add"}
+EXTREMES = {"minimum": "maximum", "maximum": "minimum", "min": "max", "max": "min"}
 ORDERED = {"matmul": 0, "subtract": 0, "divide": 0, "where": 1}
 """Calls whose two operands may be swapped, with the position of the first."""
 UNTOUCHED = {
@@ -186,10 +185,11 @@ def transposed(factor: ast.expr) -> Iterator[tuple[str, ast.AST, str]]:
 def call(node: ast.Call) -> Iterator[tuple[str, ast.AST, str]]:
     function, arguments = node.func, node.args
     name = getattr(function, "attr", getattr(function, "id", ""))
-    if name in RENAMED:
-        other = RENAMED[name]
-        renamed = ast.Attribute(function.value, other) if isinstance(function, ast.Attribute) else ast.Name(other)
-        yield ("flip a sign" if "t" in name else "change a comparison"), function, ast.unparse(renamed)
+    for operator, names in (("flip a sign", OPPOSITES), ("change a comparison", EXTREMES)):
+        if name in names and (len(arguments) > 1 or names is EXTREMES):
+            other = names[name]
+            renamed = ast.Attribute(function.value, other) if isinstance(function, ast.Attribute) else ast.Name(other)
+            yield operator, function, ast.unparse(renamed)
     first = ORDERED.get(name, 0 if name == "dot" and isinstance(function, ast.Attribute) else None)
     if first is not None and len(arguments) >= first + 2:
         swapped = [*arguments[:first], arguments[first + 1], arguments[first], *arguments[first + 2 :]]
