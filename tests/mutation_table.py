@@ -82,4 +82,8 @@ MUTATED = (
     "hfrnn/engine/input_map.py", "hfrnn/engine/plan*.py",
 )  # fmt: skip
 
-EQUIVALENTS: tuple[Equivalent, ...] = ()
+EQUIVALENTS = (
+    Equivalent(
+        "hfrnn/optim/quadratic.py", "self.finite += 1", "self.finite += 2", "The only question is whether it is 0."
+    ),
+)

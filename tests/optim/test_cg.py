@@ -100,6 +100,8 @@ def test_kept_iterates_are_those_of_martens_and_the_last():
     result = conjugate_gradient(operator(a), b, max_iterations=30, epsilon=0.0)
     assert [entry[0] for entry in result.iterates] == [1, 2, 3, 4, 5, 7, 9, 11, 14, 18, 24, 30]
     assert result.iterates[-1][2] is result.x
+    up_to_a_kept_one = conjugate_gradient(operator(a), b, max_iterations=24, epsilon=0.0)
+    assert [entry[0] for entry in up_to_a_kept_one.iterates] == [1, 2, 3, 4, 5, 7, 9, 11, 14, 18, 24]
     for iteration, _, x in result.iterates:
         shorter = conjugate_gradient(operator(a), b, max_iterations=iteration, epsilon=0.0)
         assert np.array_equal(shorter.x, x)
@@ -135,6 +137,9 @@ def test_stops_at_max_iterations():
     a, b = spd(200, condition=1e6)
     result = conjugate_gradient(operator(a), b, max_iterations=7)
     assert (result.stop, result.iterations, result.products) == (CGStop.MAX_ITERATIONS, 7, 7)
+    none = conjugate_gradient(operator(a), b, max_iterations=0)
+    assert (none.stop, none.iterations, none.products) == (CGStop.MAX_ITERATIONS, 0, 0)
+    assert [(entry[0], entry[1], entry[2].any()) for entry in none.iterates] == [(0, 0.0, False)]
 
 
 @pytest.mark.parametrize("growth", [0.0, 0.2])
