@@ -39,6 +39,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 COPIED = ("hfrnn", "tests", "pyproject.toml")
 AT_ONCE = 2
 COUNT = 60  # mutants, unless --count says otherwise: two or three minutes
+NUMBA_CACHE = "numba-cache"  # of each copy by itself: numba does not see that a function in another file has changed
 MEMORY = 16 * 2**30  # bytes of address space for one mutant
 PASSED, NOTHING_RAN = 0, 5  # pytest's exit statuses; with any other a mutant has been noticed
 
@@ -70,7 +71,7 @@ class Checks:
         start = time.perf_counter()
         with tempfile.TemporaryDirectory(prefix="hfrnn-mutant-") as name:
             folder = Path(name) / "project"
-            shutil.copytree(self.snapshot, folder)
+            shutil.copytree(self.snapshot, folder, ignore=shutil.ignore_patterns(NUMBA_CACHE))
             path = folder / mutant.file
             path.write_bytes(mutant.apply(path.read_bytes()))
             for command in commands:
@@ -90,6 +91,7 @@ def run(command: tuple[str, ...], folder: Path, seconds: float) -> tuple[int | N
     one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
     path = os.pathsep.join([str(folder), str(folder / "tests")])
     environment = os.environ | one_thread | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["NUMBA_CACHE_DIR"] = str(folder / NUMBA_CACHE)
     start = time.perf_counter()
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(

@@ -257,7 +257,7 @@ def test_by_default_periods_double_over_as_many_modules_as_divide_the_units() ->
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "a number": (2, "periods is 2: give a list of whole numbers, one a module, as in [1, 2, 4]"),
+    "a number": (2, "periods is 2: give a list of whole numbers, one per module, as in [1, 2, 4]"),
     "text": ("12", "periods is '12': give a list of whole numbers"),
     "none": ((), "periods is empty: give a whole number, 1 or more, for each module"),
     "zero": ((1, 0), "periods holds 0: give a whole number, 1 or more, for each module"),
