@@ -198,8 +198,12 @@ def try_all(checks: Checks, chosen: list[Mutant], commands_of: dict[str, list[tu
     problems: list[str | None] = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
         trials = [pool.submit(checks.verdict, mutant, commands_of[mutant.file]) for mutant in chosen]
-        for mutant, trial in zip(chosen, trials, strict=True):
-            problems.append(report(mutant, *trial.result()))
+        try:
+            for mutant, trial in zip(chosen, trials, strict=True):
+                problems.append(report(mutant, *trial.result()))
+        except BaseException:  # Ctrl-C: finish the mutants that are running, and no others
+            pool.shutdown(cancel_futures=True)
+            raise
     for command, done in checks.untouched.items():
         status, words, _ = done.result()
         if status != PASSED:

@@ -127,6 +127,11 @@ def test_a_budget_is_met_by_fewer_shards_at_a_time_then_by_recomputation_then_by
     assert all(found)
 
 
+def test_the_size_of_a_buffer_is_known_from_four_corners() -> None:
+    corners = {(K, B): 3 + 5 * K + 7 * B + 11 * K * B for K in (1, 2) for B in (1, 2)}
+    assert hfrnn.engine.planner._bilinear(corners) == (3, 5, 7, 11)
+
+
 def test_a_smaller_budget_takes_slower_plans_until_none_fits() -> None:
     net, T, B = _network(hidden=64), 100, 256
     footprint = Footprint(net)
