@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import tracemalloc
 import weakref
 from dataclasses import replace
@@ -14,7 +15,7 @@ import pytest
 import hfrnn
 import hfrnn.engine.planner
 from hfrnn.engine.plan import SHARD, Keep, Plan, Use, shard_boundaries
-from hfrnn.engine.planner import Footprint, make_plan
+from hfrnn.engine.planner import MARGIN, Footprint, make_plan
 
 
 def _network(arch: str = "lstm", hidden: Any = 32, symbols: int = 30, **options: Any) -> hfrnn.Network:
@@ -79,6 +80,26 @@ def test_a_use_alone_takes_what_is_expected_of_it(use: Use, checkpoint: str | No
     expected = Footprint(net).bytes(plan, T, B, use)
     measured = _measured_peak(net, _batch(net, T, B), plan, 2, use)
     assert 0.95 * measured <= expected <= 1.15 * measured
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+@pytest.mark.parametrize("keep", list(Keep))
+def test_what_is_expected_is_the_sum_of_the_buffers_of_each_segment(keep: Keep, slots: int) -> None:
+    net, T, B = _network("lstm", hidden=5, symbols=7), 6, 8  # two shards of two segments
+    plan, footprint = Plan((0, 4, 8), 3, keep, slots), Footprint(net)
+    one = hfrnn.engine.planner._tiny_sweep(net, 3, 4, True)  # what one segment takes
+    states, nothing = 2 * (4 * 5 * 4), keep is Keep.NOTHING  # bytes of h and c between segments
+    batch, sweeps = T * B * 8 + (slots + 2) * net.n_parameters * 4, T * B * (8 + 4 + net.head.scored_bytes)
+    run = {task: one[f"{task} scratch"] + one[f"{task} predictions"] for task in ("gradient", "product")}
+    kept = one["product states"] + (one["product predictions"] if keep is Keep.ALL else 0)
+    expected = {Use.LOSS: sweeps + slots * (run["gradient"] + one["gradient states"])}
+    expected[Use.GRADIENT] = sweeps + slots * run["gradient"]
+    expected[Use.GRADIENT] += slots * (one["gradient states"] + 2 * states if nothing else 2 * one["gradient states"])
+    expected[Use.OPERATOR] = sweeps + slots * (one["product scratch"] if keep is Keep.ALL else run["product"])
+    expected[Use.OPERATOR] += 2 * (kept + 2 * 2 * states if nothing else 2 * kept)  # of both shards
+    expected[Use.BOTH] = expected[Use.GRADIENT] + expected[Use.OPERATOR]
+    for use, size in expected.items():
+        assert footprint.bytes(plan, T, B, use) == math.ceil(MARGIN * (batch + size)), use
 
 
 @pytest.mark.parametrize("checkpoint", [None, "sqrt"])
