@@ -32,7 +32,7 @@ from pathlib import Path
 from py_compile import PycInvalidationMode
 from threading import Lock
 
-from mutation_table import EQUIVALENTS, MUTATED, TARGETS, Equivalent, Target
+from mutation_table import EQUIVALENTS, TARGETS, Equivalent, Target
 from support.mutants import Mutant, mutants
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -124,15 +124,19 @@ def copy_project(target: Path) -> None:
     compileall.compile_dir(target / "hfrnn", quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
 
 
-def target_of(file: str) -> Target:
-    """Return the first target whose glob matches a file."""
-    return next(target for target in TARGETS if fnmatch.fnmatch(file, target.files))
+def targets(project: Path) -> dict[str, Target]:
+    """Return every file to mutate, with the first target that matches it."""
+    found: dict[str, Target] = {}
+    for target in TARGETS:
+        for path in sorted(project.glob(target.files)):
+            found.setdefault(str(path.relative_to(project)), target)
+    return found
 
 
-def pytest_commands(project: Path, file: str) -> list[tuple[str, ...]]:
+def pytest_commands(project: Path, file: str, target: Target) -> list[tuple[str, ...]]:
     """Return the commands that test a file, the fastest first."""
     stem, commands = Path(file).stem, []
-    for tests in target_of(file).tests:
+    for tests in target.tests:
         words = shlex.split(tests.format(module=stem, stem=stem.replace("_", "-")))
         paths = [
             str(path.relative_to(project)) if "*" in word else word
@@ -158,9 +162,12 @@ def kernel_commands(file: str, source: bytes) -> list[tuple[str, ...]]:
 
 
 def every_mutant(project: Path) -> list[Mutant]:
-    """Return the mutants of all files of MUTATED."""
-    files = sorted({str(path.relative_to(project)) for pattern in MUTATED for path in project.glob(pattern)})
-    return [m for file in files for m in mutants(file, (project / file).read_bytes(), target_of(file).only_cited)]
+    """Return the mutants of all files of the table."""
+    return [
+        mutant
+        for file, target in targets(project).items()
+        for mutant in mutants(file, (project / file).read_bytes(), target.only_cited)
+    ]
 
 
 def equivalent(mutant: Mutant) -> Equivalent | None:
@@ -224,7 +231,7 @@ def main(arguments: list[str]) -> int:
             found, commands_of = mutants(file, source, only_cited=True), {file: kernel_commands(file, source)}
         else:
             found = every_mutant(snapshot)
-            commands_of = {mutant.file: pytest_commands(snapshot, mutant.file) for mutant in found}
+            commands_of = {file: pytest_commands(snapshot, file, target) for file, target in targets(snapshot).items()}
             used = {equivalent(mutant) for mutant in found}
             problems = [f"listed as equivalent, but nothing matches: {e}" for e in EQUIVALENTS if e not in used]
             found = [mutant for mutant in found if fnmatch.fnmatch(mutant.file, options.file)]
