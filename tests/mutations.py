@@ -26,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from py_compile import PycInvalidationMode
@@ -204,10 +204,10 @@ def try_all(checks: Checks, chosen: list[Mutant], commands_of: dict[str, list[tu
     """Try the mutants, print a report of each, and return the problems."""
     problems: list[str | None] = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        trials = [pool.submit(checks.verdict, mutant, commands_of[mutant.file]) for mutant in chosen]
+        trials = {pool.submit(checks.verdict, mutant, commands_of[mutant.file]): mutant for mutant in chosen}
         try:
-            for mutant, trial in zip(chosen, trials, strict=True):
-                problems.append(report(mutant, *trial.result()))
+            for trial in as_completed(trials):
+                problems.append(report(trials[trial], *trial.result()))
         except BaseException:  # Ctrl-C: finish the mutants that are running, and no others
             pool.shutdown(cancel_futures=True)
             raise
