@@ -75,14 +75,21 @@ TARGETS = (
 )
 """The files to mutate. The first target that matches a file counts."""
 
+PIECES = "pieces = min(self._threads.threads, -(-n // size)) if on_host and n else 1"
+SIZE = "size = min(PIECE, n) if on_host else n # pieces stay in the cache from the first pass to the last"
+WORKERS = "The number of workers changes no bit; a vector without elements is an error either way."
+
 EQUIVALENTS = (
+    Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace(" and ", " or "), WORKERS),
+    Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace("min", "max"), WORKERS),
+    Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace("else 1", "else 2"), WORKERS),
+    Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace("on_host and n", "not (on_host and n)"), WORKERS),
+    Equivalent("hfrnn/optim/first_order.py", SIZE, SIZE.replace("min", "max"), "One piece gives the same bits."),
     Equivalent(
-        "hfrnn/optim/first_order.py",
-        "pieces = min(self._threads.threads, -(-n // size)) if on_host and n else 1",
-        "pieces = min(self._threads.threads, -(-n // size)) if on_host or n else 1",
-        "On a device one piece holds the whole vector, and a vector without elements is an error either way.",
+        "hfrnn/optim/first_order.py", SIZE, SIZE.replace("on_host", "not (on_host)"), "One piece gives the same bits."
     ),
     Equivalent(
         "hfrnn/optim/quadratic.py", "self.finite += 1", "self.finite += 2", "The only question is whether it is 0."
     ),
 )
+"""Matched by their text, so that a line may move; the spaces are those of one line."""
