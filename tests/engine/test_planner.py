@@ -120,6 +120,7 @@ def test_losses_take_at_most_what_is_expected_of_them(checkpoint: str | None) ->
         ({"hidden": 256}, 100, 300, (100, 5)),
         ({"hidden": 512, "symbols": 2000}, 100, 200, (100, 20)),  # large weights: segments of 16 MiB
         ({"hidden": 512, "symbols": 2000}, 100, 20, (10, 100)),
+        ({"arch": "rnn", "hidden": 512, "symbols": 1024}, 100, 200, (100, 5)),  # weights of 2 MiB are not large yet
         ({"hidden": (300, 200), "symbols": 1000}, 64, 64, (32, 13)),  # both layers feed the output
         ({"hidden": 8, "symbols": 20_000}, 50, 30, (15, 6)),  # 80 rows at least
         ({"hidden": 8, "symbols": 5}, 3, 200, (100, 3)),
