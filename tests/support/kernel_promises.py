@@ -1,6 +1,6 @@
 """What every kernel promises, as checks by its name: adjoint routines, exact tangents, unwritten inputs.
 
-    python -m support.kernel_promises FILE NAME...      check kernels that a file registers (from the folder tests)
+python -m support.kernel_promises FILE NAME...      check kernels that a file registers (from the folder tests)
 """
 
 from __future__ import annotations
