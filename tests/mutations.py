@@ -1,101 +1,250 @@
-"""Break hfrnn on purpose, one line at a time, and see whether the tests notice.
+"""Break hfrnn on purpose, one small change at a time, and see whether the tests notice.
 
-`python tests/mutations.py [FILTER]` copies the project once per mutation, replaces one piece of source text in the
-copy, and runs there the few tests that ought to fail. It prints a line per mutation and ends with 1 if a mutant
-survives, if a mutation's text is not found exactly once, or if the tests do not pass on the untouched copy. The working
-tree is never written. All take about ten minutes; `--today` tries a tenth of them, another one each day.
+    python tests/mutations.py                       a random sample, the same for every run on one commit
+    python tests/mutations.py --file 'hfrnn/optim/*' --count 50 --seed 3
+    python tests/mutations.py --kernel FILE         break the kernel that FILE registers, and check it as users do
+
+Each mutant is applied to a copy of the project, where the tests that mutation_table.py names for its file run; the
+working tree is never written. A mutant that runs out of time, or crashes, counts as noticed. The exit status is 1 if a
+mutant survives that is not listed as equivalent, if a listed one matches no source line, or if the tests fail without
+any change.
 """
 
 from __future__ import annotations
 
+import argparse
+import ast
+import compileall
+import fnmatch
 import os
+import random
+import resource
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
-from datetime import date
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from pathlib import Path
+from py_compile import PycInvalidationMode
+from threading import Lock
 
-from mutation_rows import MUTATIONS, Mutation
+from mutation_table import EQUIVALENTS, TARGETS, Equivalent, Target
+from support.mutants import Mutant, mutants
 
 PROJECT = Path(__file__).resolve().parent.parent
 COPIED = ("hfrnn", "tests", "pyproject.toml")
 AT_ONCE = 2
-SECONDS = 120  # a mutant that runs longer than this is killed, and counts as noticed
-DAYS = 10  # on which every mutation has had its turn with --today
-PASSED, FAILED = 0, 1  # pytest's exit statuses; any other means that the tests did not run
+COUNT = 60  # mutants, unless --count says otherwise: two or three minutes
+NUMBA_CACHE = "numba-cache"  # of each copy by itself: numba does not see that a function in another file has changed
+MEMORY = 16 * 2**30  # bytes of address space for one mutant
+PASSED, NOTHING_RAN = 0, 5  # pytest's exit statuses; with any other a mutant has been noticed
 
 
-def copy_project(source: Path, target: Path) -> None:
-    """What the tests need, and nothing else."""
-    for name in COPIED:
-        if (source / name).is_dir():
-            shutil.copytree(source / name, target / name, ignore=shutil.ignore_patterns("__pycache__", ".*_cache"))
-        else:
-            shutil.copy(source / name, target / name)
+def seconds_allowed(untouched: float) -> float:
+    """Return the time limit for tests that take `untouched` seconds on the original source."""
+    return 30 + 5 * untouched
 
 
-def run_tests(folder: Path, tests: tuple[str, ...]) -> tuple[int | None, str]:
-    """Pytest's exit status (None: out of time) and the end of what it said, for a copy of the project."""
+@dataclass
+class Checks:
+    """A copy of the project to start from, and what its tests do without any change."""
+
+    snapshot: Path
+    untouched: dict[tuple[str, ...], Future[tuple[int | None, str, float]]] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
+
+    def baseline(self, command: tuple[str, ...]) -> tuple[int | None, str, float]:
+        """Run a command on the snapshot, once; later calls return the same result."""
+        with self.lock:
+            first = command not in self.untouched
+            future = self.untouched.setdefault(command, Future())
+        if first:
+            future.set_result(run(command, self.snapshot, 600))
+        return future.result()
+
+    def verdict(self, mutant: Mutant, commands: list[tuple[str, ...]]) -> tuple[str, float]:
+        """Run the commands on a copy with the mutant until one fails."""
+        start = time.perf_counter()
+        with tempfile.TemporaryDirectory(prefix="hfrnn-mutant-") as name:
+            folder = Path(name) / "project"
+            shutil.copytree(self.snapshot, folder, ignore=shutil.ignore_patterns(NUMBA_CACHE))
+            path = folder / mutant.file
+            path.write_bytes(mutant.apply(path.read_bytes()))
+            for command in commands:
+                status, _, seconds = self.baseline(command)
+                if status != PASSED:
+                    return "NOT TRIED", 0.0
+                status, _, _ = run(command, folder, seconds_allowed(seconds))
+                if status == NOTHING_RAN:
+                    return "NOT TRIED", 0.0
+                if status != PASSED:
+                    return "noticed" if status is not None else "out of time", time.perf_counter() - start
+        return "SURVIVED", time.perf_counter() - start
+
+
+def run(command: tuple[str, ...], folder: Path, seconds: float) -> tuple[int | None, str, float]:
+    """Return a command's exit status (None: out of time), the end of its output, and its seconds."""
     one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
-    environment = os.environ | one_thread | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", *tests]
-    try:
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        return None, "out of time"
-    lines = (done.stdout + done.stderr).strip().splitlines()
-    return done.returncode, "\n".join(lines[-4:])
-
-
-def try_mutation(snapshot: Path, mutation: Mutation | None, tests: tuple[str, ...]) -> tuple[int | None, str, float]:
-    """Run tests on a fresh copy of the snapshot with a mutation applied (None: untouched)."""
+    path = os.pathsep.join([str(folder), str(folder / "tests")])
+    environment = os.environ | one_thread | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["NUMBA_CACHE_DIR"] = str(folder / NUMBA_CACHE)
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="hfrnn-mutation-") as name:
-        folder = Path(name)
-        copy_project(snapshot, folder)
-        if mutation is not None:
-            mutation.apply(folder)
-        status, words = run_tests(folder, tests)
-    return status, words, time.perf_counter() - start
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            [sys.executable, *command],
+            cwd=folder,
+            env=environment,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
+        try:
+            status: int | None = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            status = None
+        output.seek(0)
+        words = output.read().strip().splitlines()
+    return status, "\n".join(words[-6:]), time.perf_counter() - start
 
 
-def try_all(snapshot: Path, chosen: list[Mutation]) -> list[str]:
-    """Try the mutations, and the same tests without any; prints a line for each, returns the problems."""
-    problems = [f"not found exactly once: {mutation}" for mutation in chosen if not mutation.applicable(snapshot)]
-    chosen = [mutation for mutation in chosen if mutation.applicable(snapshot)]
-    untouched = sorted({mutation.tests for mutation in chosen})
+def copy_project(target: Path) -> None:
+    """Copy what the tests need, and compile it, so that copies of the copy start fast."""
+    for name in COPIED:
+        if (PROJECT / name).is_dir():
+            shutil.copytree(PROJECT / name, target / name, ignore=shutil.ignore_patterns("__pycache__", ".*_cache"))
+        else:
+            shutil.copy2(PROJECT / name, target / name)
+    compileall.compile_dir(target / "hfrnn", quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
+
+
+def targets(project: Path) -> dict[str, Target]:
+    """Return every file to mutate, with the first target that matches it."""
+    found: dict[str, Target] = {}
+    for target in TARGETS:
+        for path in sorted(project.glob(target.files)):
+            found.setdefault(str(path.relative_to(project)), target)
+    return found
+
+
+def pytest_commands(project: Path, file: str, target: Target) -> list[tuple[str, ...]]:
+    """Return the commands that test a file, the fastest first."""
+    stem, commands = Path(file).stem, []
+    for tests in target.tests:
+        words = shlex.split(tests.format(module=stem, stem=stem.replace("_", "-")))
+        paths = [
+            str(path.relative_to(project)) if "*" in word else word
+            for word in words if word.startswith("tests")
+            for path in (sorted(project.glob(word)) if "*" in word else [project / word])
+        ]  # fmt: skip
+        options = [word for word in words if not word.startswith("tests")]
+        if paths:
+            commands.append(("-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider", *paths, *options))
+    return commands
+
+
+def kernel_commands(file: str, source: bytes) -> list[tuple[str, ...]]:
+    """Return the commands that check a user's kernel file: the promises of every kernel, then gradcheck."""
+    names = [
+        node.args[0].value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("register_kernel") and node.args
+        and isinstance(node.args[0], ast.Constant)
+    ]  # fmt: skip
+    checks = ("-m", "support.kernel_promises", file, *names)
+    return [checks, ("-m", "hfrnn", "--kernel", file, "gradcheck", *names)]
+
+
+def every_mutant(project: Path) -> list[Mutant]:
+    """Return the mutants of all files of the table."""
+    return [
+        mutant
+        for file, target in targets(project).items()
+        for mutant in mutants(file, (project / file).read_bytes(), target.only_cited)
+    ]
+
+
+def equivalent(mutant: Mutant) -> Equivalent | None:
+    """Return the entry of the table that lists a mutant as equivalent."""
+    same = (e for e in EQUIVALENTS if (e.before, e.after) == (mutant.before, mutant.after))
+    return next((e for e in same if fnmatch.fnmatch(mutant.file, e.file)), None)
+
+
+def commit() -> str:
+    """Return the hash of HEAD, "0" outside a repository."""
+    asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=PROJECT, capture_output=True, text=True)
+    return asked.stdout.strip() or "0"
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Break the source on purpose and see whether the tests notice.")
+    parser.add_argument("--count", type=int, default=COUNT, help="number of mutants to draw (default: %(default)s)")
+    parser.add_argument("--seed", default=commit(), help="seed of the draw (default: the hash of HEAD)")
+    parser.add_argument(
+        "--file", default="*", metavar="GLOB", help="change only files that match, e.g. 'hfrnn/optim/*'"
+    )
+    parser.add_argument("--kernel", type=Path, metavar="FILE", help="change this file, which registers a kernel")
+    parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
+    return parser.parse_args(arguments)
+
+
+def report(mutant: Mutant, verdict: str, seconds: float) -> str | None:
+    """Print what became of a mutant; return it as a problem if it is one."""
+    print(f"{verdict:11} {seconds:5.1f} s  {mutant}", flush=True)
+    return f"{verdict.lower()}: {mutant}" if verdict.isupper() else None
+
+
+def try_all(checks: Checks, chosen: list[Mutant], commands_of: dict[str, list[tuple[str, ...]]]) -> list[str]:
+    """Try the mutants, print a report of each, and return the problems."""
+    problems: list[str | None] = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        baselines = [pool.submit(try_mutation, snapshot, None, tests) for tests in untouched]
-        trials = [pool.submit(try_mutation, snapshot, mutation, mutation.tests) for mutation in chosen]
-        for tests, baseline in zip(untouched, baselines, strict=True):
-            status, words, _ = baseline.result()
-            if status != PASSED:
-                problems.append(f"status {status} without any mutation: pytest {' '.join(tests)}\n{words}")
-        for mutation, trial in zip(chosen, trials, strict=True):
-            status, words, seconds = trial.result()
-            verdict = {FAILED: "noticed", None: "noticed (out of time)", PASSED: "SURVIVED"}.get(status, "DID NOT RUN")
-            print(f"{verdict:10} {seconds:5.1f} s  {mutation}", flush=True)
-            if verdict.isupper():
-                problems.append(f"{verdict.lower()}: {mutation}\n{words}")
-    return problems
+        trials = {pool.submit(checks.verdict, mutant, commands_of[mutant.file]): mutant for mutant in chosen}
+        try:
+            for trial in as_completed(trials):
+                problems.append(report(trials[trial], *trial.result()))
+        except BaseException:  # Ctrl-C: finish the mutants that are running, and no others
+            pool.shutdown(cancel_futures=True)
+            raise
+    for command, done in checks.untouched.items():
+        status, words, _ = done.result()
+        if status != PASSED:
+            problems.append(f"status {status} without any mutation: python {shlex.join(command)}\n{words}")
+    return [problem for problem in problems if problem]
 
 
 def main(arguments: list[str]) -> int:
-    """Try the mutations whose description contains the word given; with --today, this day's share of them."""
-    start, words = time.perf_counter(), [word for word in arguments if word != "--today"]
-    chosen = [mutation for mutation in MUTATIONS if all(word in str(mutation) for word in words)]
-    if "--today" in arguments:
-        chosen = chosen[date.today().toordinal() % DAYS :: DAYS]
+    """Draw mutants and try them; return the exit status."""
+    options, start, problems = parse(arguments), time.perf_counter(), []
     with tempfile.TemporaryDirectory(prefix="hfrnn-snapshot-") as name:
-        copy_project(PROJECT, Path(name))
-        problems = try_all(Path(name), chosen)
-    print(f"{len(chosen)} mutations in {time.perf_counter() - start:.0f} s, {len(problems)} problems")
-    for problem in problems:
-        print(f"\n{problem}")
-    return 1 if problems or not chosen else 0
+        snapshot = Path(name)
+        copy_project(snapshot)
+        if options.kernel:
+            file, source = f"kernel/{options.kernel.name}", options.kernel.read_bytes()
+            (snapshot / "kernel").mkdir()
+            (snapshot / file).write_bytes(source)
+            found, commands_of = mutants(file, source, only_cited=True), {file: kernel_commands(file, source)}
+        else:
+            found = every_mutant(snapshot)
+            commands_of = {file: pytest_commands(snapshot, file, target) for file, target in targets(snapshot).items()}
+            used = {equivalent(mutant) for mutant in found}
+            problems = [f"listed as equivalent, but nothing matches: {e}" for e in EQUIVALENTS if e not in used]
+            found = [mutant for mutant in found if fnmatch.fnmatch(mutant.file, options.file)]
+        chosen = random.Random(options.seed).sample(found, min(options.count, len(found)))
+        print(f"{len(chosen)} of {len(found)} mutants, seed {options.seed}", flush=True)
+        for mutant in chosen if options.list else [mutant for mutant in chosen if equivalent(mutant)]:
+            entry = equivalent(mutant)
+            print(f"equivalent: {mutant}\n    {entry.reason}" if entry else mutant)
+        if not options.list:
+            chosen = [mutant for mutant in chosen if equivalent(mutant) is None]
+            problems += try_all(Checks(snapshot), chosen, commands_of)
+    print(f"{time.perf_counter() - start:.0f} s, {len(problems)} problems", *problems, sep="\n\n")
+    return 1 if problems or not found else 0
 
 
 if __name__ == "__main__":

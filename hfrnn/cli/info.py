@@ -40,6 +40,7 @@ def info(as_json: bool) -> None:
 
 def describe() -> dict[str, Any]:
     """Return versions, architectures, processors, BLAS and optional packages, by name."""
+    from hfrnn.arrays.backend import get_backend
     from hfrnn.arrays.blas import blas_pools, product_peak
     from hfrnn.arrays.threads import default_threads
     from hfrnn.data.corpora import CORPORA

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import tracemalloc
 import weakref
 from dataclasses import replace
@@ -14,7 +15,7 @@ import pytest
 import hfrnn
 import hfrnn.engine.planner
 from hfrnn.engine.plan import SHARD, Keep, Plan, Use, shard_boundaries
-from hfrnn.engine.planner import Footprint, make_plan
+from hfrnn.engine.planner import MARGIN, Footprint, make_plan
 
 
 def _network(arch: str = "lstm", hidden: Any = 32, symbols: int = 30, **options: Any) -> hfrnn.Network:
@@ -26,17 +27,21 @@ def _batch(net: hfrnn.Network, T: int, B: int) -> hfrnn.Batch:
     return hfrnn.Batch(rng.integers(0, net.n_in, (T, B)).astype(np.int32), rng.integers(0, net.n_out, (T, B)))
 
 
-def _measured_peak(net: hfrnn.Network, batch: hfrnn.Batch, plan: Plan, threads: int) -> int:
-    """The most that an objective, a gradient and an operator's products hold at a time."""
+def _measured_peak(net: hfrnn.Network, batch: hfrnn.Batch, plan: Plan, threads: int, use: Use = Use.BOTH) -> int:
+    """The most that an objective, and what is asked of it (a loss, a gradient, products), hold at a time."""
     theta = net.init(0)
     v, out = theta.copy(), theta.copy()
     tracemalloc.start()
     try:
         objective = hfrnn.Objective(net, batch, threads=threads, plan=plan)
-        objective.loss_and_gradient(theta)
-        operator = objective.gauss_newton(theta, structural=0.1, tikhonov=0.1)
-        operator.apply(v, out)
-        operator.apply(v, out)
+        if use is Use.LOSS:
+            objective.loss(theta)
+        if use in (Use.GRADIENT, Use.BOTH):
+            objective.loss_and_gradient(theta)
+        if use in (Use.OPERATOR, Use.BOTH):
+            operator = objective.gauss_newton(theta, structural=0.1, tikhonov=0.1)
+            operator.apply(v, out)
+            operator.apply(v, out)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -65,6 +70,89 @@ def test_what_a_plan_expects_is_within_15_percent_of_what_is_taken(
     expected = Footprint(net).bytes(plan, T, B)
     measured = _measured_peak(net, _batch(net, T, B), plan, threads=2)
     assert 0.95 * measured <= expected <= 1.15 * measured
+
+
+@pytest.mark.parametrize("use", [Use.GRADIENT, Use.OPERATOR])
+@pytest.mark.parametrize("checkpoint", [None, "sqrt"])
+def test_a_use_alone_takes_what_is_expected_of_it(use: Use, checkpoint: str | None) -> None:
+    net, T, B = _network("lstm", 64, 40), 60, 200
+    plan = replace(make_plan(net, T, B, checkpoint), slots=2)
+    expected = Footprint(net).bytes(plan, T, B, use)
+    measured = _measured_peak(net, _batch(net, T, B), plan, 2, use)
+    assert 0.95 * measured <= expected <= 1.15 * measured
+
+
+@pytest.mark.parametrize("most", [1, 2, 16])
+@pytest.mark.parametrize("keep", list(Keep))
+def test_what_is_expected_is_the_sum_of_the_buffers_of_each_segment(keep: Keep, most: int) -> None:
+    net, T, B = _network("lstm", hidden=5, symbols=7), 6, 8  # two shards of two segments
+    plan, footprint = Plan((0, 4, 8), 3, keep, most), Footprint(net)
+    slots = min(most, 2)
+    one = hfrnn.engine.planner._tiny_sweep(net, 3, 4, True)  # what one segment takes
+    states, nothing = 2 * (4 * 5 * 4), keep is Keep.NOTHING  # bytes of h and c between segments
+    batch, sweeps = T * B * 8 + (slots + 2) * net.n_parameters * 4, T * B * (8 + 4 + net.head.scored_bytes)
+    run = {task: one[f"{task} scratch"] + one[f"{task} predictions"] for task in ("gradient", "product")}
+    kept = one["product states"] + (one["product predictions"] if keep is Keep.ALL else 0)
+    expected = {Use.LOSS: sweeps + slots * (run["gradient"] + one["gradient states"])}
+    expected[Use.GRADIENT] = sweeps + slots * run["gradient"]
+    expected[Use.GRADIENT] += slots * (one["gradient states"] + 2 * states if nothing else 2 * one["gradient states"])
+    expected[Use.OPERATOR] = sweeps + slots * (one["product scratch"] if keep is Keep.ALL else run["product"])
+    expected[Use.OPERATOR] += 2 * (kept + 2 * 2 * states if nothing else 2 * kept)  # of both shards
+    expected[Use.BOTH] = expected[Use.GRADIENT] + expected[Use.OPERATOR]
+    for use, size in expected.items():
+        assert footprint.bytes(plan, T, B, use) == math.ceil(MARGIN * (batch + size)), use
+
+
+@pytest.mark.parametrize("checkpoint", [None, "sqrt"])
+def test_losses_take_at_most_what_is_expected_of_them(checkpoint: str | None) -> None:
+    net, T, B = _network("lstm", 64, 40), 60, 200
+    plan, footprint = replace(make_plan(net, T, B, checkpoint), slots=2), Footprint(net)
+    measured = _measured_peak(net, _batch(net, T, B), plan, 2, Use.LOSS)
+    assert measured <= footprint.bytes(plan, T, B, Use.LOSS) < footprint.bytes(plan, T, B, Use.GRADIENT)
+    whole = Plan(plan.shards, None, Keep.NOTHING, slots=2)  # a segment, whose states a gradient needs too
+    assert footprint.bytes(whole, T, B, Use.LOSS) == footprint.bytes(whole, T, B, Use.GRADIENT)
+
+
+@pytest.mark.parametrize(
+    ("options", "T", "B", "expected"),
+    [
+        ({"hidden": 32}, 100, 300, (100, 34)),
+        ({"hidden": 256}, 100, 300, (100, 5)),
+        ({"hidden": 512, "symbols": 2000}, 100, 200, (100, 20)),  # large weights: segments of 16 MiB
+        ({"hidden": 512, "symbols": 2000}, 100, 20, (10, 100)),
+        ({"arch": "rnn", "hidden": 512, "symbols": 1024}, 100, 200, (100, 5)),  # weights of 2 MiB are not large yet
+        ({"hidden": (300, 200), "symbols": 1000}, 64, 64, (32, 13)),  # both layers feed the output
+        ({"hidden": 8, "symbols": 20_000}, 50, 30, (15, 6)),  # 80 rows at least
+        ({"hidden": 8, "symbols": 5}, 3, 200, (100, 3)),
+        ({"hidden": 100, "symbols": 10_000, "loss": "class-softmax", "classes": 100}, 35, 20, (10, 35)),
+        ({"hidden": 100, "symbols": 10_000, "loss": "class-softmax", "classes": 100}, 35, 256, (128, 12)),
+    ],
+)
+def test_where_all_is_kept_segments_fit_the_cache(
+    options: dict[str, Any], T: int, B: int, expected: tuple[int, int]
+) -> None:
+    plan = make_plan(_network(**options), T, B, None)
+    assert (plan.shards[1], plan.segment) == expected
+
+
+def test_a_budget_is_met_by_fewer_shards_at_a_time_then_by_recomputation_then_by_smaller_shards() -> None:
+    net, T, B = _network(hidden=64), 100, 1500
+    footprint, found = Footprint(net), []
+    for size, keep, segment, slots in (
+        (128, Keep.ALL, 15, 12), (128, Keep.ALL, 15, 6), (128, Keep.ALL, 15, 3), (128, Keep.NOTHING, 10, 12),
+        (128, Keep.NOTHING, 10, 3), (64, Keep.NOTHING, 10, 4), (64, Keep.NOTHING, 10, 2), (32, Keep.NOTHING, 10, 2),
+        (8, Keep.NOTHING, 10, 2),
+    ):  # fmt: skip
+        expected = Plan(shard_boundaries(B, size), segment, keep, slots)
+        budget = footprint.bytes(expected, T, B)
+        found.append(make_plan(net, T, B, "auto", budget) == expected)
+        assert make_plan(net, T, B, "auto", budget - 1) != expected
+    assert all(found)
+
+
+def test_the_size_of_a_buffer_is_known_from_four_corners() -> None:
+    corners = {(K, B): 3 + 5 * K + 7 * B + 11 * K * B for K in (1, 2) for B in (1, 2)}
+    assert hfrnn.engine.planner._bilinear(corners) == (3, 5, 7, 11)
 
 
 def test_a_smaller_budget_takes_slower_plans_until_none_fits() -> None:

@@ -77,6 +77,8 @@ def test_kept_iterates_are_those_of_martens_and_the_last():
     result = conjugate_gradient(operator(a), b, max_iterations=30, epsilon=0.0)
     assert [entry[0] for entry in result.iterates] == [1, 2, 3, 4, 5, 7, 9, 11, 14, 18, 24, 30]
     assert result.iterates[-1][2] is result.x
+    up_to_a_kept_one = conjugate_gradient(operator(a), b, max_iterations=24, epsilon=0.0)
+    assert [entry[0] for entry in up_to_a_kept_one.iterates] == [1, 2, 3, 4, 5, 7, 9, 11, 14, 18, 24]
     for iteration, _, x in result.iterates:
         shorter = conjugate_gradient(operator(a), b, max_iterations=iteration, epsilon=0.0)
         assert np.array_equal(shorter.x, x)

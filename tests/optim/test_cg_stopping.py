@@ -14,6 +14,9 @@ def test_stops_at_max_iterations():
     a, b = spd(200, condition=1e6)
     result = conjugate_gradient(operator(a), b, max_iterations=7)
     assert (result.stop, result.iterations, result.products) == (CGStop.MAX_ITERATIONS, 7, 7)
+    none = conjugate_gradient(operator(a), b, max_iterations=0)
+    assert (none.stop, none.iterations, none.products) == (CGStop.MAX_ITERATIONS, 0, 0)
+    assert [(entry[0], entry[1], entry[2].any()) for entry in none.iterates] == [(0, 0.0, False)]
 
 
 @pytest.mark.parametrize("growth", [0.0, 0.2])

@@ -93,7 +93,7 @@ def test_a_column_of_zeros_stays_so():
     assert np.array_equal(W, np.zeros((3, 2)))
 
 
-@pytest.mark.parametrize("shapes", [[(3, 2), (3, 4)], [(4,)], []])
+@pytest.mark.parametrize("shapes", [[(3, 2), (3, 4)], [(2, 3, 4), (2, 3)], [(4,)], []])
 def test_matrices_that_do_not_feed_the_same_units_are_refused(shapes):
     with pytest.raises(InputError, match="shapes"):
         max_norm([np.ones(shape) for shape in shapes], 1.0)

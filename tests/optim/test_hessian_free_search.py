@@ -286,12 +286,31 @@ def test_cg_uses_the_preconditioner():
         {"tau": 0.0},
         {"direction_backtracks": -1},
         {"idle_directions": -1},
+        {"preconditioner_exponent": -0.1},
+        {"warm_start": -0.1},
+        {"line_search_factor": 0.0},
+        {"armijo": -0.1},
+        {"tau": 1.0},
     ],
-    ids=lambda wrong: next(iter(wrong)),
+    ids=lambda wrong: "-".join(map(str, *wrong.items())),
 )
 def test_wrong_options_are_refused_by_name(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
         HessianFreeOptions(**wrong)
+
+
+ENDS = {
+    "cg_iterations": [1], "cg_window": [1], "residual_every": [0], "keep_ratio": [1.01], "warm_start": [0.0, 1.0],
+    "mu_growth": [1.01, None], "line_search_factor": [0.01, 0.99], "line_search_backtracks": [0], "armijo": [0.0, 0.99],
+    "tau": [0.01, 0.99], "direction_backtracks": [0], "idle_directions": [0], "max_failures": [1, None],
+    "preconditioner_exponent": [0.0, 1.0], "preconditioner_shift": [0.01, None],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_options_take_the_ends_of_their_ranges(name):
+    for value in ENDS[name]:
+        assert getattr(HessianFreeOptions(**{name: value}), name) == value
 
 
 def test_options_are_frozen_and_default_to_the_papers():

@@ -122,6 +122,7 @@ def test_a_gradient_of_zero_is_a_solution_and_no_failure(kind):
     assert (update.failed, update.failures, update.ended) == (None, 0, End.SOLUTION)
     assert (update.next_mu, update.next_lambda_) == before
     assert (update.step_size, update.products, update.evaluations) == (0.0, 0, 0)
+    assert {part for part, seconds in update.seconds.items() if seconds > 0.0} <= {"gradient"}
     assert math.isnan(update.rho)
     assert optimizer.ended is End.SOLUTION
     assert optimizer.state_dict()["ended"] == "zero gradient"

@@ -270,6 +270,13 @@ def test_steps_on_a_device_give_the_bits_of_the_host(make):
     assert isinstance(device, FirstOrder)
 
 
+def test_a_step_in_place_that_is_not_finite_is_not_made_on_a_device_either(make):
+    theta = Device(START.astype("f4"))
+    with pytest.raises(NonFiniteError, match="gradient is not finite"):
+        make().step(theta, Device(np.array([np.inf, 1.0, 2.0], "f4")), 10.0, out=theta)
+    assert np.array_equal(theta.values, START.astype("f4"))
+
+
 @pytest.mark.parametrize("kind", [SGD, Adam])
 def test_threads_change_no_bit_of_a_step(kind):
     rng = np.random.default_rng(0)

@@ -1,7 +1,11 @@
-"""What every kernel promises, as checks by its name: adjoint routines, exact tangents, unwritten inputs."""
+"""What every kernel promises, as checks by its name: adjoint routines, exact tangents, unwritten inputs.
+
+python -m support.kernel_promises FILE NAME...      check kernels that a file registers (from the folder tests)
+"""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -9,7 +13,7 @@ import pytest
 
 import hfrnn
 from hfrnn.arrays.backend import Buffers, get_backend
-from hfrnn.kernels import make_kernel
+from hfrnn.kernels import import_kernels, make_kernel
 
 
 def arrays(kernel: hfrnn.Kernel, K: int, B: int, seed: int = 0) -> tuple[dict[str, Any], Any, dict[str, Any]]:
@@ -103,3 +107,19 @@ def check_same_bits_without_record(arch: str) -> None:
     np.testing.assert_array_equal(with_record[0], without[0])
     for name, value in with_record[1].items():
         np.testing.assert_array_equal(value, without[1][name])
+
+
+def check_all(arch: str) -> None:
+    """Check every promise on a few sizes; raises AssertionError where one is broken."""
+    for K in (1, 6):
+        for B in (1, 3):
+            check_adjoint(arch, K, B)
+    check_inputs_unwritten(arch)
+    check_linearised(arch)
+    check_same_bits_without_record(arch)
+
+
+if __name__ == "__main__":
+    import_kernels(sys.argv[1])
+    for name in sys.argv[2:]:
+        check_all(name)

@@ -1,0 +1,95 @@
+"""Where mutations.py breaks the project, which tests ought to notice, and which mutants change no result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """Files to mutate, with the tests that ought to notice.
+
+    files : str
+        A glob; the first target that matches a file counts.
+    tests : tuple of str
+        Arguments of pytest, tried one after another until one fails: the fastest first. `{stem}` is the file's name
+        with `-` for `_`, `{module}` the same unchanged. A path with `*` is a glob, and may match nothing.
+    only_cited : bool
+        Whether to change only lines that cite an equation; otherwise all function bodies.
+    """
+
+    files: str
+    tests: tuple[str, ...]
+    only_cited: bool = False
+
+
+@dataclass(frozen=True)
+class Equivalent:
+    """A mutant that changes no result: the file (a glob), the source line before and after, and the reason."""
+
+    file: str
+    before: str
+    after: str
+    reason: str
+
+
+KERNEL_TESTS = "tests/kernels/test_kernels.py"
+ORACLE = "tests/oracle/test_oracle_networks.py"
+SMALL_RNN = "[rnn-single or [rnn-stack or [rnn-ragged or [rnn-real"
+
+ENGINE = (
+    "tests/engine/test_losses.py tests/engine/test_derivatives.py tests/engine/test_{module}*.py",
+    f"{ORACLE} -k '{SMALL_RNN}'",
+    "tests/engine/test_network.py tests/engine/test_class_softmax.py tests/kernels/test_clockwork.py",
+    "tests/engine/test_objective.py",
+)
+
+TARGETS = (
+    Target("hfrnn/kernels/compiled.py", ("tests/kernels/test_compiled.py -k 'float64 and carried-all-3'",), True),
+    Target(
+        "hfrnn/kernels/numba/*.py", ("tests/kernels/*compiled*.py tests/kernels/*numba* -k 'float64 and all-3'",), True
+    ),
+    Target("hfrnn/kernels/cells.py", (f"{KERNEL_TESTS} -k lstm]", f"{ORACLE} -k '[lstm or [mlstm'"), True),
+    Target("hfrnn/kernels/clockwork.py", (f"{KERNEL_TESTS} -k [clockwork", "tests/kernels/test_clockwork.py"), True),
+    Target(
+        "hfrnn/kernels/*.py",
+        (f"{KERNEL_TESTS} -k '[{{stem}}'", "tests/kernels/test_{module}*.py", f"{ORACLE} -k '[{{stem}}-'"),
+        True,
+    ),
+    Target("hfrnn/optim/average.py", ("tests/training/test_average.py",)),
+    Target("hfrnn/optim/lanczos.py", ("tests/analysis/test_spectrum.py",)),
+    Target(
+        "hfrnn/optim/first_order.py",
+        ("tests/optim/test_sgd.py tests/optim/test_adam.py tests/optim/test_clipping.py", "tests/optim"),
+    ),
+    Target("hfrnn/optim/*.py", ("tests/optim/test_{module}*.py", "tests/optim")),
+    Target(
+        "hfrnn/engine/class_softmax.py",
+        ("tests/engine/test_class_softmax.py", f"{ORACLE} -k 'class-softmax and ([rnn or [mlstm)'"),
+    ),
+    Target(
+        "hfrnn/engine/plan*.py",
+        ("tests/engine/test_plan*.py", "tests/engine/test_objective.py -k 'shards or plan or budget or checkpoint'"),
+    ),
+    *(Target(f"hfrnn/engine/{name}.py", ENGINE) for name in ("sweep", "input_map", "output_map", "losses")),
+)
+"""The files to mutate. The first target that matches a file counts."""
+
+PIECES = "pieces = min(self._threads.threads, -(-n // size)) if on_host and n else 1"
+SIZE = "size = min(PIECE, n) if on_host else n # pieces stay in the cache from the first pass to the last"
+WORKERS = "The number of workers changes no bit; a vector without elements is an error either way."
+
+EQUIVALENTS = (
+    Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace(" and ", " or "), WORKERS),
+    Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace("min", "max"), WORKERS),
+    Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace("else 1", "else 2"), WORKERS),
+    Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace("on_host and n", "not (on_host and n)"), WORKERS),
+    Equivalent("hfrnn/optim/first_order.py", SIZE, SIZE.replace("min", "max"), "One piece gives the same bits."),
+    Equivalent(
+        "hfrnn/optim/first_order.py", SIZE, SIZE.replace("on_host", "not (on_host)"), "One piece gives the same bits."
+    ),
+    Equivalent(
+        "hfrnn/optim/quadratic.py", "self.finite += 1", "self.finite += 2", "The only question is whether it is 0."
+    ),
+)
+"""Matched by their text, so that a line may move; the spaces are those of one line."""
