@@ -16,7 +16,8 @@ import numpy as np
 from hfrnn.arrays.backend import Buffers, HostArray
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.class_softmax import ClassSoftmax
-from hfrnn.engine.losses import Softmax, losses
+from hfrnn.engine.layout import losses
+from hfrnn.engine.losses import Softmax
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import COMPLEX_STEP, Objective
 from hfrnn.engine.output_map import FullHead, Head

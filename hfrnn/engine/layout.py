@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,10 @@ from hfrnn.arrays.backend import Array, Buffers, get_backend
 from hfrnn.arrays.initializers import Initializer, constant, fixed_fan_in, normal
 from hfrnn.arrays.parameters import ParameterLayout
 from hfrnn.engine.batch import Batch
+from hfrnn.engine.class_softmax import ClassSoftmax
 from hfrnn.engine.layers import make_layer
-from hfrnn.engine.losses import make_head
+from hfrnn.engine.losses import Logistic, Softmax, Squared
+from hfrnn.engine.output_map import Head
 from hfrnn.errors import InputError
 from hfrnn.kernels.registry import make_kernel, resolve_backend
 from hfrnn.names import DTYPES, INITIALIZERS
@@ -21,6 +23,33 @@ from hfrnn.names import DTYPES, INITIALIZERS
 
 def _is_count(value: Any, least: int = 1) -> bool:
     return not isinstance(value, bool | np.bool_) and hasattr(value, "__index__") and int(value) >= least
+
+
+_HEADS: dict[str, type[Head]] = {"softmax": Softmax, "logistic": Logistic, "squared": Squared}
+
+
+def losses() -> tuple[str, ...]:
+    """Return the names of all losses."""
+    return ("softmax", "class-softmax", "logistic", "squared")
+
+
+def make_head(
+    loss: str, n_out: int, widths: Mapping[int, int], bias: bool, classes: int | Sequence[int] | None = None
+) -> Head:
+    """Return the head of a loss.
+
+    Raises
+    ------
+    InputError
+        The name is not known, the classes do not fit the class softmax, or classes are given for another loss.
+    """
+    if loss not in losses():
+        raise InputError(f"loss {loss!r} is not known: use one of {', '.join(losses())}")
+    if loss == "class-softmax":
+        return ClassSoftmax(n_out, widths, bias, classes)
+    if classes is not None:
+        raise InputError(f"classes were given with the loss {loss!r}: leave them out, or use the loss 'class-softmax'")
+    return _HEADS[loss](n_out, widths, bias)
 
 
 class Layout:

@@ -10,12 +10,11 @@ The derivatives carry the factor w / sum w of each step. The class softmax has a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hfrnn.arrays.backend import Array, Backend
-from hfrnn.engine.class_softmax import ClassSoftmax
-from hfrnn.engine.output_map import FullHead, Head, ScoredSteps, check_symbols, curve_, normalise_
+from hfrnn.engine.output_map import FullHead, ScoredSteps, check_symbols, curve_, normalise_
 from hfrnn.errors import InputError
 from hfrnn.kernels.pointwise import rows
 
@@ -93,30 +92,3 @@ class Squared(_RealTargets):
 
     def curvature(self, xp: Any, p: Array, Rz: Array, work: Array) -> None:
         """The Hessian is the identity."""
-
-
-_heads: dict[str, type[Head]] = {"softmax": Softmax, "logistic": Logistic, "squared": Squared}
-
-
-def losses() -> tuple[str, ...]:
-    """The names of all losses."""
-    return ("softmax", "class-softmax", "logistic", "squared")
-
-
-def make_head(
-    loss: str, n_out: int, widths: Mapping[int, int], bias: bool, classes: int | Sequence[int] | None = None
-) -> Head:
-    """The head of that loss.
-
-    Raises
-    ------
-    InputError
-        The name is not known; or classes that do not fit, for the class softmax, or any, for another loss.
-    """
-    if loss not in losses():
-        raise InputError(f"loss {loss!r} is not known: use one of {', '.join(losses())}")
-    if loss == "class-softmax":
-        return ClassSoftmax(n_out, widths, bias, classes)
-    if classes is not None:
-        raise InputError(f"classes were given with the loss {loss!r}: leave them out, or use the loss 'class-softmax'")
-    return _heads[loss](n_out, widths, bias)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hfrnn.arrays.backend import Array, Buffers
-from hfrnn.kernels.base import Arrays, Tape
+
+if TYPE_CHECKING:
+    from hfrnn.kernels.base import Arrays, Tape
 
 PIECE_BYTES = 2**20
 """Approximate size of the part of a weight gradient that is computed at a time before it is added."""

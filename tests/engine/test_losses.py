@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hfrnn
-from hfrnn.engine.losses import Head, losses, make_head
-from hfrnn.engine.output_map import FullHead
+from hfrnn.engine.layout import losses, make_head
+from hfrnn.engine.output_map import FullHead, Head
 
 LOSSES = ["softmax", "logistic", "squared"]
 EPS = 1e-20
