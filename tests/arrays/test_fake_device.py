@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 from support.engine_cases import Case, assert_same, cases, everything, moved, plans, vectors
 from support.fake_device import FakeArray, FakeBackend
+from support.slow import one_in
 
 import hfrnn
 
@@ -20,8 +22,9 @@ def scattered(case: Case) -> bool:
     return case.situation in ("embedding", "many-symbols", "class-softmax")
 
 
-@pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.id)
+@pytest.mark.parametrize(
+    ("case", "plan"), one_in(11, itertools.product(cases(), PLANS)), ids=lambda value: getattr(value, "id", value)
+)
 def test_everything_on_the_device_has_the_bits_of_numpy(case: Case, plan: str) -> None:
     batch = case.data()
     theta, v, u = vectors(case.net(), batch)
