@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from support import kernel_promises as promises
 from support.engine_cases import SITUATIONS, Case, assert_same, everything, moved, plans, vectors
 from support.fake_device import FakeBackend
+from support.slow import slow_unless
 from support.tiny_runs import FLAGS, text_file
 
 import hfrnn
@@ -140,7 +141,7 @@ def test_the_engine_agrees_with_itself_in_every_situation(example: ModuleType, s
     assert_same(everything(single, batch, theta, v, u), expected, rtol=1e-4, names=names)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", slow_unless(lambda seed: seed == 0, [0, 1]))
 def test_every_derivative_is_right(example: ModuleType, seed: int) -> None:
     outcomes = gradcheck([NAME], seed)
     assert {outcome.check for outcome in outcomes} == set(TOLERANCES) - {"matching", "preactivation"}
@@ -235,6 +236,7 @@ def call(*arguments: object, code: int = 0) -> Result:
     return result
 
 
+@pytest.mark.usefixtures("few_gradcheck_cases")
 def test_the_command_checks_a_kernel_of_a_file() -> None:
     lines = call("--kernel", EXAMPLE, "gradcheck", NAME).stdout.splitlines()
     assert lines[0].split() == ["allowed", NAME]
@@ -283,6 +285,7 @@ def test_a_file_that_adds_nothing_is_refused(tmp_path: Path, name: str, content:
 # ---------------------------------------------------------------------- as a script
 
 
+@pytest.mark.slow
 def test_the_script_checks_and_trains() -> None:
     environment = os.environ | {"PYTHONPATH": str(PROJECT)}
     done = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, env=environment, timeout=60)
@@ -294,6 +297,7 @@ def test_the_script_checks_and_trains() -> None:
     assert bits[-1] < bits[0] < 8
 
 
+@pytest.mark.usefixtures("few_gradcheck_cases")
 def test_the_script_ends_with_1_where_a_derivative_is_wrong(
     example: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
