@@ -288,7 +288,7 @@ def test_a_file_that_adds_nothing_is_refused(tmp_path: Path, name: str, content:
 @pytest.mark.slow
 def test_the_script_checks_and_trains() -> None:
     environment = os.environ | {"PYTHONPATH": str(PROJECT)}
-    done = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, env=environment, timeout=60)
+    done = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert "9 of 9 checks passed" in lines
