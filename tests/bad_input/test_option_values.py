@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 
 import pytest
-from support.refusals import refused, replaced
+from support.refusals import FIELDS, refused, replaced
 
-from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.options import option_key, option_name
 
-FIELDS = {spec.name: spec for spec in dataclasses.fields(TrainConfig)}
 HUGE = "0x" + "f" * 5000  # more digits than Python prints
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import shutil
@@ -17,15 +16,13 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 from support.damage import sealed_checkpoint
-from support.refusals import READ, RESUME, STEPS, call, replaced, sentence_of
+from support.refusals import FIELDS, READ, RESUME, STEPS, call, replaced, sentence_of
 from support.tiny_runs import snapshot
 
 from hfrnn.runs.checkpoint import load_checkpoint
-from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.options import option_key
 
 RUN_FILES = sorted(READ)
-FIELDS = [spec.name for spec in dataclasses.fields(TrainConfig)]
 
 
 def survives(path: str, content: bytes) -> None:

@@ -6,6 +6,7 @@ The tests in `tests/bad_input/` run in a folder that holds texts, a run on a tex
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 import traceback
 import warnings
@@ -16,8 +17,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hfrnn.cli import main
+from hfrnn.runs.config import TrainConfig
 
 from .tiny_runs import TEXT, snapshot
+
+FIELDS = {spec.name: spec for spec in dataclasses.fields(TrainConfig)}
+"""Every option of `train` by name."""
 
 STEPS = ["--hidden", "4", "--sequence-length", "10", "--updates", "1"]
 """Flags of a `train` command that is about something else."""
