@@ -44,7 +44,7 @@ def test_a_kernel_file_that_does_not_register_an_architecture_is_refused(case: s
             assert words in found
 
 
-def test_a_kernel_file_that_is_no_python_is_refused() -> None:
+def test_a_kernel_file_that_is_not_python_is_refused() -> None:
     assert "name ends in .py" in refused("--kernel", "text.txt", "info")
     assert "folder" in refused("--kernel", "folder", "info")
 

@@ -42,7 +42,7 @@ def test_a_damaged_configuration_is_refused(case: str, command: list[str]) -> No
 
 
 @pytest.mark.parametrize("path", ["folder", "loop", "text.txt/x", "x" * 300, "a\0b", ""])
-def test_a_configuration_that_is_no_file_is_refused(path: str) -> None:
+def test_a_configuration_that_is_not_a_file_is_refused(path: str) -> None:
     assert "cannot be read" in refused("train", "--config", path)
 
 

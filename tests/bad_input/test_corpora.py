@@ -24,7 +24,7 @@ from hfrnn.runs.run_folder import RunFolder, load
 
 
 def music(**changes: Any) -> bytes:
-    """A small collection of music with some arrays changed, or left out for None."""
+    """Return a small collection of music with some arrays changed; None leaves an array out."""
     arrays: dict[str, Any] = {}
     for part in ("train", "valid", "test"):
         arrays |= {f"{part}_packed": np.ones((6, 11), np.uint8), f"{part}_lengths": np.array([4, 2])}
@@ -32,7 +32,7 @@ def music(**changes: Any) -> bytes:
 
 
 def not_an_array() -> bytes:
-    """An archive of the right names, one of which holds something else."""
+    """Return an archive of the right names where one member is not an array."""
     import zipfile
 
     file = io.BytesIO(music())

@@ -13,7 +13,7 @@ from hfrnn.runs.options import option_key, option_name
 HUGE = "0x" + "f" * 5000  # more digits than Python prints
 
 
-WRONG_TYPES: dict[str, tuple[str, ...]] = {  # as TOML writes them
+WRONG_TYPES: dict[str, tuple[str, ...]] = {  # in TOML
     "str": ("true", "1.5", "[]", '["a"]', "{a = 1}", "1979-05-27", HUGE),
     "int": ('"three"', "2.5", "true", "nan", "[1]", "{a = 1}", "1" + "0" * 30, "-1" + "0" * 400, HUGE),
     "float": ('"three"', "true", "nan", "inf", "-inf", "[1.0]", "{a = 1}", "1" + "0" * 400, HUGE),
@@ -21,7 +21,7 @@ WRONG_TYPES: dict[str, tuple[str, ...]] = {  # as TOML writes them
     "tuple": ("[]", '"a"', "true", '["a"]', "[true]", "[[1]]", "{a = 1}", f"[{HUGE}]", HUGE),
 }  # fmt: skip
 
-RANGES: dict[str, tuple[str, ...]] = {  # as the command line takes them
+RANGES: dict[str, tuple[str, ...]] = {  # on the command line
     "text": ("nowhere.txt", "folder", "empty.txt", "latin1.txt", "loop", ""),
     "data": ("encyclopedia", ""),
     "level": ("verse", ""),
@@ -111,9 +111,9 @@ RANGES: dict[str, tuple[str, ...]] = {  # as the command line takes them
 """Values out of range of every option."""
 
 SIZES = ("hidden", "embedding", "order", "context", "length", "sequences", "streams", "sequence_length", "classes")
-"""Options that something grows with."""
+"""Options that memory grows with."""
 
-NEEDED: dict[str, list[str]] = {  # what an option is of use with
+NEEDED: dict[str, list[str]] = {  # flags that an option needs beside it
     **{name: ["--data", "addition", "--arch", "rnn"] for name in ("length", "sequences")},
     **{name: ["--level", "word"] for name in ("min_count", "max_vocabulary")},
     **{name: ["--hidden", "4,4"] for name in ("direct_input", "direct_output")},
@@ -131,7 +131,7 @@ def base_kind(name: str) -> str:
 
 
 def flags_for(name: str) -> list[str]:
-    """A command line on which the option is of use, without the option."""
+    """Return the flags that an option needs beside it."""
     found = [*NEEDED.get(name, [])]
     if "--data" not in found and name not in ("text", "data"):
         found.insert(0, "text.txt")
@@ -142,7 +142,7 @@ def flags_for(name: str) -> list[str]:
 
 
 def in_toml(name: str, value: str) -> str:
-    """A value of the command line as TOML."""
+    """Write a value of the command line as TOML."""
     if base_kind(name) == "str":
         return json.dumps(value)
     if base_kind(name) == "tuple":
@@ -152,7 +152,7 @@ def in_toml(name: str, value: str) -> str:
 
 
 def names_the_option(found: str, name: str, value: str = "") -> bool:
-    """Whether a sentence is about that option, and not about its being of no use."""
+    """Tell whether a sentence is about the value of that option."""
     words = {option_name(name), option_key(name), option_key(name).replace("_", " ")}
     words |= {"lambda"} if name == "lambda_" else set()
     words |= {"sequences of"} if name == "sequence_length" else set()
@@ -168,7 +168,7 @@ def names_the_option(found: str, name: str, value: str = "") -> bool:
 def test_every_option_has_values_out_of_its_range() -> None:
     assert set(RANGES) == set(FIELDS)
     bare = {name for name, values in RANGES.items() if not values}
-    assert bare == {name for name in FIELDS if base_kind(name) == "bool"}  # of these there are none
+    assert bare == {name for name in FIELDS if base_kind(name) == "bool"}
     assert {base_kind(name) for name in FIELDS} == set(WRONG_TYPES)
 
 

@@ -26,7 +26,7 @@ RUN_FILES = sorted(READ)
 
 
 def survives(path: str, content: bytes) -> None:
-    """Whatever a file of the run holds: a sentence and everything as it was, or what the whole file gives."""
+    """Check that commands refuse a copy of the run with this file and change nothing, or print what `run` gives."""
     with tempfile.TemporaryDirectory() as folder:
         copy = shutil.copytree("run", Path(folder, "run"))
         (copy / path).write_bytes(content)
@@ -67,7 +67,7 @@ json_values = st.recursive(
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where there is something in a JSON value."""
+    """Yield the path to every part of a JSON value."""
     yield at
     if isinstance(value, dict | list):
         for key in value if isinstance(value, dict) else range(min(len(value), 3)):
@@ -75,7 +75,7 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def put(value: Any, at: tuple[Any, ...], new: Any) -> Any:
-    """The value with something else at a place."""
+    """Return the JSON value with another part at this path."""
     if not at:
         return new
     changed = dict(value) if isinstance(value, dict) else list(value)

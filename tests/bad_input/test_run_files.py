@@ -90,7 +90,7 @@ def test_a_folder_that_is_not_a_run_is_refused(run: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in READ if name != "summary.json"])
 def test_a_run_that_was_made_of_two_is_refused(name: str, tmp_path: Path) -> None:
-    """Every file of a run of another network, on another text."""
+    """A file comes from a run of another network on another text."""
     tiny_train(tmp_path, "other", text=Path("foreign.txt"), hidden=3, sequence_length=5, updates=1, dtype="float64")
     with replaced(Path("run", name), (tmp_path / "other" / name).read_bytes()):
         refused(*RESUME)

@@ -14,7 +14,7 @@ from support.refusals import COMMANDS, RESUME, call, refused, replaced
 
 
 def sealed_vocabulary(**changes: Any) -> bytes:
-    """The run's vocabulary with changes and a checksum that is right."""
+    """Return the vocabulary of the run with changes and the right checksum."""
     content = {**json.loads(Path("run/vocabulary.json").read_bytes()), **changes}
     content = {key: value for key, value in content.items() if key != "sha256" and value != "leave out"}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

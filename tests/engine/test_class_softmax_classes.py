@@ -1,4 +1,4 @@
-"""The classes of a class softmax: parameters, how they are chosen, refusals, and runs with classes."""
+"""The classes of a class softmax: their parameters, their choice, wrong classes, and runs with classes."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_a_run_with_classes_loads_evaluates_and_samples(tmp_path: Any) -> None:
     assert found.nats == pytest.approx(nats, rel=1e-5)
 
 
-def test_a_run_with_classes_goes_on_as_if_it_had_not_ended(tmp_path: Any) -> None:
+def test_a_resumed_run_with_classes_equals_one_that_never_stopped(tmp_path: Any) -> None:
     whole = tiny_train(tmp_path, "whole", arch="rnn", classes=4, updates=3)
     tiny_train(tmp_path, "part", arch="rnn", classes=4, updates=1)
     resumed = hfrnn.train(resume=tmp_path / "part", updates=3)

@@ -244,7 +244,7 @@ def test_the_command_checks_a_kernel_of_a_file() -> None:
     assert NAME in json.loads(call("--kernel", EXAMPLE, "info", "--json").stdout)["architectures"]
 
 
-def test_a_run_with_it_goes_on_and_is_read_back_where_the_file_is_named(tmp_path: Path) -> None:
+def test_a_run_with_it_resumes_and_is_read_back_where_the_file_is_named(tmp_path: Path) -> None:
     run = tmp_path / "run"
     call("--kernel", EXAMPLE, "train", text_file(tmp_path), "--arch", NAME, *FLAGS, "--out", run)
     call("--kernel", EXAMPLE, "train", "--resume", run, "--updates", 3)
