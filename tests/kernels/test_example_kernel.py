@@ -18,7 +18,6 @@ from click.testing import CliRunner, Result
 from support import kernel_promises as promises
 from support.engine_cases import SITUATIONS, Case, assert_same, everything, moved, plans, vectors
 from support.fake_device import FakeBackend
-from support.slow import slow_unless
 from support.tiny_runs import FLAGS, text_file
 
 import hfrnn
@@ -141,7 +140,8 @@ def test_the_engine_agrees_with_itself_in_every_situation(example: ModuleType, s
     assert_same(everything(single, batch, theta, v, u), expected, rtol=1e-4, names=names)
 
 
-@pytest.mark.parametrize("seed", slow_unless(lambda seed: seed == 0, [0, 1]))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
 def test_every_derivative_is_right(example: ModuleType, seed: int) -> None:
     outcomes = gradcheck([NAME], seed)
     assert {outcome.check for outcome in outcomes} == set(TOLERANCES) - {"matching", "preactivation"}
