@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,15 @@ def no_network(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     """No test downloads a corpus, or finds one that its user has downloaded."""
     monkeypatch.setenv("HFRNN_OFFLINE", "1")
     monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path_factory.getbasetemp() / "no-cache" / project)
+
+
+@pytest.fixture
+def few_gradcheck_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let gradcheck try two networks of an architecture: one layer, and two."""
+    from hfrnn import gradcheck
+
+    every = gradcheck._cases
+    monkeypatch.setattr(gradcheck, "_cases", lambda arch, seed: islice(every(arch, seed), 2))
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from typing import Any
 
 import click
 import pytest
+from support.slow import slow_unless
 
 import hfrnn
 from hfrnn.cli import main
@@ -78,7 +79,10 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("page", having("", "python"), ids=name)
+LONG = {"README.md", "docs/damping.md", "docs/report.md"}  # they train for seconds
+
+
+@pytest.mark.parametrize("page", slow_unless(lambda page: name(page) not in LONG, having("", "python")), ids=name)
 def test_python_blocks_run(page: Path, desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(desk, tmp_path, dirs_exist_ok=True)
     try:

@@ -113,6 +113,20 @@ def test_files_and_functions_are_short(file: Path) -> None:
             assert node.end_lineno - node.lineno < MOST_FUNCTION_LINES, node.name
 
 
+TESTS = sorted((PACKAGE.parent / "tests").rglob("*.py"))
+TEST_MODULES = {file.stem for file in TESTS if file.stem.startswith("test_")}
+
+
+@pytest.mark.parametrize("file", TESTS, ids=lambda file: str(file.relative_to(PACKAGE.parent)))
+def test_a_file_of_tests_is_short_and_imports_no_other(file: Path) -> None:
+    source = file.read_text(encoding="utf-8")
+    assert len(source.splitlines()) <= MOST_LINES
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            named = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
+            assert not {part for name in named for part in name.split(".")} & TEST_MODULES
+
+
 @pytest.mark.parametrize("alias", ALIASES)
 def test_documented_import_paths_stay(alias: str) -> None:
     source = (PACKAGE / f"{alias.replace('.', '/')}.py").read_text(encoding="utf-8")

@@ -90,7 +90,7 @@ def test_samples_are_texts(tmp_path: Path) -> None:
     assert texts(run, "sample/end") == {4: json.loads((run / "summary.json").read_text())["sample"]}
 
 
-def test_a_resumed_run_goes_on_without_a_step_twice(tmp_path: Path) -> None:
+def test_a_resumed_run_writes_no_step_twice(tmp_path: Path) -> None:
     run = tiny_train(tmp_path, callbacks=(TensorBoard(),), updates=2).folder
     train(resume=run, updates=4, callbacks=[TensorBoard()])
     train(resume=run, updates=5, callbacks=[TensorBoard()])

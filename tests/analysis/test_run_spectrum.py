@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from support.slow import one_in
 from support.tiny_runs import snapshot, tiny_train
 
 import hfrnn
@@ -126,7 +127,7 @@ def test_eigenvalues_that_were_not_found_are_counted(run: Path, monkeypatch: pyt
     assert re.search(r"^\d+ more were not found in time: give a larger --tolerance", shown, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["spectrum.svg", "spectrum.png", "spectrum.PDF"])
+@pytest.mark.parametrize("name", one_in(3, ["spectrum.svg", "spectrum.png", "spectrum.PDF"]))
 def test_the_picture_is_drawn(run: Path, tmp_path: Path, name: str) -> None:
     pytest.importorskip("matplotlib", reason="pictures need matplotlib: install hfrnn[plot]")
     path = tmp_path / name

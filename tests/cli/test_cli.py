@@ -282,12 +282,14 @@ def test_an_unknown_prime_is_named_or_skipped(run: Path) -> None:
 # ---------------------------------------------------------------------- gradcheck, info
 
 
+@pytest.mark.usefixtures("few_gradcheck_cases")
 def test_gradcheck_prints_a_table_and_passes() -> None:
     out = call("gradcheck", "rnn", "--arch", "rnn").stdout
     assert re.search(r"^Gv +1e-09 +\d\.\de-\d\d$", out, re.MULTILINE)
     assert out.endswith("11 of 11 checks passed\n")
 
 
+@pytest.mark.usefixtures("few_gradcheck_cases")
 def test_gradcheck_gives_json() -> None:
     outcomes = json.loads(call("gradcheck", "rnn", "--json").stdout)
     assert {outcome["arch"] for outcome in outcomes} == {"rnn"}

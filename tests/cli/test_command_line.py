@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
+from support.slow import one_in
 from support.tiny_runs import FLAGS, metrics, snapshot, text_file, tiny_train
 
 from hfrnn.cli import main
@@ -477,7 +478,8 @@ def test_a_pipe_gets_no_codes_even_where_colour_is_forced(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "arguments", [["info"], ["sample", "RUN", "--length", "20"], ["train", "TEXT"], ["train", "TEXT", "--json"]]
+    "arguments",
+    one_in(2, [["info"], ["sample", "RUN", "--length", "20"], ["train", "TEXT"], ["train", "TEXT", "--json"]]),
 )
 def test_a_broken_pipe_ends_a_command_quietly(arguments: list[str], tmp_path: Path, run: Path) -> None:
     known = {"RUN": str(run), "TEXT": str(text_file(tmp_path))}

@@ -110,7 +110,7 @@ def test_of_period_one_alone_it_is_the_plain_network() -> None:
 
 
 @pytest.mark.parametrize("split", [1, 2, 5])
-def test_the_clock_goes_on_where_a_state_is_carried(split: int) -> None:
+def test_the_clock_continues_where_a_state_is_carried(split: int) -> None:
     _, net, batch, theta, *_ = problem((1, 2, 3))
     whole, end = net.run(theta, batch)
     first, middle = net.run(theta, hfrnn.Batch(batch.inputs[:split], initial_state=batch.initial_state))
@@ -148,7 +148,7 @@ def test_a_text_is_scored_the_same_in_chunks_of_any_size() -> None:
     np.testing.assert_allclose(nats[1:], nats[0], rtol=1e-12)
 
 
-def test_a_time_that_is_no_time_is_refused() -> None:
+def test_a_time_that_is_not_a_whole_number_is_refused() -> None:
     _, net, batch, theta, *_ = problem((1, 2))
     h = batch.initial_state[0]["h"]
 

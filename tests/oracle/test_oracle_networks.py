@@ -13,6 +13,8 @@ import pytest
 
 pytest.importorskip("jax", reason="the oracle needs JAX: install hfrnn[oracle]")
 
+from support.slow import slow_unless
+
 import hfrnn
 
 from . import reference, sizes
@@ -235,7 +237,11 @@ def test_a_number_of_classes_cuts_the_symbols_nearly_equally_and_in_order(classe
     assert np.allclose(size, np.repeat(cuts, cuts))
 
 
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+ALWAYS = {"stack", "ragged-embedding-carried"}  # situations in which every architecture is tried by default
+QUICK = {case for case in CASES if case.name in ALWAYS} | {*[case for case in CASES if case.name not in ALWAYS][::8]}
+every_case = pytest.mark.parametrize(  # by module: tests of one case follow each other, for its oracle takes most time
+    "case", slow_unless(QUICK.__contains__, CASES), ids=lambda case: case.id, scope="module"
+)
 every_checkpoint = pytest.mark.parametrize("checkpoint", CHECKPOINTS, ids=["kept", "segments"])
 
 
@@ -294,23 +300,20 @@ def test_gauss_newton_product_agrees_block_by_block(case: Case, checkpoint: int 
     assert_blocks(s, s.objective(checkpoint).gauss_newton(s.theta) @ s.v, s.expected["G"])
 
 
-def metrics() -> list[Any]:
-    """Every case under every metric that its architecture has; the relu has no matching loss."""
-    pairs = []
-    for case in CASES:
-        names = ["hidden"]
-        if case.arch in sizes.ONE_PREACTIVATION:
-            names += ["preactivation"] + ["matching"] * (case.network.get("activation") != "relu")
-        pairs += [pytest.param(case, name, id=f"{case.id}-{name}") for name in names]
-    return pairs
+def metrics(case: Case) -> list[str]:
+    """Return every metric that an architecture has; the relu has no matching loss."""
+    if case.arch not in sizes.ONE_PREACTIVATION:
+        return ["hidden"]
+    return ["hidden", "preactivation"] + ["matching"] * (case.network.get("activation") != "relu")
 
 
 @every_checkpoint
-@pytest.mark.parametrize(("case", "metric"), metrics())
-def test_damped_product_agrees_under_every_metric(case: Case, metric: str, checkpoint: int | None) -> None:
+@every_case
+def test_damped_product_agrees_under_every_metric(case: Case, checkpoint: int | None) -> None:
     s = setting(case)
-    G = s.objective(checkpoint).gauss_newton(s.theta, structural=MU, tikhonov=LAMBDA, metric=metric)
-    assert_blocks(s, G @ s.v, plus(s, **{metric: MU, "v": LAMBDA}))
+    for metric in metrics(case):
+        G = s.objective(checkpoint).gauss_newton(s.theta, structural=MU, tikhonov=LAMBDA, metric=metric)
+        assert_blocks(s, G @ s.v, plus(s, **{metric: MU, "v": LAMBDA}))
 
 
 @every_case
@@ -345,7 +348,7 @@ def test_the_network_itself_computes_the_same_on_one_shard(case: Case) -> None:
 
 
 @every_checkpoint
-@pytest.mark.parametrize("case", [case for case in CASES if case.name == "stack"], ids=lambda case: case.id)
+@every_case
 def test_operators_of_one_objective_do_not_disturb_each_other(case: Case, checkpoint: int | None) -> None:
     s = setting(case)
     objective = s.objective(checkpoint)
@@ -362,8 +365,10 @@ def test_operators_of_one_objective_do_not_disturb_each_other(case: Case, checkp
         assert_blocks(s, objective.loss_and_gradient(s.theta)[1], s.expected["gradient"])
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.ragged], ids=lambda case: case.id)
+@every_case
 def test_padding_is_never_looked_at(case: Case) -> None:
+    if not case.ragged:
+        pytest.skip("all sequences are equally long")
     s = setting(case)
     padding = s.data.exists() == 0
     inputs, targets, weights = (array.copy() for array in (s.data.inputs, s.data.targets, s.data.weights))

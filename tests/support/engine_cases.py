@@ -101,6 +101,16 @@ def cases(*situations: str) -> list[Case]:
     return made
 
 
+def small_problem(
+    dtype: str = "float64", arch: str = "mlstm", **arguments: Any
+) -> tuple[hfrnn.Network, hfrnn.Batch, Any]:
+    """Return a network, a batch and parameters."""
+    net = hfrnn.Network(arch, n_in=5, hidden=6, n_out=5, dtype=dtype, **arguments)
+    rng = np.random.default_rng(0)
+    batch = hfrnn.Batch(rng.integers(5, size=(9, 4)), rng.integers(5, size=(9, 4)))
+    return net, batch, net.init(seed=1, scale=0.5)
+
+
 def random_batch(
     net: hfrnn.Network,
     rng: np.random.Generator,

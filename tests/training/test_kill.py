@@ -26,6 +26,7 @@ from typing import Any
 
 import pytest
 from support.run_states import assert_same
+from support.slow import slow_unless
 from support.tiny_runs import metrics, snapshot, text_file
 
 import hfrnn
@@ -174,13 +175,13 @@ def try_instants(folder: Path, name: str, instants: int, number: int) -> Killed:
     return killed
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", slow_unless({"hf", "sgd"}.__contains__, RUNS))
 def test_a_run_killed_at_random_instants_ends_as_if_it_had_not_been(tmp_path: Path, name: str) -> None:
     killed = try_instants(tmp_path, name, KILLS, signal.SIGKILL)
     assert killed.codes == [-signal.SIGKILL] * KILLS
 
 
-@pytest.mark.parametrize("name", ["hf", "sgd"])
+@pytest.mark.parametrize("name", slow_unless("hf".__eq__, ["hf", "sgd"]))
 def test_a_run_ended_by_sigterm_at_random_instants_ends_as_if_it_had_not_been(tmp_path: Path, name: str) -> None:
     killed = try_instants(tmp_path, name, max(KILLS // 2, 1), signal.SIGTERM)
     assert set(killed.codes) - {130} <= {-signal.SIGTERM, 1}  # before the run has begun

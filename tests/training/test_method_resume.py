@@ -19,6 +19,7 @@ from support.fake_device import FakeArray, FakeBackend
 from support.method_runs import MUSIC, ONLINE, TASK, Losses, run, training_state
 from support.optimizer_array import OptimizerArray
 from support.run_states import At, assert_same
+from support.slow import one_in
 from support.tiny_runs import metrics, text_file
 
 import hfrnn
@@ -79,7 +80,7 @@ def unvalidated(line: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in line.items() if not key.startswith("valid")}
 
 
-@pytest.mark.parametrize("name", RESUMED)
+@pytest.mark.parametrize("name", one_in(3, RESUMED))
 def test_a_resumed_run_equals_one_that_never_stopped(tmp_path: Path, name: str) -> None:
     options, first, total = RESUMED[name]
     whole = run(tmp_path, "whole", **options, updates=total).folder

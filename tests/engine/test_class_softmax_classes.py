@@ -1,0 +1,185 @@
+"""The classes of a class softmax: their parameters, their choice, wrong classes, and runs with classes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from support.class_softmax_cases import network, problem
+from support.engine_cases import CLASSES
+from support.tiny_runs import FLAGS, TEXT, text_file, tiny_train
+
+import hfrnn
+from hfrnn.analysis.evaluation import evaluate
+from hfrnn.cli import main
+from hfrnn.data.vocabulary import frequency_classes
+from hfrnn.engine.class_softmax import classes_of_symbols
+from hfrnn.engine.sampling import sample
+
+# ---------------------------------------------------------------------- classes
+
+
+def test_parameters_are_a_matrix_a_layer_and_a_bias_of_symbols_and_of_classes() -> None:
+    shapes = {b.name: b.shape for b in network().parameters.blocks if b.name.startswith("output.")}
+    assert shapes == {
+        "output.W_y0": (4, 6), "output.W_y1": (3, 6), "output.W_class0": (4, 3), "output.W_class1": (3, 3),
+        "output.b_y": (6,), "output.b_class": (3,),
+    }  # fmt: skip
+    assert not any(".b_" in b.name for b in network(output_bias=False).parameters.blocks)
+
+
+def test_the_columns_of_a_class_are_one_piece_of_the_vector() -> None:
+    net = network()
+    flat = np.arange(net.n_parameters)
+    views = net.views(flat)
+    np.testing.assert_array_equal(np.diff(views["output.W_y0"].T.ravel()), 1)
+    np.testing.assert_array_equal(np.diff(views["output.W_class0"].ravel()), 1)
+    assert all(np.shares_memory(view, flat) for view in views.values())
+
+
+def test_biases_start_at_zero() -> None:
+    net = network()
+    views = net.views(net.init())
+    assert not views["output.b_class"].any()
+    assert views["output.W_class0"].any()
+
+
+def test_a_number_of_classes_cuts_the_symbols_in_order_into_nearly_equal_parts() -> None:
+    assert classes_of_symbols(7, 3) == (0, 0, 0, 1, 1, 2, 2)
+    assert classes_of_symbols(4, 4) == (0, 1, 2, 3)
+    for count in range(1, 31):
+        sizes = np.bincount(classes_of_symbols(30, count))
+        assert sizes.size == count
+        assert sizes.max() - sizes.min() <= 1
+
+
+@pytest.mark.parametrize("classes", [3, CLASSES, tuple(CLASSES), np.array(CLASSES)])
+def test_the_configuration_goes_through_json(classes: Any) -> None:
+    net = network(classes)
+    again = hfrnn.Network(**json.loads(json.dumps(net.config)))
+    batch, theta, _ = problem(net)
+    assert again.config == net.config
+    assert again.loss(theta, batch) == net.loss(theta, batch)
+
+
+REFUSED = {
+    "none": (None, "classes is None: the loss 'class-softmax' needs a number of classes, or the class of each symbol"),
+    "no class": (0, "classes is 0: with n_out = 6 give 1 to 6 classes"),
+    "more classes than symbols": (7, "classes is 7: with n_out = 6 give 1 to 6 classes"),
+    "a Boolean": (True, "classes is True: the loss 'class-softmax' needs a number of classes"),
+    "text": ("many", "classes is 'many': the loss 'class-softmax' needs a number of classes"),
+    "too few": ([0, 1], "classes has 2 numbers: with n_out = 6 give the class of each symbol"),
+    "an empty class": ([0, 0, 2, 2, 2, 2], "are 2 different numbers from 0 to 2: number them from 0 up and leave none"),
+    "a negative class": ([-1, 0, 0, 1, 1, 1], "are 3 different numbers from -1 to 1: number them from 0 up"),
+    "real numbers": ([0.0, 1, 0, 1, 0, 1], "the loss 'class-softmax' needs a number of classes"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_classes_that_do_not_fit_are_refused(what: str) -> None:
+    classes, message = REFUSED[what]
+    with pytest.raises(hfrnn.InputError) as caught:
+        network(classes)
+    assert message in str(caught.value)
+
+
+def test_classes_for_another_loss_are_refused() -> None:
+    with pytest.raises(hfrnn.InputError, match="classes were given with the loss 'softmax': leave them out, or use"):
+        hfrnn.Network("rnn", 5, 4, 6, classes=3)
+
+
+def test_targets_that_are_no_symbols_are_refused() -> None:
+    net = network()
+    batch, theta, _ = problem(net)
+    batch.targets[0, 0] = 6
+    with pytest.raises(hfrnn.InputError, match="target symbols go from 0 to 6: with n_out = 6 they lie in 0 to 5"):
+        net.loss(theta, batch)
+    batch.targets = np.zeros((batch.T, batch.B, 6))
+    with pytest.raises(hfrnn.InputError, match="the class-softmax loss needs integer symbols"):
+        net.loss(theta, batch)
+
+
+# ---------------------------------------------------------------------- classes by frequency
+
+
+def test_classes_by_frequency_end_where_their_share_is_reached() -> None:
+    assert frequency_classes([1, 4, 2, 1], 2).tolist() == [1, 0, 1, 1]
+    assert frequency_classes([3, 3, 3, 3], 2).tolist() == [0, 0, 1, 1]
+    assert frequency_classes([9, 1, 1, 1], 3).tolist() == [0, 1, 2, 2]
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 7, 100])
+def test_classes_by_frequency_have_about_equal_shares(n_classes: int) -> None:
+    counts = 10**9 // np.arange(1, 5001)
+    classes = frequency_classes(counts[::-1], n_classes)[::-1]
+    assert (np.diff(classes) >= 0).all()
+    so_far = np.cumsum(counts)
+    for c in range(n_classes - 1):
+        members = np.flatnonzero(classes == c)
+        assert so_far[members[-1]] >= (c + 1) / n_classes * counts.sum()
+        assert members.size == 1 or so_far[members[-2]] < (c + 1) / n_classes * counts.sum()
+
+
+@pytest.mark.parametrize("counts", [[10**6, 1, 1, 1, 1], [0, 0, 0, 0, 9], [0, 0, 0, 0, 0], [2**62, 2**61, 7, 0, 0]])
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 4, 5])
+def test_classes_by_frequency_are_never_empty(counts: list[int], n_classes: int) -> None:
+    classes = frequency_classes(counts, n_classes)
+    assert np.unique(classes).tolist() == list(range(n_classes))
+    order = np.argsort(-np.array(counts), kind="stable")
+    assert (np.diff(classes[order]) >= 0).all()
+
+
+@pytest.mark.parametrize("wrong", [([1, 2], 0), ([1, 2], 3), ([1, -2], 1), ([0.5, 1.0], 1), ([[1, 2]], 1)])
+def test_wrong_counts_and_numbers_of_classes_are_refused(wrong: Any) -> None:
+    with pytest.raises(hfrnn.InputError, match=r"classes were asked for: with|must be a row of whole numbers"):
+        frequency_classes(*wrong)
+
+
+# ---------------------------------------------------------------------- training
+
+
+def test_a_run_with_classes_loads_evaluates_and_samples(tmp_path: Any) -> None:
+    result = tiny_train(tmp_path, arch="rnn", classes=4)
+    net, theta, vocabulary = hfrnn.load(result.folder)
+    symbols = vocabulary.encode(TEXT[: int(0.9 * len(TEXT))])
+    expected = frequency_classes(np.bincount(symbols, minlength=vocabulary.size), 4)
+    assert net.loss_name == "class-softmax"
+    assert net.config == result.net.config
+    assert net.config["classes"] == expected.tolist()
+    assert net.config["classes"] != sorted(net.config["classes"])
+    drawn = list(sample(net, theta, vocabulary.encode("The "), 5))
+    assert drawn[0].probabilities.sum() == pytest.approx(1, rel=1e-12)
+    found = evaluate(net, theta, vocabulary, TEXT)
+    symbols = vocabulary.encode(TEXT).reshape(-1, 1)
+    logits, _ = net.run(theta, hfrnn.Batch(symbols[:-1]))
+    nats = -np.take_along_axis(logits[:, 0].astype(float), symbols[1:], axis=1).sum()
+    assert found.nats == pytest.approx(nats, rel=1e-5)
+
+
+def test_a_resumed_run_with_classes_equals_one_that_never_stopped(tmp_path: Any) -> None:
+    whole = tiny_train(tmp_path, "whole", arch="rnn", classes=4, updates=3)
+    tiny_train(tmp_path, "part", arch="rnn", classes=4, updates=1)
+    resumed = hfrnn.train(resume=tmp_path / "part", updates=3)
+    np.testing.assert_array_equal(resumed.theta, whole.theta)
+
+
+def test_the_command_line_takes_classes(tmp_path: Any) -> None:
+    text, out = str(text_file(tmp_path)), str(tmp_path / "run")
+    arguments = ["train", text, "--arch", "rnn", "--classes", "3", "--out", out, *FLAGS]
+    found = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    assert hfrnn.load(out).net.head.n_outputs == hfrnn.load(out).vocabulary.size + 3
+    for command in (["evaluate", out], ["sample", out, "--length", "5"]):
+        assert CliRunner().invoke(main, command, catch_exceptions=False).exit_code == 0
+    refused = CliRunner().invoke(main, [*arguments[: -len(FLAGS)], "--classes", "1000"])
+    assert refused.exit_code == 2
+    assert "1000 classes were asked for: with" in refused.output
+
+
+def test_no_classes_is_a_full_softmax(tmp_path: Any) -> None:
+    assert tiny_train(tmp_path, arch="rnn", classes=0).net.loss_name == "softmax"
+    with pytest.raises(hfrnn.InputError, match="--classes is -1: give a number of classes, 0 for a full softmax"):
+        tiny_train(tmp_path, "other", classes=-1)

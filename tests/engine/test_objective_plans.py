@@ -1,0 +1,220 @@
+"""How an objective plans its memory, what it refuses, the state it returns, and buffers that it uses again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.engine_cases import Case, assert_same, cases, everything, plans, replace, small_problem, vectors
+from support.slow import one_in
+
+import hfrnn
+from hfrnn.engine.plan import Keep, Plan, shard_boundaries
+from hfrnn.engine.planner import make_plan
+
+# ---------------------------------------------------------------------- plans
+
+
+def test_shards_are_equal_and_at_most_128_sequences() -> None:
+    for B in (1, 2, 15, 16, 17, 128, 129, 256, 257, 1000):
+        edges = shard_boundaries(B)
+        sizes = np.diff(edges)
+        assert (edges[0], edges[-1]) == (0, B)
+        assert sizes.max() <= 128
+        assert sizes.max() - sizes.min() <= 1
+        assert len(sizes) >= (2 if B >= 16 else 1)
+
+
+def test_the_plan_depends_on_sizes_and_budget_only() -> None:
+    net = small_problem()[0]
+    for arguments in ((None, None), ("sqrt", None), (7, None), ("auto", None), ("auto", 10**8)):
+        assert make_plan(net, 30, 8, *arguments) == make_plan(small_problem()[0], 30, 8, *arguments)
+    assert make_plan(net, 30, 8, None).keep is make_plan(net, 30, 8, "auto").keep is Keep.ALL
+    for checkpoint, K in (("sqrt", 6), (7, 7)):
+        plan = make_plan(net, 30, 8, checkpoint)
+        assert (plan.keep, plan.segment) == (Keep.NOTHING, K)
+
+
+def least_budget(net: hfrnn.Network, batch: hfrnn.Batch) -> int:
+    """A budget, in bytes, that is enough, while four fifths of it are not."""
+    budget = 1000
+    while True:
+        try:
+            hfrnn.Objective(net, batch, memory=budget)
+        except hfrnn.InputError:
+            budget = budget * 5 // 4
+        else:
+            return budget
+
+
+@pytest.mark.parametrize("case", one_in(4, cases("stack", "chain", "embedding")), ids=lambda case: case.id)
+def test_a_tight_budget_changes_the_plan_and_not_the_results(case: Case) -> None:
+    net, batch = case.net(), replace(case.data(), lengths=None, weights=None)
+    expected = everything(net, batch, *vectors(net, batch), checkpoint=None)
+    least, kept = least_budget(net, batch), []
+    for budget in (least, 3 * least, 30 * least):
+        kept.append(hfrnn.Objective(net, batch, memory=budget).plan.keep)
+        assert_same(everything(net, batch, *vectors(net, batch), memory=budget), expected, rtol=1e-12)
+    assert kept[0] is Keep.NOTHING
+    assert kept[-1] is Keep.ALL
+
+
+def test_a_budget_that_nothing_fits_is_refused() -> None:
+    net, batch, _ = small_problem()
+    with pytest.raises(hfrnn.InputError) as caught:
+        hfrnn.Objective(net, batch, memory=10)
+    assert "4 sequences of 9 steps need at least " in str(caught.value)
+    assert "MiB, and the budget is 0.0 MiB: give more memory, fewer or shorter sequences, or a" in str(caught.value)
+
+
+def test_an_objective_keeps_its_plan() -> None:
+    net, batch, _ = small_problem()
+    plan = Plan((0, 1, 4), 2, Keep.STATES)
+    assert hfrnn.Objective(net, batch, plan=plan).plan is plan
+    assert hfrnn.Objective(net, batch, checkpoint=4).plan.segment == 4
+
+
+# ---------------------------------------------------------------------- errors
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "negative structural": (
+        lambda f, theta: f.gauss_newton(theta, -1.0),
+        "structural is -1.0: give a number, 0 or more",
+    ),
+    "infinite tikhonov": (
+        lambda f, theta: f.gauss_newton(theta, 0, np.inf),
+        "tikhonov is inf: give a number, 0 or more",
+    ),
+    "nan tikhonov": (lambda f, theta: f.gauss_newton(theta, tikhonov=np.nan), "tikhonov is nan: give a number"),
+    "metric": (
+        lambda f, theta: f.gauss_newton(theta, metric="cell"),
+        "metric 'cell' is not known: use hidden, matching or preactivation",
+    ),
+    "foreign metric": (
+        lambda f, theta: f.gauss_newton(theta, 1.0, metric="matching"),
+        "architecture 'lstm' has no metric 'matching': use hidden",
+    ),
+    "checkpoint 0": (lambda f, _: again(f, checkpoint=0), 'checkpoint is 0: use None, "sqrt", "auto" or a number'),
+    "checkpoint name": (lambda f, _: again(f, checkpoint="all"), "checkpoint is 'all': use None"),
+    "checkpoint True": (lambda f, _: again(f, checkpoint=True), "checkpoint is True: use None"),
+    "memory": (lambda f, _: again(f, memory=0), "memory is 0: give a budget in bytes, more than 0"),
+    "threads": (lambda f, _: again(f, threads=0), "threads is 0: give a whole number, 1 or more"),
+    "no targets": (lambda f, _: again(f, targets=None), "the batch has no targets: a loss needs them"),
+    "no weight": (
+        lambda f, _: again(f, weights=np.zeros((9, 4))),
+        "the weights of the batch sum to 0: give at least one step a weight above 0",
+    ),
+}
+
+
+def again(f: hfrnn.Objective, **changes: Any) -> hfrnn.Objective:
+    """An objective like f with something changed."""
+    arguments = {name: changes.pop(name) for name in ("checkpoint", "memory", "threads") if name in changes}
+    return hfrnn.Objective(f.net, replace(f.batch, **changes), **arguments)
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_wrong_arguments_are_refused_in_one_sentence(what: str) -> None:
+    net, batch, theta = small_problem(arch="lstm")
+    call, message = REFUSED[what]
+    with pytest.raises(hfrnn.InputError) as caught:
+        call(hfrnn.Objective(net, batch, checkpoint=None), theta)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+# ---------------------------------------------------------------------- the state after a gradient, buffers used again
+
+LONG = ("stack", "carried", "embedding")
+
+
+@pytest.mark.parametrize("case", cases(*LONG), ids=lambda case: case.id)
+def test_the_final_state_is_that_of_a_run_whatever_the_plan(case: Case) -> None:
+    net, batch = case.net(), replace(case.data(), lengths=None)
+    theta = vectors(net, batch)[0]
+    _, expected = net.run(theta, batch)
+    for name, plan in plans(batch.T, batch.B).items():
+        f = hfrnn.Objective(net, batch, plan=plan, threads=2)
+        f.loss_and_gradient(theta)
+        for actual, wanted in zip(f.final_state(), expected, strict=True):
+            assert actual.keys() == wanted.keys()
+            for key, value in wanted.items():
+                if isinstance(value, int):
+                    assert type(actual[key]) is int
+                    assert actual[key] == value
+                else:
+                    assert actual[key].shape == value.shape
+                    np.testing.assert_allclose(actual[key], value, rtol=0, atol=1e-14, err_msg=f"{name} {key}")
+
+
+@pytest.mark.parametrize("case", cases("carried"), ids=lambda case: case.id)
+def test_a_final_state_is_a_copy_that_a_next_batch_may_begin_with(case: Case) -> None:
+    net, batch = case.net(), case.data()
+    theta = vectors(net, batch)[0]
+    first, second = (
+        replace(batch, inputs=batch.inputs[part], targets=batch.targets[part]) for part in (slice(3), slice(3, 7))
+    )
+    f = hfrnn.Objective(net, first)
+    f.loss_and_gradient(theta)
+    state = f.final_state()
+    copies = [{key: np.copy(value) for key, value in layer.items()} for layer in state]
+    g = hfrnn.Objective(net, replace(second, initial_state=state), like=f)
+    g.loss_and_gradient(theta)
+    f.loss_and_gradient(-theta)  # shares its buffers with g
+    for layer, copy, last, wanted in zip(state, copies, g.final_state(), net.run(theta, batch)[1], strict=True):
+        for key, value in wanted.items():
+            np.testing.assert_array_equal(layer[key], copy[key])
+            np.testing.assert_allclose(last[key], value, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 9])
+def test_a_gradient_goes_into_a_given_vector_whatever_was_there(threads: int) -> None:
+    case = cases("softmax")[0]
+    net, batch = case.net(), case.data()
+    theta, _, _ = vectors(net, batch)
+    plan = Plan(tuple(range(batch.B + 1)), None, Keep.ALL)
+    loss, fresh = hfrnn.Objective(net, batch, 1, plan=plan).loss_and_gradient(theta)
+    f = hfrnn.Objective(net, batch, threads, plan=plan)
+    out = np.full_like(fresh, np.nan)
+    for _ in range(2):
+        again, gradient = f.loss_and_gradient(theta, out=out)
+        assert gradient is out
+        assert again == loss
+        np.testing.assert_array_equal(out, fresh)
+
+
+@pytest.mark.parametrize("case", cases("stack", "chain"), ids=lambda case: case.id)
+def test_an_objective_in_the_buffers_of_another_gives_the_same_bits(case: Case) -> None:
+    net, batch = case.net(), replace(case.data(), lengths=None)
+    theta = vectors(net, batch)[0]
+    plan = Plan((0, 2, 5), 3, Keep.STATES)
+    parts = [
+        replace(batch, inputs=x, targets=y, weights=None)
+        for x, y in ((batch.inputs[:T], batch.targets[:T]) for T in (2, 7, 4, 7))  # windows of a text grow at first
+    ]
+    before = None
+    for part in parts:
+        f = hfrnn.Objective(net, part, plan=plan, threads=2, like=before)
+        fresh = hfrnn.Objective(net, part, plan=plan, threads=2)
+        loss, gradient = f.loss_and_gradient(theta)
+        assert (f.loss(theta), loss) == (fresh.loss(theta), fresh.loss_and_gradient(theta)[0])
+        np.testing.assert_array_equal(gradient, fresh.loss_and_gradient(theta)[1])
+        before = f
+
+
+def test_buffers_are_used_again_only_where_they_fit() -> None:
+    net, batch, theta = small_problem()
+    f = hfrnn.Objective(net, batch, threads=2, plan=Plan((0, 2, 4), None, Keep.STATES))
+    f.loss_and_gradient(theta)
+
+    def holds(**other: Any) -> Any:
+        arguments = {"threads": 2, "plan": f.plan, **other}
+        g = hfrnn.Objective(net, batch, like=f, **arguments)
+        assert g.loss_and_gradient(theta)[0] == hfrnn.Objective(net, batch, **arguments).loss_and_gradient(theta)[0]
+        return g._passing_buffers[0][0]
+
+    assert holds() is f._passing_buffers[0][0]
+    assert holds(threads=1) is not f._passing_buffers[0][0]
+    assert holds(plan=Plan((0, 4), None, Keep.STATES)) is not f._passing_buffers[0][0]
