@@ -122,12 +122,12 @@ NEEDED: dict[str, list[str]] = {  # flags that an option needs beside it
     "order": ["--arch", "hornn"],
     "periods": ["--arch", "clockwork"],
     "lambda_": ["--damping", "tikhonov"],
-    **{name: ["--optimizer", "sgd"] for name, spec in FIELDS.items() if spec.metadata["group"].startswith("SGD")},
+    **{name: ["--optimizer", "sgd"] for name, spec in FIELDS.items() if getattr(spec, "group", "").startswith("SGD")},
 }
 
 
 def base_kind(name: str) -> str:
-    return re.match(r"[a-z]+", str(FIELDS[name].type))[0]  # type: ignore[index]
+    return "tuple" if FIELDS[name].many else FIELDS[name].kind.__name__
 
 
 def flags_for(name: str) -> list[str]:

@@ -85,7 +85,7 @@ def test_a_folder_that_is_not_a_run_is_refused(run: str) -> None:
         ["train", "text.txt", *STEPS, "--init-from", run], ["report", run], ["report", "run", run],
     ):  # fmt: skip
         if run or "--init-from" not in arguments:
-            assert "is no run folder" in refused(*arguments)
+            assert "is not a run folder" in refused(*arguments)
 
 
 @pytest.mark.parametrize("name", [name for name in READ if name != "summary.json"])

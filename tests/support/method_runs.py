@@ -14,7 +14,7 @@ from support.tiny_runs import TEXT, text_file
 TRAINED = round(0.9 * len(TEXT))  # characters of TEXT to train on
 SMALL: dict[str, Any] = {
     "optimizer": "sgd", "arch": "lstm", "hidden": 4, "sequence_length": 10, "streams": 4, "log_interval": 10,
-    "sample_length": 0,
+    "sample_length": 0, "backend": "numpy",
 }  # fmt: skip
 WINDOWS = (TRAINED - 1) // 4 // 10  # updates of an epoch of these
 ONLINE = {"optimizer": "online", "arch": "lstm-krause", "streams": 8}

@@ -6,7 +6,6 @@ The tests in `tests/bad_input/` run in a folder that holds texts, a run on a tex
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import re
 import traceback
 import warnings
@@ -17,11 +16,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hfrnn.cli import main
-from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.config import all_options
 
 from .tiny_runs import TEXT, snapshot
 
-FIELDS = {spec.name: spec for spec in dataclasses.fields(TrainConfig)}
+FIELDS = all_options()
 """Every option of `train` by name."""
 
 STEPS = ["--hidden", "4", "--sequence-length", "10", "--updates", "1"]

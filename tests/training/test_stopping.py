@@ -93,7 +93,18 @@ def test_a_process_that_may_write_no_more_ends_with_1_and_goes_on_later(tmp_path
     """The second file of a state is twice as long as the first: it holds the last solution of CG too."""
     whole = tiny_train(tmp_path, "whole", updates=3).folder
     first = 2500 + 4 * load(whole).net.n_parameters
-    flags = ["--hidden", "4", "--sequence-length", "10", "--gradient-symbols", "300", "--sample-length", "0"]
+    flags = [
+        "--backend",
+        "numpy",
+        "--hidden",
+        "4",
+        "--sequence-length",
+        "10",
+        "--gradient-symbols",
+        "300",
+        "--sample-length",
+        "0",
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "hfrnn", "train", "text.txt", *flags, "--updates", "3", "--out", "run"],
         cwd=tmp_path, capture_output=True, text=True, timeout=60,

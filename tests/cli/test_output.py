@@ -1,0 +1,291 @@
+"""What commands print: --quiet, --json, help, completion, terminals, pipes and the lists of info."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner, Result
+from support.slow import one_in
+from support.tiny_runs import FLAGS, metrics, text_file, tiny_train
+
+from hfrnn.cli import main
+from hfrnn.cli.completion import INSTALL
+from hfrnn.cli.flags import MAIN
+from hfrnn.runs.options import option_name
+
+BRIEF = 26
+"""Lines of a help text that fit on a screen."""
+
+
+def call(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [str(each) for each in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def printed(*arguments: object) -> dict[str, Any]:
+    return tomllib.loads(call("train", *arguments, "--print-config").stdout)
+
+
+def refused(*arguments: object) -> str:
+    result = call(*arguments, code=2)
+    assert result.stdout == ""
+    line = result.stderr.splitlines()[-1]
+    assert line.startswith("Error: ")
+    return line
+
+
+def file(folder: Path, content: str, name: str = "c.toml") -> Path:
+    (folder / name).write_text(content, encoding="utf-8")
+    return folder / name
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("line")
+    call("train", text_file(folder), *FLAGS, "--out", folder / "run", "--quiet")
+    return folder / "run"
+
+
+# ---------------------------------------------------------------------- --quiet, --json
+
+
+def test_quiet_prints_the_run_folder_and_nothing_else(tmp_path: Path) -> None:
+    found = call("train", text_file(tmp_path), *FLAGS, "--out", tmp_path / "run", "--quiet")
+    assert (found.stdout, found.stderr) == (f"{tmp_path / 'run'}\n", "")
+
+
+@pytest.mark.parametrize("flags", [FLAGS, ["--hidden", 4, "--optimizer", "sgd", "--updates", 20, "--log-interval", 10]])
+def test_json_prints_the_lines_of_the_log_and_the_summary(tmp_path: Path, flags: list[object]) -> None:
+    found = call("train", text_file(tmp_path), *flags, "--out", tmp_path / "run", "--json")
+    lines = [json.loads(line) for line in found.stdout.splitlines()]
+    log = metrics(tmp_path / "run")
+    assert [{k: v for k, v in line.items() if not k.startswith("seconds")} for line in lines[:-1]] == log
+    assert len(log) >= 2
+    assert lines[-1] == {"folder": str(tmp_path / "run"), **json.loads((tmp_path / "run" / "summary.json").read_text())}
+    assert found.stderr == ""
+
+
+@pytest.mark.parametrize("mode", ["--quiet", "--json"])
+def test_a_failure_is_told_on_stderr_in_every_mode(mode: str, tmp_path: Path) -> None:
+    assert "nowhere.txt; give the path" in refused("train", tmp_path / "nowhere.txt", mode)
+
+
+def test_ways_to_print_exclude_each_other() -> None:
+    modes = ("--dry-run", "--print-config", "--quiet", "--json", "--profile")
+    for one, other in itertools.combinations(modes, 2):
+        assert refused("train", one, other) == f"Error: {one} and {other} were given: give one of them"
+
+
+# ---------------------------------------------------------------------- help
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+@pytest.mark.parametrize("name", ["", *main.commands])
+def test_help_fits_on_a_screen_and_ends_with_examples(name: str, columns: str) -> None:
+    result = CliRunner(env={"COLUMNS": columns}).invoke(main, [*name.split(), "--help"])
+    lines = result.stdout.splitlines()
+    assert len(lines) <= BRIEF
+    assert max(map(len, lines)) <= 80
+    if name not in ("info", "data"):
+        last = lines[lines.index("  Examples:") + 1 :]
+        assert last
+        assert all("hfrnn" in line for line in last)
+
+
+def test_train_shows_the_main_options_and_names_the_page_of_all() -> None:
+    text = call("train", "--help").stdout
+    assert {line.split()[0] for line in text.splitlines() if line.startswith("  --")} == set(map(option_name, MAIN))
+    assert "--cg-iterations" not in text
+    for default in ("[default: mlstm]", "[default: 96]", "[default: char]"):
+        assert default in text
+    everything = call("train", "--help-all").stdout
+    assert max(map(len, everything.splitlines())) <= 80
+    assert all(option_name(name) in everything for name in MAIN)
+    assert "--cg-iterations" in everything
+
+
+def test_the_examples_of_train_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    text_file(tmp_path, name="book.txt")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "book").symlink_to(run)
+    for page in ("train --help", "--help"):
+        for line in call(*page.split()).stdout.split("Examples:\n")[1].splitlines():
+            command, *arguments = re.split(r"\s{3,}", line.strip())[0].split()[1:]
+            if command == "train":
+                call("train", *arguments, "--print-config")
+
+
+def test_help_loads_nothing_heavy() -> None:
+    heavy = ["numpy", "scipy", "rich", "pooch", "safetensors", "threadpoolctl", "tomli_w", "numba", "requests", "cupy"]
+    code = (
+        "import sys\nfrom hfrnn.cli import main\n"
+        "def show(*page):\n"
+        "    main(page, standalone_mode=False)\n"
+        f"    print('heavy:', *sorted(set({heavy}) & set(sys.modules)))\n"
+        "show('--help'), show('train', '--help'), show('completion', 'zsh'), show('train', '--help-all')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = [line for line in done.stdout.splitlines() if line.startswith("heavy:")]
+    assert found == ["heavy:"] * 3 + ["heavy: numpy scipy"]  # the last page has the options of all kernels
+
+
+# ---------------------------------------------------------------------- completion
+
+
+def completed(*words: str) -> list[str]:
+    *before, incomplete = words
+    found = ShellComplete(main, {}, "hfrnn", "_HFRNN_COMPLETE").get_completions(before, incomplete)
+    return [item.value for item in found]
+
+
+def test_commands_options_and_names_are_completed() -> None:
+    assert completed("tr") == ["train"]
+    assert completed("train", "--arch", "ml") == ["mlstm", "mlstm-standard"]
+    assert completed("train", "--data", "temp") == ["temporal-order", "temporal-order-3bit"]
+    assert "ptb" in completed("train", "--data", "p")
+    assert completed("train", "--optimizer", "s") == ["sgd"]
+    assert completed("train", "--cg-it") == ["--cg-iterations"]
+    assert completed("gradcheck", "rnn", "gr") == ["gru"]
+    assert completed("completion", "f") == ["fish"]
+
+
+def test_run_folders_are_completed(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("runs/a", "runs/b", "c", "runs/none", "[x]"):
+        (tmp_path / name).mkdir(parents=True)
+        if "none" not in name:
+            (tmp_path / name / "config.toml").write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    assert completed("evaluate", "") == ["[x]", "c", "runs/a", "runs/b"]
+    assert completed("sample", "ru") == completed("train", "--resume", "runs/") == ["runs/a", "runs/b"]
+    assert completed("sample", "[x]") == ["[x]"]
+
+
+def test_files_are_left_to_the_shell() -> None:
+    for words in (("train", "bo"), ("evaluate", "run", "bo"), ("train", "--config", "bo"), ("train", "--valid", "bo")):
+        (item,) = ShellComplete(main, {}, "hfrnn", "_HFRNN_COMPLETE").get_completions(list(words[:-1]), "bo")
+        assert (item.type, item.value) == ("file", "bo")
+
+
+@pytest.mark.parametrize("shell", INSTALL)
+def test_a_completion_script_says_first_how_to_install_it(shell: str) -> None:
+    lines = call("completion", shell).stdout.splitlines()
+    if shell == "zsh":
+        assert lines.pop(0) == "#compdef hfrnn"
+    assert lines[0].startswith(f"# To install this completion of hfrnn for {shell}, put this line into ~/.")
+    assert lines[1] == f"#   {INSTALL[shell][0]}"
+    assert "_HFRNN_COMPLETE" in "\n".join(lines[2:])
+    assert "_hfrnn_completion" in "\n".join(lines[2:])
+
+
+# ---------------------------------------------------------------------- terminals and pipes
+
+
+COMMAND = [sys.executable, "-m", "hfrnn"]
+ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def on_terminal(arguments: list[object], **environment: str) -> bytes:
+    """What a terminal of 80 columns gets."""
+    fcntl, pty, termios = (pytest.importorskip(name, exc_type=ImportError) for name in ("fcntl", "pty", "termios"))
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    names = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    started = subprocess.Popen(
+        [*COMMAND, *map(str, arguments)], stdin=theirs, stdout=theirs, stderr=theirs,
+        env={**names, "TERM": "xterm-256color", **environment},
+    )  # fmt: skip
+    os.close(theirs)
+    out = b""
+    try:
+        while part := os.read(ours, 65536):
+            out += part
+    except OSError:  # Linux says so when the other end is closed
+        pass
+    os.close(ours)
+    assert started.wait(timeout=60) == 0, out
+    return out
+
+
+def test_a_terminal_of_80_columns_is_never_overrun(tmp_path: Path) -> None:
+    out = on_terminal(["train", text_file(tmp_path), *FLAGS, "--out", tmp_path / "r", "--sample-length", 0])
+    assert b"\x1b[2K" in out  # the live line
+    assert out.rindex(b"\x1b[?25h") > out.rindex(b"\x1b[?25l")  # the cursor is back
+    frames = [frame.decode() for frame in re.split(rb"[\r\n]+", ESCAPE.sub(b"\r", out))]
+    assert max(len(frame) for frame in frames if str(tmp_path) not in frame) <= 80
+    assert sum(frame.startswith("update     time") for frame in frames) == 1
+    assert sum(bool(re.match(r" {5}[12] +0:0\d", frame)) for frame in frames) == 2
+
+
+@pytest.mark.parametrize(("name", "value"), [("TERM", "dumb"), ("NO_COLOR", "1")])
+def test_a_terminal_gets_no_colour_or_no_codes_where_it_says_so(tmp_path: Path, name: str, value: str) -> None:
+    out = on_terminal(
+        ["train", text_file(tmp_path), *FLAGS, "--out", tmp_path / "r", "--sample-length", 0], **{name: value}
+    )
+    codes = set(ESCAPE.findall(out))
+    assert not any(re.fullmatch(rb"\x1b\[[0-9;]*(3|4|9)[0-9][0-9;]*m", code) for code in codes)
+    assert bool(codes) == (name == "NO_COLOR")
+    if name == "TERM":
+        assert b"\x1b" not in out
+        assert b"\r" not in out.replace(b"\r\n", b"\n")
+
+
+def test_a_pipe_gets_no_codes_even_where_colour_is_forced(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "train", text_file(tmp_path), *FLAGS, "--out", tmp_path / "r"], capture_output=True, check=True,
+        env={**os.environ, "FORCE_COLOR": "1", "TTY_COMPATIBLE": "1", "TERM": "xterm-256color"},
+    )  # fmt: skip
+    assert b"\x1b" not in done.stdout + done.stderr
+    assert (
+        max(len(line) for line in done.stdout.decode().split("\nsample:")[0].splitlines() if "folder" not in line) <= 80
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    one_in(2, [["info"], ["sample", "RUN", "--length", "20"], ["train", "TEXT"], ["train", "TEXT", "--json"]]),
+)
+def test_a_broken_pipe_ends_a_command_quietly(arguments: list[str], tmp_path: Path, run: Path) -> None:
+    known = {"RUN": str(run), "TEXT": str(text_file(tmp_path))}
+    words = [known.get(word, word) for word in arguments]
+    words += [*FLAGS, "--out", str(tmp_path / "r")] if "train" in words else []
+    ours, theirs = os.pipe()
+    os.close(ours)
+    started = subprocess.Popen([*COMMAND, *words], stdout=theirs, stderr=subprocess.PIPE)
+    os.close(theirs)
+    _, err = started.communicate(timeout=60)
+    assert err == b""
+    assert started.returncode == 1
+
+
+# ---------------------------------------------------------------------- evaluate, sample, info
+
+
+def test_evaluate_and_sample_refuse_what_would_do_nothing(run: Path, tmp_path: Path) -> None:
+    tiny_train(tmp_path, "task", text=None, data="addition", length=21, arch="rnn", optimizer="adam", sequences=9)
+    task = tmp_path / "task"
+    assert "whose sequences are generated again: leave --part out" in refused("evaluate", task, "--part", "valid")
+    assert "which is not a text: leave --unknown out" in refused("evaluate", task, "--unknown", "skip")
+    assert "it is for the symbols of --prime: give both, or leave it out" in refused("sample", run, "--unknown", "skip")
+    text = text_file(tmp_path, "d\n" + "a b c\n" * 200, "words.txt")
+    tiny_train(tmp_path, "words", text=text, level="word", min_count=2)
+    assert "reads unknown words as <unk>" in refused("evaluate", tmp_path / "words", "--unknown", "skip")
+
+
+def test_info_lists_all_that_data_may_name() -> None:
+    table = json.loads(call("info", "--json").stdout)
+    assert "temporal-order" in table["tasks"]
+    assert table["music"] == ["jsb"]
+    assert "ptb" in table["corpora"]
