@@ -45,10 +45,7 @@ ENGINE = (
 )
 
 TARGETS = (
-    Target("hfrnn/kernels/compiled.py", ("tests/kernels/test_compiled.py -k 'float64 and carried-all-3'",), True),
-    Target(
-        "hfrnn/kernels/numba/*.py", ("tests/kernels/*compiled*.py tests/kernels/*numba* -k 'float64 and all-3'",), True
-    ),
+    Target("hfrnn/kernels/numba/*.py", ("tests/kernels/test_numba.py -m '' -k 'float64 and all-3'",), True),
     Target("hfrnn/kernels/cells.py", (f"{KERNEL_TESTS} -k lstm]", f"{ORACLE} -k '[lstm or [mlstm'"), True),
     Target("hfrnn/kernels/clockwork.py", (f"{KERNEL_TESTS} -k [clockwork", "tests/kernels/test_clockwork.py"), True),
     Target(

@@ -92,7 +92,7 @@ def kernel_files(args: Sequence[str]) -> Iterator[str]:
 
 
 def show_all(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    """Print the page of all options and exit, as `--help-all` asks for."""
+    """Print all options and exit (`--help-all`)."""
     if wanted and not ctx.resilient_parsing:
         click.echo(ctx.get_help())
         ctx.exit()

@@ -22,7 +22,7 @@ PEAK_SECONDS = 0.25
 """Time for measuring the rate of matrix products."""
 
 
-@click.command(short_help="Show versions, processors, and what there is to choose from.")
+@click.command(short_help="Show versions, processors, and the available choices.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def info(as_json: bool) -> None:
     """Show versions, processors, the BLAS library and its speed, which optional packages are there, and the names of

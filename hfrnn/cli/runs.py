@@ -48,7 +48,8 @@ Examples:
 @which_option
 @click.option(
     "--unknown", metavar="WHAT",
-    help="Symbols never seen in training: error, skip, or a known symbol to map them to.  [default: error]",
+    help="How to handle symbols outside the vocabulary: error, skip, or a known symbol that replaces them."
+    "  [default: error]",
 )  # fmt: skip
 @click.option(
     "--dynamic", "rule", metavar="RULE", type=NearChoice(("sgd", "rms")),

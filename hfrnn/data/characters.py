@@ -89,7 +89,7 @@ class CodeSymbols(Symbols):
         return text[1:] if isinstance(text, bytes) else text[1:].encode("utf-8", errors="surrogatepass")
 
     def to_list(self) -> list[Any]:
-        """Return characters as strings of length 1, bytes as numbers."""
+        """Return a list: strings of length 1 for characters, integers for bytes."""
         return [chr(code) for code in self.codes] if self.level == "char" else list(self.codes)
 
     def shown(self, symbol: Any) -> str:

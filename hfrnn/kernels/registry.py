@@ -33,6 +33,9 @@ _kernels: dict[str, str | type[Kernel]] = {
 
 _variants: dict[str, dict[str, str]] = {
     "numba": {
+        "rnn": "hfrnn.kernels.numba.rnn:RNN",
+        "mrnn": "hfrnn.kernels.numba.mrnn:MRNN",
+        "gru": "hfrnn.kernels.numba.gru:GRU",
         "lstm": "hfrnn.kernels.numba.lstm:LSTM",
         "lstm-krause": "hfrnn.kernels.numba.lstm:KrauseLSTM",
         "mlstm": "hfrnn.kernels.numba.mlstm:MLSTM",

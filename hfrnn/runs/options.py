@@ -117,16 +117,18 @@ class RunOptions:
         needs.TEXT,
     )
 
-    arch: str = _network("mlstm", "Architecture; `hfrnn info` lists them.")
+    arch: str = _network("mlstm", "Architecture of the network; `hfrnn info` lists all.")
     hidden: tuple[int, ...] = _network((96,), "Hidden units of each layer; several sizes with commas make a stack.")
     embedding: int | None = _network(
-        None, "Width of a trained embedding of the symbols.", needs.SEQUENCES, least=1, unit="columns",
+        None, "Size of a symbol embedding, trained with the network.", needs.SEQUENCES, least=1, unit="columns",
         otherwise="one-hot symbols",
     )  # fmt: skip
     bias: bool | None = _network(None, "Give the hidden layers biases.", otherwise="the architecture's own")
     output_bias: bool | None = _network(None, "Give the output a bias.", otherwise="the architecture's own")
     direct_input: bool = _network(True, "Connect the input to the layers above the first too.", needs.A_STACK)
-    direct_output: bool = _network(True, "Connect the layers below the last to the output too.", needs.A_STACK)
+    direct_output: bool = _network(
+        True, "Connect all hidden layers to the output, not only the last one.", needs.A_STACK
+    )
     classes: int | None = _network(
         None, "Classes of a class softmax, formed by how often symbols occur.", needs.TEXT, least=1, unit="classes",
         zero="for a full softmax", otherwise="a full softmax",
@@ -177,7 +179,9 @@ class RunOptions:
         None, "Symbols of a curvature batch, instead of a share.", least=1, unit="symbols"
     )
     cg_iterations: int = _hf(100, "Largest number of CG iterations per update.", least=1)
-    cg_epsilon: float = _hf(0.005, "CG stops when an iteration improves q by less than this share.", least=0)
+    cg_epsilon: float = _hf(
+        0.005, "CG stops when the mean relative decrease of q per iteration is below this value.", least=0
+    )
     warm_start: float | None = _hf(
         None, "Factor of the last solution where CG starts.", least=0, most=1,
         otherwise="0.95, or 0 with --damping line-search",

@@ -20,7 +20,7 @@ from hfrnn.arrays.backend import get_backend
 from hfrnn.kernels.registry import kernel_class, resolve_backend
 
 pytest.importorskip("numba", reason="numba is not installed (the extra fast)")
-ARCHITECTURES = ("lstm", "lstm-krause", "mlstm", "mlstm-standard")
+ARCHITECTURES = tuple(arch for arch in hfrnn.architectures() if kernel_class(arch, "numba") is not kernel_class(arch))
 COMPILED = [case for case in cases() if case.arch in ARCHITECTURES]
 
 
@@ -164,7 +164,7 @@ def test_tanh_is_exact_to_a_few_units_in_the_last_place(dtype: str) -> None:
 
 
 def test_other_architectures_and_metrics_run_on_numpys_loops() -> None:
-    for arch, metric in (("mrnn", "hidden"), ("mlstm", "matching"), ("lstm-krause", "preactivation")):
+    for arch, metric in (("clockwork", "hidden"), ("mlstm", "matching"), ("lstm-krause", "preactivation")):
         net = hfrnn.Network(arch, n_in=4, hidden=3, n_out=4, dtype="float64")
         twin = hfrnn.Network(arch, n_in=4, hidden=3, n_out=4, dtype="float64", backend="numba")
         batch = random_batch(net, np.random.default_rng(0))
