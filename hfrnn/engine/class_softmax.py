@@ -4,7 +4,7 @@ c is the class of the target, and z^c are the outputs of its symbols. Both outpu
 
 F1  y_t = sum_l h^l_t @ W_class^l + b_class             SPEC 1; one output per class
 F2  z^c_t = sum_l h^l_t @ W_y^l[:, c] + b_y[c]          SPEC 1; only the symbols of class c are computed
-F3  q = softmax(y), p = softmax(z^c)                    SPEC 3, [M] 6 with its classes
+F3  q = softmax(y), p = softmax(z^c)                    SPEC 3; p is normalised within class c
     loss = -log q[c] - log p[target]                    SPEC 3
 
 R1  Ry_t, Rz^c_t                                        output_map.py R1, for F1 and F2
