@@ -1,6 +1,6 @@
 """The affine map from a network's inputs, and from the layer below, to the slots U of each layer.
 
-F1  U_t = x_t @ W_x + below_t @ W_below + b             SPEC 1, [K] 4.5; x_t is one-hot (a row look-up), E[symbol] or real
+F1  U_t = x_t @ W_x + below_t @ W_below + b             SPEC 1, [K] 4.5; x_t one-hot (a row look-up), E[symbol] or real
 
 R1  RU_t = x_t @ R(W_x) + Rx_t @ W_x                    [K] 3.20; Rx_t = R(E)[symbol] with an embedding, else 0
            + below_t @ R(W_below) + Rbelow_t @ W_below  [K] 3.20

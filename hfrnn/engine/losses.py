@@ -70,7 +70,7 @@ class Logistic(_RealTargets):
     def check_targets(self, targets: Array, T: int, B: int) -> None:
         super().check_targets(targets, T, B)
         if not ((targets >= 0) & (targets <= 1)).all().item():
-            raise InputError("targets of the logistic loss lie outside the range 0 to 1: give probabilities or bits")
+            raise InputError("targets of the logistic loss lie outside 0 to 1: give probabilities or bits")
 
     def predict(self, xp: Any, z: Array, targets: Array) -> Array:
         # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|) never overflows; the sign of a complex z is that of its real part

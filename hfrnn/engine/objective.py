@@ -63,7 +63,7 @@ class Objective:
         if self.plan.shards[-1] != batch.B:
             raise InputError(f"the plan is for {self.plan.shards[-1]} sequences, but the batch has {batch.B}")
         self.batch = net.prepare(batch)
-        self.threads = Threads(threads if net.backend.on_host else 1, most=self.plan.slots)
+        self.threads = Threads(threads if net.backend.on_host else 1, most=self.plan.workers)
         self.total_weight = self.batch.total_weight(net.backend)
         self._parts = [self.batch.columns(start, stop) for start, stop in self.plan.parts]
         self._boundaries = segment_boundaries(batch.T, self.plan.segment)
@@ -278,7 +278,7 @@ class Objective:
         return [buffers[s % len(buffers)] for s in range(len(self._parts))]
 
     def _transient(self, keep: Keep) -> list[Sweep]:
-        """Return sweeps for a loss or a gradient. They keep nothing after a call, so shards of one worker share buffers."""
+        """Return sweeps for a loss or a gradient. Shards of one worker share all buffers: nothing outlives a call."""
         if not self._passing_buffers:
             self._passing_buffers = list(zip(self._worker_buffers(), self._worker_buffers(), strict=True))
         if keep not in self._passing:
