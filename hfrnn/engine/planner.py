@@ -84,7 +84,7 @@ def make_plan(
     candidates = [Plan(shards, cache_segment, keep) for keep in (Keep.ALL, Keep.STATES)]
     sizes = [SHARD >> n for n in range(SHARD.bit_length())]
     candidates += [Plan(shard_boundaries(B, size), root, Keep.NOTHING) for size in sizes if size <= max(B, 2)]
-    for side_by_side in (2, 1):  # two shards at a time with more recomputation are faster than one at a time
+    for side_by_side in (2, 1):  # prefer two shards at a time with more recomputation to one at a time
         for plan in candidates:
             workers = min(len(plan.shards) - 1, WORKERS)
             while workers >= min(side_by_side, len(plan.shards) - 1):
@@ -94,7 +94,7 @@ def make_plan(
                 workers //= 2
     least = min(footprint.bytes(replace(plan, workers=1), T, B, use) for plan in candidates)
     raise InputError(
-        f"{B} sequences of {T} steps need at least {least / 2**20:,.1f} MiB, but the budget is "
+        f"{B} sequences of {T} steps need at least {least / 2**20:,.1f} MiB, and the budget is "
         f"{budget / 2**20:,.1f} MiB: give more memory, fewer or shorter sequences, or a smaller network"
     )
 
