@@ -50,7 +50,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
     gc.collect()
     tracemalloc.start()
     try:
-        objective = hfrnn.Objective(net, batch, threads=plan.slots, plan=plan)
+        objective = hfrnn.Objective(net, batch, threads=plan.workers, plan=plan)
         objective.loss_and_gradient(theta)
         operator = objective.gauss_newton(theta, structural=0.1, tikhonov=0.1)
         for _ in range(2):

@@ -1,23 +1,24 @@
-"""The names that users choose from, each list once. This file imports nothing, so that help texts stay quick."""
+"""The names that users choose from. This file imports nothing, so that help texts appear quickly."""
 
 UNITS = {"char": "character", "byte": "byte", "word": "word"}
-"""What one symbol of a text is called, by level."""
+"""The name of one symbol of a text, for each level."""
 LEVELS = tuple(UNITS)
-"""What the symbols of a text are."""
+"""Levels: how a text is divided into symbols."""
 DTYPES = ("float32", "float64")
-"""Types of the parameters."""
+"""Data types of the parameters."""
 BACKENDS = ("numpy", "numba", "cupy")
-"""What a network can compute with."""
+"""Backends: the libraries that a network can compute with."""
 AUTO = "auto"
-"""The name of the fastest backend of the CPU that is installed and has a variant of the architecture."""
+"""The name that selects numba if it is installed and has a variant of the architecture, else numpy."""
 DAMPINGS = ("structural", "tikhonov", "structural+tikhonov", "line-search", "none")
-"""Kinds of damping."""
+"""Damping methods of Hessian-free optimization."""
 METRICS = ("hidden", "matching", "preactivation")
-"""What structural damping can measure."""
+"""Metrics of structural damping: what it penalises the change of."""
 ADAPTED = ("both", "mu", "lambda", "none")
-"""The strengths of damping that can change from update to update."""
+"""Which strengths of damping are adapted after each update."""
 OPTIMIZERS = ("hf", "sgd", "adam", "online")
+"""Optimizers."""
 SCHEDULES = ("constant", "halve", "divide", "text8")
-"""How the learning rate can change."""
+"""Learning rate schedules."""
 INITIALIZERS = ("papers", "sutskever")
-"""How the weights can start."""
+"""Initialization methods of the weights."""

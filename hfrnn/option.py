@@ -1,4 +1,4 @@
-"""The declaration of one option. Flags, TOML files, checks, messages and help texts are derived from it."""
+"""Declarations of options. Flags, TOML keys, checks, messages and help texts are derived from them."""
 
 from __future__ import annotations
 
@@ -47,23 +47,23 @@ class Option:
     kind : {str, int, float, bool}
         The type of the value.
     default : object
-        The value where none is given; None if it depends on something else.
+        The value if none is given. None if the default depends on something else.
     help : str
         One sentence that says what the option does, and its unit.
     many : bool
-        Whether the option takes several values: a list in TOML, commas on the command line, a tuple in Python.
+        Whether the option takes several values: a list in TOML, commas on the command line, and a tuple in Python.
     choices : tuple of str
-        The allowed values; empty if there is no such list.
+        The allowed values; empty if the option has no list of choices.
     least, above, most, below : float, optional
         Bounds of a number: `least` and `most` are allowed values, `above` and `below` are not.
     zero : str
-        What the value 0 does, if it is allowed beside the bounds: "to turn it off", "for the whole training part".
+        What the value 0 does, if it is allowed in addition to the bounds: "to turn it off".
     unit : str
         What a number counts, in the plural: "symbols".
     otherwise : str
-        What the default is, in words, where `default` is None.
+        The default in words, if `default` is None.
     optional : bool
-        Whether None may be given although `default` is not None.
+        Whether None is allowed although `default` is not None.
 
     Raises
     ------
@@ -111,12 +111,12 @@ class Option:
 
     @property
     def text(self) -> str:
-        """The help text, with what 0 does."""
+        """The help text, including what the value 0 does."""
         return f"{self.help.rstrip('.')}; 0 {self.zero}." if self.zero else self.help
 
     @property
     def shown_default(self) -> str:
-        """The default as a person writes it; empty if there is none."""
+        """The default as text; empty if there is none."""
         if self.default is None:
             return self.otherwise
         if isinstance(self.default, bool):
@@ -124,13 +124,18 @@ class Option:
         return ",".join(map(str, self.default)) if self.many else str(self.default)
 
     def convert(self, value: Any, where: str) -> Any:
-        """Return a value from a file or a caller in the option's own type.
+        """Convert a value from a file or a caller to the type of the option.
 
         Parameters
         ----------
         value : object
         where : str
-            What an error message calls the option.
+            The name of the option in error messages.
+
+        Returns
+        -------
+        object
+            The converted value, or a tuple of them if `many`; None if None is given and allowed.
 
         Raises
         ------
@@ -147,7 +152,7 @@ class Option:
         return tuple(self._convert_one(item, where) for item in items)
 
     def check(self, value: Any, where: str) -> None:
-        """Raise InputError for a value outside the choices or bounds."""
+        """Raise InputError if a value is outside the choices or bounds. `where` names the option in the message."""
         for item in value if self.many and value is not None else (value,):
             if isinstance(item, float) and not math.isfinite(item):
                 raise InputError(f"{where} is {item}: give a finite number{self._bounds()}")
@@ -156,7 +161,7 @@ class Option:
 
     @property
     def expected(self) -> str:
-        """What to do instead of giving a wrong value: `give a whole number, 1 or more`."""
+        """The end of a message about a wrong value, such as `give a whole number, 1 or more`."""
         if self.choices:
             return f"use one of {', '.join(self.choices)}"
         noun = _NOUNS[self.kind] + (f" of {self.unit}" if self.unit else "")
@@ -203,7 +208,7 @@ class Option:
 
 
 def _shown(value: Any) -> str:
-    """A value as a message shows it."""
+    """Return a value as text for a message."""
     if isinstance(value, list | dict):
         return f"a {'list' if isinstance(value, list) else 'table'}"
     return repr(value).removesuffix(".0") if isinstance(value, float) else repr(value)

@@ -1,7 +1,7 @@
 """The command `hfrnn`.
 
-Exit codes: 0 done; 2 wrong arguments, configuration or input; 130 interrupted with a checkpoint written; 1 anything
-else.
+Exit codes: 0 done; 2 wrong arguments, configuration or input; 130 interrupted with a checkpoint written; 1 any other
+error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Examples:
 
 
 class _Failure(click.ClickException):
-    """An error of the library as click shows it: one sentence, and the error's own exit code."""
+    """Shows an error of the library as one sentence, and exits with the exit code of the error."""
 
     def __init__(self, error: HfrnnError) -> None:
         super().__init__(_with_flag(" ".join(str(error).split())))

@@ -104,16 +104,16 @@ def plan_lines(plans: dict[str, Plan], expected: int, config: TrainConfig) -> li
     return [*lines, f"memory    {expected / 2**20:,.0f} MiB expected, of {config.memory}"]
 
 
-def dry_run_lines(rehearsal: DryRun, config: TrainConfig) -> list[str]:
+def dry_run_lines(dry_run: DryRun, config: TrainConfig) -> list[str]:
     """Return what a run would do, its memory and its time."""
-    first = "update" if rehearsal.product is None else "gradient"
-    parts = ((first, rehearsal.gradient), ("loss", rehearsal.loss), ("product", rehearsal.product))
-    updates = [f"{rehearsal.update_seconds(n):.1f} s with {n}" for n in sorted({10, 30, config.cg_iterations})]
-    hf = [f"update    about {', '.join(updates)} CG iterations"] if rehearsal.product is not None else []
+    first = "update" if dry_run.product is None else "gradient"
+    parts = ((first, dry_run.gradient), ("loss", dry_run.loss), ("product", dry_run.product))
+    updates = [f"{dry_run.update_seconds(n):.1f} s with {n}" for n in sorted({10, 30, config.cg_iterations})]
+    hf = [f"update    about {', '.join(updates)} CG iterations"] if dry_run.product is not None else []
     return folded(
         [
-            f"network   {rehearsal.network}",
-            *plan_lines(rehearsal.plans, rehearsal.expected_bytes, config),
+            f"network   {dry_run.network}",
+            *plan_lines(dry_run.plans, dry_run.expected_bytes, config),
             *(f"{name:<9} {seconds:.3f} s" for name, seconds in parts if seconds is not None),
             *hf,
         ]

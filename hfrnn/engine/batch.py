@@ -1,4 +1,4 @@
-"""A batch of sequences: inputs, targets, weights, lengths and initial states, time-major."""
+"""A batch of sequences: inputs, targets, weights, lengths and initial states. Arrays are time-major."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from hfrnn.arrays.backend import Array, Backend
 from hfrnn.errors import InputError
 
 State = Sequence[dict[str, Any]]
-"""One dict of arrays a layer, the batch on axis -2 (an integer `t` stands for the whole batch)."""
+"""One dict of arrays per layer. The batch is axis -2; an integer `t` holds for the whole batch."""
 
 
 class Batch:
-    """Sequences to learn from or to score, time-major.
+    """Sequences to train on or to score, with time on the first axis.
 
     Parameters
     ----------
     inputs : (T, B) integer symbols, or (T, B, n_in) real values
-    targets : (T, B) integer symbols for the softmax, or (T, B, n_out) real values; None where nothing is scored
-    weights : (T, B) array of numbers >= 0, optional
-        The weight of each step's loss, 0 where nothing is predicted. Default 1.
-    lengths : (B,) integers in 1..T, optional
-        How many steps of each sequence exist; what lies behind them is padding, never looked at. Default T.
-    initial_state : a dict of arrays per layer, optional
-        The state before the first step, as `net.run` returns it: arrays with the batch on axis -2, and for clockwork
-        the time `t`, one integer for the whole batch. Default zeros.
+    targets : (T, B) integer symbols, or (T, B, n_out) real values; optional
+        Symbols for the softmax and class softmax, real values for the other losses. Not needed to run a network.
+    weights : (T, B) array of numbers, 0 or more; optional
+        The weight of each step's loss; 0 where nothing is predicted. Default 1.
+    lengths : (B,) integers from 1 to T, optional
+        The number of steps of each sequence. Later steps are padding and are ignored. Default T.
+    initial_state : sequence of dict, optional
+        The state before the first step, one dict of arrays per layer, as `net.run` returns it. The batch is axis -2.
+        For clockwork the dict also holds the time `t`, one integer for the whole batch. Default zeros.
 
     Raises
     ------
     InputError
-        The shapes do not fit each other, or a number is out of its range.
+        The shapes do not match each other, or a number is out of range.
     """
 
     def __init__(
@@ -63,13 +64,13 @@ class Batch:
         if weights is not None:
             if weights.shape != (T, B):
                 raise InputError(
-                    f"weights are {_describe(weights)}; expected shape ({T}, {B}), one a step and sequence"
+                    f"weights are {_describe(weights)}; expected shape ({T}, {B}), one per step and sequence"
                 )
             if not (weights >= 0).all().item():
                 raise InputError("weights hold a negative number or NaN; a weight is 0 or more")
         if lengths is not None:
             if lengths.shape != (B,) or lengths.dtype.kind not in "iu":
-                raise InputError(f"lengths are {_describe(lengths)}; expected {B} integers, one a sequence")
+                raise InputError(f"lengths are {_describe(lengths)}; expected {B} integers, one per sequence")
             low, high = lengths.min().item(), lengths.max().item()
             if low < 1 or high > T:
                 raise InputError(f"lengths go from {low} to {high}; expected 1 to {T}")
@@ -81,16 +82,16 @@ class Batch:
 
     @property
     def T(self) -> int:
-        """Steps."""
+        """The number of steps."""
         return int(self.inputs.shape[0])
 
     @property
     def B(self) -> int:
-        """Sequences."""
+        """The number of sequences."""
         return int(self.inputs.shape[1])
 
     def columns(self, start: int, stop: int) -> Batch:
-        """The sequences start..stop-1 alone."""
+        """Return a batch of the sequences from `start` up to, but not including, `stop`; its arrays are views."""
         part = Batch.__new__(Batch)
         part.inputs = self.inputs[:, start:stop]
         part.targets = None if self.targets is None else self.targets[:, start:stop]
@@ -107,14 +108,14 @@ class Batch:
         return part
 
     def exists(self, backend: Backend) -> Array | None:
-        """(T, B) Booleans, False in the padding; None where there is no padding."""
+        """Return (T, B) Booleans that are False in the padding, or None if the batch has no `lengths`."""
         if self.lengths is None:
             return None
         steps = backend.xp.arange(self.T).reshape(self.T, 1)
         return steps < backend.asarray(self.lengths).reshape(1, self.B)
 
     def step_weights(self, backend: Backend) -> Array:
-        """(T, B) weights in float64, 0 in the padding."""
+        """Return the weights (T, B) in float64, 0 in the padding."""
         xp = backend.xp
         if self.weights is None:
             weights = xp.ones((self.T, self.B), dtype="float64")
@@ -124,12 +125,12 @@ class Batch:
         return weights if exists is None else xp.where(exists, weights, 0.0)
 
     def total_weight(self, backend: Backend) -> float:
-        """The sum of the weights of all steps that exist.
+        """Return the sum of the weights of all steps outside the padding.
 
         Raises
         ------
         InputError
-            The sum is 0: nothing is predicted; or it is not finite.
+            The sum is 0, so that nothing is predicted, or it is not finite.
         """
         total = float(self.step_weights(backend).sum().item())
         if not total > 0:

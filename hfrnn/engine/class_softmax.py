@@ -1,22 +1,24 @@
-"""Class softmax: a softmax over classes of symbols, then one over the symbols of the target's class ([M], SPEC 3).
+"""Class softmax: a softmax over classes of symbols, then one over the symbols of the target's class.
 
-With c the target's class, z^c its symbols' outputs, and the output map of output_map.py for either:
+c is the class of the target, and z^c are the outputs of its symbols. Both output maps are those of output_map.py.
 
-    F1  y_t = sum_l h^l_t @ W_class^l + b_class,        q = softmax(y)
-    F2  z^c_t = sum_l h^l_t @ W_y^l[:, c] + b_y[c],     p = softmax(z^c)            no other symbol is computed
-    F3  loss = -log q[c] - log p[target]
+F1  y_t = sum_l h^l_t @ W_class^l + b_class             SPEC 1; one output per class
+F2  z^c_t = sum_l h^l_t @ W_y^l[:, c] + b_y[c]          SPEC 1; only the symbols of class c are computed
+F3  q = softmax(y), p = softmax(z^c)                    SPEC 3; p is normalised within class c
+    loss = -log q[c] - log p[target]                    SPEC 3
 
-    R1  Ry_t, Rz^c_t: the tangents of F1 and F2
-    R2  H_L R(y, z^c) = (q*Ry - q*(q.Ry), p*Rz^c - p*(p.Rz^c))
+R1  Ry_t, Rz^c_t                                        output_map.py R1, for F1 and F2
+R2  H_L R(y) = q*Ry - q*(q.Ry)                          SPEC 3, [K] 3.23
+    H_L R(z^c) = p*Rz^c - p*(p.Rz^c)                    SPEC 3, [K] 3.23
 
-    B1  dy = q - class, dz^c = p - target
-    B2  dh_t = dy_t @ W_class.T + dz^c_t @ W_y[:, c].T, and the gradients of F1 and F2
+B1  dy = q - one_hot(c), dz^c = p - one_hot(target)     SPEC 3, [K] 2.4; for products dy, dz^c come from R2 ([Sch])
+B2  dh_t = dy_t @ W_class.T + dz^c_t @ W_y[:, c].T      output_map.py B1; weight gradients: output_map.py B2
 
-The tokens of a segment whose loss is wanted are sorted by their target's class, so that each class is one product with
-its own columns of W_y; a token costs C columns and those of its class. Neighbouring classes of few symbols make one
-bundle, which is one product too: there z^c of the other classes is -inf, and their p is 0. The columns of W_y are in
-class order: a stable sort of the symbols by class, which is the identity where classes ascend. They lie one after the
-other in the flat vector, so that those of a class are one piece of memory.
+The tokens of a segment whose loss is needed are sorted by the class of their target. Each class is then one matrix
+product with its own columns of W_y. A token costs C outputs and those of its class. Neighbouring small classes form a
+bundle, which is also one product: the outputs of the other classes in it are set to -inf, so that their p is 0. The
+columns of W_y are in class order: a stable sort of the symbols by class, which changes nothing if the classes ascend.
+The flat vector stores W_y column by column, so that the columns of a class are one piece of memory.
 """
 
 from __future__ import annotations
@@ -35,25 +37,31 @@ from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.pointwise import rows
 
 TOKENS_A_CLASS = 16
-"""Tokens of a segment for each class, at least: the products of fewer spend their time on reading the weights."""
+"""Smallest efficient number of tokens per class in a segment. Reading the weights dominates the products of fewer."""
 BUNDLE = 64
-"""Symbols of neighbouring classes that are one product, at most."""
+"""Largest number of symbols in a bundle of neighbouring classes."""
 
 
 def classes_of_symbols(n_out: int, classes: int | Sequence[int] | None) -> tuple[int, ...]:
-    """The class of each symbol.
+    """Return the class of each symbol.
 
     Parameters
     ----------
     n_out : int
-        Symbols.
+        Number of symbols.
     classes : int or sequence of int
-        A number of classes, of as nearly equal sizes as can be, in the symbols' order; or the class of each symbol.
+        A number of classes, or the class of each symbol. With a number, the symbols are divided in their order into
+        classes of nearly equal sizes.
+
+    Returns
+    -------
+    tuple of int
+        n_out numbers from 0 to C-1.
 
     Raises
     ------
     InputError
-        There are none, they are not n_out numbers 0, ..., C-1, or one has no symbol.
+        No classes are given, they are not n_out numbers from 0 to C-1, or a class has no symbol.
     """
     if hasattr(classes, "__index__") and not isinstance(classes, bool) and not getattr(classes, "ndim", 0):
         count = int(classes)  # type: ignore[arg-type]
@@ -78,17 +86,30 @@ def classes_of_symbols(n_out: int, classes: int | Sequence[int] | None) -> tuple
 
 @dataclass
 class ScoredTokens:
-    """What one segment is to predict: its N tokens whose loss is wanted, sorted by their target's class.
+    """The N tokens of one segment whose loss is needed, sorted by the class of their target.
 
-    tokens : (N,), which of the K*B tokens they are
-    classes : (N,), the class of each target
-    outputs : (N,), where each target's output is among all n outputs of the tokens, in a row
-    starts : (N,), where each token's outputs start, which are those of the symbols of its bundle
-    owner : (n,), the token of each output
-    masked : (m,), which of the outputs are not of the target's class
-    scale : (N,), the factor w / sum w of each
-    shape : K and B
-    groups : for each bundle that occurs: its tokens, its columns of W_y, and its outputs, as start and stop
+    Each token has one output per symbol of its bundle. The n outputs of all tokens lie one after another in one array.
+
+    Attributes
+    ----------
+    tokens : (N,) integers
+        Index of each token among the K*B tokens of the segment.
+    classes : (N,) integers
+        The class of each token's target.
+    outputs : (N,) integers
+        Index of the target's output among the n outputs.
+    starts : (N,) integers
+        Index of each token's first output.
+    owner : (n,) integers
+        The token that each output belongs to.
+    masked : (m,) integers
+        Indices of the outputs whose symbol is not in the target's class.
+    scale : (N,) array
+        The factor w / sum w of each token.
+    shape : (int, int)
+        K and B.
+    groups : list of (slice, slice, slice)
+        For each bundle that occurs: its tokens, its columns of W_y, and its outputs.
     """
 
     tokens: Array
@@ -103,13 +124,14 @@ class ScoredTokens:
 
 
 class ClassSoftmax(Head):
-    """Cross entropy of one symbol out of n_out, by way of its class.
+    """Cross entropy of one symbol out of n_out, factored into its class and the symbol within its class.
 
     Parameters
     ----------
-    n_out, widths, bias : as for every head
+    n_out, widths, bias
+        See `Head`.
     classes : int or sequence of int
-        As `classes_of_symbols` takes them.
+        See `classes_of_symbols`.
     """
 
     integer_targets = True
@@ -139,7 +161,7 @@ class ClassSoftmax(Head):
 
     @property
     def n_outputs(self) -> int:
-        """C + n_out: the outputs of the classes, then those of the symbols in the order of W_y's columns."""
+        """C + n_out: the class outputs, then the symbol outputs in the order of W_y's columns."""
         return self.n_classes + self.n_out
 
     @property
@@ -244,7 +266,7 @@ class ClassSoftmax(Head):
         self, p: Arrays, found: dict[int, Array], dy: Array, dz: Array, scored: ScoredTokens, tape: Tape, grad: Arrays,
         dhs: ByLayer,
     ) -> None:  # fmt: skip
-        """From the adjoints of the outputs of all tokens, not yet scaled: write dhs and add to grad."""
+        """Scale the adjoints of all tokens' outputs, write dhs and add the weight gradients to grad."""
         dy *= scored.scale[:, None]
         dz *= _spread(tape, scored.scale, scored)
         by_class = {l: tape.scratch(f"dh_tokens{l}", *h.shape) for l, h in found.items()}
@@ -260,7 +282,7 @@ class ClassSoftmax(Head):
             rows(dhs[l])[scored.tokens] = rows(dh)
 
     def _gather(self, hs: ByLayer, scored: ScoredTokens, tape: Tape, name: str) -> dict[int, Array]:
-        """The hidden states of the tokens, (1, N, width) for each layer that speaks to the output."""
+        """Return the tokens' hidden states, (1, N, width) for each layer that feeds the output."""
         found = {l: tape.scratch(f"{name}{l}", 1, scored.tokens.size, width) for l, width in self.widths.items()}
         for l, out in found.items():
             tape.backend.take_rows(rows(hs[l]), scored.tokens, rows(out))
@@ -293,7 +315,7 @@ class ClassSoftmax(Head):
             total += dh
 
     def logits(self, backend: Backend, z: Array) -> Array:
-        """The log-probabilities of all symbols: log p(class) + log p(symbol | class)."""
+        """Return the log-probabilities of all symbols: log p(class) + log p(symbol | class)."""
         log_q = _log_softmax(backend.xp, z[:, :, : self.n_classes])
         log_p = z[:, :, self.n_classes :].copy()
         for c, (start, size) in enumerate(zip(self.starts.tolist(), self.sizes.tolist(), strict=True)):
@@ -303,7 +325,7 @@ class ClassSoftmax(Head):
 
 
 def _bundles(sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The bundle of each class, from the classes' sizes: neighbours share one of up to `BUNDLE` symbols."""
+    """Return the bundle of each class. Neighbouring classes share a bundle of at most `BUNDLE` symbols."""
     found: list[int] = []
     bundle = total = 0
     for size in sizes.tolist():
@@ -315,7 +337,7 @@ def _bundles(sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _part(outputs: Array, tokens: slice, columns: slice, where: slice) -> Array:
-    """The outputs of a group, (1, its tokens, its columns), a view."""
+    """Return the outputs of a group as a view, (1, number of tokens, number of columns)."""
     return outputs[where].reshape(1, tokens.stop - tokens.start, columns.stop - columns.start)
 
 
@@ -324,7 +346,7 @@ def _tokens(found: dict[int, Array], tokens: slice) -> dict[int, Array]:
 
 
 def _spread(tape: Tape, values: Array, scored: ScoredTokens) -> Array:
-    """values (N,) of the tokens, for each of their outputs: (n,), in scratch."""
+    """Copy one value per token, (N,), to each of its outputs; return (n,), a scratch array."""
     out = tape.scratch("head_work", *scored.owner.shape)
     tape.backend.take_rows(values.astype(out.dtype), scored.owner, out)
     return out

@@ -1,14 +1,18 @@
-"""The affine map from a network's inputs, and from the layer below, to the slots U of each layer (SPEC 1).
+"""The affine map from a network's inputs, and from the layer below, to the slots U of each layer.
 
-    F1  U_t = x_t @ W_x + below_t @ W_below + b             x_t one-hot: a row look-up; or E[symbol]; or real values
+F1  U_t = x_t @ W_x + below_t @ W_below + b             SPEC 1, [K] 4.5; x_t one-hot (a row look-up), E[symbol] or real
 
-    R1  RU_t = x_t @ R(W_x) + Rx_t @ W_x + below_t @ R(W_below) + Rbelow_t @ W_below + R(b)
+R1  RU_t = x_t @ R(W_x) + Rx_t @ W_x                    [K] 3.20; Rx_t = R(E)[symbol] with an embedding, else 0
+           + below_t @ R(W_below) + Rbelow_t @ W_below  [K] 3.20
+           + R(b)                                       F1 by the rules of [P]
 
-    B1  dW_x = sum_t x_t.T @ dU_t, db = sum_t dU_t, dW_below = sum_t below_t.T @ dU_t
-    B2  dbelow_t = dU_t @ W_below.T
-    B3  dE[symbol] += dU_t @ W_x.T
+B1  dW_x = sum_t x_t.T @ dU_t                           [K] 2.9
+    dW_below = sum_t below_t.T @ dU_t                   adjoint of F1
+    db = sum_t dU_t                                     adjoint of F1
+B2  dbelow_t = dU_t @ W_below.T                         adjoint of F1
+B3  dE[symbol] += dU_t @ W_x.T                          adjoint of F1, x_t = E[symbol]
 
-Each block feeds some of the slots only; the others' columns are passed over.
+A parameter block feeds only some of the slots. It has no columns for the other slots.
 """
 
 from __future__ import annotations
@@ -24,10 +28,10 @@ Groups = dict[str, Arrays]
 
 
 Term = tuple[Columns, Array | None, Array | None]
-"""Columns of U, what is mapped into them (None: the one-hot symbols), and the matrix (None: no such block)."""
+"""Columns of U, the values mapped into them (None: one-hot symbols), and the matrix (None: the block is absent)."""
 
 ONE_HOT_LIMIT = 512
-"""Up to this many symbols the gradient of a look-up is a product with a one-hot matrix, above a scatter-add."""
+"""Up to this many symbols, the gradient of a look-up is a product with a one-hot matrix; above, a scatter-add."""
 
 
 class InputMap:
@@ -37,12 +41,13 @@ class InputMap:
     ----------
     layers : sequence of Layer
     n_in : int
-        Size of the input alphabet, or real values per step.
+        Size of the input alphabet, or number of real values per step.
     embedding : int or None
-        Width of the embedding of the symbols.
+        Width of the embedding of the symbols, if there is one.
     backend : Backend
     inputs : (T, B) symbols or (T, B, n_in) real values, on the backend's device
     scratch : Buffers
+        Buffers for temporary arrays, which other objects may share.
     """
 
     def __init__(
@@ -61,7 +66,7 @@ class InputMap:
         self.values = None if inputs.ndim == 2 else backend.asarray(inputs, dtype=real_kind)
 
     def forward(self, l: int, p: Groups, span: slice, below: Array | None, U: Array) -> None:
-        """U (K, B, slots) of layer l over the steps of `span`."""
+        """Compute U (K, B, slots) of layer l for the steps of `span`. `below` is what the layer below hands up."""
         layer, own = self.layers[l], p[f"layer{l}"]
         terms: list[Term] = [(layer.direct, self._inputs(p, span), own.get("W_x"))]
         if below is not None:
@@ -71,7 +76,7 @@ class InputMap:
     def rforward(
         self, l: int, p: Groups, v: Groups, span: slice, below: Array | None, Rbelow: Array | None, RU: Array
     ) -> None:
-        """RU (K, B, slots) of layer l, along the parameter direction v."""
+        """Compute RU (K, B, slots) of layer l, the tangent along the parameter direction v."""
         layer, own, vown = self.layers[l], p[f"layer{l}"], v[f"layer{l}"]
         terms: list[Term] = [(layer.direct, self._inputs(p, span), vown.get("W_x"))]
         if self.embedding is not None:
@@ -83,7 +88,7 @@ class InputMap:
     def backward(
         self, l: int, p: Groups, span: slice, below: Array | None, dU: Array, dbelow: Array | None, grad: Groups
     ) -> None:
-        """Add to grad, and to dbelow (K, B, width of the layer below)."""
+        """Add the weight gradients of layer l to grad, and its part to dbelow (K, B, width of the layer below)."""
         layer, own, gown = self.layers[l], p[f"layer{l}"], grad[f"layer{l}"]
         if layer.direct.width:
             self._add_gradient(gown["W_x"], layer.direct, self._inputs(p, span), dU, span)  # B1
@@ -100,7 +105,7 @@ class InputMap:
                 dbelow += work  # B2
 
     def _inputs(self, p: Groups, span: slice, name: str = "e") -> Array | None:
-        """x over the steps: real values (K, B, n), embedded symbols under `name`, or None for one-hot symbols."""
+        """Return x: real values (K, B, n), embedded symbols (in the buffer `name`), or None for one-hot symbols."""
         if self.values is not None:
             return self.values[span]
         if self.embedding is None or self.symbols is None:
@@ -111,7 +116,7 @@ class InputMap:
         return e
 
     def _sum(self, U: Array, terms: list[Term], biased: Columns, b: Array | None, span: slice) -> None:
-        """U <- sum of x @ W over the terms, each in its columns, + b; x None stands for the one-hot symbols."""
+        """Overwrite U by the sum of x @ W over the terms, each in its columns, plus b."""
         fresh = True
         for columns, x, W in terms:
             if W is None:
@@ -135,7 +140,7 @@ class InputMap:
                 U[:, :, start : start + width] += b[first : first + width]
 
     def _with_bias(self, W: Array, biased: Columns, b: Array) -> Array:
-        """The rows of W with the bias added, which saves adding it in every step."""
+        """Return the rows of W with the bias added, so that it need not be added at every step."""
         table = self.scratch.get("biased_rows", W.shape)
         table[...] = W
         for start, first, width in biased.runs:
@@ -143,7 +148,7 @@ class InputMap:
         return table
 
     def _add_gradient(self, dW: Array, columns: Columns, x: Array | None, dU: Array, span: slice) -> None:
-        """dW += x.T @ dU's columns."""
+        """Add x.T @ dU to dW, from the given columns of dU."""
         one_hot = x
         if x is None and dW.shape[0] <= ONE_HOT_LIMIT:
             one_hot = self._one_hot(span)

@@ -1,4 +1,4 @@
-"""One kernel of a stack, and which of its slots the inputs, the layer below and the bias feed."""
+"""One layer of a stack: a kernel, and the slots that the inputs, the layer below and the bias feed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from hfrnn.kernels.base import Kernel
 
 @dataclass(frozen=True)
 class Columns:
-    """The slots of U that a block feeds: (first column of U, first column of the block, width) of each run."""
+    """The columns of U that one parameter block feeds.
+
+    Attributes
+    ----------
+    runs : tuple of (int, int, int)
+        Neighbouring columns: first column of U, first column of the block, number of columns.
+    width : int
+        Number of columns of the block.
+    """
 
     runs: tuple[tuple[int, int, int], ...]
     width: int
@@ -18,7 +26,20 @@ class Columns:
 
 @dataclass(frozen=True)
 class Layer:
-    """One kernel of the stack and which slots hear what."""
+    """One layer of a stack.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    slots : int
+        Number of columns of U: the sum of the widths of the kernel's slots.
+    direct : Columns
+        The columns that the inputs feed, through `W_x`.
+    below : Columns
+        The columns that the layer below feeds, through `W_below`.
+    bias : Columns
+        The columns that have a bias, `b`.
+    """
 
     kernel: Kernel
     slots: int
@@ -28,7 +49,8 @@ class Layer:
 
 
 def make_layer(l: int, kernel: Kernel, bias: bool | None, direct_input: bool) -> Layer:
-    hears = [l > 0 and slot.below for slot in kernel.slots]
+    """Return layer `l` of a stack; see `hfrnn.Network` for `bias` and `direct_input`."""
+    from_below = [l > 0 and slot.below for slot in kernel.slots]
     biased = [slot.bias for slot in kernel.slots]
     if bias is True and not any(biased):
         biased = [slot.below for slot in kernel.slots]
@@ -37,14 +59,14 @@ def make_layer(l: int, kernel: Kernel, bias: bool | None, direct_input: bool) ->
     return Layer(
         kernel=kernel,
         slots=sum(slot.width for slot in kernel.slots),
-        direct=_columns(kernel, [direct_input or not below for below in hears]),
-        below=_columns(kernel, hears),
+        direct=_columns(kernel, [direct_input or not below for below in from_below]),
+        below=_columns(kernel, from_below),
         bias=_columns(kernel, biased),
     )
 
 
 def _columns(kernel: Kernel, chosen: Sequence[bool]) -> Columns:
-    """The columns of the chosen slots, neighbours joined into one run."""
+    """Return the columns of the chosen slots, with neighbouring slots joined into one run."""
     runs: list[tuple[int, int, int]] = []
     at = width = 0
     for slot, taken in zip(kernel.slots, chosen, strict=True):

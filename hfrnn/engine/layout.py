@@ -1,4 +1,4 @@
-"""A network's layout: input map, stack of kernels and head; sizes, names and initial parameters. It holds no arrays."""
+"""The layout of a network: its layers, head, parameter names, sizes and initial values. It holds no arrays."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make_head(
     Raises
     ------
     InputError
-        The name is not known, the classes do not fit the class softmax, or classes are given for another loss.
+        The name is not known, the classes are invalid, or classes are given for another loss.
     """
     if loss not in losses():
         raise InputError(f"loss {loss!r} is not known: use one of {', '.join(losses())}")
@@ -126,7 +126,7 @@ class Layout:
 
     @property
     def n_parameters(self) -> int:
-        """The number of weights and biases."""
+        """Number of weights and biases."""
         return self.parameters.size
 
     @property
@@ -135,7 +135,7 @@ class Layout:
         return tuple(layer.kernel.hidden for layer in self.layers)
 
     def views(self, theta: Array) -> dict[str, Array]:
-        """Each parameter block of the flat vector under its name, without a copy.
+        """Return the parameter blocks of a flat vector by name, as views.
 
         Parameters
         ----------
@@ -145,14 +145,19 @@ class Layout:
         -------
         dict of name to array
             `embedding.E`, `layer{l}.W_x`, `layer{l}.W_below`, `layer{l}.b`, `layer{l}.<recurrent name>`,
-            `output.W_y{l}`, `output.W_class{l}`, `output.b_y`, `output.b_class`, as far as the network has them.
+            `output.W_y{l}`, `output.W_class{l}`, `output.b_y` and `output.b_class`: those that the network has.
         """
         return self.parameters.views(theta)
 
     def groups(self, theta: Array, transposes: Buffers | None = None) -> dict[str, dict[str, Array]]:
-        """The views grouped by what stands before the point: `embedding`, `layer0`, ..., `output`.
+        """Return the views grouped by the first part of their names: `embedding`, `layer0`, ..., `output`.
 
-        With buffers for them, also the transposes `name.T` that the kernels' backward multiplies by in every step.
+        Parameters
+        ----------
+        theta : (n_parameters,) array
+        transposes : Buffers, optional
+            If given, the groups also hold copies `NAME.T` of the transposed matrices that the kernels' backward uses
+            at every step, in these buffers.
         """
         groups: dict[str, dict[str, Array]] = {
             "embedding": {},
@@ -171,21 +176,21 @@ class Layout:
         return groups
 
     def init(self, seed: int = 0, initializer: str = "papers", spectral_radius: float = 1.1, **scales: float) -> Array:
-        """Random initial parameters, the same for the same seed on every backend.
+        """Return random initial parameters, the same for the same seed on every backend.
 
         Parameters
         ----------
         seed : int
         initializer : {"papers", "sutskever"}
-            "papers" (SPEC 10, [K]): N(0, 0.1^2), N(0, 0.05^2) for mrnn; the plain rnn's `W_h` is zero with
-            probability 0.9. "sutskever" ([MS]): 15 non-zeros N(0, 1) a column, square recurrent blocks of
-            `spectral_radius`. Biases are 0 in both, and a recurrent vector (scrn's `q`) starts where its architecture
-            says.
+            "papers" (SPEC 10, [K]): N(0, 0.1^2), or N(0, 0.05^2) for mrnn; an entry of the plain rnn's `W_h` is zero
+            with probability 0.9. "sutskever" ([MS]): 15 non-zero entries N(0, 1) per column; square recurrent blocks
+            are scaled to `spectral_radius`. In both, biases are 0, and the architecture sets the initial value of a
+            recurrent vector (scrn's `q`).
         spectral_radius : float
-            Above 0; of "sutskever" alone.
+            Above 0; only for "sutskever".
         **scales : float
-            The standard deviation of the blocks of that name, normally distributed: `W_x=0.01`, `b=0.1`, or
-            `scale=0.2` for every matrix.
+            Standard deviations. The blocks of that name are normally distributed: `W_x=0.01`, `b=0.1`, or `scale=0.2`
+            for every matrix.
 
         Returns
         -------
@@ -194,7 +199,7 @@ class Layout:
         Raises
         ------
         InputError
-            An initialiser or block name that the network does not have.
+            The initialiser is not known, or the network has no block of a given name.
         """
         if initializer not in INITIALIZERS:
             raise InputError(f"initializer {initializer!r} is not known: use {' or '.join(INITIALIZERS)}")
@@ -228,12 +233,18 @@ class Layout:
         return recurrent.get(name, normal(self.layers[0].kernel.scale))
 
     def prepare(self, batch: Batch, targets_needed: bool = True) -> Batch:
-        """The batch on this network's device, its padding set to 0.
+        """Return a copy of a batch on this network's device, with its padding set to 0.
+
+        Parameters
+        ----------
+        batch : Batch
+        targets_needed : bool
+            Whether a batch without targets is an error.
 
         Raises
         ------
         InputError
-            The batch does not fit this network.
+            The batch does not match this network.
         """
         backend = self.backend
         exists = batch.exists(backend)
@@ -245,9 +256,9 @@ class Layout:
                     f"input symbols go from {low} to {high}: with n_in = {self.n_in} they lie in 0 to {self.n_in - 1}"
                 )
         elif self.embedding is not None:
-            raise InputError("a network with an embedding takes integer symbols (T, B), and real values were given")
+            raise InputError("a network with an embedding takes integer symbols (T, B), but real values were given")
         elif inputs.shape[2] != self.n_in:
-            raise InputError(f"inputs have {inputs.shape[2]} values a step: this network has n_in = {self.n_in}")
+            raise InputError(f"inputs have {inputs.shape[2]} values per step: this network has n_in = {self.n_in}")
         targets = None
         if batch.targets is not None:
             targets = self._zero_padding(backend.asarray(batch.targets), exists)
@@ -288,7 +299,7 @@ class Layout:
                     )
 
     def zero_state(self, B: int, dtype: Any = None) -> list[dict[str, Array]]:
-        """The state before the first step: arrays of zeros; an integer 0 where a state holds an integer."""
+        """Return the state before the first step of B sequences: arrays of zeros, and 0 for integers."""
         kind = self.dtype if dtype is None else dtype
         return [
             {
@@ -299,7 +310,7 @@ class Layout:
         ]
 
     def describe(self) -> str:
-        """One line: architecture, sizes and number of weights."""
+        """Return one line with the architecture, the sizes and the number of weights."""
         sizes = "-".join(str(h) for h in self.hidden)
         return (
             f"{self.arch} {sizes}, {self.n_in} in, {self.n_out} out ({self.loss_name}), {self.n_parameters:,} weights"

@@ -1,11 +1,12 @@
-"""The losses on the outputs z: value, gradient and Gauss-Newton curvature.
+"""The losses on the outputs z: value, gradient and curvature (SPEC 3).
 
     loss      value                     prediction p   gradient in z   Hessian times Rz
     softmax   logsumexp(z) - z[target]  softmax(z)     p - target      p*Rz - p*(p.Rz)
     logistic  sum log(1 + e^z) - y*z    sigma(z)       p - y           p*(1-p)*Rz
     squared   sum (z - y)^2 / 2         z              p - y           Rz
 
-The derivatives carry the factor w / sum w of each step. The class softmax has a file of its own.
+The softmax's prediction, gradient and Hessian are [K] 2.2, 2.4 and 3.23. The derivatives of every step are multiplied
+by w / sum w. The class softmax is in class_softmax.py.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from hfrnn.kernels.pointwise import rows
 
 
 class Softmax(FullHead):
-    """Cross entropy of one symbol out of n_out."""
+    """Softmax with cross entropy: one target symbol out of n_out per step."""
 
     integer_targets = True
     probabilistic = True
@@ -41,7 +42,7 @@ class Softmax(FullHead):
 
 
 class _RealTargets(FullHead):
-    """Losses on n_out real targets a step."""
+    """A loss on n_out real targets per step."""
 
     def check_targets(self, targets: Array, T: int, B: int) -> None:
         if targets.shape != (T, B, self.n_out):
@@ -52,7 +53,9 @@ class _RealTargets(FullHead):
     def arrange(
         self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice]
     ) -> Sequence[ScoredSteps]:
-        asked = backend.xp.where(wanted[:, :, None] != 0, targets, 0)  # whatever stands where nothing is predicted
+        asked = backend.xp.where(
+            wanted[:, :, None] != 0, targets, 0
+        )  # targets may be anything where nothing is predicted
         return super().arrange(backend, asked, scale, wanted, spans)
 
     def residual(self, xp: Any, p: Array, targets: Array) -> None:
@@ -60,17 +63,17 @@ class _RealTargets(FullHead):
 
 
 class Logistic(_RealTargets):
-    """Binary cross entropy of n_out independent outputs, targets in [0, 1]."""
+    """Binary cross entropy of n_out independent outputs. Targets are from 0 to 1."""
 
     probabilistic = True
 
     def check_targets(self, targets: Array, T: int, B: int) -> None:
         super().check_targets(targets, T, B)
         if not ((targets >= 0) & (targets <= 1)).all().item():
-            raise InputError("targets of the logistic loss lie outside of 0 to 1: give probabilities or bits")
+            raise InputError("targets of the logistic loss lie outside 0 to 1: give probabilities or bits")
 
     def predict(self, xp: Any, z: Array, targets: Array) -> Array:
-        # with s = |Re z| taken by sign: log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), which never overflows
+        # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|) never overflows; the sign of a complex z is that of its real part
         sign = xp.where(z.real < 0, -1.0, 1.0)
         tail = xp.exp(-sign * z)
         losses = (xp.where(z.real < 0, 0.0, z) + xp.log1p(tail) - targets * z).sum(axis=-1)
@@ -84,11 +87,11 @@ class Logistic(_RealTargets):
 
 
 class Squared(_RealTargets):
-    """Half the squared error, summed over the outputs."""
+    """Half the squared error, summed over the outputs of a step."""
 
     def predict(self, xp: Any, z: Array, targets: Array) -> Array:
         difference = z - targets
         return 0.5 * (difference * difference).sum(axis=-1)
 
     def curvature(self, xp: Any, p: Array, Rz: Array, work: Array) -> None:
-        """The Hessian is the identity."""
+        """Leave Rz as it is: the Hessian is the identity."""

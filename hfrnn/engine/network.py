@@ -1,4 +1,4 @@
-"""The public network: a layout with the calls that run it on one shard, everything kept, no threads. The reference."""
+"""The public class of networks. Its methods run a batch as one shard in one thread, and serve as the reference."""
 
 from __future__ import annotations
 
@@ -15,69 +15,81 @@ from hfrnn.errors import InputError
 
 
 class Network(Layout):
-    """A recurrent network: input map, a stack of one architecture, output map with its loss.
+    """A recurrent network: an input map, a stack of layers of one architecture, and an output map with a loss.
 
     Parameters
     ----------
     arch : str
         The architecture's name (`hfrnn.architectures()`).
     n_in : int
-        Symbols of the input alphabet, or real values a step.
+        Size of the input alphabet, or number of real values per step.
     hidden : int or sequence of int
-        Units of each layer, the first first.
+        Number of units of each layer, from the lowest to the highest.
     n_out : int
-        Outputs a step.
+        Number of outputs per step.
     loss : {"softmax", "class-softmax", "logistic", "squared"}
     dtype : {"float32", "float64"}
     backend : {"numpy", "numba", "cupy", "auto"}
-        "auto" is numba where it is installed and has a compiled variant of the architecture, else numpy.
+        "auto" means numba if it is installed and has a compiled variant of the architecture, else numpy.
     embedding : int, optional
         Width of a trained embedding of the input symbols; without one, symbols are one-hot.
     bias : bool, optional
-        Biases of the hidden layers. By default those of the architecture's definition; False for none; True for those
-        of the definition or, where it has none, of every slot that hears the layer below.
+        Whether hidden layers have biases. By default, slots have them as the architecture defines. False: no slot has
+        one. True: as the architecture defines or, if it defines none, every slot that the layer below can feed.
     output_bias : bool, optional
-        Bias of the output; by default the architecture's own.
+        Whether the outputs have a bias. The default depends on the architecture.
     direct_input : bool
-        Whether layers above the first hear the input too (slots that hear nothing else always do).
+        Whether the input also feeds the layers above the first. It always feeds slots that nothing else feeds.
     direct_output : bool
-        Whether layers below the last speak to the output too.
+        Whether the layers below the last also feed the output.
     l2 : float
         Adds `l2/2 * |theta|^2` to the objective.
     activation : {"tanh", "logistic", "relu"}
-        For `rnn` and the four `hornn`.
+        For `rnn` and the four `hornn`: the function f of the hidden units.
     order : int
-        For the four `hornn`: how many steps back a step hears, 1 or more; 3 by default.
+        For the four `hornn`: number of previous steps that a step depends on, 1 or more. Default 3.
     alpha : float
-        From 0 to 1. For `hornn-fofe`, what a step back counts beside the step after it, 0.6 by default. For `scrn`, how
-        much of its value a context unit keeps in a step, 0.95 by default.
+        From 0 to 1. For `hornn-fofe`: weight of a previous step relative to the step after it; default 0.6. For
+        `scrn`: fraction of its value that a context unit keeps per step; default 0.95.
     learn_alpha : bool
-        For `scrn`: learn alpha, one for each context unit, from there.
+        For `scrn`: whether to learn one alpha per context unit, starting at `alpha`.
     context : int
-        For `scrn`: context units of each layer, 0 or more; 40 by default. Its hidden size may then be 0.
+        For `scrn`: number of context units of each layer, 0 or more; default 40. With context units, the hidden size
+        may be 0.
     periods : sequence of int, optional
-        For `clockwork`: the period of each module, 1 or more, in any order; their number divides every hidden size. By
-        default 1, 2, 4, ..., as many as the largest number up to 8 that divides the layer's hidden size.
+        For `clockwork`: the period of each module, 1 or more, in any order. The number of modules must divide every
+        hidden size. By default 1, 2, 4, ..., with the largest number of modules up to 8 that divides the hidden size.
     classes : int or sequence of int
-        For the class softmax ([M]): the class of each symbol, numbered 0, ..., C-1, each of at least one symbol; or a
-        number of classes, of nearly equal sizes, in the symbols' order. The columns of `output.W_y{l}` are in class
-        order: a stable sort of the symbols by class, which is the symbols' own order where classes ascend.
+        For the class softmax ([M]): a number of classes, or the class of each symbol, from 0 to C-1. Every class has
+        at least one symbol. With a number, the symbols are divided in their order into classes of nearly equal sizes.
+        The columns of `output.W_y{l}` are in class order: a stable sort of the symbols by class.
     **options
-        The options of an architecture that a user registered.
+        Options of an architecture that the user registered.
 
     Raises
     ------
     InputError
-        A value that is not known or out of its range.
+        A value is not known or out of range.
     MissingExtraError
         The backend is not installed.
     """
 
     def run(self, theta: Array, batch: Batch) -> tuple[Array, States]:
-        """Logits (T, B, n_out), 0 in the padding, and the state after each sequence's last step, a dict per layer.
+        """Run the network, and return its logits and final state.
 
-        The time `t` in clockwork's state is one for the whole batch: that of the longest sequence. Of
-        the class softmax the logits are the log-probabilities of all symbols; the others' are as they are.
+        Parameters
+        ----------
+        theta : (n_parameters,) array
+        batch : Batch
+            Targets are not needed.
+
+        Returns
+        -------
+        logits : (T, B, n_out) array
+            0 in the padding. The class softmax returns the log-probabilities of all symbols instead.
+        state : list of dict
+            The state after the last step of each sequence, one dict of arrays per layer. The time `t` of clockwork is
+            that of the longest sequence.
         """
         ready = self.prepare(batch, targets_needed=False)
         if ready.lengths is None:
@@ -86,17 +98,17 @@ class Network(Layout):
         return self._run_mixed_lengths(theta, ready, edges)
 
     def log_probabilities(self, theta: Array, batch: Batch) -> Array:
-        """The log-probability of each target, (T, B) in nats, 0 in the padding.
+        """Return the log-probability of each target, (T, B) in nats, 0 in the padding.
 
         Raises
         ------
         InputError
-            The loss is no probability (squared), or the batch has no targets.
+            The loss gives no probabilities (squared), or the batch has no targets.
         """
         return self.score(theta, batch)[0]
 
     def score(self, theta: Array, batch: Batch) -> tuple[Array, States]:
-        """`log_probabilities` and the state after the last step (of equally long sequences)."""
+        """Return `log_probabilities` and the state after the last step, for sequences of equal length."""
         if not self.head.probabilistic:
             raise InputError(
                 f"the loss {self.loss_name!r} gives no probabilities: use softmax, class-softmax or logistic"
@@ -104,25 +116,25 @@ class Network(Layout):
         return self._sweep(self.prepare(batch), Keep.STATES).log_probabilities(self._theta(theta))
 
     def loss(self, theta: Array, batch: Batch) -> float:
-        """`Objective.loss` on one shard."""
+        """Return `Objective.loss`, computed on one shard."""
         return self._objective(batch).loss(theta)
 
     def loss_and_gradient(self, theta: Array, batch: Batch) -> tuple[float, Array]:
-        """`Objective.loss_and_gradient` on one shard."""
+        """Return `Objective.loss_and_gradient`, computed on one shard."""
         return self._objective(batch).loss_and_gradient(theta)
 
     def gauss_newton(
         self, theta: Array, batch: Batch, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden"
     ) -> Any:
-        """`Objective.gauss_newton` on one shard."""
+        """Return `Objective.gauss_newton`, computed on one shard."""
         return self._objective(batch).gauss_newton(theta, structural, tikhonov, metric)
 
     def hessian(self, theta: Array, batch: Batch) -> Any:
-        """`Objective.hessian` on one shard."""
+        """Return `Objective.hessian`, computed on one shard."""
         return self._objective(batch).hessian(theta)
 
     def jacobian(self, theta: Array, batch: Batch) -> Any:
-        """`Objective.jacobian` on one shard."""
+        """Return `Objective.jacobian`, computed on one shard."""
         return self._objective(batch).jacobian(theta)
 
     def _objective(self, batch: Batch) -> Objective:
@@ -135,7 +147,7 @@ class Network(Layout):
         return Sweep(self, batch, 1.0, boundaries=segment_boundaries(batch.T, None), keep=keep)
 
     def _run_mixed_lengths(self, theta: Array, batch: Batch, edges: list[int]) -> tuple[Array, States]:
-        """Run from one sequence's end to the next, and take each state where its sequence ends."""
+        """Run in parts that stop at each sequence's end, and collect the state of each sequence there."""
         xp, theta = self.backend.xp, self._theta(theta)
         lengths = self.backend.asarray(batch.lengths).reshape(1, batch.B, 1)
         longest = int(lengths.max().item())

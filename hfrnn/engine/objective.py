@@ -1,4 +1,4 @@
-"""The training objective of a network on a batch: loss, gradient and curvature operators, added up over shards."""
+"""The training objective of a network on a batch: loss, gradient and curvature operators, summed over shards."""
 
 from __future__ import annotations
 
@@ -19,31 +19,32 @@ from hfrnn.errors import InputError
 from hfrnn.names import METRICS
 
 COMPLEX_STEP = 1e-20
+"""The step eps of the complex-step derivative."""
 
 
 class Objective:
-    """f(theta) = sum w*loss / sum w + (l2/2)*|theta|^2 over a batch (SPEC 3), with its derivatives.
+    """The objective f(theta) = sum w*loss / sum w + (l2/2)*|theta|^2 over a batch (SPEC 3), with its derivatives.
 
     Parameters
     ----------
     net : Network
     batch : Batch
     threads : int, optional
-        By default as many as there are processors. The results do not depend on it.
+        Number of threads; by default the number of processors. The results do not depend on it.
     checkpoint : None, int, "sqrt" or "auto"
-        What is kept of the forward pass: everything; the states every so many steps; every ceil(sqrt(T)) steps; or
-        everything if it fits `memory`, else "sqrt".
+        What is kept of the forward pass. None: everything. An integer: the states every that many steps. "sqrt": the
+        states every ceil(sqrt(T)) steps. "auto": the fastest plan that fits `memory`.
     memory : int, optional
-        The budget of "auto" in bytes, 4 GiB by default.
+        Memory budget for "auto" in bytes; 4 GiB by default.
     plan : Plan, optional
-        A plan made before, instead of `checkpoint` and `memory`.
+        An existing plan, used instead of `checkpoint` and `memory`.
     like : Objective, optional
-        An objective of the same network, not to be used any more: its buffers are taken over.
+        An objective of the same network that is no longer used. Its buffers are reused.
 
     Raises
     ------
     InputError
-        The batch does not fit the network, or an argument is out of its range.
+        The batch does not match the network, or an argument is out of range.
     """
 
     def __init__(
@@ -60,9 +61,9 @@ class Objective:
         symbols = batch.inputs.ndim == 2
         self.plan = plan or make_plan(net, batch.T, batch.B, checkpoint, memory, symbols)
         if self.plan.shards[-1] != batch.B:
-            raise InputError(f"the plan is for {self.plan.shards[-1]} sequences, and the batch has {batch.B}")
+            raise InputError(f"the plan is for {self.plan.shards[-1]} sequences, but the batch has {batch.B}")
         self.batch = net.prepare(batch)
-        self.threads = Threads(threads if net.backend.on_host else 1, most=self.plan.slots)
+        self.threads = Threads(threads if net.backend.on_host else 1, most=self.plan.workers)
         self.total_weight = self.batch.total_weight(net.backend)
         self._parts = [self.batch.columns(start, stop) for start, stop in self.plan.parts]
         self._boundaries = segment_boundaries(batch.T, self.plan.segment)
@@ -73,14 +74,14 @@ class Objective:
             self._passing_buffers, self._vectors = like._passing_buffers, like._vectors
 
     def loss(self, theta: Array) -> float:
-        """f at theta (n_parameters,), in nats."""
+        """Return f at theta (n_parameters,), in nats."""
         theta = self._vector(theta)
         sweeps = self._transient(Keep.NOTHING)
         parts = self.threads.ordered(lambda s: sweeps[s].loss(theta), len(sweeps))
         return float(sum(parts)) + self._l2_loss(theta)
 
     def loss_and_gradient(self, theta: Array, out: Array | None = None) -> tuple[float, Array]:
-        """f and its gradient (n_parameters,): in `out`, which is overwritten, or a fresh vector."""
+        """Return f in nats and its gradient (n_parameters,), in `out` if given, else in a new vector."""
         theta = self._vector(theta)
         keep = Keep.NOTHING if self.plan.keep is Keep.NOTHING else Keep.STATES
         sweeps, grad = self._transient(keep), self._empty() if out is None else out
@@ -90,11 +91,11 @@ class Objective:
         return float(loss) + self._l2_loss(theta), grad
 
     def squared_gradients(self, theta: Array) -> Array:
-        """D = sum_b g_b^2 / sum w, with g_b the gradient of sequence b's summed loss w*loss (SPEC 6), without l2.
+        """Return D = sum_b g_b^2 / sum w, where g_b is the gradient of the summed w*loss of sequence b (SPEC 6).
 
-        Exact: every sequence has a sweep of its own, whose gradient is summed over time before it is squared. The cost
-        is the arithmetic of one gradient in products of one row a step, several times the seconds of
-        `loss_and_gradient` (docs/damping.md has some), and beside a gradient's memory that of one sequence a thread.
+        D does not include l2. It is exact: each sequence runs by itself, and its gradient is summed over time before
+        it is squared. The call takes several times as long as `loss_and_gradient`, because its matrix products have
+        one row per step (docs/damping.md has figures). It also needs memory for one sequence per thread.
 
         Parameters
         ----------
@@ -103,7 +104,7 @@ class Objective:
         Returns
         -------
         (n_parameters,) array
-            Fresh, entries 0 or more: what `hfrnn.optim.cg.diagonal_preconditioner` takes.
+            A new vector with entries of 0 or more, as `hfrnn.optim.cg.diagonal_preconditioner` takes it.
         """
         theta = self._vector(theta)
         keep = Keep.NOTHING if self.plan.keep is Keep.NOTHING else Keep.STATES
@@ -125,7 +126,7 @@ class Objective:
         return out
 
     def final_state(self) -> list[dict[str, Any]]:
-        """The state after the last step, as the last `loss_and_gradient` found it, a dict a layer."""
+        """Return the state after the last step of the latest `loss_and_gradient`, one dict per layer."""
         keep = Keep.NOTHING if self.plan.keep is Keep.NOTHING else Keep.STATES
         states, xp = [sweep.final_state for sweep in self._passing[keep]], self.net.backend.xp
         return [
@@ -137,27 +138,27 @@ class Objective:
         ]
 
     def gauss_newton(self, theta: Array, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden") -> Any:
-        """The damped Gauss-Newton matrix at theta, `J' H_L J + mu*S + lambda*I` (+ l2*I), as a LinearOperator.
+        """Return the damped Gauss-Newton matrix at theta, `J' H_L J + mu*S + (lambda + l2)*I`, as a LinearOperator.
 
         Parameters
         ----------
         theta : (n_parameters,) array
         structural : float
-            mu, the weight of structural damping S, 0 or more ([MS], [K] 3.24-3.30).
+            mu, the strength of structural damping S, 0 or more ([MS], [K] 3.24-3.30).
         tikhonov : float
-            lambda, 0 or more.
+            lambda, the strength of Tikhonov damping, 0 or more.
         metric : {"hidden", "matching", "preactivation"}
             How S measures the change of the hidden states (SPEC 5).
 
         Returns
         -------
         LinearOperator (n_parameters, n_parameters)
-            Symmetric; `G @ v`, and `G.apply(v, out)` without allocation. It keeps its own copy of theta.
+            A symmetric operator with its own copy of theta. Use `G @ v`, or `G.apply(v, out)`, which allocates nothing.
 
         Raises
         ------
         InputError
-            A negative or non-finite strength, or a metric that the architecture does not serve.
+            A strength is negative or not finite, or the architecture does not support the metric.
         """
         for name, value in (("structural", structural), ("tikhonov", tikhonov)):
             if not (np.isfinite(value) and value >= 0):
@@ -184,7 +185,10 @@ class Objective:
         return make_operator(self.net.backend, (n, n), self.net.dtype, apply)
 
     def hessian(self, theta: Array) -> Any:
-        """The exact Hessian at theta, a LinearOperator in float64: `H v = Im grad(theta + i*eps*v)/eps`, eps 1e-20."""
+        """Return the exact Hessian at theta as a LinearOperator in float64.
+
+        It uses complex steps: `H v = Im grad(theta + i*eps*v) / eps` with eps = 1e-20.
+        """
         theta = self._vector(theta).astype("complex128")
         buffers = Buffers(self.net.backend, "complex128")
         sweeps = self._make_sweeps(Keep.NOTHING, [(buffers, None)] * len(self._parts), "complex128")
@@ -200,10 +204,11 @@ class Objective:
         return make_operator(self.net.backend, (n, n), np.dtype("float64"), apply)
 
     def jacobian(self, theta: Array) -> Any:
-        """The Jacobian of the logits as a LinearOperator (T*B*n_out, n_parameters), rows time-major, padding rows 0.
+        """Return the Jacobian of the logits as a LinearOperator (T*B*n_out, n_parameters).
 
-        Of the class softmax it is that of the C class outputs and then the n_out symbol outputs of each step, in the
-        order of the columns of `output.W_class{l}` and `output.W_y{l}`: (T*B*(C + n_out), n_parameters).
+        Rows are time-major; those of the padding are 0. For the class softmax the shape is
+        (T*B*(C + n_out), n_parameters). Each step then has C class outputs and n_out symbol outputs, in the order of
+        the columns of `output.W_class{l}` and `output.W_y{l}`.
         """
         theta = self._vector(theta).copy()
         sweeps = self._prepared(theta)
@@ -230,7 +235,7 @@ class Objective:
         sweep.jacobian_transpose_product(self.net.backend.asarray(u), out)
 
     def _add(self, sweeps: list[Sweep], task: Callable[[Sweep, Array], Any], out: Array) -> list[Any]:
-        """out <- the sum of the shards' vectors, in their order; returns what the task returned for each."""
+        """Write the sum of the shards' vectors, in shard order, to `out`; return the task's result of each shard."""
         count = min(self.threads.threads, len(sweeps))
         vectors = self._work(count)
 
@@ -239,15 +244,15 @@ class Objective:
             vector[...] = 0
             return task(sweeps[s], vector), vector
 
-        at_once = len(sweeps) == count  # every shard's vector is there in the end, and can be added by all threads
+        at_once = len(sweeps) == count  # every shard has a vector of its own, so all threads can share the addition
         results = []
         for result, vector in self.threads.ordered(run, len(sweeps)):
             results.append(result)
             if vector is not out and not at_once:
                 out += vector
 
-        def add(lane: int) -> None:
-            part = slice(lane * out.size // count, (lane + 1) * out.size // count)
+        def add(worker: int) -> None:
+            part = slice(worker * out.size // count, (worker + 1) * out.size // count)
             for vector in vectors[1:]:
                 out[part] += vector[part]
 
@@ -267,22 +272,23 @@ class Objective:
             for part, (scratch, kept) in zip(self._parts, buffers, strict=True)
         ]  # fmt: skip
 
-    def _slots(self) -> list[Buffers]:
-        """Buffers for each shard; shards that never run at the same time share theirs."""
-        slots = [Buffers(self.net.backend, self.net.dtype) for _ in range(self.threads.threads)]
-        return [slots[s % len(slots)] for s in range(len(self._parts))]
+    def _worker_buffers(self) -> list[Buffers]:
+        """Return buffers for each shard. Shards that run on the same worker share them."""
+        buffers = [Buffers(self.net.backend, self.net.dtype) for _ in range(self.threads.threads)]
+        return [buffers[s % len(buffers)] for s in range(len(self._parts))]
 
     def _transient(self, keep: Keep) -> list[Sweep]:
-        """Sweeps for a loss or a gradient: nothing outlives a call, so they share all buffers of their slot."""
+        """Return sweeps for a loss or a gradient. Shards of one worker share all buffers: nothing outlives a call."""
         if not self._passing_buffers:
-            self._passing_buffers = list(zip(self._slots(), self._slots(), strict=True))
+            self._passing_buffers = list(zip(self._worker_buffers(), self._worker_buffers(), strict=True))
         if keep not in self._passing:
             self._passing[keep] = self._make_sweeps(keep, self._passing_buffers)
         return self._passing[keep]
 
     def _prepared(self, theta: Array, metric: str = "hidden") -> list[Sweep]:
-        """Sweeps for an operator: each keeps its own forward pass."""
-        sweeps = self._make_sweeps(self.plan.keep, [(scratch, None) for scratch in self._slots()], metric=metric)
+        """Return sweeps for an operator. Each keeps its own forward pass at theta."""
+        buffers = [(scratch, None) for scratch in self._worker_buffers()]
+        sweeps = self._make_sweeps(self.plan.keep, buffers, metric=metric)
         for _ in self.threads.ordered(lambda s: sweeps[s].prepare(theta), len(sweeps)):
             pass
         return sweeps
@@ -291,7 +297,7 @@ class Objective:
         return self.net.backend.asarray(theta, dtype=self.net.dtype)
 
     def _work(self, count: int) -> list[Array]:
-        """So many vectors of arbitrary contents, one for each thread, that are kept for the next call."""
+        """Return `count` vectors of arbitrary contents, which are kept for the next call."""
         while len(self._vectors) < count:
             self._vectors.append(self._empty())
         return self._vectors[:count]

@@ -1,4 +1,4 @@
-"""Linear operators of SciPy's and cupyx's kind whose products are written into a given array."""
+"""Linear operators for SciPy and cupyx that can write a product into an existing array."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hfrnn.arrays.backend import Array, Backend
 @cache
 def _operator_class(base: Any) -> Any:
     class Operator(base):  # type: ignore[misc]
-        """A LinearOperator whose products are written into a given array."""
+        """A LinearOperator that can write a product into an existing array."""
 
         def __init__(self, backend: Backend, shape: tuple[int, int], dtype: Any, apply: Any, adjoint: Any) -> None:
             super().__init__(dtype, shape)
             self._backend, self._apply, self._apply_adjoint = backend, apply, adjoint
 
         def apply(self, v: Array, out: Array) -> Array:
-            """out <- A v, without allocation beyond the first call; returns out."""
+            """Write A v to `out` and return it. Only the first call may allocate memory."""
             self._apply(v, out)
             return out
 
@@ -44,6 +44,17 @@ def make_operator(
     apply: Callable[[Array, Array], None],
     adjoint: Callable[[Array, Array], None] | None = None,
 ) -> Any:
-    """A LinearOperator of the backend's library with `apply(v, out)`; symmetric unless `adjoint` is given."""
+    """Return a LinearOperator of the backend's library, with a method `apply(v, out)`.
+
+    Parameters
+    ----------
+    backend : Backend
+    shape : (int, int)
+    dtype : data type
+    apply : callable
+        `apply(v, out)` writes A v to `out`.
+    adjoint : callable, optional
+        `adjoint(u, out)` writes the adjoint's product with u to `out`; by default the operator is symmetric.
+    """
     operator_class: Any = _operator_class(backend.linear_operator_base())  # type: ignore[arg-type]
     return operator_class(backend, shape, dtype, apply, adjoint or apply)

@@ -1,14 +1,17 @@
-"""The affine map from the layers' hidden states to outputs, and what a head is: such a map with a loss on its outputs.
+"""The affine map from hidden states to outputs, and the base classes of heads. A head is an output map with a loss.
 
-    F1  z_t = sum_l h^l_t @ W_y^l + b_y                                     (SPEC 1)
+F1  z_t = sum_l h^l_t @ W_y^l + b_y                     [K] 2.2, 4.6; the bias: SPEC 1
 
-    R1  Rz_t = sum_l (Rh^l_t @ W_y^l + h^l_t @ R(W_y^l)) + R(b_y)
+R1  Rz_t = sum_l (Rh^l_t @ W_y^l + h^l_t @ R(W_y^l))    [K] 7.8, 3.20
+           + R(b_y)                                     F1 by the rules of [P]
 
-    B1  dh^l_t = dz_t @ W_y^l.T
-    B2  dW_y^l = sum_t h^l_t.T @ dz_t, db_y = sum_t dz_t
+B1  dh^l_t = dz_t @ W_y^l.T                             [K] 2.6; for products [K] 3.27
+B2  dW_y^l = sum_t h^l_t.T @ dz_t                       [K] 2.5, 7.9; for products [K] 3.26
+    db_y = sum_t dz_t                                   adjoint of F1
 
-A sweep asks its head for `losses`, and then for the adjoints that follow from them: `gradient` or `product`. What these
-three need of a segment's targets, `arrange` prepares once. The Jacobian takes `outputs`, `routputs` and `backward`.
+A sweep calls its head in this order. `arrange` prepares the targets of every segment once. `losses` returns the losses
+of a segment; `gradient` or `product` then computes the adjoints. Jacobian products use `outputs`, `routputs` and
+`backward`.
 """
 
 from __future__ import annotations
@@ -23,17 +26,29 @@ from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows
 
 ByLayer = Sequence[Array] | Mapping[int, Array]
-"""An array for each layer, or for those that speak to the output."""
+"""One array per layer, or one for each layer that feeds the output."""
 
 
 def first_of(hs: ByLayer, widths: Mapping[int, int]) -> tuple[int, int]:
-    """K and B of the hidden states of the layers that speak to the output."""
+    """Return K and B, the steps and sequences of the hidden states."""
     K, B = hs[next(iter(widths))].shape[:2]
     return K, B
 
 
 class OutputMap:
-    """Some layers' hidden states times `W_{name}{l}`, with `b_{name}` or without."""
+    """The affine map from the hidden states of some layers to outputs.
+
+    Parameters
+    ----------
+    name : str
+        The parameters are named `W_{name}{l}`, one matrix per layer l, and `b_{name}`.
+    n_out : int
+        Number of outputs per step.
+    widths : mapping of layer index to width
+        The layers that feed the output.
+    bias : bool
+        Whether the map has a bias.
+    """
 
     def __init__(self, name: str, n_out: int, widths: Mapping[int, int], bias: bool) -> None:
         self.n_out = n_out
@@ -48,19 +63,19 @@ class OutputMap:
         return {} if self.bias is None else {self.bias: (self.n_out,)}
 
     def columns(self, p: Arrays, which: slice) -> Arrays:
-        """The parameters of some outputs alone."""
+        """Return the parameters of some of the outputs, as views."""
         part = {name: p[name][:, which] for name in self.matrices.values()}
         return part if self.bias is None else {**part, self.bias: p[self.bias][which]}
 
     def forward(self, p: Arrays, hs: ByLayer, tape: Tape, z: Array) -> Array:
-        """z (K, B, n_out) <- the outputs."""
+        """Write the outputs to z (K, B, n_out), and return it."""
         self._add(p, hs, tape, z, start=True)  # F1
         if self.bias is not None:
             z += p[self.bias]
         return z
 
     def rforward(self, p: Arrays, v: Arrays, hs: ByLayer, Rhs: ByLayer, tape: Tape, Rz: Array) -> Array:
-        """Rz (K, B, n_out) <- the tangent of the outputs along v."""
+        """Write the tangent of the outputs along v to Rz (K, B, n_out), and return it."""
         self._add(p, Rhs, tape, Rz, start=True)
         self._add(v, hs, tape, Rz, start=False)  # R1
         if self.bias is not None:
@@ -68,7 +83,7 @@ class OutputMap:
         return Rz
 
     def _add(self, p: Arrays, hs: ByLayer, tape: Tape, z: Array, start: bool) -> None:
-        """z <- (z unless start) + sum_l hs[l] @ W[l]."""
+        """Add sum_l hs[l] @ W[l] to z, or overwrite z with it if `start`."""
         for l, name in self.matrices.items():
             if start:
                 product(tape, hs[l], p[name], out=z)
@@ -77,7 +92,7 @@ class OutputMap:
                 z += product(tape, hs[l], p[name], out=tape.scratch("output", *z.shape))
 
     def backward(self, p: Arrays, hs: ByLayer, dz: Array, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
-        """From the adjoint dz: write dhs[l] and add to grad."""
+        """Write the adjoints dhs[l] that follow from dz (K, B, n_out), and add the weight gradients to grad."""
         for l, name in self.matrices.items():
             product(tape, dz, p[name].T, out=dhs[l])  # B1
             add_weight_gradient(tape, hs[l], dz, grad[name])  # B2
@@ -86,32 +101,33 @@ class OutputMap:
 
 
 class Head:
-    """An output map of some layers' hidden states, with a loss on its outputs.
+    """An output map with a loss on its outputs: the base class of all heads.
 
     Parameters
     ----------
     n_out : int
-        Outputs a step.
+        Number of outputs per step.
     widths : mapping of layer index to width
-        The layers that speak to the output.
+        The layers that feed the output.
     bias : bool
-        Whether there is a `b_y`.
+        Whether the outputs have a bias, `b_y`.
     """
 
     integer_targets = False
+    """Whether targets are integer symbols, not real values."""
     probabilistic = False
     """Whether `-loss` is a log-probability of the target."""
     classes: tuple[int, ...] | None = None
-    """The class of each symbol, of the class softmax."""
+    """The class of each symbol; None except for the class softmax."""
     transposed: tuple[str, ...] = ()
-    """The matrices whose columns, not rows, lie together in the flat vector."""
+    """Names of the matrices that the flat vector stores column by column."""
     scored_bytes = 0
-    """What `arrange` keeps of a step, in bytes at most."""
+    """Upper bound of the bytes that `arrange` keeps per step and sequence."""
     costly_target = 0
-    """A symbol whose loss takes as much memory as any."""
+    """A target symbol whose loss needs the most memory."""
 
     least_rows = 80
-    """Steps times sequences below which a segment spends its time on reading the weights."""
+    """Smallest efficient size of a segment, in steps times sequences. Reading the weights dominates smaller ones."""
 
     def __init__(self, n_out: int, widths: Mapping[int, int], bias: bool) -> None:
         self.n_out = n_out
@@ -120,19 +136,20 @@ class Head:
 
     @property
     def n_outputs(self) -> int:
-        """The outputs of a step whose Jacobian the engine knows."""
+        """Number of rows of the Jacobian per step and sequence."""
         return self.n_out
 
     @property
     def outputs_a_target(self) -> int:
-        """About how many outputs the loss of one step takes."""
+        """Approximate number of outputs that are computed for the loss of one step."""
         return self.n_out
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each parameter block by name."""
         return {**self.map.matrix_shapes(), **self.map.bias_shapes()}
 
     def check_targets(self, targets: Array, T: int, B: int) -> None:
-        """Raise InputError unless `targets` fit this loss."""
+        """Raise InputError if `targets` do not suit this loss, or T steps of B sequences."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------ the loss of a segment and what follows
@@ -140,7 +157,7 @@ class Head:
     def arrange(
         self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice]
     ) -> Sequence[Any]:
-        """What each segment is to predict, in the form that the next three take it.
+        """Return the targets of each segment, in the form that `losses`, `gradient` and `product` take.
 
         Parameters
         ----------
@@ -149,53 +166,68 @@ class Head:
         scale : (T, B, 1) array
             The factor w / sum w of each step.
         wanted : (T, B) array
-            0 where the loss is not asked for: it may be left out, and then is 0.
+            0 at steps whose loss is not needed. The head may skip these steps; their loss is then 0.
         spans : sequence of slice
             The steps of each segment.
+
+        Returns
+        -------
+        sequence
+            One object per segment, whose type depends on the head.
         """
         raise NotImplementedError
 
     def losses(self, p: Arrays, hs: ByLayer, scored: Any, tape: Tape) -> Array:
-        """The loss of every step, (K, B); leaves the prediction on the tape for the next two."""
+        """Return the loss of every step, (K, B). The tape then holds the prediction, for `gradient` and `product`."""
         raise NotImplementedError
 
     def gradient(self, p: Arrays, hs: ByLayer, scored: Any, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
-        """After `losses`, whose prediction it uses up: writes the loss's adjoint of hs to dhs and adds to grad."""
+        """Write the adjoint of the hidden states to dhs, and add the weight gradients to grad.
+
+        Call `losses` first. Its prediction on the tape is overwritten.
+        """
         raise NotImplementedError
 
     def product(
         self, p: Arrays, v: Arrays, hs: ByLayer, Rhs: ByLayer, scored: Any, tape: Tape,
         grad: Arrays, dhs: ByLayer,
     ) -> None:  # fmt: skip
-        """After `losses`: as `gradient`, from the loss's Hessian times the tangent of the outputs along v."""
+        """Do the same for a Gauss-Newton product: start from the loss's Hessian times the outputs' tangent along v.
+
+        Call `losses` first. Its prediction on the tape stays valid.
+        """
         raise NotImplementedError
 
     # ------------------------------------------------------------------ all outputs
 
     def outputs(self, p: Arrays, hs: ByLayer, tape: Tape) -> Array:
-        """z (K, B, n_outputs), on the tape."""
+        """Return the outputs z (K, B, n_outputs), an array of the tape."""
         return self.map.forward(p, hs, tape, tape.new("z", *first_of(hs, self.widths), self.n_out))
 
     def routputs(self, p: Arrays, v: Arrays, hs: ByLayer, Rhs: ByLayer, tape: Tape) -> Array:
-        """Rz (K, B, n_outputs), the tangent of the outputs along v, in scratch."""
+        """Return the tangent Rz (K, B, n_outputs) of the outputs along v, in a scratch array."""
         return self.map.rforward(p, v, hs, Rhs, tape, tape.scratch("Rz", *first_of(hs, self.widths), self.n_out))
 
     def backward(self, p: Arrays, hs: ByLayer, dz: Array, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
-        """From the adjoint dz (K, B, n_outputs): write dhs[l] = dz @ W_y[l].T and add to grad."""
+        """Write the adjoints dhs[l] that follow from dz (K, B, n_outputs), and add the weight gradients to grad."""
         self.map.backward(p, hs, dz, tape, grad, dhs)
 
     def logits(self, backend: Backend, z: Array) -> Array:
-        """From the outputs z (K, B, n_outputs), what a network's `run` returns, (K, B, n_out)."""
+        """Return the logits (K, B, n_out) of a network's `run` from the outputs z (K, B, n_outputs)."""
         return z
 
 
 @dataclass
 class ScoredSteps:
-    """What one segment is to predict.
+    """The scored steps of one segment: the k steps from the first to the last whose loss is needed.
 
-    steps : the steps, of its K, between the first and the last whose loss is wanted: k of them
-    targets : (k, B) symbols or (k, B, n_out) real values
-    scale : (k, B, 1), the factor w / sum w of each step
+    Attributes
+    ----------
+    steps : slice
+        These k steps, within the K steps of the segment.
+    targets : (k, B) symbols, or (k, B, n_out) real values
+    scale : (k, B, 1) array
+        The factor w / sum w of each step.
     """
 
     steps: slice
@@ -203,19 +235,22 @@ class ScoredSteps:
     scale: Array
 
     def of(self, hs: ByLayer, widths: Mapping[int, int]) -> dict[int, Array]:
-        """Those steps of each layer that speaks to the output, views."""
+        """Return the scored steps of each layer that feeds the output, as views."""
         return {l: hs[l][self.steps] for l in widths}
 
 
 class FullHead(Head):
-    """A head whose loss looks at all outputs of a step; steps before or after all that are wanted are left out."""
+    """A head whose loss uses all outputs of a step.
+
+    It computes no outputs for steps before the first or after the last step whose loss is needed.
+    """
 
     def arrange(
         self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice]
     ) -> Sequence[ScoredSteps]:
         asked, scored_parts = (backend.to_host(wanted) != 0).any(axis=1), []
         for span in spans:
-            at = asked[span].nonzero()[0].tolist() or [0]  # one step of weight 0 where none is wanted
+            at = asked[span].nonzero()[0].tolist() or [0]  # if no step is needed, one step of weight 0
             steps = slice(at[0], at[-1] + 1)
             scored_parts.append(ScoredSteps(steps, targets[span][steps], scale[span][steps]))
         return scored_parts
@@ -245,7 +280,7 @@ class FullHead(Head):
     def _backward(
         self, p: Arrays, hs: ByLayer, dz: Array, scored: ScoredSteps, tape: Tape, grad: Arrays, dhs: ByLayer
     ) -> None:  # fmt: skip
-        """From the adjoint of the outputs that were looked at, not yet scaled: write dhs and add to grad."""
+        """Scale the adjoint dz of the computed outputs, write dhs and add the weight gradients to grad."""
         dz *= scored.scale
         self.backward(p, scored.of(hs, self.widths), dz, tape, grad, scored.of(dhs, self.widths))
         for l in self.widths:
@@ -253,20 +288,20 @@ class FullHead(Head):
             dhs[l][scored.steps.stop :] = 0
 
     def predict(self, xp: Any, z: Array, targets: Array) -> Array:
-        """z <- prediction p in place; returns the loss of every step, (K, B)."""
+        """Replace z by the prediction p in place, and return the loss of every step, (K, B)."""
         raise NotImplementedError
 
     def residual(self, xp: Any, p: Array, targets: Array) -> None:
-        """p <- the loss's gradient in z, in place."""
+        """Replace the prediction p by the gradient of the loss in z, in place."""
         raise NotImplementedError
 
     def curvature(self, xp: Any, p: Array, Rz: Array, work: Array) -> None:
-        """Rz <- the loss's Hessian in z times Rz, in place; work is an array like Rz."""
+        """Multiply Rz by the Hessian of the loss in z, in place. `work` has the shape of Rz."""
         raise NotImplementedError
 
 
 def check_symbols(loss: str, n_out: int, targets: Array, T: int, B: int) -> None:
-    """Raise InputError unless `targets` are symbols of n_out, (T, B)."""
+    """Raise InputError if `targets` are not an array (T, B) of symbols from 0 to n_out - 1."""
     if targets.shape != (T, B) or targets.dtype.kind not in "iu":
         raise InputError(
             f"targets have shape {tuple(targets.shape)} and type {targets.dtype}: the {loss} loss needs integer "
@@ -278,7 +313,7 @@ def check_symbols(loss: str, n_out: int, targets: Array, T: int, B: int) -> None
 
 
 def normalise_(xp: Any, z: Array, targets: Any) -> Array:
-    """z (N, n) <- softmax(z) in place; returns -log p[targets], (N,). `targets` indexes one value of each row."""
+    """Replace z (N, n) by softmax(z) in place, and return -log p[targets], (N,); `targets` indexes one per row."""
     z -= z.real.max(axis=1, keepdims=True)
     chosen = z[targets]
     xp.exp(z, out=z)
@@ -288,7 +323,10 @@ def normalise_(xp: Any, z: Array, targets: Any) -> Array:
 
 
 def curve_(xp: Any, p: Array, Rz: Array, work: Array) -> None:
-    """Rz (..., n) <- p*Rz - p*(p.Rz) in place, the Hessian of -log p[target] times Rz; work is an array like Rz."""
+    """Replace Rz (..., n) by p*Rz - p*(p.Rz) in place: the Hessian of -log p[target] times Rz ([K] 3.23).
+
+    `work` has the shape of Rz.
+    """
     Rz *= p
     xp.multiply(p, Rz.sum(axis=-1, keepdims=True), out=work)
     Rz -= work

@@ -1,7 +1,7 @@
-"""How a batch is cut and what is kept: the plan of an objective, as plain numbers.
+"""The plan of an objective: how a batch is divided, and what is kept of the forward pass.
 
-A batch is cut along its sequences into shards, and every shard along time into segments. `planner.py` chooses the
-numbers; they are stored with a run.
+The sequences of a batch are divided into shards, and the steps of every shard into segments of time. `planner.py`
+chooses the sizes. They are stored with a run.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from enum import Enum
 from typing import Any
 
 SHARD = 128
-"""Sequences a shard, at most."""
-SLOTS = 16
-"""Shards that run side by side, at most, where memory allows."""
+"""Largest number of sequences in a shard."""
+WORKERS = 16
+"""Largest number of shards that run at the same time, if memory allows."""
 
 
 class Keep(Enum):
-    """What a sweep keeps of its forward pass."""
+    """What a sweep keeps of its forward pass: states and predictions, states only, or nothing."""
 
     ALL = "all"
     STATES = "states"
@@ -27,7 +27,7 @@ class Keep(Enum):
 
 
 class Use(Enum):
-    """What will be asked of an objective."""
+    """What an objective is used for."""
 
     LOSS = "losses"
     GRADIENT = "losses and gradients"
@@ -37,47 +37,54 @@ class Use(Enum):
 
 @dataclass(frozen=True)
 class Plan:
-    """How a batch is run.
+    """How a batch is divided and computed.
 
-    shards : where shards begin and end along the batch
-    segment : steps of a segment of time (None: all in one)
-    keep : what an operator keeps over its products
-    slots : shards that may run side by side, each with buffers of its own
+    Attributes
+    ----------
+    shards : tuple of int
+        The boundaries of the shards along the batch, from 0 to B.
+    segment : int or None
+        Number of steps in a segment of time; None for one segment.
+    keep : Keep
+        What an operator keeps for all its products.
+    workers : int
+        Largest number of shards that run at the same time. Each worker has its own buffers.
     """
 
     shards: tuple[int, ...]
     segment: int | None
     keep: Keep
-    slots: int = SLOTS
+    workers: int = WORKERS
 
     @property
     def parts(self) -> list[tuple[int, int]]:
-        """Where each shard begins and ends along the batch."""
+        """First sequence of each shard, and the first after it."""
         return list(zip(self.shards[:-1], self.shards[1:], strict=True))
 
     def to_json(self) -> dict[str, Any]:
-        """The plan in values that JSON holds."""
-        return {"shards": list(self.shards), "stretch": self.segment, "keep": self.keep.value, "slots": self.slots}
+        """Return the plan as values that JSON can hold."""
+        return {"shards": list(self.shards), "stretch": self.segment, "keep": self.keep.value, "slots": self.workers}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Plan:
-        """The plan that `to_json` gave."""
+        """Return the plan that `to_json` wrote."""
         return cls(tuple(content["shards"]), content["stretch"], Keep(content["keep"]), content["slots"])
 
 
 def shard_boundaries(B: int, most: int = SHARD) -> tuple[int, ...]:
-    """Equal shards of at most `most` sequences; two or more where there are enough sequences for two threads.
+    """Return the boundaries of nearly equal shards of at most `most` sequences each.
 
-    Where they cannot be equal the larger come first, so that buffers that shards share need not grow.
+    There are at least two shards if B is 16 or more, so that two threads have work. Larger shards come first, so that
+    the buffers that shards share need not grow.
     """
     count = max(math.ceil(B / most), 2 if B >= 16 else 1)
     return tuple(n * (B // count) + min(n, B % count) for n in range(count + 1))
 
 
 def segment_boundaries(T: int, K: int | None) -> list[int]:
-    """The boundaries of segments of K steps; of one segment for None.
+    """Return the boundaries of segments of K steps each, or of one segment for None.
 
-    The first may be shorter: backward comes to it last, when the buffers that segments share have their full size.
+    Only the first segment may be shorter. Backward reaches it last, when shared buffers already have their full size.
     """
     K = K or T
     return [0, *range((T - 1) % K + 1, T, K), T]

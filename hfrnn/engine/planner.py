@@ -1,11 +1,12 @@
-"""The plan: how a batch is cut into shards and segments and what is kept, from sizes and a budget alone.
+"""Choose the plan of an objective from sizes and a memory budget.
 
-Four ways to run a Gauss-Newton operator, the fastest first; a planner takes the first that fits the budget:
+There are four ways to run a Gauss-Newton operator. The planner takes the first one, from the fastest to the slowest,
+that fits the budget. The cost is in units of one matrix product over all steps:
 
-    all        every step's coefficients and predictions are kept over a CG run     4 units a product
-    states     predictions are computed again in every product                      one output map more
-    sqrt       only the states every ceil(sqrt(T)) steps are kept                   4 units + forward twice + R-forward
-    shards     sqrt, with smaller shards, which share their buffers                 likewise, in smaller products
+    all        keeps every step's coefficients and predictions       4 units per product
+    states     computes the predictions again for every product      4 units, and one output map more
+    sqrt       keeps only the states every ceil(sqrt(T)) steps       4 units, forward twice and R-forward once more
+    shards     as sqrt, with smaller shards that share buffers       as sqrt, in smaller matrix products
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ import numpy as np
 
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
-from hfrnn.engine.plan import SHARD, SLOTS, Keep, Plan, Use, segment_boundaries, shard_boundaries
+from hfrnn.engine.plan import SHARD, WORKERS, Keep, Plan, Use, segment_boundaries, shard_boundaries
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
 
 DEFAULT_MEMORY = 4 * 2**30
-"""Bytes that an objective and its operator may take, unless the caller gives a budget."""
+"""Default memory budget of an objective and its operator, in bytes."""
 MARGIN = 1.05
-"""What is expected is raised by this: small temporaries, and buffers that grow, are not counted one by one."""
+"""Factor on the estimated memory, for small temporary arrays and growing buffers that are not counted."""
 SEGMENT_BYTES = 2 * 2**20
-"""About how large U or the logits may be for one segment where all is kept, so that they stay in the cache."""
+"""Approximate limit on the size of U, and of the logits, of a segment, so that they stay in the cache."""
 OUTPUT_BYTES = 16 * 2**20
-"""The same where the output's weights alone take more than that."""
+"""The same limit if the output weights alone exceed SEGMENT_BYTES."""
 LEAST_SEGMENT = 4
-"""Steps of a segment, at least, where there are as many: shorter ones make the products over all steps too small."""
+"""Smallest number of steps in a segment, if T allows; shorter segments make matrix products too small."""
 
 
 def make_plan(
@@ -46,26 +47,26 @@ def make_plan(
     symbols: bool = True,
     use: Use = Use.BOTH,
 ) -> Plan:
-    """The plan for a batch of B sequences of T steps.
+    """Return the plan for a batch of B sequences of T steps.
 
     Parameters
     ----------
     layout : Layout
     T, B : int
     checkpoint : None, int, "sqrt" or "auto"
-        Keep everything; the states every so many steps; every ceil(sqrt(T)) steps; or "auto": the fastest of the four
-        ways above that fits the budget.
+        What to keep of the forward pass. None: everything. An integer: the states every that many steps. "sqrt": the
+        states every ceil(sqrt(T)) steps. "auto": the fastest of the four ways above that fits the budget.
     memory : int, optional
-        The budget in bytes, 4 GiB by default; only "auto" holds it.
+        Memory budget in bytes; 4 GiB by default. Only "auto" respects it.
     symbols : bool
-        Whether the inputs are symbols, or real values.
+        Whether the inputs are symbols. Otherwise they are real values.
     use : Use
-        What will be asked of the objective.
+        What the objective will be used for.
 
     Raises
     ------
     InputError
-        Another value of checkpoint, a budget that is not positive, or nothing fits it.
+        `checkpoint` has another value, the budget is not positive, or no plan fits it.
     """
     if memory is not None and not memory > 0:
         raise InputError(f"memory is {memory}: give a budget in bytes, more than 0")
@@ -83,15 +84,15 @@ def make_plan(
     candidates = [Plan(shards, cache_segment, keep) for keep in (Keep.ALL, Keep.STATES)]
     sizes = [SHARD >> n for n in range(SHARD.bit_length())]
     candidates += [Plan(shard_boundaries(B, size), root, Keep.NOTHING) for size in sizes if size <= max(B, 2)]
-    for side_by_side in (2, 1):  # rather two shards at a time with more recomputation than one at a time
+    for side_by_side in (2, 1):  # prefer two shards at a time with more recomputation to one at a time
         for plan in candidates:
-            slots = min(len(plan.shards) - 1, SLOTS)
-            while slots >= min(side_by_side, len(plan.shards) - 1):
-                sized = replace(plan, slots=slots)
+            workers = min(len(plan.shards) - 1, WORKERS)
+            while workers >= min(side_by_side, len(plan.shards) - 1):
+                sized = replace(plan, workers=workers)
                 if footprint.bytes(sized, T, B, use) <= budget:
                     return sized
-                slots //= 2
-    least = min(footprint.bytes(replace(plan, slots=1), T, B, use) for plan in candidates)
+                workers //= 2
+    least = min(footprint.bytes(replace(plan, workers=1), T, B, use) for plan in candidates)
     raise InputError(
         f"{B} sequences of {T} steps need at least {least / 2**20:,.1f} MiB, and the budget is "
         f"{budget / 2**20:,.1f} MiB: give more memory, fewer or shorter sequences, or a smaller network"
@@ -99,10 +100,10 @@ def make_plan(
 
 
 def _cache_segment(layout: Layout, T: int, B: int) -> int:
-    """Steps of which U and the logits fit the cache, in equal segments, for a shard of B sequences.
+    """Return the number of steps per segment for which U and the logits of B sequences fit the cache.
 
-    Where the output's weights are large themselves, reading and adding them up once a segment takes longer than
-    logits that leave the cache: then only the memory that these take is bounded.
+    Large output weights are a different case: reading and adding them once per segment costs more time than logits
+    outside the cache. Then only the memory of the logits is limited.
     """
     item, head = layout.dtype.itemsize, layout.head
     row = B * max(head.outputs_a_target, *(layer.slots for layer in layout.layers)) * item
@@ -113,16 +114,16 @@ def _cache_segment(layout: Layout, T: int, B: int) -> int:
 
 
 class Footprint:
-    """What the objectives of a network take, from the buffers of four tiny sweeps.
+    """The memory that objectives of a network need, derived from the buffers of four tiny sweeps.
 
-    Every buffer's size is a + b*K + c*B + d*K*B in the steps K of a segment and the sequences B of a shard, so four
-    sizes give it exactly for all others.
+    The size of every buffer is a + b*K + c*B + d*K*B for segments of K steps and shards of B sequences. Measuring four
+    sizes therefore gives the exact size for all K and B.
 
     Parameters
     ----------
     layout : Layout
     symbols : bool
-        Whether the inputs are symbols, or real values.
+        Whether the inputs are symbols. Otherwise they are real values.
     """
 
     def __init__(self, layout: Layout, symbols: bool = True) -> None:
@@ -135,31 +136,31 @@ class Footprint:
         self._state = self._item * sum(math.prod(shape) for shape in shapes)
 
     def bytes(self, plan: Plan, T: int, B: int, use: Use = Use.BOTH) -> int:
-        """All that an objective on (T, B) takes: its batch, a vector for each slot, and what `use` says."""
+        """Return the bytes that an objective on a batch (T, B) needs: batch, vectors of each worker, and buffers."""
         item = self._item
-        slots, largest = min(plan.slots, len(plan.shards) - 1), max(stop - start for start, stop in plan.parts)
-        total = T * B * (4 + 4) + (slots + 2) * self._weights * item  # symbols in and out
-        sweeps = T * B * (8 + item + self._scored)  # weights, plain and scaled, and what is to be predicted
+        workers, largest = min(plan.workers, len(plan.shards) - 1), max(stop - start for start, stop in plan.parts)
+        total = T * B * (4 + 4) + (workers + 2) * self._weights * item  # symbols in and out
+        sweeps = T * B * (8 + item + self._scored)  # weights, scaled weights, and arranged targets
         if use is Use.LOSS:
             one = self._size("gradient states", min(plan.segment or T, T), largest)
-            total += sweeps + slots * (one + self._scratch("gradient", Keep.NOTHING, plan, T, largest))
+            total += sweeps + workers * (one + self._scratch("gradient", Keep.NOTHING, plan, T, largest))
         if use in (Use.GRADIENT, Use.BOTH):
             keep = Keep.NOTHING if plan.keep is Keep.NOTHING else Keep.STATES
             one = self._kept("gradient", keep, plan, T, largest) + self._scratch("gradient", keep, plan, T, largest)
-            total += sweeps + slots * one
+            total += sweeps + workers * one
         if use in (Use.OPERATOR, Use.BOTH):
-            total += sweeps + slots * self._scratch("product", plan.keep, plan, T, largest)
+            total += sweeps + workers * self._scratch("product", plan.keep, plan, T, largest)
             total += sum(self._kept("product", plan.keep, plan, T, stop - start) for start, stop in plan.parts)
         return math.ceil(MARGIN * total)
 
     def _scratch(self, task: str, keep: Keep, plan: Plan, T: int, B: int) -> int:
-        """The buffers that the sweeps of one slot share."""
+        """Return the bytes of the buffers that the sweeps of one worker share."""
         K = min(plan.segment or T, T)
         predictions = 0 if keep is Keep.ALL else self._size(f"{task} predictions", K, B)
         return self._size(f"{task} scratch", K, B) + predictions
 
     def _kept(self, task: str, keep: Keep, plan: Plan, T: int, B: int) -> int:
-        """What one sweep keeps."""
+        """Return the bytes that one sweep keeps."""
         edges = segment_boundaries(T, plan.segment)
         lengths = [stop - start for start, stop in pairwise(edges)]
         if keep is Keep.NOTHING:
@@ -177,7 +178,7 @@ _footprints: WeakKeyDictionary[Layout, dict[bool, Footprint]] = WeakKeyDictionar
 
 
 def footprint_of(layout: Layout, symbols: bool = True) -> Footprint:
-    """The footprint of a network, measured once for each kind of input."""
+    """Return the footprint of a network. It is measured once for each kind of input."""
     known = _footprints.setdefault(layout, {})
     if symbols not in known:
         known[symbols] = Footprint(layout, symbols)
@@ -185,7 +186,7 @@ def footprint_of(layout: Layout, symbols: bool = True) -> Footprint:
 
 
 def _bilinear(sizes: dict[tuple[int, int], int]) -> tuple[int, int, int, int]:
-    """a, b, c, d of a + b*K + c*B + d*K*B from its values at K, B = 1, 2."""
+    """Return a, b, c, d of a + b*K + c*B + d*K*B, given its values at K, B = 1, 2."""
     d = sizes[2, 2] - sizes[2, 1] - sizes[1, 2] + sizes[1, 1]
     b = sizes[2, 1] - sizes[1, 1] - d
     c = sizes[1, 2] - sizes[1, 1] - d
@@ -193,9 +194,9 @@ def _bilinear(sizes: dict[tuple[int, int], int]) -> tuple[int, int, int, int]:
 
 
 def _tiny_sweep(layout: Layout, T: int, B: int, symbols: bool) -> Counter[str]:
-    """Bytes of the buffers that one segment of T steps and B sequences takes, by what becomes of them."""
+    """Return the bytes of the buffers of one segment of T steps and B sequences, by their role."""
     inputs: Any = np.zeros((T, B), np.int32) if symbols else np.zeros((T, B, layout.n_in), layout.dtype)
-    costly = layout.head.costly_target  # so that the expectation is a bound where targets differ
+    costly = layout.head.costly_target  # so that the estimate is an upper bound for all targets
     symbolic = layout.head.integer_targets
     targets: Any = np.full((T, B), costly) if symbolic else np.zeros((T, B, layout.n_out), layout.dtype)
     batch, sizes = layout.prepare(Batch(inputs, targets)), Counter[str]()

@@ -1,11 +1,12 @@
-"""One shard of a batch through time: loss, gradient, Gauss-Newton product, Jacobian products, in segments of time.
+"""Loss, gradient, Gauss-Newton product and Jacobian products of one shard of a batch, in segments of time.
 
-The gradient runs forward over all segments, then backward over them; the head works in the backward pass, so its
-outputs exist for one segment at a time. The Gauss-Newton product `J' H_L J v` ([Sch]) is R-forward over all
-segments, then for each, last first: the head's curvature product, structural damping, and the same backward pass.
+The gradient runs forward over all segments, then backward over them. The head runs in the backward pass, so that its
+outputs exist for one segment at a time. The Gauss-Newton product `J' H_L J v` ([Sch]) runs R-forward over all segments.
+Then, from the last segment to the first, it computes the head's curvature product, adds structural damping, and runs
+the same backward pass as the gradient.
 
-What is kept between passes is the caller's choice (SPEC 8): `Keep.ALL` (states and predictions), `Keep.STATES`, or
-`Keep.NOTHING` but the states at the start of each segment, from which a segment is run again when it is needed.
+The caller chooses what a sweep keeps between passes (SPEC 8): `Keep.ALL` (states and predictions), `Keep.STATES`, or
+`Keep.NOTHING`. The last one stores only the state before each segment, and runs a segment again when it is needed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,20 @@ States = list[Arrays]
 
 @dataclass
 class Segment:
-    """Some consecutive steps and what the sweep keeps of them."""
+    """A segment of time, and what a sweep keeps of it.
+
+    Attributes
+    ----------
+    span : slice
+        The steps of the segment.
+    tapes : list of Tape
+        One per layer.
+    head_tape : Tape
+    scored : object
+        The targets as the head's `arrange` returns them; None without targets.
+    hs, Rhs : list of (K, B, width) arrays
+        Hidden states of each layer, and their tangents.
+    """
 
     span: slice
     tapes: list[Tape]
@@ -39,7 +53,7 @@ class Segment:
 
 
 class Sweep:
-    """One shard of a batch through one network.
+    """The passes of one shard of a batch through a network.
 
     Parameters
     ----------
@@ -47,18 +61,19 @@ class Sweep:
     batch : Batch
         As `layout.prepare` returns it.
     total_weight : float
-        The sum of the weights of the whole batch, of which this may be a part.
+        The sum of the weights of the whole batch, not only of this shard.
     boundaries : sequence of int, optional
-        0, ..., T: where the segments of time begin and end; one segment by default.
+        The boundaries of the segments of time, from 0 to T; one segment by default.
     keep : Keep
-    dtype : optional
-        The type to compute in, the layout's by default; complex128 for complex steps.
+        What to keep between passes.
+    dtype : data type, optional
+        The type to compute in; the layout's by default. Complex steps need complex128.
     scratch : Buffers, optional
-        Buffers shared with other sweeps that never run at the same time.
+        Buffers for temporary arrays. Sweeps that never run at the same time may share them.
     kept : Buffers, optional
-        Likewise for what one call leaves for the next: only for sweeps of which nothing is kept between calls.
-    metric : str
-        The structural metric of the products to come.
+        Buffers for kept arrays. Sweeps may share them only if they keep nothing between calls.
+    metric : {"hidden", "matching", "preactivation"}
+        The metric of structural damping that `product` uses.
     """
 
     def __init__(
@@ -90,10 +105,10 @@ class Sweep:
         self.start = layout.zero_state(batch.B, self.scratch.dtype)
         self.final_state: States = self.start
         self.zeros = [{key: x for key, x in layer.items() if not isinstance(x, int)} for layer in self.start]
-        self.integers: dict[tuple[str, int], list[dict[str, int]]] = {}  # those of saved states
+        self.integers: dict[tuple[str, int], list[dict[str, int]]] = {}  # the integers of saved states
         edges = list(boundaries or (0, batch.T))
         spans = [slice(start, stop) for start, stop in itertools.pairwise(edges)]
-        if keep is Keep.NOTHING:  # all segments take turns in the same buffers
+        if keep is Keep.NOTHING:  # all segments use the same buffers in turn
             tapes, head_tape = self._tapes("0.")
             self.segments = [Segment(span, tapes, head_tape) for span in spans]
         else:
@@ -102,7 +117,7 @@ class Sweep:
         self.p: Groups = {}
 
     def _tapes(self, prefix: str) -> tuple[list[Tape], Tape]:
-        """A tape for each layer and one for the head."""
+        """Return a tape for each layer, and one for the head."""
         tapes = [Tape(f"{prefix}{l}.", self.kept, self.scratch) for l in range(len(self.layout.layers))]
         for tape in tapes:
             tape.keeps_preactivation = self.metric != "hidden"
@@ -113,13 +128,13 @@ class Sweep:
     # ------------------------------------------------------------------ what callers ask for
 
     def loss(self, theta: Array) -> Any:
-        """The weighted mean loss of this shard's part: sum of w*loss over it, divided by the whole total weight."""
+        """Return this shard's part of the loss: its sum of w*loss, divided by the total weight of the batch."""
         losses: list[Any] = []
         self._over_segments(theta, lambda segment: losses.append(self._predict(segment)))
         return sum(losses) / self.total_weight
 
     def gradient(self, theta: Array, grad: Array) -> Any:
-        """The loss as above; adds its gradient to `grad` (n_parameters,), leaves the state in `final_state`."""
+        """Return the loss, add its gradient to `grad` (n_parameters,), and set `final_state`."""
         after = self._over_segments(theta, records=True)
         self.final_state = [{key: x if isinstance(x, int) else x.copy() for key, x in layer.items()} for layer in after]
         losses: list[Any] = []
@@ -133,7 +148,7 @@ class Sweep:
         return sum(reversed(losses)) / self.total_weight
 
     def prepare(self, theta: Array) -> None:
-        """Run forward at `theta`, for the products that follow; `theta` must not change until the next `prepare`."""
+        """Run forward at `theta` before products. `theta` must not change until the next `prepare`."""
         keeps_all = self.keep is Keep.ALL
         visit = self._predict if keeps_all and self.batch.targets is not None else None
         self._over_segments(theta, visit, records=True)
@@ -154,11 +169,11 @@ class Sweep:
         self._backward_over_segments(adjoint, grad, vgroups, damp)
 
     def logits(self, theta: Array) -> tuple[Array, States]:
-        """What the head makes of its outputs, (T, B, n_out), 0 in the padding, and the state after the last step."""
+        """Return the logits (T, B, n_out), 0 in the padding, and the state after the last step."""
         return self._collect(theta, self.layout.n_out, self.layout.head.logits)
 
     def outputs(self, theta: Array) -> tuple[Array, States]:
-        """The head's outputs (T, B, n_outputs), 0 in the padding, and the state after the last step."""
+        """Return the head's outputs (T, B, n_outputs), 0 in the padding, and the state after the last step."""
         return self._collect(theta, self.layout.head.n_outputs, lambda _, z: z)
 
     def _collect(self, theta: Array, width: int, take: Callable[[Backend, Array], Array]) -> tuple[Array, States]:
@@ -174,7 +189,7 @@ class Sweep:
         return collected, state
 
     def log_probabilities(self, theta: Array) -> tuple[Array, States]:
-        """Minus the loss of every step (T, B), 0 in the padding, and the state after the last step."""
+        """Return minus the loss of every step (T, B), 0 in the padding, and the state after the last step."""
         log_p = self.backend.empty((self.batch.T, self.batch.B), self.scratch.dtype)
         self._arrange(self.xp.ones((self.batch.T, self.batch.B)))
 
@@ -187,7 +202,7 @@ class Sweep:
         return log_p, state
 
     def jacobian_product(self, v: Array) -> Array:
-        """J v: the tangent of the outputs along v, (T, B, n_outputs), 0 in the padding."""
+        """Return J v, the tangent of the outputs along v: (T, B, n_outputs), 0 in the padding."""
         head, vgroups = self.layout.head, self.layout.groups(v)
         Rz = self.backend.empty((self.batch.T, self.batch.B, head.n_outputs), self.scratch.dtype)
 
@@ -201,7 +216,7 @@ class Sweep:
         return Rz
 
     def jacobian_transpose_product(self, u: Array, out: Array) -> None:
-        """Add J' u to `out`: u (T, B, n_outputs), whose padding is not looked at."""
+        """Add J' u to `out` for u (T, B, n_outputs). Values of u in the padding are ignored."""
         z = u if self.mask is None else self.xp.where(self.mask > 0, u, 0)
         head, groups = self.layout.head, self.layout.groups(out)
 
@@ -216,9 +231,9 @@ class Sweep:
     def _over_segments(
         self, theta: Array, visit: Callable[[Segment], Any] | None = None, records: bool = False
     ) -> States:
-        """Forward over all segments, calling `visit` after each; returns the state after the last step.
+        """Run forward over all segments, call `visit` after each, and return the state after the last step.
 
-        With `records` a backward pass may follow: it finds recorded the segments that are kept, and the last one.
+        With `records`, a backward pass may follow. The tapes then hold all segments, or the last one for Keep.NOTHING.
         """
         self.p = self.layout.groups(theta, self.scratch if records else None)
         state, last = self._initial_state(), len(self.segments) - 1
@@ -231,7 +246,7 @@ class Sweep:
         return state
 
     def _rforward_over_segments(self, v: Groups, visit: Callable[[Segment], None] | None = None) -> None:
-        """R-forward over all segments after `prepare`."""
+        """Run R-forward over all segments, after `prepare`."""
         Rstate = self.zeros
         for s, segment in enumerate(self.segments):
             self._save("Rstate", s, Rstate)
@@ -247,7 +262,7 @@ class Sweep:
         v: Groups | None = None,
         damp: Callable[[Segment, list[Array]], list[Array] | None] | None = None,
     ) -> None:
-        """Backward over all segments, last first: `adjoint` writes a segment's dhs, `damp` adds to it."""
+        """Run backward from the last segment to the first. `adjoint` writes a segment's dhs; `damp` adds to it."""
         dstate = self.zeros
         last = len(self.segments) - 1
         for s, segment in reversed(list(enumerate(self.segments))):
@@ -264,12 +279,12 @@ class Sweep:
             dstate = self._backward(segment, dhs, dstate, grad, preactivation_adjoints)
 
     def _restore(self, s: int) -> None:
-        """Make the forward pass's record of segment s valid again."""
+        """Run forward over segment s again, if its tapes no longer hold it."""
         if self.keep is Keep.NOTHING and len(self.segments) > 1:
             self._forward(self.segments[s], self._saved("state", s), records=True)
 
     def _save(self, name: str, s: int, state: States) -> None:
-        """Keep the state before segment s, if segments are to be run again."""
+        """Save the state before segment s, if the segment will run again."""
         if self.keep is not Keep.NOTHING or len(self.segments) == 1:
             return
         self.integers[name, s] = [{key: x for key, x in layer.items() if isinstance(x, int)} for layer in state]
@@ -340,7 +355,7 @@ class Sweep:
     # ------------------------------------------------------------------ head and damping of one segment
 
     def _arrange(self, wanted: Array) -> None:
-        """Give each segment what it is to predict, at least where `wanted` (T, B) is not 0."""
+        """Prepare the targets of each segment, at least for the steps where `wanted` (T, B) is not 0."""
         if self.batch.targets is not None:
             head, spans = self.layout.head, [segment.span for segment in self.segments]
             scored_parts = head.arrange(self.backend, self.batch.targets, self.scale, wanted, spans)
@@ -348,20 +363,23 @@ class Sweep:
                 segment.scored = scored
 
     def _losses(self, segment: Segment) -> Array:
-        """The loss of every step, (K, B); leaves the prediction on the head's tape."""
+        """Return the loss of every step, (K, B). The head's tape then holds the prediction."""
         if segment.scored is None:
             raise InputError("the batch has no targets: a loss needs them")
         return self.layout.head.losses(self.p["output"], segment.hs, segment.scored, segment.head_tape)
 
     def _predict(self, segment: Segment) -> Any:
-        """The sum of w*loss over the segment in double precision; leaves the prediction as above."""
+        """Return the segment's sum of w*loss in double precision. The head's tape then holds the prediction."""
         losses = self._losses(segment)
         wide = losses.astype("complex128" if losses.dtype.kind == "c" else "float64")
         weights = self.weights[segment.span]
         return self.xp.where(weights > 0, wide * weights, 0.0).sum().item()
 
     def _structural(self, segment: Segment, dhs: list[Array], strength: float) -> list[Array] | None:
-        """Add the structural metric's product, times strength, to dhs; or return it as adjoints of pre-activations."""
+        """Add structural damping times `strength`, to dhs for the metric "hidden".
+
+        The other metrics return it instead, as one adjoint of the pre-activation per layer.
+        """
         terms = []
         for l, Rhs in enumerate(segment.Rhs):
             tangent = segment.tapes[l]["Ra"] if self.metric == "preactivation" else Rhs

@@ -1,4 +1,4 @@
-"""The recurrent architectures, one file each: forward, R-forward and backward by hand."""
+"""The recurrent architectures. Each file has the hand-written forward, R-forward and backward of one architecture."""
 
 from hfrnn.kernels.base import Kernel, Slot, Tape
 from hfrnn.kernels.registry import architectures, import_kernels, make_kernel, register_kernel

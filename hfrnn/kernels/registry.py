@@ -1,4 +1,4 @@
-"""The architectures by name; a user may add his own."""
+"""The registry of architectures. Users can add their own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _kernels: dict[str, str | type[Kernel]] = {
     "gru": "hfrnn.kernels.gru:GRU",
     "clockwork": "hfrnn.kernels.clockwork:Clockwork",
 }
-"""The reference kernels: "module:class", imported when first used, or a user's class."""
+"""The reference kernels: "module:class", which is imported when first used, or the class of a user."""
 
 _variants: dict[str, dict[str, str]] = {
     "numba": {
@@ -42,22 +42,27 @@ _variants: dict[str, dict[str, str]] = {
         "mlstm-standard": "hfrnn.kernels.numba.mlstm:StandardMLSTM",
     },
 }
-"""The faster variants of a backend, by architecture; an architecture without one runs its reference."""
+"""The faster variants, by backend and architecture. An architecture without one runs its reference kernel."""
 
 BUILT_IN = frozenset(_kernels)
-"""The architectures of this package; every other one was registered by a user."""
+"""The architectures of this package. Users registered all others."""
 
 
 def register_kernel(name: str, kernel: type[Kernel] | None = None) -> Callable[[type[Kernel]], type[Kernel]]:
-    """Make a kernel known by `name` to every network, command and check. Also a class decorator.
+    """Register a kernel under a name, for all networks, commands and checks. Can be used as a class decorator.
 
     Parameters
     ----------
     name : str
-        What users write after `--arch` or in `Network(arch=...)`.
+        The name of the architecture, as in `--arch NAME` and `Network(arch=NAME)`.
     kernel : subclass of Kernel, optional
-        Its constructor takes the hidden size, and the keywords that it declares in `options`. An option that is None
-        is not passed on: the constructor's own default holds.
+        Its constructor takes the hidden size, and the options that it declares in `options` as keywords. Options
+        that are None are not passed, so that the constructor's own defaults apply.
+
+    Returns
+    -------
+    callable
+        The class decorator; not needed if `kernel` is given.
 
     Raises
     ------
@@ -81,18 +86,18 @@ def import_kernels(path: str | Path) -> None:
 
     Parameters
     ----------
-    path : path
-        It runs with a name of its own as `__name__`, not `"__main__"`; its folder is not searched for imports.
+    path : str or path
+        The file. Its `__name__` is not `"__main__"`, and its folder is not searched for imports.
 
     Raises
     ------
     InputError
-        It cannot be read or run, or registers nothing.
+        The file cannot be read or run, or registers nothing.
     """
     before, name = len(_kernels), f"hfrnn --kernel {path}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise InputError(f"the kernel file {path} is no Python file: give one whose name ends in .py")
+        raise InputError(f"the kernel file {path} is not a Python file: give one whose name ends in .py")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
@@ -105,12 +110,12 @@ def import_kernels(path: str | Path) -> None:
 
 
 def architectures() -> tuple[str, ...]:
-    """The names of all registered architectures."""
+    """Return the names of all registered architectures."""
     return tuple(_kernels)
 
 
 def user_architectures() -> tuple[str, ...]:
-    """The names of the architectures that users registered."""
+    """Return the names of the architectures that users registered."""
     return tuple(name for name in _kernels if name not in BUILT_IN)
 
 
@@ -135,12 +140,12 @@ def kernel_class(name: str, backend: str = "numpy") -> type[Kernel]:
 
 
 def kernel_options(name: str) -> dict[str, Option]:
-    """The options that an architecture declares, by name."""
+    """Return the options that an architecture declares, by name."""
     return {option.name: option for option in kernel_class(name).options if isinstance(option, Option)}
 
 
 def declared_options() -> dict[str, dict[str, Option]]:
-    """The options of all architectures: name of the option, then architecture, to the declaration.
+    """Return the options of all architectures: for each option name, a dict from architecture to declaration.
 
     Raises
     ------
@@ -162,13 +167,14 @@ def declared_options() -> dict[str, dict[str, Option]]:
 
 
 def resolve_backend(backend: str, arch: str) -> str:
-    """The backend that a name stands for: `auto` is numba where it is installed and helps, else numpy.
+    """Return the backend for a name. `auto` means numba if it is installed and has a variant of `arch`, else numpy.
 
     Parameters
     ----------
     backend : str
         `auto`, or the name of a backend, which is returned unchanged.
     arch : str
+        The architecture.
     """
     if backend != AUTO:
         return backend
@@ -176,21 +182,24 @@ def resolve_backend(backend: str, arch: str) -> str:
 
 
 def make_kernel(name: str, hidden: int, options: dict[str, Any], backend: str = "numpy") -> Kernel:
-    """Return the kernel of an architecture for `hidden` units, as the backend runs it.
+    """Return the kernel of an architecture, in the variant of a backend.
 
     Parameters
     ----------
     name : str
+        The architecture.
     hidden : int
+        Number of hidden units.
     options : dict
-        Options by name; None stands for the architecture's own default. An option of another architecture is
-        accepted at its default, so that one call can be made for all architectures.
+        Options by name. None means the architecture's own default. Options of other architectures are accepted if
+        they have their default value, so that the same options can be passed for every architecture.
     backend : str
 
     Raises
     ------
     InputError
-        The architecture is not known, the size is too small, or an option is out of range or not the architecture's.
+        The architecture is not known, the size is too small, an option is out of range, or the architecture does not
+        have it.
     """
     cls = kernel_class(name, backend)
     if isinstance(hidden, bool) or not isinstance(hidden, int) or hidden < cls.least_hidden:

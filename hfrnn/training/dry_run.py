@@ -104,7 +104,7 @@ def _update_seconds(trainer: Trainer) -> float:
 def _few_shards(trainer: Trainer, role: str) -> tuple[Objective, float]:
     """Return an objective on as many shards as run at once, and the factor from its time to that of all shards."""
     plan = trainer.method.plans[role]
-    side_by_side = min(trainer.config.threads or default_threads(), plan.slots, len(plan.shards) - 1)
+    side_by_side = min(trainer.config.threads or default_threads(), plan.workers, len(plan.shards) - 1)
     part = replace(plan, shards=plan.shards[: side_by_side + 1])
     batch = trainer.source.pool(0).batch(slice(0, part.shards[-1]))
     objective = Objective(trainer.net, batch, trainer.config.threads, plan=part)

@@ -287,7 +287,7 @@ def _plan(stored: dict[str, Any], own: Plan) -> Plan:
     """Return the plan that a checkpoint holds; raise ValueError unless it covers the same sequences as `own`."""
     plan = Plan.from_json(stored)
     edges = plan.shards
-    counts = [*edges, plan.slots, *([] if plan.segment is None else [plan.segment])]
+    counts = [*edges, plan.workers, *([] if plan.segment is None else [plan.segment])]
     if not all(type(count) is int for count in counts) or min(counts[len(edges) :]) < 1:
         raise ValueError("its plan does not hold whole numbers")
     if (edges[0], edges[-1]) != (0, own.shards[-1]) or any(a >= b for a, b in pairwise(edges)):

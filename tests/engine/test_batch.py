@@ -46,7 +46,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "targets of 4 dimensions": ({"targets": np.zeros((3, 2, 1, 1))}, "inputs of 3 steps and 2 sequences need"),
     "weights of another shape": (
         {"weights": np.ones((2, 3))},
-        "weights are an array of shape (2, 3) and type float64; expected shape (3, 2), one a step and sequence",
+        "weights are an array of shape (2, 3) and type float64; expected shape (3, 2), one per step and sequence",
     ),
     "a negative weight": (
         {"weights": np.full((3, 2), -0.1)},
@@ -57,7 +57,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"lengths": np.array([3])},
         "lengths are an array of shape (1,) and type int64; expected 2",
     ),
-    "real lengths": ({"lengths": np.array([3.0, 2.0])}, "type float64; expected 2 integers, one a sequence"),
+    "real lengths": ({"lengths": np.array([3.0, 2.0])}, "type float64; expected 2 integers, one per sequence"),
     "length 0": ({"lengths": np.array([0, 2])}, "lengths go from 0 to 2; expected 1 to 3"),
     "length 4": ({"lengths": np.array([4, 2])}, "lengths go from 2 to 4; expected 1 to 3"),
 }

@@ -107,9 +107,9 @@ REFUSED = {
     "a negative target": ("softmax", np.full((5, 2), -1), "target symbols go from -1 to -1: with n_out = 4"),
     "symbols for the logistic loss": ("logistic", np.zeros((5, 2), int), "needs real values (5, 2, 4)"),
     "too many outputs": ("squared", np.zeros((5, 2, 5)), "shape (5, 2, 5): this loss needs real values (5, 2, 4)"),
-    "targets above 1": ("logistic", np.full((5, 2, 4), 1.5), "logistic loss lie outside of 0 to 1: give probabilities"),
-    "targets below 0": ("logistic", np.full((5, 2, 4), -0.5), "logistic loss lie outside of 0 to 1"),
-    "targets that are NaN": ("logistic", np.full((5, 2, 4), np.nan), "logistic loss lie outside of 0 to 1"),
+    "targets above 1": ("logistic", np.full((5, 2, 4), 1.5), "logistic loss lie outside 0 to 1: give probabilities"),
+    "targets below 0": ("logistic", np.full((5, 2, 4), -0.5), "logistic loss lie outside 0 to 1"),
+    "targets that are NaN": ("logistic", np.full((5, 2, 4), np.nan), "logistic loss lie outside 0 to 1"),
 }
 
 

@@ -343,7 +343,7 @@ BATCHES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {}, {"inputs": np.full((3, 2), 5)}, "input symbols go from 5 to 5: with n_in = 5 they lie in 0 to 4",
     ),
     "a negative symbol": ({}, {"inputs": np.full((3, 2), -1)}, "input symbols go from -1 to -1: with n_in = 5"),
-    "too many values": ({}, {"inputs": np.zeros((3, 2, 6))}, "inputs have 6 values a step: this network has n_in = 5"),
+    "many values": ({}, {"inputs": np.zeros((3, 2, 6))}, "inputs have 6 values per step: this network has n_in = 5"),
     "values for an embedding": (
         {"embedding": 3}, {"inputs": np.zeros((3, 2, 5))}, "a network with an embedding takes integer symbols (T, B)",
     ),

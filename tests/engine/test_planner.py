@@ -66,7 +66,7 @@ def test_what_a_plan_expects_is_within_15_percent_of_what_is_taken(
     arch: str, hidden: Any, symbols: int, embedding: int | None, T: int, B: int, checkpoint: int | str | None
 ) -> None:
     net = _network(arch, hidden, symbols, embedding=embedding)
-    plan = replace(make_plan(net, T, B, checkpoint), slots=2)
+    plan = replace(make_plan(net, T, B, checkpoint), workers=2)
     expected = Footprint(net).bytes(plan, T, B)
     measured = _measured_peak(net, _batch(net, T, B), plan, threads=2)
     assert 0.95 * measured <= expected <= 1.15 * measured
@@ -76,7 +76,7 @@ def test_what_a_plan_expects_is_within_15_percent_of_what_is_taken(
 @pytest.mark.parametrize("checkpoint", [None, "sqrt"])
 def test_a_use_alone_takes_what_is_expected_of_it(use: Use, checkpoint: str | None) -> None:
     net, T, B = _network("lstm", 64, 40), 60, 200
-    plan = replace(make_plan(net, T, B, checkpoint), slots=2)
+    plan = replace(make_plan(net, T, B, checkpoint), workers=2)
     expected = Footprint(net).bytes(plan, T, B, use)
     measured = _measured_peak(net, _batch(net, T, B), plan, 2, use)
     assert 0.95 * measured <= expected <= 1.15 * measured
@@ -106,10 +106,10 @@ def test_what_is_expected_is_the_sum_of_the_buffers_of_each_segment(keep: Keep, 
 @pytest.mark.parametrize("checkpoint", [None, "sqrt"])
 def test_losses_take_at_most_what_is_expected_of_them(checkpoint: str | None) -> None:
     net, T, B = _network("lstm", 64, 40), 60, 200
-    plan, footprint = replace(make_plan(net, T, B, checkpoint), slots=2), Footprint(net)
+    plan, footprint = replace(make_plan(net, T, B, checkpoint), workers=2), Footprint(net)
     measured = _measured_peak(net, _batch(net, T, B), plan, 2, Use.LOSS)
     assert measured <= footprint.bytes(plan, T, B, Use.LOSS) < footprint.bytes(plan, T, B, Use.GRADIENT)
-    whole = Plan(plan.shards, None, Keep.NOTHING, slots=2)  # a segment, whose states a gradient needs too
+    whole = Plan(plan.shards, None, Keep.NOTHING, workers=2)  # a segment, whose states a gradient needs too
     assert footprint.bytes(whole, T, B, Use.LOSS) == footprint.bytes(whole, T, B, Use.GRADIENT)
 
 
@@ -174,7 +174,7 @@ def test_a_smaller_budget_takes_slower_plans_until_none_fits() -> None:
 def test_auto_keeps_states_without_predictions_where_only_these_are_too_many() -> None:
     net, T, B = _network(hidden=8, symbols=400), 100, 128
     footprint = Footprint(net)
-    states = replace(make_plan(net, T, B, None), keep=Keep.STATES, slots=2)
+    states = replace(make_plan(net, T, B, None), keep=Keep.STATES, workers=2)
     plan = make_plan(net, T, B, "auto", footprint.bytes(states, T, B) + 1)
     assert plan.keep is Keep.STATES
 
@@ -218,7 +218,7 @@ def test_a_plan_does_not_depend_on_the_number_of_threads() -> None:
 
 def test_a_plan_for_another_batch_is_refused() -> None:
     net = _network()
-    with pytest.raises(hfrnn.InputError, match="the plan is for 30 sequences, and the batch has 20"):
+    with pytest.raises(hfrnn.InputError, match="the plan is for 30 sequences, but the batch has 20"):
         hfrnn.Objective(net, _batch(net, 5, 20), plan=make_plan(net, 5, 30))
 
 

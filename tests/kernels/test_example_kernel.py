@@ -278,7 +278,7 @@ def test_a_run_with_it_is_read_back_in_python(example: ModuleType, tmp_path: Pat
     ("name", "content", "problem"),
     [
         ("no_such.py", None, "cannot be run (FileNotFoundError: "),
-        ("notes.txt", "import hfrnn\n", "is no Python file: give one whose name ends in .py"),
+        ("notes.txt", "import hfrnn\n", "is not a Python file: give one whose name ends in .py"),
         ("wrong.py", "def f(:\n", "cannot be run (SyntaxError: "),
         ("fails.py", "1 / 0\n", "cannot be run (ZeroDivisionError: division by zero): `python "),
         ("empty.py", "import hfrnn\n", "registers no architecture: it has to call hfrnn.register_kernel"),
