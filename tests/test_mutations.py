@@ -174,7 +174,7 @@ def lines_of(text: str, verdict: str) -> list[str]:
 
 def test_survivors_are_reported_and_the_source_is_left_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (project / "hfrnn" / "sums.py").read_text()
-    assert mutations.main(["--seed", "1"]) == 1
+    assert mutations.main(["--seed", "1"]) == 3
     text = capsys.readouterr().out
     assert lines_of(text, "noticed") == ["+ return a - b"]
     assert set(lines_of(text, "SURVIVED")) == {"+ return a <= 2", "+ return a < 3"}
