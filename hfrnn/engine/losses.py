@@ -53,9 +53,8 @@ class _RealTargets(FullHead):
     def arrange(
         self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice]
     ) -> Sequence[ScoredSteps]:
-        asked = backend.xp.where(
-            wanted[:, :, None] != 0, targets, 0
-        )  # targets may be anything where nothing is predicted
+        # targets may hold any value where nothing is predicted
+        asked = backend.xp.where(wanted[:, :, None] != 0, targets, 0)
         return super().arrange(backend, asked, scale, wanted, spans)
 
     def residual(self, xp: Any, p: Array, targets: Array) -> None:

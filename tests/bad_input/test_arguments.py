@@ -179,7 +179,7 @@ def test_weights_of_a_batch_that_are_not_finite_are_refused() -> None:
     ("arguments", "code", "words"),
     [
         (["train", "latin1.txt"], 2, "byte 0xe9"),
-        (["--kernel", "text.txt", "info"], 2, "no Python file"),
+        (["--kernel", "text.txt", "info"], 2, "not a Python file"),
     ],
 )
 def test_a_process_ends_with_one_sentence_and_its_exit_code(arguments: list[str], code: int, words: str) -> None:
