@@ -24,6 +24,15 @@ def label(value: Any) -> Any:
     return getattr(value, "id", None)
 
 
+@pytest.mark.parametrize("metric", ["hidden", "matching", "preactivation"])
+def test_structural_damping_is_linear_in_its_strength(metric: str) -> None:
+    net, batch, theta = small_problem()
+    f, v = hfrnn.Objective(net, batch), net.init(seed=2)
+    plain, half, one = (f.gauss_newton(theta, structural=mu, metric=metric) @ v for mu in (0.0, 0.5, 1.0))
+    np.testing.assert_allclose(one - plain, 2 * (half - plain), rtol=1e-9, atol=1e-14)
+    assert np.abs(one - plain).max() > 1e-6
+
+
 # ---------------------------------------------------------------------- how it is computed does not matter
 
 

@@ -124,6 +124,19 @@ def test_a_direction_is_shortened_ten_times_at_most():
     assert search.idle == 1
 
 
+def test_shortening_ends_where_the_loss_stays_the_same():
+    tried = []
+
+    def loss(x):
+        tried.append(float(x[0]))
+        return 0.5
+
+    search = DirectionSearch(loss, np.zeros(1), 1.0)
+    assert search.follow(np.ones(1), 1.0, -1.0)
+    assert tried == [1.0, 0.5]
+    assert (search.x[0], search.f) == (1.0, 0.5)
+
+
 def test_shortening_goes_on_past_losses_that_are_not_finite():
     search = DirectionSearch(lambda x: math.nan if x[0] > 0.3 else 1.0 - x[0], np.zeros(1), 1.0)
     assert search.follow(np.ones(1), 1.0, -1.0)
