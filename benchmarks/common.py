@@ -225,7 +225,7 @@ class Case:
         sizes = {b.name: float(b.size) for b in maps}
         for l, layer in enumerate(self.net.layers):
             if isinstance(layer.kernel, Clockwork):  # what a module hears, in the steps that it takes
-                heard = ((part, run.stop - run.start) for part in layer.kernel.parts for run in part.hears)
+                heard = ((part, run.stop - run.start) for part in layer.kernel.groups for run in part.inputs)
                 sizes[f"layer{l}.W_h"] = sum(part.width * rows / part.period for part, rows in heard)
         return 2.0 * self.T * self.B * sum(sizes.values())
 
