@@ -54,7 +54,7 @@ TARGETS = (
         True,
     ),
     Target("hfrnn/optim/average.py", ("tests/training/test_average.py",)),
-    Target("hfrnn/optim/lanczos.py", ("tests/analysis/test_spectrum.py",)),
+    Target("hfrnn/optim/lanczos.py", ("tests/optim/test_lanczos.py", "tests/analysis/test_spectrum.py")),
     Target(
         "hfrnn/optim/first_order.py",
         ("tests/optim/test_sgd.py tests/optim/test_adam.py tests/optim/test_clipping.py", "tests/optim"),

@@ -85,8 +85,7 @@ def opening_lines(trainer: Trainer) -> list[str]:
     if trainer.update:
         lines.append(f"continuing after update {trainer.update}")
     strength = None if config.optimizer != "hf" else "lambda" if config.damping == "tikhonov" else "mu"
-    article = "an" if trainer.source.unit[0] in "aeiou" else "a"
-    unit = f"{'bits' if trainer.source.in_bits else 'loss'} {article} {trainer.source.unit}"
+    unit = f"{'bits' if trainer.source.in_bits else 'loss'} per {trainer.source.unit}"
     return [*lines, "", f"{'':24}{unit}", header(strength, trainer.source.counts_errors)]
 
 

@@ -206,7 +206,7 @@ def test_music_is_trained_and_scored_by_parts(tmp_path: Path, monkeypatch: pytes
     flags = ["--arch", "rnn", "--hidden", 4, "--optimizer", "adam", "--updates", 3, "--log-interval", 1]
     out = call("train", "--data", "jsb", *flags, "--out", tmp_path / "run").stdout
     assert "music     jsb: 2 pieces to train on, 2 to validate" in out
-    assert "loss a time step" in out
+    assert "loss per time step" in out
     best = json.loads((tmp_path / "run" / "summary.json").read_text())["best"]
     found = {
         part: json.loads(call("evaluate", tmp_path / "run", "--json", *part).stdout)

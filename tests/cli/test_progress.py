@@ -124,7 +124,7 @@ def test_skipped_validation_symbols_are_told(tmp_path: Path) -> None:
 
 def test_bytes_are_called_bytes(tmp_path: Path) -> None:
     text = shown(tmp_path, False, level="byte")
-    assert "bits a byte" in text
+    assert "bits per byte" in text
     assert "bytes to train on" in text
     assert "character" not in text
 
@@ -211,7 +211,7 @@ def test_another_optimizer_says_how_it_trains_and_shows_its_lines(tmp_path: Path
         "task": "training  adam, learning rate 0.002 (constant), 32 sequences at a time",
     }[name] in lines
     assert "limit     update 20 or epoch 2 or 5:00" in lines
-    assert ("loss an answer" if name == "task" else "bits a character") in [line.strip() for line in lines]
+    assert ("loss per answer" if name == "task" else "bits per character") in [line.strip() for line in lines]
     assert header(None, errors=name == "task") in lines
     wrong = r" +\d+\.\d%" if name == "task" else ""
     rows = [

@@ -167,3 +167,8 @@ def test_over_all_unit_vectors_trace_and_frobenius_norm_are_exact() -> None:
     rules = [quadrature(*lanczos(times(A), unit, 2)) for unit in np.eye(12)]
     assert sum(w @ t for t, w in rules) == pytest.approx(np.trace(A), rel=1e-12)
     assert sum(w @ t**2 for t, w in rules) == pytest.approx((A**2).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 4, 20])
+def test_a_search_is_given_up_after_about_a_thousand_products(count: int) -> None:
+    assert 950 <= most_products(100_000, count) <= 1100
