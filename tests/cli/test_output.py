@@ -9,13 +9,12 @@ import re
 import struct
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
+from support.command_line import call, refused
 from support.slow import one_in
 from support.tiny_runs import FLAGS, metrics, text_file, tiny_train
 
@@ -26,29 +25,6 @@ from hfrnn.runs.options import option_name
 
 BRIEF = 26
 """Lines of a help text that fit on a screen."""
-
-
-def call(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(each) for each in arguments])
-    assert result.exit_code == code, result.output
-    return result
-
-
-def printed(*arguments: object) -> dict[str, Any]:
-    return tomllib.loads(call("train", *arguments, "--print-config").stdout)
-
-
-def refused(*arguments: object) -> str:
-    result = call(*arguments, code=2)
-    assert result.stdout == ""
-    line = result.stderr.splitlines()[-1]
-    assert line.startswith("Error: ")
-    return line
-
-
-def file(folder: Path, content: str, name: str = "c.toml") -> Path:
-    (folder / name).write_text(content, encoding="utf-8")
-    return folder / name
 
 
 @pytest.fixture(scope="module")
