@@ -1,0 +1,22 @@
+"""What the benchmarks share."""
+
+from __future__ import annotations
+
+import pytest
+from common import Case
+
+import hfrnn
+
+
+@pytest.mark.parametrize("arch", hfrnn.architectures())
+def test_the_operations_of_a_pass_are_those_of_its_matrices(arch: str) -> None:
+    case = Case(arch, 8, 6, 2, 5)
+    matrices = [
+        block for block in case.net.parameters.blocks if len(block.shape) > 1 and not block.name.endswith("W_x")
+    ]
+    all_of_them = 2.0 * 6 * 2 * sum(block.size for block in matrices)
+    if arch == "clockwork":  # eight modules with the periods 1, 2, ..., 128; W_y has 8 * 5 weights
+        expected = 2.0 * 6 * 2 * (40 + sum((8 - j) / 2**j for j in range(8)))
+        assert case.unit() == pytest.approx(expected)
+    else:
+        assert case.unit() == all_of_them
