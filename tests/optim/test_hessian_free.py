@@ -287,10 +287,11 @@ def test_rho_is_measured_on_the_objective_that_is_asked_for(where):
     assert len(curvature.asked) == 1
 
 
-def test_the_undamped_model_leaves_the_damping_term_out_of_rho():
+@pytest.mark.parametrize("mu", [2.0, 0.7])
+def test_the_undamped_model_leaves_the_damping_term_out_of_rho(mu):
     objective, theta = wavy(), np.zeros(40)
     options = HessianFreeOptions(rho_model="undamped", mu_growth=None)
-    update = HessianFree(Damping("structural", 2.0, 3.0), options).update(theta, objective)
+    update = HessianFree(Damping("structural", mu, 3.0), options).update(theta, objective)
     x, (f0, g) = (update.theta - theta) / update.step_size, objective.loss_and_gradient(theta)
     q = g @ x + x @ objective.matrix(theta) @ x / 2
     assert update.rho == pytest.approx((objective.value(theta + x) - f0) / q, rel=1e-9)
