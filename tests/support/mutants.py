@@ -92,7 +92,7 @@ def changeable(node: ast.AST, cited: set[int] | None, inside: bool = False, chos
         if name in UNTOUCHED.get(type(node), ()) or (isinstance(node, ast.keyword) and node.arg == "strict"):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if not isinstance(child, ast.AST):
+            if not isinstance(child, ast.AST) or is_unknown_size(node, child):
                 continue
             here = chosen
             if isinstance(child, ast.stmt):
@@ -101,6 +101,12 @@ def changeable(node: ast.AST, cited: set[int] | None, inside: bool = False, chos
             if inside and here:
                 yield child
             yield from changeable(child, cited, inside, here)
+
+
+def is_unknown_size(call: ast.AST, argument: ast.AST) -> bool:
+    """Return whether an argument is the -1 of a reshape, for which NumPy takes any negative number."""
+    is_reshape = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "reshape"
+    return is_reshape and ast.unparse(argument) == "-1"
 
 
 def single_assignments(tree: ast.AST) -> set[ast.AST]:
