@@ -86,6 +86,12 @@ EQUIVALENTS = (
         "hfrnn/optim/first_order.py", SIZE, SIZE.replace("on_host", "not (on_host)"), "One piece gives the same bits."
     ),
     Equivalent(
+        "hfrnn/optim/lanczos.py",
+        "kept = max(2 * count + 1, 20)",
+        "kept = max(2 * count - 1, 20)",
+        "The size of the Krylov space changes the speed only.",
+    ),
+    Equivalent(
         "hfrnn/optim/quadratic.py", "self.finite += 1", "self.finite += 2", "The only question is whether it is 0."
     ),
 )
