@@ -76,6 +76,8 @@ PIECES = "pieces = min(self._threads.threads, -(-n // size)) if on_host and n el
 SIZE = "size = min(PIECE, n) if on_host else n # pieces stay in the cache from the first pass to the last"
 WORKERS = "The number of workers changes no bit; a vector without elements is an error either way."
 
+FACTORS = "return FullStep(search.x, cg.q_history[0] + search.q_change, search.f, last_gain, cg, (1.0, 1.0)) # H5"
+
 EQUIVALENTS = (
     Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace(" and ", " or "), WORKERS),
     Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace("min", "max"), WORKERS),
@@ -84,6 +86,15 @@ EQUIVALENTS = (
     Equivalent("hfrnn/optim/first_order.py", SIZE, SIZE.replace("min", "max"), "One piece gives the same bits."),
     Equivalent(
         "hfrnn/optim/first_order.py", SIZE, SIZE.replace("on_host", "not (on_host)"), "One piece gives the same bits."
+    ),
+    *(
+        Equivalent(
+            "hfrnn/optim/full_step.py",
+            FACTORS,
+            FACTORS.replace("(1.0, 1.0)", factors),
+            "Line-search damping has no strength that adapts.",
+        )
+        for factors in ("(2.0, 1.0)", "(1.0, 2.0)")
     ),
     Equivalent(
         "hfrnn/optim/lanczos.py",

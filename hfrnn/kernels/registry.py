@@ -36,6 +36,8 @@ _variants: dict[str, dict[str, str]] = {
         "rnn": "hfrnn.kernels.numba.rnn:RNN",
         "mrnn": "hfrnn.kernels.numba.mrnn:MRNN",
         "gru": "hfrnn.kernels.numba.gru:GRU",
+        "hornn": "hfrnn.kernels.numba.hornn:HORNN",
+        "hornn-fofe": "hfrnn.kernels.numba.hornn:FOFE",
         "lstm": "hfrnn.kernels.numba.lstm:LSTM",
         "lstm-krause": "hfrnn.kernels.numba.lstm:KrauseLSTM",
         "mlstm": "hfrnn.kernels.numba.mlstm:MLSTM",
