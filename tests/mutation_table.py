@@ -78,6 +78,8 @@ WORKERS = "The number of workers changes no bit; a vector without elements is an
 
 FACTORS = "return FullStep(search.x, cg.q_history[0] + search.q_change, search.f, last_gain, cg, (1.0, 1.0)) # H5"
 
+KRYLOV = "kept = max(2 * count + 1, 20)"
+
 EQUIVALENTS = (
     Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace(" and ", " or "), WORKERS),
     Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace("min", "max"), WORKERS),

@@ -38,6 +38,7 @@ _variants: dict[str, dict[str, str]] = {
         "gru": "hfrnn.kernels.numba.gru:GRU",
         "hornn": "hfrnn.kernels.numba.hornn:HORNN",
         "hornn-fofe": "hfrnn.kernels.numba.hornn:FOFE",
+        "scrn": "hfrnn.kernels.numba.scrn:SCRN",
         "lstm": "hfrnn.kernels.numba.lstm:LSTM",
         "lstm-krause": "hfrnn.kernels.numba.lstm:KrauseLSTM",
         "mlstm": "hfrnn.kernels.numba.mlstm:MLSTM",
