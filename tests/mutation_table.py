@@ -78,6 +78,7 @@ WORKERS = "The number of workers changes no bit; a vector without elements is an
 
 FACTORS = "return FullStep(search.x, cg.q_history[0] + search.q_change, search.f, last_gain, cg, (1.0, 1.0)) # H5"
 
+SHARDS = "candidates += [Plan(shard_boundaries(B, size), root, Keep.NOTHING) for size in sizes if size <= max(B, 2)]"
 KRYLOV = "kept = max(2 * count + 1, 20)"
 
 EQUIVALENTS = (
@@ -89,6 +90,7 @@ EQUIVALENTS = (
     Equivalent(
         "hfrnn/optim/first_order.py", SIZE, SIZE.replace("on_host", "not (on_host)"), "One piece gives the same bits."
     ),
+    Equivalent("hfrnn/engine/planner.py", SHARDS, SHARDS.replace("max(B, 2)", "max(B, 3)"), "Sizes are powers of 2."),
     *(
         Equivalent(
             "hfrnn/optim/full_step.py",

@@ -240,3 +240,8 @@ def test_a_measured_network_can_be_forgotten() -> None:
     del net
     gc.collect()
     assert forgotten() is None
+
+
+def test_sixteen_sequences_are_enough_for_two_shards() -> None:
+    assert shard_boundaries(15) == (0, 15)
+    assert shard_boundaries(16) == (0, 8, 16)

@@ -172,3 +172,7 @@ def test_over_all_unit_vectors_trace_and_frobenius_norm_are_exact() -> None:
 @pytest.mark.parametrize("count", [1, 4, 20])
 def test_a_search_is_given_up_after_about_a_thousand_products(count: int) -> None:
     assert 950 <= most_products(100_000, count) <= 1100
+
+
+def test_a_small_matrix_takes_a_product_for_each_row_and_eigenvalue() -> None:
+    assert most_products(10, 3) == 13

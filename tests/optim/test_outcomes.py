@@ -1,6 +1,7 @@
 """How updates fail and end, rho on a batch of its own, mu and lambda adapted apart, and preconditioners by option."""
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -268,3 +269,16 @@ def test_a_recomputed_residual_is_reported_with_its_drift():
     assert 0.0 < update.residual_drift < 1e-3
     assert update.products == update.cg_iterations + update.cg_iterations // 5
     assert 0.0 < update.residual_norm < update.gradient_norm
+
+
+def test_the_parts_of_an_update_take_no_longer_than_the_update():
+    def slowly(theta, f):
+        time.sleep(0.005)
+        return f
+
+    begin = time.perf_counter()
+    seconds = HessianFree(DAMPED).update(ZERO, wavy(bend=slowly)).seconds
+    total = time.perf_counter() - begin
+    assert seconds["search"] >= 0.005
+    assert sum(seconds[part] for part in ("gradient", "preconditioner", "cg", "search")) <= total
+    assert seconds["products"] <= seconds["cg"]

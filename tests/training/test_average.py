@@ -115,3 +115,10 @@ def test_a_run_from_another_starts_from_its_average(tmp_path: Path) -> None:
 
     tiny_train(tmp_path, "new", (Start(),), updates=1, init_from=old)
     np.testing.assert_array_equal(begun[0], hfrnn.load(old).theta)
+
+
+def test_a_state_without_an_average_starts_one() -> None:
+    average = Average(0.9)
+    average.add(np.ones(3))
+    average.load_state_dict({})
+    assert (average.value, average.count) == (None, 0)
