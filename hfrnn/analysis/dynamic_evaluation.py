@@ -20,7 +20,6 @@ References: Mikolov et al. 2010, "Recurrent neural network based language model"
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -185,8 +184,7 @@ class Gradients:
     """
 
     def __init__(self, net: Network) -> None:
-        self._net = copy.copy(net)
-        self._net.l2 = 0.0
+        self._net = net.without_penalty()
         self._last: Objective | None = None
 
     def __call__(self, theta: Array, batch: Batch) -> tuple[Array, State]:

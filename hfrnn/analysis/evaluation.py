@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -238,8 +237,7 @@ def evaluate_sequences(net: Network, theta: Array, config: TrainConfig, part: st
         A part was given for a task, the part is unknown, or the music file is missing.
     """
     part = chosen_part(config, part, "valid")
-    net = copy.copy(net)
-    net.l2 = 0.0  # the penalty on the weights does not belong to the score
+    net = net.without_penalty()
     if config.data in tasks():
         task = make_task(config.data, config.length)
         rng, wrong, losses, count = np.random.default_rng([2, config.seed]), 0, 0.0, 0

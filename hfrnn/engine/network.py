@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from typing import Any
 
@@ -73,6 +74,12 @@ class Network(Layout):
     MissingExtraError
         The backend is not installed.
     """
+
+    def without_penalty(self) -> Network:
+        """Return this network without its l2 penalty, which does not belong to the score of a prediction."""
+        net = copy.copy(self)
+        net.l2 = 0.0
+        return net
 
     def run(self, theta: Array, batch: Batch) -> tuple[Array, States]:
         """Run the network, and return its logits and final state.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING
 
 from hfrnn.arrays.backend import Array
@@ -21,8 +20,7 @@ def validation_objective(net: Network, source: Source, config: TrainConfig) -> O
     batch = source.validation
     if batch is None:
         return None
-    net, symbols = copy.copy(net), batch.inputs.ndim == 2
-    net.l2 = 0.0  # the penalty says nothing about how well the network predicts
+    net, symbols = net.without_penalty(), batch.inputs.ndim == 2
     plan = make_plan(net, batch.T, batch.B, "auto", config.memory_bytes, symbols, Use.LOSS)
     return Objective(net, batch, config.threads, plan=plan)
 
