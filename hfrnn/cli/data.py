@@ -61,7 +61,9 @@ def list_corpora(as_json: bool) -> None:
     click.echo(f"data folder: {data_folder()}\n")
     click.echo(f"{'name':<17}{'size':>9}  {'here':<6}what")
     for row in rows:
-        missing = "" if row["files"] or row["can_fetch"] or row["here"] == "yes" else " (put it there by hand)"
+        missing = (
+            "" if row["files"] or row["can_fetch"] or row["here"] == "yes" else " (put it there yourself)"
+        )
         click.echo(f"{row['name']:<17}{_megabytes(row['bytes']):>9}  {row['here']:<6}{row['about']}{missing}")
         for file in row["files"]:
             click.echo(f"{'':34}{file}")
@@ -95,9 +97,9 @@ def fetch(names: tuple[str, ...], mirrors: tuple[str, ...], force: bool) -> None
         if found.origins:
             click.echo(f"{name}: sha256 as expected, from {', '.join(found.origins)}")
         elif found.checked:
-            click.echo(f"{name}: already here and whole")
+            click.echo(f"{name}: already here and complete")
         else:
-            click.echo(f"{name}: already here, put there by hand and not checked (--force gets it again)")
+            click.echo(f"{name}: already here; you put it there, so it was not checked (--force downloads it again)")
         for file in found.files:
             click.echo(f"  {file}")
 
@@ -112,13 +114,13 @@ def _is_local(name: str) -> bool:
     if folder_of(files) in DOWNLOADS:
         return False
     if not files:
-        click.echo(f"{name}: comes with Python, there is nothing to fetch")
+        click.echo(f"{name}: comes with Python; there is nothing to download")
     elif paths := located(files):
-        click.echo(f"{name}: has no address to fetch it from; it is already here\n  {paths[0]}")
+        click.echo(f"{name}: cannot be downloaded; it is already here\n  {paths[0]}")
     else:
         raise InputError(
-            f"{name} has no address to fetch it from: put it at {data_folder() / files[0][0]} by hand, or train on "
-            "your own copy with hfrnn train FILE"
+            f"{name} cannot be downloaded: put it at {data_folder() / files[0][0]} yourself, or train on your own "
+            "copy with hfrnn train FILE"
         )
     return True
 

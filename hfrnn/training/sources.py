@@ -16,6 +16,7 @@ from hfrnn.data.synthetic import Task, make_task, tasks
 from hfrnn.data.vocabulary import Vocabulary, frequency_classes
 from hfrnn.engine.batch import Batch
 from hfrnn.errors import CheckpointError, InputError
+from hfrnn.names import UNITS
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.data import is_text, load_run_corpus, part_checksums, run_vocabulary
 from hfrnn.runs.run_folder import RunFolder
@@ -154,7 +155,7 @@ class TextSource(Source):
         self, config: TrainConfig, corpus: Corpus, vocabulary: Vocabulary, network: dict[str, Any] | None = None
     ) -> None:
         self.sha256, self.corpus = corpus.sha256, corpus
-        self.name, self.unit = corpus.name, {"char": "character"}.get(config.level, config.level)
+        self.name, self.unit = corpus.name, UNITS[config.level]
         self.symbols = vocabulary.encode(corpus.train, config.unknown)
         self.foreign = vocabulary.count(corpus.train)[0] - self.symbols.size
         self.network = {"n_in": vocabulary.size, "n_out": vocabulary.size, "loss": "softmax"}

@@ -74,7 +74,7 @@ def test_list_names_every_corpus_and_says_whether_and_where_it_is_here(site: Sit
     assert lines[0] == f"data folder: {folder}"
     assert [line.split()[0] for line in lines[3:] if not line.startswith(" ")] == list(CORPORA)
     assert f"{'':34}{path}" in lines
-    assert any(line.startswith("tinyshakespeare") and "put it there by hand" in line for line in lines)
+    assert any(line.startswith("tinyshakespeare") and "put it there yourself" in line for line in lines)
     assert all(len(line) <= 80 for line in lines if str(folder) not in line)
 
 
@@ -94,7 +94,7 @@ def test_fetch_says_what_it_did_and_the_second_time_that_all_is_there(site: Site
     ]
     assert f"getting {site.address}/original/ptb.valid.txt" in first.stderr.splitlines()
     asked = len(site.seen)
-    assert "ptb: already here and whole\n" in call("data", "fetch", "ptb").stdout
+    assert "ptb: already here and complete\n" in call("data", "fetch", "ptb").stdout
     assert len(site.seen) == asked
     assert "ptb: sha256 as expected" in call("data", "fetch", "ptb", "--force").stdout
     assert len(site.seen) == asked + 3
@@ -102,7 +102,7 @@ def test_fetch_says_what_it_did_and_the_second_time_that_all_is_there(site: Site
 
 def test_fetch_says_of_a_text_put_there_by_hand_that_it_was_not_checked(site: Site, folder: Path) -> None:
     put(folder, "enwik8/enwik8", b"mine")
-    assert "enwik8: already here, put there by hand and not checked" in call("data", "fetch", "enwik8").stdout
+    assert "enwik8: already here; you put it there, so it was not checked" in call("data", "fetch", "enwik8").stdout
 
 
 def test_after_fetch_a_corpus_trains_without_hfrnn_data(site: Site, tmp_path: Path, monkeypatch) -> None:
@@ -123,7 +123,7 @@ def test_the_older_name_of_ptb_fetches_ptb(site: Site, folder: Path) -> None:
 def test_a_corpus_without_an_address_says_where_to_put_it(site: Site, folder: Path) -> None:
     said = sentence(call("data", "fetch", "tinyshakespeare", code=2))
     path = folder / "tinyshakespeare" / "tinyshakespeare.txt"
-    assert f"tinyshakespeare has no address to fetch it from: put it at {path} by hand" in said
+    assert f"tinyshakespeare cannot be downloaded: put it at {path} yourself" in said
     put(folder, "tinyshakespeare/tinyshakespeare.txt", b"To be")
     assert f"it is already here\n  {path}\n" in call("data", "fetch", "tinyshakespeare").stdout
     assert "comes with Python" in call("data", "fetch", "python-manual").stdout
