@@ -61,9 +61,7 @@ def list_corpora(as_json: bool) -> None:
     click.echo(f"data folder: {data_folder()}\n")
     click.echo(f"{'name':<17}{'size':>9}  {'here':<6}what")
     for row in rows:
-        missing = (
-            "" if row["files"] or row["can_fetch"] or row["here"] == "yes" else " (put it there yourself)"
-        )
+        missing = "" if row["files"] or row["can_fetch"] or row["here"] == "yes" else " (put it there yourself)"
         click.echo(f"{row['name']:<17}{_megabytes(row['bytes']):>9}  {row['here']:<6}{row['about']}{missing}")
         for file in row["files"]:
             click.echo(f"{'':34}{file}")
