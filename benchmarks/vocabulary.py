@@ -74,7 +74,7 @@ def measure_memory(
         corners = {(v, t): peak(arch, v, H, t, B, way, threads) for v in (V, FEW) for t in (T, 1)}
         mixed = corners[V, T] - corners[V, 1] - corners[FEW, T] + corners[FEW, 1]
         per_step = B * (V - FEW) * net.dtype.itemsize  # the logits of one step, which both corners of V hold
-        ways[way] = {"stretch": plan.segment, "peak": corners[V, T], "depends_on_V_and_T": mixed + per_step}
+        ways[way] = {"segment": plan.segment, "peak": corners[V, T], "depends_on_V_and_T": mixed + per_step}
         objective = hfrnn.Objective(net, batch, threads, plan=plan)
         runs[way] = lambda objective=objective: objective.loss_and_gradient(theta)[1]  # type: ignore[misc]
     error = difference(runs["segments"](), runs["all at once"]())
@@ -106,7 +106,7 @@ def measure_classes(
     }
     record: dict[str, Any] = {"arch": arch, "V": V, "H": H, "C": C, "T": T, "B": B, "operations": {}}
     objectives = {name: hfrnn.Objective(net, batch, threads) for name, net in nets.items()}
-    record["stretch"] = {name: objective.plan.segment for name, objective in objectives.items()}
+    record["segment"] = {name: objective.plan.segment for name, objective in objectives.items()}
     for operation in ("gradient", "product"):
         runs = {name: task(objective, operation) for name, objective in objectives.items()}
         timings = {name: t.per(T * B) for name, t in alternate(runs, rounds, seconds).items()}
@@ -136,7 +136,7 @@ def print_tables(memory: dict[str, Any], classes: dict[str, Any]) -> None:
     )
     for way, found in memory["ways"].items():
         mib = (f"{found[key] / 2**20:.1f}" for key in ("peak", "depends_on_V_and_T"))
-        table.add_row(way, str(found["stretch"] or memory["T"]), *mib, f"{found['median'] * 1e3:.0f}")
+        table.add_row(way, str(found["segment"] or memory["T"]), *mib, f"{found['median'] * 1e3:.0f}")
     Console().print(table)
     click.echo(
         f"{memory['times_less']:.2f} times less of what depends on V x T, {memory['time_ratio']:.2f} of the time"

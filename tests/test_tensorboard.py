@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from support.command_line import call
 from support.method_runs import TASK
 from support.method_runs import run as tiny_method
 from support.tiny_runs import FLAGS, metrics, text_file, tiny_train
 
-from hfrnn.cli import main
 from hfrnn.errors import MissingExtraError
 from hfrnn.training.trainer import train
 
@@ -151,12 +150,6 @@ def test_closing_twice_does_no_harm() -> None:
 
 
 # ---------------------------------------------------------------------- the command
-
-
-def call(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(each) for each in arguments])
-    assert result.exit_code == code, result.output
-    return result
 
 
 def test_the_command_writes_into_the_run_folder(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
+from support.command_line import call
 from support.music_files import stored
 from support.tiny_runs import FLAGS, TEXT, metrics, snapshot, text_file
 
@@ -23,12 +24,6 @@ from hfrnn.cli import main
 from hfrnn.kernels import architectures
 from hfrnn.runs.config import all_options
 from hfrnn.runs.options import option_name
-
-
-def call(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(each) for each in arguments])
-    assert result.exit_code == code, result.output
-    return result
 
 
 @pytest.fixture(scope="module")

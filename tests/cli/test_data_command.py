@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from support.command_line import call
 from support.local_site import CONTENT, Site, local_site, rubbish, silent, status
 from support.tiny_runs import snapshot, text_file
 
-from hfrnn.cli import main
 from hfrnn.data.corpora import CORPORA, load_corpus
 
 
@@ -30,12 +30,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 def folder(tmp_path: Path) -> Path:
     """Where the corpora go."""
     return tmp_path / "data"
-
-
-def call(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(each) for each in arguments])
-    assert result.exit_code == code, result.output
-    return result
 
 
 def sentence(result: Result) -> str:

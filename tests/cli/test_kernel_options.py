@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from support.command_line import call_then_forget as call
 from support.tiny_runs import FLAGS, OPTIONS, snapshot, text_file
 
 import hfrnn
-from hfrnn.cli import main
 from hfrnn.kernels import registry
 from hfrnn.runs.config import TrainConfig, checked_options
 from hfrnn.runs.run_folder import RunFolder
@@ -65,15 +64,6 @@ def kernel(tmp_path: Path) -> Path:
 def imported(kernel: Path) -> None:
     """Registers the architecture in this process."""
     hfrnn.kernels.import_kernels(kernel)
-
-
-def call(*arguments: object, code: int = 0) -> Result:
-    """A command in a process that knows no more than the package's own architectures."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "_kernels", dict(registry._kernels))
-        result = CliRunner().invoke(main, [str(each) for each in arguments])
-    assert result.exit_code == code, result.output
-    return result
 
 
 def refused(*arguments: object) -> str:

@@ -27,13 +27,6 @@ BRIEF = 26
 """Lines of a help text that fit on a screen."""
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("line")
-    call("train", text_file(folder), *FLAGS, "--out", folder / "run", "--quiet")
-    return folder / "run"
-
-
 # ---------------------------------------------------------------------- --quiet, --json
 
 

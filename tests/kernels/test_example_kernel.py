@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 from support import kernel_promises as promises
+from support.command_line import call_then_forget as call
 from support.engine_cases import SITUATIONS, Case, assert_same, everything, moved, plans, vectors
 from support.fake_device import FakeBackend
 from support.tiny_runs import FLAGS, text_file
 
 import hfrnn
-from hfrnn.cli import main
 from hfrnn.gradcheck import TOLERANCES, check_case, gradcheck
 from hfrnn.gradcheck import Case as CheckCase
 from hfrnn.kernels import registry
@@ -234,15 +233,6 @@ def test_a_buffer_read_before_it_is_written_shows_on_the_fake_device(fresh_regis
 
 
 # ---------------------------------------------------------------------- from the command line
-
-
-def call(*arguments: object, code: int = 0) -> Result:
-    """A run of the command in a process that knows no more than the package's own architectures."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "_kernels", dict(registry._kernels))
-        result = CliRunner().invoke(main, [str(each) for each in arguments])
-    assert result.exit_code == code, result.output
-    return result
 
 
 @pytest.mark.usefixtures("few_gradcheck_cases")

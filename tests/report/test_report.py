@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
+from support.command_line import call
 from support.damage import DAMAGE
 from support.method_runs import run as tiny_method
 from support.report_runs import HOSTILE, rewrite
@@ -22,12 +23,6 @@ from hfrnn.report import make_page, write_report
 from hfrnn.report.runs import NUMBERS, WORDS, option_rows, read_run, run_names
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.trainer import Callback
-
-
-def call(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(each) for each in arguments])
-    assert result.exit_code == code, result.output
-    return result
 
 
 @pytest.fixture

@@ -6,9 +6,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner, Result
 
 from hfrnn.cli import main
+from hfrnn.kernels import registry
 
 
 def call(*arguments: object, code: int = 0) -> Result:
@@ -16,6 +18,13 @@ def call(*arguments: object, code: int = 0) -> Result:
     result = CliRunner().invoke(main, [str(each) for each in arguments])
     assert result.exit_code == code, result.output
     return result
+
+
+def call_then_forget(*arguments: object, code: int = 0) -> Result:
+    """Run a command; the architectures that it registers are forgotten after it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "_kernels", dict(registry._kernels))
+        return call(*arguments, code=code)
 
 
 def printed(*arguments: object) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from support import command_line
 from support.tiny_runs import metrics, text_file, tiny_train
 
 import hfrnn
@@ -25,9 +26,7 @@ DATA = Path(os.environ.get("HFRNN_DATA") or Path(__file__).resolve().parents[3] 
 
 
 def call(*arguments: object) -> str:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    return command_line.call(*arguments).stdout
 
 
 @pytest.fixture(scope="module")
