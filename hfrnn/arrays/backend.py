@@ -199,6 +199,11 @@ class CupyBackend(Backend):
         self.xp.cuda.get_current_stream().synchronize()
 
 
+def host_copy(value: Any) -> Any:
+    """Return an array of a device as a NumPy array; return anything else unchanged."""
+    return value.get() if hasattr(value, "__cuda_array_interface__") else value
+
+
 _numpy = Backend("numpy", np)
 _makers: dict[str, Callable[[], Backend]] = {"numpy": lambda: _numpy, "numba": NumbaBackend, "cupy": CupyBackend}
 

@@ -8,10 +8,12 @@ the number of threads, so the bits of the result do not either.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
+from weakref import WeakSet
 
 from hfrnn.arrays.blas import one_blas_thread
 from hfrnn.errors import InputError
@@ -22,6 +24,41 @@ Result = TypeVar("Result")
 @cache
 def _executor(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="hfrnn")
+
+
+class CallLock:
+    """A reentrant lock that is free again in a child process made by fork.
+
+    Use it in a `with` statement. In the child, the threads of the parent do not exist and could never release it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        _call_locks.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *exception: object) -> None:
+        self._lock.release()
+
+    def renew(self) -> None:
+        """Replace the lock by a free one."""
+        self._lock = threading.RLock()
+
+
+_call_locks: WeakSet[CallLock] = WeakSet()
+
+
+def _after_fork() -> None:
+    """Make new threads and free locks: only the calling thread of the parent process exists in the child."""
+    _executor.cache_clear()
+    for lock in list(_call_locks):
+        lock.renew()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def default_threads() -> int:

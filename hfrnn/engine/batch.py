@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hfrnn.arrays.backend import Array, Backend
+from hfrnn.arrays.backend import Array, Backend, host_copy
 from hfrnn.errors import InputError
 
 State = Sequence[dict[str, Any]]
@@ -79,6 +79,15 @@ class Batch:
         self.weights = weights
         self.lengths = lengths
         self.initial_state = initial_state
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: the arrays, in the memory of the host."""
+        state = dict(self.__dict__)
+        for name in ("inputs", "targets", "weights", "lengths"):
+            state[name] = host_copy(state[name])
+        if self.initial_state is not None:
+            state["initial_state"] = [{name: host_copy(x) for name, x in layer.items()} for layer in self.initial_state]
+        return state
 
     @property
     def T(self) -> int:

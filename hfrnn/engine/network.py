@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import functools
 import itertools
 from typing import Any
 
@@ -77,9 +77,11 @@ class Network(Layout):
 
     def without_penalty(self) -> Network:
         """Return this network without its l2 penalty, which does not belong to the score of a prediction."""
-        net = copy.copy(self)
-        net.l2 = 0.0
-        return net
+        return type(self)(**{**self.config, "l2": 0.0}, backend=self.backend)  # type: ignore[arg-type]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the arguments and the name of the backend: a network holds no arrays."""
+        return functools.partial(type(self), **self.config, backend=self.backend.name), ()
 
     def run(self, theta: Array, batch: Batch) -> tuple[Array, States]:
         """Run the network, and return its logits and final state.

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from hfrnn.arrays.backend import Array, Buffers
-from hfrnn.arrays.threads import Threads
+from hfrnn.arrays.threads import CallLock, Threads
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
-from hfrnn.engine.operators import make_operator
+from hfrnn.engine.operators import check_output, make_operator
 from hfrnn.engine.plan import Keep, Plan, segment_boundaries
 from hfrnn.engine.planner import make_plan
 from hfrnn.engine.sweep import Sweep
@@ -45,6 +45,11 @@ class Objective:
     ------
     InputError
         The batch does not match the network, or an argument is out of range.
+
+    Notes
+    -----
+    Several Python threads may use an objective and its operators at the same time. Each call waits until the one before
+    it has finished, because the calls share buffers; calls of different objectives run side by side.
     """
 
     def __init__(
@@ -70,25 +75,38 @@ class Objective:
         self._passing: dict[Keep, list[Sweep]] = {}
         self._passing_buffers: list[tuple[Buffers, Buffers]] = []
         self._vectors: list[Array] = []
+        self._lock = CallLock()
         if like is not None and len(like._parts) == len(self._parts) and like.threads.threads == self.threads.threads:
-            self._passing_buffers, self._vectors = like._passing_buffers, like._vectors
+            self._passing_buffers, self._vectors, self._lock = like._passing_buffers, like._vectors, like._lock
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise InputError(
+            "an Objective cannot be pickled or copied, because it holds buffers and threads: pickle its network "
+            "and its batch, and make an Objective of them"
+        )
 
     def loss(self, theta: Array) -> float:
         """Return f at theta (n_parameters,), in nats."""
         theta = self._vector(theta)
-        sweeps = self._transient(Keep.NOTHING)
-        parts = self.threads.ordered(lambda s: sweeps[s].loss(theta), len(sweeps))
-        return float(sum(parts)) + self._l2_loss(theta)
+        with self._lock:
+            sweeps = self._transient(Keep.NOTHING)
+            parts = self.threads.ordered(lambda s: sweeps[s].loss(theta), len(sweeps))
+            return float(sum(parts)) + self._l2_loss(theta)
 
     def loss_and_gradient(self, theta: Array, out: Array | None = None) -> tuple[float, Array]:
         """Return f in nats and its gradient (n_parameters,), in `out` if given, else in a new vector."""
         theta = self._vector(theta)
-        keep = Keep.NOTHING if self.plan.keep is Keep.NOTHING else Keep.STATES
-        sweeps, grad = self._transient(keep), self._empty() if out is None else out
-        loss = sum(self._add(sweeps, lambda sweep, part: sweep.gradient(theta, part), grad))
+        if out is None:
+            out = self._empty()
+        else:
+            check_output(self.net.backend, "out", out, (self.net.n_parameters,), self.net.dtype)
+            theta = theta.copy() if self.net.backend.xp.may_share_memory(theta, out) else theta
+        with self._lock:
+            sweeps = self._transient(self._keep_passing)
+            loss = sum(self._add(sweeps, lambda sweep, part: sweep.gradient(theta, part), out))
         if self.net.l2:
-            grad += self.net.l2 * theta
-        return float(loss) + self._l2_loss(theta), grad
+            out += self.net.l2 * theta
+        return float(loss) + self._l2_loss(theta), out
 
     def squared_gradients(self, theta: Array) -> Array:
         """Return D = sum_b g_b^2 / sum w, where g_b is the gradient of the summed w*loss of sequence b (SPEC 6).
@@ -107,35 +125,44 @@ class Objective:
             A new vector with entries of 0 or more, as `hfrnn.optim.cg.diagonal_preconditioner` takes it.
         """
         theta = self._vector(theta)
-        keep = Keep.NOTHING if self.plan.keep is Keep.NOTHING else Keep.STATES
         backend, dtype, count = self.net.backend, self.net.dtype, min(self.threads.threads, self.batch.B)
         buffers = [(Buffers(backend, dtype), Buffers(backend, dtype)) for _ in range(count)]
-        vectors, out = self._work(count), self._zeros()
+        out, keep = self._zeros(), self._keep_passing
 
         def square(b: int) -> Array:
-            vector, (scratch, kept) = vectors[b % count], buffers[b % count]
+            vector, (scratch, kept) = self._vectors[b % count], buffers[b % count]
             vector[...] = 0
             one, edges = self.batch.columns(b, b + 1), self._boundaries
             Sweep(self.net, one, 1.0, boundaries=edges, keep=keep, scratch=scratch, kept=kept).gradient(theta, vector)
             vector *= vector
             return vector
 
-        for vector in self.threads.ordered(square, self.batch.B):
-            out += vector
+        with self._lock:
+            self._work(count)
+            for vector in self.threads.ordered(square, self.batch.B):
+                out += vector
         out /= self.total_weight
         return out
 
     def final_state(self) -> list[dict[str, Any]]:
-        """Return the state after the last step of the latest `loss_and_gradient`, one dict per layer."""
-        keep = Keep.NOTHING if self.plan.keep is Keep.NOTHING else Keep.STATES
-        states, xp = [sweep.final_state for sweep in self._passing[keep]], self.net.backend.xp
-        return [
-            {
-                name: value if isinstance(value, int) else xp.concatenate([s[l][name] for s in states], axis=-2)
-                for name, value in layer.items()
-            }
-            for l, layer in enumerate(states[0])
-        ]
+        """Return the state after the last step of the latest `loss_and_gradient`, one dict per layer.
+
+        Raises
+        ------
+        InputError
+            `loss_and_gradient` has not been called yet.
+        """
+        with self._lock:
+            if self._keep_passing not in self._passing:
+                raise InputError("there is no final state yet: call loss_and_gradient first")
+            states, xp = [sweep.final_state for sweep in self._passing[self._keep_passing]], self.net.backend.xp
+            return [
+                {
+                    name: value if isinstance(value, int) else xp.concatenate([s[l][name] for s in states], axis=-2)
+                    for name, value in layer.items()
+                }
+                for l, layer in enumerate(states[0])
+            ]
 
     def gauss_newton(self, theta: Array, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden") -> Any:
         """Return the damped Gauss-Newton matrix at theta, `J' H_L J + mu*S + (lambda + l2)*I`, as a LinearOperator.
@@ -174,12 +201,11 @@ class Objective:
         diagonal = tikhonov + self.net.l2
 
         def apply(v: Array, out: Array) -> None:
-            v = self._vector(v)
-            for _ in self._add(sweeps, lambda sweep, part: sweep.product(v, part, structural), out):
-                pass
-            if diagonal:
-                self.net.backend.xp.multiply(v, diagonal, out=self._vectors[0])
-                out += self._vectors[0]
+            with self._lock:
+                self._add(sweeps, lambda sweep, part: sweep.product(v, part, structural), out)
+                if diagonal:
+                    self.net.backend.xp.multiply(v, diagonal, out=self._vectors[0])
+                    out += self._vectors[0]
 
         n = self.net.n_parameters
         return make_operator(self.net.backend, (n, n), self.net.dtype, apply)
@@ -190,15 +216,17 @@ class Objective:
         It uses complex steps: `H v = Im grad(theta + i*eps*v) / eps` with eps = 1e-20.
         """
         theta = self._vector(theta).astype("complex128")
-        buffers = Buffers(self.net.backend, "complex128")
-        sweeps = self._make_sweeps(Keep.NOTHING, [(buffers, None)] * len(self._parts), "complex128")
+        buffers = zip(self._worker_buffers("complex128"), self._worker_buffers("complex128"), strict=True)
+        sweeps = self._make_sweeps(Keep.NOTHING, list(buffers), "complex128")
+        grad, *vectors = (
+            self.net.backend.empty(theta.shape, "complex128") for _ in range(1 + min(self.threads.threads, len(sweeps)))
+        )
 
         def apply(v: Array, out: Array) -> None:
             moved = theta + (1j * COMPLEX_STEP) * v
-            grad = self.net.backend.zeros(moved.shape, "complex128")
-            for sweep in sweeps:
-                sweep.gradient(moved, grad)
-            out[...] = grad.imag / COMPLEX_STEP + self.net.l2 * v
+            with self._lock:
+                self._add(sweeps, lambda sweep, part: sweep.gradient(moved, part), grad, vectors)
+                out[...] = grad.imag / COMPLEX_STEP + self.net.l2 * v
 
         n = self.net.n_parameters
         return make_operator(self.net.backend, (n, n), np.dtype("float64"), apply)
@@ -215,16 +243,17 @@ class Objective:
         shape = (self.batch.T, self.batch.B, self.net.head.n_outputs)
 
         def apply(v: Array, out: Array) -> None:
-            v, z = self._vector(v), out.reshape(shape)
-            results = self.threads.ordered(lambda s: sweeps[s].jacobian_product(v), len(sweeps))
-            for (start, stop), Rz in zip(self.plan.parts, results, strict=True):
-                z[:, start:stop] = Rz
+            z = out.reshape(shape)
+            with self._lock:
+                results = self.threads.ordered(lambda s: sweeps[s].jacobian_product(v), len(sweeps))
+                for (start, stop), Rz in zip(self.plan.parts, results, strict=True):
+                    z[:, start:stop] = Rz
 
         def adjoint(u: Array, out: Array) -> None:
-            dz = self.net.backend.asarray(u, dtype=self.net.dtype).reshape(shape)
+            dz = u.reshape(shape)
             parts = {id(sweep): dz[:, start:stop] for sweep, (start, stop) in zip(sweeps, self.plan.parts, strict=True)}
-            for _ in self._add(sweeps, lambda sweep, g: self._transpose(sweep, parts[id(sweep)], g), out):
-                pass
+            with self._lock:
+                self._add(sweeps, lambda sweep, g: self._transpose(sweep, parts[id(sweep)], g), out)
 
         rows = shape[0] * shape[1] * shape[2]
         return make_operator(self.net.backend, (rows, self.net.n_parameters), self.net.dtype, apply, adjoint)
@@ -234,10 +263,24 @@ class Objective:
     def _transpose(self, sweep: Sweep, u: Array, out: Array) -> None:
         sweep.jacobian_transpose_product(self.net.backend.asarray(u), out)
 
-    def _add(self, sweeps: list[Sweep], task: Callable[[Sweep, Array], Any], out: Array) -> list[Any]:
-        """Write the sum of the shards' vectors, in shard order, to `out`; return the task's result of each shard."""
+    @property
+    def _keep_passing(self) -> Keep:
+        """What a gradient keeps of its forward pass."""
+        return Keep.NOTHING if self.plan.keep is Keep.NOTHING else Keep.STATES
+
+    def _add(
+        self,
+        sweeps: list[Sweep],
+        task: Callable[[Sweep, Array], Any],
+        out: Array,
+        vectors: list[Array] | None = None,
+    ) -> list[Any]:
+        """Write the sum of the shards' vectors, in shard order, to `out`; return the task's result of each shard.
+
+        `vectors` are scratch of the type of `out`, one per worker; by default those of this objective.
+        """
         count = min(self.threads.threads, len(sweeps))
-        vectors = self._work(count)
+        vectors = vectors or self._work(count)
 
         def run(s: int) -> tuple[Any, Array]:
             vector = vectors[s % count] if s else out
@@ -272,9 +315,9 @@ class Objective:
             for part, (scratch, kept) in zip(self._parts, buffers, strict=True)
         ]  # fmt: skip
 
-    def _worker_buffers(self) -> list[Buffers]:
+    def _worker_buffers(self, dtype: Any = None) -> list[Buffers]:
         """Return buffers for each shard. Shards that run on the same worker share them."""
-        buffers = [Buffers(self.net.backend, self.net.dtype) for _ in range(self.threads.threads)]
+        buffers = [Buffers(self.net.backend, dtype or self.net.dtype) for _ in range(self.threads.threads)]
         return [buffers[s % len(buffers)] for s in range(len(self._parts))]
 
     def _transient(self, keep: Keep) -> list[Sweep]:

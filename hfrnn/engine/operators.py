@@ -7,6 +7,31 @@ from functools import cache
 from typing import Any
 
 from hfrnn.arrays.backend import Array, Backend
+from hfrnn.errors import InputError
+
+
+def check_output(backend: Backend, name: str, out: Array, shape: tuple[int, ...], dtype: Any) -> None:
+    """Check that results can be written to an array of the caller.
+
+    Parameters
+    ----------
+    backend : Backend
+    name : str
+        Name of the array in the message.
+    out : array
+    shape : tuple of int
+    dtype : data type
+
+    Raises
+    ------
+    InputError
+        It is not a contiguous, writable array of this shape and type.
+    """
+    if not isinstance(out, backend.xp.ndarray) or out.shape != shape or out.dtype != dtype:
+        given = f"of shape {out.shape} and type {out.dtype}" if hasattr(out, "dtype") else f"a {type(out).__name__}"
+        raise InputError(f"{name} is {given}: give an array of shape {shape} and type {dtype}")
+    if not (out.flags.c_contiguous and getattr(out.flags, "writeable", True)):
+        raise InputError(f"{name} is read-only or not contiguous: give a contiguous array that can be written to")
 
 
 @cache
@@ -19,13 +44,21 @@ def _operator_class(base: Any) -> Any:
             self._backend, self._apply, self._apply_adjoint = backend, apply, adjoint
 
         def apply(self, v: Array, out: Array) -> Array:
-            """Write A v to `out` and return it. Only the first call may allocate memory."""
-            self._apply(v, out)
+            """Write A v to `out` and return it. Only the first call allocates memory, unless v and `out` overlap."""
+            check_output(self._backend, "out", out, (self.shape[0],), self.dtype)
+            v = self._backend.asarray(v, dtype=self.dtype)
+            self._apply(v.copy() if self._backend.xp.may_share_memory(v, out) else v, out)
             return out
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            raise InputError(
+                "an operator cannot be pickled or copied, because it holds the buffers of its objective: pickle the "
+                "network, the batch and theta, and make the operator again"
+            )
 
         def _product(self, size: int, function: Callable[[Array, Array], None], v: Array) -> Array:
             out = self._backend.empty((size,), self.dtype)
-            function(v.reshape(-1), out)
+            function(self._backend.asarray(v.reshape(-1), dtype=self.dtype), out)
             return out
 
         def _matvec(self, v: Array) -> Array:
@@ -52,7 +85,7 @@ def make_operator(
     shape : (int, int)
     dtype : data type
     apply : callable
-        `apply(v, out)` writes A v to `out`.
+        `apply(v, out)` writes A v to `out`. Both are contiguous arrays of type `dtype` and do not overlap.
     adjoint : callable, optional
         `adjoint(u, out)` writes the adjoint's product with u to `out`; by default the operator is symmetric.
     """

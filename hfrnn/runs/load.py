@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.arrays.backend import Array, HostArray, host_copy
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
@@ -40,6 +40,10 @@ class LoadedRun(NamedTuple):
     net: Network
     theta: Array
     vocabulary: Vocabulary | None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the weights from the memory of the host."""
+        return LoadedRun, (self.net, host_copy(self.theta), self.vocabulary)
 
 
 def load(run: str | Path, which: str = "best", backend: str = "numpy") -> LoadedRun:

@@ -118,8 +118,8 @@ class FakeArray:
     def __array_function__(self, function: Any, *_: Any) -> Any:
         raise TypeError(f"the NumPy function {function.__name__} was called on a device array")
 
-    shape, dtype, ndim, size, nbytes, strides = (
-        _attribute(n, False) for n in ("shape", "dtype", "ndim", "size", "nbytes", "strides")
+    shape, dtype, ndim, size, nbytes, strides, flags = (
+        _attribute(n, False) for n in ("shape", "dtype", "ndim", "size", "nbytes", "strides", "flags")
     )
     T, real, imag = (_attribute(n, True) for n in ("T", "real", "imag"))
     item, tolist = _explicit("item"), _explicit("tolist")
@@ -192,6 +192,7 @@ class _Cuda:
 class Namespace:
     """The functions of the device's array library that the engine may use, and no others."""
 
+    ndarray = FakeArray
     CREATES = ("zeros", "ones", "full", "arange")
     COMPUTES = (
         "ascontiguousarray", "where", "exp", "log", "log1p", "tanh", "matmul", "multiply", "subtract", "concatenate",
@@ -222,6 +223,10 @@ class Namespace:
         _record("function", "empty", 1, {"dtype"})
         kind = np.dtype(dtype)
         return FakeArray(np.full(shape, np.nan if kind.kind in "fc" else -(10**6), kind))
+
+    def may_share_memory(self, a: FakeArray, b: FakeArray) -> bool:
+        _record("function", "may_share_memory", 2)
+        return np.may_share_memory(_operand(a), _operand(b))
 
     def empty_like(self, prototype: FakeArray) -> FakeArray:
         _record("function", "empty_like", 1)

@@ -1,0 +1,173 @@
+"""One objective used by several Python threads at once, and in child processes made by fork."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.engine_cases import small_problem
+from threadpoolctl import threadpool_info
+
+import hfrnn
+from hfrnn.engine.plan import Keep, Plan
+
+CALLERS = 4
+
+
+def routines(objective: hfrnn.Objective, theta: Any) -> dict[str, Callable[[float], Any]]:
+    """Return every routine of an objective as a function of a factor, by which theta or the vector is multiplied."""
+    net = objective.net
+    G = objective.gauss_newton(theta, structural=0.3, tikhonov=0.1)
+    H, J = objective.hessian(theta), objective.jacobian(theta)
+    u = np.random.default_rng(0).standard_normal(J.shape[0])
+    return {
+        "loss": lambda factor: objective.loss(factor * theta),
+        "gradient": lambda factor: objective.loss_and_gradient(factor * theta)[1],
+        "squared gradients": lambda factor: objective.squared_gradients(factor * theta),
+        "G v": lambda factor: G @ (factor * net.init(seed=4)),
+        "another G": lambda factor: objective.gauss_newton(factor * theta) @ theta,
+        "H v": lambda factor: H @ (factor * net.init(seed=4)),
+        "J v": lambda factor: J @ (factor * net.init(seed=4)),
+        "J' u": lambda factor: J.rmatvec(factor * u),
+    }
+
+
+def blas_threads() -> list[int]:
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def wrong_results(calls: int, keep: Keep) -> dict[str, int]:
+    """Return how many of `calls` results of each routine differ from those of one caller."""
+    net, batch, theta = small_problem()
+    objective = hfrnn.Objective(net, batch, threads=2, plan=Plan((0, 1, 2, 4), 4, keep))
+    functions = routines(objective, theta)
+    expected = {name: [function(1 + n / CALLERS) for n in range(CALLERS)] for name, function in functions.items()}
+    wrong, start = dict.fromkeys(functions, 0), threading.Barrier(CALLERS)
+
+    def caller(n: int) -> list[str]:
+        start.wait(timeout=60)
+        found = []
+        for k in range(calls // CALLERS):
+            for name in functions if k % 2 else reversed(functions):
+                if not np.array_equal(functions[name](1 + n / CALLERS), expected[name][n]):
+                    found.append(name)
+        return found
+
+    with ThreadPoolExecutor(CALLERS) as executor:
+        for found in executor.map(caller, range(CALLERS)):
+            for name in found:
+                wrong[name] += 1
+    return wrong
+
+
+@pytest.mark.parametrize("keep", list(Keep))
+def test_four_python_threads_get_the_results_of_one(keep: Keep) -> None:
+    before = blas_threads()
+    assert set(wrong_results(40, keep).values()) == {0}
+    assert blas_threads() == before
+
+
+@pytest.mark.slow
+def test_2000_calls_of_each_routine_from_four_python_threads_are_right() -> None:
+    assert set(wrong_results(2000, Keep.STATES).values()) == {0}
+
+
+def test_an_objective_that_takes_over_buffers_waits_for_the_one_before_it() -> None:
+    net, batch, theta = small_problem()
+    plan = Plan((0, 2, 4), None, Keep.ALL)
+    first = hfrnn.Objective(net, batch, threads=2, plan=plan)
+    G = first.gauss_newton(theta, tikhonov=1.0)
+    expected = G @ theta
+    second = hfrnn.Objective(net, batch, threads=2, plan=plan, like=first)
+    loss = second.loss_and_gradient(theta)[1]
+
+    def caller(n: int) -> bool:
+        if n % 2:
+            return all(np.array_equal(G @ theta, expected) for _ in range(50))
+        return all(np.array_equal(second.loss_and_gradient(theta)[1], loss) for _ in range(50))
+
+    with ThreadPoolExecutor(CALLERS) as executor:
+        assert all(executor.map(caller, range(CALLERS)))
+
+
+def test_blas_has_its_threads_back_after_networks_were_used_at_once() -> None:
+    net, batch, theta = small_problem()
+    before, start = blas_threads(), threading.Barrier(CALLERS)
+
+    def caller(n: int) -> float:
+        start.wait(timeout=60)
+        return [net.loss(theta, batch) for _ in range(20 + 3 * n)][-1]
+
+    with ThreadPoolExecutor(CALLERS) as executor:
+        assert len(set(executor.map(caller, range(CALLERS)))) == 1
+    assert blas_threads() == before
+
+
+# ---------------------------------------------------------------------- processes made by fork
+
+fork = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system has no fork")
+
+
+def in_a_forked_process(function: Callable[[], Any]) -> Any:
+    """Return what a function returns in a child process made by fork, within a minute."""
+    context = multiprocessing.get_context("fork")
+    answers = context.SimpleQueue()
+    process = context.Process(target=lambda: answers.put(function()))
+    process.start()
+    process.join(60)
+    if process.is_alive():
+        process.kill()
+        pytest.fail("the child process hangs")
+    assert process.exitcode == 0
+    return answers.get()
+
+
+@fork
+def test_a_forked_process_can_use_an_objective_whose_threads_ran_in_its_parent() -> None:
+    net, batch, theta = small_problem()
+    objective = hfrnn.Objective(net, batch, threads=2, plan=Plan((0, 2, 4), None, Keep.ALL))
+    loss, before = objective.loss(theta), blas_threads()
+    assert in_a_forked_process(lambda: objective.loss(theta)) == loss
+    assert in_a_forked_process(blas_threads) == before
+    assert objective.loss(theta) == loss
+
+
+@fork
+def test_a_forked_process_does_not_wait_for_a_thread_of_its_parent() -> None:
+    net, batch, theta = small_problem()
+    objective = hfrnn.Objective(net, batch, threads=2, plan=Plan((0, 2, 4), None, Keep.ALL))
+    loss, before = objective.loss(theta), blas_threads()
+    forks, held = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        from hfrnn.arrays.blas import one_blas_thread
+
+        with objective._lock, one_blas_thread():
+            held.set()
+            forks.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        assert held.wait(60)
+        assert in_a_forked_process(lambda: (objective.loss(theta), blas_threads())) == (loss, before)
+    finally:
+        forks.set()
+        thread.join()
+    assert blas_threads() == before
+
+
+@fork
+def test_a_forked_process_can_train_after_its_parent_used_two_threads(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("to be or not to be, that is the question; " * 60)
+    options: dict[str, Any] = {"text": str(text), "hidden": 4, "updates": 2, "length": 10, "threads": 2}
+    here = hfrnn.train(**options, out=tmp_path / "here")
+    there = in_a_forked_process(lambda: hfrnn.train(**options, out=tmp_path / "there").theta)
+    np.testing.assert_array_equal(there, here.theta)
