@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -9,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from hfrnn.arrays.blas import one_blas_thread
 from hfrnn.arrays.threads import Threads
 
 Vector: TypeAlias = npt.NDArray[Any]
@@ -72,3 +74,15 @@ def scaled(x: Vector, factor: float, out: Vector) -> None:
     else:
         out[:] = x
         out *= factor
+
+
+def eigenvectors(A: Vector) -> Vector:
+    """Return the eigenvectors of a symmetric matrix (m, m) as columns, computed in float64.
+
+    The bits do not depend on the number of BLAS threads.
+    """
+    on_host = isinstance(A, np.ndarray)
+    eigh = np.linalg.eigh if on_host else importlib.import_module(type(A).__module__.partition(".")[0]).linalg.eigh
+    with one_blas_thread():
+        vectors = eigh(A.astype(np.float64))[1]
+    return vectors.astype(A.dtype, order="C")

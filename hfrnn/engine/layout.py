@@ -19,6 +19,7 @@ from hfrnn.engine.output_map import Head
 from hfrnn.errors import InputError
 from hfrnn.kernels.registry import make_kernel, resolve_backend
 from hfrnn.names import DTYPES, INITIALIZERS
+from hfrnn.optim.kronecker import MatrixBlock
 
 
 def _is_count(value: Any, least: int = 1) -> bool:
@@ -133,6 +134,16 @@ class Layout:
     def hidden(self) -> tuple[int, ...]:
         """The hidden size of each layer."""
         return tuple(layer.kernel.hidden for layer in self.layers)
+
+    @property
+    def matrix_blocks(self) -> tuple[MatrixBlock, ...]:
+        """The parameter blocks as matrices, in the order of the flat vector; three axes make one tall matrix."""
+        found = []
+        for block in self.parameters.blocks:
+            shape = block.shape[::-1] if block.transposed else block.shape
+            if block.size:
+                found.append(MatrixBlock(block.start, block.size // shape[-1], shape[-1]))
+        return tuple(found)
 
     def views(self, theta: Array) -> dict[str, Array]:
         """Return the parameter blocks of a flat vector by name, as views.

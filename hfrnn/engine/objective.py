@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from hfrnn.engine.planner import make_plan
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
 from hfrnn.names import METRICS
+from hfrnn.optim.kronecker import MatrixBlock
 
 COMPLEX_STEP = 1e-20
 """The step eps of the complex-step derivative."""
@@ -124,25 +126,42 @@ class Objective:
         (n_parameters,) array
             A new vector with entries of 0 or more, as `hfrnn.optim.cg.diagonal_preconditioner` takes it.
         """
-        theta = self._vector(theta)
-        backend, dtype, count = self.net.backend, self.net.dtype, min(self.threads.threads, self.batch.B)
-        buffers = [(Buffers(backend, dtype), Buffers(backend, dtype)) for _ in range(count)]
-        out, keep = self._zeros(), self._keep_passing
+        theta, out = self._vector(theta), self._zeros()
 
-        def square(b: int) -> Array:
-            vector, (scratch, kept) = self._vectors[b % count], buffers[b % count]
-            vector[...] = 0
-            one, edges = self.batch.columns(b, b + 1), self._boundaries
-            Sweep(self.net, one, 1.0, boundaries=edges, keep=keep, scratch=scratch, kept=kept).gradient(theta, vector)
-            vector *= vector
-            return vector
+        def add(b: int, vector: Array) -> None:
+            self.net.backend.xp.multiply(vector, vector, out=vector)
+            out[...] += vector
 
-        with self._lock:
-            self._work(count)
-            for vector in self.threads.ordered(square, self.batch.B):
-                out += vector
+        self._part_gradients(theta, list(range(self.batch.B + 1)), add)
         out /= self.total_weight
         return out
+
+    def part_gradients(self, theta: Array, parts: int = 50) -> Array:
+        """Return the gradients of parts of the batch, scaled so that their outer products estimate the curvature.
+
+        Row j is g_j / sqrt(sum w), where g_j is the gradient of the summed w*loss of the sequences of part j, without
+        l2. With one sequence per part, the sum of the squared rows is `squared_gradients`.
+
+        Parameters
+        ----------
+        theta : (n_parameters,) array
+        parts : int
+            Number of parts of nearly equal size, 1 or more; at most one per sequence.
+
+        Returns
+        -------
+        (parts, n_parameters) array
+        """
+        theta, count = self._vector(theta), min(parts, self.batch.B)
+        edges = [j * self.batch.B // count for j in range(count + 1)]
+        rows = self.net.backend.empty((count, self.net.n_parameters), self.net.dtype)
+
+        def store(j: int, vector: Array) -> None:
+            rows[j] = vector
+
+        self._part_gradients(theta, edges, store)
+        rows /= math.sqrt(self.total_weight)
+        return rows
 
     def final_state(self) -> list[dict[str, Any]]:
         """Return the state after the last step of the latest `loss_and_gradient`, one dict per layer.
@@ -260,8 +279,32 @@ class Objective:
 
     # ------------------------------------------------------------------ shards
 
+    def _part_gradients(self, theta: Array, edges: list[int], use: Callable[[int, Array], None]) -> None:
+        """Call `use(j, g_j)` in order for the sequences between edges j and j+1; the vector may be overwritten."""
+        count = min(self.threads.threads, len(edges) - 1)
+        with self._lock:
+            vectors, keep = self._work(count), self._keep_passing
+            buffers = [[Buffers(self.net.backend, self.net.dtype) for _ in range(2)] for _ in range(count)]
+
+            def gradient(j: int) -> Array:
+                vector, (scratch, kept) = vectors[j % count], buffers[j % count]
+                vector[...] = 0
+                part, steps = self.batch.columns(edges[j], edges[j + 1]), self._boundaries
+                Sweep(self.net, part, 1.0, boundaries=steps, keep=keep, scratch=scratch, kept=kept).gradient(
+                    theta, vector
+                )
+                return vector
+
+            for j, vector in enumerate(self.threads.ordered(gradient, len(edges) - 1)):
+                use(j, vector)
+
     def _transpose(self, sweep: Sweep, u: Array, out: Array) -> None:
         sweep.jacobian_transpose_product(self.net.backend.asarray(u), out)
+
+    @property
+    def matrix_blocks(self) -> tuple[MatrixBlock, ...]:
+        """The parameter blocks as matrices, for the Kronecker preconditioner."""
+        return self.net.matrix_blocks
 
     @property
     def _keep_passing(self) -> Keep:

@@ -27,11 +27,13 @@ from typing import Any
 
 from hfrnn.arrays.vectors import Apply, Vector, dot, norm
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.optim.cg import CGStop, Iterate, diagonal_preconditioner
+from hfrnn.optim.cg import CGStop, Iterate
 from hfrnn.optim.damping import Damping, LevenbergMarquardt, rho
 from hfrnn.optim.full_step import FullStep, Rules, Solver
+from hfrnn.optim.kronecker import Kronecker
 from hfrnn.optim.line_search import LineSearchResult, backtracking_line_search, minimising_line_search
 from hfrnn.optim.options import HessianFreeOptions, Objective
+from hfrnn.optim.preconditioner import check_shift, kronecker_of, make_preconditioner, state_of
 from hfrnn.optim.quadratic import Quadratic, TrialLosses
 from hfrnn.optim.result import End, Failure, Update, UpdateInterrupted, solved
 
@@ -51,6 +53,7 @@ class _Model:
     judge_f0: float
     quadratic: Quadratic
     preconditioner: Apply | None
+    kronecker: Kronecker | None
     gradient_seconds: float
     preconditioner_seconds: float
     begin: float
@@ -114,17 +117,13 @@ class HessianFree:
         self.failures = 0
         self.ended: End | None = None
         self._solution: Vector | None = None  # last iterate of CG in the last update
+        self._kronecker: Kronecker | None = None
         if lambda_rule is not None and not self.damping.adapts_lambda:
             raise InputError(
                 f"lambda_rule is given, but damping of kind {self.damping.kind!r} has no lambda that adapts: "
                 "leave it out."
             )
-        shift = self.options.preconditioner_shift
-        if self.options.preconditioner == "diagonal" and shift is None and not self.damping.lambda_ > 0.0:
-            raise InputError(
-                'preconditioner is "diagonal", but there is no lambda to add to D: '
-                "give a preconditioner_shift above 0, or damping with a lambda."
-            )
+        check_shift(self.options, self.damping)
 
     def update(
         self,
@@ -205,13 +204,16 @@ class HessianFree:
             if not math.isfinite(judge_f0):
                 raise NonFiniteError(_not_finite(f"loss of the {self.options.rho_objective} batch"))
         start = time.perf_counter()
-        if self.options.preconditioner == "diagonal":
-            preconditioner = _diagonal(theta, objectives["curvature"], self.damping, self.options)
+        known_basis = None
+        if preconditioner is None:
+            preconditioner, known_basis = make_preconditioner(
+                theta, objectives["curvature"], self.damping, self.options, self._kronecker
+            )
         seconds = time.perf_counter() - start
         undamped = self.options.rho_model == "undamped"
         quadratic = Quadratic(theta, g, objectives["curvature"], self.damping, undamped)  # H2
         times = gradient_seconds, seconds, begin
-        return _Model(theta, f0, g, g_norm, losses, judge, judge_f0, quadratic, preconditioner, *times)
+        return _Model(theta, f0, g, g_norm, losses, judge, judge_f0, quadratic, preconditioner, known_basis, *times)
 
     def _solve(
         self, model: _Model, on_cg: Callable[[int, float], object] | None, should_stop: Callable[[], bool] | None
@@ -252,6 +254,7 @@ class HessianFree:
         damping.scale(*factors)
         warm = search.success and options.warm_start > 0.0 and cg.q < 0.0
         self._solution = cg.x if warm else None  # H9, H11
+        self._kronecker = model.kronecker
         self.failures = 0 if failed is None else self.failures + 1
         self.ended = End.NO_PROGRESS if self.failures >= (options.max_failures or math.inf) else None  # H10
         trials = {id(model.losses): model.losses, id(model.judge): model.judge}.values()
@@ -314,7 +317,7 @@ class HessianFree:
                 f"{'missing' if separate is None else 'given'}: these two go together."
             )
         if preconditioner is not None and self.options.preconditioner != "none":
-            raise InputError('A preconditioner is given beside the option "diagonal": leave one of them out.')
+            raise InputError("A preconditioner is given beside the option preconditioner: leave one of them out.")
 
     def _check_gradient(self, theta: Vector, f0: float, g: Vector) -> tuple[float, float]:
         """Check the loss and the gradient; return the loss and the norm of the gradient."""
@@ -341,7 +344,8 @@ class HessianFree:
         """
         solution = None if self._solution is None else self._solution.copy()
         ended = None if self.ended is None else self.ended.value
-        return {**self.damping.state_dict(), "failures": self.failures, "ended": ended, "cg_solution": solution}
+        own = {"failures": self.failures, "ended": ended, "cg_solution": solution}
+        return {**self.damping.state_dict(), **own, **state_of(self._kronecker)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load a `state_dict` of an optimizer with the same kind of damping.
@@ -363,22 +367,12 @@ class HessianFree:
             raise InputError(
                 f"The optimizer state says that it ended for {ended!r}: give the state_dict of a HessianFree."
             )
+        basis = kronecker_of(state)
         self.damping.load_state_dict(state)
+        self._kronecker = basis
         self.failures, self.ended = failures, None if ended is None else End(ended)
         solution = state["cg_solution"]
         self._solution = None if solution is None else solution.copy()
-
-
-def _diagonal(theta: Vector, objective: Objective, damping: Damping, options: HessianFreeOptions) -> Apply:
-    """Return (D + lambda)^exponent at theta (SPEC 6)."""
-    squared_gradients = getattr(objective, "squared_gradients", None)
-    if squared_gradients is None:
-        raise InputError(
-            'preconditioner is "diagonal", but the curvature objective has no squared_gradients(theta): '
-            'give it one, or use "none".'
-        )
-    shift = damping.lambda_ if options.preconditioner_shift is None else options.preconditioner_shift
-    return diagonal_preconditioner(squared_gradients(theta), shift, options.preconditioner_exponent)
 
 
 def _failure(solution: _Solution, model: _Model) -> Failure:

@@ -31,7 +31,10 @@ class Objective(Protocol):
     """A function of a flat vector (n,) that is to be minimised.
 
     For the option preconditioner="diagonal", the objective of the curvature also needs a method `squared_gradients`.
-    It takes theta and returns D of SPEC 6, (n,), with entries 0 or more.
+    It takes theta and returns D of SPEC 6, (n,), with entries 0 or more. For preconditioner="kronecker" it needs a
+    method `part_gradients(theta, parts)`, which returns the gradients of up to `parts` parts of its batch, (parts, n),
+    scaled so that the sum of their outer products estimates the curvature; and `matrix_blocks`, a sequence of
+    `MatrixBlock`.
     """
 
     def loss(self, theta: Vector) -> float:
@@ -77,12 +80,19 @@ class HessianFreeOptions:
         Iterations of CG between true residuals, which cost one product each; 0 for none.
     keep_ratio : float
         CG keeps its iterates at ceil(keep_ratio^j), above 1.
-    preconditioner : {"none", "diagonal"}
-        With "diagonal", CG uses (D + lambda)^exponent. The objective of the curvature computes D at every update.
+    preconditioner : {"none", "diagonal", "kronecker"}
+        With "diagonal", CG uses (D + lambda)^exponent. The objective of the curvature computes D at every update. With
+        "kronecker", D is the diagonal in the eigenbasis of each block's Kronecker factors (`optim/kronecker.py`).
     preconditioner_exponent : float
         Exponent of the diagonal, from 0 to 1.
     preconditioner_shift : float, optional
         Number to add to D, above 0. By default lambda of the damping.
+    preconditioner_parts : int
+        "kronecker": number of parts of the curvature batch whose gradients make the factors, 1 or more.
+    preconditioner_every : int
+        "kronecker": largest number of updates between two computations of the factors, 1 or more.
+    preconditioner_decay : float
+        "kronecker": weight of the earlier factors when they are computed again, from 0 to 1.
     warm_start : float
         CG starts at the last solution times this, from 0 to 1; 0 turns the warm start off.
     mu_growth : float or None
@@ -122,9 +132,12 @@ class HessianFreeOptions:
     residual_tolerance: float | None = None
     residual_every: int = number(0, NOT_NEGATIVE)
     keep_ratio: float = number(1.3, ABOVE_ONE)
-    preconditioner: str = choice("none", "diagonal")
+    preconditioner: str = choice("none", "diagonal", "kronecker")
     preconditioner_exponent: float = number(0.75, ZERO_TO_ONE)
     preconditioner_shift: float | None = number(None, POSITIVE, or_none=True)
+    preconditioner_parts: int = number(50, AT_LEAST_ONE)
+    preconditioner_every: int = number(10, AT_LEAST_ONE)
+    preconditioner_decay: float = number(0.7, ZERO_TO_ONE)
     warm_start: float = number(0.95, ZERO_TO_ONE)
     mu_growth: float | None = number(3.0, ABOVE_ONE, or_none=True)
     rho_model: str = choice("damped", "undamped")

@@ -198,12 +198,21 @@ class RunOptions:
     rho_low: float = _hf(0.5, "Damping becomes stronger when rho is below this.", needs.DAMPED)
     rho_high: float = _hf(1.0, "Damping becomes weaker when rho is above this.", needs.DAMPED)
     adapt: str = _hf("both", "Strengths of damping that rho changes.", needs.DAMPED, choices=ADAPTED)
-    preconditioner: str = _hf("none", "Preconditioner for CG.", choices=("none", "diagonal"))
+    preconditioner: str = _hf("none", "Preconditioner for CG.", choices=("none", "diagonal", "kronecker"))
     preconditioner_exponent: float = _hf(
-        0.75, "Exponent of the diagonal preconditioner, from 0 to 1.", needs.DIAGONAL, least=0, most=1
+        0.75, "Exponent of the preconditioner's diagonal, from 0 to 1.", needs.PRECONDITIONED, least=0, most=1
     )
     preconditioner_shift: float | None = _hf(
-        None, "Number added to the diagonal of the preconditioner.", needs.DIAGONAL, above=0, otherwise="lambda"
+        None, "Number added to the diagonal of the preconditioner.", needs.PRECONDITIONED, above=0, otherwise="lambda"
+    )
+    preconditioner_parts: int = _hf(
+        50, "Parts of the curvature batch whose gradients make the factors.", needs.KRONECKER, least=1, unit="parts"
+    )
+    preconditioner_every: int = _hf(
+        10, "Most updates between two computations of the factors.", needs.KRONECKER, least=1, unit="updates"
+    )
+    preconditioner_decay: float = _hf(
+        0.7, "Weight of the earlier factors when they are computed again.", needs.KRONECKER, least=0, most=1
     )
     residual_every: int = _hf(
         0, "CG iterations between exact computations of the residual", least=1, zero="for none", unit="iterations"

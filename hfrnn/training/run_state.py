@@ -255,7 +255,7 @@ class RunState:
         The objects that load states of the network or traces check the sizes of those arrays themselves.
         """
         for key, vector in vectors.items():
-            like_theta = "optimizer." in key or not key.startswith(("batches.", "rule."))
+            like_theta = "optimizer." in key or not key.startswith(("batches.", "rule.", "kronecker."))
             if vector.dtype != self.net.dtype or (like_theta and vector.shape != self.theta.shape):
                 raise ValueError(f"{key} has shape {vector.shape} and type {vector.dtype}")
             if np.isnan(vector).any():

@@ -1,0 +1,87 @@
+"""The preconditioner of an update, as the options of Hessian-free optimization ask for it (SPEC 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hfrnn.arrays.vectors import Apply, Vector
+from hfrnn.errors import InputError
+from hfrnn.optim.cg import diagonal_preconditioner
+from hfrnn.optim.damping import Damping
+from hfrnn.optim.kronecker import Kronecker, kronecker, load_kronecker
+from hfrnn.optim.options import HessianFreeOptions, Objective
+
+PREFIX = "kronecker."
+"""Of the names of a Kronecker preconditioner's state in the state of the optimizer."""
+
+
+def check_shift(options: HessianFreeOptions, damping: Damping) -> None:
+    """Raise InputError if the preconditioner has nothing to add to D."""
+    if options.preconditioner != "none" and options.preconditioner_shift is None and not damping.lambda_ > 0.0:
+        raise InputError(
+            f'preconditioner is "{options.preconditioner}", but there is no lambda to add to D: '
+            "give a preconditioner_shift above 0, or damping with a lambda."
+        )
+
+
+def make_preconditioner(
+    theta: Vector, objective: Objective, damping: Damping, options: HessianFreeOptions, earlier: Kronecker | None
+) -> tuple[Apply | None, Kronecker | None]:
+    """Return the preconditioner of an update, and what the next update needs of it.
+
+    Parameters
+    ----------
+    theta : (n,) array
+    objective : Objective
+        The objective of the curvature.
+    damping : Damping
+    options : HessianFreeOptions
+    earlier : Kronecker, optional
+        What the last update returned.
+
+    Returns
+    -------
+    preconditioner : callable or None
+        As for `conjugate_gradient`; None without one.
+    kronecker : Kronecker or None
+
+    Raises
+    ------
+    InputError
+        The objective lacks a method that the preconditioner needs.
+    """
+    shift = damping.lambda_ if options.preconditioner_shift is None else options.preconditioner_shift
+    if options.preconditioner == "diagonal":
+        squared_gradients = _method(objective, options, "squared_gradients")
+        return diagonal_preconditioner(squared_gradients(theta), shift, options.preconditioner_exponent), None
+    if options.preconditioner == "none":
+        return None, None
+    if earlier is None or earlier.due:
+        gradients = _method(objective, options, "part_gradients")(theta, options.preconditioner_parts)
+        blocks = _method(objective, options, "matrix_blocks")
+        found = kronecker(blocks, gradients, earlier, options.preconditioner_decay, options.preconditioner_every)
+    else:
+        found = earlier
+    return found.preconditioner(shift, options.preconditioner_exponent), found.used()
+
+
+def state_of(kronecker: Kronecker | None) -> dict[str, Any]:
+    """Return the entries of a Kronecker preconditioner in the state of the optimizer."""
+    return {} if kronecker is None else {PREFIX + name: value for name, value in kronecker.state_dict().items()}
+
+
+def kronecker_of(state: Mapping[str, Any]) -> Kronecker | None:
+    """Return the Kronecker preconditioner of the optimizer's state; None if the state holds none."""
+    own = {key.removeprefix(PREFIX): value for key, value in state.items() if key.startswith(PREFIX)}
+    return load_kronecker(own) if own else None
+
+
+def _method(objective: Objective, options: HessianFreeOptions, name: str) -> Any:
+    found = getattr(objective, name, None)
+    if found is None:
+        raise InputError(
+            f'preconditioner is "{options.preconditioner}", but the curvature objective has no {name}: '
+            'give it one, or use "none".'
+        )
+    return found

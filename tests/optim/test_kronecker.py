@@ -1,0 +1,216 @@
+"""The Kronecker preconditioner: against its dense form, in conjugate gradient, and its state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse.linalg
+from hypothesis import given
+from hypothesis import strategies as st
+from support.engine_cases import Case, cases, vectors
+from support.linear_systems import EXACT
+
+import hfrnn
+from hfrnn.engine.plan import Keep, Plan
+from hfrnn.optim import kronecker as module
+from hfrnn.optim.cg import conjugate_gradient
+from hfrnn.optim.kronecker import Kronecker, MatrixBlock, kronecker, load_kronecker
+
+SHAPES = ((3, 5), (1, 4), (6, 2), (1, 1))
+BLOCKS = tuple(MatrixBlock(start, *shape) for start, shape in zip((0, 15, 19, 31), SHAPES, strict=True))
+N = 32
+
+
+def gradients(seed: int, parts: int = 7) -> Any:
+    return np.random.default_rng(seed).standard_normal((parts, N)) * np.geomspace(0.1, 10, N)
+
+
+def dense(found: Kronecker, lambda_: float, exponent: float) -> Any:
+    """Return M^-1 of a preconditioner, from its bases and its diagonal alone."""
+    M = np.zeros((N, N))
+    for block, (Q_L, Q_R) in zip(found.blocks, found.bases, strict=True):
+        Q = np.kron(np.eye(block.rows) if Q_L is None else Q_L, np.eye(block.columns) if Q_R is None else Q_R)
+        M[block.span, block.span] = Q @ np.diag((found.diagonal[block.span] + lambda_) ** -exponent) @ Q.T
+    return M
+
+
+def matrix(found: Kronecker, lambda_: float, exponent: float) -> Any:
+    """Return M^-1 by its products with the unit vectors."""
+    apply, out = found.preconditioner(lambda_, exponent), np.full((N, N), np.nan)
+    for n in range(N):
+        column = np.empty(N)
+        apply(np.eye(N)[n], column)
+        out[:, n] = column
+    return out
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.5, 0.75, 1.0])
+def test_the_preconditioner_is_its_dense_form(exponent: float) -> None:
+    found = kronecker(BLOCKS, gradients(0))
+    M = matrix(found, 0.01, exponent)
+    np.testing.assert_allclose(M, dense(found, 0.01, exponent), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(M, M.T, rtol=1e-12, atol=1e-13)
+    assert np.linalg.eigvalsh(M).min() > 0
+
+
+@given(st.integers(0, 10**6), st.integers(1, 9), st.floats(-8, 3))
+def test_it_is_positive_definite_whatever_the_gradients(seed: int, parts: int, scale: float) -> None:
+    G = gradients(seed, parts)
+    G[:, ::3] = 0
+    apply, r, out = kronecker(BLOCKS, G * 10.0**scale).preconditioner(1e-6), gradients(seed + 1, 1)[0], np.empty(N)
+    apply(r, out)
+    assert r @ out > 0
+
+
+def test_factors_bases_and_diagonal_are_those_of_their_definition() -> None:
+    found = kronecker(BLOCKS, gradients(0))
+    for at, block in enumerate(BLOCKS):
+        G = [g[block.span].reshape(block.rows, block.columns) for g in gradients(0)]
+        wholes = sum(g @ g.T for g in G), sum(g.T @ g for g in G)
+        sides = (block.rows, block.columns)
+        for F, Q, whole, side in zip(found.factors[at], found.bases[at], wholes, sides, strict=True):
+            assert (F is None) == (Q is None) == (side == 1)
+            if F is not None and Q is not None:
+                np.testing.assert_allclose(F, whole, rtol=1e-12)
+                np.testing.assert_allclose(Q.T @ Q, np.eye(side), atol=1e-12)
+                turned = Q.T @ F @ Q
+                np.testing.assert_allclose(turned, np.diag(np.diag(turned)), atol=1e-9 * np.abs(turned).max())
+        Q_L, Q_R = (np.eye(side) if Q is None else Q for Q, side in zip(found.bases[at], sides, strict=True))
+        D = sum((Q_L.T @ g @ Q_R) ** 2 for g in G)
+        np.testing.assert_allclose(found.diagonal[block.span], D.reshape(-1), rtol=1e-9)
+
+
+def test_earlier_factors_count_less() -> None:
+    first = kronecker(BLOCKS, gradients(0))
+    second = kronecker(BLOCKS, gradients(1), first, decay=0.25)
+    alone = kronecker(BLOCKS, gradients(1))
+    for old, new, both in zip(first.factors, alone.factors, second.factors, strict=True):
+        for F, G, H in zip(old, new, both, strict=True):
+            assert (H is None) or np.allclose(H, 0.25 * F + G, rtol=1e-12)
+
+
+def test_a_long_side_keeps_the_unit_basis(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", 4)
+    found = kronecker(BLOCKS, gradients(0))
+    assert [tuple(Q is None for Q in pair) for pair in found.bases] == [
+        (False, True), (True, False), (True, False), (True, True)
+    ]  # fmt: skip
+    np.testing.assert_allclose(matrix(found, 0.1, 0.75), dense(found, 0.1, 0.75), rtol=1e-10, atol=1e-12)
+    monkeypatch.setattr(module, "MOST", 1)
+    plain = kronecker(BLOCKS, gradients(0))
+    np.testing.assert_allclose(plain.diagonal, (gradients(0) ** 2).sum(0), rtol=1e-14)
+
+
+def test_the_period_grows_while_the_basis_stands_and_shrinks_when_it_turns() -> None:
+    found, periods = None, []
+    for seed in (0, 0, 0, 0, 0, 0, 5, 6):
+        found = kronecker(BLOCKS, gradients(seed), found, decay=0.0 if seed else 0.7, longest=10)
+        periods.append(found.period)
+    assert periods == [1, 2, 4, 8, 10, 10, 5, 2]
+    young = found.used() if found else None
+    assert young is not None
+    assert not young.due
+    assert young.used().due
+
+
+def test_a_state_gives_the_same_bits() -> None:
+    first = kronecker(BLOCKS, gradients(0).astype("float32"))
+    found = kronecker(BLOCKS, gradients(1).astype("float32"), first).used()
+    again = load_kronecker(found.state_dict())
+    assert (again.age, again.period) == (found.age, found.period) == (1, found.period)
+    for exponent in (0.5, 1.0):
+        np.testing.assert_array_equal(matrix(again, 0.1, exponent), matrix(found, 0.1, exponent))
+    for mine, theirs in zip(again.factors, found.factors, strict=True):
+        for F, G in zip(mine, theirs, strict=True):
+            np.testing.assert_array_equal(F, G)
+
+
+@pytest.mark.parametrize("key", ["factors", "diagonal"])
+def test_a_state_of_another_model_is_refused(key: str) -> None:
+    state = kronecker(BLOCKS, gradients(0)).state_dict()
+    with pytest.raises(hfrnn.InputError, match="the state of the preconditioner has"):
+        load_kronecker({**state, key: state[key][:-1]})
+
+
+@pytest.mark.parametrize("lambda_", [0.0, -1.0, float("nan")])
+def test_a_shift_that_is_not_positive_is_refused(lambda_: float) -> None:
+    with pytest.raises(hfrnn.InputError, match=r"lambda_ is .*, expected a number above 0"):
+        kronecker(BLOCKS, gradients(0)).preconditioner(lambda_)
+
+
+def test_conjugate_gradient_agrees_with_scipy_and_needs_fewer_iterations() -> None:
+    """The matrix is the one that the gradients estimate, with a shift."""
+    G = gradients(0, parts=40)
+    A = G.T @ G + np.eye(N)
+    b = np.random.default_rng(3).standard_normal(N)
+    inverse = kronecker(BLOCKS, G).preconditioner(1.0, 1.0)
+
+    def apply(v: Any, out: Any) -> None:
+        out[:] = A @ v
+
+    def scipys(r: Any) -> Any:
+        out = np.empty(N)
+        inverse(r, out)
+        return out
+
+    seen: list[Any] = []
+    M = scipy.sparse.linalg.LinearOperator((N, N), matvec=scipys)
+    scipy.sparse.linalg.cg(A, b, rtol=1e-12, maxiter=12, M=M, callback=lambda x: seen.append(x.copy()))
+    mine: list[Any] = []
+    options = {**EXACT, "max_iterations": len(seen)}
+    conjugate_gradient(apply, b, preconditioner=inverse, on_iterate=lambda it: mine.append(it.x.copy()), **options)
+    for x, y in zip(mine, seen, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-8 * np.abs(y).max())
+    options = {"epsilon": 0.0, "max_iterations": 500, "residual_tolerance": 1e-8}
+    plain = conjugate_gradient(apply, b, **options).iterations
+    assert conjugate_gradient(apply, b, preconditioner=inverse, **options).iterations < plain / 2
+
+
+# ---------------------------------------------------------------------- gradients of parts
+
+
+@pytest.mark.parametrize("case", cases("stack", "carried", "class-softmax", "squared"), ids=lambda case: case.id)
+def test_gradients_of_parts_are_those_of_their_own_objectives(case: Case) -> None:
+    net, batch = case.net(), case.data()
+    theta = vectors(net, batch)[0]
+    objective = hfrnn.Objective(net, batch)
+    weights = objective.batch.step_weights(net.backend)
+    for parts in (1, 2, batch.B, 100):
+        found = objective.part_gradients(theta, parts)
+        edges = [j * batch.B // len(found) for j in range(len(found) + 1)]
+        assert len(found) == min(parts, batch.B)
+        for row, start, stop in zip(found, edges[:-1], edges[1:], strict=True):
+            weight = weights[:, start:stop].sum()
+            if weight:
+                alone = hfrnn.Objective(net, batch.columns(start, stop)).loss_and_gradient(theta)[1] - net.l2 * theta
+                np.testing.assert_allclose(
+                    row, weight / np.sqrt(weights.sum()) * alone, rtol=1e-9, atol=1e-12 * np.abs(found).max()
+                )
+    single = objective.part_gradients(theta, batch.B)
+    np.testing.assert_allclose((single**2).sum(0), objective.squared_gradients(theta), rtol=1e-9, atol=1e-15)
+
+
+def test_gradients_of_parts_do_not_depend_on_the_threads() -> None:
+    case = cases("stack")[0]
+    net, batch = case.net(), case.data()
+    theta = vectors(net, batch)[0]
+    plan = Plan((0, 1, 2, 3, 4, 5), 3, Keep.ALL)
+    one, three = (hfrnn.Objective(net, batch, threads=n, plan=plan).part_gradients(theta, 4) for n in (1, 3))
+    np.testing.assert_array_equal(one, three)
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.id)
+def test_the_blocks_of_a_network_cover_its_parameters(case: Case) -> None:
+    net = case.net()
+    entries = np.zeros(net.n_parameters)
+    for block in net.matrix_blocks:
+        entries[block.span] += 1
+    assert (entries == 1).all()
+    theta = vectors(net, case.data())[0]
+    views = {name: view for name, view in net.views(theta).items() if view.size}
+    for block, (name, view) in zip(net.matrix_blocks, views.items(), strict=True):
+        rows = theta[block.span].reshape(block.rows, block.columns)
+        expected = view.reshape(-1, view.shape[-1]) if view.flags.c_contiguous else view.T
+        np.testing.assert_array_equal(rows, expected, err_msg=name)
