@@ -13,6 +13,7 @@ from hfrnn.arrays.threads import CallLock, Threads
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.operators import check_output, make_operator
+from hfrnn.engine.part_gradients import each_part_gradient
 from hfrnn.engine.plan import Keep, Plan, segment_boundaries
 from hfrnn.engine.planner import make_plan
 from hfrnn.engine.sweep import Sweep
@@ -132,7 +133,7 @@ class Objective:
             self.net.backend.xp.multiply(vector, vector, out=vector)
             out[...] += vector
 
-        self._part_gradients(theta, list(range(self.batch.B + 1)), add)
+        each_part_gradient(self, theta, list(range(self.batch.B + 1)), add)
         out /= self.total_weight
         return out
 
@@ -159,7 +160,7 @@ class Objective:
         def store(j: int, vector: Array) -> None:
             rows[j] = vector
 
-        self._part_gradients(theta, edges, store)
+        each_part_gradient(self, theta, edges, store)
         rows /= math.sqrt(self.total_weight)
         return rows
 
@@ -278,25 +279,6 @@ class Objective:
         return make_operator(self.net.backend, (rows, self.net.n_parameters), self.net.dtype, apply, adjoint)
 
     # ------------------------------------------------------------------ shards
-
-    def _part_gradients(self, theta: Array, edges: list[int], use: Callable[[int, Array], None]) -> None:
-        """Call `use(j, g_j)` in order for the sequences between edges j and j+1; the vector may be overwritten."""
-        count = min(self.threads.threads, len(edges) - 1)
-        with self._lock:
-            vectors, keep = self._work(count), self._keep_passing
-            buffers = [[Buffers(self.net.backend, self.net.dtype) for _ in range(2)] for _ in range(count)]
-
-            def gradient(j: int) -> Array:
-                vector, (scratch, kept) = vectors[j % count], buffers[j % count]
-                vector[...] = 0
-                part, steps = self.batch.columns(edges[j], edges[j + 1]), self._boundaries
-                Sweep(self.net, part, 1.0, boundaries=steps, keep=keep, scratch=scratch, kept=kept).gradient(
-                    theta, vector
-                )
-                return vector
-
-            for j, vector in enumerate(self.threads.ordered(gradient, len(edges) - 1)):
-                use(j, vector)
 
     def _transpose(self, sweep: Sweep, u: Array, out: Array) -> None:
         sweep.jacobian_transpose_product(self.net.backend.asarray(u), out)

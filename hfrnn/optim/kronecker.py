@@ -177,6 +177,24 @@ def kronecker(
     return Kronecker(tuple(blocks), tuple(factors), tuple(bases), diagonal, period)
 
 
+def bytes_needed(blocks: Sequence[MatrixBlock], parts: int, itemsize: int) -> int:
+    """Return the memory that `kronecker` needs at its peak, with the gradients and the earlier factors.
+
+    Parameters
+    ----------
+    blocks : sequence of MatrixBlock
+    parts : int
+        p, the number of gradients.
+    itemsize : int
+        Bytes of a number.
+    """
+    sizes = [block.rows * block.columns for block in blocks]
+    sides = [side for block in blocks for side in _has_basis(block)]
+    squares = sum(side * side for side in sides)  # factors, bases, and those of the last time
+    wide = 3 * 8 * max(sides, default=0) ** 2  # one factor in float64, with its eigenvectors
+    return itemsize * (parts * (sum(sizes) + 3 * max(sizes)) + 4 * squares + 2 * sum(sizes)) + wide
+
+
 def load_kronecker(state: Mapping[str, Any]) -> Kronecker:
     """Return the preconditioner of a `Kronecker.state_dict`.
 

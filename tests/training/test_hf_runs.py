@@ -15,6 +15,7 @@ from hfrnn.optim.hessian_free import HessianFree
 from hfrnn.runs.config import TrainConfig
 from hfrnn.training.methods.hessian_free import HessianFreeMethod
 from hfrnn.training.sources import open_source
+from hfrnn.training.trainer import Callback, Trainer
 
 
 def test_gradient_batches_grow_up_to_the_largest_and_curvature_keeps_its_symbols(tmp_path: Path) -> None:
@@ -96,10 +97,28 @@ def test_a_preconditioned_run_computes_its_diagonal_and_takes_other_steps(tmp_pa
             "plain": {},
             "diagonal": {"preconditioner": "diagonal"},
             "shifted": {"preconditioner": "diagonal", "preconditioner_shift": 1e-5, "preconditioner_exponent": 0.5},
+            "kronecker": {"preconditioner": "kronecker"},
+            "few parts": {"preconditioner": "kronecker", "preconditioner_parts": 2},
         }.items()
     }
-    assert len({round(lines[-1]["train_loss"], 5) for lines in runs.values()}) == 3
-    assert [lines[0]["seconds_preconditioner"] > 0 for lines in runs.values()] == [False, True, True]
+    assert len({round(lines[-1]["train_loss"], 5) for lines in runs.values()}) == len(runs)
+    assert [lines[0]["seconds_preconditioner"] > 0 for lines in runs.values()] == [False, True, True, True, True]
+
+
+def test_the_gradients_of_the_preconditioner_fit_a_quarter_of_the_memory(tmp_path: Path) -> None:
+    class Parts(Callback):
+        def on_start(self, trainer: Trainer) -> None:
+            self.found = trainer.method.parts  # type: ignore[attr-defined]
+            self.bytes = trainer.method.expected_bytes
+            self.vector = 4 * trainer.net.n_parameters
+
+    for memory, few in (("4GiB", False), ("2MiB", True)):
+        seen = Parts()
+        options = {"preconditioner": "kronecker", "preconditioner_parts": 5000, "gradient_symbols": 200}
+        tiny_train(tmp_path, memory, callbacks=[seen], memory=memory, **options)
+        assert (seen.found < 5000) == few
+        assert seen.found * seen.vector <= {"4GiB": 2**32, "2MiB": 2**21}[memory] // 4
+        assert seen.bytes > seen.found * seen.vector
 
 
 def test_true_residuals_are_logged_where_asked_for(tmp_path: Path) -> None:

@@ -71,6 +71,12 @@ RESUMED: dict[str, tuple[dict[str, Any], int, int]] = {
         2,
         5,
     ),
+    "hf with a kronecker preconditioner": (
+        {"optimizer": "hf", "arch": "mlstm", "gradient_symbols": 300, "preconditioner": "kronecker", "cg_iterations": 3,
+         "preconditioner_every": 3, "warm_start": 0.0, "mu_growth": 0.0},
+        4,
+        9,
+    ),
     "music": (MUSIC, 4, 8),
     "validation": ({"validate_every": 20, "patience": 5, "learning_rate": 3.0}, 30, 90),
 }  # fmt: skip

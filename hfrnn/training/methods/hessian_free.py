@@ -14,6 +14,7 @@ from hfrnn.errors import InputError
 from hfrnn.optim.average import Average
 from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, UpdateInterrupted
+from hfrnn.optim.kronecker import bytes_needed
 from hfrnn.training.methods.base import Method, Progress, Sequences, Stop
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     "cg_iterations", "cg_epsilon", "warm_start", "rho_model", "rho_objective", "line_search", "residual_every",
-    "preconditioner", "preconditioner_exponent", "preconditioner_shift", "preconditioner_parts",
-    "preconditioner_every", "preconditioner_decay",
+    "preconditioner", "preconditioner_exponent", "preconditioner_shift", "preconditioner_every",
+    "preconditioner_decay",
 )  # fmt: skip
 """Options of a run that are passed unchanged to `HessianFreeOptions`."""
 
@@ -64,6 +65,7 @@ class HessianFreeMethod(Method):
                 "--rho-objective is separate, and the gradient batch holds the whole training part: give a smaller "
                 "--gradient-symbols"
             )
+        self.parts = self._affordable_parts()
         self.plans, self.expected_bytes = self._plans(sampler.subset)
         self.average = Average(config.average)
         self._present = sampler.subset
@@ -73,6 +75,7 @@ class HessianFreeMethod(Method):
             HessianFreeOptions(
                 mu_growth=config.mu_growth or None,
                 max_failures=config.max_failures or None,
+                preconditioner_parts=self.parts,
                 **{name: getattr(config, name) for name in OPTIONS},
             ),
             LevenbergMarquardt(config.rho_low, config.rho_high),
@@ -166,11 +169,20 @@ class HessianFreeMethod(Method):
         T, symbols = pool.inputs.shape[0], pool.inputs.ndim == 2
         part = self.sequences.sampler.part_size(rows, **self._curvature)
         checkpoint, budget = self.config.checkpoint_argument, self.config.memory_bytes
+        basis = 0
+        if self.config.preconditioner == "kronecker":
+            basis = bytes_needed(self.net.matrix_blocks, self.parts, self.net.dtype.itemsize)
+            budget = max(budget - basis, 1)
         footprint = footprint_of(self.net, symbols)
         plans = {"gradient": make_plan(self.net, T, rows, checkpoint, budget // 2, symbols, Use.GRADIENT)}
         taken = footprint.bytes(plans["gradient"], T, rows, Use.GRADIENT)
         plans["curvature"] = make_plan(self.net, T, part, checkpoint, max(budget - taken, 1), symbols, Use.OPERATOR)
-        return plans, taken + footprint.bytes(plans["curvature"], T, part, Use.OPERATOR)
+        return plans, taken + footprint.bytes(plans["curvature"], T, part, Use.OPERATOR) + basis
+
+    def _affordable_parts(self) -> int:
+        """Return how many gradients the preconditioner may keep: as configured, within a quarter of the memory."""
+        room = self.config.memory_bytes // 4 // (self.net.n_parameters * self.net.dtype.itemsize)
+        return max(1, min(self.config.preconditioner_parts, room))
 
 
 def _record(step: Update, symbols: int, curvature_symbols: int) -> Record:
