@@ -59,5 +59,10 @@ class Average:
         return {AVERAGE: None if self.value is None else self.value.copy(), "averaged": self.count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load a `state_dict`, which may have other entries too; its vector must be on the device of theta."""
+        """Load a `state_dict`, which may have other entries too; its vector must be on the device of theta.
+
+        A state without any entry of an average turns the average off: its run had none.
+        """
+        if "averaged" not in state:
+            self.decay = 0.0
         self.value, self.count = state.get(AVERAGE), int(state.get("averaged", 0))

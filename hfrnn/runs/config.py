@@ -11,6 +11,7 @@ from hfrnn.errors import InputError
 from hfrnn.option import Option, nearest
 from hfrnn.runs import needs
 from hfrnn.runs.options import (
+    AVERAGES,
     DEFAULT_MINUTES,
     FIRST_GRADIENT_SYMBOLS,
     LEARNING_RATES,
@@ -136,6 +137,7 @@ class TrainConfig(RunOptions):
 
         computed = {
             "learning_rate": LEARNING_RATES.get(self.optimizer),
+            "average": AVERAGES.get(self.optimizer, 0.0),
             "momentum": MOMENTA.get(self.optimizer, 0.0),
             "warm_start": 0.0 if self.damping == "line-search" else 0.95,
             "first_gradient_symbols": FIRST_GRADIENT_SYMBOLS if self.gradient_symbols else 0,

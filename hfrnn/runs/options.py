@@ -37,6 +37,8 @@ LEARNING_RATES = {"sgd": 0.5, "adam": 0.002, "online": 0.1}
 """Learning rate of each optimizer, unless one is given."""
 MOMENTA = {"sgd": 0.9, "online": 0.0}
 """Momentum of each optimizer that has one, unless it is given."""
+AVERAGES = {"hf": 0.7, "sgd": 0.995, "adam": 0.995}
+"""Decay of the average of the weights per update, unless it is given."""
 FIRST_GRADIENT_SYMBOLS = 10_000
 """Symbols of the first gradient batch of Hessian-free optimization, unless a number is given.
 
@@ -221,10 +223,9 @@ class RunOptions:
         10, "Stop after this many updates in a row without a step", least=1, zero="for never", unit="updates"
     )
     line_search: str = _hf("armijo", "Stopping rule of the final line search.", choices=("armijo", "minimum"))
-    average: float = _hf(
-        0.7,
-        "Decay per update of the running average of the weights, which is validated and saved; 0 for no average.",
-        least=0, below=1,
+    average: float | None = _optimizer(
+        None, "Decay per update of the running average of the weights, which is validated and saved; 0 for no average.",
+        needs.SEQUENCES, least=0, below=1, otherwise=_of_each(AVERAGES),
     )  # fmt: skip
 
     learning_rate: float | None = _first_order(

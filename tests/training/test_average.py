@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.method_runs import training_state
+from support.method_runs import run, training_state
 from support.tiny_runs import metrics, tiny_train
 
 import hfrnn
 from hfrnn.optim.average import Average
 from hfrnn.runs.checkpoint import load_checkpoint
+from hfrnn.runs.config import TrainConfig
 from hfrnn.training.trainer import Callback, Trainer, train
 
 
@@ -122,3 +123,32 @@ def test_a_state_without_an_average_starts_one() -> None:
     average.add(np.ones(3))
     average.load_state_dict({})
     assert (average.value, average.count) == (None, 0)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_first_order_methods_average_every_update_and_train_as_without(tmp_path: Path, optimizer: str) -> None:
+    options = {"optimizer": optimizer, "log_interval": 1, "validate_every": 1, "updates": 7, "dtype": "float64"}
+    with_average = run(tmp_path, "with", average=0.6, keep=7, **options)
+    without = run(tmp_path, "without", average=0.0, keep=7, **options)
+    thetas = [arrays["theta"] for arrays in states(with_average.folder)]
+    for mine, theirs in zip(states(with_average.folder), states(without.folder), strict=True):
+        np.testing.assert_array_equal(mine["theta"], theirs["theta"])
+        assert "method.average" not in theirs
+    for n in range(7):
+        found = hfrnn.load(with_average.folder, f"update-{n + 1}").theta
+        np.testing.assert_allclose(found, averaged(thetas[: n + 1], 0.6), rtol=1e-12)
+    assert np.abs(found - thetas[-1]).max() > 1e-4
+    coarse = run(tmp_path, "coarse", average=0.6, **{**options, "log_interval": 5})
+    np.testing.assert_array_equal(hfrnn.load(coarse.folder, "last").theta, found)
+
+
+def test_the_default_decay_belongs_to_the_optimizer(tmp_path: Path) -> None:
+    found = {name: TrainConfig(optimizer=name).resolved().average for name in ("hf", "sgd", "adam", "online")}
+    assert found == {"hf": 0.7, "sgd": 0.995, "adam": 0.995, "online": 0.0}
+
+
+def test_a_state_without_an_average_turns_it_off() -> None:
+    average = Average(0.9)
+    average.load_state_dict({"mu": 1.0})
+    average.add(np.ones(3))
+    assert average.value is None

@@ -161,7 +161,7 @@ def test_the_best_is_a_copy_that_later_updates_leave_alone(tmp_path: Path, monke
 
     class Remember(Losses):
         def on_update(self, record: dict[str, Any]) -> bool | None:
-            thetas.append(self.trainer.theta.copy())
+            thetas.append(self.trainer.weights.copy())
             return None
 
         def on_start(self, trainer: Trainer) -> None:

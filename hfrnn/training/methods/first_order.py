@@ -16,6 +16,7 @@ from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Use
 from hfrnn.engine.planner import footprint_of, make_plan
 from hfrnn.errors import CheckpointError, NonFiniteError
+from hfrnn.optim.average import Average
 from hfrnn.optim.clipping import clip_norm, clip_values, max_norm
 from hfrnn.optim.first_order import SGD, Adam, AdamOptions, FirstOrder, SGDOptions
 from hfrnn.optim.hessian_free import UpdateInterrupted
@@ -61,6 +62,7 @@ class FirstOrderMethod(Stepwise):
         self.threads = config.threads or default_threads()
         self.optimizer = _optimizer(config, self.threads)
         self.parts |= {"optimizer": self.optimizer, "batches": self.batches}
+        self.average = Average(config.average or 0.0)
         self._last: Objective | None = None
         self._gradient: Array | None = None
         self._theta: Array | None = None
@@ -96,12 +98,24 @@ class FirstOrderMethod(Stepwise):
             self._theta = theta = new
             if self.config.max_norm is not None:
                 self._bound_units(theta, self.config.max_norm)
+            self.average.add(theta)
             scored = round(objective.total_weight)
             losses, norms, symbols, updates = losses + loss * scored, norms + length, symbols + scored, updates + 1
             clipped += bool(self.config.clip_norm) and length > self.config.clip_norm
             progress(updates, losses / symbols)
         means = {"gradient_norm": norms / updates, "clipped": clipped / updates}
         return theta, self._record(updates, symbols, losses / symbols, epoch, rate, **means)
+
+    def weights(self, theta: Array) -> Array:
+        """Return the average of the parameters over the updates, or the last ones with `--average 0`."""
+        return theta if self.average.value is None else self.average.value
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), **self.average.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.average.load_state_dict(state)
 
     def _clip(self, gradient: Array) -> float:
         """Clip the gradient in place; return its norm before that."""

@@ -67,7 +67,7 @@ class HessianFreeMethod(Method):
             )
         self.parts = self._affordable_parts()
         self.plans, self.expected_bytes = self._plans(sampler.subset)
-        self.average = Average(config.average)
+        self.average = Average(config.average or 0.0)
         self._present = sampler.subset
         self._smaller: tuple[int, dict[str, Plan]] = (0, {})
         self.optimizer = HessianFree(
