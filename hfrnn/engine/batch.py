@@ -42,6 +42,9 @@ class Batch:
         lengths: Array | None = None,
         initial_state: State | None = None,
     ) -> None:
+        for name, value in (("inputs", inputs), ("targets", targets), ("weights", weights), ("lengths", lengths)):
+            if hasattr(value, "detach"):
+                raise InputError(f"{name} are a torch tensor; expected a NumPy or CuPy array: give tensor.numpy()")
         if not hasattr(inputs, "ndim") or inputs.ndim not in (2, 3):
             raise InputError(
                 f"inputs are {_describe(inputs)}; expected an array (T, B) of integer symbols or (T, B, n_in) of real "
