@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hfrnn.errors import MissingExtraError
-from hfrnn.runs.metrics import Record
+from hfrnn.runs.metrics import Record, number
 from hfrnn.training.trainer import Callback, Trainer, TrainingResult
 
 TAGS = {
@@ -94,7 +94,7 @@ class TensorBoard(Callback):
         now = time.time()
         for record in earlier:
             if record["update"] >= first:
-                self._write(record, now - trainer.seconds + record["seconds"])
+                self._write(record, now - trainer.seconds + (number(record.get("seconds")) or 0.0))
         self._writer.flush()
 
     def on_update(self, record: Record) -> bool | None:
@@ -115,13 +115,13 @@ class TensorBoard(Callback):
 
     def _write(self, record: Record, when: float) -> None:
         """Write a record."""
-        scalars = {tag: record.get(name) for tag, name in TAGS.items()}
-        scalars |= {f"seconds/{part}": record.get(f"seconds_{part}") for part in PARTS}
+        scalars = {tag: number(record.get(name)) for tag, name in TAGS.items()}
+        scalars |= {f"seconds/{part}": number(record.get(f"seconds_{part}")) for part in PARTS}
         values = [
             self._summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items() if value is not None
         ]
         self._add(self._summary(value=values), record["update"], when)
-        if record.get("sample") is not None:
+        if isinstance(record.get("sample"), str):
             self._write_text("sample/training", record["sample"], record["update"], when)
 
     def _write_text(self, tag: str, text: str, step: int, when: float) -> None:

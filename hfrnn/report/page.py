@@ -21,7 +21,7 @@ from hfrnn.errors import InputError
 from hfrnn.report.runs import option_rows, read_run, run_names
 from hfrnn.runs.run_folder import RunFolder
 
-SCRIPTS = ("tools.js", "lines.js", "bars.js", "page.js")
+SCRIPTS = ("tools.js", "axes.js", "lines.js", "bars.js", "page.js")
 """The scripts in order; each uses names of those before it."""
 
 

@@ -22,6 +22,17 @@ def clock(seconds: float | None) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+LARGEST = 1e300
+"""Larger values in a log count as missing; sums of smaller ones do not overflow."""
+MOST_UPDATES = 2**53
+"""Programs that read numbers as floats cannot tell larger ones apart."""
+
+
+def number(value: object) -> float | int | None:
+    """Return a value of a log unchanged if it is a finite number of at most LARGEST in size, else None."""
+    return value if isinstance(value, int | float) and type(value) is not bool and abs(value) <= LARGEST else None
+
+
 class MetricsFile:
     """Append records to metrics.jsonl and read them back.
 
@@ -53,16 +64,16 @@ class MetricsFile:
         except OSError as error:
             raise CheckpointError(f"cannot read {self.path} ({error.strerror}): restore it from a copy") from error
         records: list[Record] = []
-        for number, line in enumerate(lines[:-1], 1):  # after the last newline: nothing, or an incomplete line
+        for row, line in enumerate(lines[:-1], 1):  # after the last newline: nothing, or an incomplete line
             try:
                 records.append(json.loads(line))
                 update = records[-1]["update"]
-                fits = type(update) is int and update > (records[-2]["update"] if number > 1 else 0)
+                fits = type(update) is int and (records[-2]["update"] if row > 1 else 0) < update <= MOST_UPDATES
             except (ValueError, KeyError, TypeError, RecursionError):
                 fits = False
             if not fits:
                 raise CheckpointError(
-                    f"{self.path} is damaged: line {number} is not the record of a later update; restore it from a copy"
+                    f"{self.path} is damaged: line {row} is not the record of a later update; restore it from a copy"
                 )
         return records
 
