@@ -126,7 +126,7 @@ def test_a_letter_covers_no_other_curve_that_can_be_avoided(shown: Any, runs: di
     lines = (short / "metrics.jsonl").read_text().splitlines(keepends=True)
     (short / "metrics.jsonl").write_text("".join(lines[:3]))
     for folder in (short, whole):
-        rewrite(folder, lambda line: line.update(valid_bits=3 - line["update"] / 10, train_bits=None))
+        rewrite(folder, lambda line: line.update(valid_bits=9 if line["update"] == 1 else 3, train_bits=None))
     page = shown(short, whole)
     assert page.run("column(RUNS[0], 'update').length") == 3
     for each in letters(page, "Loss"):
