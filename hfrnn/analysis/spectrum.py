@@ -103,7 +103,8 @@ def spectrum(
     theta : (n_parameters,) array
     matrix : {"gauss-newton", "hessian"}
         The matrix without damping, plus l2*I if the network has an l2 penalty. Products with the Hessian are complex
-        and use one thread; they take several times as long as those with the Gauss-Newton matrix.
+        and take several times as long as those with the Gauss-Newton matrix; and more of them are needed, because both
+        ends of its spectrum are computed.
     count : int
         Number of eigenvalues to find at the upper end, and for the Hessian also at the lower end; 0 for none.
     vectors : int
@@ -117,7 +118,8 @@ def spectrum(
     seed : int
         Seed of the random vectors, 0 or more.
     progress : callable, optional
-        Called with the current activity, the products made for it, and the most products that it can take.
+        Called before an activity and after each product, with the activity, the products made for it, and the most
+        products that it can take.
 
     Returns
     -------
@@ -182,6 +184,7 @@ class _Counted:
     def begin(self, what: str, most: int) -> None:
         """Restart the count that `progress` is called with, for a new activity of at most `most` products."""
         self._what, self._done, self._most = what, 0, most
+        self._tell()
 
     def __call__(self, v: HostArray) -> HostArray:
         with np.errstate(over="ignore", invalid="ignore"):  # results that are not finite are refused below
@@ -189,9 +192,12 @@ class _Counted:
         if not np.isfinite(found).all():
             raise NonFiniteError("a product with the curvature is not finite: the weights are too large, use others")
         self.total, self._done = self.total + 1, self._done + 1
-        if self._progress is not None:
-            self._progress(self._what, self._done, self._most)
+        self._tell()
         return found
+
+    def _tell(self) -> None:
+        if self._progress is not None and self._what:
+            self._progress(self._what, self._done, self._most)
 
 
 class RunObjective(NamedTuple):

@@ -10,11 +10,11 @@ import click
 
 
 @contextmanager
-def working() -> Iterator[Callable[[str, int, int], None]]:
+def working(left_words: str = "left") -> Iterator[Callable[[str, int, int], None]]:
     """Show progress on stderr; yields a function of what is computed, the work done and the total work.
 
     Without a terminal a line is written every ten seconds. The time left is an estimate for the present computation
-    from its speed so far; a computation that may stop early takes at most this time.
+    from its speed so far. `left_words` introduce it: "left at most" for a computation that may stop early.
     """
     from hfrnn.cli.progress import PLAIN_SECONDS, live_bar, make_console
     from hfrnn.runs.metrics import clock
@@ -29,7 +29,7 @@ def working() -> Iterator[Callable[[str, int, int], None]]:
             if what != current:
                 current, begun = what, now
             left = (now - begun) / done * (most - done) if done and now > begun else None
-            text = f"{what}: {done:,} of {most:,}, left {clock(left)}"
+            text = f"{what}: {done:,} of {most:,}, {left_words} {clock(left)}"
             show(text, done, most)
             if plain and now - spoken >= PLAIN_SECONDS:
                 spoken = now

@@ -87,6 +87,7 @@ def test_a_batch_that_cannot_be_is_refused(run: Path, options: dict[str, Any], m
 def test_the_command_prints_what_the_library_finds(run: Path) -> None:
     before = snapshot(run)
     options = ("spectrum", run, "--symbols", 60, "--count", 3, "--vectors", 2, "--steps", 6, "--seed", 2)
+    options = (*options, "--matrix", "both")
     found = json.loads(call(*options, "--json").stdout)
     objective, theta, data = load_objective(str(run), symbols=60, seed=2)
     assert (found["network"], found["data"]) == (objective.net.describe(), data)
@@ -108,6 +109,15 @@ def test_the_command_prints_what_the_library_finds(run: Path) -> None:
     assert re.search(rf"^ +100th +{found_g.ranked(100)[0]:.3g}$", shown, re.MULTILINE)
     assert max(map(len, shown.splitlines())) <= 80
     assert snapshot(run) == before
+
+
+def test_the_slow_hessian_is_computed_only_on_request(run: Path) -> None:
+    options = ("spectrum", run, "--symbols", 30, "--vectors", 0, "--count", 1, "--json")
+    for matrices, given in ((["gauss-newton"], ()), (["hessian"], ("--matrix", "hessian"))):
+        found = json.loads(call(*options, *given).stdout)
+        assert [each["matrix"] for each in found["matrices"]] == matrices
+    help_text = " ".join(call("spectrum", "--help").stdout.split())
+    assert "hessian (takes 5 to 10 times as long) or both. [default: gauss-newton]" in help_text
 
 
 def test_the_command_can_leave_parts_out(run: Path) -> None:
@@ -141,6 +151,8 @@ def test_the_picture_is_drawn(run: Path, tmp_path: Path, name: str) -> None:
         drawn = again.decode()
         for words in ("gauss-newton, above 0", "density", "eigenvalue"):
             assert words in drawn
+        for title in ("Eigenvalues of the Gauss-Newton matrix", "mlstm 4", "random sequences of the train part"):
+            assert title in drawn
 
 
 @pytest.mark.filterwarnings("error")
@@ -191,6 +203,15 @@ def test_progress_is_told_in_lines_off_a_terminal(capsys: pytest.CaptureFixture[
         show("other", 0, 0)
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["density: 5 of 12, left 0:11", "density: 10 of 12, left 0:04"]
+
+
+def test_the_time_left_of_a_spectrum_is_a_bound(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hfrnn.cli.progress.PLAIN_SECONDS", 0.0)
+    lines = call("spectrum", run, "--symbols", 30, "--vectors", 1, "--steps", 3).stderr.splitlines()
+    assert re.fullmatch(r"gauss-newton, largest: 0 of [\d,]+, left at most -", lines[0])
+    assert re.fullmatch(r"gauss-newton, density: 3 of 3, left at most 0:00", lines[-1])
 
 
 @pytest.mark.parametrize(("matrix", "count"), [("gauss-newton", 3), ("hessian", 0)])
