@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\b
 Examples:
   hfrnn spectrum runs/book
-  hfrnn spectrum runs/book --count 20 --vectors 0
-  hfrnn spectrum runs/book --matrix both
+  hfrnn spectrum runs/book --matrix both --count 20 --vectors 0
   hfrnn spectrum runs/book --symbols 20000 --steps 80 --plot spectrum.svg
 """
 PICTURES = (".svg", ".png", ".pdf")
