@@ -25,7 +25,7 @@ from rich.table import Table
 import hfrnn
 from hfrnn.arrays.blas import blas_pools
 from hfrnn.atomic import write_atomic
-from hfrnn.errors import HfrnnError
+from hfrnn.errors import HfrnnError, how_to_install
 from hfrnn.kernels.clockwork import Clockwork
 from hfrnn.training.trainer import Interrupted
 
@@ -141,7 +141,7 @@ def available(peers: Iterable[str], extra: str = "peers") -> list[str]:
     found = [peer for peer in peers if importlib.util.find_spec(peer) is not None]
     for peer in peers:
         if peer not in found:
-            click.echo(f"{peer} is left out: it is not installed (pip install 'hfrnn[{extra}]')")
+            click.echo(f"{peer} is left out: it is not installed; {how_to_install(extra)}")
     return found
 
 

@@ -1,6 +1,6 @@
 """Curvature for a model trained in PyTorch: exact Gauss-Newton products, eigenvalues, and Hessian-free steps.
 
-    pip install "hfrnn" torch
+    pip install . torch                             in a copy of the project
     python examples/torch_gauss_newton.py               about a minute on two cores
 
 1  PyTorch trains an nn.Embedding, an nn.LSTM and an nn.Linear on characters, with Adam.

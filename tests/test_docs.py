@@ -202,6 +202,23 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert not anchor or anchor in anchors(target), link
 
 
+def texts() -> list[Path]:
+    """Every text of the project: pages, code, tests, scripts."""
+    roots = [PROJECT / name for name in ("hfrnn", "tests", "benchmarks", "docs", "examples", ".ci")]
+    inside = [
+        file for root in roots for file in root.rglob("*") if file.suffix in {".py", ".pyi", ".md", ".html", ".js", ""}
+    ]
+    return [*PROJECT.glob("*.md"), PROJECT / "pyproject.toml", *filter(Path.is_file, inside)]
+
+
+def test_no_text_installs_hfrnn_by_its_name() -> None:
+    # the name is on no package index: extras are installed from a copy of the project
+    by_name = re.compile(r"pip3? install[^\n&;|]*[ '\"](hfrnn\b(?!/)|git\+)|\bhfrnn\[\w")
+    for file in texts():
+        found = by_name.search(file.read_text("utf-8"))
+        assert not found, f"{name(file)}: {found[0]}"
+
+
 def test_every_public_name_has_a_place_in_the_reference() -> None:
     text = "".join(page.read_text("utf-8") for page in PAGES if page.name.startswith("api-"))
     described = {path.rpartition(".")[2] for path in re.findall(r"\.\. auto\w+:: (\S+)", text)}
