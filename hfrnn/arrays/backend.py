@@ -133,9 +133,7 @@ class NumbaBackend(Backend):
         try:
             import numba  # noqa: F401
         except ImportError as error:
-            raise MissingExtraError(
-                f"backend 'numba' needs numba: {how_to_install('fast')}, or use 'numpy'"
-            ) from error
+            raise MissingExtraError(f"backend 'numba' needs numba: {how_to_install('fast')}, or use 'numpy'") from error
         super().__init__("numba", np)
 
 
