@@ -202,6 +202,22 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert not anchor or anchor in anchors(target), link
 
 
+def test_the_page_on_damping_names_the_architectures_of_each_metric() -> None:
+    page = (PROJECT / "docs" / "damping.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| `(hidden|matching|preactivation)` \| (.*) \|$", page, re.M))
+    nets = [hfrnn.Network(arch, n_in=3, hidden=8, n_out=3) for arch in sorted(registry.BUILT_IN)]
+    assert rows["hidden"] == "all"
+    assert all("hidden" in net.metrics for net in nets)
+    named = set(re.findall(r"`([\w-]+)`", rows["preactivation"]))
+    for metric in ("preactivation", "matching"):
+        assert named == {net.arch for net in nets if metric in net.metrics}
+    assert rows["matching"] == "the same, but not with `--activation relu`"
+    for arch in named:
+        if "activation" in registry.kernel_options(arch):
+            relu = hfrnn.Network(arch, n_in=3, hidden=8, n_out=3, activation="relu")
+            assert relu.metrics == ("hidden", "preactivation")
+
+
 def texts() -> list[Path]:
     """Every text of the project: pages, code, tests, scripts."""
     roots = [PROJECT / name for name in ("hfrnn", "tests", "benchmarks", "docs", "examples", ".ci")]
