@@ -1,9 +1,9 @@
 """What README.md and docs/ say is so: code runs, quotations and links hold, commands parse, the site builds.
 
 A Python block may be marked by the comment above it: `<!-- not run: REASON -->`, or `<!-- from FILE -->` for lines that
-are quoted from that file. All others of a page run in their order, in one namespace, in a folder with a `book.txt` and
-two small runs, `runs/hf` and `runs/adam`; where a line ends in `# -> TEXT`, it prints TEXT. A page that needs a package
-that is not there is skipped.
+are quoted from that file. All others of a page run in their order, in one namespace, in a folder with two small runs,
+`runs/hf` and `runs/adam`, and for some pages a `book.txt`; where a line ends in `# -> TEXT`, it prints TEXT. A page
+that needs a package that is not there is skipped.
 """
 
 from __future__ import annotations
@@ -80,11 +80,14 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 LONG = {"README.md", "docs/damping.md", "docs/report.md"}  # they train for seconds
+BOOK = {"README.md", "docs/report.md"}  # their readers have a book.txt
 
 
 @pytest.mark.parametrize("page", slow_unless(lambda page: name(page) not in LONG, having("", "python")), ids=name)
 def test_python_blocks_run(page: Path, desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(desk, tmp_path, dirs_exist_ok=True)
+    if name(page) not in BOOK:
+        (tmp_path / "book.txt").unlink()
     try:
         run_page(page, blocks(page, "python"), tmp_path, monkeypatch)
     except (hfrnn.MissingExtraError, ModuleNotFoundError) as error:
@@ -233,6 +236,28 @@ def test_no_text_installs_hfrnn_by_its_name() -> None:
     for file in texts():
         found = by_name.search(file.read_text("utf-8"))
         assert not found, f"{name(file)}: {found[0]}"
+
+
+NAMED = re.compile(
+    r"(?<![\w/.-])((?:hfrnn|tests|benchmarks|docs|examples|results)/[\w./*-]+|[\w./*-]+-(?:cpu|gpu)[\w*-]*\.json)"
+)
+NOT_YET = {"products-gpu.json"}  # benchmarks/README.md says that it has not been measured
+
+
+@pytest.mark.parametrize("page", [*PAGES, PROJECT / "CHANGELOG.md", PROJECT / "benchmarks" / "README.md"], ids=name)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    for file in set(NAMED.findall(page.read_text("utf-8"))) - NOT_YET:
+        pattern = re.sub(r"(?<=/)(?!README)[A-Z]+(?=[/.])", "*", file.rstrip(".-/"))  # results/papers/TABLE/CELL.json
+        places = [PROJECT, PROJECT / "benchmarks", PROJECT / "benchmarks" / "results"]
+        assert any(next(place.glob(pattern), None) for place in places), file
+
+
+def test_a_file_that_is_missing_is_noticed() -> None:
+    assert NAMED.findall("`benchmarks/gone.py` and `results/x-cpu.json`") == [
+        "benchmarks/gone.py",
+        "results/x-cpu.json",
+    ]
+    assert NAMED.findall("see runs/hf, https://host/docs/page and config.toml") == []
 
 
 def test_every_public_name_has_a_place_in_the_reference() -> None:
