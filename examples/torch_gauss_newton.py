@@ -10,8 +10,8 @@
 5  Hessian-free updates continue from Adam's weights, and the PyTorch model gets the new weights.
 
 The text is the manual that is part of every Python, so nothing is downloaded. Another Python version has another
-manual, and so other figures. Everything is computed in double precision: in single precision, rounding changes Adam's path from
-one machine to the next, and with it the eigenvalues.
+manual, and so other figures. Everything is computed in double precision: in single precision, rounding changes Adam's
+path from one machine to the next, and with it the eigenvalues.
 """
 
 from __future__ import annotations
