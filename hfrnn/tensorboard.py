@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hfrnn.errors import MissingExtraError
+from hfrnn.errors import MissingExtraError, how_to_install
 from hfrnn.runs.metrics import Record, number
 from hfrnn.training.trainer import Callback, Trainer, TrainingResult
 
@@ -70,8 +70,8 @@ class TensorBoard(Callback):
             from tensorboard.summary.writer import event_file_writer
         except ImportError as error:
             raise MissingExtraError(
-                "event files for TensorBoard need tensorboard: install the extra tensorboard "
-                "(pip install 'hfrnn[tensorboard]'), or leave --tensorboard out"
+                f"event files for TensorBoard need tensorboard: {how_to_install('tensorboard')}, "
+                "or leave --tensorboard out"
             ) from error
         self._event, self._summary, self._text_pb = event_pb2, summary_pb2.Summary, text_pb
         self._make_writer = event_file_writer.EventFileWriter

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +246,20 @@ def test_half_precision_and_tied_tensors_of_pytorch_are_refused(torch: Any) -> N
         from_torch(model.float().state_dict(), embedding="embedding")
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the page shows figures for the manual of Python 3.11")
+def test_the_example_prints_what_the_page_says(torch: Any) -> None:
+    project = Path(__file__).resolve().parent.parent
+    page = (project / "docs" / "pytorch.md").read_text("utf-8")
+    (shown,) = re.findall(r"```text\n(1  training.*?)\n```", page, re.S)
+    example = project / "examples" / "torch_gauss_newton.py"
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, check=True)
+    printed = done.stdout.strip().splitlines()
+    assert len(printed) == len(shown.splitlines())
+    for line, expected in zip(printed, shown.splitlines(), strict=True):
+        assert re.fullmatch(re.escape(expected).replace(r"\.\.\.", r"\S+"), line), line
+
+
 def test_the_example_runs(torch: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.syspath_prepend(Path(__file__).resolve().parent.parent / "examples")
     example = importlib.import_module("torch_gauss_newton")
@@ -251,6 +267,7 @@ def test_the_example_runs(torch: Any, monkeypatch: pytest.MonkeyPatch, capsys: p
         monkeypatch.setattr(example, name, value)
     monkeypatch.setattr(example, "topics", {"one": "to be or not to be, that is the question " * 5})
     monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)
+    monkeypatch.setattr(torch, "set_default_dtype", lambda dtype: None)
     example.main()
     said = capsys.readouterr().out
     assert float(re.search(r"difference of a tensor (\S+)", said)[1]) < 1e-4

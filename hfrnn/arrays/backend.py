@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse.linalg
 
-from hfrnn.errors import InputError, MissingExtraError
+from hfrnn.errors import InputError, MissingExtraError, how_to_install
 from hfrnn.names import AUTO, BACKENDS
 
 Array: TypeAlias = Any
@@ -133,9 +133,7 @@ class NumbaBackend(Backend):
         try:
             import numba  # noqa: F401
         except ImportError as error:
-            raise MissingExtraError(
-                "backend 'numba' needs numba: install the extra fast (pip install 'hfrnn[fast]'), or use 'numpy'"
-            ) from error
+            raise MissingExtraError(f"backend 'numba' needs numba: {how_to_install('fast')}, or use 'numpy'") from error
         super().__init__("numba", np)
 
 
@@ -149,8 +147,7 @@ class CupyBackend(Backend):
             import cupy
         except ImportError as error:
             raise MissingExtraError(
-                "backend 'cupy' needs CuPy: install the extra cuda12 or cuda13 "
-                "(pip install 'hfrnn[cuda13]'), or use backend 'numpy'"
+                f"backend 'cupy' needs CuPy: {how_to_install('cuda12', 'cuda13')}, or use backend 'numpy'"
             ) from error
         try:
             count = cupy.cuda.runtime.getDeviceCount()

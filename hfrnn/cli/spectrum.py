@@ -14,7 +14,7 @@ from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
 from hfrnn.cli.options import NearChoice, check_output
 from hfrnn.cli.runs import backend_option, which_option
-from hfrnn.errors import InputError, MissingExtraError
+from hfrnn.errors import InputError, MissingExtraError, how_to_install
 
 if TYPE_CHECKING:
     from hfrnn.analysis.spectrum import Spectrum
@@ -138,6 +138,4 @@ def _check_picture(path: str, vectors: int) -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError(
-            "--plot needs matplotlib: install the extra plot (pip install 'hfrnn[plot]')"
-        ) from error
+        raise MissingExtraError(f"--plot needs matplotlib: {how_to_install('plot')}") from error

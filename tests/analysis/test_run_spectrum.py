@@ -139,7 +139,7 @@ def test_eigenvalues_that_were_not_found_are_counted(run: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("name", one_in(3, ["spectrum.svg", "spectrum.png", "spectrum.PDF"]))
 def test_the_picture_is_drawn(run: Path, tmp_path: Path, name: str) -> None:
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install hfrnn[plot]")
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install the extra plot")
     path = tmp_path / name
     call("spectrum", run, "--symbols", 30, "--steps", 4, "--count", 2, "--plot", path)
     begins = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
@@ -157,7 +157,7 @@ def test_the_picture_is_drawn(run: Path, tmp_path: Path, name: str) -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_a_spectrum_of_zeros_can_be_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install hfrnn[plot]")
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install the extra plot")
     from hfrnn.cli.spectrum_plot import draw
 
     none, zeros = np.zeros(0), np.zeros(2)
@@ -189,7 +189,7 @@ def test_the_command_refuses_what_does_not_fit(run: Path, options: tuple[object,
 def test_without_matplotlib_the_extra_is_named_before_the_work(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr("hfrnn.analysis.spectrum.load_objective", None)
-    assert "pip install 'hfrnn[plot]'" in call("spectrum", run, "--plot", "x.svg", code=2).output
+    assert "pip install '.[plot]'" in call("spectrum", run, "--plot", "x.svg", code=2).output
 
 
 def test_progress_is_told_in_lines_off_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:

@@ -61,7 +61,7 @@ def test_eigenvalues_of_a_network_are_those_of_the_dense_matrix(name: str, matri
 
 
 def test_eigenvalues_of_the_hessian_are_those_of_automatic_differentiation() -> None:
-    jax = pytest.importorskip("jax", reason="the oracle needs JAX: install hfrnn[oracle]")
+    jax = pytest.importorskip("jax", reason="the oracle needs JAX: install the extra oracle")
     from oracle import reference, sizes
 
     objective, theta = setting("mlstm")

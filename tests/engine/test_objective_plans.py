@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from support.slow import one_in
 import hfrnn
 from hfrnn.engine.plan import Keep, Plan, shard_boundaries
 from hfrnn.engine.planner import make_plan
+from hfrnn.engine.sweep import Sweep
 
 # ---------------------------------------------------------------------- plans
 
@@ -73,6 +75,37 @@ def test_an_objective_keeps_its_plan() -> None:
     plan = Plan((0, 1, 4), 2, Keep.STATES)
     assert hfrnn.Objective(net, batch, plan=plan).plan is plan
     assert hfrnn.Objective(net, batch, checkpoint=4).plan.segment == 4
+
+
+@pytest.mark.parametrize("keep", Keep)
+def test_segments_run_again_as_often_as_the_page_on_the_engine_says(
+    keep: Keep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: Counter[str] = Counter()
+
+    def count(name: str) -> None:
+        run = getattr(Sweep, name)
+
+        def counted(*arguments: Any, **more: Any) -> Any:
+            counts[name] += 1
+            return run(*arguments, **more)
+
+        monkeypatch.setattr(Sweep, name, counted)
+
+    for name in ("_forward", "_rforward", "_backward"):
+        count(name)
+    net, batch, theta = small_problem()  # 9 steps
+    for K, S in ((3, 3), (9, 1)):
+        again = S - 1 if keep is Keep.NOTHING else 0
+        objective = hfrnn.Objective(net, batch, plan=Plan((0, batch.B), K, keep))
+        counts.clear()
+        objective.loss_and_gradient(theta)
+        assert counts == {"_forward": S + again, "_backward": S}
+        G = objective.gauss_newton(theta)
+        counts.clear()
+        G.apply(theta, theta.copy())
+        expected = {"_forward": S + again if again else 0, "_rforward": S + again, "_backward": S}
+        assert counts == +Counter(expected)
 
 
 # ---------------------------------------------------------------------- errors
