@@ -14,6 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from hfrnn.errors import InputError
+from hfrnn.files import CONFIGURATION, read_bytes
 from hfrnn.names import (
     ADAPTED,
     AUTO,
@@ -317,8 +318,20 @@ def parse_bytes(text: str) -> int:
     return size
 
 
-def read_toml(path: str | Path) -> dict[str, Any]:
-    """Read the options in a TOML file, without the table `versions` that a run's config.toml has.
+def read_toml(path: str | Path, *, links: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read a TOML file with options.
+
+    Parameters
+    ----------
+    path : path
+        A regular file of at most 1 MiB.
+    links : bool
+        Whether it may be a link to a file.
+
+    Returns
+    -------
+    options, versions : dict
+        The options, and the table `versions` that a run's config.toml has; {} without such a table.
 
     Raises
     ------
@@ -326,7 +339,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         The file cannot be read, is not TOML, or has another table.
     """
     try:
-        content = Path(path).read_bytes()
+        content = read_bytes(path, CONFIGURATION, links=links)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise InputError(f"configuration {path} cannot be read ({reason}): give a TOML file") from error
@@ -337,4 +350,5 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     options = {name: value for name, value in table.items() if name != "versions"}
     if tables := [name for name, value in options.items() if isinstance(value, dict)]:
         raise InputError(f"configuration {path} has a table [{tables[0]}]: write the options in it without a table")
-    return options
+    versions = table.get("versions")
+    return options, versions if isinstance(versions, dict) else {}
