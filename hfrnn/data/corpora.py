@@ -73,6 +73,8 @@ def read_text(path: str | os.PathLike[str], level: str) -> Text:
         The file is missing, empty, too large, unreadable or not UTF-8, or the path is a folder, a pipe or a device.
     """
     check_level(level)
+    if not str(path):
+        raise InputError("the name of the text is empty: give the path of a text file")
     try:
         data = read_bytes(path, memory_share(TEXT_SHARE))
     except FileNotFoundError as error:

@@ -27,6 +27,7 @@ from hfrnn.names import (
     OPTIMIZERS,
     SCHEDULES,
 )
+from hfrnn.optim.ranges import SHIFTS
 from hfrnn.option import Option, option_key, option_name
 from hfrnn.runs import needs
 from hfrnn.runs.needs import Need
@@ -59,6 +60,13 @@ class RunOption(Option):
 
     group: str = ""
     needs: tuple[Need, ...] = ()
+
+    def check(self, value: Any, where: str) -> None:
+        """Raise InputError for a value outside the choices or bounds, and for an empty name."""
+        if value == "" and self.default is None:
+            named = "the name of the text" if self.name == "text" else where
+            raise InputError(f"{named} is empty: give a name, or leave it out")
+        super().check(value, where)
 
 
 def _group(group: str, *always: Need) -> Callable[..., Any]:
@@ -204,8 +212,9 @@ class RunOptions:
         0.75, "Exponent of the diagonal preconditioner, from 0 to 1.", needs.DIAGONAL, least=0, most=1
     )
     preconditioner_shift: float | None = _hf(
-        None, "Number added to the diagonal of the preconditioner.", needs.DIAGONAL, above=0, otherwise="lambda"
-    )
+        None, "Number added to the diagonal of the preconditioner.", needs.DIAGONAL, least=SHIFTS.low,
+        most=SHIFTS.high, otherwise="lambda",
+    )  # fmt: skip
     residual_every: int = _hf(
         0, "CG iterations between exact computations of the residual", least=1, zero="for none", unit="iterations"
     )
@@ -231,7 +240,9 @@ class RunOptions:
     clip_norm: float = _mini_batch(
         1.0, "Gradients with a larger norm are scaled down to it", above=0, zero="to turn it off"
     )
-    clip_value: float | None = _mini_batch(None, "Entries of the gradient are limited to this absolute value.", above=0)
+    clip_value: float | None = _mini_batch(
+        None, "Entries of the gradient are limited to this absolute value.", above=0, most=1e30
+    )
     max_norm: float | None = _mini_batch(
         None, "Incoming weights of a unit with a larger norm are scaled down to it.", above=0
     )

@@ -34,9 +34,9 @@ from hfrnn.files import CHECKPOINT_SHARE, is_regular, memory_share, read_bytes
 from hfrnn.runs.checkpoint import check_description, checkpoint_bytes, load_checkpoint
 from hfrnn.runs.config import TrainConfig, config_from_mapping
 from hfrnn.runs.data import is_text, load_run_corpus, part_checksums
-from hfrnn.runs.lock import NAME as LOCK
 from hfrnn.runs.lock import FolderLock
 from hfrnn.runs.metrics import MetricsFile, Record
+from hfrnn.runs.new_folder import delete_leftovers, is_unused, make_empty_folder, make_numbered_folder, occupied
 from hfrnn.runs.options import read_toml
 from hfrnn.runs.weights import largest_state
 
@@ -74,7 +74,12 @@ class RunFolder:
 
     @classmethod
     def create(
-        cls, path: str | Path, config: TrainConfig, versions: dict[str, str], vocabulary: Vocabulary | None
+        cls,
+        path: str | Path,
+        config: TrainConfig,
+        versions: dict[str, str],
+        vocabulary: Vocabulary | None,
+        numbered: bool = False,
     ) -> RunFolder:
         """Create a run folder with its configuration and vocabulary, and hold its lock until `lock.release()`.
 
@@ -86,6 +91,8 @@ class RunFolder:
         versions : dict of str to str
             Versions and checksums, stored in config.toml.
         vocabulary : Vocabulary or None
+        numbered : bool
+            Whether to make the folder path-2, path-3, ... if there is something at the path.
 
         Returns
         -------
@@ -99,13 +106,16 @@ class RunFolder:
             A file cannot be written.
         """
         folder, content = Path(path), _config_content(config, versions)
-        _make_empty_folder(folder, path)
+        if numbered:
+            folder = make_numbered_folder(folder)
+        else:
+            make_empty_folder(folder, path)
         lock = FolderLock(folder)
         lock.acquire()
         try:
-            if not _is_unused(folder):  # another process was faster
-                raise _occupied(path)
-            _delete_leftovers(folder)
+            if not is_unused(folder):  # another process was faster
+                raise occupied(path)
+            delete_leftovers(folder)
             write_atomic(folder / "config.toml", content)
             if vocabulary is not None:
                 vocabulary.save(folder / "vocabulary.json")
@@ -295,7 +305,7 @@ class RunFolder:
 
     def delete_leftovers(self) -> None:
         """Delete temporary files of a killed process, but keep our own lock."""
-        _delete_leftovers(self.path)
+        delete_leftovers(self.path)
 
     # ------------------------------------------------------------------ metrics and summary
 
@@ -340,9 +350,6 @@ class RunFolder:
         return self._file(f"{f'{word}-{int(number):06d}' if number else word}.safetensors")
 
 
-# ---------------------------------------------------------------------- creating a folder
-
-
 def _config_content(config: TrainConfig, versions: dict[str, str]) -> bytes:
     """Return the content of config.toml."""
     try:
@@ -352,40 +359,3 @@ def _config_content(config: TrainConfig, versions: dict[str, str]) -> bytes:
         raise InputError(
             f"the name of a file is not UTF-8 ({name}), but config.toml must be UTF-8: rename the file"
         ) from error
-
-
-def _make_empty_folder(folder: Path, given: str | Path) -> None:
-    """Make a folder unless it exists and is unused; messages show its path as it was given."""
-    try:
-        if folder.exists() and not _is_unused(folder):
-            raise _occupied(given)
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"{given} cannot be made ({reason}): give another --out") from error
-
-
-def _occupied(path: str | Path) -> InputError:
-    return InputError(
-        f"{path} exists already and is left as it is: give another --out, or resume the run in it with --resume {path}"
-    )
-
-
-def _is_unused(folder: Path) -> bool:
-    """Return whether a path is a folder that holds nothing, or only what a killed process left."""
-    return folder.is_dir() and all(map(_is_leftover, folder.iterdir()))
-
-
-def _is_leftover(path: Path) -> bool:
-    """Return whether a file is a lock or a temporary file, which a killed process may leave, and no link."""
-    named = path.name == LOCK or (path.name.startswith(".hfrnn-") and path.suffix == ".tmp")
-    return named and is_regular(path)
-
-
-def _delete_leftovers(folder: Path) -> None:
-    """Delete temporary files of a killed process, but keep our own lock."""
-    for path in folder.iterdir():
-        if _is_leftover(path) and path.name != LOCK:
-            path.unlink(missing_ok=True)

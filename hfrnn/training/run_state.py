@@ -121,7 +121,8 @@ class RunState:
         manner = config.damping if config.optimizer == "hf" else config.optimizer
         out = config.out or f"runs/{config.arch}-{manner}-{time.strftime('%Y%m%d-%H%M%S')}"
         known = {} if self.vocabulary is None else {"vocabulary_sha256": self.vocabulary.to_json()["sha256"]}
-        self._folder = RunFolder.create(out, config, {**versions(), **self.source.checksums, **known}, self.vocabulary)
+        described = {**versions(), **self.source.checksums, **known}
+        self._folder = RunFolder.create(out, config, described, self.vocabulary, numbered=config.out is None)
         try:
             self._save(best=True)
         except BaseException:
