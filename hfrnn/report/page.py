@@ -18,7 +18,7 @@ from pathlib import Path
 from hfrnn._version import __version__
 from hfrnn.files import open_to_read
 from hfrnn.report.runs import option_rows, read_run, run_names
-from hfrnn.runs.outputs import Output
+from hfrnn.runs.outputs import Output, data_files
 from hfrnn.runs.run_folder import RunFolder
 
 SCRIPTS = ("tools.js", "lines.js", "bars.js", "page.js")
@@ -86,12 +86,13 @@ def write_report(runs: Sequence[str | Path], output: str | Path | None = None, f
     Raises
     ------
     InputError
-        As for `make_page`; or the file exists, lies in a run folder, or cannot be written.
+        As for `make_page`; or the file exists, is the text of a run, lies in a run folder, or cannot be written.
     StorageError
         The file cannot be written.
     """
     path = DEFAULT_OUTPUT if output is None else str(output)
-    file = Output("--output", path, force or (output is None and _is_report(path)))
+    data = [file for run in runs for file in data_files(RunFolder(run).config())]  # the page replaces no run's text
+    file = Output("--output", path, force or (output is None and _is_report(path)), data)
     file.check()
     file.write(make_page(runs))
     return Path(path)

@@ -115,7 +115,7 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "evaluate nothing": (["evaluate"], "RUN"),
     "report nothing": (["report"], "RUN"),
     "report into a folder": (["report", "run", "-o", "folder"], "--output is folder, which is a folder"),
-    "report over a text": (["report", "run", "-o", "text.txt"], "text.txt, which exists already"),
+    "report over a text": (["report", "run", "-o", "text.txt"], "text.txt, which is a file that the command reads"),
     "report a run twice": (["report", "run", "task", "./run"], "./run was given twice"),
     "evaluate too much": (["evaluate", "run", "text.txt", "other.txt"], "other.txt"),
     "a part that is not known": (["evaluate", "run", "--part", "middle"], "'middle' is not one of"),

@@ -45,8 +45,7 @@ def test_an_input_is_never_written_over(name: str, force: list[str]) -> None:
     assert words in refused("evaluate", "run", "text.txt", "--per-symbol", name, *force)
     assert words in refused("evaluate", "run", "--per-symbol", name, *force)  # the run's own text
     assert words.replace("per-symbol", "plot") in refused(*OUTPUTS["--plot"], name, *force)
-    if not force:
-        assert "exists already" in refused("report", "run", "-o", name)
+    assert words.replace("per-symbol", "output") in refused("report", "run", "-o", name, *force)
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]], ids=["", "force"])
