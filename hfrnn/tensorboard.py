@@ -5,12 +5,14 @@ This needs the extra `tensorboard`, but neither TensorFlow nor PyTorch.
 
 from __future__ import annotations
 
+import secrets
 import textwrap
 import time
 from pathlib import Path
 from typing import Any
 
-from hfrnn.errors import MissingExtraError, how_to_install
+from hfrnn.errors import CheckpointError, MissingExtraError, how_to_install
+from hfrnn.files import is_regular
 from hfrnn.runs.metrics import Record, number
 from hfrnn.training.trainer import Callback, Trainer, TrainingResult
 
@@ -87,7 +89,8 @@ class TensorBoard(Callback):
         first = missing[0]["update"] if missing else trainer.update + 1
         while any(folder.glob(PATTERN.format(int(time.time())))):
             time.sleep(0.01)  # names begin with the second, and TensorBoard reads the files sorted by name
-        self._writer = self._make_writer(str(folder))
+        # nobody can put a link where the file will be, because its name ends in a random word
+        self._writer = self._make_writer(str(folder), filename_suffix=f".{secrets.token_hex(6)}")
         if files:  # from this step on, TensorBoard ignores what it has read from older files
             start = self._event.SessionLog(status=self._event.SessionLog.START)
             self._writer.add_event(self._event.Event(wall_time=time.time(), step=first, session_log=start))
@@ -138,6 +141,8 @@ def _steps(files: list[Path]) -> set[int]:
 
     steps: set[int] = set()
     for file in files:
+        if not is_regular(file):
+            raise CheckpointError(f"{file} is not a regular file, or it is a link: move it away")
         for event in LegacyEventFileLoader(str(file)).Load():
             if event.HasField("session_log"):
                 steps = {step for step in steps if step < event.step}

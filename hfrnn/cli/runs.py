@@ -9,10 +9,9 @@ from typing import Any
 
 import click
 
-from hfrnn.atomic import write_atomic
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
-from hfrnn.cli.options import NearChoice, check_output
+from hfrnn.cli.options import NearChoice, check_force, force_option
 from hfrnn.errors import InputError
 from hfrnn.names import AUTO, BACKENDS
 from hfrnn.runs.options import option_name
@@ -62,11 +61,12 @@ Examples:
 @click.option(
     "--per-symbol", metavar="FILE", shell_complete=files, help="Write the bits of each symbol as lines of JSON."
 )
+@force_option("--per-symbol")
 @backend_option
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def evaluate(
     run: str, text: str | None, part: str | None, which: str, unknown: str | None, rule: str | None,
-    positions: int | None, per_symbol: str | None, backend: str, as_json: bool, **learning: Any,
+    positions: int | None, per_symbol: str | None, force: bool, backend: str, as_json: bool, **learning: Any,
 ) -> None:  # fmt: skip
     """Score the file TEXT, or a part of the run's own data, with the network in the run folder RUN. The text is one
     stream: each symbol but the first is predicted from all symbols before it.
@@ -75,6 +75,7 @@ def evaluate(
     from hfrnn.data.text import counted
     from hfrnn.names import UNITS
     from hfrnn.runs.load import load
+    from hfrnn.runs.outputs import Output, data_files
     from hfrnn.runs.run_folder import RunFolder
 
     if text is not None and part is not None:
@@ -85,15 +86,20 @@ def evaluate(
             raise InputError(f"{option_name(name)} was given, and it is for --dynamic: give both, or leave it out")
     if positions is not None and positions < 1:
         raise InputError(f"--positions is {positions}: give a whole number, 1 or more")
+    check_force(force, per_symbol, "--per-symbol")
+    folder = RunFolder(run)
+    output = None
     if per_symbol is not None:
-        check_output("--per-symbol", per_symbol)
+        inputs = [*data_files(folder.config()), *([] if text is None else [text])]
+        output = Output("--per-symbol", per_symbol, force, inputs)
+        output.check()
     net, theta, vocabulary = load(run, which, backend)
     if vocabulary is None:
         given = {"--unknown": unknown, "--dynamic": rule, "--positions": positions, "--per-symbol": per_symbol}
         wrong = ([] if text is None else [text]) + [name for name, value in given.items() if value is not None]
         _evaluate_sequences(run, net, theta, part, wrong, as_json)
         return
-    unknown, folder = _unknown(unknown, vocabulary), RunFolder(run)
+    unknown = _unknown(unknown, vocabulary)
     content, source = _content(folder, vocabulary.level, text, part or "valid")
     how: dict[str, Any] = {}
     with working() as show:
@@ -106,8 +112,8 @@ def evaluate(
         if rule is not None:
             found = figures["dynamic"] = score(progress=partial(show, "dynamic"), dynamic=dynamic)
     shown = {name: _shown(each, positions) for name, each in figures.items()}
-    if per_symbol is not None:
-        write_atomic(per_symbol, found.json_lines(vocabulary))
+    if output is not None:
+        output.write(found.json_lines(vocabulary))
     if as_json:
         last = list(shown.values())[-1]
         click.echo(json.dumps(last if rule is None else {**last, **how, "static": shown["static"]}))

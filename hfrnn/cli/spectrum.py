@@ -12,7 +12,7 @@ import click
 
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
-from hfrnn.cli.options import NearChoice, check_output
+from hfrnn.cli.options import NearChoice, check_force, force_option
 from hfrnn.cli.runs import backend_option, which_option
 from hfrnn.errors import InputError, MissingExtraError, how_to_install
 
@@ -60,21 +60,28 @@ PICTURES = (".svg", ".png", ".pdf")
     help="Largest relative residual.",
 )  # fmt: skip
 @click.option("--plot", metavar="FILE", shell_complete=files, help="Plot the density to a .svg, .png or .pdf file.")
+@force_option("--plot")
 @which_option
 @click.option("--seed", metavar="N", default=0, show_default=True, type=int, help="Seed of the batch and vectors.")
 @backend_option
 @click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 def spectrum(
-    run: str, matrix: str, symbols: int, part: str | None, plot: str | None, which: str, seed: int, backend: str,
-    as_json: bool, **numbers: Any,
+    run: str, matrix: str, symbols: int, part: str | None, plot: str | None, force: bool, which: str, seed: int,
+    backend: str, as_json: bool, **numbers: Any,
 ) -> None:  # fmt: skip
     """Find the extreme eigenvalues of the undamped curvature, and the density of all eigenvalues, at the weights in the
     run folder RUN, on random sequences of its data.
     """
     from hfrnn.analysis.spectrum import MATRICES, load_objective
     from hfrnn.analysis.spectrum import spectrum as find
+    from hfrnn.runs.outputs import Output, data_files
+    from hfrnn.runs.run_folder import RunFolder
 
+    check_force(force, plot, "--plot")
+    output = None
     if plot is not None:
+        output = Output("--plot", plot, force, data_files(RunFolder(run).config()))
+        output.check()
         _check_picture(plot, numbers["vectors"])
     objective, theta, data = load_objective(run, which, part, symbols, seed, backend)
     found, seconds = [], []
@@ -84,10 +91,11 @@ def spectrum(
             tell = partial(_tell, show, name)
             found.append(find(objective, theta, name, seed=seed, progress=tell, **numbers))
             seconds.append(time.perf_counter() - begun)
-    if plot is not None:
-        from hfrnn.cli.spectrum_plot import draw
+    if output is not None:
+        from hfrnn.cli.spectrum_plot import picture
 
-        draw(found, plot, f"{objective.net.describe()}\n{data}")
+        about = f"{objective.net.describe()}\n{data}"
+        output.write(picture(found, output.path.rpartition(".")[2].lower(), about))
     if as_json:
         matrices = [{**each.to_json(), "seconds": taken} for each, taken in zip(found, seconds, strict=True)]
         click.echo(json.dumps({"network": objective.net.describe(), "data": data, "matrices": matrices}))
@@ -130,7 +138,6 @@ def _lines(found: Spectrum, count: int) -> list[str]:
 
 def _check_picture(path: str, vectors: int) -> None:
     """Raise InputError if the plot could not be drawn; called before long work."""
-    check_output("--plot", path)
     if not path.lower().endswith(PICTURES):
         raise InputError(f"--plot is {path}: give a file that ends in {', '.join(PICTURES)}")
     if vectors == 0:

@@ -10,14 +10,13 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from hfrnn.analysis.spectrum import Spectrum
-from hfrnn.atomic import write_atomic
 
 BULK = 0.1
 """Share of all eigenvalues up to which they are counted; the rest lies near 0, where few steps do not resolve it."""
 
 
-def draw(spectra: list[Spectrum], path: str, about: str = "") -> None:
-    """Draw the densities and the number of eigenvalues above each size, and write the picture.
+def picture(spectra: list[Spectrum], kind: str, about: str = "") -> bytes:
+    """Return a picture of the densities and of the number of eigenvalues above each size, as svg, png or pdf.
 
     The title names the matrices; `about` is the rest of it: the network and its data.
 
@@ -60,8 +59,7 @@ def draw(spectra: list[Spectrum], path: str, about: str = "") -> None:
         axes.grid(alpha=0.3)
         if axes.get_legend_handles_labels()[1]:
             axes.legend(frameon=False)
-    picture = io.BytesIO()
-    kind = path.rpartition(".")[2].lower()
+    drawn = io.BytesIO()
     with rc_context({"svg.hashsalt": "hfrnn"}):
-        figure.savefig(picture, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
-    write_atomic(path, picture.getvalue())
+        figure.savefig(drawn, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+    return drawn.getvalue()

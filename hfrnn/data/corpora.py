@@ -16,6 +16,7 @@ from hfrnn.data.remotes import DOWNLOADS
 from hfrnn.data.text import LEVELS, Text, check_level
 from hfrnn.data.words import broken
 from hfrnn.errors import InputError
+from hfrnn.files import TEXT_SHARE, memory_share, read_bytes
 
 DEFAULT_FRACTIONS = (0.9, 0.1, 0.0)
 PARTS = ("train", "valid", "test")
@@ -58,7 +59,8 @@ def read_text(path: str | os.PathLike[str], level: str) -> Text:
     Parameters
     ----------
     path : path
-        The file; its encoding is UTF-8 for levels "char" and "word".
+        A regular file of at most a sixteenth of the machine's memory; its encoding is UTF-8 for levels "char" and
+        "word".
     level : {"char", "byte", "word"}
 
     Returns
@@ -68,11 +70,13 @@ def read_text(path: str | os.PathLike[str], level: str) -> Text:
     Raises
     ------
     InputError
-        The file is missing, empty, unreadable or not UTF-8, or the path is a folder.
+        The file is missing, empty, too large, unreadable or not UTF-8, or the path is a folder, a pipe or a device.
     """
     check_level(level)
+    if not str(path):
+        raise InputError("the name of the text is empty: give the path of a text file")
     try:
-        data = Path(path).read_bytes()
+        data = read_bytes(path, memory_share(TEXT_SHARE))
     except FileNotFoundError as error:
         raise InputError(f"there is no file {path}; give the path of a text file") from error
     except IsADirectoryError as error:

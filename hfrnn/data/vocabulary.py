@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import compress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from hfrnn.data.characters import CodeSymbols
 from hfrnn.data.text import Symbols, Text, check_level, check_text, counted
 from hfrnn.data.words import WordSymbols
 from hfrnn.errors import CheckpointError, InputError
+from hfrnn.files import DESCRIPTION, read_bytes
 
 FORMAT = "hfrnn-vocabulary"
 VERSION = 1
@@ -229,8 +229,15 @@ class Vocabulary:
         write_atomic(path, json.dumps(self.to_json(), indent=1) + "\n")
 
     @staticmethod
-    def load(path: str | os.PathLike[str]) -> Vocabulary:
+    def load(path: str | os.PathLike[str], *, links: bool = True) -> Vocabulary:
         """Read a vocabulary that `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+            A regular file of at most 64 MiB.
+        links : bool
+            Whether it may be a link to a file.
 
         Raises
         ------
@@ -238,7 +245,7 @@ class Vocabulary:
             The file is missing, unreadable or damaged, or is not a vocabulary.
         """
         try:
-            return Vocabulary.from_json(json.loads(Path(path).read_bytes()))
+            return Vocabulary.from_json(json.loads(read_bytes(path, DESCRIPTION, links=links)))
         except CheckpointError as error:
             raise CheckpointError(f"{path}: {error}") from error
         except OSError as error:

@@ -12,7 +12,7 @@ from hfrnn.optim.ranges import (
     BELOW_ONE,
     INSIDE_ONE,
     NOT_NEGATIVE,
-    POSITIVE,
+    SHIFTS,
     ZERO_TO_ONE,
     check_fields,
     choice,
@@ -82,7 +82,7 @@ class HessianFreeOptions:
     preconditioner_exponent : float
         Exponent of the diagonal, from 0 to 1.
     preconditioner_shift : float, optional
-        Number to add to D, above 0. By default lambda of the damping.
+        Number to add to D, from 1e-30 to 1e30. By default lambda of the damping.
     warm_start : float
         CG starts at the last solution times this, from 0 to 1; 0 turns the warm start off.
     mu_growth : float or None
@@ -124,7 +124,7 @@ class HessianFreeOptions:
     keep_ratio: float = number(1.3, ABOVE_ONE)
     preconditioner: str = choice("none", "diagonal")
     preconditioner_exponent: float = number(0.75, ZERO_TO_ONE)
-    preconditioner_shift: float | None = number(None, POSITIVE, or_none=True)
+    preconditioner_shift: float | None = number(None, SHIFTS, or_none=True)
     warm_start: float = number(0.95, ZERO_TO_ONE)
     mu_growth: float | None = number(3.0, ABOVE_ONE, or_none=True)
     rho_model: str = choice("damped", "undamped")

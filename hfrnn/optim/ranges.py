@@ -47,6 +47,8 @@ ABOVE_ONE = Range(1.0, low_open=True)
 ZERO_TO_ONE = Range(0.0, 1.0)
 BELOW_ONE = Range(0.0, 1.0, high_open=True)
 INSIDE_ONE = Range(0.0, 1.0, low_open=True, high_open=True)
+SHIFTS = Range(1e-30, 1e30)
+"""Shifts of a preconditioner whose powers are finite in float32."""
 
 
 def number(default: Any, allowed: Range, *, or_none: bool = False) -> Any:

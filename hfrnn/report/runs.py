@@ -10,7 +10,9 @@ from typing import Any
 
 from hfrnn.data.music import FILES as MUSIC
 from hfrnn.errors import CheckpointError, InputError
+from hfrnn.files import DESCRIPTION, read_bytes
 from hfrnn.names import UNITS
+from hfrnn.runs.checkpoint import array_sizes
 from hfrnn.runs.config import TrainConfig, all_options
 from hfrnn.runs.data import is_text
 from hfrnn.runs.metrics import clock, number
@@ -169,7 +171,7 @@ def _summary(path: Path) -> dict[str, Any]:
     """Return the content of summary.json; {} if the run has not ended."""
     file = path / "summary.json"
     try:
-        found = json.loads(file.read_bytes())
+        found = json.loads(read_bytes(file, DESCRIPTION, links=False))
         if not isinstance(found, dict):
             raise ValueError("it holds no table")
     except FileNotFoundError:
@@ -253,10 +255,7 @@ def _figures(columns: dict[str, list[Any]], n: int, part: str) -> str:
 
 def _weights(path: Path) -> int | None:
     """Return the number of parameters in a checkpoint from its header; None if it cannot be read."""
-    from safetensors import SafetensorError, safe_open
-
     try:
-        with safe_open(path, framework="numpy") as file:
-            return int(file.get_slice("theta").get_shape()[0])
-    except (OSError, SafetensorError, IndexError):
+        return array_sizes(path).get("theta")
+    except CheckpointError:
         return None

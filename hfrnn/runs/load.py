@@ -12,7 +12,7 @@ import numpy as np
 from hfrnn.arrays.backend import Array, HostArray, host_copy
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
-from hfrnn.errors import InputError
+from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.options import option_name
 from hfrnn.runs.run_folder import RunFolder
@@ -79,7 +79,13 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
     arrays, meta = folder.restore(which)
     arguments = folder.config().network_arguments(meta["network"])
     net = Network(**{**arguments, "backend": backend})
-    return LoadedRun(net, checked_weights(net, arrays, folder.path), vocabulary)
+    theta = checked_weights(net, arrays, folder.path)
+    if vocabulary is not None and (vocabulary.size, vocabulary.size) != (net.n_in, net.n_out):
+        raise CheckpointError(
+            f"the vocabulary in {folder.path} has {vocabulary.size} symbols, and the network of the checkpoint has "
+            f"{net.n_in} inputs and {net.n_out} outputs: restore both from a copy"
+        )
+    return LoadedRun(net, theta, vocabulary)
 
 
 def first_weights(config: TrainConfig, network: Mapping[str, Any], data: str) -> HostArray:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 from hfrnn.atomic import append_line, write_atomic
 from hfrnn.errors import CheckpointError
+from hfrnn.files import LOG, open_to_append, read_bytes
 
 Record = dict[str, Any]
 """A record of metrics.jsonl: figures by name, None where a name does not apply."""
@@ -57,14 +60,10 @@ class MetricsFile:
         CheckpointError
             Another line is damaged, or the updates do not increase.
         """
-        try:
-            lines = self.path.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise CheckpointError(f"cannot read {self.path} ({error.strerror}): restore it from a copy") from error
         records: list[Record] = []
-        for row, line in enumerate(lines[:-1], 1):  # after the last newline: nothing, or an incomplete line
+        for row, line in enumerate(io.BytesIO(self._content()), 1):
+            if not line.endswith(b"\n"):  # an incomplete line
+                break
             try:
                 records.append(json.loads(line))
                 update = records[-1]["update"]
@@ -103,5 +102,28 @@ class MetricsFile:
             The file is damaged, or has no record of that update; it is unchanged.
         """
         content = "".join(json.dumps(record) + "\n" for record in self.until(update)).encode("utf-8")
-        if self.path.is_file() and self.path.read_bytes() != content:
+        if os.path.lexists(self.path) and self._content() != content:
             write_atomic(self.path, content)
+
+    def check(self) -> None:
+        """Check that records can be appended. Nothing is written.
+
+        Raises
+        ------
+        CheckpointError
+            The file is a link, or another file would change with it.
+        """
+        try:
+            if os.path.lexists(self.path):
+                open_to_append(self.path).close()
+        except OSError as error:
+            raise CheckpointError(f"cannot append to {self.path}: {error.strerror}") from error
+
+    def _content(self) -> bytes:
+        """Return the content of the file; nothing if there is none."""
+        try:
+            return read_bytes(self.path, LOG, links=False)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise CheckpointError(f"cannot read {self.path} ({error.strerror}): restore it from a copy") from error

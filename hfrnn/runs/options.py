@@ -14,6 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from hfrnn.errors import InputError
+from hfrnn.files import CONFIGURATION, read_bytes
 from hfrnn.names import (
     ADAPTED,
     AUTO,
@@ -26,6 +27,7 @@ from hfrnn.names import (
     OPTIMIZERS,
     SCHEDULES,
 )
+from hfrnn.optim.ranges import SHIFTS
 from hfrnn.option import Option, option_key, option_name
 from hfrnn.runs import needs
 from hfrnn.runs.needs import Need
@@ -58,6 +60,13 @@ class RunOption(Option):
 
     group: str = ""
     needs: tuple[Need, ...] = ()
+
+    def check(self, value: Any, where: str) -> None:
+        """Raise InputError for a value outside the choices or bounds, and for an empty name."""
+        if value == "" and self.default is None:
+            named = "the name of the text" if self.name == "text" else where
+            raise InputError(f"{named} is empty: give a name, or leave it out")
+        super().check(value, where)
 
 
 def _group(group: str, *always: Need) -> Callable[..., Any]:
@@ -203,8 +212,9 @@ class RunOptions:
         0.75, "Exponent of the diagonal preconditioner, from 0 to 1.", needs.DIAGONAL, least=0, most=1
     )
     preconditioner_shift: float | None = _hf(
-        None, "Number added to the diagonal of the preconditioner.", needs.DIAGONAL, above=0, otherwise="lambda"
-    )
+        None, "Number added to the diagonal of the preconditioner.", needs.DIAGONAL, least=SHIFTS.low,
+        most=SHIFTS.high, otherwise="lambda",
+    )  # fmt: skip
     residual_every: int = _hf(
         0, "CG iterations between exact computations of the residual", least=1, zero="for none", unit="iterations"
     )
@@ -230,7 +240,9 @@ class RunOptions:
     clip_norm: float = _mini_batch(
         1.0, "Gradients with a larger norm are scaled down to it", above=0, zero="to turn it off"
     )
-    clip_value: float | None = _mini_batch(None, "Entries of the gradient are limited to this absolute value.", above=0)
+    clip_value: float | None = _mini_batch(
+        None, "Entries of the gradient are limited to this absolute value.", above=0, most=1e30
+    )
     max_norm: float | None = _mini_batch(
         None, "Incoming weights of a unit with a larger norm are scaled down to it.", above=0
     )
@@ -317,8 +329,20 @@ def parse_bytes(text: str) -> int:
     return size
 
 
-def read_toml(path: str | Path) -> dict[str, Any]:
-    """Read the options in a TOML file, without the table `versions` that a run's config.toml has.
+def read_toml(path: str | Path, *, links: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read a TOML file with options.
+
+    Parameters
+    ----------
+    path : path
+        A regular file of at most 1 MiB.
+    links : bool
+        Whether it may be a link to a file.
+
+    Returns
+    -------
+    options, versions : dict
+        The options, and the table `versions` that a run's config.toml has; {} without such a table.
 
     Raises
     ------
@@ -326,7 +350,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         The file cannot be read, is not TOML, or has another table.
     """
     try:
-        content = Path(path).read_bytes()
+        content = read_bytes(path, CONFIGURATION, links=links)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise InputError(f"configuration {path} cannot be read ({reason}): give a TOML file") from error
@@ -337,4 +361,5 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     options = {name: value for name, value in table.items() if name != "versions"}
     if tables := [name for name, value in options.items() if isinstance(value, dict)]:
         raise InputError(f"configuration {path} has a table [{tables[0]}]: write the options in it without a table")
-    return options
+    versions = table.get("versions")
+    return options, versions if isinstance(versions, dict) else {}

@@ -121,7 +121,8 @@ class RunState:
         manner = config.damping if config.optimizer == "hf" else config.optimizer
         out = config.out or f"runs/{config.arch}-{manner}-{time.strftime('%Y%m%d-%H%M%S')}"
         known = {} if self.vocabulary is None else {"vocabulary_sha256": self.vocabulary.to_json()["sha256"]}
-        self._folder = RunFolder.create(out, config, {**versions(), **self.source.checksums, **known}, self.vocabulary)
+        described = {**versions(), **self.source.checksums, **known}
+        self._folder = RunFolder.create(out, config, described, self.vocabulary, numbered=config.out is None)
         try:
             self._save(best=True)
         except BaseException:
@@ -135,7 +136,7 @@ class RunState:
         is_best = better or self.best is None  # until one is validated, the last state stands for the best
         if is_best:
             self.best, self.best_theta = record if better else None, self.weights.copy()
-        self.folder.metrics_file.append(record)
+        self.folder.append(record)
         self._save(is_best)
 
     def write_summary(self, reason: str, sample: str | None) -> dict[str, Any]:
@@ -148,6 +149,7 @@ class RunState:
         sample : str or None
             A text that the network has written.
         """
+        self.folder.lock.check()
         on_disk = self.folder.restore("last")[1]
         if on_disk["update"] != self.saved["update"]:  # stopped between two writes of an update
             self.saved = on_disk
@@ -221,6 +223,7 @@ class RunState:
         if self.folder.begun:
             self.folder.make_consistent(self.update, self._best_is_last, self.config.keep)
             return
+        self.folder.delete_leftovers()
         if self.vocabulary is not None:
             self.vocabulary.save(self.folder.path / "vocabulary.json")
         self._save(best=True)

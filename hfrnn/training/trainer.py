@@ -306,6 +306,7 @@ class Trainer:
                 "or --dtype float64"
             ) from error
         except StorageError as error:
+            self.folder.lock.check()
             with contextlib.suppress(StorageError, CheckpointError):
                 state.write_summary("a disk that cannot be written to", self._sample)
             raise StorageError(

@@ -197,7 +197,7 @@ def test_a_folder_that_cannot_be_written_to_is_told_with_the_reason(
 
     run = tiny_train(tmp_path).folder
     before = snapshot(run)
-    monkeypatch.setattr(lock, "open", fail, raising=False)
+    monkeypatch.setattr(lock, "open_to_append", fail)
     with pytest.raises(kind, match=sentence) as caught:
         train(resume=run, updates=3)
     assert caught.value.exit_code == (2 if kind is InputError else 1)
