@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hfrnn.cli.completion import run_folders
+from hfrnn.cli.screen import say_data
 
 EXAMPLES = """\b
 Examples:
@@ -25,4 +26,4 @@ def report(runs: tuple[str, ...], output: str) -> None:
     """
     from hfrnn.report import write_report
 
-    click.echo(write_report(runs, output))
+    say_data(str(write_report(runs, output)))

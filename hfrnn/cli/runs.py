@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -13,9 +12,11 @@ from hfrnn.atomic import write_atomic
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
 from hfrnn.cli.options import NearChoice, check_output
+from hfrnn.cli.screen import say, say_data, say_json, say_lines
 from hfrnn.errors import InputError
 from hfrnn.names import AUTO, BACKENDS
 from hfrnn.runs.options import option_name
+from hfrnn.wording import counted
 
 which_option = click.option(
     "--which", metavar="NAME", default="best", show_default=True, help="Checkpoint: best, last or update-120.",
@@ -72,7 +73,6 @@ def evaluate(
     stream: each symbol but the first is predicted from all symbols before it.
     """
     from hfrnn.analysis.evaluation import evaluate as score
-    from hfrnn.data.text import counted
     from hfrnn.names import UNITS
     from hfrnn.runs.load import load
     from hfrnn.runs.run_folder import RunFolder
@@ -110,19 +110,18 @@ def evaluate(
         write_atomic(per_symbol, found.json_lines(vocabulary))
     if as_json:
         last = list(shown.values())[-1]
-        click.echo(json.dumps(last if rule is None else {**last, **how, "static": shown["static"]}))
+        say_json(last if rule is None else {**last, **how, "static": shown["static"]})
         return
     unit = UNITS[vocabulary.level]
-    click.echo(f"{source}: {counted(found.symbols, unit)} predicted, one unbroken stream")
+    say(f"{source}: {counted(found.symbols, unit)} predicted, one unbroken stream")
     if found.unknown:
         treated = f"--unknown {unknown}" if vocabulary.stand_in is None else "scored as <unk>"
-        click.echo(f"{counted(found.unknown, unit)} never seen in training: {treated}")
+        say(f"{counted(found.unknown, unit)} never seen in training: {treated}")
     if how:
         rates = f"learning rate {how['learning_rate']:g}, decay {how['decay']:g}"
-        click.echo(f"dynamic: {rule}, an update every {counted(how['stretch'], unit)}, {rates}")
-        click.echo(f"{'':20}{'static':<10}dynamic")
-    for line in _table(unit, list(shown.values())):
-        click.echo(line)
+        say(f"dynamic: {rule}, an update every {counted(how['stretch'], unit)}, {rates}")
+        say(f"{'':20}{'static':<10}dynamic")
+    say_lines(_table(unit, list(shown.values())))
 
 
 def _table(unit: str, columns: list[dict[str, Any]]) -> list[str]:
@@ -190,10 +189,10 @@ def _evaluate_sequences(run: str, net: Any, theta: Any, part: str | None, wrong:
         raise InputError(f"{run} was trained on {config.data}, whose sequences are generated again: leave --part out")
     found = evaluate_sequences(net, theta, config, part)
     if as_json:
-        click.echo(json.dumps(found))
+        say_json(found)
         return
     for name, value in found.items():
-        click.echo(f"{name.replace('_', ' '):<20}{value if isinstance(value, str | int) else format(value, '.4f')}")
+        say(f"{name.replace('_', ' '):<20}{value if isinstance(value, str | int) else format(value, '.4f')}")
 
 
 def _content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any, str]:
@@ -258,9 +257,9 @@ def sample(
             {"symbol": vocabulary.decode([i]), "probability": float(s.probabilities[i])}
             for i, s in zip(ids, drawn, strict=True)
         ]
-        click.echo(json.dumps({"prime": prime, "text": vocabulary.decode(ids), "steps": steps}))
+        say_json({"prime": prime, "text": vocabulary.decode(ids), "steps": steps})
     else:
-        click.echo(vocabulary.decode([*(start.tolist() if prime else []), *ids]))
+        say_data(vocabulary.decode([*(start.tolist() if prime else []), *ids]))
 
 
 def _as_text(text: str, level: str) -> str | bytes:
