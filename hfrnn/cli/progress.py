@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.table import Column
 
 from hfrnn.cli.columns import WIDTH, RunTable, number
+from hfrnn.cli.live_line import LiveLine, bar
 from hfrnn.cli.screen import make_console, raise_broken_pipe, say_json
 from hfrnn.cli.tables import opening_lines, run_table
 from hfrnn.runs.metrics import Record, clock
@@ -21,6 +22,9 @@ from hfrnn.wording import one_line
 
 PLAIN_SECONDS = 10.0
 """Seconds between lines that report progress where there is no terminal."""
+
+BAR_CELLS = 16
+"""Length of the bar of a training run."""
 
 
 class Display(Callback):
@@ -39,8 +43,8 @@ class Display(Callback):
     def __init__(self, console: Console) -> None:
         self.console = console
         self.first = 0
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
+        self._live: LiveLine | None = None
+        self._bar_cells = 0
         self._spoken = 0.0
         self._trainer: Trainer | None = None
         self._table = RunTable()
@@ -54,27 +58,22 @@ class Display(Callback):
         self._table, head = run_table(trainer, width)
         for line in (*opening_lines(trainer, width), *head):
             self._print(line)
-        if self.console.is_interactive:
-            bar = [BarColumn(bar_width=16)] if width >= WIDTH else []
-            self._bar = Progress(
-                _text_column("{task.description}"), *bar, _text_column("{task.fields[status]}"), console=self.console,
-                transient=True,
-            )  # fmt: skip
-            self._bar.start()
-            self._task = self._bar.add_task("", total=1.0, status="")
+        if self.console.is_interactive and not self.console.legacy_windows:
+            self._live = LiveLine(self.console.file, lambda: self.console.width)
+            self._bar_cells = BAR_CELLS if width >= WIDTH else 0
         self._hf = trainer.config.optimizer == "hf"
         self._left = TimeLeft(trainer)
         self._spoken = time.monotonic()
         self._last = "" if trainer.last is None else self._loss(trainer.last["train_loss"])
-        self._show("gradient")
+        self._show("gradient", at_once=True)
 
     def on_cg(self, iteration: int, q: float) -> None:
         if self._trainer is None:
             return
         name, value = ("CG", f"q {q:.4g}") if self._hf else ("step", self._loss(q))
-        self._show(f"{name} {iteration:3d}  {value}")
+        self._show(f"{name} {iteration:3d}  {value}", at_once=iteration == 1)
         now = time.monotonic()
-        if self._bar is None and now - self._spoken >= PLAIN_SECONDS and self._left is not None:
+        if self._live is None and now - self._spoken >= PLAIN_SECONDS and self._left is not None:
             self._print(
                 f"{self._trainer.update + 1:6d} {clock(self._left.elapsed()):>8} {clock(self._left()):>7} "
                 f"{'':14}{iteration:4d}  running, {value}"
@@ -87,7 +86,7 @@ class Display(Callback):
             self._print(self._table.row(record, self._left()))
         self._spoken = time.monotonic()
         self._last = self._loss(record["train_loss"])
-        self._show("gradient")
+        self._show("gradient", at_once=True)
         return None
 
     def on_interrupt(self) -> None:
@@ -98,9 +97,9 @@ class Display(Callback):
 
     def close(self) -> None:
         """Remove the live line."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        if self._live is not None:
+            self._live.close()
+            self._live = None
 
     def _loss(self, nats: float | None) -> str:
         """Return a loss in the unit of the table: bits for a text."""
@@ -108,21 +107,22 @@ class Display(Callback):
             return ""
         return f"{number(nats / LN2)} bits" if self._trainer.source.in_bits else f"loss {number(nats)}"
 
-    def _show(self, doing: str) -> None:
+    def _show(self, doing: str, at_once: bool = False) -> None:
         """Update the live line, if there is one."""
-        if self._bar is None or self._task is None or self._trainer is None or self._left is None:
+        if self._live is None or self._trainer is None or self._left is None:
             return
         left, elapsed = self._left(), self._left.elapsed()
-        last = f"  {self._last}" if self._last and (self._hf or doing == "gradient") else ""
-        self._bar.update(
-            self._task,
-            description=f"update {self._trainer.update + 1}",
-            completed=0.0 if left is None or elapsed + left == 0 else elapsed / (elapsed + left),
-            status=f"{doing}{last}  left {clock(left)}",
-        )
+        share = 0.0 if left is None or elapsed + left == 0 else elapsed / (elapsed + left)
+        last = self._last if self._hf or doing == "gradient" else ""
+        parts = (f"update {self._trainer.update + 1}", bar(share, self._bar_cells), doing, last, f"left {clock(left)}")
+        self._live.show("  ".join(part for part in parts if part), at_once)
 
     def _print(self, text: str) -> None:
-        self.console.print(one_line(text), highlight=False, markup=False, emoji=False, soft_wrap=True)
+        if self._live is not None:
+            self._live.print(one_line(text))
+        else:
+            self.console.file.write(one_line(text) + "\n")
+            self.console.file.flush()
 
 
 class LogLines(Callback):

@@ -30,8 +30,8 @@ def coming_sizes(sampler: SequenceSampler, draws: int | None, epochs: int | None
     state, found = sampler.state_dict(), Counter[int]()
     epoch, position, drawn = (int(state[name]) for name in ("epoch", "position", "drawn"))
     most = math.inf if draws is None else draws
-    size = sampler.size_after(drawn)
-    while size < sampler.subset and found.total() < min(most, SIMULATED):
+    first, size = drawn, sampler.size_after(drawn)
+    while size < sampler.subset and drawn - first < min(most, SIMULATED):
         if position + size > sampler.sequences:
             epoch, position = epoch + 1, 0
         if epochs is not None and epoch >= epochs:
@@ -39,7 +39,7 @@ def coming_sizes(sampler: SequenceSampler, draws: int | None, epochs: int | None
         position, drawn = position + size, drawn + 1
         found[size] += 1
         size = sampler.size_after(drawn)
-    more = most - found.total()
+    more = most - (drawn - first)
     if epochs is not None:
         of_epochs = (sampler.sequences - position) // size + (epochs - epoch - 1) * (sampler.sequences // size)
         more = min(more, of_epochs if epoch < epochs else 0)
