@@ -223,3 +223,12 @@ def test_importing_hfrnn_loads_nothing_heavy() -> None:
     code = f"import sys, hfrnn; print(*sorted(set({heavy}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_commands_print_through_one_module() -> None:
+    for file in (PACKAGE / "cli").glob("*.py"):
+        if file.name != "screen.py":
+            calls = {ast.unparse(node.func) for node in ast.walk(ast.parse(file.read_text("utf-8")))
+                     if isinstance(node, ast.Call)}  # fmt: skip
+            allowed = {"click.echo"} if file.name == "__init__.py" else set()  # to the text of an error
+            assert not calls & {"print", "click.echo", "sys.stdout.write", "sys.stderr.write"} - allowed, file

@@ -57,7 +57,7 @@ class Display(Callback):
         width = min(self.console.width, WIDTH) if self.console.is_terminal else WIDTH
         self._table, head = run_table(trainer, width)
         for line in (*opening_lines(trainer, width), *head):
-            self._print(line)
+            self.print(line)
         if self.console.is_interactive and not self.console.legacy_windows:
             self._live = LiveLine(self.console.file, lambda: self.console.width)
             self._bar_cells = BAR_CELLS if width >= WIDTH else 0
@@ -74,7 +74,7 @@ class Display(Callback):
         self._show(f"{name} {iteration:3d}  {value}", at_once=iteration == 1)
         now = time.monotonic()
         if self._live is None and now - self._spoken >= PLAIN_SECONDS and self._left is not None:
-            self._print(
+            self.print(
                 f"{self._trainer.update + 1:6d} {clock(self._left.elapsed()):>8} {clock(self._left()):>7} "
                 f"{'':14}{iteration:4d}  running, {value}"
             )
@@ -83,14 +83,14 @@ class Display(Callback):
     def on_update(self, record: Record) -> bool | None:
         if self._left is not None:
             self._left.note(record)
-            self._print(self._table.row(record, self._left()))
+            self.print(self._table.row(record, self._left()))
         self._spoken = time.monotonic()
         self._last = self._loss(record["train_loss"])
         self._show("gradient", at_once=True)
         return None
 
     def on_interrupt(self) -> None:
-        self._print("Stopping after this update; finished work is saved. Press Ctrl-C again to stop now.")
+        self.print("Stopping after this update; finished work is saved. Press Ctrl-C again to stop now.")
 
     def on_end(self, result: TrainingResult) -> None:
         self.close()
@@ -117,7 +117,8 @@ class Display(Callback):
         parts = (f"update {self._trainer.update + 1}", bar(share, self._bar_cells), doing, last, f"left {clock(left)}")
         self._live.show("  ".join(part for part in parts if part), at_once)
 
-    def _print(self, text: str) -> None:
+    def print(self, text: str) -> None:
+        """Print a line, above the live line if there is one."""
         if self._live is not None:
             self._live.print(one_line(text))
         else:

@@ -12,7 +12,7 @@ from hfrnn.atomic import write_atomic
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
 from hfrnn.cli.options import NearChoice, check_output
-from hfrnn.cli.screen import say, say_data, say_json, say_lines
+from hfrnn.cli.screen import say, say_data, say_json, say_lines, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.names import AUTO, BACKENDS
 from hfrnn.runs.options import option_name
@@ -96,7 +96,7 @@ def evaluate(
     unknown, folder = _unknown(unknown, vocabulary), RunFolder(run)
     content, source = _content(folder, vocabulary.level, text, part or "valid")
     how: dict[str, Any] = {}
-    with working() as show:
+    with working() as show, telling_of_compilation(net.backend.name, as_json):
         if rule is not None:
             dynamic = _dynamic(rule, learning, folder, net, theta, vocabulary, partial(show, "statistics"))
             how = {"dynamic": rule} | {name: getattr(dynamic, name) for name in ("stretch", "learning_rate", "decay")}
@@ -187,12 +187,18 @@ def _evaluate_sequences(run: str, net: Any, theta: Any, part: str | None, wrong:
         raise InputError(f"{run} was trained on {config.data}, which is not a text: leave {wrong[0]} out")
     if part is not None and config.data in tasks():
         raise InputError(f"{run} was trained on {config.data}, whose sequences are generated again: leave --part out")
-    found = evaluate_sequences(net, theta, config, part)
+    with telling_of_compilation(net.backend.name, as_json):
+        found = evaluate_sequences(net, theta, config, part)
     if as_json:
         say_json(found)
         return
     for name, value in found.items():
-        say(f"{name.replace('_', ' '):<20}{value if isinstance(value, str | int) else format(value, '.4f')}")
+        say(f"{name.replace('_', ' '):<20}{value if isinstance(value, str | int) else _figure(value)}")
+
+
+def _figure(value: float) -> str:
+    """Return a figure with four decimals, or as many significant digits if it is small."""
+    return format(value, ".4f" if abs(value) >= 0.1 or value == 0 else ".4g")
 
 
 def _content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any, str]:
@@ -250,7 +256,8 @@ def sample(
             raise InputError(
                 f"--allowed is {allowed!r}, and the network does not know every symbol of it: leave out the others"
             )
-    drawn = list(draw(net, theta, start, length, temperature, top_k, seed, symbols))
+    with telling_of_compilation(net.backend.name, as_json):
+        drawn = list(draw(net, theta, start, length, temperature, top_k, seed, symbols))
     ids = [step.symbol for step in drawn]
     if as_json:
         steps = [

@@ -12,11 +12,13 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from hfrnn.errors import MissingExtraError
+from hfrnn.names import AUTO
 from hfrnn.wording import escaped, one_line, visible
 
 if TYPE_CHECKING:
@@ -57,6 +59,35 @@ def say_lines(lines: Iterable[str]) -> None:
 def say_data(text: str) -> None:
     """Write a generated text or a path to stdout: unchanged to a pipe or file; a terminal gets it as from `say`."""
     click.echo(visible(text) if sys.stdout.isatty() else text, color=True)  # without `color`, click drops escape codes
+
+
+COMPILING = "numba compiles loops for this machine, which takes some seconds; later runs load them from its cache"
+
+
+@contextlib.contextmanager
+def telling_of_compilation(
+    backend: str, quiet: bool = False, tell: Callable[[str], object] | None = None
+) -> Iterator[None]:
+    """Tell within the context, once, when numba compiles; by default on stderr.
+
+    Parameters
+    ----------
+    backend : str
+        The name of a backend; "auto" may be numba.
+    quiet : bool
+        Tell nothing.
+    tell : callable, optional
+        Prints a line.
+    """
+    from hfrnn.arrays.backend import get_backend
+
+    speak = tell or (lambda text: say(text, err=True))
+    try:
+        found = get_backend("numpy" if quiet or backend not in (AUTO, "numba") else "numba")
+    except MissingExtraError:  # the command tells it if it matters
+        found = get_backend("numpy")
+    with found.compiling(lambda: speak(COMPILING)):
+        yield
 
 
 class LiveFile:

@@ -13,7 +13,7 @@ from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
 from hfrnn.cli.options import NearChoice, check_output
 from hfrnn.cli.runs import backend_option, which_option
-from hfrnn.cli.screen import say, say_json
+from hfrnn.cli.screen import say, say_json, telling_of_compilation
 from hfrnn.errors import InputError, MissingExtraError
 from hfrnn.wording import counted
 
@@ -77,9 +77,9 @@ def spectrum(
 
     if plot is not None:
         _check_picture(plot, numbers["vectors"])
-    objective, theta, data = load_objective(run, which, part, symbols, seed, backend)
     found, seconds = [], []
-    with working("left at most") as show:
+    with telling_of_compilation(backend, as_json), working("left at most") as show:
+        objective, theta, data = load_objective(run, which, part, symbols, seed, backend)
         for name in MATRICES if matrix == "both" else (matrix,):
             begun = time.perf_counter()
             tell = partial(_tell, show, name)

@@ -9,7 +9,7 @@ import click
 
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.flags import TrainCommand, parsed, show_all
-from hfrnn.cli.screen import make_console, say, say_data, say_document, say_json, say_lines
+from hfrnn.cli.screen import make_console, say, say_data, say_document, say_json, say_lines, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.runs.options import option_key
 
@@ -62,6 +62,7 @@ def train(
     """
     _check_modes(dry_run, print_config, tensorboard, profile, quiet, as_json)
     from hfrnn.cli.merge import merged
+    from hfrnn.kernels.registry import resolve_backend
     from hfrnn.runs.config import all_options
 
     declared = all_options()
@@ -79,9 +80,15 @@ def train(
     if print_config:
         _print_config(full)
     elif dry_run:
-        _dry_run(full, resume)
+        with telling_of_compilation(resolve_backend(full.backend, full.arch)):
+            _dry_run(full, resume)
     else:
-        _train(resume, values, tensorboard, profile, quiet, as_json)
+        from hfrnn.cli.progress import Display
+
+        display = None if quiet or as_json else Display(make_console())
+        tell = None if display is None else display.print
+        with telling_of_compilation(resolve_backend(full.backend, full.arch), display is None, tell):
+            _train(resume, values, tensorboard, profile, display, as_json)
 
 
 def _check_modes(
@@ -97,15 +104,14 @@ def _check_modes(
 
 
 def _train(
-    resume: str | None, values: dict[str, Any], tensorboard: bool, profile: bool, quiet: bool, as_json: bool
+    resume: str | None, values: dict[str, Any], tensorboard: bool, profile: bool, display: Display | None, as_json: bool
 ) -> None:
     """Train, and print the run as the flags ask."""
-    from hfrnn.cli.progress import Display, LogLines
+    from hfrnn.cli.progress import LogLines
     from hfrnn.cli.tables import profile_lines, result_lines
     from hfrnn.training.trainer import Callback
     from hfrnn.training.trainer import train as train_network
 
-    display = None if quiet or as_json else Display(make_console())
     callbacks: list[Callback] = [display] if display is not None else [LogLines()] if as_json else []
     board = None
     if tensorboard:

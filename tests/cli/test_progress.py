@@ -52,7 +52,23 @@ def test_seconds_are_shown_as_a_clock(seconds: float | None, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "-"), (2.5, "2.500"), (-0.125, "-0.125"), (-12.3456, "-12.35"), (1234.56, "1234.6"), (-1e7, "-1e+07")],
+    [
+        (None, "-"),
+        (2.5, "2.500"),
+        (-0.125, "-0.125"),
+        (-12.3456, "-12.35"),
+        (1234.56, "1234.6"),
+        (-1e7, "-1e+07"),
+        (0.0, "0.000"),
+        (0.01234, "0.0123"),
+        (0.001234, "0.0012"),
+        (1.234e-5, "1.2e-5"),
+        (-1.23e-4, "-1e-4"),
+        (1.2e-100, "1e-100"),
+        (-0.0456, "-0.046"),
+        (0.0994, "0.0994"),
+        (0.0996, "0.100"),
+    ],
 )
 def test_a_number_takes_six_characters_at_most(value: float | None, text: str) -> None:
     assert number(value) == text
@@ -77,6 +93,19 @@ def test_a_row_fits_80_columns(stop: CGStop, huge: float | None) -> None:
         "train_bits": huge, "valid_bits": huge, "mu": 1.23456e-8, "step_size": 0.0,
     }  # fmt: skip
     assert len(RunTable().row(record, 35999.0)) <= 80
+
+
+@pytest.mark.parametrize("strength", ["mu", None])
+@pytest.mark.parametrize("width", [80, 70, 60, 40, 10])
+def test_a_table_has_as_many_columns_as_fit(strength: str | None, width: int) -> None:
+    table = RunTable(strength, errors=True, width=width)
+    line = table.row({**RECORD, **({} if strength else {**STEPS, "valid_errors": 0.5})}, 60.0)
+    assert max(len(table.header()), len(line)) <= width
+    assert len(table.header().split()) == len(line.replace("mu growth", "mu_growth").split()) + (
+        "ended" in table.header()
+    )
+    assert (width < 70) == ("rho" not in table.header() and "clipped" not in table.header())
+    assert table.unit("bits").index("bits") <= len(line)
 
 
 def test_tikhonov_shows_lambda_in_the_column_of_its_name(tmp_path: Path) -> None:
