@@ -15,7 +15,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "hfrnn"
 
 LAYERS: list[set[str]] = [  # lowest first; the members of a layer do not import each other
-    {"errors", "names", "_version"},
+    {"errors", "names", "wording", "_version"},
     {"files", "option"},
     {"atomic"},
     {"arrays"},
@@ -36,7 +36,7 @@ NARROW = {  # packages that may import less than all layers below
     "arrays": {"errors", "names"},
     "kernels": {"errors", "names", "option", "arrays"},
     "optim": {"errors", "names", "arrays"},
-    "data": {"errors", "files", "atomic", "_version"},
+    "data": {"errors", "files", "wording", "atomic", "_version"},
 }
 ONLY_IN = {
     "cupy": {"arrays", "kernels"}, "cupyx": {"arrays", "kernels"}, "mpi4py": {"engine"}, "numba": {"arrays", "kernels"},
@@ -224,3 +224,12 @@ def test_importing_hfrnn_loads_nothing_heavy() -> None:
     code = f"import sys, hfrnn; print(*sorted(set({heavy}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_commands_print_through_one_module() -> None:
+    for file in (PACKAGE / "cli").glob("*.py"):
+        if file.name != "screen.py":
+            calls = {ast.unparse(node.func) for node in ast.walk(ast.parse(file.read_text("utf-8")))
+                     if isinstance(node, ast.Call)}  # fmt: skip
+            allowed = {"click.echo"} if file.name == "__init__.py" else set()  # to the text of an error
+            assert not calls & {"print", "click.echo", "sys.stdout.write", "sys.stderr.write"} - allowed, file

@@ -16,13 +16,14 @@ from hfrnn.analysis.dynamic_evaluation import Dynamic, Learner
 from hfrnn.arrays.backend import Array
 from hfrnn.data.music import load_music, music_batch
 from hfrnn.data.synthetic import SUCCESS, make_task, tasks
-from hfrnn.data.text import Text, counted
+from hfrnn.data.text import Text
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.runs.config import TrainConfig
 from hfrnn.training.sources import chosen_part
+from hfrnn.wording import counted
 
 CHUNK = 1000
 """Symbols in one forward pass; the result does not depend on it."""

@@ -21,7 +21,6 @@ from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.data.music import load_music, music_batch
 from hfrnn.data.streams import training_sequences
 from hfrnn.data.synthetic import make_task, tasks
-from hfrnn.data.text import counted
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
@@ -31,6 +30,7 @@ from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.load import load
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.sources import Pool, chosen_part
+from hfrnn.wording import counted
 
 MATRICES = ("gauss-newton", "hessian")
 

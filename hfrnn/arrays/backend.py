@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,6 +36,11 @@ class Backend:
     def __init__(self, name: str, xp: Any) -> None:
         self.name = name
         self.xp = xp
+
+    @contextmanager
+    def compiling(self, tell: Callable[[], object]) -> Iterator[None]:
+        """Call a function within the context, once, when a routine is compiled rather than loaded from a cache."""
+        yield
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Return a new array with arbitrary contents."""
@@ -135,6 +141,24 @@ class NumbaBackend(Backend):
         except ImportError as error:
             raise MissingExtraError(f"backend 'numba' needs numba: {how_to_install('fast')}, or use 'numpy'") from error
         super().__init__("numba", np)
+
+    @contextmanager
+    def compiling(self, tell: Callable[[], object]) -> Iterator[None]:
+        from numba.core import event
+
+        class Once(event.Listener):
+            told = False
+
+            def on_start(self, event: Any) -> None:
+                if not self.told:
+                    self.told = True
+                    tell()
+
+            def on_end(self, event: Any) -> None:
+                pass
+
+        with event.install_listener("numba:compile", Once()):
+            yield
 
 
 class CupyBackend(Backend):

@@ -6,9 +6,9 @@ error.
 
 from __future__ import annotations
 
-import errno
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -20,11 +20,13 @@ from hfrnn.cli.gradcheck import gradcheck
 from hfrnn.cli.info import info
 from hfrnn.cli.report import report
 from hfrnn.cli.runs import evaluate, sample
+from hfrnn.cli.screen import finish_streams, is_lost_output, prepare_streams, say, show_failure, show_lost_output
 from hfrnn.cli.spectrum import spectrum
 from hfrnn.cli.train import train
 from hfrnn.errors import HfrnnError
 from hfrnn.option import nearest, option_name
 from hfrnn.runs.options import run_options
+from hfrnn.wording import one_line
 
 EXAMPLES = """\b
 Examples:
@@ -39,12 +41,12 @@ class _Failure(click.ClickException):
     """Shows an error of the library as one sentence, and exits with the exit code of the error."""
 
     def __init__(self, error: HfrnnError) -> None:
-        super().__init__(_with_flag(" ".join(str(error).split())))
+        super().__init__(_with_flag(one_line(str(error))))
         self.exit_code = error.exit_code  # type: ignore[misc]
 
     def show(self, file: Any = None) -> None:
         if self.exit_code == 130:
-            click.echo(self.message, err=True)
+            click.echo(self.message, file)
         else:
             super().show(file)
 
@@ -60,6 +62,23 @@ def _with_flag(message: str) -> str:
 
 class _Commands(click.Group):
     """Prints errors of the library as one sentence, and suggests the nearest name for a wrong command."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
+        """Run the command. Every error, also one of the output, becomes a sentence and an exit status."""
+        run: Callable[..., Any] = super().main
+        if not standalone_mode:
+            return run(*args, standalone_mode=False, **more)
+        prepare_streams()
+        try:
+            status = run(*args, standalone_mode=False, **more) or 0
+        except click.ClickException as error:
+            status = show_failure(error)
+        except click.Abort:
+            say("Aborted!", err=True)
+            status = 1
+        except OSError as error:  # of the output: `invoke` handles those of other files
+            status = show_lost_output(error)
+        sys.exit(finish_streams(status))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -80,7 +99,7 @@ class _Commands(click.Group):
                 "there is not enough memory: use a smaller --gradient-symbols, --hidden or --checkpoint sqrt"
             ) from error
         except OSError as error:
-            if error.errno == errno.EPIPE:
+            if is_lost_output(error):
                 raise
             raise click.ClickException(": ".join(str(part) for part in error.args[1:] or [error])) from error
         except KeyboardInterrupt:
@@ -97,9 +116,6 @@ class _Commands(click.Group):
 @click.version_option(__version__, prog_name="hfrnn")
 def main(kernels: tuple[str, ...]) -> None:
     """Train recurrent networks with second-order (Hessian-free) optimization and exact Gauss-Newton products."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character gets its number
-            stream.reconfigure(errors="backslashreplace")
     for file in kernels:
         from hfrnn.kernels import import_kernels
 

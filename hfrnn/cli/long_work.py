@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import click
+from hfrnn.cli.screen import make_console, say
 
 
 @contextmanager
@@ -16,7 +16,7 @@ def working(left_words: str = "left") -> Iterator[Callable[[str, int, int], None
     Without a terminal a line is written every ten seconds. The time left is an estimate for the present computation
     from its speed so far. `left_words` introduce it: "left at most" for a computation that may stop early.
     """
-    from hfrnn.cli.progress import PLAIN_SECONDS, live_bar, make_console
+    from hfrnn.cli.progress import PLAIN_SECONDS, live_bar
     from hfrnn.runs.metrics import clock
 
     plain, current = not make_console(stderr=True).is_interactive, ""
@@ -33,6 +33,6 @@ def working(left_words: str = "left") -> Iterator[Callable[[str, int, int], None
             show(text, done, most)
             if plain and now - spoken >= PLAIN_SECONDS:
                 spoken = now
-                click.echo(text, err=True)
+                say(text, err=True)
 
         yield tell

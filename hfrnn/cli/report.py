@@ -6,6 +6,7 @@ import click
 
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.options import force_option
+from hfrnn.cli.screen import say_data
 
 EXAMPLES = """\b
 Examples:
@@ -27,4 +28,4 @@ def report(runs: tuple[str, ...], output: str | None, force: bool) -> None:
     """
     from hfrnn.report import write_report
 
-    click.echo(write_report(runs, output, force))
+    say_data(str(write_report(runs, output, force)))

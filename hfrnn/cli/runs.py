@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -12,9 +11,11 @@ import click
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
 from hfrnn.cli.options import NearChoice, check_force, force_option
+from hfrnn.cli.screen import say, say_data, say_json, say_lines, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.names import AUTO, BACKENDS
 from hfrnn.runs.options import option_name
+from hfrnn.wording import counted
 
 which_option = click.option(
     "--which", metavar="NAME", default="best", show_default=True, help="Checkpoint: best, last or update-120.",
@@ -72,7 +73,6 @@ def evaluate(
     stream: each symbol but the first is predicted from all symbols before it.
     """
     from hfrnn.analysis.evaluation import evaluate as score
-    from hfrnn.data.text import counted
     from hfrnn.names import UNITS
     from hfrnn.runs.load import load
     from hfrnn.runs.outputs import Output, data_files
@@ -102,7 +102,7 @@ def evaluate(
     unknown = _unknown(unknown, vocabulary)
     content, source = _content(folder, vocabulary.level, text, part or "valid")
     how: dict[str, Any] = {}
-    with working() as show:
+    with working() as show, telling_of_compilation(net.backend.name, as_json):
         if rule is not None:
             dynamic = _dynamic(rule, learning, folder, net, theta, vocabulary, partial(show, "statistics"))
             how = {"dynamic": rule} | {name: getattr(dynamic, name) for name in ("stretch", "learning_rate", "decay")}
@@ -116,19 +116,18 @@ def evaluate(
         output.write(found.json_lines(vocabulary))
     if as_json:
         last = list(shown.values())[-1]
-        click.echo(json.dumps(last if rule is None else {**last, **how, "static": shown["static"]}))
+        say_json(last if rule is None else {**last, **how, "static": shown["static"]})
         return
     unit = UNITS[vocabulary.level]
-    click.echo(f"{source}: {counted(found.symbols, unit)} predicted, one unbroken stream")
+    say(f"{source}: {counted(found.symbols, unit)} predicted, one unbroken stream")
     if found.unknown:
         treated = f"--unknown {unknown}" if vocabulary.stand_in is None else "scored as <unk>"
-        click.echo(f"{counted(found.unknown, unit)} never seen in training: {treated}")
+        say(f"{counted(found.unknown, unit)} never seen in training: {treated}")
     if how:
         rates = f"learning rate {how['learning_rate']:g}, decay {how['decay']:g}"
-        click.echo(f"dynamic: {rule}, an update every {counted(how['stretch'], unit)}, {rates}")
-        click.echo(f"{'':20}{'static':<10}dynamic")
-    for line in _table(unit, list(shown.values())):
-        click.echo(line)
+        say(f"dynamic: {rule}, an update every {counted(how['stretch'], unit)}, {rates}")
+        say(f"{'':20}{'static':<10}dynamic")
+    say_lines(_table(unit, list(shown.values())))
 
 
 def _table(unit: str, columns: list[dict[str, Any]]) -> list[str]:
@@ -194,12 +193,18 @@ def _evaluate_sequences(run: str, net: Any, theta: Any, part: str | None, wrong:
         raise InputError(f"{run} was trained on {config.data}, which is not a text: leave {wrong[0]} out")
     if part is not None and config.data in tasks():
         raise InputError(f"{run} was trained on {config.data}, whose sequences are generated again: leave --part out")
-    found = evaluate_sequences(net, theta, config, part)
+    with telling_of_compilation(net.backend.name, as_json):
+        found = evaluate_sequences(net, theta, config, part)
     if as_json:
-        click.echo(json.dumps(found))
+        say_json(found)
         return
     for name, value in found.items():
-        click.echo(f"{name.replace('_', ' '):<20}{value if isinstance(value, str | int) else format(value, '.4f')}")
+        say(f"{name.replace('_', ' '):<20}{value if isinstance(value, str | int) else _figure(value)}")
+
+
+def _figure(value: float) -> str:
+    """Return a figure with four decimals, or as many significant digits if it is small."""
+    return format(value, ".4f" if abs(value) >= 0.1 or value == 0 else ".4g")
 
 
 def _content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any, str]:
@@ -257,16 +262,17 @@ def sample(
             raise InputError(
                 f"--allowed is {allowed!r}, and the network does not know every symbol of it: leave out the others"
             )
-    drawn = list(draw(net, theta, start, length, temperature, top_k, seed, symbols))
+    with telling_of_compilation(net.backend.name, as_json):
+        drawn = list(draw(net, theta, start, length, temperature, top_k, seed, symbols))
     ids = [step.symbol for step in drawn]
     if as_json:
         steps = [
             {"symbol": vocabulary.decode([i]), "probability": float(s.probabilities[i])}
             for i, s in zip(ids, drawn, strict=True)
         ]
-        click.echo(json.dumps({"prime": prime, "text": vocabulary.decode(ids), "steps": steps}))
+        say_json({"prime": prime, "text": vocabulary.decode(ids), "steps": steps})
     else:
-        click.echo(vocabulary.decode([*(start.tolist() if prime else []), *ids]))
+        say_data(vocabulary.decode([*(start.tolist() if prime else []), *ids]))
 
 
 def _as_text(text: str, level: str) -> str | bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +13,9 @@ from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
 from hfrnn.cli.options import NearChoice, check_force, force_option
 from hfrnn.cli.runs import backend_option, which_option
+from hfrnn.cli.screen import say, say_json, telling_of_compilation
 from hfrnn.errors import InputError, MissingExtraError, how_to_install
+from hfrnn.wording import counted
 
 if TYPE_CHECKING:
     from hfrnn.analysis.spectrum import Spectrum
@@ -83,9 +84,9 @@ def spectrum(
         output = Output("--plot", plot, force, data_files(RunFolder(run).config()))
         output.check()
         _check_picture(plot, numbers["vectors"])
-    objective, theta, data = load_objective(run, which, part, symbols, seed, backend)
     found, seconds = [], []
-    with working("left at most") as show:
+    with telling_of_compilation(backend, as_json), working("left at most") as show:
+        objective, theta, data = load_objective(run, which, part, symbols, seed, backend)
         for name in MATRICES if matrix == "both" else (matrix,):
             begun = time.perf_counter()
             tell = partial(_tell, show, name)
@@ -98,12 +99,12 @@ def spectrum(
         output.write(picture(found, output.path.rpartition(".")[2].lower(), about))
     if as_json:
         matrices = [{**each.to_json(), "seconds": taken} for each, taken in zip(found, seconds, strict=True)]
-        click.echo(json.dumps({"network": objective.net.describe(), "data": data, "matrices": matrices}))
+        say_json({"network": objective.net.describe(), "data": data, "matrices": matrices})
         return
-    click.echo(f"{objective.net.describe()}\n{data}")
+    say(f"{objective.net.describe()}\n{data}")
     for each, taken in zip(found, seconds, strict=True):
-        click.echo(f"\n{each.matrix}: {each.products:,} products in {taken:.1f} s")
-        click.echo("\n".join(_lines(each, numbers["count"])))
+        say(f"\n{each.matrix}: {counted(each.products, 'product')} in {taken:.1f} s")
+        say("\n".join(_lines(each, numbers["count"])))
 
 
 def _tell(show: Callable[[str, int, int], None], matrix: str, what: str, done: int, most: int) -> None:

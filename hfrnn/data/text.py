@@ -50,11 +50,6 @@ def check_text(text: Text, level: str) -> None:
         raise InputError(f"a text of level {level} must be {LEVELS[level].__name__}, not {type(text).__name__}")
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 symbol`, `2 symbols`, `1,000 symbols`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 class Symbols(ABC):
     """The symbols of one level in a fixed order; their numbers are 0 to `size` - 1.
 

@@ -16,10 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from hfrnn.atomic import write_atomic
 from hfrnn.data.characters import CodeSymbols
-from hfrnn.data.text import Symbols, Text, check_level, check_text, counted
+from hfrnn.data.text import Symbols, Text, check_level, check_text
 from hfrnn.data.words import WordSymbols
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.files import DESCRIPTION, read_bytes
+from hfrnn.wording import counted
 
 FORMAT = "hfrnn-vocabulary"
 VERSION = 1

@@ -108,8 +108,9 @@ def import_kernels(path: str | Path) -> None:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
+        said = " ".join(str(error).split())
         raise InputError(
-            f"the kernel file {path} cannot be run ({type(error).__name__}: {error}): `python {path}` says where"
+            f"the kernel file {path} cannot be run ({type(error).__name__}: {said}): `python {path}` says where"
         ) from error
     if len(_kernels) == before:
         raise InputError(f"the kernel file {path} registers no architecture: it has to call hfrnn.register_kernel")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hfrnn.arrays.backend import Array, HostArray
-from hfrnn.data.text import counted
 from hfrnn.errors import CheckpointError
 from hfrnn.optim.average import AVERAGE
+from hfrnn.wording import counted
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import time
 from dataclasses import replace
 from itertools import pairwise
@@ -22,6 +21,7 @@ from hfrnn.runs.options import option_name
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.runs.versions import versions
 from hfrnn.runs.weights import checked_theta, checked_weights
+from hfrnn.wording import shell_command
 
 if TYPE_CHECKING:
     from hfrnn.data.vocabulary import Vocabulary
@@ -111,7 +111,7 @@ class RunState:
         kernels = [word for module in sorted(modules) if (word := module.partition("hfrnn --kernel ")[2])]
         words = ["hfrnn", *(word for file in kernels for word in ("--kernel", file)), "train", "--resume"]
         changes = ((option_name(name), str(value)) for name, value in self.changes.items() if value is not None)
-        return shlex.join([*words, str(self.folder.path), *(word for pair in changes for word in pair)])
+        return shell_command([*words, str(self.folder.path), *(word for pair in changes for word in pair)])
 
     # ------------------------------------------------------------------ writing
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import time
 import warnings
 from collections.abc import Sequence
@@ -30,6 +29,7 @@ from hfrnn.training.setup import build_network, initial_parameters
 from hfrnn.training.signals import Interruption, handle_signals
 from hfrnn.training.sources import open_source
 from hfrnn.training.validation import validation_objective, wrong_answers
+from hfrnn.wording import shell_command
 
 
 class Callback:
@@ -133,7 +133,7 @@ def train(
             try:
                 trainer = Trainer.resumed(resume, values, callbacks, interruption)
             except KeyboardInterrupt:
-                command = shlex.join(["hfrnn", "train", "--resume", str(resume)])
+                command = shell_command(["hfrnn", "train", "--resume", str(resume)])
                 raise Interrupted(f"interrupted before the next update: resume with {command}") from None
         return trainer.run()
 
@@ -220,7 +220,7 @@ class Trainer:
         except BaseException as error:
             folder.lock.release()
             if isinstance(error, MissingExtraError) and config.backend != "numpy":
-                command = shlex.join(["hfrnn", "train", "--resume", str(run), "--backend", "numpy"])
+                command = shell_command(["hfrnn", "train", "--resume", str(run), "--backend", "numpy"])
                 raise MissingExtraError(f"{error}: {command} resumes without it") from error
             raise
         return trainer
