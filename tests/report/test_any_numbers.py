@@ -166,7 +166,7 @@ def test_the_page_draws_any_numbers(
         folders.append(Path(shutil.copytree(runs[name], tmp_path / name, dirs_exist_ok=True)))
         kept = data.draw(st.sets(st.sampled_from(NUMBERS)))
         rewrite(folders[-1], lambda line, keys=set(NUMBERS) - kept - {"update"}: line.update(drawn(data, keys)))
-    look_at(page, write_report(folders, tmp_path / "report.html"))
+    look_at(page, write_report(folders, tmp_path / "report.html", force=True))
 
 
 @needs_browser
@@ -201,20 +201,20 @@ CHANGES: dict[str, Any] = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_odd_log_is_drawn(page: browser.Page, runs: dict[str, Path], run: Path, change: str) -> None:
     rewrite(run, CHANGES[change])
-    look_at(page, write_report([run, runs["tikhonov"]], run.parent / "report.html"))
+    look_at(page, write_report([run, runs["tikhonov"]], run.parent / "report.html", force=True))
 
 
 @needs_browser
 def test_a_single_record_is_drawn(page: browser.Page, run: Path) -> None:
     first = (run / "metrics.jsonl").read_text().splitlines()[0]
     (run / "metrics.jsonl").write_text(first + "\n")
-    look_at(page, write_report([run], run.parent / "report.html"))
+    look_at(page, write_report([run], run.parent / "report.html", force=True))
 
 
 @needs_browser
 def test_records_without_a_time_are_left_out_over_time(page: browser.Page, run: Path) -> None:
     rewrite(run, lambda line: line.update(seconds=None if line["update"] == 3 else line["seconds"]))
-    page.open(write_report([run], run.parent / "report.html"))
+    page.open(write_report([run], run.parent / "report.html", force=True))
     page.run(f"{HELPERS}; 0" if page.run("typeof charts") == "undefined" else "0")
     points = "Number(chartOf('Loss').querySelector('[data-series=training]').dataset.points)"
     assert page.run(points) == 6
