@@ -240,8 +240,8 @@ def _state_dict(argument: str, model: Any) -> StateDict:
         model = model.state_dict()
     if isinstance(model, str | os.PathLike):
         raise InputError(
-            f"{argument} is the path {shown(os.fspath(model))}: load the file and give the state dict, for example that "
-            "of safetensors.numpy.load_file(path) or torch.load(path)"
+            f"{argument} is the path {shown(os.fspath(model))}: load the file and give the state dict, as from "
+            "safetensors.numpy.load_file(path) or torch.load(path)"
         )
     if not isinstance(model, Mapping):
         raise InputError(f"{argument} is {shown(model)}: give a torch.nn.Module or its state dict, model.state_dict()")

@@ -220,10 +220,10 @@ def test_what_has_no_counterpart_is_refused(case: str) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("model.pt", "'model.pt' is a path: load the file and give the state dict"),
-        (Path("model.pt"), "'model.pt' is a path"),
-        (None, "the model is of type NoneType: give a torch.nn.Module or its state dict"),
-        ([1.0], "the model is of type list"),
+        ("model.pt", "is the path 'model.pt': load the file and give the state dict"),
+        (Path("model.pt"), "is the path 'model.pt'"),
+        (None, "(model|like) is None: give a torch.nn.Module or its state dict"),
+        ([1.0], "(model|like) is a list"),
     ],
 )
 def test_what_is_no_state_dict_is_refused(given: Any, message: str) -> None:

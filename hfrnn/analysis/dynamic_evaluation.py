@@ -93,6 +93,8 @@ class Dynamic:
         self.mean_square = None
         if mean_square is not None:
             self.mean_square = array("mean_square", mean_square, (None,), backend=get_backend("numpy"), finite=True)
+            if self.mean_square.size and self.mean_square.min() < 0:
+                raise InputError("mean_square has an entry below 0: give the result of mean_square_gradient")
 
     def factors(self, net: Network) -> tuple[Any, Any]:
         """Return p and 1 - d of D1.

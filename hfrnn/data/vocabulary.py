@@ -289,7 +289,8 @@ class Vocabulary:
         numbers = array("ids", ids, (None,), "iu", backend=get_backend("numpy"), advice="the symbol numbers")
         if numbers.min() < 0 or numbers.max() >= self.size:
             raise InputError(
-                f"symbol numbers must lie in [0, {self.size}), but they reach from {numbers.min()} to {numbers.max()}"
+                f"the symbol numbers in ids must lie in [0, {self.size}), but they reach from {numbers.min()} "
+                f"to {numbers.max()}"
             )
         found: NDArray[np.int64] = numbers.astype(np.int64)
         return found

@@ -23,7 +23,7 @@ def state_dict() -> dict[str, Any]:
 
 @functools.cache
 def torch_net() -> hfrnn.Network:
-    return from_torch(state_dict())[0]
+    return from_torch(state_dict(), activation="tanh")[0]
 
 
 BOUND = number().or_none()
@@ -101,7 +101,7 @@ CALLS: list[Call] = [
     Call(
         "from_torch",
         from_torch,
-        {"model": state_dict},
+        {"model": state_dict, "activation": "tanh"},
         {
             "model": nothing().but({"dict": None}),
             "embedding": nothing().or_none(),
@@ -114,12 +114,12 @@ CALLS: list[Call] = [
         Call(
             name,
             function_,
-            {"net": torch_net, argument: lambda: from_torch(state_dict())[1], "like": state_dict},
+            {"net": torch_net, argument: lambda: from_torch(state_dict(), activation="tanh")[1], "like": state_dict},
             {
                 "net": NETWORK.but({"right": None}),
                 "like": nothing().but({"dict": None}),
                 "embedding": nothing().or_none(),
-                argument: array(lambda: from_torch(state_dict())[1], lists=None, finite=False),
+                argument: array(lambda: from_torch(state_dict(), activation="tanh")[1], lists=None, finite=False),
             },
         )
         for name, function_, argument in (

@@ -45,7 +45,7 @@ HF_OPTIONS = {
     "keep_ratio": number(1, open_low=True),
     "preconditioner": choice("none", "diagonal"),
     "preconditioner_exponent": number(0, 1),
-    "preconditioner_shift": number(0, open_low=True).or_none(),
+    "preconditioner_shift": number(1e-30, 1e30).or_none(),
     "warm_start": number(0, 1),
     "mu_growth": number(1, open_low=True).or_none(),
     "rho_model": choice("damped", "undamped"),

@@ -98,6 +98,8 @@ def of_option(name: str) -> Kind:
             kind = kind.but({"0": True, "end 0": True, "below": None})
         if name in PAIRED:
             kind = costly(kind)
+    if option.kind is str and option.default is None and name not in PATHS:
+        kind = kind.but({"empty string": False})
     if option.many:
         kind = kind.but({"list of a number": option.kind is float})
     if option.optional or option.default is None:
@@ -360,12 +362,12 @@ CALLS: list[Call] = [
     Call(
         "write_report",
         write_report,
-        {"runs": ["run"], "output": "report.html"},
+        {"runs": ["run"], "output": "report.html", "force": True},
         {
             "runs": nothing(),
-            "output": new_path().but(
-                dict.fromkeys(("string", "string of a number", "string with escapes", "long string"))
-            ),
+            "output": new_path()
+            .or_none()
+            .but(dict.fromkeys(("None", "string", "string of a number", "string with escapes", "long string"))),
         },
     ),
 ]
