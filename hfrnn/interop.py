@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 
 from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.arrays.checks import array
+from hfrnn.checks import instance, shown, string
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
 
@@ -109,7 +111,8 @@ def from_torch(model: Any, *, embedding: str | None = None, **options: Any) -> t
         The model is of another kind, two of its tensors share memory, their shapes do not fit together, or the
         activation of an nn.RNN is not known.
     """
-    values = _on_host(_state_dict(model))
+    values = _on_host(_state_dict("model", model))
+    string("embedding", embedding, "the name of a module", or_none=True)
     parts = _parts(values, embedding)
     taken = {"arch", "n_in", "hidden", "n_out", "embedding", "bias", "output_bias", "direct_input", "direct_output"}
     if chosen := sorted(taken & set(options)):
@@ -164,7 +167,7 @@ def to_torch(net: Network, theta: Array, like: Any, *, embedding: str | None = N
     InputError
         The network and the model differ in kind or sizes.
     """
-    return _export(net, theta, like, embedding, second=0.0)
+    return _export("theta", net, theta, like, embedding, second=0.0)
 
 
 def gradient_to_torch(net: Network, gradient: Array, like: Any, *, embedding: str | None = None) -> dict[str, Any]:
@@ -190,15 +193,20 @@ def gradient_to_torch(net: Network, gradient: Array, like: Any, *, embedding: st
     InputError
         The network and the model differ in kind or sizes.
     """
-    return _export(net, gradient, like, embedding, second=1.0)
+    return _export("gradient", net, gradient, like, embedding, second=1.0)
 
 
-def _export(net: Network, vector: Array, like: Any, embedding: str | None, second: float) -> dict[str, Any]:
+def _export(
+    argument: str, net: Network, vector: Array, like: Any, embedding: str | None, second: float
+) -> dict[str, Any]:
     """Convert a vector to a state dict; the second tensor of a parameter gets `second` times the value of the first."""
-    like = _state_dict(like)
+    instance("net", net, Network, "a hfrnn.Network")
+    like = _state_dict("like", like)
     values = _on_host(like)
+    string("embedding", embedding, "the name of a module", or_none=True)
     parts = _parts(values, embedding)
     _check(net, parts, values)
+    vector = array(argument, vector, (net.n_parameters,), backend=net.backend)
     views = net.views(net.backend.to_host(vector))
     exported = {}
     for part in parts:
@@ -219,7 +227,7 @@ def _is_module(model: Any) -> bool:
     return hasattr(model, "state_dict") and hasattr(model, "named_modules")
 
 
-def _state_dict(model: Any) -> StateDict:
+def _state_dict(argument: str, model: Any) -> StateDict:
     """Return the state dict of a module, or the mapping itself."""
     if _is_module(model):
         for name, module in model.named_modules():
@@ -232,13 +240,11 @@ def _state_dict(model: Any) -> StateDict:
         model = model.state_dict()
     if isinstance(model, str | os.PathLike):
         raise InputError(
-            f"{os.fspath(model)!r} is a path: load the file and give the state dict, for example that of "
+            f"{argument} is the path {shown(os.fspath(model))}: load the file and give the state dict, as from "
             "safetensors.numpy.load_file(path) or torch.load(path)"
         )
     if not isinstance(model, Mapping):
-        raise InputError(
-            f"the model is of type {type(model).__name__}: give a torch.nn.Module or its state dict, model.state_dict()"
-        )
+        raise InputError(f"{argument} is {shown(model)}: give a torch.nn.Module or its state dict, model.state_dict()")
     return model
 
 
@@ -294,8 +300,10 @@ def _parts(values: Mapping[str, HostArray], embedding: str | None) -> list[Part]
             f"the model has {len(recurrent)} recurrent modules (a tensor weight_hh_l0 each): "
             "give a model with one nn.LSTM or nn.RNN"
         )
-    if embedding is not None and not (isinstance(embedding, str) and modules.get(embedding) == {"weight"}):
-        raise InputError(f"the model has no nn.Embedding {embedding!r}: it has {', '.join(modules)}")
+    if embedding is not None and modules.get(embedding) != {"weight"}:
+        raise InputError(
+            f"embedding is {shown(embedding)}, but the model has no such nn.Embedding: it has {', '.join(modules)}"
+        )
     rest = [module for module in modules if module not in (recurrent[0], embedding)]
     matrices = [m for m in rest if "weight" in modules[m] and values[_joined(m, "weight")].ndim == 2]
     linear = {_joined(module, tensor) for module in matrices for tensor in ("weight", "bias")}

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from hfrnn.checks import path
 from hfrnn.errors import CheckpointError, MissingExtraError, how_to_install
 from hfrnn.files import is_regular
 from hfrnn.runs.metrics import Record, number
@@ -77,7 +78,7 @@ class TensorBoard(Callback):
             ) from error
         self._event, self._summary, self._text_pb = event_pb2, summary_pb2.Summary, text_pb
         self._make_writer = event_file_writer.EventFileWriter
-        self.folder = None if folder is None else Path(folder)
+        self.folder = path("folder", folder, or_none=True)
         self._writer: Any = None
 
     def on_start(self, trainer: Trainer) -> None:

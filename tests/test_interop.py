@@ -193,19 +193,19 @@ WRONG: dict[str, tuple[Arrays, dict[str, Any], str]] = {
     "a linear with more": ({**LSTM, "decoder.scale": np.ones(3)}, {}, "^decoder.scale cannot be placed"),
     "a checkpoint": ({"model": LSTM}, {}, "the entry 'model' is of type dict, not a tensor with a name"),
     "numbers for names": (dict(enumerate(LSTM.values())), {}, "the entry 0 is of type ndarray"),
-    "no name of an embedding": (LSTM, {"embedding": 3}, "no nn.Embedding 3"),
+    "no name of an embedding": (LSTM, {"embedding": 3}, "embedding is 3"),
     "an rnn without its activation": (state_dict("rnn"), {}, 'add activation="tanh" or activation="relu"'),
     "an embedding without its name": (state_dict(embedding=3), {}, "has embedding, decoder: expected one nn.Linear"),
-    "another name of the embedding": (state_dict(embedding=3), {"embedding": "words"}, "no nn.Embedding 'words'"),
-    "an embedding with a bias": (LSTM, {"embedding": "decoder"}, "no nn.Embedding 'decoder'"),
+    "another name of the embedding": (state_dict(embedding=3), {"embedding": "words"}, "embedding is 'words'"),
+    "an embedding with a bias": (LSTM, {"embedding": "decoder"}, "embedding is 'decoder'"),
     "blocks": ({**LSTM, "lstm.weight_hh_l0": np.ones((20, 4))}, {}, r"weight_hh_l0 of shape \(20, 4\)"),
     "a shape": ({**LSTM, "lstm.weight_ih_l0": np.ones((12, 5))}, {}, r"weight_ih_l0 has the shape \(12, 5\)"),
     "a bias's shape": ({**LSTM, "lstm.bias_hh_l0": np.ones(4)}, {}, r"bias_hh_l0 has the shape \(4,\)"),
     "a vector": ({**LSTM, "decoder.weight": np.ones(4)}, {}, "^decoder.bias, decoder.weight cannot be placed"),
     "a recurrent vector": ({**LSTM, "lstm.weight_hh_l0": np.ones(4)}, {}, "expected 2 sizes"),
     "no rows": ({**LSTM, "decoder.weight": np.ones((0, 4))}, {}, "expected sizes of 1 or more"),
-    "words": ({**LSTM, "decoder.bias": np.array(["a", "b", "c"])}, {}, "dtype '<U.*' is not known"),
-    "half precision": (state_dict(dtype="float16"), {}, "dtype 'float16' is not known: use float32 or float64"),
+    "words": ({**LSTM, "decoder.bias": np.array(["a", "b", "c"])}, {}, "dtype is '<U"),
+    "half precision": (state_dict(dtype="float16"), {}, "dtype is 'float16': use one of float32, float64"),
     "an option that is fixed": (LSTM, {"hidden": 3}, "hidden cannot be chosen"),
 }  # fmt: skip
 
@@ -220,10 +220,10 @@ def test_what_has_no_counterpart_is_refused(case: str) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("model.pt", "'model.pt' is a path: load the file and give the state dict"),
-        (Path("model.pt"), "'model.pt' is a path"),
-        (None, "the model is of type NoneType: give a torch.nn.Module or its state dict"),
-        ([1.0], "the model is of type list"),
+        ("model.pt", "is the path 'model.pt': load the file and give the state dict"),
+        (Path("model.pt"), "is the path 'model.pt'"),
+        (None, "(model|like) is None: give a torch.nn.Module or its state dict"),
+        ([1.0], "(model|like) is a list"),
     ],
 )
 def test_what_is_no_state_dict_is_refused(given: Any, message: str) -> None:
@@ -261,5 +261,5 @@ def test_a_network_that_is_no_such_model_is_refused(network: dict[str, Any], mes
 
 def test_a_vector_of_another_size_is_refused() -> None:
     net, theta = from_torch(LSTM)
-    with pytest.raises(hfrnn.InputError, match="parameter vector of shape"):
+    with pytest.raises(hfrnn.InputError, match="has shape"):
         to_torch(net, theta[:-1], LSTM)

@@ -17,7 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hfrnn import checks
 from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.checks import INSIDE_ONE, choice, function, instance, number, path, string
+from hfrnn.data.corpora import PARTS
 from hfrnn.data.music import load_music, music_batch
 from hfrnn.data.streams import training_sequences
 from hfrnn.data.synthetic import make_task, tasks
@@ -25,6 +28,7 @@ from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.names import AUTO, BACKENDS
 from hfrnn.optim.lanczos import Product, extreme_eigenvalues, lanczos, most_products, quadrature
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.load import load
@@ -74,6 +78,7 @@ class Spectrum:
 
     def ranked(self, rank: int) -> tuple[float, float]:
         """Estimate the `rank`-th largest and the `rank`-th smallest eigenvalue from the density; rank is 1 to n."""
+        rank = checks.count("rank", rank, 1, self.size)
         up, down = (self.size * np.cumsum(weights) for weights in (self.weights, self.weights[::-1]))
         low, high = (min(int(np.searchsorted(counts, rank - 0.5)), counts.size - 1) for counts in (up, down))
         return float(self.nodes[::-1][high]), float(self.nodes[low])
@@ -133,8 +138,11 @@ def spectrum(
     NonFiniteError
         A product is not finite.
     """
-    least = {"count": (count, 0), "vectors": (vectors, 0), "steps": (steps, 1), "seed": (seed, 0)}
-    _check_arguments(objective, matrix, tolerance, least)
+    choice("matrix", matrix, MATRICES)
+    _check_objective(objective)
+    count, vectors = checks.count("count", count), checks.count("vectors", vectors)
+    steps, seed = checks.count("steps", steps, 1), checks.count("seed", seed)
+    tolerance, progress = number("tolerance", tolerance, INSIDE_ONE), function("progress", progress, or_none=True)
     backend, n = objective.net.backend, objective.net.n_parameters
     with np.errstate(over="ignore", invalid="ignore"):  # _Counted refuses results that are not finite
         operator = objective.gauss_newton(theta) if matrix == "gauss-newton" else objective.hessian(theta)
@@ -161,17 +169,11 @@ def spectrum(
     )  # fmt: skip
 
 
-def _check_arguments(objective: Objective, matrix: str, tolerance: float, numbers: dict[str, tuple[int, int]]) -> None:
-    """Raise InputError unless the arguments of `spectrum` are valid; `numbers` are values and their minima."""
-    if matrix not in MATRICES:
-        raise InputError(f"matrix {matrix!r} is not known: use {' or '.join(MATRICES)}")
+def _check_objective(objective: Objective) -> None:
+    """Raise InputError unless an objective can make products that are accurate enough for eigenvalues."""
+    instance("objective", objective, Objective, "a hfrnn.Objective")
     if objective.net.dtype != np.float64:
         raise InputError('the network is in float32, too coarse for eigenvalues: make it with dtype="float64"')
-    for name, (value, least) in numbers.items():
-        if value < least:
-            raise InputError(f"{name} is {value}: give a whole number, {least} or more")
-    if not 0 < tolerance < 1:
-        raise InputError(f"tolerance is {tolerance}: give a number between 0 and 1")
 
 
 class _Counted:
@@ -237,11 +239,12 @@ def load_objective(
     InputError
         As `hfrnn.load`; or the data is missing, has no such part, or is too short.
     """
-    if symbols < 1:
-        raise InputError(f"symbols is {symbols}: give a whole number, 1 or more")
-    if seed < 0:
-        raise InputError(f"the seed is {seed}: give a whole number, 0 or more")
-    folder, rng = RunFolder(run), np.random.default_rng(seed)
+    symbols, seed = checks.count("symbols", symbols, 1), checks.count("seed", seed)
+    if part is not None:
+        choice("part", part, PARTS)
+    string("which", which, "best, last or the name of a kept checkpoint")
+    choice("backend", backend, (AUTO, *BACKENDS))
+    folder, rng = RunFolder(path("run", run)), np.random.default_rng(seed)
     config, (net, theta, vocabulary) = folder.config(), load(run, which, backend)
     wide = Network(**{**net.config, "dtype": "float64", "backend": backend})
     pool, name = _sequences(folder, config, vocabulary, part, symbols, rng)

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse.linalg
 
-from hfrnn.errors import InputError, MissingExtraError, how_to_install
+from hfrnn.checks import wrong
+from hfrnn.errors import MissingExtraError, how_to_install
 from hfrnn.names import AUTO, BACKENDS
 
 Array: TypeAlias = Any
@@ -249,8 +250,8 @@ def get_backend(backend: str | Backend) -> Backend:
     """
     if isinstance(backend, Backend):
         return backend
-    if backend not in _makers:
-        raise InputError(f"backend {backend!r} is not known: use one of {', '.join((AUTO, *BACKENDS))}")
+    if not isinstance(backend, str) or backend not in _makers:
+        raise wrong("backend", backend, f"use one of {', '.join((AUTO, *BACKENDS))}")
     return _makers[backend]()
 
 

@@ -10,7 +10,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from hfrnn import checks
+from hfrnn.checks import number, shown, wrong
 from hfrnn.data.downloads import data_folder, data_folders, fetch
 from hfrnn.data.remotes import DOWNLOADS
 from hfrnn.data.text import LEVELS, Text, check_level
@@ -141,15 +146,19 @@ def load_corpus(
         The corpus cannot be downloaded.
     """
     check_level(level)
+    text = checks.path("text", text, or_none=True)
+    valid_path, test_path = (
+        checks.path(each, given, or_none=True) for each, given in (("valid_path", valid_path), ("test_path", test_path))
+    )
     if name is not None and text is not None:
         raise InputError(f"give either a text file or the name of a corpus, not both {str(text)!r} and {name!r}")
     if text is not None:
         path = text  # the type checker keeps this variable's type inside the lambda
         name, known = Path(text).name, NamedCorpus(lambda level, _: (str(path), (read_text(path, level),)))
-    elif name in CORPORA:
+    elif isinstance(name, str) and name in CORPORA:
         known = CORPORA[name]
     else:
-        given = "nothing was given" if name is None else f"there is no corpus named {name!r}"
+        given = "nothing was given" if name is None else f"there is no corpus named {shown(name)}"
         raise InputError(f"{given}; give a text file or the name of a corpus: {', '.join(CORPORA)}")
     if level not in known.levels:
         raise InputError(f"the corpus {name} has no level {level}: use level {' or '.join(known.levels)}")
@@ -174,7 +183,11 @@ def load_corpus(
 
 def _checked(fractions: Sequence[float]) -> tuple[float, float, float]:
     """Return three valid shares or raise an error."""
-    shares = tuple(float(share) for share in fractions)
+    given: Any = fractions
+    given = given.tolist() if isinstance(given, np.ndarray) and given.ndim == 1 else given
+    if not isinstance(given, list | tuple):
+        raise wrong("fractions", fractions, "give three numbers in [0, 1] with sum 1")
+    shares = tuple(number("a share of fractions", share) for share in given)
     shown = ", ".join(f"{share:g}" for share in shares)
     if len(shares) != 3 or not all(0 <= share <= 1 for share in shares):
         raise InputError(f"the fractions of train, valid and test must be three numbers in [0, 1], not ({shown})")

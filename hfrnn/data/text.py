@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hfrnn.checks import shown
 from hfrnn.errors import InputError
 
 Text = str | bytes
@@ -29,8 +30,8 @@ def check_level(level: str) -> None:
     InputError
         The level is not one of "char", "byte" and "word".
     """
-    if level not in LEVELS:
-        raise InputError(f"unknown level {level!r}; the level must be one of {', '.join(LEVELS)}")
+    if not isinstance(level, str) or level not in LEVELS:
+        raise InputError(f"unknown level {shown(level)}; the level must be one of {', '.join(LEVELS)}")
 
 
 def check_text(text: Text, level: str) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import time
 
-from hfrnn.arrays.vectors import Apply, Vector, dot
+from hfrnn.arrays.checks import array
+from hfrnn.arrays.vectors import Apply, Vector, dot, norm
+from hfrnn.errors import InputError
+from hfrnn.optim.cg import power_preconditioner
 from hfrnn.optim.damping import Damping
-from hfrnn.optim.options import Objective
+from hfrnn.optim.options import HessianFreeOptions, Objective
 
 
 class TrialLosses:
@@ -37,7 +40,8 @@ class TrialLosses:
     def __call__(self, x: Vector, step: float = 1.0) -> float:
         """Return the loss at theta + step * x; x (n,)."""
         start = time.perf_counter()
-        f = float(self._objective.loss(self._theta + x * step))
+        theta = self._theta + x * step
+        f = float(self._objective.loss(theta)) if math.isfinite(norm(theta)) else math.inf  # the step overflowed
         self.seconds += time.perf_counter() - start
         self.evaluations += 1
         if not math.isfinite(f):
@@ -119,3 +123,16 @@ class Quadratic:
         begin = time.perf_counter()
         apply(v, out)
         self.seconds += time.perf_counter() - begin
+
+
+def diagonal_of(theta: Vector, objective: Objective, damping: Damping, options: HessianFreeOptions) -> Apply:
+    """Return the preconditioner (D + lambda)^exponent at theta (SPEC 6)."""
+    squared_gradients = getattr(objective, "squared_gradients", None)
+    if squared_gradients is None:
+        raise InputError(
+            'preconditioner is "diagonal", but the curvature objective has no squared_gradients(theta): '
+            'give it one, or use "none".'
+        )
+    shift = damping.lambda_ if options.preconditioner_shift is None else options.preconditioner_shift
+    diagonal = array("the result of squared_gradients", squared_gradients(theta), theta.shape, "f")
+    return power_preconditioner(diagonal, shift, options.preconditioner_exponent)

@@ -14,8 +14,10 @@ import re
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from hfrnn._version import __version__
+from hfrnn.checks import flag, path, wrong
 from hfrnn.files import open_to_read
 from hfrnn.report.runs import option_rows, read_run, run_names
 from hfrnn.runs.outputs import Output, data_files
@@ -49,7 +51,7 @@ def make_page(runs: Sequence[str | Path]) -> str:
     CheckpointError
         A file of a run is damaged.
     """
-    folders = [RunFolder(path) for path in runs]
+    folders = _folders(runs)
     found = [read_run(*each) for each in zip(folders, run_names(runs), strict=True)]
     script = "".join(_part(name) for name in SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
@@ -90,12 +92,18 @@ def write_report(runs: Sequence[str | Path], output: str | Path | None = None, f
     StorageError
         The file cannot be written.
     """
-    path = DEFAULT_OUTPUT if output is None else str(output)
-    data = [file for run in runs for file in data_files(RunFolder(run).config())]  # the page replaces no run's text
-    file = Output("--output", path, force or (output is None and _is_report(path)), data)
+    folders, target = _folders(runs), str(path("output", DEFAULT_OUTPUT if output is None else output))
+    data = [file for folder in folders for file in data_files(folder.config())]  # the page replaces no run's text
+    file = Output("--output", target, flag("force", force) or (output is None and _is_report(target)), data)
     file.check()
     file.write(make_page(runs))
-    return Path(path)
+    return Path(target)
+
+
+def _folders(runs: Any) -> list[RunFolder]:
+    if not isinstance(runs, list | tuple) or not runs:
+        raise wrong("runs", runs, "give a list of one or more run folders")
+    return [RunFolder(path("a folder of runs", run)) for run in runs]
 
 
 def _is_report(path: str) -> bool:

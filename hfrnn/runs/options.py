@@ -13,6 +13,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from hfrnn.checks import SHIFTS
 from hfrnn.errors import InputError
 from hfrnn.files import CONFIGURATION, read_bytes
 from hfrnn.names import (
@@ -27,7 +28,6 @@ from hfrnn.names import (
     OPTIMIZERS,
     SCHEDULES,
 )
-from hfrnn.optim.ranges import SHIFTS
 from hfrnn.option import Option, option_key, option_name
 from hfrnn.runs import needs
 from hfrnn.runs.needs import Need
@@ -123,8 +123,8 @@ class RunOptions:
         "skip",
         "What to do with symbols that are not in the vocabulary: error, skip, or a known symbol to replace them with. "
         "Words become <unk> where the vocabulary has it.",
-        needs.TEXT,
-    )
+        needs.TEXT, digits=True,
+    )  # fmt: skip
 
     arch: str = _network("mlstm", "Architecture of the network; `hfrnn info` lists all.")
     hidden: tuple[int, ...] = _network((96,), "Hidden units of each layer; several sizes with commas make a stack.")
@@ -284,9 +284,10 @@ class RunOptions:
         None, "Number of threads; results do not depend on it.", least=1, otherwise="all processors"
     )
     checkpoint: str = _running(
-        "auto", "States to store for CG: auto, all, sqrt, or a number of steps from one to the next.", needs.SEQUENCES
-    )
-    memory: str = _running("4GiB", "Memory that --checkpoint auto may use for gradient and curvature.")
+        "auto", "States to store for CG: auto, all, sqrt, or a number of steps from one to the next.", needs.SEQUENCES,
+        digits=True,
+    )  # fmt: skip
+    memory: str = _running("4GiB", "Memory that --checkpoint auto may use for gradient and curvature.", digits=True)
     sample_length: int = _running(
         300, "Symbols of a sample text, drawn at updates 1, 2, 4, ... and at the end", needs.TEXT, least=1,
         zero="for none",

@@ -27,6 +27,7 @@ import tomli_w
 
 from hfrnn.arrays.backend import HostArray
 from hfrnn.atomic import write_atomic
+from hfrnn.checks import shown
 from hfrnn.data.corpora import PARTS, Corpus
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.errors import CheckpointError, InputError
@@ -255,11 +256,12 @@ class RunFolder:
         CheckpointError
             It is missing or damaged.
         """
-        kept = re.fullmatch(r"update-[0-9]{1,18}", name)
-        if name not in ("best", "last") and not (kept and is_regular(self._checkpoint(name))):
+        kept = re.fullmatch(r"update-[0-9]{1,18}", name) if isinstance(name, str) else None
+        named = isinstance(name, str) and name in ("best", "last")
+        if not named and not (kept and is_regular(self._checkpoint(name))):
             others = [path.stem for path in self.kept().values()]
             more = f", or one that --keep has kept ({', '.join(others)})" if others else ""
-            raise InputError(f"checkpoint {name!r} is not known: use best or last{more}")
+            raise InputError(f"checkpoint {shown(name)} is not known: use best or last{more}")
         path = self._checkpoint(name)
         return load_checkpoint(path, partial(self._most_bytes, path))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import time
 import warnings
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hfrnn.arrays.backend import Array
+from hfrnn.checks import instance, path, wrong
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.engine.sampling import beginning, sample
@@ -49,7 +51,7 @@ class Callback:
         """Called after a CG iteration with the quadratic's value, or after a first-order step with the mean loss."""
 
     def on_update(self, record: Record) -> bool | None:
-        """Called after an update, or an interval of first-order steps, with its record; True ends the training."""
+        """Called after an update, or an interval of first-order steps, with a copy of its record; True ends it."""
 
     def on_interrupt(self) -> None:
         """Called at the first SIGINT, SIGTERM or SIGHUP; training ends after the current CG iteration or step."""
@@ -125,6 +127,10 @@ def train(
     interval there, and one more validation. That validation can only change which state is the best, and end the run
     at `target_bits`.
     """
+    instance("config", config, TrainConfig, "a hfrnn.TrainConfig", or_none=True)
+    resume = path("resume", resume, or_none=True)
+    if not isinstance(callbacks, list | tuple) or not all(isinstance(each, Callback) for each in callbacks):
+        raise wrong("callbacks", callbacks, "give a list of objects of subclasses of hfrnn.Callback")
     values = checked_options(options, "train()")
     with handle_signals() as interruption:
         if resume is None:
@@ -269,13 +275,13 @@ class Trainer:
 
     @property
     def last(self) -> Record | None:
-        """The record after the last update; None before there is one."""
-        return self.state.last
+        """A copy of the record after the last update; None before there is one."""
+        return copy.deepcopy(self.state.last)
 
     @property
     def best(self) -> Record | None:
-        """The record after the best update; None before there is one."""
-        return self.state.best
+        """A copy of the record after the best update; None before there is one."""
+        return copy.deepcopy(self.state.best)
 
     # ------------------------------------------------------------------ the run and its end
 
@@ -344,7 +350,7 @@ class Trainer:
             record["seconds_before"] = round(before, 3)
             self.folder.delete_summary()
             state.commit(record)
-            answers = [callback.on_update(record) for callback in self.callbacks]
+            answers = [callback.on_update(copy.deepcopy(record)) for callback in self.callbacks]
             if any(answers):
                 reason = "callback"
                 break

@@ -114,16 +114,16 @@ def test_segments_run_again_as_often_as_the_page_on_the_engine_says(
 REFUSED: dict[str, tuple[Any, str]] = {
     "negative structural": (
         lambda f, theta: f.gauss_newton(theta, -1.0),
-        "structural is -1.0: give a number, 0 or more",
+        "structural is -1: give a number, 0 or more",
     ),
     "infinite tikhonov": (
         lambda f, theta: f.gauss_newton(theta, 0, np.inf),
-        "tikhonov is inf: give a number, 0 or more",
+        "tikhonov is inf: give a finite number, 0 or more",
     ),
-    "nan tikhonov": (lambda f, theta: f.gauss_newton(theta, tikhonov=np.nan), "tikhonov is nan: give a number"),
+    "nan tikhonov": (lambda f, theta: f.gauss_newton(theta, tikhonov=np.nan), "tikhonov is nan: give a finite number"),
     "metric": (
         lambda f, theta: f.gauss_newton(theta, metric="cell"),
-        "metric 'cell' is not known: use hidden, matching or preactivation",
+        "metric is 'cell': use one of hidden, matching, preactivation",
     ),
     "foreign metric": (
         lambda f, theta: f.gauss_newton(theta, 1.0, metric="matching"),
@@ -132,7 +132,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "checkpoint 0": (lambda f, _: again(f, checkpoint=0), 'checkpoint is 0: use None, "sqrt", "auto" or a number'),
     "checkpoint name": (lambda f, _: again(f, checkpoint="all"), "checkpoint is 'all': use None"),
     "checkpoint True": (lambda f, _: again(f, checkpoint=True), "checkpoint is True: use None"),
-    "memory": (lambda f, _: again(f, memory=0), "memory is 0: give a budget in bytes, more than 0"),
+    "memory": (lambda f, _: again(f, memory=0), "memory is 0: give a whole number of bytes, 1 or more"),
     "threads": (lambda f, _: again(f, threads=0), "threads is 0: give a whole number, 1 or more"),
     "no targets": (lambda f, _: again(f, targets=None), "the batch has no targets: a loss needs them"),
     "no weight": (
