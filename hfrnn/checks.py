@@ -197,6 +197,9 @@ def path(name: str, value: Any, *, or_none: bool = False) -> Any:
     given = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if isinstance(given, str) and given and "\0" not in given:
         return Path(given)
+    if isinstance(given, str):
+        problem = "holds a NUL character" if given else "is empty"
+        raise InputError(f"{name} {problem}: give a path" + (", or None" if or_none else ""))
     raise wrong(name, value, "give a path as a string or a Path", or_none)
 
 

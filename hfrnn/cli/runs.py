@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from hfrnn.checks import count
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
 from hfrnn.cli.options import NearChoice, check_force, force_option
@@ -252,6 +253,8 @@ def sample(
         raise InputError(f"{run} was not trained on a text: there is nothing to sample")
     if unknown is not None and not prime:
         raise InputError("--unknown was given, and it is for the symbols of --prime: give both, or leave it out")
+    if top_k is not None:
+        count("--top-k", top_k, 1)
     unknown = _unknown(unknown, vocabulary)
     start = vocabulary.encode(_as_text(prime, vocabulary.level), unknown) if prime else beginning(vocabulary)
     symbols = None

@@ -77,6 +77,8 @@ def sample(
 
 def _symbols(name: str, given: ArrayLike, most: int) -> NDArray[np.int32]:
     """Return one or more symbols, which lie from 0 up to, but not including, `most`."""
+    if isinstance(given, list | tuple) and not given:  # NumPy makes it an array of floats
+        raise InputError(f"{name} is empty: give at least one symbol")
     symbols: NDArray[np.int32] = array(name, given, (None,), "iu", backend=get_backend("numpy"))
     if not symbols.size:
         raise InputError(f"{name} is empty: give at least one symbol")
