@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +14,10 @@ from hfrnn.arrays.checks import array
 from hfrnn.checks import NOT_NEGATIVE, count, instance, number
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.batch import Batch
-from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, NonFiniteError
+
+if TYPE_CHECKING:
+    from hfrnn.engine.network import Network
 
 
 @dataclass(frozen=True)
