@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,10 +13,8 @@ from hfrnn.arrays.checks import array
 from hfrnn.checks import NOT_NEGATIVE, count, instance, number
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.batch import Batch
+from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, NonFiniteError
-
-if TYPE_CHECKING:
-    from hfrnn.engine.network import Network
 
 
 @dataclass(frozen=True)
@@ -131,6 +128,17 @@ def beginning(vocabulary: Vocabulary) -> NDArray[np.int32]:
     """Return the beginning of a sample without a prime: a newline (`<eos>`), or symbol 0 if there is no newline."""
     found = vocabulary.encode(b"\n" if vocabulary.level == "byte" else "\n", "skip")
     return found if found.size else np.zeros(1, np.int32)
+
+
+def draw_text(net: Network, theta: Array, vocabulary: Vocabulary | None, length: int) -> str | None:
+    """Return a text that the network writes; None without a vocabulary, for a length of 0, or for infinite outputs."""
+    if vocabulary is None or not length:
+        return None
+    try:
+        drawn = list(sample(net, theta, beginning(vocabulary), length))
+    except NonFiniteError:
+        return None
+    return vocabulary.decode([step.symbol for step in drawn])
 
 
 def _softmax(z: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ from hfrnn.arrays.backend import Array
 from hfrnn.checks import instance, path, wrong
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
+from hfrnn.engine.sampling import draw_text
 from hfrnn.errors import CheckpointError, MissingExtraError, NonFiniteError, StorageError
 from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.runs.config import TrainConfig, checked_options
@@ -29,7 +30,7 @@ from hfrnn.training.run_state import RunState, before_next_update
 from hfrnn.training.setup import build_network, initial_parameters
 from hfrnn.training.signals import CLOSED_OUTPUT, Interrupted, Interruption, Response, handle_signals
 from hfrnn.training.sources import open_source
-from hfrnn.training.validation import draw_text, validation_objective, wrong_answers
+from hfrnn.training.validation import validation_objective, wrong_answers
 from hfrnn.wording import shell_command
 
 

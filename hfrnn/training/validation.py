@@ -1,4 +1,4 @@
-"""Validation during training: the loss, the share of wrong answers where a task defines it, and a sample of text."""
+"""Validation during training: the loss, and the share of wrong answers where a task defines it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from hfrnn.arrays.backend import Array
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Use
 from hfrnn.engine.planner import make_plan
-from hfrnn.engine.sampling import beginning, sample
-from hfrnn.errors import NonFiniteError
 
 if TYPE_CHECKING:
-    from hfrnn.data.vocabulary import Vocabulary
     from hfrnn.engine.network import Network
     from hfrnn.runs.config import TrainConfig
     from hfrnn.training.sources import Source
@@ -34,14 +31,3 @@ def wrong_answers(net: Network, source: Source, weights: Array) -> float | None:
         return None
     logits, _ = net.run(weights, source.validation)
     return source.errors(net.backend.to_host(logits))
-
-
-def draw_text(net: Network, weights: Array, vocabulary: Vocabulary | None, length: int) -> str | None:
-    """Return a text that the network writes; None if it was not trained on a text, or for a length of 0."""
-    if vocabulary is None or not length:
-        return None
-    try:
-        drawn = list(sample(net, weights, beginning(vocabulary), length))
-    except NonFiniteError:
-        return None
-    return vocabulary.decode([step.symbol for step in drawn])

@@ -135,7 +135,7 @@ def test_a_signal_ends_a_long_sample(tmp_path: Path, monkeypatch: pytest.MonkeyP
                 send(signal.SIGTERM)
             yield step
 
-    module = hfrnn.training.validation
+    module = hfrnn.engine.sampling
     monkeypatch.setattr(module, "sample_before", module.sample, raising=False)
     monkeypatch.setattr(module, "sample", sample)
     with pytest.raises(Interrupted, match="after update 0" if when == "during training" else "after update 3"):
