@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "hfrnn"
 LAYERS: list[set[str]] = [  # lowest first; the members of a layer do not import each other
     {"errors", "names", "wording", "_version"},
     {"checks"},
-    {"files", "option"},
+    {"files", "locks", "option"},
     {"atomic"},
     {"arrays"},
     {"kernels"},
@@ -37,7 +37,7 @@ NARROW = {  # packages that may import less than all layers below
     "arrays": {"errors", "names", "checks"},
     "kernels": {"errors", "names", "checks", "option", "arrays"},
     "optim": {"errors", "names", "checks", "arrays"},
-    "data": {"errors", "names", "checks", "files", "wording", "atomic", "arrays", "_version"},
+    "data": {"errors", "names", "checks", "files", "wording", "atomic", "locks", "arrays", "_version"},
 }
 ONLY_IN = {
     "cupy": {"arrays", "kernels"}, "cupyx": {"arrays", "kernels"}, "mpi4py": {"engine"}, "numba": {"arrays", "kernels"},

@@ -1,7 +1,7 @@
 """The command `hfrnn`.
 
 Exit codes: 0 done; 2 wrong arguments, configuration or input; 130 interrupted with a checkpoint written; 1 any other
-error.
+error. A signal and a closed output are interruptions.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from hfrnn.cli.train import train
 from hfrnn.errors import HfrnnError
 from hfrnn.option import nearest, option_name
 from hfrnn.runs.options import run_options
+from hfrnn.training.signals import CLOSED_OUTPUT, Interrupted, Response, handle_signals
 from hfrnn.wording import one_line
 
 EXAMPLES = """\b
@@ -78,7 +79,7 @@ class _Commands(click.Group):
             status = 1
         except OSError as error:  # of the output: `invoke` handles those of other files
             status = show_lost_output(error)
-        sys.exit(finish_streams(status))
+        sys.exit(finish_streams(status, wait=status != Interrupted.exit_code))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -89,7 +90,31 @@ class _Commands(click.Group):
             ctx.fail(f"No such command '{name}'." + (near and f" Did you mean '{near}'?"))
         return super().resolve_command(ctx, args)
 
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        try:
+            return super().make_context(*arguments, **options)
+        except KeyboardInterrupt:
+            raise click.ClickException("interrupted") from None
+
     def invoke(self, ctx: click.Context) -> Any:
+        with handle_signals() as interruption:
+            try:
+                result = self._invoke(ctx)
+                interruption.response = Response.NOTED  # the command is done, and its exit code is decided
+                return result
+            except (KeyboardInterrupt, OSError) as error:
+                interruption.response = Response.NOTED
+                stopped = isinstance(error, KeyboardInterrupt) or error.errno in CLOSED_OUTPUT
+                if stopped and interruption.saved is not None:
+                    raise _Failure(Interrupted(interruption.saved)) from None
+                if isinstance(error, KeyboardInterrupt):
+                    raise click.ClickException("interrupted") from None
+                if is_lost_output(error):
+                    raise
+                raise click.ClickException(": ".join(str(part) for part in error.args[1:] or [error])) from error
+
+    def _invoke(self, ctx: click.Context) -> Any:
+        """Run the command, and turn errors of the library into messages."""
         try:
             return super().invoke(ctx)
         except HfrnnError as error:
@@ -98,12 +123,6 @@ class _Commands(click.Group):
             raise click.ClickException(
                 "there is not enough memory: use a smaller --gradient-symbols, --hidden or --checkpoint sqrt"
             ) from error
-        except OSError as error:
-            if is_lost_output(error):
-                raise
-            raise click.ClickException(": ".join(str(part) for part in error.args[1:] or [error])) from error
-        except KeyboardInterrupt:
-            raise click.ClickException("interrupted") from None
 
 
 @click.group(

@@ -11,6 +11,7 @@ import errno
 import io
 import json
 import os
+import select
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO
@@ -150,10 +151,15 @@ def is_lost_output(error: OSError) -> bool:
     return error.filename is None and error.errno in (errno.EPIPE, errno.ENOSPC, errno.EBADF)
 
 
-def finish_streams(status: int) -> int:
-    """Flush the standard streams and return the exit status: 1 instead of 0 if stdout cannot be written to."""
+def finish_streams(status: int, wait: bool = True) -> int:
+    """Flush the standard streams and return the exit status: 1 instead of 0 if stdout cannot be written to.
+
+    Without `wait`, what a pipe cannot take at once is dropped: its reader may have stopped reading.
+    """
     for stream in (sys.stdout, sys.stderr):
         try:
+            if not wait and os.name == "posix" and not select.select([], [stream], [], 0)[1]:
+                raise BlockingIOError
             stream.flush()
         except (OSError, ValueError):
             if stream is sys.stdout:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from hfrnn.cli.flags import TrainCommand, parsed, show_all
 from hfrnn.cli.screen import make_console, say, say_data, say_document, say_json, say_lines, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.runs.options import option_key
+from hfrnn.training.signals import handle_signals
 
 if TYPE_CHECKING:
     from hfrnn.cli.progress import Display
@@ -74,8 +76,12 @@ def train(
     stored = None
     if resume is not None:
         from hfrnn.runs.run_folder import RunFolder
+        from hfrnn.training.run_state import before_next_update
 
-        stored = RunFolder(resume).config()
+        folder = RunFolder(resume)
+        with handle_signals() as interruption:
+            interruption.saved = None if print_config or dry_run else before_next_update(folder)
+            stored = folder.config()
     values, full = merged(given, config, stored)
     if print_config:
         _print_config(full)
@@ -121,8 +127,9 @@ def _train(
     try:
         result = train_network(resume=resume, callbacks=callbacks, **{option_key(k): v for k, v in values.items()})
     finally:
-        if display is not None:
-            display.close()
+        with contextlib.suppress(OSError):  # the terminal may be closed
+            if display is not None:
+                display.close()
         if board is not None:
             board.close()
     if as_json:

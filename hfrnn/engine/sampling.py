@@ -132,6 +132,17 @@ def beginning(vocabulary: Vocabulary) -> NDArray[np.int32]:
     return found if found.size else np.zeros(1, np.int32)
 
 
+def draw_text(net: Network, theta: Array, vocabulary: Vocabulary | None, length: int) -> str | None:
+    """Return a text that the network writes; None without a vocabulary, for a length of 0, or for infinite outputs."""
+    if vocabulary is None or not length:
+        return None
+    try:
+        drawn = list(sample(net, theta, beginning(vocabulary), length))
+    except NonFiniteError:
+        return None
+    return vocabulary.decode([step.symbol for step in drawn])
+
+
 def _softmax(z: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the softmax of a vector."""
     e = np.exp(z - z.max())

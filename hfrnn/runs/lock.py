@@ -6,29 +6,15 @@ import contextlib
 import errno
 import os
 import platform
-import sys
 from pathlib import Path
 from typing import BinaryIO
 
 from hfrnn.errors import InputError, StorageError
 from hfrnn.files import open_to_append
+from hfrnn.locks import HELD, try_lock
 
 NAME = ".lock"
 """Name of the locked file in the folder. It holds the process id and the name of the machine."""
-
-if sys.platform == "win32":
-    import msvcrt
-
-    _FAR = 2**30  # other processes cannot read a locked byte, but they must read the beginning of the file
-
-    def _try_lock(file: BinaryIO) -> None:
-        file.seek(_FAR)
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-else:
-    import fcntl
-
-    def _try_lock(file: BinaryIO) -> None:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class FolderLock:
@@ -63,9 +49,9 @@ class FolderLock:
         while self._held is None:
             file = self._open()
             try:
-                _try_lock(file)
+                try_lock(file)
             except OSError as error:
-                if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK):
+                if error.errno in HELD:
                     holder = self._holder(file)
                     file.close()
                     raise InputError(

@@ -113,6 +113,11 @@ class RunState:
         changes = ((option_name(name), str(value)) for name, value in self.changes.items() if value is not None)
         return shell_command([*words, str(self.folder.path), *(word for pair in changes for word in pair)])
 
+    @property
+    def interrupted(self) -> str:
+        """What to tell the user if the run is interrupted: which update is on disk, and how to go on."""
+        return f"interrupted after update {self.saved['update']}, which is saved: resume with {self.resume_command}"
+
     # ------------------------------------------------------------------ writing
 
     def create(self) -> None:
@@ -284,6 +289,12 @@ class RunState:
         if found > self.update:  # an older `last` was put back from a copy: this state is better than all before it
             self.best = self.saved["best"] = meta["best"]
         self.best_theta = theta
+
+
+def before_next_update(folder: RunFolder) -> str | None:
+    """Return what to tell the user if a run is interrupted before it is resumed; None if its folder holds no state."""
+    command = shell_command(["hfrnn", "train", "--resume", str(folder.path)])
+    return f"interrupted before the next update: resume with {command}" if folder.begun else None
 
 
 def _plan(stored: dict[str, Any], own: Plan) -> Plan:
