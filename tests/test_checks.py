@@ -109,7 +109,7 @@ def test_a_long_value_is_cut():
 def test_paths_are_strings_or_path_objects():
     assert checks.path("run", "a/b") == checks.path("run", Path("a/b")) == Path("a/b")
     for value in ("", "a\0b", b"a", 3, None, ["a"]):
-        with pytest.raises(InputError, match=r"^run is .*: give a path as a string or a Path$"):
+        with pytest.raises(InputError, match=r"^run (is|holds) .*: give a path( as a string or a Path)?$"):
             checks.path("run", value)
 
 

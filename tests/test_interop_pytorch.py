@@ -220,7 +220,7 @@ def test_modules_without_effect_in_evaluation_mode_are_accepted(torch: Any) -> N
 def test_what_is_neither_a_module_nor_a_state_dict_is_refused(torch: Any) -> None:
     model = torch_model(torch)
     for given, message in (
-        (torch.optim.Adam(model.parameters()), "the model is of type Adam: give a torch.nn.Module or its state dict"),
+        (torch.optim.Adam(model.parameters()), "model is an Adam: give a torch.nn.Module or its state dict"),
         ({"model": model.state_dict(), "epoch": 3}, "the entry 'model' is of type OrderedDict, not a tensor"),
         (dict(model.to("meta").named_parameters()), "lstm.weight_ih_l0 cannot be a NumPy array"),
         (torch.nn.LSTM(3, 4), "besides the recurrent module the model has nothing"),
@@ -233,7 +233,7 @@ def test_what_is_neither_a_module_nor_a_state_dict_is_refused(torch: Any) -> Non
 def test_a_tensor_in_a_batch_is_refused(torch: Any, argument: str) -> None:
     arrays = {"inputs": np.zeros((3, 2), int), "targets": np.zeros((3, 2), int)}
     arrays[argument] = torch.ones(2 if argument == "lengths" else (3, 2), dtype=torch.int64)
-    with pytest.raises(hfrnn.InputError, match=f"{argument} are a torch tensor; .* give tensor.numpy"):
+    with pytest.raises(hfrnn.InputError, match=f"{argument} is an array of .*torch.* give .* tensor.numpy"):
         hfrnn.Batch(**arrays)
 
 

@@ -60,9 +60,10 @@ class Batch:
                     f"targets are {_describe(targets)}; inputs of {T} steps and {B} sequences need ({T}, {B}, ...)"
                 )
         if weights is not None:
-            weights = array("weights", weights, (T, B), "fiub", finite=True, advice="one per step and sequence")
+            whole = lengths is None  # weights of the padding may be infinite
+            weights = array("weights", weights, (T, B), "fiub", finite=whole, advice="one per step and sequence")
             if not (weights >= 0).all().item():
-                raise InputError("weights hold a negative number; a weight is 0 or more")
+                raise InputError("weights hold a negative number or NaN; a weight is 0 or more")
         if lengths is not None:
             lengths = array("lengths", lengths, (B,), "iu", advice="one per sequence")
             low, high = lengths.min().item(), lengths.max().item()

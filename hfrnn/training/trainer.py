@@ -6,7 +6,7 @@ import contextlib
 import copy
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from hfrnn.training.run_state import RunState, before_next_update
 from hfrnn.training.setup import build_network, initial_parameters
 from hfrnn.training.signals import CLOSED_OUTPUT, Interrupted, Interruption, Response, handle_signals
 from hfrnn.training.sources import open_source
-from hfrnn.training.validation import validation_objective, wrong_answers
+from hfrnn.training.validation import validate, validation_objective
 from hfrnn.wording import shell_command
 
 
@@ -297,12 +297,13 @@ class Trainer:
             with warnings.catch_warnings():
                 # an overflow in a trial step is expected: the step is rejected
                 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"hfrnn\.")
-                self._call("on_start", self)
+                self._call(lambda callback: callback.on_start(self))
                 summary = state.write_summary(self._loop(), self._sample)
         except (UpdateInterrupted, KeyboardInterrupt, OSError) as error:
             if isinstance(error, OSError) and not interruption.seen and error.errno not in CLOSED_OUTPUT:
                 raise
             interruption.response = Response.NOTED
+            self.folder.lock.check()
             with contextlib.suppress(StorageError):  # the checkpoint is what matters
                 state.write_summary("interruption", self._sample)
             raise Interrupted(state.interrupted) from None
@@ -333,12 +334,12 @@ class Trainer:
             callback.on_interrupt()
 
     def _on_progress(self, iteration: int, value: float) -> None:
-        self._call("on_cg", iteration, value)
+        self._call(lambda callback: callback.on_cg(iteration, value))
 
-    def _call(self, name: str, *arguments: Any) -> list[Any]:
+    def _call(self, call: Callable[[Callback], Any]) -> list[Any]:
         """Call a method of every callback. A signal ends it at once, because output may block."""
         with self.interruption.responding(Response.AT_ONCE):
-            return [getattr(callback, name)(*arguments) for callback in self.callbacks]
+            return [call(callback) for callback in self.callbacks]
 
     # ------------------------------------------------------------------ the loop
 
@@ -359,7 +360,7 @@ class Trainer:
                 self.folder.delete_summary()
                 state.commit(record)
                 self.interruption.saved = state.interrupted
-            if any(self._call("on_update", copy.deepcopy(record))):
+            if any(self._call(lambda callback: callback.on_update(copy.deepcopy(record)))):  # noqa: B023
                 reason = "callback"
                 break
         with self.interruption.responding(Response.AT_ONCE):
@@ -381,7 +382,7 @@ class Trainer:
         due = found.pop("validate")
         if due or reached_limit(state, self._time) is not None:
             with self.interruption.responding(Response.AT_ONCE):
-                valid, errors = self._validate()
+                valid, errors = validate(self.validation, self.net, self.source, self.weights)
         if due:
             self.method.validated(valid)
             if state.stopping is not None and valid is not None:
@@ -392,9 +393,3 @@ class Trainer:
             length = self.config.sample_length
             drawn = draw_text(self.net, self.weights, self.vocabulary, length) if draws else None
         return make_record(state, found, valid, errors, seconds, drawn)
-
-    def _validate(self) -> tuple[float | None, float | None]:
-        """Return the validation loss, and the share of wrong answers where the task defines it."""
-        if self.validation is None:
-            return None, None
-        return self.validation.loss(self.weights), wrong_answers(self.net, self.source, self.weights)

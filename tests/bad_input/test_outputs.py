@@ -74,7 +74,7 @@ def test_a_project_with_a_config_toml_of_its_own_is_no_run_folder() -> None:
 )
 def test_an_existing_file_is_replaced_only_with_force(option: str, name: str) -> None:
     if option == "--plot":
-        pytest.importorskip("matplotlib", reason="pictures need matplotlib: install hfrnn[plot]")
+        pytest.importorskip("matplotlib", reason="pictures need matplotlib: install the extra plot")
     words = f"{option} is {name}, which exists already: give another file, or --force to replace it"
     assert words in refused(*OUTPUTS[option], name)
     with replaced("dangling", lambda path: path.symlink_to("nowhere")):

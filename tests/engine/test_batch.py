@@ -50,7 +50,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a negative weight": (
         {"weights": np.full((3, 2), -0.1)},
-        "weights hold a negative number; a weight is 0",
+        "weights hold a negative number or NaN; a weight is 0",
     ),
     "a weight that is NaN": ({"weights": np.full((3, 2), np.nan)}, "weights holds NaN or infinity"),
     "too few lengths": (

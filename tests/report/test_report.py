@@ -169,13 +169,13 @@ def test_a_resumed_run_has_the_samples_of_an_unbroken_one(tmp_path: Path, runs: 
 
 
 def test_a_network_that_can_write_nothing_costs_a_run_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hfrnn.engine import sampling
     from hfrnn.errors import NonFiniteError
-    from hfrnn.training import trainer as training
 
     def broken(*arguments: Any) -> Any:
         raise NonFiniteError("the network's outputs are not finite")
 
-    monkeypatch.setattr(training, "sample", broken)
+    monkeypatch.setattr(sampling, "sample", broken)
     result = tiny_train(tmp_path, sample_length=30)
     assert result.summary["sample"] is None
     assert {line["sample"] for line in metrics(result.folder)} == {None}
