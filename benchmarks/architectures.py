@@ -17,6 +17,7 @@ from rich.table import Table
 import hfrnn
 from hfrnn.arrays.backend import get_backend
 from hfrnn.arrays.blas import product_peak
+from hfrnn.kernels.registry import resolve_backend
 
 
 def measure(cases: dict[str, Case], threads: int, rounds: int, seconds: float) -> dict[str, Any]:
@@ -33,6 +34,7 @@ def measure(cases: dict[str, Case], threads: int, rounds: int, seconds: float) -
     case = cases[first[0]]
     return {
         "arch": case.arch,
+        "compiled": case.backend == "numba" == resolve_backend("auto", case.arch),
         "parameters": case.net.n_parameters,
         "unit_flops": case.unit(),
         "product": dataclasses.asdict(first[1]),

@@ -9,8 +9,10 @@ import importlib.util
 import json
 import os
 import platform
+import shlex
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +27,7 @@ from rich.table import Table
 import hfrnn
 from hfrnn.arrays.blas import blas_pools
 from hfrnn.atomic import write_atomic
-from hfrnn.errors import HfrnnError
+from hfrnn.errors import HfrnnError, how_to_install
 from hfrnn.kernels.clockwork import Clockwork
 from hfrnn.training.trainer import Interrupted
 
@@ -65,6 +67,7 @@ def machine(threads: int, backend: Any = None) -> dict[str, Any]:
     """The facts that a figure depends on; `backend` is the one in use if it is a GPU's."""
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "command": command(),
         "commit": commit(),
         "processor": processor(),
         "processors": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -79,6 +82,13 @@ def machine(threads: int, backend: Any = None) -> dict[str, Any]:
         "threads": threads,
         "load_before": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
     }
+
+
+def command() -> str:
+    """The command line of this process."""
+    script = Path(sys.argv[0]).resolve()
+    shown = script.relative_to(HERE.parent).as_posix() if script.is_relative_to(HERE.parent) else script.name
+    return shlex.join(["python", shown, *sys.argv[1:]])
 
 
 def _gpu_name(backend: Any) -> str:
@@ -141,7 +151,7 @@ def available(peers: Iterable[str], extra: str = "peers") -> list[str]:
     found = [peer for peer in peers if importlib.util.find_spec(peer) is not None]
     for peer in peers:
         if peer not in found:
-            click.echo(f"{peer} is left out: it is not installed (pip install 'hfrnn[{extra}]')")
+            click.echo(f"{peer} is left out: it is not installed; {how_to_install(extra)}")
     return found
 
 
@@ -378,7 +388,9 @@ def plot_records(path: Path, records: list[dict[str, Any]], operations: Iterable
 
 
 def write_result(path: Path, result: Mapping[str, Any]) -> None:
-    """Write the result as JSON, whole or not at all."""
+    """Write the result as JSON, whole or not at all; its machine gets the load at the end, this process's included."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    if "machine" in result and hasattr(os, "getloadavg"):
+        result = {**result, "machine": {**result["machine"], "load_after": os.getloadavg()[0]}}
     write_atomic(path, json.dumps(result, indent=2) + "\n")
     click.echo(f"wrote {path}")

@@ -68,7 +68,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
 def main(count: int, seed: int, out: Path) -> None:
     """Compare the memory that plans expect with the peak of what runs take."""
-    rng = np.random.default_rng(seed)
+    facts, rng = common.machine(1), np.random.default_rng(seed)
     rows = [measure(random_case(rng)) for _ in range(count)]
     table = Table("architecture", "H", "V", "T", "B", "keeps", "expected, MiB", "traced, MiB", "ratio")
     for row in rows:
@@ -78,7 +78,7 @@ def main(count: int, seed: int, out: Path) -> None:
     Console().print(table)
     ratios = [row["ratio"] for row in rows]
     click.echo(f"expected over traced: {min(ratios):.3f} to {max(ratios):.3f}")
-    common.write_result(out / "planner-cpu.json", {"machine": common.machine(1), "cases": rows})
+    common.write_result(out / "planner-cpu.json", {"machine": facts, "cases": rows})
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from hfrnn.errors import StorageError
+from hfrnn.files import open_to_append
 
 
 def write_atomic(path: str | os.PathLike[str], content: bytes | str) -> None:
@@ -56,7 +57,7 @@ def append_line(path: str | os.PathLike[str], line: str) -> None:
     Parameters
     ----------
     path : path
-        The file; it is created if it does not exist.
+        The file; it is created if it does not exist. It must not be a link.
     line : str
         The line without its newline; it is encoded as UTF-8.
 
@@ -67,7 +68,7 @@ def append_line(path: str | os.PathLike[str], line: str) -> None:
     """
     path = Path(path)
     try:
-        with open(path, "ab", buffering=0) as file:
+        with open_to_append(path) as file:
             before, data = file.seek(0, os.SEEK_END), (line + "\n").encode("utf-8")
             try:
                 while data:

@@ -19,6 +19,14 @@ class MissingExtraError(InputError, ImportError):
     """An optional package or its device is missing; the message names the extra to install."""
 
 
+def how_to_install(*extras: str) -> str:
+    """Return how to install an optional extra, as a part of a message; `extras` are those that serve the purpose.
+
+    hfrnn is on no package index, so extras are installed from a copy of the project.
+    """
+    return f"install the extra {' or '.join(extras)} (pip install '.[{extras[-1]}]' in a copy of the project)"
+
+
 class CheckpointError(InputError):
     """A checkpoint or run folder is damaged, does not fit the network or run, or is in use."""
 

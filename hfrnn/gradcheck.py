@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hfrnn.arrays.backend import Buffers, HostArray
+from hfrnn.checks import count, function, wrong
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.class_softmax import ClassSoftmax
 from hfrnn.engine.layout import losses
@@ -110,7 +111,10 @@ def gradcheck(
     InputError
         An architecture is unknown.
     """
-    known = architectures()
+    known, seed = architectures(), count("seed", seed)
+    function("progress", progress, or_none=True)
+    if archs is not None and not (isinstance(archs, list | tuple) and all(isinstance(arch, str) for arch in archs)):
+        raise wrong("archs", archs, "give a list of architectures")
     chosen = known if archs is None else tuple(dict.fromkeys(archs))
     for arch in chosen:
         if arch not in known:
@@ -141,6 +145,8 @@ def table(outcomes: Sequence[Outcome]) -> str:
     str
         The error of every check, with `!` after errors above the tolerance; then the place of each such error.
     """
+    if not (isinstance(outcomes, list | tuple) and all(isinstance(outcome, Outcome) for outcome in outcomes)):
+        raise wrong("outcomes", outcomes, "give the result of gradcheck")
     names = list(dict.fromkeys(outcome.arch for outcome in outcomes))
     checks = list(dict.fromkeys(outcome.check for outcome in outcomes))
     found = {(outcome.arch, outcome.check): outcome for outcome in outcomes}

@@ -1,4 +1,4 @@
-"""Convert PyTorch's nn.LSTM and nn.RNN to hfrnn and back through their state dicts; torch is never imported.
+"""Convert PyTorch's nn.LSTM and nn.RNN to hfrnn and back; torch is never imported.
 
     torch                                               hfrnn
     weight_ih_l0 (G*H, n_in)                            layer0.W_x (n_in, G*H)
@@ -16,6 +16,7 @@ a bias, `tanh(.. + r*(h' @ W + b))`, while that of `gru` acts before the product
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,12 +24,18 @@ from typing import Any
 import numpy as np
 
 from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.arrays.checks import array
+from hfrnn.checks import instance, shown, string
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
 
 StateDict = Mapping[str, Any]
 """Tensors by name: torch tensors, NumPy arrays, or objects that `numpy.asarray` accepts."""
 
+EXPECTED = "one nn.LSTM or nn.RNN, one nn.Linear after it and, named as embedding, one nn.Embedding before it"
+"""The models that have a counterpart."""
+WITHOUT_EFFECT = ("Dropout", "Identity", "Loss")
+"""Ends of the class names of modules without tensors that do not change the outputs of a model in evaluation mode."""
 ARCHITECTURES = {1: "rnn", 4: "lstm"}
 """The architecture with G blocks."""
 ORDER = {1: [0], 4: [0, 1, 3, 2]}
@@ -71,24 +78,25 @@ class Part:
         return apart[ORDER[self.blocks]].reshape(value.shape)
 
 
-def from_torch(state_dict: StateDict, *, embedding: str | None = None, **options: Any) -> tuple[Network, Array]:
-    """Convert the state dict of a PyTorch model to a network and its parameters.
+def from_torch(model: Any, *, embedding: str | None = None, **options: Any) -> tuple[Network, Array]:
+    """Convert a PyTorch model, or its state dict, to a network and its parameters.
 
     The model consists of an nn.LSTM or nn.RNN (any number of layers, one direction, no projections), an nn.Linear after
     it and, optionally, an nn.Embedding before it. `net.run` computes the model's outputs in evaluation mode, that is
-    without dropout. hfrnn's arrays are always time-major, also if the model has `batch_first=True`.
+    without dropout. hfrnn's arrays are always time-major, also if the model has `batch_first=True`. What the model's
+    `forward` does between these modules cannot be seen and is not converted.
 
     Parameters
     ----------
-    state_dict : mapping of name to tensor or array
-        The result of `model.state_dict()`, or of `safetensors.numpy.load_file`.
+    model : torch.nn.Module, or mapping of name to tensor or array
+        The model; or the result of its `state_dict()`, or of `safetensors.numpy.load_file`.
     embedding : str, optional
         The name of the nn.Embedding in the model, for example "embedding" for the tensor `embedding.weight`. Without an
         embedding, inputs are one-hot symbols or real values.
     **options
         Options of `hfrnn.Network`: `loss` ("softmax" by default, as nn.CrossEntropyLoss), `dtype` (by default that of
-        the state dict), `backend`, `l2`; for nn.RNN also `activation` ("tanh" by default; the state dict does not
-        contain it).
+        the tensors), `backend`, `l2`. The state dict of an nn.RNN also needs `activation`, "tanh" or "relu", because
+        PyTorch does not store its `nonlinearity` there; a module has it.
 
     Returns
     -------
@@ -100,17 +108,22 @@ def from_torch(state_dict: StateDict, *, embedding: str | None = None, **options
     Raises
     ------
     InputError
-        The model is of another kind, two of its tensors share memory, or their shapes do not fit together.
+        The model is of another kind, two of its tensors share memory, their shapes do not fit together, or the
+        activation of an nn.RNN is not known.
     """
-    values = _on_host(state_dict)
+    values = _on_host(_state_dict("model", model))
+    string("embedding", embedding, "the name of a module", or_none=True)
     parts = _parts(values, embedding)
     taken = {"arch", "n_in", "hidden", "n_out", "embedding", "bias", "output_bias", "direct_input", "direct_output"}
     if chosen := sorted(taken & set(options)):
-        raise InputError(f"{', '.join(chosen)} cannot be chosen, because the state dict determines it: leave it out")
+        raise InputError(f"{', '.join(chosen)} cannot be chosen, because the model determines it: leave it out")
     shapes = {part.name: values[part.tensors[0]].shape for part in parts}
     recurrent = [part for part in parts if part.name.endswith(".W_h")]
+    arch = ARCHITECTURES[recurrent[0].blocks]
+    if arch == "rnn":
+        options["activation"] = _activation(model, recurrent[0].tensors[0], options.get("activation"))
     net = Network(
-        ARCHITECTURES[recurrent[0].blocks],
+        arch,
         n_in=shapes["embedding.E"][0] if embedding is not None else shapes["layer0.W_x"][1],
         hidden=[shapes[part.name][1] for part in recurrent],
         n_out=shapes[f"output.W_y{len(recurrent) - 1}"][0],
@@ -130,7 +143,7 @@ def from_torch(state_dict: StateDict, *, embedding: str | None = None, **options
     return net, net.backend.asarray(theta)
 
 
-def to_torch(net: Network, theta: Array, like: StateDict, *, embedding: str | None = None) -> dict[str, Any]:
+def to_torch(net: Network, theta: Array, like: Any, *, embedding: str | None = None) -> dict[str, Any]:
     """Convert parameters, or a direction in them, to a state dict; `from_torch` converts it back to `theta`.
 
     Parameters
@@ -138,8 +151,8 @@ def to_torch(net: Network, theta: Array, like: StateDict, *, embedding: str | No
     net : Network
         A network of the kind that `from_torch` makes.
     theta : (n_parameters,) array
-    like : mapping of name to tensor or array
-        The state dict of a model of this kind. It determines names, types and devices, and is not changed.
+    like : torch.nn.Module, or mapping of name to tensor or array
+        A model of this kind, or its state dict. It determines names, types and devices, and is not changed.
     embedding : str, optional
         As for `from_torch`.
 
@@ -154,12 +167,10 @@ def to_torch(net: Network, theta: Array, like: StateDict, *, embedding: str | No
     InputError
         The network and the model differ in kind or sizes.
     """
-    return _export(net, theta, like, embedding, second=0.0)
+    return _export("theta", net, theta, like, embedding, second=0.0)
 
 
-def gradient_to_torch(
-    net: Network, gradient: Array, like: StateDict, *, embedding: str | None = None
-) -> dict[str, Any]:
+def gradient_to_torch(net: Network, gradient: Array, like: Any, *, embedding: str | None = None) -> dict[str, Any]:
     """Convert a gradient, or a curvature product `G @ v`, to the model's parameters.
 
     This is the transpose of the linear map `from_torch`: both biases of a layer get the gradient of hfrnn's one bias.
@@ -182,14 +193,20 @@ def gradient_to_torch(
     InputError
         The network and the model differ in kind or sizes.
     """
-    return _export(net, gradient, like, embedding, second=1.0)
+    return _export("gradient", net, gradient, like, embedding, second=1.0)
 
 
-def _export(net: Network, vector: Array, like: StateDict, embedding: str | None, second: float) -> dict[str, Any]:
+def _export(
+    argument: str, net: Network, vector: Array, like: Any, embedding: str | None, second: float
+) -> dict[str, Any]:
     """Convert a vector to a state dict; the second tensor of a parameter gets `second` times the value of the first."""
+    instance("net", net, Network, "a hfrnn.Network")
+    like = _state_dict("like", like)
     values = _on_host(like)
+    string("embedding", embedding, "the name of a module", or_none=True)
     parts = _parts(values, embedding)
     _check(net, parts, values)
+    vector = array(argument, vector, (net.n_parameters,), backend=net.backend)
     views = net.views(net.backend.to_host(vector))
     exported = {}
     for part in parts:
@@ -206,6 +223,46 @@ def _as(like: Any, value: HostArray) -> Any:
     return np.array(value, dtype=np.asarray(like).dtype, order="C")
 
 
+def _is_module(model: Any) -> bool:
+    return hasattr(model, "state_dict") and hasattr(model, "named_modules")
+
+
+def _state_dict(argument: str, model: Any) -> StateDict:
+    """Return the state dict of a module, or the mapping itself."""
+    if _is_module(model):
+        for name, module in model.named_modules():
+            kind = str(getattr(module, "original_name", type(module).__name__))
+            if not (any(module.children()) or module.state_dict() or kind.rstrip("123d").endswith(WITHOUT_EFFECT)):
+                raise InputError(
+                    f"the model has the module {name or kind} ({kind}), which hfrnn does not compute: give model."
+                    "state_dict() if it does not change the outputs"
+                )
+        model = model.state_dict()
+    if isinstance(model, str | os.PathLike):
+        raise InputError(
+            f"{argument} is the path {shown(os.fspath(model))}: load the file and give the state dict, as from "
+            "safetensors.numpy.load_file(path) or torch.load(path)"
+        )
+    if not isinstance(model, Mapping):
+        raise InputError(f"{argument} is {shown(model)}: give a torch.nn.Module or its state dict, model.state_dict()")
+    return model
+
+
+def _activation(model: Any, tensor: str, given: Any) -> Any:
+    """Return the activation of an nn.RNN: that of the module, or the given one."""
+    own = None
+    if _is_module(model):
+        own = getattr(dict(model.named_modules())[tensor.rpartition(".")[0]], "nonlinearity", None)
+    if own is None and given is None:
+        raise InputError(
+            'a state dict does not hold the nonlinearity of an nn.RNN: add activation="tanh" or activation="relu", or '
+            "give the module itself"
+        )
+    if None not in (own, given) and own != given:
+        raise InputError(f"activation is {given!r}, but the nn.RNN has the nonlinearity {own!r}: leave activation out")
+    return given if own is None else own
+
+
 def _on_host(state_dict: StateDict) -> dict[str, HostArray]:
     """Return every tensor as a NumPy array; tensors in CPU memory are not copied."""
     values: dict[str, HostArray] = {}
@@ -213,11 +270,15 @@ def _on_host(state_dict: StateDict) -> dict[str, HostArray]:
     for name, value in state_dict.items():
         try:
             values[name] = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RuntimeError) as error:
             raise InputError(f"{name} cannot be a NumPy array ({error}): give float32 or float64") from error
-        n = 2 if name.rpartition(".")[2].startswith("weight") else 1
-        if values[name].ndim != n or not values[name].size:
-            raise InputError(f"{name} has the shape {values[name].shape}: expected {n} sizes, 1 or more each")
+        if not isinstance(name, str) or values[name].dtype.kind == "O":
+            raise InputError(
+                f"the entry {name!r} is of type {type(value).__name__}, not a tensor with a name: give the state dict "
+                "only, if it is one entry of a checkpoint"
+            )
+        if not values[name].size:
+            raise InputError(f"{name} has the shape {values[name].shape}: expected sizes of 1 or more")
         place = value.data_ptr() if hasattr(value, "data_ptr") else values[name].ctypes.data
         if place in places:
             raise InputError(
@@ -236,24 +297,40 @@ def _parts(values: Mapping[str, HostArray], embedding: str | None) -> list[Part]
     recurrent = [module for module, tensors in modules.items() if "weight_hh_l0" in tensors]
     if len(recurrent) != 1:
         raise InputError(
-            f"the state dict has {len(recurrent)} recurrent modules (a tensor weight_hh_l0 each): give that of a model "
-            "with one nn.LSTM or nn.RNN"
+            f"the model has {len(recurrent)} recurrent modules (a tensor weight_hh_l0 each): "
+            "give a model with one nn.LSTM or nn.RNN"
         )
     if embedding is not None and modules.get(embedding) != {"weight"}:
-        raise InputError(f"the state dict has no nn.Embedding {embedding!r}: it has {', '.join(modules)}")
-    rest = [module for module in modules if module not in (recurrent[0], embedding)]
-    if len(rest) != 1 or not {"weight"} <= modules[rest[0]] <= {"weight", "bias"}:
         raise InputError(
-            f"besides {recurrent[0] or 'the recurrent module'} the state dict has {', '.join(rest) or 'nothing'}: "
+            f"embedding is {shown(embedding)}, but the model has no such nn.Embedding: it has {', '.join(modules)}"
+        )
+    rest = [module for module in modules if module not in (recurrent[0], embedding)]
+    matrices = [m for m in rest if "weight" in modules[m] and values[_joined(m, "weight")].ndim == 2]
+    linear = {_joined(module, tensor) for module in matrices for tensor in ("weight", "bias")}
+    unknown = [_joined(module, tensor) for module in rest for tensor in sorted(modules[module])]
+    if unknown := [name for name in unknown if name not in linear]:
+        raise InputError(f"{', '.join(unknown)} cannot be placed in a network of hfrnn: expected {EXPECTED}")
+    if len(matrices) != 1:
+        raise InputError(
+            f"besides {recurrent[0] or 'the recurrent module'} the model has {', '.join(matrices) or 'nothing'}: "
             "expected one nn.Linear, and the name of the nn.Embedding, if there is one, as embedding"
         )
+    for name, value in values.items():
+        n = 2 if name.rpartition(".")[2].startswith("weight") else 1
+        if value.ndim != n:
+            raise InputError(f"{name} has the shape {value.shape}: expected {n} sizes")
     parts = [] if embedding is None else [Part("embedding.E", (f"{embedding}.weight",), transposed=False)]
     parts += _recurrent_parts(values, recurrent[0], modules[recurrent[0]])
-    dot, top = "." if rest[0] else "", parts[-1].name.split(".")[0].removeprefix("layer")
-    parts.append(Part(f"output.W_y{top}", (f"{rest[0]}{dot}weight",)))
-    if "bias" in modules[rest[0]]:
-        parts.append(Part("output.b_y", (f"{rest[0]}{dot}bias",)))
+    top = parts[-1].name.split(".")[0].removeprefix("layer")
+    parts.append(Part(f"output.W_y{top}", (_joined(matrices[0], "weight"),)))
+    if "bias" in modules[matrices[0]]:
+        parts.append(Part("output.b_y", (_joined(matrices[0], "bias"),)))
     return parts
+
+
+def _joined(module: str, tensor: str) -> str:
+    """Return the name of a tensor in the state dict; the module of a model that is one module has no name."""
+    return f"{module}.{tensor}" if module else tensor
 
 
 def _recurrent_parts(values: Mapping[str, HostArray], module: str, tensors: set[str]) -> list[Part]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
+from hfrnn.checks import Range, flag, is_number, is_whole, number, shown, string
 from hfrnn.errors import InputError
 
 _NOUNS = {str: "a string", bool: "true or false", int: "a whole number", float: "a number"}
@@ -27,7 +29,8 @@ def option_name(name: str) -> str:
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """Return the name most similar to a wrong one, or "" if none is similar."""
-    return next(iter(difflib.get_close_matches(name, list(names), n=1)), "")
+    given = name[:80] if isinstance(name, str) else ""
+    return next(iter(difflib.get_close_matches(given, list(names), n=1)), "")
 
 
 def near_hint(name: str, names: Iterable[str]) -> str:
@@ -64,6 +67,8 @@ class Option:
         The default in words, if `default` is None.
     optional : bool
         Whether None is allowed although `default` is not None.
+    digits : bool
+        Whether a whole number is accepted too and stands for its digits, if `kind` is str.
 
     Raises
     ------
@@ -90,12 +95,22 @@ class Option:
     unit: str = ""
     otherwise: str = ""
     optional: bool = False
+    digits: bool = False
 
     def __post_init__(self) -> None:
-        if not (self.name.isascii() and self.name.isidentifier() and self.name == self.name.lower()):
-            raise InputError(f"an option is named {self.name!r}: use lower-case letters, digits and underscores")
-        if self.kind not in _NOUNS:
-            raise InputError(f"the type of the option {self.name} is {self.kind!r}: use str, int, float or bool")
+        name = self.name if isinstance(self.name, str) else ""
+        if not (name.isascii() and name.isidentifier() and name == name.lower()):
+            raise InputError(f"an option is named {shown(self.name)}: use lower-case letters, digits and underscores")
+        if not any(self.kind is kind for kind in _NOUNS):
+            raise InputError(f"the kind of the option {name} is {shown(self.kind)}: use str, int, float or bool")
+        for each in ("help", "zero", "unit", "otherwise"):
+            string(f"{each} of the option {name}", getattr(self, each))
+        for each in ("many", "optional", "digits"):
+            flag(f"{each} of the option {name}", getattr(self, each))
+        for each in ("least", "above", "most", "below"):
+            number(f"{each} of the option {name}", getattr(self, each), or_none=True)
+        if not (isinstance(self.choices, list | tuple) and all(isinstance(each, str) for each in self.choices)):
+            raise InputError(f"choices of the option {name} is {shown(self.choices)}: give a tuple of strings")
         if self.default is not None:
             self.check(self.convert(self.default, f"the default of {self.name}"), f"the default of {self.name}")
 
@@ -146,18 +161,18 @@ class Option:
             return None
         if not self.many:
             return self._convert_one(value, where)
-        items = [value] if isinstance(value, Real) else value
+        items = [value] if is_number(value) else value
         if not isinstance(items, list | tuple) or not items:
-            raise InputError(f"{where} is {_shown(value)}: give one or more {_NOUNS[self.kind][2:]}s")
+            raise InputError(f"{where} is {shown(value)}: give one or more {_NOUNS[self.kind][2:]}s")
         return tuple(self._convert_one(item, where) for item in items)
 
     def check(self, value: Any, where: str) -> None:
         """Raise InputError if a value is outside the choices or bounds. `where` names the option in the message."""
         for item in value if self.many and value is not None else (value,):
             if isinstance(item, float) and not math.isfinite(item):
-                raise InputError(f"{where} is {item}: give a finite number{self._bounds()}")
+                raise InputError(f"{where} is {item}: give a finite number{self._range}")
             if item is not None and not self._allows(item):
-                raise InputError(f"{where} is {_shown(item)}: {self.expected}")
+                raise InputError(f"{where} is {shown(item)}: {self.expected}")
 
     @property
     def expected(self) -> str:
@@ -165,50 +180,35 @@ class Option:
         if self.choices:
             return f"use one of {', '.join(self.choices)}"
         noun = _NOUNS[self.kind] + (f" of {self.unit}" if self.unit else "")
-        return f"give {noun}{self._bounds()}" + (f", or 0 {self.zero}" if self.zero else "")
+        return f"give {noun}{self._range}" + (f", or 0 {self.zero}" if self.zero else "")
 
-    def _bounds(self) -> str:
-        if self.least is not None and self.most is not None:
-            return f" from {self.least:g} to {self.most:g}"
-        if self.least is not None and self.below is not None:
-            return f" from {self.least:g}, below {self.below:g}"
-        if self.above is not None and self.most is not None:
-            return f" above {self.above:g}, at most {self.most:g}"
-        if self.above is not None and self.below is not None:
-            return f" above {self.above:g}, below {self.below:g}"
-        bounds = {", {:g} or more": self.least, " above {:g}": self.above, ", at most {:g}": self.most,
-                  " below {:g}": self.below}  # fmt: skip
-        return next((text.format(bound) for text, bound in bounds.items() if bound is not None), "")
+    @property
+    def _range(self) -> Range:
+        """The bounds of a number."""
+        low = next((each for each in (self.least, self.above) if each is not None), -math.inf)
+        high = next((each for each in (self.most, self.below) if each is not None), math.inf)
+        return Range(low, high, self.above is not None, self.below is not None)
 
     def _allows(self, value: Any) -> bool:
         if self.choices:
             return value in self.choices
         if isinstance(value, str | bool) or (self.zero and value == 0):
             return True
-        return (
-            (self.least is None or value >= self.least)
-            and (self.above is None or value > self.above)
-            and (self.most is None or value <= self.most)
-            and (self.below is None or value < self.below)
-        )
+        return value in self._range
 
     def _convert_one(self, value: Any, where: str) -> Any:
-        if isinstance(value, Integral) and not -(2**63) <= int(value) < 2**63:
+        if not isinstance(value, bool) and isinstance(value, Integral) and not is_whole(value):
             raise InputError(f"{where} holds a number beyond 64 bits: give a smaller one")
-        if isinstance(value, bool) or self.kind is bool:
-            if self.kind is bool and isinstance(value, bool):
-                return value
-        elif self.kind is str and isinstance(value, str | os.PathLike | Integral):
-            return str(value)
-        elif self.kind is int and isinstance(value, Integral):
+        found = os.fspath(value) if isinstance(value, os.PathLike) else value
+        if self.kind is str and isinstance(found, str):
+            return found
+        if self.kind is str and self.digits and is_whole(value):
+            return str(int(value))
+        if self.kind is int and is_whole(value):
             return int(value)
-        elif self.kind is float and isinstance(value, Real):
-            return float(value)
-        raise InputError(f"{where} is {_shown(value)}: {self.expected}")
-
-
-def _shown(value: Any) -> str:
-    """Return a value as text for a message."""
-    if isinstance(value, list | dict):
-        return f"a {'list' if isinstance(value, list) else 'table'}"
-    return repr(value).removesuffix(".0") if isinstance(value, float) else repr(value)
+        with contextlib.suppress(InputError):
+            if self.kind is bool:
+                return flag(where, value)
+            if self.kind is float and is_number(value):
+                return float(value) if isinstance(value, float) else number(where, value)
+        raise InputError(f"{where} is {shown(value)}: {self.expected}")

@@ -5,13 +5,16 @@ This needs the extra `tensorboard`, but neither TensorFlow nor PyTorch.
 
 from __future__ import annotations
 
+import secrets
 import textwrap
 import time
 from pathlib import Path
 from typing import Any
 
-from hfrnn.errors import MissingExtraError
-from hfrnn.runs.metrics import Record
+from hfrnn.checks import path
+from hfrnn.errors import CheckpointError, MissingExtraError, how_to_install
+from hfrnn.files import is_regular
+from hfrnn.runs.metrics import Record, number
 from hfrnn.training.trainer import Callback, Trainer, TrainingResult
 
 TAGS = {
@@ -70,12 +73,12 @@ class TensorBoard(Callback):
             from tensorboard.summary.writer import event_file_writer
         except ImportError as error:
             raise MissingExtraError(
-                "event files for TensorBoard need tensorboard: install the extra tensorboard "
-                "(pip install 'hfrnn[tensorboard]'), or leave --tensorboard out"
+                f"event files for TensorBoard need tensorboard: {how_to_install('tensorboard')}, "
+                "or leave --tensorboard out"
             ) from error
         self._event, self._summary, self._text_pb = event_pb2, summary_pb2.Summary, text_pb
         self._make_writer = event_file_writer.EventFileWriter
-        self.folder = None if folder is None else Path(folder)
+        self.folder = path("folder", folder, or_none=True)
         self._writer: Any = None
 
     def on_start(self, trainer: Trainer) -> None:
@@ -87,14 +90,15 @@ class TensorBoard(Callback):
         first = missing[0]["update"] if missing else trainer.update + 1
         while any(folder.glob(PATTERN.format(int(time.time())))):
             time.sleep(0.01)  # names begin with the second, and TensorBoard reads the files sorted by name
-        self._writer = self._make_writer(str(folder))
+        # nobody can put a link where the file will be, because its name ends in a random word
+        self._writer = self._make_writer(str(folder), filename_suffix=f".{secrets.token_hex(6)}")
         if files:  # from this step on, TensorBoard ignores what it has read from older files
             start = self._event.SessionLog(status=self._event.SessionLog.START)
             self._writer.add_event(self._event.Event(wall_time=time.time(), step=first, session_log=start))
         now = time.time()
         for record in earlier:
             if record["update"] >= first:
-                self._write(record, now - trainer.seconds + record["seconds"])
+                self._write(record, now - trainer.seconds + (number(record.get("seconds")) or 0.0))
         self._writer.flush()
 
     def on_update(self, record: Record) -> bool | None:
@@ -115,13 +119,13 @@ class TensorBoard(Callback):
 
     def _write(self, record: Record, when: float) -> None:
         """Write a record."""
-        scalars = {tag: record.get(name) for tag, name in TAGS.items()}
-        scalars |= {f"seconds/{part}": record.get(f"seconds_{part}") for part in PARTS}
+        scalars = {tag: number(record.get(name)) for tag, name in TAGS.items()}
+        scalars |= {f"seconds/{part}": number(record.get(f"seconds_{part}")) for part in PARTS}
         values = [
             self._summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items() if value is not None
         ]
         self._add(self._summary(value=values), record["update"], when)
-        if record.get("sample") is not None:
+        if isinstance(record.get("sample"), str):
             self._write_text("sample/training", record["sample"], record["update"], when)
 
     def _write_text(self, tag: str, text: str, step: int, when: float) -> None:
@@ -138,6 +142,8 @@ def _steps(files: list[Path]) -> set[int]:
 
     steps: set[int] = set()
     for file in files:
+        if not is_regular(file):
+            raise CheckpointError(f"{file} is not a regular file, or it is a link: move it away")
         for event in LegacyEventFileLoader(str(file)).Load():
             if event.HasField("session_log"):
                 steps = {step for step in steps if step < event.step}

@@ -1,9 +1,9 @@
 """What README.md and docs/ say is so: code runs, quotations and links hold, commands parse, the site builds.
 
 A Python block may be marked by the comment above it: `<!-- not run: REASON -->`, or `<!-- from FILE -->` for lines that
-are quoted from that file. All others of a page run in their order, in one namespace, in a folder with a `book.txt` and
-two small runs, `runs/hf` and `runs/adam`; where a line ends in `# -> TEXT`, it prints TEXT. A page that needs a package
-that is not there is skipped.
+are quoted from that file. All others of a page run in their order, in one namespace, in a folder with two small runs,
+`runs/hf` and `runs/adam`, and for some pages a `book.txt`; where a line ends in `# -> TEXT`, it prints TEXT. A page
+that needs a package that is not there is skipped.
 """
 
 from __future__ import annotations
@@ -80,11 +80,14 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 LONG = {"README.md", "docs/damping.md", "docs/report.md"}  # they train for seconds
+BOOK = {"README.md", "docs/report.md"}  # their readers have a book.txt
 
 
 @pytest.mark.parametrize("page", slow_unless(lambda page: name(page) not in LONG, having("", "python")), ids=name)
 def test_python_blocks_run(page: Path, desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(desk, tmp_path, dirs_exist_ok=True)
+    if name(page) not in BOOK:
+        (tmp_path / "book.txt").unlink()
     try:
         run_page(page, blocks(page, "python"), tmp_path, monkeypatch)
     except (hfrnn.MissingExtraError, ModuleNotFoundError) as error:
@@ -200,6 +203,61 @@ def test_links_lead_somewhere(page: Path) -> None:
             target = page.parent / path if path else page
             assert target.exists(), link
             assert not anchor or anchor in anchors(target), link
+
+
+def test_the_page_on_damping_names_the_architectures_of_each_metric() -> None:
+    page = (PROJECT / "docs" / "damping.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| `(hidden|matching|preactivation)` \| (.*) \|$", page, re.M))
+    nets = [hfrnn.Network(arch, n_in=3, hidden=8, n_out=3) for arch in sorted(registry.BUILT_IN)]
+    assert rows["hidden"] == "all"
+    assert all("hidden" in net.metrics for net in nets)
+    named = set(re.findall(r"`([\w-]+)`", rows["preactivation"]))
+    for metric in ("preactivation", "matching"):
+        assert named == {net.arch for net in nets if metric in net.metrics}
+    assert rows["matching"] == "the same, but not with `--activation relu`"
+    for arch in named:
+        if "activation" in registry.kernel_options(arch):
+            relu = hfrnn.Network(arch, n_in=3, hidden=8, n_out=3, activation="relu")
+            assert relu.metrics == ("hidden", "preactivation")
+
+
+def texts() -> list[Path]:
+    """Every text of the project: pages, code, tests, scripts."""
+    roots = [PROJECT / name for name in ("hfrnn", "tests", "benchmarks", "docs", "examples", ".ci")]
+    inside = [
+        file for root in roots for file in root.rglob("*") if file.suffix in {".py", ".pyi", ".md", ".html", ".js", ""}
+    ]
+    return [*PROJECT.glob("*.md"), PROJECT / "pyproject.toml", *filter(Path.is_file, inside)]
+
+
+def test_no_text_installs_hfrnn_by_its_name() -> None:
+    # the name is on no package index: extras are installed from a copy of the project
+    by_name = re.compile(r"pip3? install[^\n&;|]*[ '\"](hfrnn\b(?!/)|git\+)|\bhfrnn\[\w")
+    for file in texts():
+        found = by_name.search(file.read_text("utf-8"))
+        assert not found, f"{name(file)}: {found[0]}"
+
+
+NAMED = re.compile(
+    r"(?<![\w/.-])((?:hfrnn|tests|benchmarks|docs|examples|results)/[\w./*-]+|[\w./*-]+-(?:cpu|gpu)[\w*-]*\.json)"
+)
+NOT_YET = {"products-gpu.json"}  # benchmarks/README.md says that it has not been measured
+
+
+@pytest.mark.parametrize("page", [*PAGES, PROJECT / "CHANGELOG.md", PROJECT / "benchmarks" / "README.md"], ids=name)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    for file in set(NAMED.findall(page.read_text("utf-8"))) - NOT_YET:
+        pattern = re.sub(r"(?<=/)(?!README)[A-Z]+(?=[/.])", "*", file.rstrip(".-/"))  # results/papers/TABLE/CELL.json
+        places = [PROJECT, PROJECT / "benchmarks", PROJECT / "benchmarks" / "results"]
+        assert any(next(place.glob(pattern), None) for place in places), file
+
+
+def test_a_file_that_is_missing_is_noticed() -> None:
+    assert NAMED.findall("`benchmarks/gone.py` and `results/x-cpu.json`") == [
+        "benchmarks/gone.py",
+        "results/x-cpu.json",
+    ]
+    assert NAMED.findall("see runs/hf, https://host/docs/page and config.toml") == []
 
 
 def test_every_public_name_has_a_place_in_the_reference() -> None:

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.torch_models import EPS, Arrays, data, directions, inner, moved, named, reference, sigma, sizes, state_dict
+from support.torch_models import (
+    EPS,
+    Arrays,
+    data,
+    directions,
+    inner,
+    moved,
+    named,
+    reference,
+    sigma,
+    sizes,
+    state_dict,
+    taken,
+)  # fmt: skip
 
 import hfrnn
 from hfrnn.interop import from_torch, gradient_to_torch, to_torch
@@ -18,7 +32,7 @@ from hfrnn.interop import from_torch, gradient_to_torch, to_torch
 @pytest.mark.parametrize("seed", range(8))
 def test_outputs_and_states_are_those_of_the_equations(seed: int, dtype: str) -> None:
     p = state_dict(**sizes(seed), seed=seed, dtype=dtype)
-    net, theta = from_torch(p, **named(p))
+    net, theta = from_torch(p, **taken(p))
     assert net.dtype == theta.dtype == dtype
     batch = data(p)
     z, states = net.run(theta, batch)
@@ -72,7 +86,7 @@ def test_the_linear_module_may_have_no_bias_and_modules_any_name() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_theta_comes_back_to_the_bit(seed: int) -> None:
     p = state_dict(**sizes(seed), seed=seed, dtype="float32")
-    net, _ = from_torch(p, **named(p))
+    net, _ = from_torch(p, **taken(p))
     theta = np.random.default_rng(seed).standard_normal(net.n_parameters).astype("float32")
     there = to_torch(net, theta, p, **named(p))
     assert list(there) == list(p)
@@ -81,12 +95,12 @@ def test_theta_comes_back_to_the_bit(seed: int) -> None:
         assert value.dtype == p[name].dtype
         assert value.flags.c_contiguous
         assert not np.shares_memory(value, theta)
-    np.testing.assert_array_equal(from_torch(there, **named(p))[1], theta)
+    np.testing.assert_array_equal(from_torch(there, **taken(p))[1], theta)
 
 
 def test_a_model_goes_there_and_back_with_its_outputs() -> None:
     p = state_dict(layers=2, embedding=3)
-    net, theta = from_torch(p, **named(p))
+    net, theta = from_torch(p, **taken(p))
     back = to_torch(net, theta, p, **named(p))
     np.testing.assert_array_equal(back["lstm.bias_hh_l1"], 0)
     batch = data(p)
@@ -115,7 +129,7 @@ def test_the_types_are_those_of_the_model_that_takes_them() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_the_gradient_is_that_of_the_equations_in_every_tensor(seed: int) -> None:
     p = state_dict(**sizes(seed), seed=seed)
-    net, theta = from_torch(p, **named(p))
+    net, theta = from_torch(p, **taken(p))
     batch = data(p)
     gradient = gradient_to_torch(net, net.loss_and_gradient(theta, batch)[1], p, **named(p))
     v = directions(p)
@@ -133,10 +147,10 @@ def cross_entropy(z: np.ndarray, targets: np.ndarray) -> Any:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_curvature_product_is_that_of_the_equations(seed: int) -> None:
     p = state_dict(**sizes(seed), seed=seed)
-    net, theta = from_torch(p, **named(p))
+    net, theta = from_torch(p, **taken(p))
     batch = data(p)
     u, v = directions(p, 2), directions(p, 3)
-    product = net.gauss_newton(theta, batch) @ from_torch(v, **named(p))[1]
+    product = net.gauss_newton(theta, batch) @ from_torch(v, **taken(p))[1]
     Ru, Rv = (reference(moved(p, w, 1j * EPS), batch.inputs)[0].imag / EPS for w in (u, v))
     s = np.exp(reference(p, batch.inputs)[0])
     s /= s.sum(axis=-1, keepdims=True)
@@ -146,9 +160,9 @@ def test_a_curvature_product_is_that_of_the_equations(seed: int) -> None:
 
 def test_a_gradient_goes_by_the_transpose_of_the_way_that_directions_come() -> None:
     p = state_dict(layers=3, embedding=2)
-    net, _ = from_torch(p, **named(p))
+    net, _ = from_torch(p, **taken(p))
     v, g = directions(p), np.random.default_rng(4).standard_normal(net.n_parameters)
-    there = from_torch(v, **named(p))[1]
+    there = from_torch(v, **taken(p))[1]
     assert inner(gradient_to_torch(net, g, p, **named(p)), v) == pytest.approx(g @ there, rel=1e-13)
     assert inner(v, to_torch(net, g, v, **named(p))) != pytest.approx(g @ there, rel=1e-3)  # biases count once there
 
@@ -169,19 +183,29 @@ WRONG: dict[str, tuple[Arrays, dict[str, Any], str]] = {
     "projections": ({**LSTM, "lstm.weight_hr_l0": np.ones((2, 4))}, {}, "lstm has projections"),
     "one bias missing": (without(LSTM, "lstm.bias_ih_l0"), {}, "has the tensors bias_hh_l0, weight_hh_l0"),
     "a strange tensor": ({**LSTM, "lstm.peephole": np.ones(4)}, {}, "has the tensors .*peephole"),
-    "no linear": (without(LSTM, "decoder.weight", "decoder.bias"), {}, "besides lstm the state dict has nothing"),
-    "layer norm": ({**LSTM, "norm.weight": np.ones((4, 1))}, {}, "besides lstm the state dict has decoder, norm"),
-    "a linear with more": ({**LSTM, "decoder.scale": np.ones(3)}, {}, "the state dict has decoder: expected one"),
+    "no linear": (without(LSTM, "decoder.weight", "decoder.bias"), {}, "besides lstm the model has nothing"),
+    "layer norm": (
+        {**LSTM, "norm.weight": np.ones(4), "norm.bias": np.ones(4)}, {},
+        "^norm.bias, norm.weight cannot be placed in a network of hfrnn: expected one nn.LSTM or nn.RNN, one nn.Linear",
+    ),
+    "two linear modules": ({**LSTM, "more.weight": np.ones((4, 1))}, {}, "besides lstm the model has decoder, more"),
+    "batch norm": ({**LSTM, "n.num_batches_tracked": np.array(3)}, {}, "^n.num_batches_tracked cannot be placed"),
+    "a linear with more": ({**LSTM, "decoder.scale": np.ones(3)}, {}, "^decoder.scale cannot be placed"),
+    "a checkpoint": ({"model": LSTM}, {}, "the entry 'model' is of type dict, not a tensor with a name"),
+    "numbers for names": (dict(enumerate(LSTM.values())), {}, "the entry 0 is of type ndarray"),
+    "no name of an embedding": (LSTM, {"embedding": 3}, "embedding is 3"),
+    "an rnn without its activation": (state_dict("rnn"), {}, 'add activation="tanh" or activation="relu"'),
     "an embedding without its name": (state_dict(embedding=3), {}, "has embedding, decoder: expected one nn.Linear"),
-    "another name of the embedding": (state_dict(embedding=3), {"embedding": "words"}, "no nn.Embedding 'words'"),
-    "an embedding with a bias": (LSTM, {"embedding": "decoder"}, "no nn.Embedding 'decoder'"),
+    "another name of the embedding": (state_dict(embedding=3), {"embedding": "words"}, "embedding is 'words'"),
+    "an embedding with a bias": (LSTM, {"embedding": "decoder"}, "embedding is 'decoder'"),
     "blocks": ({**LSTM, "lstm.weight_hh_l0": np.ones((20, 4))}, {}, r"weight_hh_l0 of shape \(20, 4\)"),
     "a shape": ({**LSTM, "lstm.weight_ih_l0": np.ones((12, 5))}, {}, r"weight_ih_l0 has the shape \(12, 5\)"),
     "a bias's shape": ({**LSTM, "lstm.bias_hh_l0": np.ones(4)}, {}, r"bias_hh_l0 has the shape \(4,\)"),
-    "a vector": ({**LSTM, "decoder.weight": np.ones(4)}, {}, "expected 2 sizes"),
-    "no rows": ({**LSTM, "decoder.weight": np.ones((0, 4))}, {}, "1 or more each"),
-    "words": ({**LSTM, "decoder.bias": np.array(["a", "b", "c"])}, {}, "dtype '<U.*' is not known"),
-    "half precision": (state_dict(dtype="float16"), {}, "dtype 'float16' is not known: use float32 or float64"),
+    "a vector": ({**LSTM, "decoder.weight": np.ones(4)}, {}, "^decoder.bias, decoder.weight cannot be placed"),
+    "a recurrent vector": ({**LSTM, "lstm.weight_hh_l0": np.ones(4)}, {}, "expected 2 sizes"),
+    "no rows": ({**LSTM, "decoder.weight": np.ones((0, 4))}, {}, "expected sizes of 1 or more"),
+    "words": ({**LSTM, "decoder.bias": np.array(["a", "b", "c"])}, {}, "dtype is '<U"),
+    "half precision": (state_dict(dtype="float16"), {}, "dtype is 'float16': use one of float32, float64"),
     "an option that is fixed": (LSTM, {"hidden": 3}, "hidden cannot be chosen"),
 }  # fmt: skip
 
@@ -191,6 +215,23 @@ def test_what_has_no_counterpart_is_refused(case: str) -> None:
     p, options, message = WRONG[case]
     with pytest.raises(hfrnn.InputError, match=message):
         from_torch(p, **options)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("model.pt", "is the path 'model.pt': load the file and give the state dict"),
+        (Path("model.pt"), "is the path 'model.pt'"),
+        (None, "(model|like) is None: give a torch.nn.Module or its state dict"),
+        ([1.0], "(model|like) is a list"),
+    ],
+)
+def test_what_is_no_state_dict_is_refused(given: Any, message: str) -> None:
+    with pytest.raises(hfrnn.InputError, match=message):
+        from_torch(given)
+    net, theta = from_torch(LSTM)
+    with pytest.raises(hfrnn.InputError, match=message):
+        to_torch(net, theta, given)
 
 
 def test_tied_weights_are_refused() -> None:
@@ -220,5 +261,5 @@ def test_a_network_that_is_no_such_model_is_refused(network: dict[str, Any], mes
 
 def test_a_vector_of_another_size_is_refused() -> None:
     net, theta = from_torch(LSTM)
-    with pytest.raises(hfrnn.InputError, match="parameter vector of shape"):
+    with pytest.raises(hfrnn.InputError, match="has shape"):
         to_torch(net, theta[:-1], LSTM)

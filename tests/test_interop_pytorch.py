@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.torch_models import data, named, sizes
+from support.torch_models import data, named, sizes, taken
 
 import hfrnn
 from hfrnn.interop import from_torch, gradient_to_torch, to_torch
@@ -50,7 +52,7 @@ def torch_outputs(torch: Any, model: Any, inputs: Any, state: Any = None) -> tup
 @pytest.mark.parametrize("seed", range(6))
 def test_outputs_are_those_of_pytorch(torch: Any, seed: int, dtype: str) -> None:
     model = torch_model(torch, **sizes(seed), seed=seed).to(getattr(torch, dtype))
-    net, theta = from_torch(model.state_dict(), **named(model.state_dict()))
+    net, theta = from_torch(model.state_dict(), **taken(model.state_dict()))
     batch = data(model.state_dict())
     tolerance = {"float32": 1e-6, "float64": 1e-13}[dtype]
     with torch.no_grad():
@@ -87,7 +89,7 @@ def test_a_relu_network_of_pytorch(torch: Any) -> None:
 def test_a_step_taken_here_is_taken_in_pytorch(torch: Any, seed: int) -> None:
     model = torch_model(torch, **sizes(seed), seed=seed)
     state, called = model.state_dict(), named(model.state_dict())
-    net, theta = from_torch(state, **called)
+    net, theta = from_torch(state, **taken(state))
     theta += 0.1 * np.random.default_rng(seed).standard_normal(theta.size).astype("float32")
     there = to_torch(net, theta, state, **called)
     assert all(isinstance(value, torch.Tensor) and not value.requires_grad for value in there.values())
@@ -96,14 +98,14 @@ def test_a_step_taken_here_is_taken_in_pytorch(torch: Any, seed: int) -> None:
     with torch.no_grad():
         expected = torch_outputs(torch, model, torch.from_numpy(batch.inputs))[0].numpy()
     np.testing.assert_allclose(net.run(theta, batch)[0], expected, rtol=1e-6, atol=1e-6)
-    np.testing.assert_array_equal(from_torch(dict(model.named_parameters()), **called)[1], theta)
+    np.testing.assert_array_equal(from_torch(dict(model.named_parameters()), **taken(state))[1], theta)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_gradient_is_that_of_autograd(torch: Any, seed: int) -> None:
     model = torch_model(torch, **sizes(seed), seed=seed).double()
     state, called = model.state_dict(), named(model.state_dict())
-    net, theta = from_torch(state, **called)
+    net, theta = from_torch(state, **taken(state))
     batch = data(state)
     z, _ = torch_outputs(torch, model, torch.from_numpy(batch.inputs))
     loss = torch.nn.functional.cross_entropy(z.flatten(0, 1), torch.from_numpy(batch.targets).flatten())
@@ -120,7 +122,7 @@ def test_the_gradient_is_that_of_autograd(torch: Any, seed: int) -> None:
 def test_a_curvature_product_is_that_of_double_backward(torch: Any, seed: int) -> None:
     model = torch_model(torch, **sizes(seed), seed=seed).double()
     state, called = model.state_dict(), named(model.state_dict())
-    net, theta = from_torch(state, **called)
+    net, theta = from_torch(state, **taken(state))
     batch, parameters = data(state), list(model.parameters())
     v = {name: torch.randn_like(value) for name, value in state.items()}
     z, _ = torch_outputs(torch, model, torch.from_numpy(batch.inputs))
@@ -130,7 +132,7 @@ def test_a_curvature_product_is_that_of_double_backward(torch: Any, seed: int) -
     s = torch.softmax(z, dim=-1).detach()
     HRz = (s * Rz - s * (s * Rz).sum(-1, keepdim=True)) / (batch.T * batch.B)
     expected = dict(zip(state, torch.autograd.grad(z, parameters, HRz), strict=True))
-    product = net.gauss_newton(theta, batch) @ from_torch(v, **called)[1]
+    product = net.gauss_newton(theta, batch) @ from_torch(v, **taken(state))[1]
     for name, value in gradient_to_torch(net, product, state, **called).items():
         np.testing.assert_allclose(value, expected[name], rtol=1e-8, atol=1e-14, err_msg=name)
 
@@ -173,6 +175,68 @@ def test_modules_of_pytorch_that_have_no_counterpart_are_refused(
         from_torch(torch_model(torch, **model).state_dict())
 
 
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+def test_a_module_gives_its_own_tensors_and_activation(torch: Any, nonlinearity: str) -> None:
+    model = torch_model(torch, "rnn", layers=2, nonlinearity=nonlinearity, batch_first=True, dropout=0.5).double()
+    model = model.eval()
+    net, theta = from_torch(model)
+    batch = data(model.state_dict(), real=True)
+    with torch.no_grad():
+        hs = model["rnn"](torch.from_numpy(batch.inputs).transpose(0, 1))[0].transpose(0, 1)
+        expected = model["decoder"](hs).numpy()
+    np.testing.assert_allclose(net.run(theta, batch)[0], expected, rtol=1e-12, atol=1e-15)
+    model.load_state_dict(to_torch(net, 2 * theta, model))
+    np.testing.assert_allclose(from_torch(model)[1], 2 * theta)
+
+
+def test_the_activation_of_a_module_is_not_overridden(torch: Any) -> None:
+    model = torch_model(torch, "rnn", nonlinearity="relu")
+    with pytest.raises(hfrnn.InputError, match="has the nonlinearity 'relu'"):
+        from_torch(model, activation="tanh")
+    assert from_torch(model, activation="relu")[0].config["activation"] == "relu"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("ReLU", r"the module between \(ReLU\), which hfrnn does not compute"),
+        ("LayerNorm", r"between\.bias, between\.weight cannot be placed"),
+        ("LSTM", "2 recurrent modules"),
+    ],
+)
+def test_a_module_that_hfrnn_does_not_compute_is_refused(torch: Any, name: str, message: str) -> None:
+    model = torch_model(torch)
+    model["between"] = getattr(torch.nn, name)(*{"LayerNorm": (4,), "LSTM": (4, 4)}.get(name, ()))
+    with pytest.raises(hfrnn.InputError, match=message):
+        from_torch(model)
+
+
+def test_modules_without_effect_in_evaluation_mode_are_accepted(torch: Any) -> None:
+    model = torch_model(torch)
+    model.update({"drop": torch.nn.Dropout(0.5), "same": torch.nn.Identity(), "loss": torch.nn.CrossEntropyLoss()})
+    np.testing.assert_array_equal(from_torch(model)[1], from_torch(model.state_dict())[1])
+
+
+def test_what_is_neither_a_module_nor_a_state_dict_is_refused(torch: Any) -> None:
+    model = torch_model(torch)
+    for given, message in (
+        (torch.optim.Adam(model.parameters()), "model is an Adam: give a torch.nn.Module or its state dict"),
+        ({"model": model.state_dict(), "epoch": 3}, "the entry 'model' is of type OrderedDict, not a tensor"),
+        (dict(model.to("meta").named_parameters()), "lstm.weight_ih_l0 cannot be a NumPy array"),
+        (torch.nn.LSTM(3, 4), "besides the recurrent module the model has nothing"),
+    ):
+        with pytest.raises(hfrnn.InputError, match=message):
+            from_torch(given)
+
+
+@pytest.mark.parametrize("argument", ["inputs", "targets", "weights", "lengths"])
+def test_a_tensor_in_a_batch_is_refused(torch: Any, argument: str) -> None:
+    arrays = {"inputs": np.zeros((3, 2), int), "targets": np.zeros((3, 2), int)}
+    arrays[argument] = torch.ones(2 if argument == "lengths" else (3, 2), dtype=torch.int64)
+    with pytest.raises(hfrnn.InputError, match=f"{argument} is an array of .*torch.* give .* tensor.numpy"):
+        hfrnn.Batch(**arrays)
+
+
 def test_half_precision_and_tied_tensors_of_pytorch_are_refused(torch: Any) -> None:
     model = torch_model(torch, n_in=3, embedding=4)
     with pytest.raises(hfrnn.InputError, match=r"embedding\.weight cannot be a NumPy array"):
@@ -182,6 +246,20 @@ def test_half_precision_and_tied_tensors_of_pytorch_are_refused(torch: Any) -> N
         from_torch(model.float().state_dict(), embedding="embedding")
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the page shows figures for the manual of Python 3.11")
+def test_the_example_prints_what_the_page_says(torch: Any) -> None:
+    project = Path(__file__).resolve().parent.parent
+    page = (project / "docs" / "pytorch.md").read_text("utf-8")
+    (shown,) = re.findall(r"```text\n(1  training.*?)\n```", page, re.S)
+    example = project / "examples" / "torch_gauss_newton.py"
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, check=True)
+    printed = done.stdout.strip().splitlines()
+    assert len(printed) == len(shown.splitlines())
+    for line, expected in zip(printed, shown.splitlines(), strict=True):
+        assert re.fullmatch(re.escape(expected).replace(r"\.\.\.", r"\S+"), line), line
+
+
 def test_the_example_runs(torch: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.syspath_prepend(Path(__file__).resolve().parent.parent / "examples")
     example = importlib.import_module("torch_gauss_newton")
@@ -189,6 +267,7 @@ def test_the_example_runs(torch: Any, monkeypatch: pytest.MonkeyPatch, capsys: p
         monkeypatch.setattr(example, name, value)
     monkeypatch.setattr(example, "topics", {"one": "to be or not to be, that is the question " * 5})
     monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)
+    monkeypatch.setattr(torch, "set_default_dtype", lambda dtype: None)
     example.main()
     said = capsys.readouterr().out
     assert float(re.search(r"difference of a tensor (\S+)", said)[1]) < 1e-4

@@ -168,7 +168,7 @@ def test_it_is_refused_where_nothing_is_trained(mode: str) -> None:
 
 def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard.compat.proto", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'hfrnn\[tensorboard\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '.\[tensorboard\]' in a copy of the project"):
         TensorBoard()
     found = call("train", text_file(tmp_path), *FLAGS, "--out", tmp_path / "run", "--tensorboard", code=2)
     assert found.stderr.count("\n") == 1

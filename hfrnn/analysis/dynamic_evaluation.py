@@ -26,15 +26,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hfrnn.arrays.backend import Array, HostArray
+from hfrnn import checks
+from hfrnn.arrays.backend import Array, HostArray, get_backend
+from hfrnn.arrays.checks import array
 from hfrnn.arrays.vectors import is_finite, norm
+from hfrnn.checks import NOT_NEGATIVE, ZERO_TO_ONE, function, instance, number
 from hfrnn.data.streams import TextStreams
 from hfrnn.engine.batch import Batch, State
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Keep, Plan
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.optim.ranges import NOT_NEGATIVE, ZERO_TO_ONE, require
 
 STRETCH = 20
 SGD_DEFAULTS = {"learning_rate": 0.02, "decay": 0.0}
@@ -81,13 +83,18 @@ class Dynamic:
         mean_square: HostArray | None = None,
     ) -> None:
         defaults = SGD_DEFAULTS if mean_square is None else RMS_DEFAULTS
-        self.learning_rate = defaults["learning_rate"] if learning_rate is None else learning_rate
-        self.decay = defaults["decay"] if decay is None else decay
-        self.stretch, self.mean_square = stretch, mean_square
-        require("learning_rate", self.learning_rate, NOT_NEGATIVE)
-        require("decay", self.decay, ZERO_TO_ONE)
-        if stretch < 1:
-            raise InputError(f"stretch is {stretch}: give a whole number of symbols, 1 or more")
+        rate, decay = (
+            defaults["learning_rate"] if learning_rate is None else learning_rate,
+            (defaults["decay"] if decay is None else decay),
+        )
+        self.learning_rate = number("learning_rate", rate, NOT_NEGATIVE)
+        self.decay = number("decay", decay, ZERO_TO_ONE)
+        self.stretch = checks.count("stretch", stretch, 1, unit="symbols")
+        self.mean_square = None
+        if mean_square is not None:
+            self.mean_square = array("mean_square", mean_square, (None,), backend=get_backend("numpy"), finite=True)
+            if self.mean_square.size and self.mean_square.min() < 0:
+                raise InputError("mean_square has an entry below 0: give the result of mean_square_gradient")
 
     def factors(self, net: Network) -> tuple[Any, Any]:
         """Return p and 1 - d of D1.
@@ -106,6 +113,7 @@ class Dynamic:
         InputError
             The mean squares do not fit this network, or they are negative, not finite, or all 0.
         """
+        instance("net", net, Network, "a hfrnn.Network")
         if self.mean_square is None:
             return self.learning_rate, 1.0 - self.decay  # D2
         squares = np.asarray(self.mean_square, dtype=np.float64)
@@ -138,7 +146,7 @@ class Learner:
     def __init__(self, net: Network, theta: Array, dynamic: Dynamic) -> None:
         self._gradients = Gradients(net)
         self._p, self._keep = dynamic.factors(net)
-        self._trained = net.backend.asarray(theta, dtype=net.dtype)
+        self._trained = net.vector(theta)
         self._delta = net.backend.zeros((net.n_parameters,), net.dtype)
 
     def learn(self, theta: Array, batch: Batch) -> Array:
@@ -232,8 +240,13 @@ def mean_square_gradient(
     NonFiniteError
         The gradient is not finite.
     """
-    row = np.asarray(symbols)
-    if stretch < 1 or row.size < stretch + 1:
+    theta = instance("net", net, Network, "a hfrnn.Network").vector(theta)
+    stretch, most = checks.count("stretch", stretch, 1, unit="symbols"), checks.count("most", most, 1, unit="symbols")
+    function("progress", progress, or_none=True)
+    row = array("symbols", symbols, (None,), "iu", backend=get_backend("numpy"))
+    if row.size and (row.min() < 0 or row.max() >= net.n_in):
+        raise InputError(f"symbols go from {row.min()} to {row.max()}: give symbols from 0 to {net.n_in - 1}")
+    if row.size < stretch + 1:
         raise InputError(
             f"statistics over segments of {stretch} symbols need a longer training text than {row.size} symbols: give "
             "segments of 1 symbol or more that are shorter than the text"

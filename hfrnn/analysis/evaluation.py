@@ -14,15 +14,17 @@ from numpy.typing import NDArray
 
 from hfrnn.analysis.dynamic_evaluation import Dynamic, Learner
 from hfrnn.arrays.backend import Array
+from hfrnn.checks import count, function, instance, is_whole, shown
 from hfrnn.data.music import load_music, music_batch
 from hfrnn.data.synthetic import SUCCESS, make_task, tasks
-from hfrnn.data.text import Text, counted
+from hfrnn.data.text import Text
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.runs.config import TrainConfig
 from hfrnn.training.sources import chosen_part
+from hfrnn.wording import counted
 
 CHUNK = 1000
 """Symbols in one forward pass; the result does not depend on it."""
@@ -89,9 +91,9 @@ class Evaluation:
         InputError
             There are fewer than one part or more parts than symbols.
         """
-        if not 1 <= parts <= self.surprisals.size:
+        if not is_whole(parts) or not 1 <= parts <= self.surprisals.size:
             raise InputError(
-                f"{parts} parts of {counted(self.surprisals.size, 'symbol')}: give 1 part or more, of one "
+                f"{shown(parts)} parts of {counted(self.surprisals.size, 'symbol')}: give 1 part or more, of one "
                 "symbol or more each"
             )
         edges = [self.surprisals.size * part // parts for part in range(parts + 1)]
@@ -112,6 +114,7 @@ class Evaluation:
             Lines with the keys `position` (from 1), `symbol`, and `bits`, its surprisal. Symbols are written as in
             vocabulary.json: characters and words as strings, bytes as numbers, unknown words as `<unk>`.
         """
+        instance("vocabulary", vocabulary, Vocabulary, "the vocabulary of the network")
         names = [json.dumps(symbol) for symbol in vocabulary.to_json()["symbols"]]
         bits = (self.surprisals / math.log(2)).tolist()
         return "".join(
@@ -172,8 +175,10 @@ def evaluate(
     NonFiniteError
         The network's outputs are not finite, or its weights became so in dynamic evaluation.
     """
-    if chunk < 1:
-        raise InputError(f"the chunk is {chunk} symbols: give a whole number, 1 or more")
+    theta = instance("net", net, Network, "a hfrnn.Network").vector(theta)
+    instance("vocabulary", vocabulary, Vocabulary, "the vocabulary of the network")
+    instance("dynamic", dynamic, Dynamic, "a hfrnn.Dynamic", or_none=True)
+    chunk, progress = count("chunk", chunk, 1, unit="symbols"), function("progress", progress, or_none=True)
     symbols = vocabulary.encode(text, unknown)
     if symbols.size < 2:
         raise InputError(

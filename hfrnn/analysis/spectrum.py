@@ -17,20 +17,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hfrnn import checks
 from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.checks import INSIDE_ONE, choice, function, instance, number, path, string
+from hfrnn.data.corpora import PARTS
 from hfrnn.data.music import load_music, music_batch
 from hfrnn.data.streams import training_sequences
 from hfrnn.data.synthetic import make_task, tasks
-from hfrnn.data.text import counted
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.names import AUTO, BACKENDS
 from hfrnn.optim.lanczos import Product, extreme_eigenvalues, lanczos, most_products, quadrature
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.load import load
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.sources import Pool, chosen_part
+from hfrnn.wording import counted
 
 MATRICES = ("gauss-newton", "hessian")
 
@@ -74,6 +78,7 @@ class Spectrum:
 
     def ranked(self, rank: int) -> tuple[float, float]:
         """Estimate the `rank`-th largest and the `rank`-th smallest eigenvalue from the density; rank is 1 to n."""
+        rank = checks.count("rank", rank, 1, self.size)
         up, down = (self.size * np.cumsum(weights) for weights in (self.weights, self.weights[::-1]))
         low, high = (min(int(np.searchsorted(counts, rank - 0.5)), counts.size - 1) for counts in (up, down))
         return float(self.nodes[::-1][high]), float(self.nodes[low])
@@ -103,7 +108,8 @@ def spectrum(
     theta : (n_parameters,) array
     matrix : {"gauss-newton", "hessian"}
         The matrix without damping, plus l2*I if the network has an l2 penalty. Products with the Hessian are complex
-        and use one thread; they take several times as long as those with the Gauss-Newton matrix.
+        and take several times as long as those with the Gauss-Newton matrix; and more of them are needed, because both
+        ends of its spectrum are computed.
     count : int
         Number of eigenvalues to find at the upper end, and for the Hessian also at the lower end; 0 for none.
     vectors : int
@@ -117,7 +123,8 @@ def spectrum(
     seed : int
         Seed of the random vectors, 0 or more.
     progress : callable, optional
-        Called with the current activity, the products made for it, and the most products that it can take.
+        Called before an activity and after each product, with the activity, the products made for it, and the most
+        products that it can take.
 
     Returns
     -------
@@ -131,8 +138,11 @@ def spectrum(
     NonFiniteError
         A product is not finite.
     """
-    least = {"count": (count, 0), "vectors": (vectors, 0), "steps": (steps, 1), "seed": (seed, 0)}
-    _check_arguments(objective, matrix, tolerance, least)
+    choice("matrix", matrix, MATRICES)
+    _check_objective(objective)
+    count, vectors = checks.count("count", count), checks.count("vectors", vectors)
+    steps, seed = checks.count("steps", steps, 1), checks.count("seed", seed)
+    tolerance, progress = number("tolerance", tolerance, INSIDE_ONE), function("progress", progress, or_none=True)
     backend, n = objective.net.backend, objective.net.n_parameters
     with np.errstate(over="ignore", invalid="ignore"):  # _Counted refuses results that are not finite
         operator = objective.gauss_newton(theta) if matrix == "gauss-newton" else objective.hessian(theta)
@@ -159,17 +169,11 @@ def spectrum(
     )  # fmt: skip
 
 
-def _check_arguments(objective: Objective, matrix: str, tolerance: float, numbers: dict[str, tuple[int, int]]) -> None:
-    """Raise InputError unless the arguments of `spectrum` are valid; `numbers` are values and their minima."""
-    if matrix not in MATRICES:
-        raise InputError(f"matrix {matrix!r} is not known: use {' or '.join(MATRICES)}")
+def _check_objective(objective: Objective) -> None:
+    """Raise InputError unless an objective can make products that are accurate enough for eigenvalues."""
+    instance("objective", objective, Objective, "a hfrnn.Objective")
     if objective.net.dtype != np.float64:
         raise InputError('the network is in float32, too coarse for eigenvalues: make it with dtype="float64"')
-    for name, (value, least) in numbers.items():
-        if value < least:
-            raise InputError(f"{name} is {value}: give a whole number, {least} or more")
-    if not 0 < tolerance < 1:
-        raise InputError(f"tolerance is {tolerance}: give a number between 0 and 1")
 
 
 class _Counted:
@@ -182,6 +186,7 @@ class _Counted:
     def begin(self, what: str, most: int) -> None:
         """Restart the count that `progress` is called with, for a new activity of at most `most` products."""
         self._what, self._done, self._most = what, 0, most
+        self._tell()
 
     def __call__(self, v: HostArray) -> HostArray:
         with np.errstate(over="ignore", invalid="ignore"):  # results that are not finite are refused below
@@ -189,9 +194,12 @@ class _Counted:
         if not np.isfinite(found).all():
             raise NonFiniteError("a product with the curvature is not finite: the weights are too large, use others")
         self.total, self._done = self.total + 1, self._done + 1
-        if self._progress is not None:
-            self._progress(self._what, self._done, self._most)
+        self._tell()
         return found
+
+    def _tell(self) -> None:
+        if self._progress is not None and self._what:
+            self._progress(self._what, self._done, self._most)
 
 
 class RunObjective(NamedTuple):
@@ -231,11 +239,12 @@ def load_objective(
     InputError
         As `hfrnn.load`; or the data is missing, has no such part, or is too short.
     """
-    if symbols < 1:
-        raise InputError(f"symbols is {symbols}: give a whole number, 1 or more")
-    if seed < 0:
-        raise InputError(f"the seed is {seed}: give a whole number, 0 or more")
-    folder, rng = RunFolder(run), np.random.default_rng(seed)
+    symbols, seed = checks.count("symbols", symbols, 1), checks.count("seed", seed)
+    if part is not None:
+        choice("part", part, PARTS)
+    string("which", which, "best, last or the name of a kept checkpoint")
+    choice("backend", backend, (AUTO, *BACKENDS))
+    folder, rng = RunFolder(path("run", run)), np.random.default_rng(seed)
     config, (net, theta, vocabulary) = folder.config(), load(run, which, backend)
     wide = Network(**{**net.config, "dtype": "float64", "backend": backend})
     pool, name = _sequences(folder, config, vocabulary, part, symbols, rng)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse.linalg
 
-from hfrnn.errors import InputError, MissingExtraError
+from hfrnn.checks import wrong
+from hfrnn.errors import MissingExtraError, how_to_install
 from hfrnn.names import AUTO, BACKENDS
 
 Array: TypeAlias = Any
@@ -35,6 +37,11 @@ class Backend:
     def __init__(self, name: str, xp: Any) -> None:
         self.name = name
         self.xp = xp
+
+    @contextmanager
+    def compiling(self, tell: Callable[[], object]) -> Iterator[None]:
+        """Call a function within the context, once, when a routine is compiled rather than loaded from a cache."""
+        yield
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Return a new array with arbitrary contents."""
@@ -133,10 +140,26 @@ class NumbaBackend(Backend):
         try:
             import numba  # noqa: F401
         except ImportError as error:
-            raise MissingExtraError(
-                "backend 'numba' needs numba: install the extra fast (pip install 'hfrnn[fast]'), or use 'numpy'"
-            ) from error
+            raise MissingExtraError(f"backend 'numba' needs numba: {how_to_install('fast')}, or use 'numpy'") from error
         super().__init__("numba", np)
+
+    @contextmanager
+    def compiling(self, tell: Callable[[], object]) -> Iterator[None]:
+        from numba.core import event
+
+        class Once(event.Listener):
+            told = False
+
+            def on_start(self, event: Any) -> None:
+                if not self.told:
+                    self.told = True
+                    tell()
+
+            def on_end(self, event: Any) -> None:
+                pass
+
+        with event.install_listener("numba:compile", Once()):
+            yield
 
 
 class CupyBackend(Backend):
@@ -149,8 +172,7 @@ class CupyBackend(Backend):
             import cupy
         except ImportError as error:
             raise MissingExtraError(
-                "backend 'cupy' needs CuPy: install the extra cuda12 or cuda13 "
-                "(pip install 'hfrnn[cuda13]'), or use backend 'numpy'"
+                f"backend 'cupy' needs CuPy: {how_to_install('cuda12', 'cuda13')}, or use backend 'numpy'"
             ) from error
         try:
             count = cupy.cuda.runtime.getDeviceCount()
@@ -228,8 +250,8 @@ def get_backend(backend: str | Backend) -> Backend:
     """
     if isinstance(backend, Backend):
         return backend
-    if backend not in _makers:
-        raise InputError(f"backend {backend!r} is not known: use one of {', '.join((AUTO, *BACKENDS))}")
+    if not isinstance(backend, str) or backend not in _makers:
+        raise wrong("backend", backend, f"use one of {', '.join((AUTO, *BACKENDS))}")
     return _makers[backend]()
 
 

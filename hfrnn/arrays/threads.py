@@ -16,7 +16,7 @@ from typing import TypeVar
 from weakref import WeakSet
 
 from hfrnn.arrays.blas import one_blas_thread
-from hfrnn.errors import InputError
+from hfrnn.checks import count
 
 Result = TypeVar("Result")
 
@@ -83,11 +83,8 @@ class Threads:
     """
 
     def __init__(self, threads: int | None = None, most: int | None = None) -> None:
-        if threads is not None and threads < 1:
-            raise InputError(f"threads is {threads}: give a whole number, 1 or more")
-        self.threads = threads or default_threads()
-        if most is not None:
-            self.threads = min(self.threads, most)
+        chosen: int = count("threads", threads, 1, or_none=True) or default_threads()
+        self.threads = chosen if most is None else min(chosen, most)
 
     def ordered(self, task: Callable[[int], Result], count: int) -> Iterator[Result]:
         """Yield task(0), ..., task(count-1), in this order.

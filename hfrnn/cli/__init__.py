@@ -1,14 +1,14 @@
 """The command `hfrnn`.
 
 Exit codes: 0 done; 2 wrong arguments, configuration or input; 130 interrupted with a checkpoint written; 1 any other
-error.
+error. A signal and a closed output are interruptions.
 """
 
 from __future__ import annotations
 
-import errno
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -20,11 +20,14 @@ from hfrnn.cli.gradcheck import gradcheck
 from hfrnn.cli.info import info
 from hfrnn.cli.report import report
 from hfrnn.cli.runs import evaluate, sample
+from hfrnn.cli.screen import finish_streams, is_lost_output, prepare_streams, say, show_failure, show_lost_output
 from hfrnn.cli.spectrum import spectrum
 from hfrnn.cli.train import train
 from hfrnn.errors import HfrnnError
 from hfrnn.option import nearest, option_name
 from hfrnn.runs.options import run_options
+from hfrnn.training.signals import CLOSED_OUTPUT, Interrupted, Response, handle_signals
+from hfrnn.wording import one_line
 
 EXAMPLES = """\b
 Examples:
@@ -39,12 +42,12 @@ class _Failure(click.ClickException):
     """Shows an error of the library as one sentence, and exits with the exit code of the error."""
 
     def __init__(self, error: HfrnnError) -> None:
-        super().__init__(_with_flag(" ".join(str(error).split())))
+        super().__init__(_with_flag(one_line(str(error))))
         self.exit_code = error.exit_code  # type: ignore[misc]
 
     def show(self, file: Any = None) -> None:
         if self.exit_code == 130:
-            click.echo(self.message, err=True)
+            click.echo(self.message, file)
         else:
             super().show(file)
 
@@ -61,6 +64,23 @@ def _with_flag(message: str) -> str:
 class _Commands(click.Group):
     """Prints errors of the library as one sentence, and suggests the nearest name for a wrong command."""
 
+    def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
+        """Run the command. Every error, also one of the output, becomes a sentence and an exit status."""
+        run: Callable[..., Any] = super().main
+        if not standalone_mode:
+            return run(*args, standalone_mode=False, **more)
+        prepare_streams()
+        try:
+            status = run(*args, standalone_mode=False, **more) or 0
+        except click.ClickException as error:
+            status = show_failure(error)
+        except click.Abort:
+            say("Aborted!", err=True)
+            status = 1
+        except OSError as error:  # of the output: `invoke` handles those of other files
+            status = show_lost_output(error)
+        sys.exit(finish_streams(status, wait=status != Interrupted.exit_code))
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -70,7 +90,31 @@ class _Commands(click.Group):
             ctx.fail(f"No such command '{name}'." + (near and f" Did you mean '{near}'?"))
         return super().resolve_command(ctx, args)
 
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        try:
+            return super().make_context(*arguments, **options)
+        except KeyboardInterrupt:
+            raise click.ClickException("interrupted") from None
+
     def invoke(self, ctx: click.Context) -> Any:
+        with handle_signals() as interruption:
+            try:
+                result = self._invoke(ctx)
+                interruption.response = Response.NOTED  # the command is done, and its exit code is decided
+                return result
+            except (KeyboardInterrupt, OSError) as error:
+                interruption.response = Response.NOTED
+                stopped = isinstance(error, KeyboardInterrupt) or error.errno in CLOSED_OUTPUT
+                if stopped and interruption.saved is not None:
+                    raise _Failure(Interrupted(interruption.saved)) from None
+                if isinstance(error, KeyboardInterrupt):
+                    raise click.ClickException("interrupted") from None
+                if is_lost_output(error):
+                    raise
+                raise click.ClickException(": ".join(str(part) for part in error.args[1:] or [error])) from error
+
+    def _invoke(self, ctx: click.Context) -> Any:
+        """Run the command, and turn errors of the library into messages."""
         try:
             return super().invoke(ctx)
         except HfrnnError as error:
@@ -79,12 +123,6 @@ class _Commands(click.Group):
             raise click.ClickException(
                 "there is not enough memory: use a smaller --gradient-symbols, --hidden or --checkpoint sqrt"
             ) from error
-        except OSError as error:
-            if error.errno == errno.EPIPE:
-                raise
-            raise click.ClickException(": ".join(str(part) for part in error.args[1:] or [error])) from error
-        except KeyboardInterrupt:
-            raise click.ClickException("interrupted") from None
 
 
 @click.group(
@@ -97,9 +135,6 @@ class _Commands(click.Group):
 @click.version_option(__version__, prog_name="hfrnn")
 def main(kernels: tuple[str, ...]) -> None:
     """Train recurrent networks with second-order (Hessian-free) optimization and exact Gauss-Newton products."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character gets its number
-            stream.reconfigure(errors="backslashreplace")
     for file in kernels:
         from hfrnn.kernels import import_kernels
 

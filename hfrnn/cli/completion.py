@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import CompletionItem
+
+from hfrnn.cli.completion_scripts import script_of
+from hfrnn.cli.screen import say
 
 INSTALL = {
     "bash": ("source <(hfrnn completion bash)", "~/.bashrc"),
@@ -35,7 +38,13 @@ def run_folders(ctx: click.Context, parameter: click.Parameter, incomplete: str)
     """Run folders: those below the typed path, and those one folder deeper."""
     start = glob.escape(incomplete)
     found = [*glob.glob(f"{start}*/config.toml"), *glob.glob(f"{start}*/*/config.toml")]
-    return [CompletionItem(str(Path(path).parent)) for path in sorted(found)]
+    names = [str(Path(path).parent) for path in sorted(found)]
+    return [CompletionItem(name, type="run") for name in names if _is_unicode(name)]
+
+
+def _is_unicode(name: str) -> bool:
+    """Return whether a name can be written; one whose bytes are not UTF-8 cannot, and is not offered."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def architectures(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -67,10 +76,8 @@ def completion(ctx: click.Context, shell: str) -> None:
 
     Its first lines say how to install it.
     """
-    made = get_completion_class(shell)
-    assert made is not None, "click has a script for every shell that is offered"
     line, file = INSTALL[shell]
     head = [f"# To install this completion of hfrnn for {shell}, put this line into {file}:", f"#   {line}"]
-    script = made(ctx.find_root().command, {}, "hfrnn", "_HFRNN_COMPLETE").source().strip("\n").split("\n")
+    script = script_of(shell, ctx.find_root().command).strip("\n").split("\n")
     at = 1 if script[0].startswith("#compdef") else 0  # zsh wants that line first
-    click.echo("\n".join([*script[:at], *head, *script[at:]]))
+    say("\n".join([*script[:at], *head, *script[at:]]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -11,8 +10,10 @@ from typing import Any
 
 import click
 
+from hfrnn.cli.screen import make_console, say, say_json
 from hfrnn.errors import InputError
 from hfrnn.names import LEVELS, UNITS
+from hfrnn.wording import counted
 
 BEGINNING = 300
 """Number of characters of the training part that `show` prints."""
@@ -56,15 +57,15 @@ def list_corpora(as_json: bool) -> None:
             "can_fetch": folder_of(known.files) in DOWNLOADS,
         })  # fmt: skip
     if as_json:
-        click.echo(json.dumps({"folder": str(data_folder()), "corpora": rows}))
+        say_json({"folder": str(data_folder()), "corpora": rows})
         return
-    click.echo(f"data folder: {data_folder()}\n")
-    click.echo(f"{'name':<17}{'size':>9}  {'here':<6}what")
+    say(f"data folder: {data_folder()}\n")
+    say(f"{'name':<17}{'size':>9}  {'here':<6}what")
     for row in rows:
         missing = "" if row["files"] or row["can_fetch"] or row["here"] == "yes" else " (put it there yourself)"
-        click.echo(f"{row['name']:<17}{_megabytes(row['bytes']):>9}  {row['here']:<6}{row['about']}{missing}")
+        say(f"{row['name']:<17}{_megabytes(row['bytes']):>9}  {row['here']:<6}{row['about']}{missing}")
         for file in row["files"]:
-            click.echo(f"{'':34}{file}")
+            say(f"{'':34}{file}")
 
 
 @data.command(short_help="Download corpora.")
@@ -93,13 +94,13 @@ def fetch(names: tuple[str, ...], mirrors: tuple[str, ...], force: bool) -> None
         with _shown_progress() as (tell, progress):
             found = fetch_files(folder_of(files), mirrors or None, force, tell, progress)
         if found.origins:
-            click.echo(f"{name}: sha256 as expected, from {', '.join(found.origins)}")
+            say(f"{name}: sha256 as expected, from {', '.join(found.origins)}")
         elif found.checked:
-            click.echo(f"{name}: already here and complete")
+            say(f"{name}: already here and complete")
         else:
-            click.echo(f"{name}: already here; you put it there, so it was not checked (--force downloads it again)")
+            say(f"{name}: already here; you put it there, so it was not checked (--force downloads it again)")
         for file in found.files:
-            click.echo(f"  {file}")
+            say(f"  {file}")
 
 
 def _is_local(name: str) -> bool:
@@ -112,9 +113,9 @@ def _is_local(name: str) -> bool:
     if folder_of(files) in DOWNLOADS:
         return False
     if not files:
-        click.echo(f"{name}: comes with Python; there is nothing to download")
+        say(f"{name}: comes with Python; there is nothing to download")
     elif paths := located(files):
-        click.echo(f"{name}: cannot be downloaded; it is already here\n  {paths[0]}")
+        say(f"{name}: cannot be downloaded; it is already here\n  {paths[0]}")
     else:
         raise InputError(
             f"{name} cannot be downloaded: put it at {data_folder() / files[0][0]} yourself, or train on your own "
@@ -126,11 +127,9 @@ def _is_local(name: str) -> bool:
 @contextmanager
 def _shown_progress() -> Iterator[tuple[Callable[[str], None], Callable[[str, float, float], None]]]:
     """Yield functions that show sentences and progress on stderr: a live line on a terminal, else timed lines."""
-    from rich.console import Console
-
     from hfrnn.cli.progress import PLAIN_SECONDS, live_bar
 
-    live, spoken = Console(stderr=True).is_interactive, time.monotonic()
+    live, spoken = make_console(stderr=True).is_interactive, time.monotonic()
 
     def progress(text: str, done: float, total: float) -> None:
         nonlocal spoken
@@ -138,11 +137,11 @@ def _shown_progress() -> Iterator[tuple[Callable[[str], None], Callable[[str, fl
         if live:
             move(line, done, total)
         elif time.monotonic() - spoken >= PLAIN_SECONDS:
-            click.echo(line, err=True)
+            say(line, err=True)
             spoken = time.monotonic()
 
     with live_bar() as move:
-        yield lambda sentence: click.echo(sentence, err=True), progress
+        yield lambda sentence: say(sentence, err=True), progress
 
 
 def _megabytes(count: float) -> str:
@@ -172,7 +171,7 @@ def show(name: str, level: str, as_json: bool) -> None:
     text = corpus.train[:BEGINNING]
     beginning = text.decode("utf-8", errors="replace") if isinstance(text, bytes) else text
     if as_json:
-        click.echo(json.dumps({
+        say_json({
             "name": name,
             "about": CORPORA[name].about,
             "level": level,
@@ -183,16 +182,16 @@ def show(name: str, level: str, as_json: bool) -> None:
             "min_count": corpus.min_count,
             "most_frequent": [{"symbol": symbol, "count": count} for symbol, count in frequent],
             "beginning": beginning,
-        }))  # fmt: skip
+        })  # fmt: skip
         return
-    click.echo(f"{name}: {CORPORA[name].about}")
-    click.echo(f"from      {corpus.source}")
+    say(f"{name}: {CORPORA[name].about}")
+    say(f"from      {corpus.source}")
     for part, size in sizes.items():
-        click.echo(f"{part:<10}{size:,} {UNITS[level]}s")
+        say(f"{part:<10}{counted(size, UNITS[level])}")
     rare = f" (words seen fewer than {corpus.min_count} times are <unk>)" if corpus.min_count > 1 else ""
-    click.echo(f"symbols   {vocabulary.size:,}{rare}")
+    say(f"symbols   {vocabulary.size:,}{rare}")
     for n, (symbol, count) in enumerate(frequent):
         shown = repr(bytes([symbol]) if level == "byte" else symbol)
-        click.echo(f"{'' if n else 'frequent':<10}{shown:<12}{count / sizes['train']:6.2%}")
-    click.echo("\nbeginning:")
-    click.echo("".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in beginning))
+        say(f"{'' if n else 'frequent':<10}{shown:<12}{count / sizes['train']:6.2%}")
+    say("\nbeginning:")
+    say(beginning)

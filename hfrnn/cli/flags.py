@@ -10,6 +10,7 @@ import click
 
 from hfrnn.cli.completion import architectures, data_names, files, folders, run_folders
 from hfrnn.cli.options import NearChoice
+from hfrnn.cli.screen import say
 from hfrnn.errors import InputError
 from hfrnn.option import Option
 from hfrnn.runs.options import option_name, run_options
@@ -23,12 +24,13 @@ MAIN = {
     "damping": ("KIND", "Kind of damping for hf."),
     "learning_rate": ("RATE", "Learning rate of the other optimizers."),
     "updates": ("NUMBER", "Stop after this many updates."),
+    "epochs": ("NUMBER", "Stop after this many passes over the training part."),
     "minutes": ("NUMBER", "Stop after this many minutes (default: 4)."),
     "out": ("FOLDER", "Run folder to create (default: in runs/)."),
     "resume": ("RUN", "Continue a run after its last update."),
     "config": ("FILE", "TOML file with options; flags win."),
     "dry_run": ("", "Print the plan and the time of an update, and stop."),
-    "help_all": ("", "Show all options."),
+    "help": ("", "Show this page; --help-all shows all options."),
 }
 """The options that `--help` shows: the value that each takes, and a short explanation."""
 
@@ -68,7 +70,7 @@ class TrainCommand(click.Command):
                 import_kernels(file)
             if set(ctx.help_option_names) & set(args):
                 ctx.meta["hfrnn.help"] = True
-                click.echo(ctx.get_help())
+                say(ctx.get_help())
                 ctx.exit()
         return super().parse_args(ctx, args)
 
@@ -94,7 +96,7 @@ def kernel_files(args: Sequence[str]) -> Iterator[str]:
 def show_all(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     """Print all options and exit (`--help-all`)."""
     if wanted and not ctx.resilient_parsing:
-        click.echo(ctx.get_help())
+        say(ctx.get_help())
         ctx.exit()
 
 
@@ -155,7 +157,8 @@ def _main_rows() -> dict[str, list[tuple[str, str]]]:
     """The main options, and those of the architectures that a user registered, by heading."""
     own = run_options()
     defaults = {name: _default(own[name]) for name in MAIN if name in own and own[name].default is not None}
-    rows = {"Options": [(f"{option_name(name)} {kind}", text + defaults.get(name, "")) for name, (kind, text) in
+    flags = {**{name: option_name(name) for name in MAIN}, "help": "-h, --help"}
+    rows = {"Options": [(f"{flags[name]} {kind}", text + defaults.get(name, "")) for name, (kind, text) in
                         MAIN.items()]}  # fmt: skip
     if "hfrnn.kernels.registry" in sys.modules:  # else there is no such architecture
         from hfrnn.kernels.registry import kernel_options, user_architectures

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import sys
 
 import click
 
 from hfrnn.cli.completion import architectures as architecture_names
+from hfrnn.cli.screen import say, say_json
 from hfrnn.errors import InputError
 
 EXAMPLES = """\b
@@ -46,8 +45,8 @@ def gradcheck(archs: tuple[str, ...], more: tuple[str, ...], seed: int, as_json:
     with live_bar() as show:
         outcomes = run_checks(names, seed, lambda arch, case: show(f"{arch}: {case}", names.index(arch), len(names)))
     if as_json:
-        click.echo(json.dumps([{**dataclasses.asdict(outcome), "passed": outcome.passed} for outcome in outcomes]))
+        say_json([{**dataclasses.asdict(outcome), "passed": outcome.passed} for outcome in outcomes])
     else:
-        click.echo(table(outcomes))
+        say(table(outcomes))
     if not all(outcome.passed for outcome in outcomes):
-        sys.exit(1)
+        click.get_current_context().exit(1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import platform
 import textwrap
 from typing import Any
@@ -11,13 +10,17 @@ from typing import Any
 import click
 
 from hfrnn.cli.options import known_data
+from hfrnn.cli.screen import say_json, say_lines
 from hfrnn.errors import MissingExtraError
+from hfrnn.wording import counted
 
-OPTIONAL = {
-    "numba": "fast", "matplotlib": "plot", "cupy-cuda12x": "cuda12", "cupy-cuda13x": "cuda13", "jax": "oracle",
-    "torch": "peers",
+EXTRAS = {
+    "fast": ("numba",), "cuda12": ("cupy-cuda12x",), "cuda13": ("cupy-cuda13x",), "tensorboard": ("tensorboard",),
+    "plot": ("matplotlib",), "oracle": ("jax",), "peers": ("jax", "torch"),
+    "test": ("pytest", "pytest-xdist", "hypothesis"), "docs": ("sphinx", "myst-parser", "furo"),
+    "dev": ("ruff", "mypy", "pre-commit"),
 }  # fmt: skip
-"""Optional packages, and the extra that installs each."""
+"""The optional extras of pyproject.toml, and the packages that each installs."""
 PEAK_SECONDS = 0.25
 """Time for measuring the rate of matrix products."""
 
@@ -30,12 +33,12 @@ def info(as_json: bool) -> None:
     """
     table = {**describe(), **{kind: list(names) for kind, names in known_data().items()}}
     if as_json:
-        click.echo(json.dumps(table))
+        say_json(table)
         return
     for name, value in table.items():
-        text = value if isinstance(value, str) else ", ".join(value) if isinstance(value, list) else str(value)
-        for n, line in enumerate(textwrap.wrap(text, 65) or [""]):
-            click.echo(f"{name if n == 0 else '':<14} {line}")
+        parts = value if name == "extras" else [", ".join(value) if isinstance(value, list) else str(value)]
+        lines = [line for part in parts for line in textwrap.wrap(part, 65) or [""]]
+        say_lines(f"{name if n == 0 else '':<14} {line}" for n, line in enumerate(lines))
 
 
 def describe() -> dict[str, Any]:
@@ -50,19 +53,20 @@ def describe() -> dict[str, Any]:
 
     blas = [
         f"{pool['internal_api']} {pool['version']}, {pool.get('architecture', 'unknown')} kernels, "
-        f"{pool['num_threads']} threads"
+        f"{counted(pool['num_threads'], 'thread')}"
         for pool in blas_pools()
     ]
     rate = product_peak(default_threads(), PEAK_SECONDS, get_backend("numpy")) / 1e9
+    threads = counted(default_threads(), "thread")
     return {
         **versions(),
         "machine": f"{platform.system()} {platform.machine()}",
         "processors": default_threads(),
         "blas": blas or "unknown",
         "simd": _simd(),
-        "peak": f"{rate:,.0f} GFLOP/s in float32 matrix products, {default_threads()} threads, measured just now",
+        "peak": f"{rate:,.0f} GFLOP/s in float32 matrix products, {threads}, measured just now",
         "gpu": _gpu(),
-        "extras": [f"{name} {_version(name)} [{extra}]" for name, extra in OPTIONAL.items()],
+        "extras": [f"[{extra}] {', '.join(f'{name} {_version(name)}' for name in EXTRAS[extra])}" for extra in EXTRAS],
         "architectures": list(architectures()),
         "losses": list(losses()),
         "corpora": list(CORPORA),

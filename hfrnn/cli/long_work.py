@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import click
+from hfrnn.cli.screen import make_console, say
 
 
 @contextmanager
-def working() -> Iterator[Callable[[str, int, int], None]]:
+def working(left_words: str = "left") -> Iterator[Callable[[str, int, int], None]]:
     """Show progress on stderr; yields a function of what is computed, the work done and the total work.
 
     Without a terminal a line is written every ten seconds. The time left is an estimate for the present computation
-    from its speed so far; a computation that may stop early takes at most this time.
+    from its speed so far. `left_words` introduce it: "left at most" for a computation that may stop early.
     """
-    from hfrnn.cli.progress import PLAIN_SECONDS, live_bar, make_console
+    from hfrnn.cli.progress import PLAIN_SECONDS, live_bar
     from hfrnn.runs.metrics import clock
 
     plain, current = not make_console(stderr=True).is_interactive, ""
@@ -29,10 +29,10 @@ def working() -> Iterator[Callable[[str, int, int], None]]:
             if what != current:
                 current, begun = what, now
             left = (now - begun) / done * (most - done) if done and now > begun else None
-            text = f"{what}: {done:,} of {most:,}, left {clock(left)}"
+            text = f"{what}: {done:,} of {most:,}, {left_words} {clock(left)}"
             show(text, done, most)
             if plain and now - spoken >= PLAIN_SECONDS:
                 spoken = now
-                click.echo(text, err=True)
+                say(text, err=True)
 
         yield tell

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,9 +60,10 @@ def merged(
 
 def _from_file(path: str) -> tuple[dict[str, Any], bool]:
     """The checked options in a TOML file, and whether a run wrote the file."""
-    values = checked_options(read_toml(path), path)
+    options, versions = read_toml(path)
+    values = checked_options(options, path)
     TrainConfig(**values)
-    return values, "versions" in tomllib.loads(Path(path).read_text("utf-8"))
+    return values, bool(versions)
 
 
 def _useful(values: dict[str, Any], given: dict[str, Any], config: str, of_run: bool) -> dict[str, Any]:

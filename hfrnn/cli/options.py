@@ -1,8 +1,9 @@
-"""Arguments of several commands: choices with a hint, names of architectures and data, and output files."""
+"""Arguments of several commands: choices with a hint, names of architectures and data, and --force."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -57,10 +58,12 @@ def check_data(text: str | None, data: str | None) -> None:
     raise InputError(f"there is no corpus named {data!r}{near_hint(data, names)}: give a text file, or one of {listed}")
 
 
-def check_output(option: str, path: str) -> None:
-    """Raise InputError if a file cannot be written at the path that an option gives; called before long work."""
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder):
-        raise InputError(f"{option} is {path}, and there is no folder {folder}: make it, or give another file")
-    if os.path.isdir(path):
-        raise InputError(f"{option} is {path}, which is a folder: give a file")
+def force_option(option: str) -> Callable[[Any], Any]:
+    """Return the flag `--force` of a command that writes the file which another option names."""
+    return click.option("--force", is_flag=True, help=f"Replace the file of {option} if it exists.")
+
+
+def check_force(force: bool, path: str | None, option: str) -> None:
+    """Raise InputError if `--force` was given without the option that it is for."""
+    if force and path is None:
+        raise InputError(f"--force was given, and it is for {option}: give both, or leave it out")

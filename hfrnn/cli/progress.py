@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+from rich.table import Column
 
-from hfrnn.cli.tables import number, opening_lines, row
+from hfrnn.cli.columns import WIDTH, RunTable, number
+from hfrnn.cli.live_line import LiveLine, bar
+from hfrnn.cli.screen import make_console, raise_broken_pipe, say_json
+from hfrnn.cli.tables import opening_lines, run_table
 from hfrnn.runs.metrics import Record, clock
+from hfrnn.training.sources import LN2
+from hfrnn.training.time_left import TimeLeft
 from hfrnn.training.trainer import Callback, Trainer, TrainingResult
+from hfrnn.wording import one_line
 
 PLAIN_SECONDS = 10.0
 """Seconds between lines that report progress where there is no terminal."""
+
+BAR_CELLS = 16
+"""Length of the bar of a training run."""
 
 
 class Display(Callback):
@@ -25,127 +33,124 @@ class Display(Callback):
     Parameters
     ----------
     console : rich.console.Console
+
+    Attributes
+    ----------
+    first : int
+        The number of updates before this part of the run.
     """
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
+        self.first = 0
+        self._live: LiveLine | None = None
+        self._bar_cells = 0
         self._spoken = 0.0
         self._trainer: Trainer | None = None
-        self._start = 0.0
-        self._first = 0
-        self._bits: float | None = None
+        self._table = RunTable()
+        self._left: TimeLeft | None = None
+        self._last = ""
         self._hf = True
-        self.records: list[Record] = []
 
     def on_start(self, trainer: Trainer) -> None:
-        self._trainer, self._start, self._first = trainer, time.monotonic(), trainer.update
-        for line in opening_lines(trainer):
-            self._print(line)
-        if self.console.is_interactive:
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=16),
-                TextColumn("{task.fields[status]}"),
-                console=self.console,
-                transient=True,
-            )
-            self._bar.start()
-            self._task = self._bar.add_task("", total=1.0, status="")
-        self._spoken = time.monotonic()
-        self._bits = None if trainer.last is None else trainer.last["train_bits"]
+        self._trainer, self.first = trainer, trainer.update
+        width = min(self.console.width, WIDTH) if self.console.is_terminal else WIDTH
+        self._table, head = run_table(trainer, width)
+        for line in (*opening_lines(trainer, width), *head):
+            self.print(line)
+        if self.console.is_interactive and not self.console.legacy_windows:
+            self._live = LiveLine(self.console.file, lambda: self.console.width)
+            self._bar_cells = BAR_CELLS if width >= WIDTH else 0
         self._hf = trainer.config.optimizer == "hf"
-        self._show("gradient")
+        self._left = TimeLeft(trainer)
+        self._spoken = time.monotonic()
+        self._last = "" if trainer.last is None else self._loss(trainer.last["train_loss"])
+        self._show("gradient", at_once=True)
 
     def on_cg(self, iteration: int, q: float) -> None:
-        self._show(f"CG {iteration:3d}  q {q:.4g}" if self._hf else f"step {iteration:4d}  loss {q:.4g}")
+        if self._trainer is None:
+            return
+        name, value = ("CG", f"q {q:.4g}") if self._hf else ("step", self._loss(q))
+        self._show(f"{name} {iteration:3d}  {value}", at_once=iteration == 1)
         now = time.monotonic()
-        if self._bar is None and now - self._spoken >= PLAIN_SECONDS and self._trainer is not None:
-            self._print(
-                f"{self._trainer.update + 1:6d} {clock(now - self._start):>8} {clock(self._left()):>7} "
-                f"{'':14}{iteration:4d}  running, {'q' if self._hf else 'loss'} {q:.4g}"
+        if self._live is None and now - self._spoken >= PLAIN_SECONDS and self._left is not None:
+            self.print(
+                f"{self._trainer.update + 1:6d} {clock(self._left.elapsed()):>8} {clock(self._left()):>7} "
+                f"{'':14}{iteration:4d}  running, {value}"
             )
             self._spoken = now
 
     def on_update(self, record: Record) -> bool | None:
-        self.records.append(record)
-        self._print(row(record, self._left()))
-        self._spoken, self._bits = time.monotonic(), record["train_bits"]
-        self._show("gradient")
+        if self._left is not None:
+            self._left.note(record)
+            self.print(self._table.row(record, self._left()))
+        self._spoken = time.monotonic()
+        self._last = self._loss(record["train_loss"])
+        self._show("gradient", at_once=True)
         return None
 
     def on_interrupt(self) -> None:
-        self._print("Stopping after this update; finished work is saved. Press Ctrl-C again to stop now.")
+        self.print("Stopping after this update; finished work is saved. Press Ctrl-C again to stop now.")
 
     def on_end(self, result: TrainingResult) -> None:
         self.close()
 
     def close(self) -> None:
         """Remove the live line."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        if self._live is not None:
+            self._live.close()
+            self._live = None
 
-    def _show(self, doing: str) -> None:
+    def _loss(self, nats: float | None) -> str:
+        """Return a loss in the unit of the table: bits for a text."""
+        if nats is None or self._trainer is None:
+            return ""
+        return f"{number(nats / LN2)} bits" if self._trainer.source.in_bits else f"loss {number(nats)}"
+
+    def _show(self, doing: str, at_once: bool = False) -> None:
         """Update the live line, if there is one."""
-        if self._bar is None or self._task is None or self._trainer is None:
+        if self._live is None or self._trainer is None or self._left is None:
             return
-        bits = "" if self._bits is None else f"  {number(self._bits)} bits"
-        self._bar.update(
-            self._task,
-            description=f"update {self._trainer.update + 1}",
-            completed=self._fraction(),
-            status=f"{doing}{bits}  left {clock(self._left())}",
-        )
+        left, elapsed = self._left(), self._left.elapsed()
+        share = 0.0 if left is None or elapsed + left == 0 else elapsed / (elapsed + left)
+        last = self._last if self._hf or doing == "gradient" else ""
+        parts = (f"update {self._trainer.update + 1}", bar(share, self._bar_cells), doing, last, f"left {clock(left)}")
+        self._live.show("  ".join(part for part in parts if part), at_once)
 
-    def _left(self) -> float | None:
-        """Estimated seconds until the first limit; None if there is no estimate."""
-        if self._trainer is None:
-            return None
-        config, elapsed = self._trainer.config, time.monotonic() - self._start
-        guesses = []
-        if config.time_limit is not None:
-            guesses.append(config.time_limit - elapsed)
-        done = self._trainer.update - self._first
-        if config.updates is not None and done > 0:
-            guesses.append(elapsed / done * (config.updates - self._trainer.update))
-        return max(min(guesses), 0.0) if guesses else None
-
-    def _fraction(self) -> float:
-        left, elapsed = self._left(), time.monotonic() - self._start
-        return 0.0 if left is None or elapsed + left == 0 else elapsed / (elapsed + left)
-
-    def _print(self, text: str) -> None:
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+    def print(self, text: str) -> None:
+        """Print a line, above the live line if there is one."""
+        if self._live is not None:
+            self._live.print(one_line(text))
+        else:
+            self.console.file.write(one_line(text) + "\n")
+            self.console.file.flush()
 
 
 class LogLines(Callback):
-    """Passes every record of the log to `echo`, as a line of JSON."""
-
-    def __init__(self, echo: Callable[[str], object]) -> None:
-        self.echo = echo
+    """Prints every record of the log as a line of JSON. A full disk does not end the run."""
 
     def on_update(self, record: Record) -> bool | None:
-        self.echo(json.dumps(record))
+        try:
+            say_json(record)
+        except OSError as error:
+            raise_broken_pipe(error)
         return None
 
 
-def make_console(stderr: bool = False) -> Console:
-    """Return a console on stdout or stderr. Only a terminal gets a live line, even if FORCE_COLOR is set."""
-    on_terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    return Console(stderr=stderr, force_terminal=None if on_terminal else False)
+def _text_column(text: str) -> ProgressColumn:
+    """Return a column of a live line with plain text, which is cut rather than wrapped on a narrow screen."""
+    return TextColumn(text, markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
 
 
 @contextmanager
 def live_bar() -> Iterator[Callable[[str, float, float], None]]:
     """Show a progress bar on stderr if it is a terminal; yields a function of a text, the work done and the total."""
     bar = Progress(
-        BarColumn(bar_width=24), TextColumn("{task.description}"), console=make_console(stderr=True), transient=True
+        BarColumn(bar_width=24), _text_column("{task.description}"), console=make_console(stderr=True), transient=True
     )
     if not bar.console.is_interactive:
         yield lambda text, done, total: None
         return
     with bar:
         task = bar.add_task("", total=None)
-        yield lambda text, done, total: bar.update(task, description=text, completed=done, total=total)
+        yield lambda text, done, total: bar.update(task, description=one_line(text), completed=done, total=total)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
-from hfrnn.cli.completion import run_folders
+from hfrnn.cli.completion import files, run_folders
+from hfrnn.cli.options import force_option
+from hfrnn.cli.screen import say_data
 
 EXAMPLES = """\b
 Examples:
@@ -16,13 +18,14 @@ Examples:
 @click.command(short_help="Write a page on one run or several.", epilog=EXAMPLES)
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=run_folders)
 @click.option(
-    "-o", "--output", metavar="FILE", default="report.html", show_default=True,
-    help="File to write; replaces an older report there.",
+    "-o", "--output", metavar="FILE", shell_complete=files,
+    help="File to write.  [default: report.html, which replaces an older report of that name]",
 )  # fmt: skip
-def report(runs: tuple[str, ...], output: str) -> None:
+@force_option("--output")
+def report(runs: tuple[str, ...], output: str | None, force: bool) -> None:
     """Write a page on the run folders RUN, finished or still running: one HTML file with curves, times, samples and
     options side by side. The file needs no connection to the internet.
     """
     from hfrnn.report import write_report
 
-    click.echo(write_report(runs, output))
+    say_data(str(write_report(runs, output, force)))

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 import click
 
-from hfrnn.atomic import write_atomic
+from hfrnn.checks import count
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
-from hfrnn.cli.options import NearChoice, check_output
+from hfrnn.cli.options import NearChoice, check_force, force_option
+from hfrnn.cli.screen import say, say_data, say_json, say_lines, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.names import AUTO, BACKENDS
 from hfrnn.runs.options import option_name
+from hfrnn.wording import counted
 
 which_option = click.option(
     "--which", metavar="NAME", default="best", show_default=True, help="Checkpoint: best, last or update-120.",
@@ -62,19 +63,20 @@ Examples:
 @click.option(
     "--per-symbol", metavar="FILE", shell_complete=files, help="Write the bits of each symbol as lines of JSON."
 )
+@force_option("--per-symbol")
 @backend_option
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def evaluate(
     run: str, text: str | None, part: str | None, which: str, unknown: str | None, rule: str | None,
-    positions: int | None, per_symbol: str | None, backend: str, as_json: bool, **learning: Any,
+    positions: int | None, per_symbol: str | None, force: bool, backend: str, as_json: bool, **learning: Any,
 ) -> None:  # fmt: skip
     """Score the file TEXT, or a part of the run's own data, with the network in the run folder RUN. The text is one
     stream: each symbol but the first is predicted from all symbols before it.
     """
     from hfrnn.analysis.evaluation import evaluate as score
-    from hfrnn.data.text import counted
     from hfrnn.names import UNITS
     from hfrnn.runs.load import load
+    from hfrnn.runs.outputs import Output, data_files
     from hfrnn.runs.run_folder import RunFolder
 
     if text is not None and part is not None:
@@ -85,18 +87,23 @@ def evaluate(
             raise InputError(f"{option_name(name)} was given, and it is for --dynamic: give both, or leave it out")
     if positions is not None and positions < 1:
         raise InputError(f"--positions is {positions}: give a whole number, 1 or more")
+    check_force(force, per_symbol, "--per-symbol")
+    folder = RunFolder(run)
+    output = None
     if per_symbol is not None:
-        check_output("--per-symbol", per_symbol)
+        inputs = [*data_files(folder.config()), *([] if text is None else [text])]
+        output = Output("--per-symbol", per_symbol, force, inputs)
+        output.check()
     net, theta, vocabulary = load(run, which, backend)
     if vocabulary is None:
         given = {"--unknown": unknown, "--dynamic": rule, "--positions": positions, "--per-symbol": per_symbol}
         wrong = ([] if text is None else [text]) + [name for name, value in given.items() if value is not None]
         _evaluate_sequences(run, net, theta, part, wrong, as_json)
         return
-    unknown, folder = _unknown(unknown, vocabulary), RunFolder(run)
+    unknown = _unknown(unknown, vocabulary)
     content, source = _content(folder, vocabulary.level, text, part or "valid")
     how: dict[str, Any] = {}
-    with working() as show:
+    with working() as show, telling_of_compilation(net.backend.name, as_json):
         if rule is not None:
             dynamic = _dynamic(rule, learning, folder, net, theta, vocabulary, partial(show, "statistics"))
             how = {"dynamic": rule} | {name: getattr(dynamic, name) for name in ("stretch", "learning_rate", "decay")}
@@ -106,23 +113,22 @@ def evaluate(
         if rule is not None:
             found = figures["dynamic"] = score(progress=partial(show, "dynamic"), dynamic=dynamic)
     shown = {name: _shown(each, positions) for name, each in figures.items()}
-    if per_symbol is not None:
-        write_atomic(per_symbol, found.json_lines(vocabulary))
+    if output is not None:
+        output.write(found.json_lines(vocabulary))
     if as_json:
         last = list(shown.values())[-1]
-        click.echo(json.dumps(last if rule is None else {**last, **how, "static": shown["static"]}))
+        say_json(last if rule is None else {**last, **how, "static": shown["static"]})
         return
     unit = UNITS[vocabulary.level]
-    click.echo(f"{source}: {counted(found.symbols, unit)} predicted, one unbroken stream")
+    say(f"{source}: {counted(found.symbols, unit)} predicted, one unbroken stream")
     if found.unknown:
         treated = f"--unknown {unknown}" if vocabulary.stand_in is None else "scored as <unk>"
-        click.echo(f"{counted(found.unknown, unit)} never seen in training: {treated}")
+        say(f"{counted(found.unknown, unit)} never seen in training: {treated}")
     if how:
         rates = f"learning rate {how['learning_rate']:g}, decay {how['decay']:g}"
-        click.echo(f"dynamic: {rule}, an update every {counted(how['stretch'], unit)}, {rates}")
-        click.echo(f"{'':20}{'static':<10}dynamic")
-    for line in _table(unit, list(shown.values())):
-        click.echo(line)
+        say(f"dynamic: {rule}, an update every {counted(how['stretch'], unit)}, {rates}")
+        say(f"{'':20}{'static':<10}dynamic")
+    say_lines(_table(unit, list(shown.values())))
 
 
 def _table(unit: str, columns: list[dict[str, Any]]) -> list[str]:
@@ -188,12 +194,18 @@ def _evaluate_sequences(run: str, net: Any, theta: Any, part: str | None, wrong:
         raise InputError(f"{run} was trained on {config.data}, which is not a text: leave {wrong[0]} out")
     if part is not None and config.data in tasks():
         raise InputError(f"{run} was trained on {config.data}, whose sequences are generated again: leave --part out")
-    found = evaluate_sequences(net, theta, config, part)
+    with telling_of_compilation(net.backend.name, as_json):
+        found = evaluate_sequences(net, theta, config, part)
     if as_json:
-        click.echo(json.dumps(found))
+        say_json(found)
         return
     for name, value in found.items():
-        click.echo(f"{name.replace('_', ' '):<20}{value if isinstance(value, str | int) else format(value, '.4f')}")
+        say(f"{name.replace('_', ' '):<20}{value if isinstance(value, str | int) else _figure(value)}")
+
+
+def _figure(value: float) -> str:
+    """Return a figure with four decimals, or as many significant digits if it is small."""
+    return format(value, ".4f" if abs(value) >= 0.1 or value == 0 else ".4g")
 
 
 def _content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any, str]:
@@ -241,6 +253,8 @@ def sample(
         raise InputError(f"{run} was not trained on a text: there is nothing to sample")
     if unknown is not None and not prime:
         raise InputError("--unknown was given, and it is for the symbols of --prime: give both, or leave it out")
+    if top_k is not None:
+        count("--top-k", top_k, 1)
     unknown = _unknown(unknown, vocabulary)
     start = vocabulary.encode(_as_text(prime, vocabulary.level), unknown) if prime else beginning(vocabulary)
     symbols = None
@@ -251,16 +265,17 @@ def sample(
             raise InputError(
                 f"--allowed is {allowed!r}, and the network does not know every symbol of it: leave out the others"
             )
-    drawn = list(draw(net, theta, start, length, temperature, top_k, seed, symbols))
+    with telling_of_compilation(net.backend.name, as_json):
+        drawn = list(draw(net, theta, start, length, temperature, top_k, seed, symbols))
     ids = [step.symbol for step in drawn]
     if as_json:
         steps = [
             {"symbol": vocabulary.decode([i]), "probability": float(s.probabilities[i])}
             for i, s in zip(ids, drawn, strict=True)
         ]
-        click.echo(json.dumps({"prime": prime, "text": vocabulary.decode(ids), "steps": steps}))
+        say_json({"prime": prime, "text": vocabulary.decode(ids), "steps": steps})
     else:
-        click.echo(vocabulary.decode([*(start.tolist() if prime else []), *ids]))
+        say_data(vocabulary.decode([*(start.tolist() if prime else []), *ids]))
 
 
 def _as_text(text: str, level: str) -> str | bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from functools import partial
@@ -12,9 +11,11 @@ import click
 
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
-from hfrnn.cli.options import NearChoice, check_output
+from hfrnn.cli.options import NearChoice, check_force, force_option
 from hfrnn.cli.runs import backend_option, which_option
-from hfrnn.errors import InputError, MissingExtraError
+from hfrnn.cli.screen import say, say_json, telling_of_compilation
+from hfrnn.errors import InputError, MissingExtraError, how_to_install
+from hfrnn.wording import counted
 
 if TYPE_CHECKING:
     from hfrnn.analysis.spectrum import Spectrum
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\b
 Examples:
   hfrnn spectrum runs/book
-  hfrnn spectrum runs/book --matrix gauss-newton --count 20 --vectors 0
+  hfrnn spectrum runs/book --matrix both --count 20 --vectors 0
   hfrnn spectrum runs/book --symbols 20000 --steps 80 --plot spectrum.svg
 """
 PICTURES = (".svg", ".png", ".pdf")
@@ -31,8 +32,8 @@ PICTURES = (".svg", ".png", ".pdf")
 @click.command(short_help="Show the eigenvalues of a trained network's curvature.", epilog=EXAMPLES)
 @click.argument("run", shell_complete=run_folders)
 @click.option(
-    "--matrix", metavar="NAME", type=NearChoice(("gauss-newton", "hessian", "both")), default="both", show_default=True,
-    help="gauss-newton, hessian (slower) or both.",
+    "--matrix", metavar="NAME", type=NearChoice(("gauss-newton", "hessian", "both")), default="gauss-newton",
+    show_default=True, help="gauss-newton, hessian (takes 5 to 10 times as long) or both.",
 )  # fmt: skip
 @click.option(
     "--count", metavar="N", default=5, show_default=True, type=int,
@@ -60,42 +61,50 @@ PICTURES = (".svg", ".png", ".pdf")
     help="Largest relative residual.",
 )  # fmt: skip
 @click.option("--plot", metavar="FILE", shell_complete=files, help="Plot the density to a .svg, .png or .pdf file.")
+@force_option("--plot")
 @which_option
 @click.option("--seed", metavar="N", default=0, show_default=True, type=int, help="Seed of the batch and vectors.")
 @backend_option
 @click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 def spectrum(
-    run: str, matrix: str, symbols: int, part: str | None, plot: str | None, which: str, seed: int, backend: str,
-    as_json: bool, **numbers: Any,
+    run: str, matrix: str, symbols: int, part: str | None, plot: str | None, force: bool, which: str, seed: int,
+    backend: str, as_json: bool, **numbers: Any,
 ) -> None:  # fmt: skip
     """Find the extreme eigenvalues of the undamped curvature, and the density of all eigenvalues, at the weights in the
     run folder RUN, on random sequences of its data.
     """
     from hfrnn.analysis.spectrum import MATRICES, load_objective
     from hfrnn.analysis.spectrum import spectrum as find
+    from hfrnn.runs.outputs import Output, data_files
+    from hfrnn.runs.run_folder import RunFolder
 
+    check_force(force, plot, "--plot")
+    output = None
     if plot is not None:
+        output = Output("--plot", plot, force, data_files(RunFolder(run).config()))
+        output.check()
         _check_picture(plot, numbers["vectors"])
-    objective, theta, data = load_objective(run, which, part, symbols, seed, backend)
     found, seconds = [], []
-    with working() as show:
+    with telling_of_compilation(backend, as_json), working("left at most") as show:
+        objective, theta, data = load_objective(run, which, part, symbols, seed, backend)
         for name in MATRICES if matrix == "both" else (matrix,):
             begun = time.perf_counter()
             tell = partial(_tell, show, name)
             found.append(find(objective, theta, name, seed=seed, progress=tell, **numbers))
             seconds.append(time.perf_counter() - begun)
-    if plot is not None:
-        from hfrnn.cli.spectrum_plot import draw
+    if output is not None:
+        from hfrnn.cli.spectrum_plot import picture
 
-        draw(found, plot)
+        about = f"{objective.net.describe()}\n{data}"
+        output.write(picture(found, output.path.rpartition(".")[2].lower(), about))
     if as_json:
         matrices = [{**each.to_json(), "seconds": taken} for each, taken in zip(found, seconds, strict=True)]
-        click.echo(json.dumps({"network": objective.net.describe(), "data": data, "matrices": matrices}))
+        say_json({"network": objective.net.describe(), "data": data, "matrices": matrices})
         return
-    click.echo(f"{objective.net.describe()}\n{data}")
+    say(f"{objective.net.describe()}\n{data}")
     for each, taken in zip(found, seconds, strict=True):
-        click.echo(f"\n{each.matrix}: {each.products:,} products in {taken:.1f} s")
-        click.echo("\n".join(_lines(each, numbers["count"])))
+        say(f"\n{each.matrix}: {counted(each.products, 'product')} in {taken:.1f} s")
+        say("\n".join(_lines(each, numbers["count"])))
 
 
 def _tell(show: Callable[[str, int, int], None], matrix: str, what: str, done: int, most: int) -> None:
@@ -130,7 +139,6 @@ def _lines(found: Spectrum, count: int) -> list[str]:
 
 def _check_picture(path: str, vectors: int) -> None:
     """Raise InputError if the plot could not be drawn; called before long work."""
-    check_output("--plot", path)
     if not path.lower().endswith(PICTURES):
         raise InputError(f"--plot is {path}: give a file that ends in {', '.join(PICTURES)}")
     if vectors == 0:
@@ -138,6 +146,4 @@ def _check_picture(path: str, vectors: int) -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError(
-            "--plot needs matplotlib: install the extra plot (pip install 'hfrnn[plot]')"
-        ) from error
+        raise MissingExtraError(f"--plot needs matplotlib: {how_to_install('plot')}") from error

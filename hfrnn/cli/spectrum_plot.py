@@ -10,14 +10,15 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from hfrnn.analysis.spectrum import Spectrum
-from hfrnn.atomic import write_atomic
 
 BULK = 0.1
 """Share of all eigenvalues up to which they are counted; the rest lies near 0, where few steps do not resolve it."""
 
 
-def draw(spectra: list[Spectrum], path: str) -> None:
-    """Draw the densities and the number of eigenvalues above each size, and write the picture.
+def picture(spectra: list[Spectrum], kind: str, about: str = "") -> bytes:
+    """Return a picture of the densities and of the number of eigenvalues above each size, as svg, png or pdf.
+
+    The title names the matrices; `about` is the rest of it: the network and its data.
 
     Each node is drawn as a bell curve whose width is 1/200 of the whole range. Values below a third of the height of a
     single eigenvalue are cut off. Ticks mark the eigenvalues that were computed one by one.
@@ -27,7 +28,9 @@ def draw(spectra: list[Spectrum], path: str) -> None:
     width = (high - low or 1.0) / 200
     at = np.linspace(low - 4 * width, high + 4 * width, 2000)
     peak = 1 / (width * math.sqrt(2 * math.pi))
-    figure = Figure(figsize=(10, 4), layout="constrained")
+    figure = Figure(figsize=(10, 4.6), layout="constrained")
+    names = " and ".join({"gauss-newton": "Gauss-Newton matrix", "hessian": "Hessian"}[each.matrix] for each in spectra)
+    figure.suptitle(f"Eigenvalues of the {names}\n{about}".strip(), fontsize="medium")
     density, counts = figure.subplots(1, 2)
     for number, found in enumerate(spectra):
         colour, name = f"C{number}", found.matrix
@@ -43,15 +46,20 @@ def draw(spectra: list[Spectrum], path: str) -> None:
                 style = {"color": colour, "label": f"{name}, {side}", "linewidth": 1, "drawstyle": "steps-post"}
                 counts.plot(size[shown], count[shown], line, **style)
     n = max(found.size for found in spectra)
-    density.set(yscale="log", ylim=(peak / n / 3, 2 * peak), xlabel="eigenvalue", ylabel="density")
-    counts.set(xscale="log", yscale="log", xlabel="size", ylabel="eigenvalues of at least that size, about")
+    density.set(yscale="log", ylim=(peak / n / 3, 2 * peak), xlabel="eigenvalue", ylabel="density", title="Density")
+    counts.set(
+        xscale="log",
+        yscale="log",
+        xlabel="size",
+        ylabel="eigenvalues of at least that size, about",
+        title="Number above each size",
+    )
     counts.set_ylim(bottom=0.5)
     for axes in (density, counts):
         axes.grid(alpha=0.3)
         if axes.get_legend_handles_labels()[1]:
             axes.legend(frameon=False)
-    picture = io.BytesIO()
-    kind = path.rpartition(".")[2].lower()
+    drawn = io.BytesIO()
     with rc_context({"svg.hashsalt": "hfrnn"}):
-        figure.savefig(picture, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
-    write_atomic(path, picture.getvalue())
+        figure.savefig(drawn, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+    return drawn.getvalue()

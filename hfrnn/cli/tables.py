@@ -1,4 +1,4 @@
-"""What a command prints about a training run: its opening lines, the table of updates, its result and its profile."""
+"""What a command prints about a training run: its opening lines, its result and its profile."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from hfrnn.cli.columns import WIDTH, RunTable, number
 from hfrnn.engine.plan import Keep, Plan
 from hfrnn.names import UNITS
 from hfrnn.runs.metrics import Record, clock
+from hfrnn.wording import counted
 
 if TYPE_CHECKING:
     from hfrnn.runs.config import TrainConfig
@@ -22,51 +24,8 @@ RECOMPUTATION = {
 """What each product computes again, by what is kept in memory."""
 
 
-def header(strength: str | None = "mu", errors: bool = False) -> str:
-    """Return the names of the columns of `row`.
-
-    Parameters
-    ----------
-    strength : str, optional
-        The strength of damping that is shown for Hessian-free optimization; None for another optimizer.
-    errors : bool
-        Whether the share of wrong answers is shown.
-    """
-    if strength is None:
-        wrong = "  wrong" if errors else ""
-        return f"update     time    left  train  valid   epoch     rate  gradient  clipped{wrong}"
-    return f"update     time    left  train  valid   CG  ended by          rho {strength:>8}  step"
-
-
-def row(record: Record, left: float | None) -> str:
-    """Return a record of the log as a line of the table, at most 80 columns wide."""
-    kind = "loss" if record["train_bits"] is None else "bits"
-    train, valid, rho = (number(record.get(key)) for key in (f"train_{kind}", f"valid_{kind}", "rho"))
-    if record["cg_iterations"] is None:
-        wrong = "" if record["valid_errors"] is None else f" {record['valid_errors']:>6.1%}"
-        return (
-            f"{record['update']:6d} {clock(record['seconds']):>8} {clock(left):>7} {train:>6} {valid:>6} "
-            f"{record['epoch']:7.2f} {record['learning_rate']:8.3g} {number(record['gradient_norm']):>9} "
-            f"{'-' if record['clipped'] is None else format(record['clipped'], '.0%'):>8}{wrong}"
-        )
-    strength = record["mu"] or record["lambda"]
-    return (
-        f"{record['update']:6d} {clock(record['seconds']):>8} {clock(left):>7} {train:>6} {valid:>6} "
-        f"{record['cg_iterations']:4d}  {record['cg_stop'].replace('_', ' '):<14} {rho:>6} "
-        f"{'-' if not strength else format(strength, '.3g'):>8} {record['step_size']:5.2f}"
-    )
-
-
-def number(value: float | None) -> str:
-    """Return a number in at most six characters; - for None."""
-    if value is None:
-        return "-"
-    forms = (format(value, form) for form in (".3f", ".2f", ".1f", ".0f"))
-    return next((text for text in forms if len(text) <= 6), format(value, ".0e"))
-
-
-def opening_lines(trainer: Trainer) -> list[str]:
-    """Return what a run trains, how, with what limits, and the head of its table."""
+def opening_lines(trainer: Trainer, width: int = WIDTH) -> list[str]:
+    """Return what a run trains, how, and with what limits."""
     config, method = trainer.config, trainer.method
     limits = [] if config.updates is None else [f"update {config.updates}"]
     limits += [] if config.epochs is None else [f"epoch {config.epochs}"]
@@ -81,23 +40,27 @@ def opening_lines(trainer: Trainer) -> list[str]:
         f"backend   {trainer.net.backend.name}",
         f"limit     {' or '.join(limits)}",
     ]
-    lines = [*folded(lines), f"folder    {trainer.path}"]
+    lines = [*folded(lines, width), f"folder    {trainer.path}"]
     if trainer.update:
         lines.append(f"continuing after update {trainer.update}")
+    return [*lines, ""]
+
+
+def run_table(trainer: Trainer, width: int = WIDTH) -> tuple[RunTable, list[str]]:
+    """Return the table of a run's updates, and the two lines of its head."""
+    config, source = trainer.config, trainer.source
     strength = None if config.optimizer != "hf" else "lambda" if config.damping == "tikhonov" else "mu"
-    unit = f"{'bits' if trainer.source.in_bits else 'loss'} per {trainer.source.unit}"
-    return [*lines, "", f"{'':24}{unit}", header(strength, trainer.source.counts_errors)]
+    table = RunTable(strength, source.counts_errors, width)
+    return table, [table.unit(f"{'bits' if source.in_bits else 'loss'} per {source.unit}"), table.header()]
 
 
 def plan_lines(plans: dict[str, Plan], expected: int, config: TrainConfig) -> list[str]:
     """Return how batches are split and what they keep in memory."""
     lines = []
     for role, plan in plans.items():
-        shards = len(plan.shards) - 1
-        lines.append(
-            f"{role:<9} {plan.shards[-1]:,} sequences in {shards} shard{'s' if shards > 1 else ''}, "
-            f"{plan.segment or config.sequence_length} steps at a time, keeps {plan.keep.value}"
-        )
+        sequences, shards = counted(plan.shards[-1], "sequence"), counted(len(plan.shards) - 1, "shard")
+        steps = counted(plan.segment or config.sequence_length, "step")
+        lines.append(f"{role:<9} {sequences} in {shards}, {steps} at a time, keeps {plan.keep.value}")
         if plan.keep is not Keep.ALL and role == "curvature":
             lines.append(f"          {RECOMPUTATION[plan.keep]}")
     return [*lines, f"memory    {expected / 2**20:,.0f} MiB expected, of {config.memory}"]
@@ -119,9 +82,11 @@ def dry_run_lines(dry_run: DryRun, config: TrainConfig) -> list[str]:
     )
 
 
-def folded(lines: Iterable[str]) -> list[str]:
-    """Return lines wrapped at 80 columns; a continuation is indented under the text."""
-    fold = textwrap.TextWrapper(80, subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False).wrap
+def folded(lines: Iterable[str], width: int = WIDTH) -> list[str]:
+    """Return lines wrapped at a width; a continuation is indented under the text."""
+    fold = textwrap.TextWrapper(
+        max(width, 20), subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False
+    ).wrap
     return [part for line in lines for part in fold(line)]
 
 
@@ -137,7 +102,7 @@ def profile_lines(records: list[Record]) -> list[str]:
     if records[0]["cg_iterations"] is None:
         validation = total("validation")
         parts = {"updates": whole - validation, "validation": validation}
-        head = f"time of {records[-1]['update']:,} updates: {whole:.1f} s"
+        head = f"time of {counted(records[-1]['update'], 'update')}: {whole:.1f} s"
         return ["", head, *(f"  {name:<22} {seconds:8.2f} s {seconds / whole:6.1%}" for name, seconds in parts.items())]
     products = total("products")
     parts = {
@@ -149,7 +114,7 @@ def profile_lines(records: list[Record]) -> list[str]:
         "validation": total("validation"),
     }
     parts["saving and the rest"] = whole - sum(parts.values())
-    head = f"time of {len(records)} updates: {whole:.1f} s"
+    head = f"time of {counted(len(records), 'update')}: {whole:.1f} s"
     return ["", head, *(f"  {name:<22} {seconds:8.2f} s {seconds / whole:6.1%}" for name, seconds in parts.items())]
 
 
@@ -157,7 +122,8 @@ def result_lines(result: TrainingResult) -> list[str]:
     """Return why a run stopped, its best result and its folder."""
     summary: dict[str, Any] = result.summary
     best = summary["best"]
-    lines = [f"stopped by {summary['stopped']} after {summary['updates']} updates and {clock(summary['seconds'])}"]
+    updates = counted(summary["updates"], "update")
+    lines = [f"stopped by {summary['stopped']} after {updates} and {clock(summary['seconds'])}"]
     if best is not None:
         part = "train" if best["valid_loss"] is None else "valid"
         measure = {"train": "training", "valid": "validation"}[part]

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.flags import TrainCommand, parsed, show_all
+from hfrnn.cli.screen import make_console, say, say_data, say_document, say_json, say_lines, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.runs.options import option_key
+from hfrnn.training.signals import handle_signals
 
 if TYPE_CHECKING:
+    from hfrnn.cli.progress import Display
     from hfrnn.runs.config import TrainConfig
+    from hfrnn.runs.metrics import Record
+    from hfrnn.training.trainer import TrainingResult
 
 EXAMPLES = """\b
 Examples:
@@ -59,6 +64,7 @@ def train(
     """
     _check_modes(dry_run, print_config, tensorboard, profile, quiet, as_json)
     from hfrnn.cli.merge import merged
+    from hfrnn.kernels.registry import resolve_backend
     from hfrnn.runs.config import all_options
 
     declared = all_options()
@@ -70,15 +76,25 @@ def train(
     stored = None
     if resume is not None:
         from hfrnn.runs.run_folder import RunFolder
+        from hfrnn.training.run_state import before_next_update
 
-        stored = RunFolder(resume).config()
+        folder = RunFolder(resume)
+        with handle_signals() as interruption:
+            interruption.saved = None if print_config or dry_run else before_next_update(folder)
+            stored = folder.config()
     values, full = merged(given, config, stored)
     if print_config:
         _print_config(full)
     elif dry_run:
-        _dry_run(full, resume)
+        with telling_of_compilation(resolve_backend(full.backend, full.arch)):
+            _dry_run(full, resume)
     else:
-        _train(resume, values, tensorboard, profile, quiet, as_json)
+        from hfrnn.cli.progress import Display
+
+        display = None if quiet or as_json else Display(make_console())
+        tell = None if display is None else display.print
+        with telling_of_compilation(resolve_backend(full.backend, full.arch), display is None, tell):
+            _train(resume, values, tensorboard, profile, display, as_json)
 
 
 def _check_modes(
@@ -94,16 +110,15 @@ def _check_modes(
 
 
 def _train(
-    resume: str | None, values: dict[str, Any], tensorboard: bool, profile: bool, quiet: bool, as_json: bool
+    resume: str | None, values: dict[str, Any], tensorboard: bool, profile: bool, display: Display | None, as_json: bool
 ) -> None:
     """Train, and print the run as the flags ask."""
-    from hfrnn.cli.progress import Display, LogLines, make_console
+    from hfrnn.cli.progress import LogLines
     from hfrnn.cli.tables import profile_lines, result_lines
     from hfrnn.training.trainer import Callback
     from hfrnn.training.trainer import train as train_network
 
-    display = None if quiet or as_json else Display(make_console())
-    callbacks: list[Callback] = [display] if display is not None else [LogLines(click.echo)] if as_json else []
+    callbacks: list[Callback] = [display] if display is not None else [LogLines()] if as_json else []
     board = None
     if tensorboard:
         from hfrnn.tensorboard import TensorBoard
@@ -112,18 +127,26 @@ def _train(
     try:
         result = train_network(resume=resume, callbacks=callbacks, **{option_key(k): v for k, v in values.items()})
     finally:
-        if display is not None:
-            display.close()
+        with contextlib.suppress(OSError):  # the terminal may be closed
+            if display is not None:
+                display.close()
         if board is not None:
             board.close()
-    if display is None:
-        click.echo(json.dumps({"folder": str(result.folder), **result.summary}) if as_json else str(result.folder))
-        return
-    for line in ("", *result_lines(result), *(profile_lines(display.records) if profile else ())):
-        click.echo(line)
-    if result.summary["sample"] is not None:
-        click.echo("\nsample:")
-        click.echo(result.summary["sample"])
+    if as_json:
+        say_json({"folder": str(result.folder), **result.summary})
+    elif display is None:
+        say_data(str(result.folder))
+    else:
+        say_lines(["", *result_lines(result), *(profile_lines(_records(result, display)) if profile else ())])
+        if result.summary["sample"] is not None:
+            say(f"\nsample:\n{result.summary['sample']}")
+
+
+def _records(result: TrainingResult, display: Display) -> list[Record]:
+    """Return the records of this part of a run, from its log."""
+    from hfrnn.runs.run_folder import RunFolder
+
+    return [record for record in RunFolder(result.folder).metrics() if record["update"] > display.first]
 
 
 def _print_config(config: TrainConfig) -> None:
@@ -136,7 +159,7 @@ def _print_config(config: TrainConfig) -> None:
     if config.optimizer == "hf":
         damping = Damping(config.damping, config.mu, config.lambda_, config.metric)
         config = dataclasses.replace(config, mu=damping.mu, lambda_=damping.lambda_)
-    click.echo(tomli_w.dumps(config.to_toml()), nl=False)
+    say_document(tomli_w.dumps(config.to_toml()))
 
 
 def _dry_run(config: TrainConfig, resume: str | None) -> None:
@@ -144,5 +167,4 @@ def _dry_run(config: TrainConfig, resume: str | None) -> None:
     from hfrnn.cli.tables import dry_run_lines
     from hfrnn.training.dry_run import dry_run
 
-    for line in dry_run_lines(dry_run(config, resume), config):
-        click.echo(line)
+    say_lines(dry_run_lines(dry_run(config, resume), config))

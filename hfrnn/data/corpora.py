@@ -10,12 +10,18 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from hfrnn import checks
+from hfrnn.checks import number, shown, wrong
 from hfrnn.data.downloads import data_folder, data_folders, fetch
 from hfrnn.data.remotes import DOWNLOADS
 from hfrnn.data.text import LEVELS, Text, check_level
 from hfrnn.data.words import broken
 from hfrnn.errors import InputError
+from hfrnn.files import TEXT_SHARE, memory_share, read_bytes
 
 DEFAULT_FRACTIONS = (0.9, 0.1, 0.0)
 PARTS = ("train", "valid", "test")
@@ -58,7 +64,8 @@ def read_text(path: str | os.PathLike[str], level: str) -> Text:
     Parameters
     ----------
     path : path
-        The file; its encoding is UTF-8 for levels "char" and "word".
+        A regular file of at most a sixteenth of the machine's memory; its encoding is UTF-8 for levels "char" and
+        "word".
     level : {"char", "byte", "word"}
 
     Returns
@@ -68,11 +75,13 @@ def read_text(path: str | os.PathLike[str], level: str) -> Text:
     Raises
     ------
     InputError
-        The file is missing, empty, unreadable or not UTF-8, or the path is a folder.
+        The file is missing, empty, too large, unreadable or not UTF-8, or the path is a folder, a pipe or a device.
     """
     check_level(level)
+    if not str(path):
+        raise InputError("the name of the text is empty: give the path of a text file")
     try:
-        data = Path(path).read_bytes()
+        data = read_bytes(path, memory_share(TEXT_SHARE))
     except FileNotFoundError as error:
         raise InputError(f"there is no file {path}; give the path of a text file") from error
     except IsADirectoryError as error:
@@ -137,15 +146,19 @@ def load_corpus(
         The corpus cannot be downloaded.
     """
     check_level(level)
+    text = checks.path("text", text, or_none=True)
+    valid_path, test_path = (
+        checks.path(each, given, or_none=True) for each, given in (("valid_path", valid_path), ("test_path", test_path))
+    )
     if name is not None and text is not None:
         raise InputError(f"give either a text file or the name of a corpus, not both {str(text)!r} and {name!r}")
     if text is not None:
         path = text  # the type checker keeps this variable's type inside the lambda
         name, known = Path(text).name, NamedCorpus(lambda level, _: (str(path), (read_text(path, level),)))
-    elif name in CORPORA:
+    elif isinstance(name, str) and name in CORPORA:
         known = CORPORA[name]
     else:
-        given = "nothing was given" if name is None else f"there is no corpus named {name!r}"
+        given = "nothing was given" if name is None else f"there is no corpus named {shown(name)}"
         raise InputError(f"{given}; give a text file or the name of a corpus: {', '.join(CORPORA)}")
     if level not in known.levels:
         raise InputError(f"the corpus {name} has no level {level}: use level {' or '.join(known.levels)}")
@@ -170,7 +183,11 @@ def load_corpus(
 
 def _checked(fractions: Sequence[float]) -> tuple[float, float, float]:
     """Return three valid shares or raise an error."""
-    shares = tuple(float(share) for share in fractions)
+    given: Any = fractions
+    given = given.tolist() if isinstance(given, np.ndarray) and given.ndim == 1 else given
+    if not isinstance(given, list | tuple):
+        raise wrong("fractions", fractions, "give three numbers in [0, 1] with sum 1")
+    shares = tuple(number("a share of fractions", share) for share in given)
     shown = ", ".join(f"{share:g}" for share in shares)
     if len(shares) != 3 or not all(0 <= share <= 1 for share in shares):
         raise InputError(f"the fractions of train, valid and test must be three numbers in [0, 1], not ({shown})")

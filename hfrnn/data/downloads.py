@@ -1,8 +1,7 @@
 """Download corpora into a hidden folder, check them, and move them into the data folder.
 
-pooch makes the requests, computes hashes and knows the user's cache folder. Two of its parts are not used. Its retries
-also repeat answers that will not change (404, wrong content), and it logs addresses with their passwords. Its `Unzip`
-reports no progress.
+pooch computes hashes and knows the user's cache folder. Its downloads are not used: they have no bound, repeat answers
+that will not change (404, wrong content), and log addresses with their passwords. Its `Unzip` reports no progress.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import tempfile
 import time
 import zipfile
@@ -17,14 +17,14 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
-from hfrnn._version import __version__
 from hfrnn.data.remotes import DOWNLOADS, Remote
+from hfrnn.data.transfer import Progress, RequestError, download
 from hfrnn.errors import HfrnnError, InputError
+from hfrnn.locks import HELD, try_lock
 
-USER_AGENT = f"Mozilla/5.0 (compatible; hfrnn/{__version__})"
-"""The user agent of all requests; the server of WikiText refuses Python's default."""
 TIMEOUT = 30.0
 """Seconds to wait for the next byte before a request fails."""
 PAUSES = (1.0, 4.0)
@@ -33,8 +33,12 @@ PIECE = 2**14
 """Bytes that are downloaded and written at a time."""
 UNFIT_FOLDER = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 
+HIDDEN = ".fetch-"
+"""Beginning of the names of the hidden folders into which corpora are downloaded."""
+LOCK = "lock"
+"""Name of the file in a hidden folder that its download keeps locked."""
+
 Tell = Callable[[str], None]
-Progress = Callable[[str, float, float], None]
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,7 @@ def fetch(
                 archive = hidden / remote.name
                 origins.append(_download(remote, archive, folder, mirrors, tell, progress))
             _unpack(remote, archive, hidden, folder, progress)
-        ready = sorted(hidden.iterdir())
+        ready = sorted(path for path in hidden.iterdir() if path.name != LOCK)
         for path in ready:
             with open(path, "rb+") as file:
                 os.fsync(file.fileno())
@@ -160,8 +164,15 @@ def _hidden_folder(folder: Path) -> Iterator[Path]:
     made = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as name:
-            yield Path(name)
+        for name in DOWNLOADS:
+            _delete_leftovers(folder.parent / name)
+        hidden, lock = _locked_folder(folder)
+        try:
+            yield hidden
+        finally:
+            shutil.rmtree(hidden, ignore_errors=True)
+            lock.close()
+            shutil.rmtree(hidden, ignore_errors=True)  # some systems cannot delete an open file
     except OSError as error:
         reason = error.strerror or str(error)
         if error.errno in UNFIT_FOLDER:
@@ -177,6 +188,34 @@ def _hidden_folder(folder: Path) -> Iterator[Path]:
         for each in made:
             with contextlib.suppress(OSError):  # it is not empty now
                 each.rmdir()
+
+
+def _locked_folder(folder: Path) -> tuple[Path, BinaryIO]:
+    """Make a hidden folder inside a folder; return it with its locked file."""
+    while True:
+        hidden = Path(tempfile.mkdtemp(prefix=HIDDEN, dir=folder))
+        with contextlib.ExitStack() as stack:
+            # another download may find the folder before it is locked, and delete it
+            stack.enter_context(contextlib.suppress(FileNotFoundError))
+            lock = stack.enter_context(open(hidden / LOCK, "ab"))
+            try:
+                try_lock(lock)
+            except OSError as error:
+                if error.errno in HELD:
+                    continue
+            if os.path.samestat(os.fstat(lock.fileno()), os.stat(hidden / LOCK)):
+                stack.pop_all()
+                return hidden, lock
+
+
+def _delete_leftovers(folder: Path) -> None:
+    """Delete the hidden folders of killed downloads; a download that is running keeps a file of its folder locked."""
+    for hidden in folder.glob(f"{HIDDEN}*"):
+        if hidden.is_symlink() or not hidden.is_dir():
+            continue
+        with contextlib.suppress(OSError), open(hidden / LOCK, "ab") as lock:
+            try_lock(lock)
+            shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _has_hash(path: Path, sha256: str) -> bool:
@@ -215,36 +254,6 @@ def _crc(path: Path) -> int:
     return crc
 
 
-class _Meter:
-    """The interface of a progress bar that pooch expects, on top of `progress`."""
-
-    total: int | None = None  # set by pooch when the server answers, 0 if the size is unknown
-
-    def __init__(self, text: str, progress: Progress) -> None:
-        self.text, self.progress, self.done = text, progress, 0
-
-    def update(self, count: int) -> None:
-        """Report `count` more bytes."""
-        self.done += count
-        total = self.total or 0
-        self.progress(self.text, min(self.done, total or self.done), total)
-
-    def reset(self) -> None:
-        """Restart at 0 bytes; pooch calls this at the end, before a last `update`."""
-        self.done = 0
-
-    def close(self) -> None:
-        """Do nothing; pooch calls this at the end."""
-
-
-class _RequestError(Exception):
-    """A request that failed, as the end of a sentence that begins with the address."""
-
-    def __init__(self, message: str, temporary: bool) -> None:
-        super().__init__(message)
-        self.temporary = temporary
-
-
 def _download(
     remote: Remote, target: Path, folder: Path, mirrors: Sequence[str], tell: Tell, progress: Progress
 ) -> str:
@@ -257,7 +266,7 @@ def _download(
             try:
                 _request(address, remote, target, progress)
                 return shown
-            except _RequestError as error:
+            except RequestError as error:
                 failure = f"{shown} {error}"
                 if not error.temporary or pause is None:
                     break
@@ -272,30 +281,13 @@ def _download(
 
 
 def _request(address: str, remote: Remote, target: Path, progress: Progress) -> None:
-    """Download a file and check its hash, or raise `_RequestError`."""
+    """Download a file and check its hash, or raise `RequestError`."""
     import pooch
-    import requests
 
-    headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
-    meter = _Meter(remote.name, progress)
-    downloader = pooch.HTTPDownloader(progressbar=meter, chunk_size=PIECE, headers=headers, timeout=TIMEOUT)
-    try:
-        downloader(address, str(target), None)
-    except requests.HTTPError as error:
-        status = getattr(error.response, "status_code", 0)
-        reason = getattr(error.response, "reason", None) or ""
-        raise _RequestError(f"answered {status} {reason}".rstrip(), status >= 500 or status in (408, 429)) from error
-    except (requests.RequestException, ValueError) as error:
-        if meter.total is not None:
-            raise _RequestError(f"broke off after {target.stat().st_size:,} bytes", True) from error
-        if isinstance(error, requests.Timeout):
-            raise _RequestError(f"did not answer within {TIMEOUT:g} s", True) from error
-        cause = getattr(error.args[0], "reason", error) if error.args else error
-        temporary = isinstance(error, requests.ConnectionError)
-        raise _RequestError(f"cannot be reached ({str(cause).rpartition(': ')[2]})", temporary) from error
+    download(address, target, remote.most, progress, TIMEOUT, PIECE)
     found = pooch.file_hash(str(target), alg="sha256")
     if found != remote.sha256:
-        raise _RequestError(
+        raise RequestError(
             f"sent other content ({target.stat().st_size:,} bytes, sha256 {found[:12]}..., not "
             f"{remote.sha256[:12]}...)",
             False,
@@ -304,11 +296,14 @@ def _request(address: str, remote: Remote, target: Path, progress: Progress) -> 
 
 def _unpack(remote: Remote, archive: Path, hidden: Path, folder: Path, progress: Progress) -> None:
     """Copy the members that the corpus needs out of an archive into the hidden folder."""
-    for member, target, final in zip(remote.members, remote.files(hidden), remote.files(folder), strict=False):
+    members = zip(remote.members, remote.most_unpacked, remote.files(hidden), remote.files(folder), strict=False)
+    for member, most, target, final in members:
         try:
             with zipfile.ZipFile(archive) as content, content.open(member) as source, open(target, "xb") as sink:
                 total = content.getinfo(member).file_size
                 while piece := source.read(2**20):
+                    if sink.tell() + len(piece) > most:
+                        raise zipfile.BadZipFile(f"{member} is larger than the {most:,} bytes that are allowed")
                     sink.write(piece)
                     progress(f"unpacking {target.name}", sink.tell(), total)
         except (KeyError, zipfile.BadZipFile, zlib.error) as error:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hfrnn.data.text import counted
 from hfrnn.errors import CheckpointError, InputError
+from hfrnn.wording import counted
 
 COUNTERS = ("epoch", "position", "parts", "drawn")
 """The counters that a sampler's state consists of."""
@@ -234,7 +234,11 @@ class SequenceSampler:
     @property
     def next_size(self) -> int:
         """The number of sequences in the next subset."""
-        grown = self.first * math.exp(min(self._drawn * math.log(self.growth), 700.0))
+        return self.size_after(self._drawn)
+
+    def size_after(self, drawn: int) -> int:
+        """Return the number of sequences in the subset that is drawn after so many others."""
+        grown = self.first * math.exp(min(drawn * math.log(self.growth), 700.0))
         return self.subset if grown >= self.subset else round(grown)
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hfrnn.checks import shown
 from hfrnn.errors import InputError
 
 Text = str | bytes
@@ -29,8 +30,8 @@ def check_level(level: str) -> None:
     InputError
         The level is not one of "char", "byte" and "word".
     """
-    if level not in LEVELS:
-        raise InputError(f"unknown level {level!r}; the level must be one of {', '.join(LEVELS)}")
+    if not isinstance(level, str) or level not in LEVELS:
+        raise InputError(f"unknown level {shown(level)}; the level must be one of {', '.join(LEVELS)}")
 
 
 def check_text(text: Text, level: str) -> None:
@@ -48,11 +49,6 @@ def check_text(text: Text, level: str) -> None:
     """
     if not isinstance(text, LEVELS[level]):
         raise InputError(f"a text of level {level} must be {LEVELS[level].__name__}, not {type(text).__name__}")
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 symbol`, `2 symbols`, `1,000 symbols`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class Symbols(ABC):

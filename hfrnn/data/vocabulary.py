@@ -9,17 +9,22 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import compress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hfrnn import checks
+from hfrnn.arrays.backend import get_backend
+from hfrnn.arrays.checks import array
 from hfrnn.atomic import write_atomic
+from hfrnn.checks import count, shown
 from hfrnn.data.characters import CodeSymbols
-from hfrnn.data.text import Symbols, Text, check_level, check_text, counted
+from hfrnn.data.text import Symbols, Text, check_level, check_text
 from hfrnn.data.words import WordSymbols
 from hfrnn.errors import CheckpointError, InputError
+from hfrnn.files import DESCRIPTION, read_bytes
+from hfrnn.wording import counted
 
 FORMAT = "hfrnn-vocabulary"
 VERSION = 1
@@ -61,6 +66,7 @@ class Vocabulary:
         """
         check_level(level)
         check_text(text, level)
+        min_count, max_size = count("min_count", min_count, 1), count("max_size", max_size, 2, or_none=True)
         if level == "word":
             return Vocabulary(WordSymbols.of_text(str(text), level, min_count, max_size))
         return Vocabulary(CodeSymbols.of_text(text, level, min_count, max_size))
@@ -112,7 +118,7 @@ class Vocabulary:
         if replacement >= 0:
             numbers[missing] = replacement
             return numbers
-        if unknown == "skip":
+        if isinstance(unknown, str) and unknown == "skip":
             return numbers[~missing]
         raise InputError(self._unseen(Counter(compress(symbols, missing))))
 
@@ -201,7 +207,7 @@ class Vocabulary:
             The content is not a vocabulary, has a newer format, or was changed after it was written.
         """
         if not isinstance(content, Mapping) or content.get("format") != FORMAT:
-            raise CheckpointError("this is not a vocabulary of hfrnn; give the vocabulary.json of a run")
+            raise CheckpointError("the content is not a vocabulary of hfrnn; give the vocabulary.json of a run")
         if content.get("version") != VERSION:
             raise CheckpointError(
                 f"the vocabulary has format version {content.get('version')}, and this hfrnn reads version {VERSION}; "
@@ -226,19 +232,27 @@ class Vocabulary:
         StorageError
             The file cannot be written.
         """
-        write_atomic(path, json.dumps(self.to_json(), indent=1) + "\n")
+        write_atomic(checks.path("path", path), json.dumps(self.to_json(), indent=1) + "\n")
 
     @staticmethod
-    def load(path: str | os.PathLike[str]) -> Vocabulary:
+    def load(path: str | os.PathLike[str], *, links: bool = True) -> Vocabulary:
         """Read a vocabulary that `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+            A regular file of at most 64 MiB.
+        links : bool
+            Whether it may be a link to a file.
 
         Raises
         ------
         CheckpointError
             The file is missing, unreadable or damaged, or is not a vocabulary.
         """
+        file = checks.path("path", path)
         try:
-            return Vocabulary.from_json(json.loads(Path(path).read_bytes()))
+            return Vocabulary.from_json(json.loads(read_bytes(file, DESCRIPTION, links=links)))
         except CheckpointError as error:
             raise CheckpointError(f"{path}: {error}") from error
         except OSError as error:
@@ -248,13 +262,13 @@ class Vocabulary:
 
     def _replacement(self, unknown: Text) -> int:
         """Return the number of the symbol that replaces unknown symbols; -1 if none does."""
-        if unknown in ("error", "skip"):
+        if isinstance(unknown, str) and unknown in ("error", "skip"):
             return -1
         symbol = self.symbols.as_text(unknown)
         numbers = self.symbols.look_up(self.symbols.split(symbol)) if symbol is not None else np.zeros(0, np.int32)
         if numbers.size != 1 or numbers[0] < 0:
             raise InputError(
-                f"unknown symbols cannot become {unknown!r}; give error, skip or one symbol of the vocabulary"
+                f"unknown symbols cannot become {shown(unknown)}; give error, skip or one symbol of the vocabulary"
             )
         return int(numbers[0])
 
@@ -270,16 +284,16 @@ class Vocabulary:
 
     def _checked(self, ids: ArrayLike) -> NDArray[np.int64]:
         """Return symbol numbers (n,) after checking that the vocabulary has them."""
-        numbers = np.asarray(ids)
-        if numbers.size == 0:
+        if (isinstance(ids, list | tuple | range) and not ids) or (isinstance(ids, np.ndarray) and ids.size == 0):
             return np.zeros(0, dtype=np.int64)
-        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-            raise InputError(f"symbol numbers must be a row of integers, not {numbers.dtype} of shape {numbers.shape}")
+        numbers = array("ids", ids, (None,), "iu", backend=get_backend("numpy"), advice="the symbol numbers")
         if numbers.min() < 0 or numbers.max() >= self.size:
             raise InputError(
-                f"symbol numbers must lie in [0, {self.size}), but they reach from {numbers.min()} to {numbers.max()}"
+                f"the symbol numbers in ids must lie in [0, {self.size}), but they reach from {numbers.min()} "
+                f"to {numbers.max()}"
             )
-        return numbers.astype(np.int64)
+        found: NDArray[np.int64] = numbers.astype(np.int64)
+        return found
 
 
 def frequency_classes(counts: ArrayLike, n_classes: int) -> NDArray[np.int64]:

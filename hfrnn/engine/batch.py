@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from hfrnn.arrays.backend import Array, Backend, host_copy
+from hfrnn.arrays.checks import array, as_array, shown_type
+from hfrnn.checks import count, is_number, shown
 from hfrnn.errors import InputError
 
 State = Sequence[dict[str, Any]]
@@ -42,38 +44,33 @@ class Batch:
         lengths: Array | None = None,
         initial_state: State | None = None,
     ) -> None:
-        if not hasattr(inputs, "ndim") or inputs.ndim not in (2, 3):
+        inputs = as_array("inputs", inputs)
+        if inputs.ndim not in (2, 3) or inputs.dtype.kind not in ("iu" if inputs.ndim == 2 else "f"):
             raise InputError(
                 f"inputs are {_describe(inputs)}; expected an array (T, B) of integer symbols or (T, B, n_in) of real "
                 "values, time first"
             )
-        if (inputs.dtype.kind in "iu") != (inputs.ndim == 2):
-            raise InputError(
-                f"inputs are {_describe(inputs)}; symbols are integers (T, B), values are real (T, B, n_in)"
-            )
-        for name, value in (("targets", targets), ("weights", weights), ("lengths", lengths)):
-            if value is not None and not hasattr(value, "ndim"):
-                raise InputError(f"{name} are {_describe(value)}; expected an array of the same library as the inputs")
         T, B = inputs.shape[:2]
         if T < 1 or B < 1:
             raise InputError(f"inputs are {_describe(inputs)}; at least one step and one sequence are needed")
-        if targets is not None and (targets.shape[:2] != (T, B) or targets.ndim not in (2, 3)):
-            raise InputError(
-                f"targets are {_describe(targets)}; inputs of {T} steps and {B} sequences need ({T}, {B}, ...)"
-            )
-        if weights is not None:
-            if weights.shape != (T, B):
+        if targets is not None:
+            targets = as_array("targets", targets)
+            if targets.ndim not in (2, 3) or targets.shape[:2] != (T, B) or targets.dtype.kind not in "iuf":
                 raise InputError(
-                    f"weights are {_describe(weights)}; expected shape ({T}, {B}), one per step and sequence"
+                    f"targets are {_describe(targets)}; inputs of {T} steps and {B} sequences need ({T}, {B}, ...)"
                 )
+        if weights is not None:
+            whole = lengths is None  # weights of the padding may be infinite
+            weights = array("weights", weights, (T, B), "fiub", finite=whole, advice="one per step and sequence")
             if not (weights >= 0).all().item():
                 raise InputError("weights hold a negative number or NaN; a weight is 0 or more")
         if lengths is not None:
-            if lengths.shape != (B,) or lengths.dtype.kind not in "iu":
-                raise InputError(f"lengths are {_describe(lengths)}; expected {B} integers, one per sequence")
+            lengths = array("lengths", lengths, (B,), "iu", advice="one per sequence")
             low, high = lengths.min().item(), lengths.max().item()
             if low < 1 or high > T:
                 raise InputError(f"lengths go from {low} to {high}; expected 1 to {T}")
+        if initial_state is not None:
+            _check_state(initial_state)
         self.inputs = inputs
         self.targets = targets
         self.weights = weights
@@ -101,6 +98,7 @@ class Batch:
 
     def columns(self, start: int, stop: int) -> Batch:
         """Return a batch of the sequences from `start` up to, but not including, `stop`; its arrays are views."""
+        count("start", start, 0, self.B - 1), count("stop", stop, int(start) + 1, self.B)
         part = Batch.__new__(Batch)
         part.inputs = self.inputs[:, start:stop]
         part.targets = None if self.targets is None else self.targets[:, start:stop]
@@ -149,7 +147,18 @@ class Batch:
         return total
 
 
+def _check_state(state: Any) -> None:
+    """Raise InputError unless a state is a sequence of dicts of arrays and whole numbers."""
+    layers = state if isinstance(state, list | tuple) else []
+    if not layers or not all(isinstance(layer, dict) for layer in layers):
+        raise InputError(f"initial_state is {shown(state)}: give a list of one dict per layer, as net.run returns it")
+    for l, layer in enumerate(layers):
+        for key, value in layer.items():
+            name = f"{shown(key)} of layer {l} of initial_state"
+            if not is_number(value):
+                found = as_array(name, value)
+                array(name, found, (None,) * found.ndim, "f", finite=True)
+
+
 def _describe(value: Any) -> str:
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return f"an array of shape {tuple(value.shape)} and type {value.dtype}"
-    return f"of type {type(value).__name__}"
+    return f"an array of shape {tuple(value.shape)} and type {shown_type(value)}"

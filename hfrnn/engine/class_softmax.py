@@ -30,7 +30,9 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.arrays.backend import Array, Backend
+from hfrnn.arrays.backend import Array, Backend, get_backend
+from hfrnn.arrays.checks import array
+from hfrnn.checks import is_whole, wrong
 from hfrnn.engine.output_map import ByLayer, Head, OutputMap, check_symbols, curve_, first_of, normalise_
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Tape
@@ -63,16 +65,15 @@ def classes_of_symbols(n_out: int, classes: int | Sequence[int] | None) -> tuple
     InputError
         No classes are given, they are not n_out numbers from 0 to C-1, or a class has no symbol.
     """
-    if hasattr(classes, "__index__") and not isinstance(classes, bool) and not getattr(classes, "ndim", 0):
-        count = int(classes)  # type: ignore[arg-type]
-        if not 1 <= count <= n_out:
-            raise InputError(f"classes is {count}: with n_out = {n_out} give 1 to {n_out} classes")
-        return tuple(symbol * count // n_out for symbol in range(n_out))
-    given = np.asarray(classes)
-    if given.ndim != 1 or given.dtype.kind not in "iu":
-        raise InputError(
-            f"classes is {classes!r}: the loss 'class-softmax' needs a number of classes, or the class of each symbol"
-        )
+    if is_whole(classes):
+        number = int(classes)  # type: ignore[arg-type]
+        if not 1 <= number <= n_out:
+            raise InputError(f"classes is {number}: with n_out = {n_out} give 1 to {n_out} classes")
+        return tuple(symbol * number // n_out for symbol in range(n_out))
+    needed = "the loss 'class-softmax' needs a number of classes, or the class of each symbol"
+    if not isinstance(classes, list | tuple | range | np.ndarray):
+        raise wrong("classes", classes, needed)
+    given = array("classes", classes, (None,), "iu", backend=get_backend("numpy"), advice=f"because {needed}")
     if given.size != n_out:
         raise InputError(f"classes has {given.size} numbers: with n_out = {n_out} give the class of each symbol")
     found = np.unique(given)

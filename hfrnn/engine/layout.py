@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from hfrnn.arrays.backend import Array, Buffers, get_backend
+from hfrnn.arrays.checks import array
 from hfrnn.arrays.initializers import Initializer, constant, fixed_fan_in, normal
 from hfrnn.arrays.parameters import ParameterLayout
+from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, count, flag, instance, is_whole, number, shown, string
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.class_softmax import ClassSoftmax
 from hfrnn.engine.layers import make_layer
@@ -20,11 +21,6 @@ from hfrnn.errors import InputError
 from hfrnn.kernels.registry import make_kernel, resolve_backend
 from hfrnn.names import DTYPES, INITIALIZERS
 from hfrnn.optim.kronecker import MatrixBlock
-
-
-def _is_count(value: Any, least: int = 1) -> bool:
-    return not isinstance(value, bool | np.bool_) and hasattr(value, "__index__") and int(value) >= least
-
 
 _HEADS: dict[str, type[Head]] = {"softmax": Softmax, "logistic": Logistic, "squared": Squared}
 
@@ -44,13 +40,22 @@ def make_head(
     InputError
         The name is not known, the classes are invalid, or classes are given for another loss.
     """
-    if loss not in losses():
-        raise InputError(f"loss {loss!r} is not known: use one of {', '.join(losses())}")
-    if loss == "class-softmax":
+    if choice("loss", loss, losses()) == "class-softmax":
         return ClassSoftmax(n_out, widths, bias, classes)
     if classes is not None:
         raise InputError(f"classes were given with the loss {loss!r}: leave them out, or use the loss 'class-softmax'")
     return _HEADS[loss](n_out, widths, bias)
+
+
+def _hidden_sizes(hidden: Any) -> tuple[int, ...]:
+    """Return the hidden sizes of the layers, given as one number or several."""
+    if isinstance(hidden, np.ndarray) and hidden.ndim == 1:
+        hidden = array("hidden", hidden, (None,), "iu").tolist()
+    if not isinstance(hidden, list | tuple | range):
+        return (count("hidden", hidden),)
+    if not hidden:
+        raise InputError("hidden is empty: give one hidden size, or one for each layer")
+    return tuple(count("hidden", size) for size in hidden)
 
 
 class Layout:
@@ -74,29 +79,19 @@ class Layout:
         classes: int | Sequence[int] | None = None,
         **options: Any,
     ) -> None:
-        given = tuple(hidden) if isinstance(hidden, Sequence) else (hidden,)
-        sizes = tuple(int(size) if _is_count(size, 0) else size for size in given)
-        if not sizes:
-            raise InputError("hidden is empty: give one hidden size, or one for each layer")
-        for name, size in (
-            ("n_in", n_in),
-            ("n_out", n_out),
-            *([("embedding", embedding)] if embedding is not None else []),
-        ):
-            if not _is_count(size):
-                raise InputError(f"{name} is {size!r}: give a whole number, 1 or more")
-        if dtype not in DTYPES:
-            raise InputError(f"dtype {dtype!r} is not known: use {' or '.join(DTYPES)}")
-        if not (np.isfinite(l2) and l2 >= 0):
-            raise InputError(f"l2 is {l2!r}: give a number, 0 or more")
+        arch, loss, dtype = string("arch", arch), choice("loss", loss, losses()), choice("dtype", dtype, DTYPES)
+        n_in, n_out, sizes = count("n_in", n_in, 1), count("n_out", n_out, 1), _hidden_sizes(hidden)
+        embedding = count("embedding", embedding, 1, or_none=True)
+        bias, output_bias = flag("bias", bias, or_none=True), flag("output_bias", output_bias, or_none=True)
+        direct_input, direct_output = flag("direct_input", direct_input), flag("direct_output", direct_output)
+        l2 = number("l2", l2, NOT_NEGATIVE)
         self.config: dict[str, Any] = {
-            "arch": arch, "n_in": int(n_in), "hidden": [int(h) for h in sizes], "n_out": int(n_out), "loss": loss,
-            "dtype": dtype, "embedding": embedding, "bias": bias, "output_bias": output_bias,
-            "direct_input": direct_input, "direct_output": direct_output, "l2": float(l2), **options,
+            "arch": arch, "n_in": n_in, "hidden": list(sizes), "n_out": n_out, "loss": loss, "dtype": dtype,
+            "embedding": embedding, "bias": bias, "output_bias": output_bias, "direct_input": direct_input,
+            "direct_output": direct_output, "l2": l2, **options,
         }  # fmt: skip
-        self.arch, self.loss_name, self.n_in, self.n_out, self.l2 = arch, loss, int(n_in), int(n_out), float(l2)
-        self.embedding = embedding
-        self.dtype = np.dtype(dtype)
+        self.arch, self.loss_name, self.n_in, self.n_out, self.l2 = arch, loss, n_in, n_out, l2
+        self.embedding, self.dtype = embedding, np.dtype(dtype)
         self.backend = get_backend(resolve_backend(backend, arch))
         kernels = [make_kernel(arch, size, options, self.backend.name) for size in sizes]
         self.layers = tuple(make_layer(l, kernel, bias, direct_input) for l, kernel in enumerate(kernels))
@@ -158,7 +153,26 @@ class Layout:
             `embedding.E`, `layer{l}.W_x`, `layer{l}.W_below`, `layer{l}.b`, `layer{l}.<recurrent name>`,
             `output.W_y{l}`, `output.W_class{l}`, `output.b_y` and `output.b_class`: those that the network has.
         """
-        return self.parameters.views(theta)
+        return self.parameters.views(array("theta", theta, (self.n_parameters,), "fciu"))
+
+    def vector(self, theta: Array, name: str = "theta") -> Array:
+        """Return a vector of parameters on this network's device, in its type, after checking it.
+
+        Parameters
+        ----------
+        theta : (n_parameters,) array
+        name : str
+            Its name in messages.
+
+        Raises
+        ------
+        InputError
+            It has another shape or kind, or an entry is not finite.
+        """
+        found = array(name, theta, (self.n_parameters,), backend=self.backend)
+        with np.errstate(over="ignore"):
+            found = self.backend.asarray(found, dtype=self.dtype)
+        return array(name, found, (self.n_parameters,), finite=True)
 
     def groups(self, theta: Array, transposes: Buffers | None = None) -> dict[str, dict[str, Array]]:
         """Return the views grouped by the first part of their names: `embedding`, `layer0`, ..., `output`.
@@ -212,14 +226,13 @@ class Layout:
         InputError
             The initialiser is not known, or the network has no block of a given name.
         """
-        if initializer not in INITIALIZERS:
-            raise InputError(f"initializer {initializer!r} is not known: use {' or '.join(INITIALIZERS)}")
-        if not 0 < spectral_radius < math.inf:
-            raise InputError(f"the spectral radius is {spectral_radius}: give a number above 0")
+        seed, initializer = count("seed", seed), choice("initializer", initializer, INITIALIZERS)
+        spectral_radius = number("spectral_radius", spectral_radius, POSITIVE)
         blocks = {block.name.split(".", 1)[1] for block in self.parameters.blocks}
         unknown = sorted(set(scales) - blocks - {"scale"})
         if unknown:
             raise InputError(f"no block is named {', '.join(unknown)}: this network has {', '.join(sorted(blocks))}")
+        scales = {name: number(name, scale, NOT_NEGATIVE) for name, scale in scales.items()}
         rng = np.random.Generator(np.random.PCG64(seed))
         theta = np.empty(self.n_parameters)
         for name, view in self.views(theta).items():
@@ -258,7 +271,7 @@ class Layout:
             The batch does not match this network.
         """
         backend = self.backend
-        exists = batch.exists(backend)
+        exists = instance("batch", batch, Batch, "a hfrnn.Batch").exists(backend)
         inputs = self._zero_padding(backend.asarray(batch.inputs), exists)
         if inputs.ndim == 2:
             low, high = int(inputs.min().item()), int(inputs.max().item())
@@ -270,9 +283,15 @@ class Layout:
             raise InputError("a network with an embedding takes integer symbols (T, B), but real values were given")
         elif inputs.shape[2] != self.n_in:
             raise InputError(f"inputs have {inputs.shape[2]} values per step: this network has n_in = {self.n_in}")
+        else:
+            array("inputs of the batch", inputs, tuple(inputs.shape), finite=True)
         targets = None
         if batch.targets is not None:
             targets = self._zero_padding(backend.asarray(batch.targets), exists)
+            if targets.dtype.kind == "f":  # those that no loss reads may be anything
+                scored = (batch.step_weights(backend) > 0).reshape(batch.T, batch.B, *[1] * (targets.ndim - 2))
+                read = backend.xp.where(scored, targets, 0)
+                array("targets of the batch", read, tuple(targets.shape), finite=True)
             self.head.check_targets(targets, batch.T, batch.B)
         elif targets_needed:
             raise InputError("the batch has no targets: a loss needs them")
@@ -303,10 +322,11 @@ class Layout:
                     f"the initial state of layer {l} is {shapes}: expected {expected}, as net.run returns it"
                 )
             for name, value in given.items():
-                if not expected[name] and not (_is_count(value) or value == 0):
+                plain = value.item() if hasattr(value, "item") and not expected[name] else value
+                if not expected[name] and not (is_whole(plain) and plain >= 0):
                     raise InputError(
-                        f"{name} of the initial state of layer {l} is {value!r}: give a whole number, 0 or more, one "
-                        "for the whole batch"
+                        f"{name} of the initial state of layer {l} is {shown(value)}: give a whole number, 0 or more, "
+                        "one for the whole batch"
                     )
 
     def zero_state(self, B: int, dtype: Any = None) -> list[dict[str, Array]]:

@@ -7,6 +7,7 @@ import itertools
 from typing import Any
 
 from hfrnn.arrays.backend import Array
+from hfrnn.checks import instance
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.objective import Objective
@@ -102,9 +103,13 @@ class Network(Layout):
         """
         ready = self.prepare(batch, targets_needed=False)
         if ready.lengths is None:
-            return self._sweep(ready, Keep.STATES).logits(self._theta(theta))
+            return self._sweep(ready, Keep.STATES).logits(self.vector(theta))
         edges = sorted({0, ready.T, *ready.lengths.tolist()})
-        return self._run_mixed_lengths(theta, ready, edges)
+        return self._run_mixed_lengths(self.vector(theta), ready, edges)
+
+    def continued(self, theta: Array, batch: Batch) -> tuple[Array, States]:
+        """Return `run` for sequences of equal length without a check of theta, a vector that `vector` returned."""
+        return self._sweep(self.prepare(batch, targets_needed=False), Keep.STATES).logits(theta)
 
     def log_probabilities(self, theta: Array, batch: Batch) -> Array:
         """Return the log-probability of each target, (T, B) in nats, 0 in the padding.
@@ -122,7 +127,7 @@ class Network(Layout):
             raise InputError(
                 f"the loss {self.loss_name!r} gives no probabilities: use softmax, class-softmax or logistic"
             )
-        return self._sweep(self.prepare(batch), Keep.STATES).log_probabilities(self._theta(theta))
+        return self._sweep(self.prepare(batch), Keep.STATES).log_probabilities(self.vector(theta))
 
     def loss(self, theta: Array, batch: Batch) -> float:
         """Return `Objective.loss`, computed on one shard."""
@@ -147,17 +152,15 @@ class Network(Layout):
         return self._objective(batch).jacobian(theta)
 
     def _objective(self, batch: Batch) -> Objective:
+        instance("batch", batch, Batch, "a hfrnn.Batch")
         return Objective(self, batch, threads=1, plan=Plan((0, batch.B), None, Keep.ALL))
-
-    def _theta(self, theta: Array) -> Array:
-        return self.backend.asarray(theta, dtype=self.dtype)
 
     def _sweep(self, batch: Batch, keep: Keep) -> Sweep:
         return Sweep(self, batch, 1.0, boundaries=segment_boundaries(batch.T, None), keep=keep)
 
     def _run_mixed_lengths(self, theta: Array, batch: Batch, edges: list[int]) -> tuple[Array, States]:
         """Run in parts that stop at each sequence's end, and collect the state of each sequence there."""
-        xp, theta = self.backend.xp, self._theta(theta)
+        xp = self.backend.xp
         lengths = self.backend.asarray(batch.lengths).reshape(1, batch.B, 1)
         longest = int(lengths.max().item())
         logits, state = [], batch.initial_state

@@ -10,6 +10,7 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array, Buffers
 from hfrnn.arrays.threads import CallLock, Threads
+from hfrnn.checks import NOT_NEGATIVE, choice, count, instance, number
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.operators import check_output, make_operator
@@ -65,9 +66,13 @@ class Objective:
         plan: Plan | None = None,
         like: Objective | None = None,
     ) -> None:
-        self.net = net
+        self.net: Layout = instance("net", net, Layout, "a hfrnn.Network")
+        instance("batch", batch, Batch, "a hfrnn.Batch")
+        instance("like", like, Objective, "a hfrnn.Objective", or_none=True)
         symbols = batch.inputs.ndim == 2
-        self.plan = plan or make_plan(net, batch.T, batch.B, checkpoint, memory, symbols)
+        self.plan = instance("plan", plan, Plan, "a Plan", or_none=True) or make_plan(
+            net, batch.T, batch.B, checkpoint, memory, symbols
+        )
         if self.plan.shards[-1] != batch.B:
             raise InputError(f"the plan is for {self.plan.shards[-1]} sequences, but the batch has {batch.B}")
         self.batch = net.prepare(batch)
@@ -90,7 +95,7 @@ class Objective:
 
     def loss(self, theta: Array) -> float:
         """Return f at theta (n_parameters,), in nats."""
-        theta = self._vector(theta)
+        theta = self.net.vector(theta)
         with self._lock:
             sweeps = self._transient(Keep.NOTHING)
             parts = self.threads.ordered(lambda s: sweeps[s].loss(theta), len(sweeps))
@@ -98,7 +103,7 @@ class Objective:
 
     def loss_and_gradient(self, theta: Array, out: Array | None = None) -> tuple[float, Array]:
         """Return f in nats and its gradient (n_parameters,), in `out` if given, else in a new vector."""
-        theta = self._vector(theta)
+        theta = self.net.vector(theta)
         if out is None:
             out = self._empty()
         else:
@@ -127,7 +132,7 @@ class Objective:
         (n_parameters,) array
             A new vector with entries of 0 or more, as `hfrnn.optim.cg.diagonal_preconditioner` takes it.
         """
-        theta, out = self._vector(theta), self._zeros()
+        theta, out = self.net.vector(theta), self._zeros()
 
         def add(b: int, vector: Array) -> None:
             self.net.backend.xp.multiply(vector, vector, out=vector)
@@ -153,9 +158,9 @@ class Objective:
         -------
         (parts, n_parameters) array
         """
-        theta, count = self._vector(theta), min(parts, self.batch.B)
-        edges = [j * self.batch.B // count for j in range(count + 1)]
-        rows = self.net.backend.empty((count, self.net.n_parameters), self.net.dtype)
+        theta, most = self.net.vector(theta), min(count("parts", parts, 1), self.batch.B)
+        edges = [j * self.batch.B // most for j in range(most + 1)]
+        rows = self.net.backend.empty((most, self.net.n_parameters), self.net.dtype)
 
         def store(j: int, vector: Array) -> None:
             rows[j] = vector
@@ -207,16 +212,15 @@ class Objective:
         InputError
             A strength is negative or not finite, or the architecture does not support the metric.
         """
-        for name, value in (("structural", structural), ("tikhonov", tikhonov)):
-            if not (np.isfinite(value) and value >= 0):
-                raise InputError(f"{name} is {value!r}: give a number, 0 or more")
-        if metric not in METRICS:
-            raise InputError(f"metric {metric!r} is not known: use {', '.join(METRICS[:-1])} or {METRICS[-1]}")
+        structural, tikhonov = (
+            number(name, value, NOT_NEGATIVE) for name, value in (("structural", structural), ("tikhonov", tikhonov))
+        )
+        metric = choice("metric", metric, METRICS)
         if structural and metric not in self.net.metrics:
             raise InputError(
                 f"architecture {self.net.arch!r} has no metric {metric!r}: use {' or '.join(self.net.metrics)}"
             )
-        theta = self._vector(theta).copy()
+        theta = self.net.vector(theta).copy()
         sweeps = self._prepared(theta, metric if structural else "hidden")
         diagonal = tikhonov + self.net.l2
 
@@ -235,7 +239,7 @@ class Objective:
 
         It uses complex steps: `H v = Im grad(theta + i*eps*v) / eps` with eps = 1e-20.
         """
-        theta = self._vector(theta).astype("complex128")
+        theta = self.net.vector(theta).astype("complex128")
         buffers = zip(self._worker_buffers("complex128"), self._worker_buffers("complex128"), strict=True)
         sweeps = self._make_sweeps(Keep.NOTHING, list(buffers), "complex128")
         grad, *vectors = (
@@ -258,7 +262,7 @@ class Objective:
         (T*B*(C + n_out), n_parameters). Each step then has C class outputs and n_out symbol outputs, in the order of
         the columns of `output.W_class{l}` and `output.W_y{l}`.
         """
-        theta = self._vector(theta).copy()
+        theta = self.net.vector(theta).copy()
         sweeps = self._prepared(theta)
         shape = (self.batch.T, self.batch.B, self.net.head.n_outputs)
 
@@ -304,15 +308,15 @@ class Objective:
 
         `vectors` are scratch of the type of `out`, one per worker; by default those of this objective.
         """
-        count = min(self.threads.threads, len(sweeps))
-        vectors = vectors or self._work(count)
+        workers = min(self.threads.threads, len(sweeps))
+        vectors = vectors or self._work(workers)
 
         def run(s: int) -> tuple[Any, Array]:
-            vector = vectors[s % count] if s else out
+            vector = vectors[s % workers] if s else out
             vector[...] = 0
             return task(sweeps[s], vector), vector
 
-        at_once = len(sweeps) == count  # every shard has a vector of its own, so all threads can share the addition
+        at_once = len(sweeps) == workers  # every shard has a vector of its own, so all threads can share the addition
         results = []
         for result, vector in self.threads.ordered(run, len(sweeps)):
             results.append(result)
@@ -320,12 +324,12 @@ class Objective:
                 out += vector
 
         def add(worker: int) -> None:
-            part = slice(worker * out.size // count, (worker + 1) * out.size // count)
+            part = slice(worker * out.size // workers, (worker + 1) * out.size // workers)
             for vector in vectors[1:]:
                 out[part] += vector[part]
 
-        if at_once and count > 1:
-            for _ in self.threads.ordered(add, count):
+        if at_once and workers > 1:
+            for _ in self.threads.ordered(add, workers):
                 pass
         return results
 
@@ -360,9 +364,6 @@ class Objective:
         for _ in self.threads.ordered(lambda s: sweeps[s].prepare(theta), len(sweeps)):
             pass
         return sweeps
-
-    def _vector(self, theta: Array) -> Array:
-        return self.net.backend.asarray(theta, dtype=self.net.dtype)
 
     def _work(self, count: int) -> list[Array]:
         """Return `count` vectors of arbitrary contents, which are kept for the next call."""

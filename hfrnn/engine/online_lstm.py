@@ -33,13 +33,13 @@ from typing import Any
 import numpy as np
 
 from hfrnn.arrays.backend import Array, Buffers
+from hfrnn.checks import POSITIVE, count, number
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.pointwise import sigmoid_
 from hfrnn.optim.first_order import SGD, SGDOptions
-from hfrnn.optim.ranges import POSITIVE, require
 
 Groups = dict[str, Arrays]
 
@@ -67,9 +67,8 @@ class OnlineLSTM:
 
     def __init__(self, net: Layout, streams: int, options: SGDOptions | None = None) -> None:
         _check_network(net)
-        if streams < 1:
-            raise InputError(f"the number of streams is {streams}: give 1 or more")
-        self.net, self.streams = net, streams
+        self.net: Layout = net
+        self.streams: int = count("streams", streams, 1)
         self.optimizer = SGD(options if options is not None else SGDOptions(momentum=0.0))
         B, H, kind = streams, net.hidden[0], net.dtype
         sources = {"W_x": net.n_in, "W_h": H, **({"b": 1} if "layer0.b" in net.views(_zeros(net)) else {})}
@@ -172,7 +171,7 @@ class OnlineLSTM:
         if batch.B != B:
             raise InputError(f"the inputs have {batch.B} streams, and {B} were expected: give one column per stream")
         if lr is not None:
-            require("lr", lr, POSITIVE)
+            number("lr", lr, POSITIVE)
         p, T = net.groups(theta), batch.T
         scale, wanted = np.full((T, B, 1), 1.0 / B, net.dtype), np.ones((T, B))
         scored_parts = net.head.arrange(net.backend, batch.targets, scale, wanted, [slice(t, t + 1) for t in range(T)])

@@ -6,7 +6,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from hfrnn.arrays.backend import Array, Backend
+from hfrnn.arrays.checks import array, as_array
+from hfrnn.checks import shown
 from hfrnn.errors import InputError
 
 
@@ -27,9 +31,9 @@ def check_output(backend: Backend, name: str, out: Array, shape: tuple[int, ...]
     InputError
         It is not a contiguous, writable array of this shape and type.
     """
-    if not isinstance(out, backend.xp.ndarray) or out.shape != shape or out.dtype != dtype:
-        given = f"of shape {out.shape} and type {out.dtype}" if hasattr(out, "dtype") else f"a {type(out).__name__}"
-        raise InputError(f"{name} is {given}: give an array of shape {shape} and type {dtype}")
+    fits = isinstance(out, backend.xp.ndarray) and not isinstance(out, np.ma.MaskedArray)
+    if not fits or out.shape != shape or out.dtype != dtype:
+        raise InputError(f"{name} is {shown(out)}: give an array of shape {shape} and type {dtype}")
     if not (out.flags.c_contiguous and getattr(out.flags, "writeable", True)):
         raise InputError(f"{name} is read-only or not contiguous: give a contiguous array that can be written to")
 
@@ -46,7 +50,7 @@ def _operator_class(base: Any) -> Any:
         def apply(self, v: Array, out: Array) -> Array:
             """Write A v to `out` and return it. Only the first call allocates memory, unless v and `out` overlap."""
             check_output(self._backend, "out", out, (self.shape[0],), self.dtype)
-            v = self._backend.asarray(v, dtype=self.dtype)
+            v = self._vector(v, self.shape[1])
             self._apply(v.copy() if self._backend.xp.may_share_memory(v, out) else v, out)
             return out
 
@@ -58,8 +62,19 @@ def _operator_class(base: Any) -> Any:
 
         def _product(self, size: int, function: Callable[[Array, Array], None], v: Array) -> Array:
             out = self._backend.empty((size,), self.dtype)
-            function(self._backend.asarray(v.reshape(-1), dtype=self.dtype), out)
+            function(self._vector(v.reshape(-1), v.size), out)
             return out
+
+        def _vector(self, v: Array, size: int) -> Array:
+            """Return a vector of the type of this operator. Its entries may be infinite: CG notices that itself."""
+            found = array("v", v, (size,), backend=self._backend)
+            return self._backend.asarray(found, dtype=self.dtype)
+
+        def __matmul__(self, other: Any) -> Any:
+            if not isinstance(other, base):
+                other = as_array("v", other, self._backend)
+                array("v", other, (self.shape[1],) if other.ndim == 1 else (self.shape[1], None))
+            return super().__matmul__(other)
 
         def _matvec(self, v: Array) -> Array:
             return self._product(self.shape[0], self._apply, v)

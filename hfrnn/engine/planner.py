@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from hfrnn.checks import count, is_whole, shown
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.plan import SHARD, WORKERS, Keep, Plan, Use, segment_boundaries, shard_boundaries
@@ -68,17 +69,18 @@ def make_plan(
     InputError
         `checkpoint` has another value, the budget is not positive, or no plan fits it.
     """
-    if memory is not None and not memory > 0:
-        raise InputError(f"memory is {memory}: give a budget in bytes, more than 0")
+    memory = count("memory", memory, 1, or_none=True, unit="bytes")
     shards, root = shard_boundaries(B), math.ceil(math.sqrt(T))
     cache_segment = _cache_segment(layout, T, shards[1])
     if checkpoint is None:
         return Plan(shards, cache_segment, Keep.ALL)
-    if checkpoint == "sqrt":
+    if isinstance(checkpoint, str) and checkpoint == "sqrt":
         return Plan(shards, root, Keep.NOTHING)
-    if checkpoint != "auto":
-        if isinstance(checkpoint, (str, bool)) or checkpoint < 1:
-            raise InputError(f'checkpoint is {checkpoint!r}: use None, "sqrt", "auto" or a number of steps, 1 or more')
+    if not isinstance(checkpoint, str) or checkpoint != "auto":
+        if not (is_whole(checkpoint) and int(checkpoint) >= 1):
+            raise InputError(
+                f'checkpoint is {shown(checkpoint)}: use None, "sqrt", "auto" or a number of steps, 1 or more'
+            )
         return Plan(shards, int(checkpoint), Keep.NOTHING)
     budget, footprint = memory or DEFAULT_MEMORY, footprint_of(layout, symbols)
     candidates = [Plan(shards, cache_segment, keep) for keep in (Keep.ALL, Keep.STATES)]

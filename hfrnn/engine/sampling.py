@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from hfrnn.arrays.backend import Array
+from hfrnn.arrays.backend import Array, get_backend
+from hfrnn.arrays.checks import array
+from hfrnn.checks import NOT_NEGATIVE, count, instance, number
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
@@ -65,21 +67,24 @@ def sample(
     NonFiniteError
         The network's outputs are not finite.
     """
-    if not (np.isfinite(temperature) and temperature >= 0):
-        raise InputError(f"the temperature is {temperature}: give a number, 0 or more")
-    if top_k is not None and top_k < 1:
-        raise InputError(f"top-k is {top_k}: give a whole number, 1 or more")
-    if length < 0:
-        raise InputError(f"the length is {length}: give a whole number, 0 or more")
-    if prime.size < 1:
-        raise InputError("the beginning to sample from is empty: give at least one symbol")
-    if seed < 0:
-        raise InputError(f"the seed is {seed}: give a whole number, 0 or more")
-    if allowed is not None and len(allowed) == 0:
-        raise InputError("no symbol may be drawn: allow at least one")
-    if allowed is not None and not all(0 <= symbol < net.n_out for symbol in allowed):
-        raise InputError(f"the allowed symbols are {sorted(allowed)}: give numbers from 0 to {net.n_out - 1}")
-    return _draw(net, theta, prime, length, temperature, top_k, seed, allowed)
+    theta = instance("net", net, Network, "a hfrnn.Network").vector(theta)
+    temperature, length = number("temperature", temperature, NOT_NEGATIVE), count("length", length)
+    top_k, seed = count("top_k", top_k, 1, or_none=True), count("seed", seed)
+    prime = _symbols("prime", prime, net.n_in)
+    chosen = None if allowed is None else _symbols("allowed", allowed, net.n_out)
+    return _draw(net, theta, prime, length, temperature, top_k, seed, chosen)
+
+
+def _symbols(name: str, given: ArrayLike, most: int) -> NDArray[np.int32]:
+    """Return one or more symbols, which lie from 0 up to, but not including, `most`."""
+    if isinstance(given, list | tuple) and not given:  # NumPy makes it an array of floats
+        raise InputError(f"{name} is empty: give at least one symbol")
+    symbols: NDArray[np.int32] = array(name, given, (None,), "iu", backend=get_backend("numpy"))
+    if not symbols.size:
+        raise InputError(f"{name} is empty: give at least one symbol")
+    if symbols.min() < 0 or symbols.max() >= most:
+        raise InputError(f"{name} has symbols from {symbols.min()} to {symbols.max()}: give 0 to {most - 1}")
+    return symbols
 
 
 def _draw(
@@ -90,21 +95,21 @@ def _draw(
     temperature: float,
     top_k: int | None,
     seed: int,
-    allowed: Sequence[int] | None,
+    allowed: NDArray[np.int32] | None,
 ) -> Iterator[Drawn]:
     """Yield the symbols of `sample`, whose arguments were checked."""
     rng = np.random.Generator(np.random.PCG64(seed))
     column, state = prime.reshape(-1, 1), None
     for _ in range(length):
         with np.errstate(over="ignore", invalid="ignore"):  # logits that are not finite are refused below
-            logits, state = net.run(theta, Batch(column, initial_state=state))
+            logits, state = net.continued(theta, Batch(column, initial_state=state))
         z = net.backend.to_host(logits[-1, 0]).astype(np.float64)
         if not np.isfinite(z.max()):  # not all(): a class softmax may give a single symbol the probability 0
             raise NonFiniteError(
                 "the network's outputs are not finite: its weights are too large, use another checkpoint"
             )
         restricted = np.full_like(z, -np.inf)
-        open_to = np.arange(z.size) if allowed is None else np.asarray(allowed)
+        open_to = np.arange(z.size) if allowed is None else allowed
         restricted[open_to] = z[open_to]
         if top_k is not None and top_k < z.size:
             likeliest = np.argsort(-restricted, kind="stable")[:top_k]
@@ -125,6 +130,17 @@ def beginning(vocabulary: Vocabulary) -> NDArray[np.int32]:
     """Return the beginning of a sample without a prime: a newline (`<eos>`), or symbol 0 if there is no newline."""
     found = vocabulary.encode(b"\n" if vocabulary.level == "byte" else "\n", "skip")
     return found if found.size else np.zeros(1, np.int32)
+
+
+def draw_text(net: Network, theta: Array, vocabulary: Vocabulary | None, length: int) -> str | None:
+    """Return a text that the network writes; None without a vocabulary, for a length of 0, or for infinite outputs."""
+    if vocabulary is None or not length:
+        return None
+    try:
+        drawn = list(sample(net, theta, beginning(vocabulary), length))
+    except NonFiniteError:
+        return None
+    return vocabulary.decode([step.symbol for step in drawn])
 
 
 def _softmax(z: NDArray[np.float64]) -> NDArray[np.float64]:

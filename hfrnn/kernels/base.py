@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar
 
 from hfrnn.arrays.backend import Array, Buffers
 from hfrnn.arrays.initializers import Initializer, normal
+from hfrnn.checks import check_fields, checked, count, flag, string
 from hfrnn.option import Option
 
 Arrays = dict[str, Array]
@@ -16,10 +17,13 @@ Arrays = dict[str, Array]
 class Slot:
     """A group of columns of U: name, width, whether it has a bias by default, whether the layer below feeds it."""
 
-    name: str
-    width: int
-    bias: bool = False
-    below: bool = False
+    name: str = checked(MISSING, string)
+    width: int = checked(MISSING, count)
+    bias: bool = checked(False, flag)
+    below: bool = checked(False, flag)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 class Tape:

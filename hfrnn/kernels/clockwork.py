@@ -34,6 +34,7 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.arrays.initializers import Initializer, normal
+from hfrnn.checks import is_whole, shown
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, rows, slope_of_tanh, transpose
@@ -69,14 +70,14 @@ def default_periods(hidden: int) -> tuple[int, ...]:
 
 def _checked(periods: Any, hidden: int) -> tuple[int, ...]:
     """Return the periods as a tuple of integers, after checking that they divide `hidden` units into equal modules."""
-    if not isinstance(periods, Iterable) or isinstance(periods, str | bytes):
-        raise InputError(f"periods is {periods!r}: give a list of whole numbers, one per module, as in [1, 2, 4]")
+    if not isinstance(periods, list | tuple | range) and getattr(periods, "ndim", 0) != 1:
+        raise InputError(f"periods is {shown(periods)}: give a list of whole numbers, one per module, as in [1, 2, 4]")
     given = tuple(periods)
     if not given:
         raise InputError("periods is empty: give a whole number, 1 or more, for each module")
     for period in given:
-        if isinstance(period, bool | np.bool_) or not hasattr(period, "__index__") or period < 1:
-            raise InputError(f"periods holds {period!r}: give a whole number, 1 or more, for each module")
+        if not is_whole(period) or period < 1:
+            raise InputError(f"periods holds {shown(period)}: give a whole number, 1 or more, for each module")
     if hidden % len(given):
         raise InputError(
             f"{len(given)} periods were given, and {hidden} units do not divide into {len(given)} modules of equal "

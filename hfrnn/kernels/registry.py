@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from hfrnn.checks import count, is_number, shown, wrong
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Kernel
 from hfrnn.names import AUTO
@@ -73,7 +75,12 @@ def register_kernel(name: str, kernel: type[Kernel] | None = None) -> Callable[[
         Another kernel has that name.
     """
 
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise wrong("name", name, "give a string of printable characters")
+
     def register(cls: type[Kernel]) -> type[Kernel]:
+        if not (isinstance(cls, type) and issubclass(cls, Kernel)):
+            raise wrong("kernel", cls, "give a subclass of hfrnn.Kernel")
         if name in _kernels and _kernels[name] is not cls:
             raise InputError(f"an architecture named {name!r} is registered already: choose another name")
         _kernels[name] = cls
@@ -101,12 +108,15 @@ def import_kernels(path: str | Path) -> None:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise InputError(f"the kernel file {path} is not a Python file: give one whose name ends in .py")
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise InputError(f"the kernel file {path} is not a regular file: give one whose name ends in .py")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
+        said = " ".join(str(error).split())
         raise InputError(
-            f"the kernel file {path} cannot be run ({type(error).__name__}: {error}): `python {path}` says where"
+            f"the kernel file {path} cannot be run ({type(error).__name__}: {said}): `python {path}` says where"
         ) from error
     if len(_kernels) == before:
         raise InputError(f"the kernel file {path} registers no architecture: it has to call hfrnn.register_kernel")
@@ -130,10 +140,10 @@ def kernel_class(name: str, backend: str = "numpy") -> type[Kernel]:
     InputError
         The name is not known.
     """
-    if name not in _kernels:
+    if not isinstance(name, str) or name not in _kernels:
         raise InputError(
-            f"architecture {name!r} is not known{near_hint(name, _kernels)}: use one of {', '.join(_kernels)}, or name "
-            "the file that registers it (hfrnn --kernel FILE; in Python, import it first)"
+            f"architecture {shown(name)} is not known{near_hint(name, _kernels)}: use one of {', '.join(_kernels)}, or "
+            "name the file that registers it (hfrnn --kernel FILE; in Python, import it first)"
         )
     found = _variants.get(backend, {}).get(name, _kernels[name])
     if not isinstance(found, str):
@@ -179,9 +189,13 @@ def resolve_backend(backend: str, arch: str) -> str:
     arch : str
         The architecture.
     """
-    if backend != AUTO:
+    if not isinstance(backend, str) or backend != AUTO:
         return backend
     return "numba" if arch in _variants["numba"] and importlib.util.find_spec("numba") is not None else "numpy"
+
+
+def _is_one_of(value: Any, defaults: Sequence[Any]) -> bool:
+    return is_number(value) | isinstance(value, str | bool | tuple) and value in defaults
 
 
 def make_kernel(name: str, hidden: int, options: dict[str, Any], backend: str = "numpy") -> Kernel:
@@ -205,13 +219,12 @@ def make_kernel(name: str, hidden: int, options: dict[str, Any], backend: str = 
         have it.
     """
     cls = kernel_class(name, backend)
-    if isinstance(hidden, bool) or not isinstance(hidden, int) or hidden < cls.least_hidden:
-        raise InputError(f"the hidden size is {hidden!r}: give a whole number of units, {cls.least_hidden} or more")
+    hidden = count("hidden", hidden, cls.least_hidden, unit="units")
     known = {option if isinstance(option, str) else option.name for option in cls.options}
     given = {option: value for option, value in options.items() if value is not None}
     if foreign := sorted(given.keys() - known):
         defaults = {each: [one.default for one in of.values()] for each, of in declared_options().items()}
-        foreign = [option for option in foreign if given.pop(option) not in defaults.get(option, ())]
+        foreign = [option for option in foreign if not _is_one_of(given.pop(option), defaults.get(option, ()))]
     if foreign:
         hint = near_hint(foreign[0], known)
         takes = ", ".join(option if isinstance(option, str) else option.name for option in cls.options) or "none"

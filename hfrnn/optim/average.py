@@ -14,7 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hfrnn.arrays.checks import array
 from hfrnn.arrays.vectors import Vector
+from hfrnn.checks import BELOW_ONE, count, number, shown
+from hfrnn.errors import InputError
 
 AVERAGE = "average"
 """Name of the vector in a `state_dict`."""
@@ -39,11 +42,12 @@ class Average:
     """
 
     def __init__(self, decay: float) -> None:
-        self.decay, self.count = decay, 0
+        self.decay, self.count = number("decay", decay, BELOW_ONE), 0
         self.value: Vector | None = None
 
     def add(self, theta: Vector) -> None:
         """Add another vector (n,) to the average."""
+        theta = array("theta", theta, (None,) if self.value is None else self.value.shape, "f", finite=True)
         if not self.decay:
             return
         self.count += 1
@@ -63,6 +67,10 @@ class Average:
 
         A state without any entry of an average turns the average off: its run had none.
         """
+        if not isinstance(state, Mapping):
+            raise InputError(f"state is {shown(state)}: give the state_dict of an Average")
+        value, averaged = state.get(AVERAGE), count("averaged of the state", state.get("averaged", 0))
         if "averaged" not in state:
             self.decay = 0.0
-        self.value, self.count = state.get(AVERAGE), int(state.get("averaged", 0))
+        self.value = None if value is None else array(f"{AVERAGE} of the state", value, (None,), "f")
+        self.count = averaged

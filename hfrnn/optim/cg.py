@@ -33,7 +33,9 @@ from enum import StrEnum
 
 import numpy as np
 
+from hfrnn.arrays.checks import array
 from hfrnn.arrays.vectors import Apply, Vector, dot, norm
+from hfrnn.checks import ABOVE_ONE, NOT_NEGATIVE, POSITIVE, ZERO_TO_ONE, count, function, number, shown
 from hfrnn.errors import InputError
 
 WINDOW_GROWTH = 0.1  # of the window k of S4 with the iteration i
@@ -139,10 +141,17 @@ def diagonal_preconditioner(diagonal: Vector, lambda_: float, exponent: float = 
     Raises
     ------
     InputError
-        `lambda_` is not above 0.
+        The diagonal is not finite or has an entry below 0, or a number is out of range.
     """
-    if not lambda_ > 0.0:
-        raise InputError(f"The preconditioner's lambda_ is {lambda_}, expected a number above 0: give a positive one.")
+    lambda_, exponent = number("lambda_", lambda_, POSITIVE), number("exponent", exponent, ZERO_TO_ONE)
+    diagonal = array("diagonal", diagonal, (None,), "f", finite=True)
+    if 0 not in diagonal.shape and diagonal.min().item() < 0.0:
+        raise InputError("diagonal has an entry below 0: give entries of 0 or more")
+    return power_preconditioner(diagonal, lambda_, exponent)
+
+
+def power_preconditioner(diagonal: Vector, lambda_: float, exponent: float) -> Apply:
+    """Return `diagonal_preconditioner` without a check of the arguments."""
     inverse = (diagonal + lambda_) ** -exponent
 
     def precondition(r: Vector, out: Vector) -> None:
@@ -159,13 +168,10 @@ def conjugate_gradient(
     *,
     max_iterations: int = 100,
     epsilon: float = 0.0005,
-    window: int = 10,
-    residual_tolerance: float | None = None,
-    residual_every: int = 0,
-    keep_ratio: float | None = 1.3,
-    preconditioner: Apply | None = None,
+    window: int = 10, residual_tolerance: float | None = None, residual_every: int = 0,
+    keep_ratio: float | None = 1.3, preconditioner: Apply | None = None,
     on_iterate: Callable[[Iterate], CGStop | None] | None = None,
-) -> CGResult:
+) -> CGResult:  # fmt: skip
     """Minimise q(x) = x.Ax/2 - b.x, which solves A x = b, and stop early when progress is slow.
 
     Parameters
@@ -203,7 +209,15 @@ def conjugate_gradient(
     InputError
         A number is out of range, shapes differ, or the preconditioner is not positive definite.
     """
-    _check(b, x0, max_iterations, window, residual_every, keep_ratio)
+    b = array("b", b, (None,), "f")
+    x0 = None if x0 is None else array("x0", x0, b.shape, "f", advice="as b is")
+    max_iterations, window = count("max_iterations", max_iterations), count("window", window, 1)
+    residual_every, epsilon = count("residual_every", residual_every), number("epsilon", epsilon, NOT_NEGATIVE)
+    residual_tolerance = number("residual_tolerance", residual_tolerance, NOT_NEGATIVE, or_none=True)
+    keep_ratio = number("keep_ratio", keep_ratio, ABOVE_ONE, or_none=True)
+    function("apply", apply)
+    preconditioner = function("preconditioner", preconditioner, or_none=True)
+    on_iterate = function("on_iterate", on_iterate, or_none=True)
     kept = _kept_iterations(keep_ratio, max_iterations)
     state = _State(apply, b, preconditioner)
     tolerance = state.eps if residual_tolerance is None else residual_tolerance
@@ -360,7 +374,10 @@ def _reported(
         state.kept.append((state.i, state.q, state.x.copy()))
     if on_iterate is None:
         return None
-    return on_iterate(Iterate(state.i, state.q, state.q_step, state.x, state.direction, state.alpha, keep))  # S5
+    stop = on_iterate(Iterate(state.i, state.q, state.q_step, state.x, state.direction, state.alpha, keep))  # S5
+    if stop is not None and not isinstance(stop, CGStop):
+        raise InputError(f"the result of on_iterate is {shown(stop)}: return a CGStop, or None")
+    return stop
 
 
 def _stalled(history: list[float], epsilon: float, window: int) -> CGStop | None:
@@ -381,20 +398,3 @@ def _kept_iterations(ratio: float | None, last: int) -> frozenset[int]:
         kept.add(math.ceil(power))
         power *= ratio
     return frozenset(kept)
-
-
-def _check(
-    b: Vector, x0: Vector | None, max_iterations: int, window: int, residual_every: int, keep_ratio: float | None
-) -> None:
-    if len(b.shape) != 1:
-        raise InputError(f"b has shape {b.shape}, expected a vector (n,): flatten it.")
-    if b.dtype.kind != "f":
-        raise InputError(f"b has type {b.dtype}, expected float32 or float64: convert it.")
-    if x0 is not None and x0.shape != b.shape:
-        raise InputError(f"x0 has shape {x0.shape}, expected the shape of b, {b.shape}: start from a vector like b.")
-    least_values = (("max_iterations", max_iterations, 0), ("window", window, 1), ("residual_every", residual_every, 0))
-    for name, value, least in least_values:
-        if value < least:
-            raise InputError(f"{name} is {value}, expected at least {least}: raise it.")
-    if keep_ratio is not None and not keep_ratio > 1.0:
-        raise InputError(f"keep_ratio is {keep_ratio}, expected a number above 1 or None: raise it.")

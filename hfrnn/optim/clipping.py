@@ -13,8 +13,8 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.vectors import Vector, is_finite, norm
+from hfrnn.checks import POSITIVE, number
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.optim.ranges import POSITIVE, require
 
 
 def clip_norm(gradient: Vector, bound: float, threads: int = 1) -> float:
@@ -45,7 +45,7 @@ def clip_norm(gradient: Vector, bound: float, threads: int = 1) -> float:
     ----------
     SPEC 7; [M].
     """
-    require("The norm's bound", bound, POSITIVE)
+    number("bound", bound, POSITIVE)
     length = norm(gradient, threads)
     if not math.isfinite(length):
         raise _not_finite()
@@ -75,7 +75,7 @@ def clip_values(gradient: Vector, bound: float) -> None:
     ----------
     SPEC 7; [S].
     """
-    require("The values' bound", bound, POSITIVE)
+    number("bound", bound, POSITIVE)
     if not is_finite(gradient):
         raise _not_finite()
     gradient.clip(-float(bound), float(bound), out=gradient)
@@ -106,7 +106,7 @@ def max_norm(matrices: Sequence[Array], bound: float) -> None:
     ----------
     SPEC 7; [S thesis] 6.1.5.
     """
-    require("The maximal norm", bound, POSITIVE)
+    number("bound", bound, POSITIVE)
     if any(len(W.shape) < 2 for W in matrices) or len({W.shape[-1] for W in matrices}) != 1:
         raise InputError(
             f"The matrices have shapes {', '.join(str(W.shape) for W in matrices) or '(none)'}, "

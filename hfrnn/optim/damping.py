@@ -15,6 +15,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hfrnn.checks import (
+    ABOVE_ONE,
+    INSIDE_ONE,
+    POSITIVE,
+    Range,
+    check_fields,
+    checked,
+    choice,
+    is_number,
+    number,
+    shown,
+    wrong,
+)
 from hfrnn.errors import InputError
 from hfrnn.names import ADAPTED, DAMPINGS, METRICS
 
@@ -74,16 +87,12 @@ class Damping:
         metric: str = "hidden",
         adapt: str = "both",
     ) -> None:
-        if kind not in KINDS:
-            raise InputError(f"The damping kind is {kind!r}, expected one of {', '.join(KINDS)}: choose one of these.")
-        if metric not in METRICS:
-            raise InputError(f"The damping metric is {metric!r}, expected one of {', '.join(METRICS)}: choose one.")
-        if adapt not in ADAPTED:
-            raise InputError(f"adapt is {adapt!r}, expected one of {', '.join(ADAPTED)}: choose one of these.")
+        kind, adapt = choice("the damping kind", kind, KINDS), choice("adapt", adapt, ADAPTED)
+        metric = choice("the damping metric", metric, METRICS)
         default_mu, default_lambda = DEFAULT_STRENGTHS[kind]
         self.kind, self.metric, self.adapt = kind, metric, adapt
-        self.mu = float(default_mu if mu is None else mu)
-        self.lambda_ = float(default_lambda if lambda_ is None else lambda_)
+        self.mu = number("mu", default_mu if mu is None else mu)
+        self.lambda_ = number("lambda_", default_lambda if lambda_ is None else lambda_)
         structural, tikhonov = kind.startswith("structural"), kind.endswith("tikhonov")
         _check_strength("mu", self.mu, kind, allowed=structural, required=structural)
         _check_strength("lambda_", self.lambda_, kind, allowed=structural or tikhonov, required=tikhonov)
@@ -115,11 +124,12 @@ class Damping:
         lambda_factor : float, optional
             Factor of lambda, above 0. By default `factor`.
         """
+        factor = number("factor", factor, POSITIVE)
+        lambda_factor = number("lambda_factor", factor if lambda_factor is None else lambda_factor, POSITIVE)
         if self.adapts_mu:
             self.mu = min(max(self.mu * factor, LEAST_STRENGTH), GREATEST_STRENGTH)
         if self.adapts_lambda:
-            factor = factor if lambda_factor is None else lambda_factor
-            self.lambda_ = min(max(self.lambda_ * factor, LEAST_STRENGTH), GREATEST_STRENGTH)
+            self.lambda_ = min(max(self.lambda_ * lambda_factor, LEAST_STRENGTH), GREATEST_STRENGTH)
 
     def state_dict(self) -> dict[str, float | str]:
         """Return the strengths, which change during training, and the kind."""
@@ -133,12 +143,14 @@ class Damping:
         InputError
             An entry is missing or out of range, or the kind is another one. Nothing has changed then.
         """
+        if not isinstance(state, Mapping):
+            raise InputError(f"state is {shown(state)}: give the state_dict of a Damping")
         missing = [name for name in ("kind", "mu", "lambda_") if name not in state]
         if missing:
             raise InputError(f"The damping state lacks {', '.join(missing)}: give the state_dict of a Damping.")
         if state["kind"] != self.kind:
             raise InputError(
-                f"The damping state is of kind {state['kind']!r}, expected {self.kind!r}: "
+                f"The damping state is of kind {shown(state['kind'])}, expected {self.kind!r}: "
                 "construct the Damping with the kind that was saved."
             )
         checked = replace(self, mu=state["mu"], lambda_=state["lambda_"])
@@ -149,12 +161,8 @@ def _check_strength(name: str, value: float, kind: str, *, allowed: bool, requir
     if value == 0.0 and not required:
         return
     if not allowed:
-        raise InputError(f"{name} is {value}, but damping of kind {kind!r} has none: leave it out.")
-    if not LEAST_STRENGTH <= value <= GREATEST_STRENGTH:
-        raise InputError(
-            f"{name} is {value}, expected a number from {LEAST_STRENGTH} to {GREATEST_STRENGTH} "
-            f"for damping of kind {kind!r}."
-        )
+        raise InputError(f"{name} is {value:g}, but damping of kind {kind!r} has none: leave it out.")
+    number(name, value, Range(LEAST_STRENGTH, GREATEST_STRENGTH))
 
 
 @dataclass(frozen=True)
@@ -182,18 +190,21 @@ class LevenbergMarquardt:
     SPEC 5; [MS].
     """
 
-    low: float = 0.25
-    high: float = 0.75
-    grow: float = 1.5
-    shrink: float = 2.0 / 3.0
+    low: float = checked(0.25, number)
+    high: float = checked(0.75, number)
+    grow: float = checked(1.5, number, ABOVE_ONE)
+    shrink: float = checked(2.0 / 3.0, number, INSIDE_ONE)
 
     def __post_init__(self) -> None:
-        if not (self.low <= self.high and self.grow > 1.0 and 0.0 < self.shrink < 1.0):
-            raise InputError(f"The rule is {self}, expected low <= high, grow > 1 and 0 < shrink < 1.")
+        check_fields(self)
+        if self.low > self.high:
+            raise InputError(f"low is {self.low:g}, and high is {self.high:g}: give a low that is not above high")
 
     def factor(self, ratio: float) -> float:
         """Return the factor of the strengths after a step with this rho."""
-        if math.isnan(ratio) or ratio < self.low:
+        if not is_number(ratio):
+            raise wrong("ratio", ratio, "give a number")
+        if ratio != ratio or ratio < self.low:
             return self.grow  # D3
         return self.shrink if ratio > self.high else 1.0  # D4
 

@@ -24,10 +24,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hfrnn.arrays.checks import array
 from hfrnn.arrays.threads import Threads
 from hfrnn.arrays.vectors import Vector, is_finite, scaled
+from hfrnn.checks import BELOW_ONE, NOT_NEGATIVE, POSITIVE, check_fields, checked, count, flag, instance, number, shown
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.optim.ranges import BELOW_ONE, FINITE_NOT_NEGATIVE, FINITE_POSITIVE, POSITIVE, check_fields, number, require
 
 Vectors = dict[str, Vector]
 """Vectors of an optimizer by their names."""
@@ -95,7 +96,7 @@ class FirstOrder:
         self._next = self._next or _zeros_like(theta, self.vectors)
         new = self._destination(theta, out)
         if not self._advance_all(new, theta, gradient, float(lr), kept):
-            culprit = "step" if is_finite(gradient) else "gradient"
+            culprit = next((n for n, x in (("gradient", gradient), ("theta", theta)) if not is_finite(x)), "step")
             raise NonFiniteError(
                 f"The {culprit} is not finite, expected finite numbers; nothing was changed: "
                 "take a smaller learning rate or a smaller clipping bound."
@@ -108,13 +109,15 @@ class FirstOrder:
         return out
 
     def _check(self, theta: Vector, gradient: Vector, lr: float, out: Vector | None) -> None:
-        require("lr", lr, POSITIVE)
-        if len(theta.shape) != 1 or theta.dtype.kind != "f":
-            raise InputError(f"theta has shape {theta.shape} and type {theta.dtype}, expected a vector of floats (n,).")
-        for name, vector in (("gradient", gradient), ("out", out), *self._kept.items(), *self._next.items()):
-            if vector is not None and vector.shape != theta.shape:
+        number("lr", lr, POSITIVE)
+        array("theta", theta, (None,), "f")
+        array("gradient", gradient, theta.shape, "f", advice="as theta is")
+        if out is not None:
+            array("out", out, theta.shape, "f", advice="as theta is")
+        for name, vector in (*self._kept.items(), *self._next.items()):
+            if vector.shape != theta.shape:
                 raise InputError(
-                    f"{name} has shape {vector.shape}, expected that of theta, {theta.shape}: "
+                    f"theta has shape {theta.shape}, and {name} of the optimizer has {vector.shape}: "
                     "use one optimizer for one model."
                 )
 
@@ -189,6 +192,8 @@ class FirstOrder:
         InputError
             An entry is missing, or the kind is another one. Nothing has changed then.
         """
+        if not isinstance(state, Mapping):
+            raise InputError(f"state is {shown(state)}: give the state_dict of a {self.kind} optimizer")
         missing = [name for name in ("kind", "steps", *self.vectors) if name not in state]
         if missing:
             raise InputError(
@@ -202,8 +207,9 @@ class FirstOrder:
         found = {name: state[name] for name in self.vectors if state[name] is not None}
         if len(found) not in (0, len(self.vectors)):
             raise InputError(f"The optimizer state has {', '.join(found)} only, expected {', '.join(self.vectors)}.")
-        self.steps = int(state["steps"])
-        self._kept = {name: vector.copy() for name, vector in found.items()}
+        vectors = {name: array(f"{name} of the state", vector, (None,), "f") for name, vector in found.items()}
+        self.steps = count("steps of the state", state["steps"])
+        self._kept = {name: vector.copy() for name, vector in vectors.items()}
         self._next, self._work, self._theta = {}, [], None
 
 
@@ -233,9 +239,9 @@ class SGDOptions:
         A number is out of range, or `nesterov` is True and the momentum is 0.
     """
 
-    momentum: float = number(0.9, BELOW_ONE)
-    nesterov: bool = False
-    decay: float = number(0.0, FINITE_NOT_NEGATIVE)
+    momentum: float = checked(0.9, number, BELOW_ONE)
+    nesterov: bool = checked(False, flag)
+    decay: float = checked(0.0, number, NOT_NEGATIVE)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -258,7 +264,7 @@ class SGD(FirstOrder):
 
     def __init__(self, options: SGDOptions | None = None, threads: int = 1) -> None:
         super().__init__(threads)
-        self.options = options if options is not None else SGDOptions()
+        self.options = instance("options", options, SGDOptions, "an SGDOptions", or_none=True) or SGDOptions()
 
     def _advance(
         self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,
@@ -296,10 +302,10 @@ class AdamOptions:
         A number is out of range.
     """
 
-    beta1: float = number(0.9, BELOW_ONE)
-    beta2: float = number(0.999, BELOW_ONE)
-    epsilon: float = number(1e-8, FINITE_POSITIVE)
-    decay: float = number(0.0, FINITE_NOT_NEGATIVE)
+    beta1: float = checked(0.9, number, BELOW_ONE)
+    beta2: float = checked(0.999, number, BELOW_ONE)
+    epsilon: float = checked(1e-8, number, POSITIVE)
+    decay: float = checked(0.0, number, NOT_NEGATIVE)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -320,7 +326,7 @@ class Adam(FirstOrder):
 
     def __init__(self, options: AdamOptions | None = None, threads: int = 1) -> None:
         super().__init__(threads)
-        self.options = options if options is not None else AdamOptions()
+        self.options = instance("options", options, AdamOptions, "an AdamOptions", or_none=True) or AdamOptions()
 
     def _advance(
         self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,

@@ -25,14 +25,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hfrnn.arrays.checks import array
 from hfrnn.arrays.vectors import Apply, Vector, dot, norm
+from hfrnn.checks import count, instance, is_result, shown
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.cg import CGStop, Iterate
 from hfrnn.optim.damping import Damping, LevenbergMarquardt, rho
 from hfrnn.optim.full_step import FullStep, Rules, Solver
 from hfrnn.optim.kronecker import Kronecker
 from hfrnn.optim.line_search import LineSearchResult, backtracking_line_search, minimising_line_search
-from hfrnn.optim.options import HessianFreeOptions, Objective
+from hfrnn.optim.options import HessianFreeOptions, Objective, check_arguments
 from hfrnn.optim.preconditioner import check_shift, kronecker_of, make_preconditioner, state_of
 from hfrnn.optim.quadratic import Quadratic, TrialLosses
 from hfrnn.optim.result import End, Failure, Update, UpdateInterrupted, solved
@@ -96,7 +98,7 @@ class HessianFree:
     Raises
     ------
     InputError
-        `lambda_rule` has no lambda to change, or the diagonal preconditioner has nothing to add to D.
+        `lambda_rule` has no lambda to change, or the preconditioner has nothing to add to D.
 
     References
     ----------
@@ -110,8 +112,11 @@ class HessianFree:
         rule: LevenbergMarquardt | None = None,
         lambda_rule: LevenbergMarquardt | None = None,
     ) -> None:
-        self.damping = replace(damping) if damping is not None else Damping()
-        self.options = options if options is not None else HessianFreeOptions()
+        self.damping = replace(instance("damping", damping, Damping, "a hfrnn.Damping", or_none=True) or Damping())
+        own = "a hfrnn.HessianFreeOptions"
+        self.options = instance("options", options, HessianFreeOptions, own, or_none=True) or HessianFreeOptions()
+        for name, each in (("rule", rule), ("lambda_rule", lambda_rule)):
+            instance(name, each, LevenbergMarquardt, "a hfrnn.LevenbergMarquardt", or_none=True)
         self.rule = rule if rule is not None else LevenbergMarquardt()
         self.lambda_rule = lambda_rule if lambda_rule is not None else self.rule
         self.failures = 0
@@ -170,16 +175,19 @@ class HessianFree:
         InputError
             Shapes differ, or the objectives or the preconditioner do not fit the options. The optimizer is as before.
         """
-        self._check_arguments(separate, preconditioner)
+        theta = array("theta", theta, (None,), "f")
+        given = {"gradient": gradient, "curvature": curvature, "separate": separate}
+        check_arguments(
+            self.options, given, {"preconditioner": preconditioner, "on_cg": on_cg, "should_stop": should_stop}
+        )
         begin = time.perf_counter()
         f0, g = gradient.loss_and_gradient(theta)  # H1
-        f0, g_norm = self._check_gradient(theta, float(f0), g)
+        f0, g_norm = self._check_gradient(theta, f0, g)
         gradient_seconds, options = time.perf_counter() - begin, self.options
         if g_norm == 0.0:
             self.failures, self.ended, self._solution = 0, End.SOLUTION, None  # H10
             strengths = self.damping.mu, self.damping.lambda_
             return solved(theta, f0, strengths, gradient_seconds, options.rho_model, options.rho_objective)
-        given = {"gradient": gradient, "curvature": curvature, "separate": separate}
         objectives = {role: gradient if each is None else each for role, each in given.items()}
         model = self._model(theta, (f0, g, g_norm), objectives, preconditioner, gradient_seconds)
         return self._commit(model, self._solve(model, on_cg, should_stop))
@@ -204,16 +212,13 @@ class HessianFree:
             if not math.isfinite(judge_f0):
                 raise NonFiniteError(_not_finite(f"loss of the {self.options.rho_objective} batch"))
         start = time.perf_counter()
-        known_basis = None
-        if preconditioner is None:
-            preconditioner, known_basis = make_preconditioner(
-                theta, objectives["curvature"], self.damping, self.options, self._kronecker
-            )
+        on = objectives["curvature"]
+        made, basis = make_preconditioner(theta, on, self.damping, self.options, self._kronecker)
         seconds = time.perf_counter() - start
         undamped = self.options.rho_model == "undamped"
-        quadratic = Quadratic(theta, g, objectives["curvature"], self.damping, undamped)  # H2
+        quadratic = Quadratic(theta, g, on, self.damping, undamped)  # H2
         times = gradient_seconds, seconds, begin
-        return _Model(theta, f0, g, g_norm, losses, judge, judge_f0, quadratic, preconditioner, known_basis, *times)
+        return _Model(theta, f0, g, g_norm, losses, judge, judge_f0, quadratic, preconditioner or made, basis, *times)
 
     def _solve(
         self, model: _Model, on_cg: Callable[[int, float], object] | None, should_stop: Callable[[], bool] | None
@@ -310,25 +315,22 @@ class HessianFree:
             loss, f0, slope, factor=factor, max_backtracks=backtracks, armijo=options.armijo, first=first
         )
 
-    def _check_arguments(self, separate: Objective | None, preconditioner: Apply | None) -> None:
-        if (separate is not None) != (self.options.rho_objective == "separate"):
-            raise InputError(
-                f"rho_objective is {self.options.rho_objective!r} and a separate objective is "
-                f"{'missing' if separate is None else 'given'}: these two go together."
-            )
-        if preconditioner is not None and self.options.preconditioner != "none":
-            raise InputError("A preconditioner is given beside the option preconditioner: leave one of them out.")
-
-    def _check_gradient(self, theta: Vector, f0: float, g: Vector) -> tuple[float, float]:
+    def _check_gradient(self, theta: Vector, loss: Any, g: Vector) -> tuple[float, float]:
         """Check the loss and the gradient; return the loss and the norm of the gradient."""
+        if not is_result(loss):
+            raise InputError(f"the loss of the gradient's objective is {shown(loss)}: it has to be a number")
+        f0 = float(loss)
+        array("the gradient", g, (None,), "f")
         if g.shape != theta.shape or (self._solution is not None and self._solution.shape != theta.shape):
             raise InputError(
                 f"theta has shape {theta.shape}, but the gradient or the last CG solution has another: "
                 "use one optimizer for one model."
             )
+        g_norm = norm(g)
+        if not (math.isfinite(f0) and math.isfinite(g_norm)):
+            array("theta", theta, (None,), finite=True)
         if not math.isfinite(f0):
             raise NonFiniteError(_not_finite("training loss"))
-        g_norm = norm(g)
         if not math.isfinite(g_norm):
             raise NonFiniteError(_not_finite("gradient"))
         return f0, g_norm
@@ -360,19 +362,23 @@ class HessianFree:
         InputError
             An entry is missing or does not fit. Nothing has changed then.
         """
+        if not isinstance(state, Mapping):
+            raise InputError(f"state is {shown(state)}: give the state_dict of a HessianFree")
         if "cg_solution" not in state:
             raise InputError("The optimizer state lacks cg_solution: give the state_dict of a HessianFree.")
-        failures, ended = int(state.get("failures", 0)), state.get("ended")
+        failures, ended = count("failures of the state", state.get("failures", 0)), state.get("ended")
         if ended is not None and ended not in [end.value for end in End]:
             raise InputError(
                 f"The optimizer state says that it ended for {ended!r}: give the state_dict of a HessianFree."
             )
+        solution = state["cg_solution"]
+        if solution is not None:
+            solution = array("cg_solution of the state", solution, (None,), "f").copy()
         basis = kronecker_of(state)
         self.damping.load_state_dict(state)
         self._kronecker = basis
         self.failures, self.ended = failures, None if ended is None else End(ended)
-        solution = state["cg_solution"]
-        self._solution = None if solution is None else solution.copy()
+        self._solution = solution
 
 
 def _failure(solution: _Solution, model: _Model) -> Failure:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hfrnn.arrays.vectors import Vector
-from hfrnn.errors import InputError
+from hfrnn.checks import BELOW_ONE, INSIDE_ONE, count, number
 
 
 @dataclass(frozen=True)
@@ -156,12 +156,9 @@ def minimising_line_search(
 
 
 def _check(factor: float, max_backtracks: int, armijo: float) -> None:
-    if not 0.0 < factor < 1.0:
-        raise InputError(f"The line search's factor is {factor}, expected a number between 0 and 1.")
-    if max_backtracks < 0:
-        raise InputError(f"max_backtracks is {max_backtracks}, expected at least 0.")
-    if not 0.0 <= armijo < 1.0:
-        raise InputError(f"The Armijo constant is {armijo}, expected a number from 0 up to but not 1.")
+    number("the factor of the line search", factor, INSIDE_ONE)
+    count("max_backtracks", max_backtracks)
+    number("the Armijo constant", armijo, BELOW_ONE)
 
 
 class DirectionSearch:

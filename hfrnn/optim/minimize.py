@@ -28,11 +28,13 @@ Fit y = a * exp(b * t), with residual r and Jacobian J:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from hfrnn.arrays.checks import array
 from hfrnn.arrays.vectors import Apply, Vector, norm
+from hfrnn.checks import NOT_NEGATIVE, count, function, instance, is_result, number, shown
 from hfrnn.errors import InputError
 from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree
@@ -116,9 +118,9 @@ class _Product:
         self._curvature, self._structural, self._mu, self._lambda = curvature, structural, mu, lambda_
 
     def apply(self, v: Vector, out: Vector) -> None:
-        out[:] = self._curvature(v)
+        out[:] = _vector("the product of gauss_newton", self._curvature(v), v)
         if self._structural is not None:
-            out += self._structural(v) * self._mu
+            out += _vector("the product of structural", self._structural(v), v) * self._mu
         if self._lambda:
             out += v * self._lambda
 
@@ -134,22 +136,37 @@ class _Functions:
         structural: Curvature | None,
         squared_gradients: Callable[[Vector], Vector] | None,
     ) -> None:
-        self.loss, self._gradient = loss, gradient
+        self._loss, self._gradient = loss, gradient
         self._gauss_newton, self._structural = gauss_newton, structural
         self._known: tuple[Vector, float, Vector] | None = None
         if squared_gradients is not None:
             self.squared_gradients = squared_gradients
 
+    def loss(self, theta: Vector) -> float:
+        found = self._loss(theta)
+        if not is_result(found):
+            raise InputError(f"the result of loss is {shown(found)}: return a number")
+        return float(found)
+
     def loss_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
         if self._known is None or self._known[0] is not theta:
-            self._known = theta, float(self.loss(theta)), self._gradient(theta)
+            self._known = theta, self.loss(theta), _vector("the result of gradient", self._gradient(theta), theta)
         return self._known[1:]
 
     def gauss_newton(
         self, theta: Vector, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden"
     ) -> Operator:
-        damping = self._structural(theta) if structural and self._structural is not None else None
-        return _Product(self._gauss_newton(theta), damping, structural, tikhonov)
+        damping = None
+        if structural and self._structural is not None:
+            damping = function("the result of structural", self._structural(theta))
+        product = function("the result of gauss_newton", self._gauss_newton(theta))
+        return _Product(product, damping, structural, tikhonov)
+
+
+def _vector(name: str, found: Vector, like: Vector) -> Vector:
+    """Return what a caller's function returned, if it is a vector like another one."""
+    vector: Vector = array(name, found, like.shape, "f", advice="as theta is")
+    return vector
 
 
 def minimize(
@@ -214,8 +231,17 @@ def minimize(
     ----------
     SPEC 5 and 6.
     """
-    damping = Damping("tikhonov") if damping is None else damping
-    _check(damping, structural, max_updates, gradient_tolerance)
+    _check_functions(
+        {"loss": loss, "gradient": gradient, "gauss_newton": gauss_newton},
+        {
+            "structural": structural, "squared_gradients": squared_gradients,
+            "preconditioner": preconditioner, "callback": callback,
+        },
+    )  # fmt: skip
+    theta, max_updates = array("theta", theta, (None,), "f", finite=True), count("max_updates", max_updates)
+    gradient_tolerance = number("gradient_tolerance", gradient_tolerance, NOT_NEGATIVE)
+    damping = instance("damping", damping, Damping, "a hfrnn.Damping", or_none=True) or Damping("tikhonov")
+    _check(damping, structural)
     objective = _Functions(loss, gradient, gauss_newton, structural, squared_gradients)
     optimizer = HessianFree(damping, options, rule)
 
@@ -225,15 +251,16 @@ def minimize(
     return _repeat(update, objective, theta, max_updates, gradient_tolerance, callback)
 
 
-def _check(damping: Damping, structural: Curvature | None, max_updates: int, gradient_tolerance: float) -> None:
+def _check_functions(needed: Mapping[str, object], optional: Mapping[str, object]) -> None:
+    for name, given in {**needed, **optional}.items():
+        function(name, given, or_none=name in optional)
+
+
+def _check(damping: Damping, structural: Curvature | None) -> None:
     if damping.mu > 0.0 and structural is None:
         raise InputError(f"damping has mu = {damping.mu}, but structural is not given: give S, or damping without mu.")
     if damping.mu == 0.0 and structural is not None:
         raise InputError("structural is given, but damping has no mu: leave it out, or give structural damping.")
-    if max_updates < 0:
-        raise InputError(f"max_updates is {max_updates}, expected at least 0: raise it.")
-    if not gradient_tolerance >= 0.0:
-        raise InputError(f"gradient_tolerance is {gradient_tolerance}, expected a number of at least 0.")
 
 
 def _repeat(

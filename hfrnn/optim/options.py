@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from hfrnn.arrays.vectors import Vector
-from hfrnn.optim.ranges import (
+from hfrnn.checks import (
     ABOVE_ONE,
-    AT_LEAST_ONE,
     BELOW_ONE,
     INSIDE_ONE,
     NOT_NEGATIVE,
-    POSITIVE,
+    SHIFTS,
     ZERO_TO_ONE,
     check_fields,
+    checked,
     choice,
+    count,
+    function,
+    methods,
     number,
 )
+from hfrnn.errors import InputError
 
 
 class Operator(Protocol):
@@ -86,7 +91,7 @@ class HessianFreeOptions:
     preconditioner_exponent : float
         Exponent of the diagonal, from 0 to 1.
     preconditioner_shift : float, optional
-        Number to add to D, above 0. By default lambda of the damping.
+        Number to add to D, from 1e-30 to 1e30. By default lambda of the damping.
     preconditioner_parts : int
         "kronecker": number of parts of the curvature batch whose gradients make the factors, 1 or more.
     preconditioner_every : int
@@ -126,30 +131,55 @@ class HessianFreeOptions:
         A value is out of range.
     """
 
-    cg_iterations: int = number(100, AT_LEAST_ONE)
-    cg_epsilon: float = 0.0005
-    cg_window: int = number(10, AT_LEAST_ONE)
-    residual_tolerance: float | None = None
-    residual_every: int = number(0, NOT_NEGATIVE)
-    keep_ratio: float = number(1.3, ABOVE_ONE)
-    preconditioner: str = choice("none", "diagonal", "kronecker")
-    preconditioner_exponent: float = number(0.75, ZERO_TO_ONE)
-    preconditioner_shift: float | None = number(None, POSITIVE, or_none=True)
-    preconditioner_parts: int = number(50, AT_LEAST_ONE)
-    preconditioner_every: int = number(10, AT_LEAST_ONE)
-    preconditioner_decay: float = number(0.7, ZERO_TO_ONE)
-    warm_start: float = number(0.95, ZERO_TO_ONE)
-    mu_growth: float | None = number(3.0, ABOVE_ONE, or_none=True)
-    rho_model: str = choice("damped", "undamped")
-    rho_objective: str = choice("gradient", "curvature", "separate")
-    line_search: str = choice("armijo", "minimum")
-    line_search_factor: float = number(0.8, INSIDE_ONE)
-    line_search_backtracks: int = number(60, NOT_NEGATIVE)
-    armijo: float = number(0.01, BELOW_ONE)
-    tau: float = number(0.5, INSIDE_ONE)
-    direction_backtracks: int = number(10, NOT_NEGATIVE)
-    idle_directions: int = number(5, NOT_NEGATIVE)
-    max_failures: int | None = number(10, AT_LEAST_ONE, or_none=True)
+    cg_iterations: int = checked(100, count, 1)
+    cg_epsilon: float = checked(0.0005, number, NOT_NEGATIVE)
+    cg_window: int = checked(10, count, 1)
+    residual_tolerance: float | None = checked(None, number, NOT_NEGATIVE, or_none=True)
+    residual_every: int = checked(0, count)
+    keep_ratio: float = checked(1.3, number, ABOVE_ONE)
+    preconditioner: str = checked("none", choice, ("none", "diagonal", "kronecker"))
+    preconditioner_exponent: float = checked(0.75, number, ZERO_TO_ONE)
+    preconditioner_shift: float | None = checked(None, number, SHIFTS, or_none=True)
+    preconditioner_parts: int = checked(50, count, 1)
+    preconditioner_every: int = checked(10, count, 1)
+    preconditioner_decay: float = checked(0.7, number, ZERO_TO_ONE)
+    warm_start: float = checked(0.95, number, ZERO_TO_ONE)
+    mu_growth: float | None = checked(3.0, number, ABOVE_ONE, or_none=True)
+    rho_model: str = checked("damped", choice, ("damped", "undamped"))
+    rho_objective: str = checked("gradient", choice, ("gradient", "curvature", "separate"))
+    line_search: str = checked("armijo", choice, ("armijo", "minimum"))
+    line_search_factor: float = checked(0.8, number, INSIDE_ONE)
+    line_search_backtracks: int = checked(60, count)
+    armijo: float = checked(0.01, number, BELOW_ONE)
+    tau: float = checked(0.5, number, INSIDE_ONE)
+    direction_backtracks: int = checked(10, count)
+    idle_directions: int = checked(5, count)
+    max_failures: int | None = checked(10, count, 1, or_none=True)
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+
+def check_arguments(options: HessianFreeOptions, objectives: Mapping[str, Any], functions: Mapping[str, Any]) -> None:
+    """Raise InputError unless the arguments of an update are valid and fit the options.
+
+    Parameters
+    ----------
+    options : HessianFreeOptions
+    objectives : mapping of str to object
+        The arguments `gradient`, `curvature` and `separate`.
+    functions : mapping of str to object
+        The other arguments: functions, or None.
+    """
+    for name, given in objectives.items():
+        methods(name, given, ("loss", "loss_and_gradient", "gauss_newton"), or_none=name != "gradient")
+    for name, given in functions.items():
+        function(name, given, or_none=True)
+    separate = objectives["separate"]
+    if (separate is not None) != (options.rho_objective == "separate"):
+        raise InputError(
+            f"rho_objective is {options.rho_objective!r} and a separate objective is "
+            f"{'missing' if separate is None else 'given'}: these two go together."
+        )
+    if functions["preconditioner"] is not None and options.preconditioner != "none":
+        raise InputError("A preconditioner is given beside the option preconditioner: leave one of them out.")

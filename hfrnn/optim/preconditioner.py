@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hfrnn.arrays.checks import array
 from hfrnn.arrays.vectors import Apply, Vector
 from hfrnn.errors import InputError
-from hfrnn.optim.cg import diagonal_preconditioner
+from hfrnn.optim.cg import power_preconditioner
 from hfrnn.optim.damping import Damping
 from hfrnn.optim.kronecker import Kronecker, kronecker, load_kronecker
 from hfrnn.optim.options import HessianFreeOptions, Objective
@@ -53,12 +54,14 @@ def make_preconditioner(
     """
     shift = damping.lambda_ if options.preconditioner_shift is None else options.preconditioner_shift
     if options.preconditioner == "diagonal":
-        squared_gradients = _method(objective, options, "squared_gradients")
-        return diagonal_preconditioner(squared_gradients(theta), shift, options.preconditioner_exponent), None
+        squared = _method(objective, options, "squared_gradients")(theta)
+        diagonal = array("the result of squared_gradients", squared, theta.shape, "f")
+        return power_preconditioner(diagonal, shift, options.preconditioner_exponent), None
     if options.preconditioner == "none":
         return None, None
     if earlier is None or earlier.due:
-        gradients = _method(objective, options, "part_gradients")(theta, options.preconditioner_parts)
+        parts = _method(objective, options, "part_gradients")(theta, options.preconditioner_parts)
+        gradients = array("the result of part_gradients", parts, (None, *theta.shape), "f")
         blocks = _method(objective, options, "matrix_blocks")
         found = kronecker(blocks, gradients, earlier, options.preconditioner_decay, options.preconditioner_every)
     else:

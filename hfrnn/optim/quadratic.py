@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from hfrnn.arrays.vectors import Apply, Vector, dot
+from hfrnn.arrays.vectors import Apply, Vector, dot, norm
 from hfrnn.optim.damping import Damping
 from hfrnn.optim.options import Objective
 
@@ -37,7 +37,8 @@ class TrialLosses:
     def __call__(self, x: Vector, step: float = 1.0) -> float:
         """Return the loss at theta + step * x; x (n,)."""
         start = time.perf_counter()
-        f = float(self._objective.loss(self._theta + x * step))
+        theta = self._theta + x * step
+        f = float(self._objective.loss(theta)) if math.isfinite(norm(theta)) else math.inf  # the step overflowed
         self.seconds += time.perf_counter() - start
         self.evaluations += 1
         if not math.isfinite(f):

@@ -15,8 +15,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from hfrnn.checks import ABOVE_ONE, BELOW_ONE, POSITIVE, Range, count, number
 from hfrnn.errors import InputError
-from hfrnn.optim.ranges import ABOVE_ONE, AT_LEAST_ONE, BELOW_ONE, POSITIVE, require
 
 
 class _Resumable:
@@ -95,8 +95,8 @@ def _watch(loss: float, best: float | None, idle: int, gain: float) -> tuple[flo
 
 
 def _check_patience(patience: int, gain: float) -> None:
-    require("patience", patience, AT_LEAST_ONE)
-    require("gain", gain, BELOW_ONE)
+    count("patience", patience, 1)
+    number("gain", gain, BELOW_ONE)
 
 
 class Schedule(_Resumable):
@@ -122,8 +122,7 @@ class Schedule(_Resumable):
     numbers: ClassVar[tuple[str, ...]] = ("lr",)
 
     def __init__(self, lr: float) -> None:
-        require("lr", lr, POSITIVE)
-        self.lr: float | None = float(lr)
+        self.lr: float | None = number("lr", lr, POSITIVE)
 
     def after_epoch(self, validation_loss: float | None) -> float | None:
         """Return the learning rate of the next epoch, or None to end the run.
@@ -150,9 +149,8 @@ class _Shrinking(Schedule):
 
     def __init__(self, lr: float, divisor: float, least: float) -> None:
         super().__init__(lr)
-        require("divisor", divisor, ABOVE_ONE)
-        if not 0.0 <= least <= lr:
-            raise InputError(f"least is {least}, expected a number from 0 to the first rate, {lr}.")
+        number("divisor", divisor, ABOVE_ONE)
+        number("least", least, Range(0.0, float(lr)))
         self.divisor, self.least = divisor, least
 
     def after_epoch(self, validation_loss: float | None) -> float | None:
@@ -256,7 +254,7 @@ class Stepped(_Shrinking):
 
     def __init__(self, lr: float, epochs: int = 5, divisor: float = 2.0, least: float = 0.0) -> None:
         super().__init__(lr, divisor, least)
-        require("epochs", epochs, AT_LEAST_ONE)
+        count("epochs", epochs, 1)
         self.epochs, self.done = epochs, 0
 
     def _shrinks(self, validation_loss: float | None) -> bool:

@@ -13,7 +13,7 @@ const PARTS = {
 function key(names, all) {
   const numbers = Object.keys(all);
   return make("ul", { class: "key" }, names.map((name) => {
-    const swatch = make("i", { class: "swatch", style: `background: ${colour(numbers.indexOf(name))}` });
+    const swatch = make("i", { class: "swatch", style: `background: ${shade(numbers.indexOf(name))}` });
     return make("li", {}, swatch, all[name]);
   }));
 }
@@ -26,7 +26,7 @@ function table(name, heads, rows) {
   return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, make("table", {}, top, make("tbody", {}, rows.map(line))));
 }
 
-const runHead = (run) => make("span", {}, make("i", { class: "swatch", style: `background: ${colour(run.number)}` }),
+const runHead = (run) => make("span", {}, make("i", { class: "run swatch", style: `background: ${colour(run.number)}` }),
   RUNS.length > 1 ? `${run.letter} ` : null, make("bdi", {}, run.name));
 
 /** Content that is made again whenever other runs are shown. */
@@ -50,25 +50,25 @@ class Strip extends Panel {
   picture(width) {
     [this.left, this.right, this.top, this.bottom] = [RUNS.length > 1 ? 24 : 12, width - 14, 8, this.height - 38];
     this.runs = visible().filter((run) => run.columns.cg_stop);
-    this.x = this.across(this.runs);
-    this.stops = [...new Set(this.runs.flatMap((run) => column(run, chosen.axis).map((value) => this.x.at(value))))].sort((a, b) => a - b);
+    this.across(this.runs);
     const names = Object.keys(STOPS), parts = [];
     this.runs.forEach((run, row) => {
-      const y = this.top + 24 * row, xs = column(run, chosen.axis).map((value) => this.x.at(value));
+      const y = this.top + 24 * row, xs = this.pixels.get(run);
       if (RUNS.length > 1) parts.push(draw("text", { class: "letter", x: 6, y: y + 15, style: `--c: ${colour(run.number)}` }, run.letter));
       for (const [from, to, name] of pieces(xs, run.columns.cg_stop, this.left)) {
-        parts.push(draw("rect", { x: from, y: y + 2, width: Math.max(to - from, 0.5), height: 18, style: `fill: ${colour(names.indexOf(name))}` }));
+        parts.push(draw("rect", { x: from, y: y + 2, width: Math.max(to - from, 0.5), height: 18, style: `fill: ${shade(names.indexOf(name))}` }));
       }
     });
     return [...this.axes(this.x, null), ...parts];
   }
 
   read(pixel) {
-    const rows = [], value = this.x.back(pixel);
+    const rows = [];
     let x = pixel;
     for (const run of this.runs) {
-      const xs = column(run, chosen.axis), n = nearest(xs, value), name = run.columns.cg_stop[n];
-      x = this.x.at(xs[n]);
+      const xs = this.pixels.get(run), n = nearest(xs, pixel), name = run.columns.cg_stop[n];
+      if (n < 0) continue;
+      x = xs[n];
       const words = make("div", { class: "values" }, make("span", {}, STOPS[name] || name || "–"));
       rows.push(make("div", { "data-run": run.number, "data-update": column(run, "update")[n] }, this.head(run, n), words));
     }
@@ -76,12 +76,13 @@ class Strip extends Panel {
   }
 }
 
-/** Pieces [from, to, name] in whole pixels; a pixel gets the name that covers most of it. Name n ends at xs[n]. */
+/** Pieces [from, to, name] in whole pixels; a pixel gets the name that covers most of it. Name n ends at xs[n], which is
+ *  null if that is not known. */
 function pieces(xs, names, left) {
   const pixels = [];
   names.forEach((name, n) => {
-    const [from, to] = [n ? xs[n - 1] : left, xs[n]];
-    for (let at = Math.floor(from); name !== null && at < to; at++) {
+    const [from, to] = [n ? xs[n - 1] ?? xs[n] : left, xs[n]];
+    for (let at = Math.floor(from); to !== null && name !== null && at < to; at++) {
       const share = (pixels[at] ||= new Map());
       share.set(name, (share.get(name) || 0) + Math.min(at + 1, to) - Math.max(at, from));
     }
@@ -129,7 +130,7 @@ class Stack extends Panel {
     this.run = run;
     this.parts = parts(run);
     this.names = Object.keys(this.parts).filter((name) => this.parts[name].some((value) => value > 0));
-    this.figure.append(key(this.names, PARTS));
+    this.plot.before(key(this.names, PARTS));
   }
 
   render() {
@@ -162,7 +163,7 @@ class Stack extends Panel {
       let sum = 0;
       for (const name of this.names) {
         const [y1, y0] = [y.at(sum), y.at(sum += bin.mean[name])], gap = bin.x1 - bin.x0 > 4 ? 1 : 0;
-        if (y1 > y0) bars.push(draw("rect", { x: bin.x0, y: y0, width: Math.max(bin.x1 - bin.x0 - gap, 0.5), height: y1 - y0, style: `fill: ${colour(numbers.indexOf(name))}` }));
+        if (y1 > y0) bars.push(draw("rect", { x: bin.x0, y: y0, width: Math.max(bin.x1 - bin.x0 - gap, 0.5), height: y1 - y0, style: `fill: ${shade(numbers.indexOf(name))}` }));
       }
     }
     this.stops = this.bins.map((bin) => (bin.x0 + bin.x1) / 2);

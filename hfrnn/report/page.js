@@ -2,7 +2,7 @@
 
 const MAIN = document.getElementById("main");
 const DASH = "5 3";
-const perplexity = (run) => column(run, "train_loss").map((loss, n) => (loss === null || column(run, "train_bits")[n] == null ? null : Math.exp(Math.min(loss, 700))));
+const perplexity = (run) => column(run, "train_loss").map((loss, n) => (loss === null || column(run, "train_bits")[n] == null ? null : Math.exp(Math.min(loss, 690))));
 const pair = (valid, train) => [{ name: "validation", key: valid, join: true }, { name: "training", thin: true, ...train }];
 const MEASURES = {
   bits: { unit: () => `bits per ${units()}`, series: pair("valid_bits", { key: "train_bits" }), there: has("train_bits") },
@@ -69,6 +69,12 @@ function controls(learning) {
       learning.render();
     }));
   }
+  if (learning) {
+    host.append(choice("scale", SCALES, chosen.scale, (kind) => {
+      chosen.scale = kind;
+      renderAll();
+    }));
+  }
   host.append(choice("theme", { auto: "auto", light: "light", dark: "dark" }, "auto", (theme) => {
     document.documentElement.dataset.theme = theme;
   }));
@@ -90,7 +96,7 @@ function learningSection() {
   const host = section("Learning");
   host.classList.add("wide");
   const failed = has("failed") ? "× failed update. " : "", resumed = RUNS.some((run) => run.resumed.length) ? "▲ run resumed." : "";
-  const learning = chart(host, { title: "Loss", series: MEASURES[chosen.measure].series, height: 340, failed: true, note: failed + resumed });
+  const learning = chart(host, { title: "Loss", series: MEASURES[chosen.measure].series, height: 340, failed: true, best: true, note: failed + resumed });
   measure(learning);
   chart(host, { title: "Wrong answers", unit: "share of the validation sequences", series: [{ name: "wrong", key: "valid_errors", join: true }], format: percent, percent: true, span: [0, 0], kind: "linear" });
   return learning;
@@ -118,8 +124,8 @@ function samples() {
   host.classList.add("samples");
   for (const run of RUNS.filter((each) => each.samples.length)) {
     const items = run.samples.map(({ update, text }) => {
-      const n = update === null ? -1 : run.columns.update.indexOf(update), loss = n < 0 ? null : column(run, "train_bits")[n];
-      const seconds = n < 0 ? "" : `, ${clock(run.columns.seconds[n])}`, bits = loss == null ? "" : `, ${figure(loss)} training bits`;
+      const n = update === null ? -1 : column(run, "update").indexOf(update), loss = n < 0 ? null : column(run, "train_bits")[n];
+      const time = n < 0 ? null : column(run, "seconds")[n] ?? null, seconds = time === null ? "" : `, ${clock(time)}`, bits = loss == null ? "" : `, ${figure(loss)} training bits`;
       const head = update === null ? "at the end" : `update ${figure(update)}${seconds}${bits}`;
       return make("li", {}, make("h4", {}, head), make("pre", { tabindex: 0 }, text));
     });
@@ -163,8 +169,7 @@ function build() {
     damping(section("Damping and trust"));
     const cg = section("Conjugate gradient");
     chart(cg, { title: "CG iterations", kind: "linear", span: [0, 1], series: [{ name: "performed", key: "cg_iterations" }, { name: "chosen step", key: "chosen_iteration", dash: DASH }], more: (run, n) => STOPS[column(run, "cg_stop")[n]] });
-    new Strip(cg);
-    renewed(cg, stopTable);
+    renewed(new Strip(cg).figure, stopTable);
   }
   const steps = section("Steps");
   chart(steps, { title: "Step size", unit: "share of the step that the line search chose", kind: "linear", span: [0, 1], series: [{ name: "step size", key: "step_size" }], failed: true, note: has("failed") ? "× failed update." : "" });

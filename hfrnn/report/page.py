@@ -10,19 +10,27 @@ import base64
 import hashlib
 import html
 import json
+import os
 import re
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from hfrnn._version import __version__
-from hfrnn.atomic import write_atomic
-from hfrnn.errors import InputError
+from hfrnn.checks import flag, instance, path, wrong
+from hfrnn.files import open_to_read
 from hfrnn.report.runs import option_rows, read_run, run_names
+from hfrnn.runs.outputs import Output, data_files
 from hfrnn.runs.run_folder import RunFolder
 
-SCRIPTS = ("tools.js", "lines.js", "bars.js", "page.js")
+SCRIPTS = ("tools.js", "axes.js", "lines.js", "bars.js", "page.js")
 """The scripts in order; each uses names of those before it."""
+DEFAULT_OUTPUT = "report.html"
+GENERATOR = b'<meta name="generator" content="hfrnn '
+"""What every report holds near its beginning."""
+BEGINNING = 1000
+"""Bytes of a file in which `GENERATOR` is looked for."""
 
 
 def make_page(runs: Sequence[str | Path]) -> str:
@@ -44,7 +52,7 @@ def make_page(runs: Sequence[str | Path]) -> str:
     CheckpointError
         A file of a run is damaged.
     """
-    folders = [RunFolder(path) for path in runs]
+    folders = _folders(runs)
     found = [read_run(*each) for each in zip(folders, run_names(runs), strict=True)]
     script = "".join(_part(name) for name in SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
@@ -61,15 +69,17 @@ def make_page(runs: Sequence[str | Path]) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _part("page.html"))
 
 
-def write_report(runs: Sequence[str | Path], output: str | Path = "report.html") -> Path:
-    """Write the report on some runs as an HTML file; an error leaves an older report unchanged.
+def write_report(runs: Sequence[str | Path], output: str | Path | None = None, force: bool = False) -> Path:
+    """Write the report on some runs as an HTML file; an error leaves an older file unchanged.
 
     Parameters
     ----------
     runs : sequence of paths
         Run folders, finished or not.
-    output : path
-        The file to write; its folder must exist.
+    output : path, optional
+        The file to write; its folder must exist. By default report.html, which may replace an older report.
+    force : bool
+        Whether to replace an existing file.
 
     Returns
     -------
@@ -79,17 +89,33 @@ def write_report(runs: Sequence[str | Path], output: str | Path = "report.html")
     Raises
     ------
     InputError
-        As for `make_page`; or the path is a folder or an existing file that is not HTML.
+        As for `make_page`; or the file exists, is the text of a run, lies in a run folder, or cannot be written.
     StorageError
         The file cannot be written.
     """
-    path = Path(output)
-    if path.is_dir():
-        raise InputError(f"{output} is a folder: give the path of an HTML file for the report")
-    if path.exists() and path.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{output} exists and is not an .html file, so it is not overwritten: give another --output")
-    write_atomic(path, make_page(runs))
-    return path
+    folders, target = _folders(runs), DEFAULT_OUTPUT
+    if output is not None:
+        target = os.fspath(instance("output", output, (str, os.PathLike), "a path as a string or a Path"))
+    data = [file for folder in folders for file in data_files(folder.config())]  # the page replaces no run's text
+    file = Output("--output", target, flag("force", force) or (output is None and _is_report(target)), data)
+    file.check()
+    file.write(make_page(runs))
+    return Path(target)
+
+
+def _folders(runs: Any) -> list[RunFolder]:
+    if not isinstance(runs, list | tuple) or not runs:
+        raise wrong("runs", runs, "give a list of one or more run folders")
+    return [RunFolder(path("a folder of runs", run)) for run in runs]
+
+
+def _is_report(path: str) -> bool:
+    """Return whether a file is a report that this module has written."""
+    try:
+        with open_to_read(path) as file:
+            return GENERATOR in file.read(BEGINNING)
+    except (OSError, ValueError):
+        return False
 
 
 def _part(name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +10,12 @@ from typing import Any
 
 from hfrnn.data.music import FILES as MUSIC
 from hfrnn.errors import CheckpointError, InputError
+from hfrnn.files import DESCRIPTION, read_bytes
 from hfrnn.names import UNITS
+from hfrnn.runs.checkpoint import array_sizes
 from hfrnn.runs.config import TrainConfig, all_options
 from hfrnn.runs.data import is_text
-from hfrnn.runs.metrics import clock
+from hfrnn.runs.metrics import clock, number
 from hfrnn.runs.options import run_options
 from hfrnn.runs.run_folder import RunFolder
 
@@ -59,7 +60,7 @@ def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
         A file of the run is damaged.
     """
     config, lines, summary = folder.config(), folder.metrics(), _summary(folder.path)
-    columns: dict[str, list[Any]] = {key: [_number(line.get(key)) for line in lines] for key in NUMBERS}
+    columns: dict[str, list[Any]] = {key: [number(line.get(key)) for line in lines] for key in NUMBERS}
     columns |= {key: [_word(line.get(key)) for line in lines] for key in WORDS}
     before = columns["seconds_before"]
     resumed = [n for n in range(1, len(lines)) if before[n] is not None and before[n] != before[n - 1]]
@@ -161,11 +162,6 @@ def readable(text: str) -> str:
     return text.encode("utf-8", errors="replace").decode("utf-8")
 
 
-def _number(value: Any) -> float | int | None:
-    """Return a finite number unchanged; None for all other values."""
-    return value if type(value) in (int, float) and math.isfinite(value) else None
-
-
 def _word(value: Any) -> str | None:
     """Return a string unchanged; None for all other values."""
     return value if isinstance(value, str) else None
@@ -175,7 +171,7 @@ def _summary(path: Path) -> dict[str, Any]:
     """Return the content of summary.json; {} if the run has not ended."""
     file = path / "summary.json"
     try:
-        found = json.loads(file.read_bytes())
+        found = json.loads(read_bytes(file, DESCRIPTION, links=False))
         if not isinstance(found, dict):
             raise ValueError("it holds no table")
     except FileNotFoundError:
@@ -204,7 +200,7 @@ def _facts(
     versions = folder.versions()
     failed = sum(value is not None for value in columns["failed"])
     stopped = _word(summary.get("stopped"))
-    weights = _number(summary.get("parameters")) or _weights(folder.path / "last.safetensors")
+    weights = number(summary.get("parameters")) or _weights(folder.path / "last.safetensors")
     update, seconds, symbols = (_last(columns[key]) for key in ("update", "seconds", "symbols"))
     valid = [n for n, loss in enumerate(columns["valid_loss"]) if loss is not None]
     best, measured = min(valid, key=columns["valid_loss"].__getitem__, default=None), valid[-1] if valid else None
@@ -259,10 +255,7 @@ def _figures(columns: dict[str, list[Any]], n: int, part: str) -> str:
 
 def _weights(path: Path) -> int | None:
     """Return the number of parameters in a checkpoint from its header; None if it cannot be read."""
-    from safetensors import SafetensorError, safe_open
-
     try:
-        with safe_open(path, framework="numpy") as file:
-            return int(file.get_slice("theta").get_shape()[0])
-    except (OSError, SafetensorError, IndexError):
+        return array_sizes(path).get("theta")
+    except CheckpointError:
         return None

@@ -1,11 +1,12 @@
 "use strict";
 
-// Shared by all drawings: elements, numbers as text, axes, thinning, and the reader's choices.
+// Shared by all drawings: elements, numbers as text, thinning, and the reader's choices.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const RUNS = DATA.runs.map((run, number) => ({ ...run, number, letter: letter(number), on: true }));
 const AXES = { update: "updates", seconds: "time", symbols: "symbols" };
-const chosen = { axis: "update", measure: null };
+const SCALES = { auto: "auto", linear: "linear", log: "log" };
+const chosen = { axis: "update", measure: null, scale: "auto" };
 const drawings = []; // objects whose render() is called after every choice and change of width
 
 function letter(number) {
@@ -32,7 +33,8 @@ function fill(element, attributes, children) {
 }
 
 const visible = () => RUNS.filter((run) => run.on);
-const colour = (number) => `var(--c${number % 8})`;
+const colour = (number) => `var(--c${number % 8})`; // of a run
+const shade = (number) => `var(--k${number % 8})`; // of a reason or an activity
 const column = (run, key) => run.columns[key] || [];
 const has = (key) => RUNS.some((run) => run.columns[key]);
 const renderAll = () => drawings.forEach((drawing) => drawing.render());
@@ -49,76 +51,10 @@ function figure(value) {
 const percent = (value) => (value === null || value === undefined ? "–" : `${figure(100 * value)}%`);
 
 function clock(seconds) {
-  const whole = Math.round(seconds), two = (n) => String(n).padStart(2, "0");
+  if (seconds === null || seconds === undefined) return "–";
+  const whole = Math.max(0, Math.round(seconds)), two = (n) => String(n).padStart(2, "0");
   const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
   return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
-}
-
-/** A number as an axis label: 20k, 1.5M, 0.25, 1e-5. */
-function brief(value) {
-  const size = Math.abs(value), trim = (x) => String(Number(x.toPrecision(4)));
-  if (size >= 1e9) return `${trim(value / 1e9)}G`;
-  if (size >= 1e6) return `${trim(value / 1e6)}M`;
-  if (size >= 1e4) return `${trim(value / 1e3)}k`;
-  if (size > 0 && size < 1e-3) return value.toExponential().replace("e-", "e−");
-  return trim(value).replace("-", "−");
-}
-
-// ---------------------------------------------------------------- axes
-
-/** A scale from data to pixels, with ticks [value, label] at least about `space` pixels apart. */
-function scale(kind, low, high, from, to, space) {
-  if (kind === "log" && low === high) [low, high] = [low / 2, high * 2];
-  if (low === high) [low, high] = [low - (Math.abs(low) || 1) / 2, high + (Math.abs(high) || 1) / 2];
-  const move = kind === "log" ? Math.log10 : (x) => x;
-  const [a, b] = [move(low), move(high)], factor = (to - from) / (b - a);
-  const count = Math.max(2, Math.floor(Math.abs(to - from) / space));
-  const values = { log: logTicks, time: timeTicks, linear: linearTicks, whole: wholeTicks }[kind](low, high, count);
-  return {
-    kind, low, high,
-    at: (value) => from + (move(value) - a) * factor,
-    back: (pixel) => (kind === "log" ? 10 ** (a + (pixel - from) / factor) : a + (pixel - from) / factor),
-    ticks: values.map((value) => [value, kind === "time" ? timeLabel(value, high) : brief(value)]),
-  };
-}
-
-function multiples(step, low, high) {
-  const found = [];
-  for (let n = Math.ceil(low / step - 1e-9); n * step <= high + step * 1e-9; n++) found.push(Number((n * step).toPrecision(12)));
-  return found;
-}
-
-function linearTicks(low, high, count) {
-  const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
-  return multiples([1, 2, 5, 10].find((n) => n * power >= rough * 0.999) * power, low, high);
-}
-
-const wholeTicks = (low, high, count) => linearTicks(low, high, Math.min(count, high - low)).filter(Number.isInteger);
-
-function timeTicks(low, high, count) {
-  const rough = (high - low) / count;
-  const step = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200].find((n) => n >= rough);
-  return rough < 1 ? linearTicks(low, high, count) : multiples(step || 86400 * Math.ceil(rough / 86400), low, high);
-}
-
-const timeLabel = (value, high) => (high < 120 ? `${figure(value)} s` : clock(value));
-
-function logTicks(low, high, count) {
-  const [a, b] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))], found = [];
-  const steps = b - a <= count / 3 ? [1, 2, 5] : b - a <= count / 2 ? [1, 3] : [1];
-  const every = Math.ceil(Math.log10(high / low) / count);
-  for (let power = a; power <= b; power++) {
-    if (steps.length === 1 && power % every) continue;
-    for (const step of steps) found.push(Number(`${step}e${power}`));
-  }
-  const inside = found.filter((value) => value >= low * 0.999 && value <= high * 1.001);
-  return inside.length > 1 ? inside : linearTicks(low, high, count);
-}
-
-/** The kind of scale for values: logarithmic if they span more than a factor of 20. */
-function suited(values) {
-  const low = values.reduce((a, b) => Math.min(a, b), Infinity), high = values.reduce((a, b) => Math.max(a, b), -Infinity);
-  return low > 0 && high / low > 20 ? "log" : "linear";
 }
 
 // ---------------------------------------------------------------- thinning
@@ -147,13 +83,11 @@ function thin(points) {
   return kept;
 }
 
-/** The index of the nearest value in a rising list. */
-function nearest(list, value) {
-  let [low, high] = [0, list.length - 1];
-  while (high - low > 1) {
-    const middle = (low + high) >> 1;
-    if (list[middle] < value) low = middle;
-    else high = middle;
-  }
-  return high > low && list[high] - value < value - list[low] ? high : low;
+/** The index of the first of the values that are nearest to a value; values may be null; -1 if all are. */
+function nearest(values, value) {
+  let [found, least] = [-1, Infinity];
+  values.forEach((each, n) => {
+    if (each !== null && Math.abs(each - value) < least) [found, least] = [n, Math.abs(each - value)];
+  });
+  return found;
 }

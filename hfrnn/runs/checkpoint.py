@@ -10,9 +10,9 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from safetensors import SafetensorError
@@ -20,6 +20,7 @@ from safetensors.numpy import load as parse_safetensors
 from safetensors.numpy import save as safetensors_bytes
 
 from hfrnn.errors import CheckpointError, InputError
+from hfrnn.files import CHECKPOINT_SHARE, DESCRIPTION, memory_share, open_to_read
 
 FORMAT = "hfrnn-checkpoint"
 VERSION = 1
@@ -61,13 +62,18 @@ def checkpoint_bytes(arrays: Mapping[str, np.ndarray[Any, np.dtype[Any]]], meta:
     return bytes(safetensors_bytes(plain, metadata=metadata))
 
 
-def load_checkpoint(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
+def load_checkpoint(
+    path: str | os.PathLike[str], most: Callable[[dict[str, Any]], int] | None = None
+) -> tuple[Arrays, dict[str, Any]]:
     """Read a checkpoint file.
 
     Parameters
     ----------
     path : path
-        A file with the content of `checkpoint_bytes`.
+        A file with the content of `checkpoint_bytes`; no link.
+    most : callable, optional
+        Returns the largest number of bytes that the arrays may take, given the description. The header is read first,
+        and a larger file is refused unread. No file may be larger than a quarter of the memory.
 
     Returns
     -------
@@ -79,18 +85,23 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any
     Raises
     ------
     CheckpointError
-        The file is missing, unreadable, incomplete, damaged, written by another tool, or of a newer format.
+        The file is missing, unreadable, incomplete, damaged, too large, written by another tool, or of a newer format.
     """
     path = Path(path)
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError as error:
-        raise CheckpointError(f"there is no checkpoint {path}; give a file that a run has written") from error
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise CheckpointError(f"cannot read checkpoint {path}: {reason}") from error
-    metadata = _metadata(path, data)
-    version, text = metadata["version"], metadata["meta"]
+    with _opened(path) as file:
+        start = _start(path, file)
+        metadata = _metadata(path, _header(path, start))
+        version, text = metadata["version"], metadata["meta"]
+        meta = _description(path, text)
+        size, largest = os.fstat(file.fileno()).st_size, memory_share(CHECKPOINT_SHARE)
+        if most is not None:
+            largest = min(largest, len(start) + most(meta))
+        if size > largest:
+            raise CheckpointError(
+                f"checkpoint {path} has {size:,} bytes, and one of this network at most {largest:,}: restore it from a "
+                "copy"
+            )
+        data = start + file.read(largest - len(start))
     damaged = f"checkpoint {path} is damaged"
     try:
         parsed = parse_safetensors(data)
@@ -98,14 +109,6 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any
         raise CheckpointError(f"{damaged} or cut short ({error}); use an older checkpoint or start again") from error
     if _checksum(version, text, parsed) != metadata["sha256"]:
         raise CheckpointError(f"{damaged}: its checksum does not match; use an older checkpoint or start again")
-    try:
-        meta = json.loads(text)
-    except (ValueError, RecursionError):
-        meta = None
-    if not isinstance(meta, dict):
-        raise CheckpointError(
-            f"{damaged}: its description is not a JSON object; use an older checkpoint or start again"
-        )
     return {name: array if array.flags.writeable else array.copy() for name, array in parsed.items()}, meta
 
 
@@ -165,17 +168,72 @@ def _checksum(version: str, meta: str, arrays: Mapping[str, np.ndarray[Any, np.d
     return digest.hexdigest()
 
 
-def _metadata(path: Path, data: bytes) -> dict[str, str]:
-    """Return the strings of the header, after the checks that need only the header."""
-    size = int.from_bytes(data[:8], "little")
-    if len(data) < 8 or size > len(data) - 8:
-        raise CheckpointError(f"checkpoint {path} is cut short or not a checkpoint; use another one")
+def array_sizes(path: str | os.PathLike[str]) -> dict[str, int]:
+    """Return the number of entries of every array of a checkpoint, from its header alone.
+
+    Raises
+    ------
+    CheckpointError
+        The file is missing or unreadable, or its header is damaged.
+    """
+    path = Path(path)
+    with _opened(path) as file:
+        header = _header(path, _start(path, file))
     try:
-        header = json.loads(data[8 : 8 + size].decode("utf-8"))
-        metadata = header.get("__metadata__", {})
-        name = metadata.get("format")
-    except (ValueError, AttributeError, RecursionError) as error:
+        return {name: math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
+    except (KeyError, TypeError) as error:
         raise CheckpointError(f"{path} is damaged or not a checkpoint: its header cannot be read") from error
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Return a checkpoint, open for reading."""
+    try:
+        return open_to_read(path, links=False)
+    except FileNotFoundError as error:
+        raise CheckpointError(f"there is no checkpoint {path}; give a file that a run has written") from error
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise CheckpointError(f"cannot read checkpoint {path}: {reason}") from error
+
+
+def _start(path: Path, file: BinaryIO) -> bytes:
+    """Return the beginning of a checkpoint: eight bytes with the size of the header, and the header."""
+    first = file.read(8)
+    size = int.from_bytes(first, "little")
+    if len(first) < 8 or size > min(DESCRIPTION, os.fstat(file.fileno()).st_size - 8):
+        raise CheckpointError(f"checkpoint {path} is cut short or not a checkpoint; use another one")
+    return first + file.read(size)
+
+
+def _header(path: Path, start: bytes) -> dict[str, Any]:
+    """Return the header of a checkpoint."""
+    try:
+        header = json.loads(start[8:].decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} is damaged or not a checkpoint: its header cannot be read") from error
+    if not isinstance(header, dict) or not isinstance(header.get("__metadata__", {}), dict):
+        raise CheckpointError(f"{path} is damaged or not a checkpoint: its header cannot be read")
+    return header
+
+
+def _description(path: Path, text: str) -> dict[str, Any]:
+    """Return the description of a state."""
+    try:
+        meta = json.loads(text)
+    except (ValueError, RecursionError):
+        meta = None
+    if not isinstance(meta, dict):
+        raise CheckpointError(
+            f"checkpoint {path} is damaged: its description is not a JSON object; use an older checkpoint or start "
+            "again"
+        )
+    return meta
+
+
+def _metadata(path: Path, header: dict[str, Any]) -> dict[str, str]:
+    """Return the strings of the header, after the checks that need only the header."""
+    metadata = header.get("__metadata__", {})
+    name = metadata.get("format")
     if name != FORMAT:
         raise CheckpointError(f"{path} is not a checkpoint of hfrnn (its format is {name!r}, not {FORMAT!r})")
     found = {key: metadata.get(key) for key in ("version", "meta", "sha256")}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from hfrnn.checks import instance
 from hfrnn.errors import InputError
 from hfrnn.option import Option, nearest
 from hfrnn.runs import needs
@@ -44,6 +45,7 @@ class TrainConfig(RunOptions):
     """The options of the architecture that were given, by name; they are attributes too."""
 
     def __init__(self, *, arch_options: Mapping[str, Any] | None = None, **values: Any) -> None:
+        instance("arch_options", arch_options, Mapping, "a table of options by name", or_none=True)
         given, own = {**(arch_options or {})}, run_options()
         for name in [name for name in values if name not in own]:
             given[name] = values.pop(name)

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hfrnn.arrays.backend import Array, HostArray, host_copy
+from hfrnn.checks import choice, path, string
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
-from hfrnn.errors import InputError
+from hfrnn.errors import CheckpointError, InputError
+from hfrnn.names import AUTO, BACKENDS
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.options import option_name
 from hfrnn.runs.run_folder import RunFolder
@@ -74,12 +76,20 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
     -----
     Hessian-free training validates an average of the parameters over the updates. `theta` is then that average.
     """
-    folder = RunFolder(run)
+    choice("backend", backend, (AUTO, *BACKENDS))
+    string("which", which, "best, last or the name of a kept checkpoint")
+    folder = RunFolder(path("run", run))
     vocabulary = folder.vocabulary()
     arrays, meta = folder.restore(which)
     arguments = folder.config().network_arguments(meta["network"])
     net = Network(**{**arguments, "backend": backend})
-    return LoadedRun(net, checked_weights(net, arrays, folder.path), vocabulary)
+    theta = checked_weights(net, arrays, folder.path)
+    if vocabulary is not None and (vocabulary.size, vocabulary.size) != (net.n_in, net.n_out):
+        raise CheckpointError(
+            f"the vocabulary in {folder.path} has {vocabulary.size} symbols, and the network of the checkpoint has "
+            f"{net.n_in} inputs and {net.n_out} outputs: restore both from a copy"
+        )
+    return LoadedRun(net, theta, vocabulary)
 
 
 def first_weights(config: TrainConfig, network: Mapping[str, Any], data: str) -> HostArray:

@@ -6,28 +6,15 @@ import contextlib
 import errno
 import os
 import platform
-import sys
 from pathlib import Path
 from typing import BinaryIO
 
 from hfrnn.errors import InputError, StorageError
+from hfrnn.files import open_to_append
+from hfrnn.locks import HELD, try_lock
 
 NAME = ".lock"
 """Name of the locked file in the folder. It holds the process id and the name of the machine."""
-
-if sys.platform == "win32":
-    import msvcrt
-
-    _FAR = 2**30  # other processes cannot read a locked byte, but they must read the beginning of the file
-
-    def _try_lock(file: BinaryIO) -> None:
-        file.seek(_FAR)
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-else:
-    import fcntl
-
-    def _try_lock(file: BinaryIO) -> None:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class FolderLock:
@@ -54,23 +41,24 @@ class FolderLock:
         Raises
         ------
         InputError
-            Another process holds the lock (the message names it), or the folder cannot be written to.
+            Another process holds the lock (the message names it), the folder cannot be written to, or there is
+            something else than a lock under its name.
         StorageError
             The disk has no space for the file.
         """
         while self._held is None:
             file = self._open()
             try:
-                _try_lock(file)
+                try_lock(file)
             except OSError as error:
-                if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK):
+                if error.errno in HELD:
                     holder = self._holder(file)
                     file.close()
                     raise InputError(
                         f"{self.folder} is in use by {holder}, which writes to it: wait until it ends, stop it, or use "
                         "another folder"
                     ) from error
-            if self._is_current(file):
+            if self._names(file):
                 self._held = file
                 with contextlib.suppress(OSError):  # the content is only for error messages
                     file.truncate(0)
@@ -83,15 +71,35 @@ class FolderLock:
         """Release the lock and delete its file; do nothing if the lock is not held."""
         if self._held is None:
             return
-        with contextlib.suppress(OSError):  # some systems cannot delete an open file; it does no harm
-            self._file.unlink()
+        if self._names(self._held):  # else the folder, or the lock in it, is another one by now
+            with contextlib.suppress(OSError):  # some systems cannot delete an open file; it does no harm
+                self._file.unlink()
         self._held.close()
         self._held = None
 
+    def check(self) -> None:
+        """Check before a write that the folder is still the one that was locked; do nothing if no lock is held.
+
+        Raises
+        ------
+        StorageError
+            The folder, or the lock in it, was deleted, moved or replaced.
+        """
+        if self._held is not None and not self._names(self._held):
+            raise StorageError(
+                f"the run folder {self.folder}, or the file {NAME} in it, was deleted, moved or replaced while the run "
+                "wrote to it, so the last update is not saved: if the folder was moved, resume the run there; else "
+                "start a new one"
+            )
+
     def _open(self) -> BinaryIO:
         try:
-            return open(self._file, "a+b", buffering=0)
+            return open_to_append(self._file)
         except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EMLINK, errno.EINVAL, errno.EISDIR):
+                raise InputError(
+                    f"{self._file} is not the lock of a run ({error.strerror}): delete it, unless you need it"
+                ) from error
             if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
                 raise InputError(
                     f"{self.folder} cannot be written to ({error.strerror}): change its permissions, or copy it "
@@ -99,10 +107,10 @@ class FolderLock:
                 ) from error
             raise StorageError(f"cannot write {self._file} ({error.strerror}): free some space") from error
 
-    def _is_current(self, file: BinaryIO) -> bool:
-        """Return whether the locked file is the one that other processes find in the folder."""
+    def _names(self, file: BinaryIO) -> bool:
+        """Return whether an open file is the one that other processes find under the name of the lock."""
         try:
-            return os.path.samestat(os.fstat(file.fileno()), os.stat(self._file))
+            return os.path.samestat(os.fstat(file.fileno()), os.lstat(self._file))
         except OSError:
             return False
 

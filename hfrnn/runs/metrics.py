@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 from hfrnn.atomic import append_line, write_atomic
 from hfrnn.errors import CheckpointError
+from hfrnn.files import LOG, open_to_append, read_bytes
 
 Record = dict[str, Any]
 """A record of metrics.jsonl: figures by name, None where a name does not apply."""
@@ -20,6 +23,17 @@ def clock(seconds: float | None) -> str:
     minutes, rest = divmod(round(max(seconds, 0.0)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+LARGEST = 1e300
+"""Larger values in a log count as missing; sums of smaller ones do not overflow."""
+MOST_UPDATES = 2**53
+"""Programs that read numbers as floats cannot tell larger ones apart."""
+
+
+def number(value: object) -> float | int | None:
+    """Return a value of a log unchanged if it is a finite number of at most LARGEST in size, else None."""
+    return value if isinstance(value, int | float) and type(value) is not bool and abs(value) <= LARGEST else None
 
 
 class MetricsFile:
@@ -46,23 +60,19 @@ class MetricsFile:
         CheckpointError
             Another line is damaged, or the updates do not increase.
         """
-        try:
-            lines = self.path.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise CheckpointError(f"cannot read {self.path} ({error.strerror}): restore it from a copy") from error
         records: list[Record] = []
-        for number, line in enumerate(lines[:-1], 1):  # after the last newline: nothing, or an incomplete line
+        for row, line in enumerate(io.BytesIO(self._content()), 1):
+            if not line.endswith(b"\n"):  # an incomplete line
+                break
             try:
                 records.append(json.loads(line))
                 update = records[-1]["update"]
-                fits = type(update) is int and update > (records[-2]["update"] if number > 1 else 0)
+                fits = type(update) is int and (records[-2]["update"] if row > 1 else 0) < update <= MOST_UPDATES
             except (ValueError, KeyError, TypeError, RecursionError):
                 fits = False
             if not fits:
                 raise CheckpointError(
-                    f"{self.path} is damaged: line {number} is not the record of a later update; restore it from a copy"
+                    f"{self.path} is damaged: line {row} is not the record of a later update; restore it from a copy"
                 )
         return records
 
@@ -92,5 +102,28 @@ class MetricsFile:
             The file is damaged, or has no record of that update; it is unchanged.
         """
         content = "".join(json.dumps(record) + "\n" for record in self.until(update)).encode("utf-8")
-        if self.path.is_file() and self.path.read_bytes() != content:
+        if os.path.lexists(self.path) and self._content() != content:
             write_atomic(self.path, content)
+
+    def check(self) -> None:
+        """Check that records can be appended. Nothing is written.
+
+        Raises
+        ------
+        CheckpointError
+            The file is a link, or another file would change with it.
+        """
+        try:
+            if os.path.lexists(self.path):
+                open_to_append(self.path).close()
+        except OSError as error:
+            raise CheckpointError(f"cannot append to {self.path}: {error.strerror}") from error
+
+    def _content(self) -> bytes:
+        """Return the content of the file; nothing if there is none."""
+        try:
+            return read_bytes(self.path, LOG, links=False)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise CheckpointError(f"cannot read {self.path} ({error.strerror}): restore it from a copy") from error

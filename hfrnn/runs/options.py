@@ -13,7 +13,9 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from hfrnn.checks import SHIFTS
 from hfrnn.errors import InputError
+from hfrnn.files import CONFIGURATION, read_bytes
 from hfrnn.names import (
     ADAPTED,
     AUTO,
@@ -60,6 +62,13 @@ class RunOption(Option):
 
     group: str = ""
     needs: tuple[Need, ...] = ()
+
+    def check(self, value: Any, where: str) -> None:
+        """Raise InputError for a value outside the choices or bounds, and for an empty name."""
+        if value == "" and self.default is None:
+            named = "the name of the text" if self.name == "text" else where
+            raise InputError(f"{named} is empty: give a name, or leave it out")
+        super().check(value, where)
 
 
 def _group(group: str, *always: Need) -> Callable[..., Any]:
@@ -116,8 +125,8 @@ class RunOptions:
         "skip",
         "What to do with symbols that are not in the vocabulary: error, skip, or a known symbol to replace them with. "
         "Words become <unk> where the vocabulary has it.",
-        needs.TEXT,
-    )
+        needs.TEXT, digits=True,
+    )  # fmt: skip
 
     arch: str = _network("mlstm", "Architecture of the network; `hfrnn info` lists all.")
     hidden: tuple[int, ...] = _network((96,), "Hidden units of each layer; several sizes with commas make a stack.")
@@ -205,8 +214,9 @@ class RunOptions:
         0.75, "Exponent of the preconditioner's diagonal, from 0 to 1.", needs.PRECONDITIONED, least=0, most=1
     )
     preconditioner_shift: float | None = _hf(
-        None, "Number added to the diagonal of the preconditioner.", needs.PRECONDITIONED, above=0, otherwise="lambda"
-    )
+        None, "Number added to the diagonal of the preconditioner.", needs.PRECONDITIONED, least=SHIFTS.low,
+        most=SHIFTS.high, otherwise="lambda",
+    )  # fmt: skip
     preconditioner_parts: int = _hf(
         50, "Parts of the curvature batch whose gradients make the factors.", needs.KRONECKER, least=1, unit="parts"
     )
@@ -240,7 +250,9 @@ class RunOptions:
     clip_norm: float = _mini_batch(
         1.0, "Gradients with a larger norm are scaled down to it", above=0, zero="to turn it off"
     )
-    clip_value: float | None = _mini_batch(None, "Entries of the gradient are limited to this absolute value.", above=0)
+    clip_value: float | None = _mini_batch(
+        None, "Entries of the gradient are limited to this absolute value.", above=0, most=1e30
+    )
     max_norm: float | None = _mini_batch(
         None, "Incoming weights of a unit with a larger norm are scaled down to it.", above=0
     )
@@ -282,9 +294,10 @@ class RunOptions:
         None, "Number of threads; results do not depend on it.", least=1, otherwise="all processors"
     )
     checkpoint: str = _running(
-        "auto", "States to store for CG: auto, all, sqrt, or a number of steps from one to the next.", needs.SEQUENCES
-    )
-    memory: str = _running("4GiB", "Memory that --checkpoint auto may use for gradient and curvature.")
+        "auto", "States to store for CG: auto, all, sqrt, or a number of steps from one to the next.", needs.SEQUENCES,
+        digits=True,
+    )  # fmt: skip
+    memory: str = _running("4GiB", "Memory that --checkpoint auto may use for gradient and curvature.", digits=True)
     sample_length: int = _running(
         300, "Symbols of a sample text, drawn at updates 1, 2, 4, ... and at the end", needs.TEXT, least=1,
         zero="for none",
@@ -327,8 +340,20 @@ def parse_bytes(text: str) -> int:
     return size
 
 
-def read_toml(path: str | Path) -> dict[str, Any]:
-    """Read the options in a TOML file, without the table `versions` that a run's config.toml has.
+def read_toml(path: str | Path, *, links: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read a TOML file with options.
+
+    Parameters
+    ----------
+    path : path
+        A regular file of at most 1 MiB.
+    links : bool
+        Whether it may be a link to a file.
+
+    Returns
+    -------
+    options, versions : dict
+        The options, and the table `versions` that a run's config.toml has; {} without such a table.
 
     Raises
     ------
@@ -336,7 +361,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         The file cannot be read, is not TOML, or has another table.
     """
     try:
-        content = Path(path).read_bytes()
+        content = read_bytes(path, CONFIGURATION, links=links)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise InputError(f"configuration {path} cannot be read ({reason}): give a TOML file") from error
@@ -347,4 +372,5 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     options = {name: value for name, value in table.items() if name != "versions"}
     if tables := [name for name, value in options.items() if isinstance(value, dict)]:
         raise InputError(f"configuration {path} has a table [{tables[0]}]: write the options in it without a table")
-    return options
+    versions = table.get("versions")
+    return options, versions if isinstance(versions, dict) else {}

@@ -19,7 +19,7 @@ import contextlib
 import json
 import os
 import re
-import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +27,19 @@ import tomli_w
 
 from hfrnn.arrays.backend import HostArray
 from hfrnn.atomic import write_atomic
+from hfrnn.checks import shown
 from hfrnn.data.corpora import PARTS, Corpus
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.errors import CheckpointError, InputError
+from hfrnn.files import CHECKPOINT_SHARE, is_regular, memory_share, read_bytes
 from hfrnn.runs.checkpoint import check_description, checkpoint_bytes, load_checkpoint
 from hfrnn.runs.config import TrainConfig, config_from_mapping
 from hfrnn.runs.data import is_text, load_run_corpus, part_checksums
-from hfrnn.runs.lock import NAME as LOCK
 from hfrnn.runs.lock import FolderLock
 from hfrnn.runs.metrics import MetricsFile, Record
+from hfrnn.runs.new_folder import delete_leftovers, is_unused, make_empty_folder, make_numbered_folder, occupied
 from hfrnn.runs.options import read_toml
+from hfrnn.runs.weights import largest_state
 
 
 class RunFolder:
@@ -72,7 +75,12 @@ class RunFolder:
 
     @classmethod
     def create(
-        cls, path: str | Path, config: TrainConfig, versions: dict[str, str], vocabulary: Vocabulary | None
+        cls,
+        path: str | Path,
+        config: TrainConfig,
+        versions: dict[str, str],
+        vocabulary: Vocabulary | None,
+        numbered: bool = False,
     ) -> RunFolder:
         """Create a run folder with its configuration and vocabulary, and hold its lock until `lock.release()`.
 
@@ -84,6 +92,8 @@ class RunFolder:
         versions : dict of str to str
             Versions and checksums, stored in config.toml.
         vocabulary : Vocabulary or None
+        numbered : bool
+            Whether to make the folder path-2, path-3, ... if there is something at the path.
 
         Returns
         -------
@@ -97,13 +107,16 @@ class RunFolder:
             A file cannot be written.
         """
         folder, content = Path(path), _config_content(config, versions)
-        _make_empty_folder(folder, path)
+        if numbered:
+            folder = make_numbered_folder(folder)
+        else:
+            make_empty_folder(folder, path)
         lock = FolderLock(folder)
         lock.acquire()
         try:
-            if not _is_unused(folder):  # another process was faster
-                raise _occupied(path)
-            _delete_leftovers(folder)
+            if not is_unused(folder):  # another process was faster
+                raise occupied(path)
+            delete_leftovers(folder)
             write_atomic(folder / "config.toml", content)
             if vocabulary is not None:
                 vocabulary.save(folder / "vocabulary.json")
@@ -126,8 +139,9 @@ class RunFolder:
         """
         path = str(self._file("config.toml"))
         try:
-            config = config_from_mapping(read_toml(path), path)
-            if not self.versions():
+            options, versions = read_toml(path, links=False)
+            config = config_from_mapping(options, path)
+            if not versions:
                 raise InputError(f"{path} has no table of versions")
         except InputError as error:
             raise CheckpointError(f"{error} (the file of a run; restore it from a copy)") from error
@@ -135,8 +149,7 @@ class RunFolder:
 
     def versions(self) -> dict[str, Any]:
         """Return the versions that the run was started with, and the checksums of its data."""
-        table = tomllib.loads(self._file("config.toml").read_text("utf-8")).get("versions", {})
-        return table if isinstance(table, dict) else {}
+        return read_toml(self._file("config.toml"), links=False)[1]
 
     def vocabulary(self) -> Vocabulary | None:
         """Return the symbols of the run; None if it was not trained on a text.
@@ -149,7 +162,7 @@ class RunFolder:
         if not is_text(self.config()):
             return None
         path = self._file("vocabulary.json")
-        vocabulary = Vocabulary.load(path)
+        vocabulary = Vocabulary.load(path, links=False)
         if self.versions().get("vocabulary_sha256") not in (None, vocabulary.to_json()["sha256"]):
             raise CheckpointError(f"the vocabulary {path} is not that of the run: restore it from a copy")
         return vocabulary
@@ -203,7 +216,7 @@ class RunFolder:
     def begun(self) -> bool:
         """Whether the folder holds a state. If not, a process was killed while it created the folder."""
         names = ("last.safetensors", "best.safetensors", "metrics.jsonl")
-        return any(self._file(name).exists() for name in names)
+        return any(os.path.lexists(self._file(name)) for name in names)
 
     def save(self, arrays: dict[str, HostArray], meta: dict[str, Any], best: bool, keep: int = 0) -> None:
         """Write the state after update `meta["update"]` as `last`, and delete old states that are no longer kept.
@@ -218,8 +231,14 @@ class RunFolder:
         keep : int
             Number of states to keep besides `last` and `best`. An older one is deleted only after this state is on
             the disk.
+
+        Raises
+        ------
+        StorageError
+            A file cannot be written, or the folder is no longer the one that was locked.
         """
         content = checkpoint_bytes(arrays, meta)
+        self.lock.check()
         if keep and meta["update"]:
             write_atomic(self._checkpoint(f"update-{meta['update']}"), content)
         write_atomic(self._checkpoint("last"), content)
@@ -237,20 +256,22 @@ class RunFolder:
         CheckpointError
             It is missing or damaged.
         """
-        kept = re.fullmatch(r"update-(\d+)", name)
-        if name not in ("best", "last") and not (kept and self._checkpoint(name).is_file()):
+        kept = re.fullmatch(r"update-[0-9]{1,18}", name) if isinstance(name, str) else None
+        named = isinstance(name, str) and name in ("best", "last")
+        if not named and not (kept and is_regular(self._checkpoint(name))):
             others = [path.stem for path in self.kept().values()]
             more = f", or one that --keep has kept ({', '.join(others)})" if others else ""
-            raise InputError(f"checkpoint {name!r} is not known: use best or last{more}")
+            raise InputError(f"checkpoint {shown(name)} is not known: use best or last{more}")
         path = self._checkpoint(name)
-        arrays, meta = load_checkpoint(path)
-        check_description(meta, path, ("network",))
-        return arrays, meta
+        return load_checkpoint(path, partial(self._most_bytes, path))
 
     def kept(self) -> dict[int, Path]:
         """Return the files of the kept states by update, the oldest first. `last` and `best` are not among them."""
-        found = {path: re.fullmatch(r"update-(\d+)\.safetensors", path.name) for path in self.path.iterdir()}
-        return dict(sorted((int(name[1]), path) for path, name in found.items() if name))
+        found = {path: re.fullmatch(r"(update-([0-9]{6,18}))\.safetensors", path.name) for path in self.path.iterdir()}
+        return dict(sorted(
+            (int(name[2]), path) for path, name in found.items()
+            if name and self._checkpoint(name[1]).name == path.name and is_regular(path)
+        ))  # fmt: skip
 
     def make_consistent(self, update: int, best_is_last: bool, keep: int) -> None:
         """Make all files agree with `last`, after a process was killed while it wrote them.
@@ -271,16 +292,22 @@ class RunFolder:
         """
         if self._file("summary.json").is_dir():
             raise CheckpointError(f"{self._file('summary.json')} is a folder, where the file belongs: move it away")
+        self.metrics_file.check()
         self.metrics_file.cut(update)
-        _delete_leftovers(self.path)
+        self.delete_leftovers()
         for number, path in self.kept().items():
             if number > update:
                 path.unlink(missing_ok=True)
         self._prune(keep)
         if best_is_last:
-            last, best = self._checkpoint("last"), self._checkpoint("best")
-            if not best.is_file() or best.read_bytes() != last.read_bytes():
-                write_atomic(best, last.read_bytes())
+            content = read_bytes(self._checkpoint("last"), memory_share(CHECKPOINT_SHARE), links=False)
+            best = self._checkpoint("best")
+            if not is_regular(best) or read_bytes(best, memory_share(CHECKPOINT_SHARE), links=False) != content:
+                write_atomic(best, content)
+
+    def delete_leftovers(self) -> None:
+        """Delete temporary files of a killed process, but keep our own lock."""
+        delete_leftovers(self.path)
 
     # ------------------------------------------------------------------ metrics and summary
 
@@ -288,13 +315,20 @@ class RunFolder:
         """Return the records of metrics.jsonl; raises the errors of `MetricsFile.records`."""
         return self.metrics_file.records()
 
+    def append(self, record: Record) -> None:
+        """Append a record to metrics.jsonl; raises StorageError like `save`."""
+        self.lock.check()
+        self.metrics_file.append(record)
+
     def delete_summary(self) -> None:
-        """Delete summary.json, because a resumed run has not ended."""
+        """Delete summary.json, because a resumed run has not ended; raises StorageError like `save`."""
+        self.lock.check()
         with contextlib.suppress(OSError):
             self._file("summary.json").unlink()
 
     def write_summary(self, summary: dict[str, Any]) -> None:
-        """Write summary.json."""
+        """Write summary.json; raises StorageError like `save`."""
+        self.lock.check()
         write_atomic(self._file("summary.json"), json.dumps(summary, indent=2) + "\n")
 
     def _prune(self, keep: int) -> None:
@@ -304,6 +338,11 @@ class RunFolder:
             with contextlib.suppress(OSError):  # a state too many does no harm
                 path.unlink()
 
+    def _most_bytes(self, path: Path, meta: dict[str, Any]) -> int:
+        """Return the most bytes that the arrays of a checkpoint with this description may take."""
+        check_description(meta, path, ("network",))
+        return largest_state(self.config(), meta["network"])
+
     def _file(self, name: str) -> Path:
         return self.path / name
 
@@ -311,9 +350,6 @@ class RunFolder:
         """Return the path of a checkpoint; `update-7` is stored as update-000007.safetensors."""
         word, _, number = name.partition("-")
         return self._file(f"{f'{word}-{int(number):06d}' if number else word}.safetensors")
-
-
-# ---------------------------------------------------------------------- creating a folder
 
 
 def _config_content(config: TrainConfig, versions: dict[str, str]) -> bytes:
@@ -325,39 +361,3 @@ def _config_content(config: TrainConfig, versions: dict[str, str]) -> bytes:
         raise InputError(
             f"the name of a file is not UTF-8 ({name}), but config.toml must be UTF-8: rename the file"
         ) from error
-
-
-def _make_empty_folder(folder: Path, given: str | Path) -> None:
-    """Make a folder unless it exists and is unused; messages show its path as it was given."""
-    try:
-        if folder.exists() and not _is_unused(folder):
-            raise _occupied(given)
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"{given} cannot be made ({reason}): give another --out") from error
-
-
-def _occupied(path: str | Path) -> InputError:
-    return InputError(
-        f"{path} exists already and is left as it is: give another --out, or resume the run in it with --resume {path}"
-    )
-
-
-def _is_unused(folder: Path) -> bool:
-    """Return whether a path is a folder that holds nothing, or only what a killed process left."""
-    return folder.is_dir() and all(map(_is_leftover, folder.iterdir()))
-
-
-def _is_leftover(path: Path) -> bool:
-    """Return whether a file is a lock or a temporary file, which a killed process may leave."""
-    return path.name == LOCK or (path.name.startswith(".hfrnn-") and path.suffix == ".tmp")
-
-
-def _delete_leftovers(folder: Path) -> None:
-    """Delete temporary files of a killed process, but keep our own lock."""
-    for path in folder.iterdir():
-        if _is_leftover(path) and path.name != LOCK:
-            path.unlink(missing_ok=True)

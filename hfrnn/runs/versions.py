@@ -8,7 +8,7 @@ import numpy as np
 
 from hfrnn._version import __version__
 from hfrnn.arrays.threads import default_threads
-from hfrnn.data.text import counted
+from hfrnn.wording import counted
 
 
 def versions() -> dict[str, str]:

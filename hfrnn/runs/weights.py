@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hfrnn.arrays.backend import Array, HostArray
-from hfrnn.data.text import counted
 from hfrnn.errors import CheckpointError
 from hfrnn.optim.average import AVERAGE
+from hfrnn.wording import counted
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network
+    from hfrnn.runs.config import TrainConfig
+
+
+LIKE_THETA = 16
+"""More arrays of the size of the parameters than any optimizer stores for a batch."""
+LIKE_TRACES = 4
+"""More arrays of the size of the parameters than the online rule stores for each stream."""
+SPARE = 2**26
+"""Bytes for what does not grow with the network."""
+
+
+def largest_state(config: TrainConfig, network: Mapping[str, Any]) -> int:
+    """Return the most bytes that the arrays of a run's checkpoint may take.
+
+    Parameters
+    ----------
+    config : TrainConfig
+        The options of the run.
+    network : mapping
+        `n_in`, `n_out` and `loss` of its network, and its classes.
+    """
+    from hfrnn.engine.network import Network
+
+    net = Network(**{**config.network_arguments(network), "backend": "numpy"})
+    states = sum(math.prod(shape) for layer in net.layers for shape in layer.kernel.state_shapes(1).values())
+    vectors = net.n_parameters * (LIKE_THETA + LIKE_TRACES * config.streams)
+    return SPARE + 8 * (vectors + states * config.streams * (config.sequence_length + 1))
 
 
 def checked_weights(net: Network, arrays: dict[str, HostArray], path: Path) -> Array:

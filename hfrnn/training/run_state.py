@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import time
 from dataclasses import replace
 from itertools import pairwise
@@ -22,6 +21,7 @@ from hfrnn.runs.options import option_name
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.runs.versions import versions
 from hfrnn.runs.weights import checked_theta, checked_weights
+from hfrnn.wording import shell_command
 
 if TYPE_CHECKING:
     from hfrnn.data.vocabulary import Vocabulary
@@ -111,7 +111,12 @@ class RunState:
         kernels = [word for module in sorted(modules) if (word := module.partition("hfrnn --kernel ")[2])]
         words = ["hfrnn", *(word for file in kernels for word in ("--kernel", file)), "train", "--resume"]
         changes = ((option_name(name), str(value)) for name, value in self.changes.items() if value is not None)
-        return shlex.join([*words, str(self.folder.path), *(word for pair in changes for word in pair)])
+        return shell_command([*words, str(self.folder.path), *(word for pair in changes for word in pair)])
+
+    @property
+    def interrupted(self) -> str:
+        """What to tell the user if the run is interrupted: which update is on disk, and how to go on."""
+        return f"interrupted after update {self.saved['update']}, which is saved: resume with {self.resume_command}"
 
     # ------------------------------------------------------------------ writing
 
@@ -121,7 +126,8 @@ class RunState:
         manner = config.damping if config.optimizer == "hf" else config.optimizer
         out = config.out or f"runs/{config.arch}-{manner}-{time.strftime('%Y%m%d-%H%M%S')}"
         known = {} if self.vocabulary is None else {"vocabulary_sha256": self.vocabulary.to_json()["sha256"]}
-        self._folder = RunFolder.create(out, config, {**versions(), **self.source.checksums, **known}, self.vocabulary)
+        described = {**versions(), **self.source.checksums, **known}
+        self._folder = RunFolder.create(out, config, described, self.vocabulary, numbered=config.out is None)
         try:
             self._save(best=True)
         except BaseException:
@@ -135,7 +141,7 @@ class RunState:
         is_best = better or self.best is None  # until one is validated, the last state stands for the best
         if is_best:
             self.best, self.best_theta = record if better else None, self.weights.copy()
-        self.folder.metrics_file.append(record)
+        self.folder.append(record)
         self._save(is_best)
 
     def write_summary(self, reason: str, sample: str | None) -> dict[str, Any]:
@@ -148,6 +154,7 @@ class RunState:
         sample : str or None
             A text that the network has written.
         """
+        self.folder.lock.check()
         on_disk = self.folder.restore("last")[1]
         if on_disk["update"] != self.saved["update"]:  # stopped between two writes of an update
             self.saved = on_disk
@@ -221,6 +228,7 @@ class RunState:
         if self.folder.begun:
             self.folder.make_consistent(self.update, self._best_is_last, self.config.keep)
             return
+        self.folder.delete_leftovers()
         if self.vocabulary is not None:
             self.vocabulary.save(self.folder.path / "vocabulary.json")
         self._save(best=True)
@@ -281,6 +289,12 @@ class RunState:
         if found > self.update:  # an older `last` was put back from a copy: this state is better than all before it
             self.best = self.saved["best"] = meta["best"]
         self.best_theta = theta
+
+
+def before_next_update(folder: RunFolder) -> str | None:
+    """Return what to tell the user if a run is interrupted before it is resumed; None if its folder holds no state."""
+    command = shell_command(["hfrnn", "train", "--resume", str(folder.path)])
+    return f"interrupted before the next update: resume with {command}" if folder.begun else None
 
 
 def _plan(stored: dict[str, Any], own: Plan) -> Plan:

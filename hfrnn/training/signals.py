@@ -1,89 +1,168 @@
-"""Signals that end a run: SIGINT (Ctrl-C), SIGTERM, and SIGHUP of a closed terminal."""
+"""Signals that end a command: SIGINT (Ctrl-C), SIGTERM, and SIGHUP of a closed terminal."""
 
 from __future__ import annotations
 
+import _thread
 import contextlib
+import errno
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum
+from types import FrameType
 from typing import Any
+
+from hfrnn.errors import HfrnnError
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 """Names of the signals that end a run. Some systems have no SIGHUP."""
+CLEANUP_SECONDS = 2.0
+"""Seconds after a signal has taken effect in which further signals are ignored, so that cleanup is not interrupted."""
+RETRY_SECONDS = 0.02
+"""Seconds until a signal that came during an import is delivered again."""
+CLOSED_OUTPUT = (errno.EPIPE, errno.EIO)
+"""Error codes of writing to a pipe without a reader and to a closed terminal."""
+
+
+class Interrupted(HfrnnError):
+    """Training was interrupted; the last finished update is on disk."""
+
+    exit_code = 130
+
+
+class Response(Enum):
+    """What a signal does."""
+
+    AT_ONCE = "every signal raises KeyboardInterrupt"
+    SECOND = "the first signal is noted, and the second raises KeyboardInterrupt"
+    NOTED = "signals are only noted"
 
 
 class Interruption:
     """Remember whether a signal asked a run to stop.
 
-    A long computation calls this object now and then and stops when the result is True. The second signal raises
-    KeyboardInterrupt, as does the first one while `at_once` is set.
+    A long computation calls this object now and then and stops when the result is True.
 
     Attributes
     ----------
     seen : bool
         Whether a signal has come.
-    at_once : bool
-        Whether the first signal raises KeyboardInterrupt, because there is nothing to finish.
-    closed : bool
-        Whether signals are ignored, because the run is already ending.
+    response : Response
+        What a signal does at present.
+    saved : str or None
+        What to tell the user about the checkpoint that is on disk; None before there is one.
     on_first : callable
         Called without arguments at the first signal.
     """
 
     def __init__(self) -> None:
-        self.seen = self.closed = False
-        self.at_once = True
+        self.seen = False
+        self.response = Response.AT_ONCE
+        self.saved: str | None = None
         self.on_first: Callable[[], None] = lambda: None
+        self._ending = -CLEANUP_SECONDS
 
     def __call__(self) -> bool:
-        """Return whether to stop."""
+        """Return whether to stop. The caller then stops at once, and further signals do not disturb it."""
+        if self.seen:
+            self._ending = time.monotonic()
         return self.seen
 
     @contextmanager
-    def raising(self) -> Iterator[None]:
-        """Make every signal raise KeyboardInterrupt within the context, also a signal that came earlier."""
-        self.at_once = True
+    def responding(self, response: Response) -> Iterator[None]:
+        """Respond differently within the context. With `AT_ONCE`, an earlier signal raises KeyboardInterrupt too."""
+        before, self.response = self.response, response
         try:
-            if self.seen:
+            if response is Response.AT_ONCE and self():
                 raise KeyboardInterrupt
             yield
         finally:
-            self.at_once = False
+            self.response = before
 
-    def on_signal(self, number: int, frame: Any) -> None:
+    def on_signal(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal."""
-        if self.closed:
+        if time.monotonic() - self._ending < CLEANUP_SECONDS:
             return
         first, self.seen = not self.seen, True
+        raises = self.response is Response.AT_ONCE or (self.response is Response.SECOND and not first)
         if first:
-            with contextlib.suppress(OSError):  # the terminal may be closed
+            with contextlib.suppress(OSError, RuntimeError, ValueError):  # output may be closed, or be in use here
                 self.on_first()
-        if self.at_once or not first:
+        if raises and _is_importing(frame):
+            _thread.start_new_thread(_send_again, (signal.Signals(number),))
+        elif raises:
+            self._ending = time.monotonic()
             raise KeyboardInterrupt
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Return whether a frame is part of an import that our code makes.
+
+    KeyboardInterrupt is not raised there, because extension modules turn an exception during an import into another.
+    """
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        name = str(frame.f_globals.get("__name__"))  # our own module if a signal comes while another is handled
+        if name.startswith("hfrnn.") and name != __name__ and frame.f_code.co_name != "<module>":
+            return False  # a module of the user that is being imported may train
+        frame = frame.f_back
+    return False
+
+
+def _send_again(number: signal.Signals) -> None:
+    time.sleep(RETRY_SECONDS)
+    _thread.interrupt_main(number)
+
+
+def install(interruption: Interruption) -> dict[int, Any]:
+    """Let an object handle the signals.
+
+    Parameters
+    ----------
+    interruption : Interruption
+
+    Returns
+    -------
+    dict
+        The old handlers by the number of the signal. SIGHUP is missing if it was ignored: a command that was started
+        with nohup survives its terminal.
+    """
+    old: dict[int, Any] = {}
+    for number in (getattr(signal, name) for name in SIGNALS if hasattr(signal, name)):
+        before = signal.getsignal(number)
+        if number == getattr(signal, "SIGHUP", None) and before == signal.SIG_IGN:
+            continue
+        old[number] = before
+        signal.signal(number, interruption.on_signal)
+    return old
 
 
 @contextmanager
 def handle_signals() -> Iterator[Interruption]:
     """Handle the signals within the context; restore the old handlers at its end.
 
+    Within a command, whose signals are handled already, nothing is installed or restored.
+
     Yields
     ------
     Interruption
-        It never sees a signal outside the main thread, where Python cannot handle signals.
+        The object of the command, or a new one. It never sees a signal outside the main thread, where Python cannot
+        handle signals.
     """
-    interruption = Interruption()
     if threading.current_thread() is not threading.main_thread():
-        yield interruption
+        yield Interruption()
         return
+    active = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
+    if isinstance(active, Interruption) and active.response is Response.AT_ONCE:  # else it is that of an outer run
+        yield active
+        return
+    interruption = Interruption()
     old: dict[int, Any] = {}
     try:
-        for number in (getattr(signal, name) for name in SIGNALS if hasattr(signal, name)):
-            before = signal.getsignal(number)
-            if number == getattr(signal, "SIGHUP", None) and before == signal.SIG_IGN:
-                continue  # started by nohup: the run must survive its terminal
-            old[number] = before
-            signal.signal(number, interruption.on_signal)
+        old = install(interruption)
         yield interruption
     finally:
         for number, handler in old.items():

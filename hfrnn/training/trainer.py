@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
+import copy
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hfrnn.arrays.backend import Array
+from hfrnn.checks import instance, path, wrong
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
-from hfrnn.engine.sampling import beginning, sample
-from hfrnn.errors import CheckpointError, HfrnnError, MissingExtraError, NonFiniteError, StorageError
+from hfrnn.engine.sampling import draw_text
+from hfrnn.errors import CheckpointError, MissingExtraError, NonFiniteError, StorageError
 from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.runs.config import TrainConfig, checked_options
 from hfrnn.runs.load import first_weights
@@ -25,11 +26,12 @@ from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.limits import TimeLimit, reached_limit, reason_to_end
 from hfrnn.training.methods import METHODS
 from hfrnn.training.record import make_record
-from hfrnn.training.run_state import RunState
+from hfrnn.training.run_state import RunState, before_next_update
 from hfrnn.training.setup import build_network, initial_parameters
-from hfrnn.training.signals import Interruption, handle_signals
+from hfrnn.training.signals import CLOSED_OUTPUT, Interrupted, Interruption, Response, handle_signals
 from hfrnn.training.sources import open_source
-from hfrnn.training.validation import validation_objective, wrong_answers
+from hfrnn.training.validation import validate, validation_objective
+from hfrnn.wording import shell_command
 
 
 class Callback:
@@ -49,7 +51,7 @@ class Callback:
         """Called after a CG iteration with the quadratic's value, or after a first-order step with the mean loss."""
 
     def on_update(self, record: Record) -> bool | None:
-        """Called after an update, or an interval of first-order steps, with its record; True ends the training."""
+        """Called after an update, or an interval of first-order steps, with a copy of its record; True ends it."""
 
     def on_interrupt(self) -> None:
         """Called at the first SIGINT, SIGTERM or SIGHUP; training ends after the current CG iteration or step."""
@@ -73,12 +75,6 @@ class TrainingResult:
     """The run folder."""
     summary: dict[str, Any]
     """The content of summary.json."""
-
-
-class Interrupted(HfrnnError):
-    """Training was interrupted; the last finished update is on disk."""
-
-    exit_code = 130
 
 
 def train(
@@ -116,7 +112,9 @@ def train(
     NonFiniteError
         The loss or the gradient is no longer finite; the last good state is in the run folder.
     Interrupted
-        SIGINT, SIGTERM or SIGHUP was received; the last finished update is in the run folder.
+        SIGINT, SIGTERM or SIGHUP was received, or the output was closed; the last finished update is in the run folder.
+    KeyboardInterrupt
+        One of the signals was received before the run folder held a state.
 
     Notes
     -----
@@ -125,17 +123,23 @@ def train(
     interval there, and one more validation. That validation can only change which state is the best, and end the run
     at `target_bits`.
     """
+    instance("config", config, TrainConfig, "a hfrnn.TrainConfig", or_none=True)
+    resume = path("resume", resume, or_none=True)
+    if not isinstance(callbacks, list | tuple) or not all(isinstance(each, Callback) for each in callbacks):
+        raise wrong("callbacks", callbacks, "give a list of objects of subclasses of hfrnn.Callback")
     values = checked_options(options, "train()")
     with handle_signals() as interruption:
-        if resume is None:
-            trainer = Trainer.new(replace(config or TrainConfig(), **values), callbacks, interruption)
-        else:
-            try:
+        try:
+            if resume is None:
+                trainer = Trainer.new(replace(config or TrainConfig(), **values), callbacks, interruption)
+            else:
                 trainer = Trainer.resumed(resume, values, callbacks, interruption)
-            except KeyboardInterrupt:
-                command = shlex.join(["hfrnn", "train", "--resume", str(resume)])
-                raise Interrupted(f"interrupted before the next update: resume with {command}") from None
-        return trainer.run()
+            return trainer.run()
+        except KeyboardInterrupt:
+            interruption.response = Response.NOTED
+            if interruption.saved is None:
+                raise
+            raise Interrupted(interruption.saved) from None
 
 
 class Trainer:
@@ -195,8 +199,11 @@ class Trainer:
     ) -> Trainer:
         """Return a run from its beginning. Its folder is created after everything else was checked."""
         trainer = cls(config.resolved(), None, callbacks, interruption)
-        trainer.interruption.at_once = False
+        if trainer.interruption():  # the signal came during an import
+            raise KeyboardInterrupt
+        trainer.interruption.response = Response.NOTED  # until `run` begins
         trainer.state.create()
+        trainer.interruption.saved = trainer.state.interrupted
         return trainer
 
     @classmethod
@@ -208,19 +215,21 @@ class Trainer:
         interruption: Interruption | None = None,
     ) -> Trainer:
         """Return a run that continues after its last update, with changed options by field name."""
-        folder = RunFolder(run)
+        folder, interruption = RunFolder(run), interruption or Interruption()
+        interruption.saved = before_next_update(folder)
         config = resumed_config(folder.config(), changes)
         folder.lock.acquire()
         try:
             trainer = cls(config, folder, callbacks, interruption)
             trainer.state.changes = changes
             trainer.state.load(folder, replan="checkpoint" in changes or "memory" in changes)
-            trainer.interruption.at_once = False
             trainer.state.repair()
+            interruption.response = Response.NOTED  # until `run` begins
+            interruption.saved = trainer.state.interrupted
         except BaseException as error:
             folder.lock.release()
             if isinstance(error, MissingExtraError) and config.backend != "numpy":
-                command = shlex.join(["hfrnn", "train", "--resume", str(run), "--backend", "numpy"])
+                command = shell_command(["hfrnn", "train", "--resume", str(run), "--backend", "numpy"])
                 raise MissingExtraError(f"{error}: {command} resumes without it") from error
             raise
         return trainer
@@ -269,35 +278,35 @@ class Trainer:
 
     @property
     def last(self) -> Record | None:
-        """The record after the last update; None before there is one."""
-        return self.state.last
+        """A copy of the record after the last update; None before there is one."""
+        return copy.deepcopy(self.state.last)
 
     @property
     def best(self) -> Record | None:
-        """The record after the best update; None before there is one."""
-        return self.state.best
+        """A copy of the record after the best update; None before there is one."""
+        return copy.deepcopy(self.state.best)
 
     # ------------------------------------------------------------------ the run and its end
 
     def run(self) -> TrainingResult:
         """Train until a limit is reached, and release the lock of the folder."""
-        state = self.state
-        self.interruption.on_first = self._on_interrupt
+        state, interruption = self.state, self.interruption
+        interruption.on_first = self._on_interrupt
         try:
+            interruption.response = Response.SECOND
             with warnings.catch_warnings():
                 # an overflow in a trial step is expected: the step is rejected
                 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"hfrnn\.")
-                for callback in self.callbacks:
-                    callback.on_start(self)
+                self._call(lambda callback: callback.on_start(self))
                 summary = state.write_summary(self._loop(), self._sample)
         except (UpdateInterrupted, KeyboardInterrupt, OSError) as error:
-            if isinstance(error, OSError) and not self.interruption():
+            if isinstance(error, OSError) and not interruption.seen and error.errno not in CLOSED_OUTPUT:
                 raise
-            self.interruption.closed = True  # a closed terminal sends SIGHUP, and then every output fails
-            update = state.write_summary("interruption", self._sample)["updates"]
-            raise Interrupted(
-                f"interrupted after update {update}, which is saved: resume with {state.resume_command}"
-            ) from None
+            interruption.response = Response.NOTED
+            self.folder.lock.check()
+            with contextlib.suppress(StorageError):  # the checkpoint is what matters
+                state.write_summary("interruption", self._sample)
+            raise Interrupted(state.interrupted) from None
         except NonFiniteError as error:
             update = state.write_summary("a loss or gradient that is not finite", self._sample)["updates"]
             raise NonFiniteError(
@@ -306,6 +315,7 @@ class Trainer:
                 "or --dtype float64"
             ) from error
         except StorageError as error:
+            self.folder.lock.check()
             with contextlib.suppress(StorageError, CheckpointError):
                 state.write_summary("a disk that cannot be written to", self._sample)
             raise StorageError(
@@ -313,6 +323,7 @@ class Trainer:
             ) from error
         finally:
             self.folder.lock.release()
+        interruption.response, interruption.saved = Response.AT_ONCE, state.interrupted
         result = TrainingResult(self.net, state.result, self.vocabulary, self.config, self.path, summary)
         for callback in self.callbacks:
             callback.on_end(result)
@@ -323,8 +334,12 @@ class Trainer:
             callback.on_interrupt()
 
     def _on_progress(self, iteration: int, value: float) -> None:
-        for callback in self.callbacks:
-            callback.on_cg(iteration, value)
+        self._call(lambda callback: callback.on_cg(iteration, value))
+
+    def _call(self, call: Callable[[Callback], Any]) -> list[Any]:
+        """Call a method of every callback. A signal ends it at once, because output may block."""
+        with self.interruption.responding(Response.AT_ONCE):
+            return [call(callback) for callback in self.callbacks]
 
     # ------------------------------------------------------------------ the loop
 
@@ -341,13 +356,15 @@ class Trainer:
             state.seconds = before + time.perf_counter() - self._time.start
             record["seconds"] = round(state.seconds, 3)
             record["seconds_before"] = round(before, 3)
-            self.folder.delete_summary()
-            state.commit(record)
-            answers = [callback.on_update(record) for callback in self.callbacks]
-            if any(answers):
+            with self.interruption.responding(Response.NOTED):
+                self.folder.delete_summary()
+                state.commit(record)
+                self.interruption.saved = state.interrupted
+            if any(self._call(lambda callback: callback.on_update(copy.deepcopy(record)))):  # noqa: B023
                 reason = "callback"
                 break
-        self._sample = self._draw_sample(state.result)
+        with self.interruption.responding(Response.AT_ONCE):
+            self._sample = draw_text(self.net, state.result, self.vocabulary, self.config.sample_length)
         return reason
 
     def _advance(self, start: float) -> Record:
@@ -364,28 +381,15 @@ class Trainer:
         self._time.note(start, begin)
         due = found.pop("validate")
         if due or reached_limit(state, self._time) is not None:
-            with self.interruption.raising():
-                valid, errors = self._validate()
+            with self.interruption.responding(Response.AT_ONCE):
+                valid, errors = validate(self.validation, self.net, self.source, self.weights)
         if due:
             self.method.validated(valid)
             if state.stopping is not None and valid is not None:
                 state.stopping.after_evaluation(valid)
         seconds = time.perf_counter() - begin
         draws = self.update.bit_length() > earlier.bit_length()  # after updates 1, 2, 4, 8, ...
-        return make_record(state, found, valid, errors, seconds, self._draw_sample(self.weights) if draws else None)
-
-    def _validate(self) -> tuple[float | None, float | None]:
-        """Return the validation loss, and the share of wrong answers where the task defines it."""
-        if self.validation is None:
-            return None, None
-        return self.validation.loss(self.weights), wrong_answers(self.net, self.source, self.weights)
-
-    def _draw_sample(self, weights: Array) -> str | None:
-        """Return a text that the network writes; None if it was not trained on a text, or without `sample_length`."""
-        if self.vocabulary is None or not self.config.sample_length:
-            return None
-        try:
-            drawn = list(sample(self.net, weights, beginning(self.vocabulary), self.config.sample_length))
-        except NonFiniteError:
-            return None
-        return self.vocabulary.decode([step.symbol for step in drawn])
+        with self.interruption.responding(Response.AT_ONCE):
+            length = self.config.sample_length
+            drawn = draw_text(self.net, self.weights, self.vocabulary, length) if draws else None
+        return make_record(state, found, valid, errors, seconds, drawn)

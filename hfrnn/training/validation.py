@@ -25,6 +25,15 @@ def validation_objective(net: Network, source: Source, config: TrainConfig) -> O
     return Objective(net, batch, config.threads, plan=plan)
 
 
+def validate(
+    validation: Objective | None, net: Network, source: Source, weights: Array
+) -> tuple[float | None, float | None]:
+    """Return the validation loss, and the share of wrong answers where the task defines it."""
+    if validation is None:
+        return None, None
+    return validation.loss(weights), wrong_answers(net, source, weights)
+
+
 def wrong_answers(net: Network, source: Source, weights: Array) -> float | None:
     """Return the share of validation sequences with a wrong answer; None where answers are not right or wrong."""
     if not source.counts_errors or source.validation is None:

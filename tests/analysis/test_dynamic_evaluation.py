@@ -279,7 +279,7 @@ def test_what_is_no_mean_square_is_refused(wrong: np.ndarray) -> None:
 @pytest.mark.parametrize(("stretch", "size"), [(0, 10), (-1, 10), (10, 10), (1, 1), (1, 0)])
 def test_statistics_need_a_text_longer_than_a_segment(stretch: int, size: int) -> None:
     net, theta, vocabulary, text = setting("char")
-    with pytest.raises(InputError, match="statistics"):
+    with pytest.raises(InputError, match="statistics" if stretch > 0 else "stretch"):
         mean_square_gradient(net, theta, vocabulary.encode(text)[:size], stretch)
 
 
@@ -348,10 +348,10 @@ def test_rms_takes_its_statistics_from_the_training_part(run: Path, tmp_path: Pa
         (("--learning-rate", 0), "--learning-rate was given, and it is for --dynamic"),
         (("--decay", 0.1), "--decay was given, and it is for --dynamic"),
         (("--dynamic", "smg"), "Did you mean 'sgd'?"),
-        (("--dynamic", "sgd", "--learning-rate", -1), "--learning-rate is -1.0"),
+        (("--dynamic", "sgd", "--learning-rate", -1), "--learning-rate is -1"),
         (("--dynamic", "rms", "--stretch", 0), "stretch is 0"),
         (("--dynamic", "rms", "--stretch", 10**6), "shorter than the text"),
-        (("--dynamic", "rms", "--decay", 2), "decay is 2.0"),
+        (("--dynamic", "rms", "--decay", 2), "decay is 2"),
     ],
 )
 def test_the_command_refuses_what_does_nothing_or_does_not_fit(

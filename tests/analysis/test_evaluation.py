@@ -203,7 +203,7 @@ def test_the_command_writes_a_line_a_symbol_and_shows_the_parts(tmp_path: Path) 
     run, text, file = tiny_train(tmp_path).folder, "The dog and\nthe fox. ", tmp_path / "bits.jsonl"
     file.write_text("older")
     options = ["evaluate", str(run), str(text_file(tmp_path, text, "other.txt"))]
-    shown = CliRunner().invoke(main, [*options, "--per-symbol", str(file), "--positions", "2"])
+    shown = CliRunner().invoke(main, [*options, "--per-symbol", str(file), "--force", "--positions", "2"])
     assert shown.exit_code == 0, shown.output
     found = evaluate(*hfrnn.load(run), text)
     assert file.read_text("utf-8") == found.json_lines(hfrnn.load(run).vocabulary)

@@ -77,7 +77,7 @@ def test_a_task_and_music_have_batches_of_their_own(tmp_path: Path, small_music:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"symbols": 0}, "symbols is 0"), ({"seed": -1}, "the seed is -1"), ({"part": "tset"}, "'tset' is not known")],
+    [({"symbols": 0}, "symbols is 0"), ({"seed": -1}, "seed is -1"), ({"part": "tset"}, "part is 'tset'")],
 )
 def test_a_batch_that_cannot_be_is_refused(run: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
@@ -87,6 +87,7 @@ def test_a_batch_that_cannot_be_is_refused(run: Path, options: dict[str, Any], m
 def test_the_command_prints_what_the_library_finds(run: Path) -> None:
     before = snapshot(run)
     options = ("spectrum", run, "--symbols", 60, "--count", 3, "--vectors", 2, "--steps", 6, "--seed", 2)
+    options = (*options, "--matrix", "both")
     found = json.loads(call(*options, "--json").stdout)
     objective, theta, data = load_objective(str(run), symbols=60, seed=2)
     assert (found["network"], found["data"]) == (objective.net.describe(), data)
@@ -110,6 +111,15 @@ def test_the_command_prints_what_the_library_finds(run: Path) -> None:
     assert snapshot(run) == before
 
 
+def test_the_slow_hessian_is_computed_only_on_request(run: Path) -> None:
+    options = ("spectrum", run, "--symbols", 30, "--vectors", 0, "--count", 1, "--json")
+    for matrices, given in ((["gauss-newton"], ()), (["hessian"], ("--matrix", "hessian"))):
+        found = json.loads(call(*options, *given).stdout)
+        assert [each["matrix"] for each in found["matrices"]] == matrices
+    help_text = " ".join(call("spectrum", "--help").stdout.split())
+    assert "hessian (takes 5 to 10 times as long) or both. [default: gauss-newton]" in help_text
+
+
 def test_the_command_can_leave_parts_out(run: Path) -> None:
     shown = call("spectrum", run, "--matrix", "gauss-newton", "--symbols", 30, "--vectors", 0, "--count", 1).stdout
     assert "hessian" not in shown
@@ -129,31 +139,30 @@ def test_eigenvalues_that_were_not_found_are_counted(run: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("name", one_in(3, ["spectrum.svg", "spectrum.png", "spectrum.PDF"]))
 def test_the_picture_is_drawn(run: Path, tmp_path: Path, name: str) -> None:
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install hfrnn[plot]")
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install the extra plot")
     path = tmp_path / name
     call("spectrum", run, "--symbols", 30, "--steps", 4, "--count", 2, "--plot", path)
     begins = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
     assert path.read_bytes().startswith(begins[name[-3:].lower()])
     if name.endswith("svg"):
         again = path.read_bytes()
-        call("spectrum", run, "--symbols", 30, "--steps", 4, "--count", 2, "--plot", path)
+        call("spectrum", run, "--symbols", 30, "--steps", 4, "--count", 2, "--plot", path, "--force")
         assert path.read_bytes() == again
         drawn = again.decode()
         for words in ("gauss-newton, above 0", "density", "eigenvalue"):
             assert words in drawn
+        for title in ("Eigenvalues of the Gauss-Newton matrix", "mlstm 4", "random sequences of the train part"):
+            assert title in drawn
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_spectrum_of_zeros_can_be_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install hfrnn[plot]")
-    from hfrnn.cli.spectrum_plot import draw
+def test_a_spectrum_of_zeros_can_be_drawn() -> None:
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install the extra plot")
+    from hfrnn.cli.spectrum_plot import picture
 
     none, zeros = np.zeros(0), np.zeros(2)
-    draw(
-        [Spectrum("hessian", 9, zeros, zeros, none, none, zeros, zeros + 0.5, 0.0, 0.0, 0.0, 4)],
-        str(tmp_path / "a.svg"),
-    )
-    assert (tmp_path / "a.svg").stat().st_size > 1000
+    found = Spectrum("hessian", 9, zeros, zeros, none, none, zeros, zeros + 0.5, 0.0, 0.0, 0.0, 4)
+    assert len(picture([found], "svg")) > 1000
 
 
 @pytest.mark.parametrize(
@@ -164,7 +173,7 @@ def test_a_spectrum_of_zeros_can_be_drawn(tmp_path: Path) -> None:
         (("--plot", "x.svg", "--vectors", 0), "--vectors is 0"),
         (("--symbols", 0), "symbols is 0"),
         (("--count", -1), "count is -1"),
-        (("--tolerance", 0), "tolerance is 0.0"),
+        (("--tolerance", 0), "tolerance is 0"),
         (("--matrix", "hesian"), "Did you mean 'hessian'?"),
         (("--part", "test"), "has fewer than two symbols"),
         (("--which", "worst"), "checkpoint 'worst' is not known"),
@@ -177,7 +186,7 @@ def test_the_command_refuses_what_does_not_fit(run: Path, options: tuple[object,
 def test_without_matplotlib_the_extra_is_named_before_the_work(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr("hfrnn.analysis.spectrum.load_objective", None)
-    assert "pip install 'hfrnn[plot]'" in call("spectrum", run, "--plot", "x.svg", code=2).output
+    assert "pip install '.[plot]'" in call("spectrum", run, "--plot", "x.svg", code=2).output
 
 
 def test_progress_is_told_in_lines_off_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
@@ -191,6 +200,15 @@ def test_progress_is_told_in_lines_off_a_terminal(capsys: pytest.CaptureFixture[
         show("other", 0, 0)
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["density: 5 of 12, left 0:11", "density: 10 of 12, left 0:04"]
+
+
+def test_the_time_left_of_a_spectrum_is_a_bound(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hfrnn.cli.progress.PLAIN_SECONDS", 0.0)
+    lines = call("spectrum", run, "--symbols", 30, "--vectors", 1, "--steps", 3).stderr.splitlines()
+    assert re.fullmatch(r"gauss-newton, largest: 0 of [\d,]+, left at most -", lines[0])
+    assert re.fullmatch(r"gauss-newton, density: 3 of 3, left at most 0:00", lines[-1])
 
 
 @pytest.mark.parametrize(("matrix", "count"), [("gauss-newton", 3), ("hessian", 0)])

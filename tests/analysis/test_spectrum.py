@@ -61,7 +61,7 @@ def test_eigenvalues_of_a_network_are_those_of_the_dense_matrix(name: str, matri
 
 
 def test_eigenvalues_of_the_hessian_are_those_of_automatic_differentiation() -> None:
-    jax = pytest.importorskip("jax", reason="the oracle needs JAX: install hfrnn[oracle]")
+    jax = pytest.importorskip("jax", reason="the oracle needs JAX: install the extra oracle")
     from oracle import reference, sizes
 
     objective, theta = setting("mlstm")
@@ -141,10 +141,10 @@ def test_the_seed_decides_and_products_are_counted() -> None:
     for other, same in ((0, True), (1, False)):
         again = spectrum(objective, theta, "hessian", 2, 2, 5, seed=other)
         assert (again.nodes.tobytes() == found.nodes.tobytes()) is same
-    assert found.products == len(told)
+    assert found.products == len([done for _, done, _ in told if done])
     assert list(dict.fromkeys(what for what, _, _ in told)) == ["largest", "smallest", "density"]
-    assert [(done, most) for what, done, most in told if what == "density"] == [(k, 10) for k in range(1, 11)]
-    assert all(0 < done <= most for _, done, most in told)
+    assert [(done, most) for what, done, most in told if what == "density"] == [(k, 10) for k in range(11)]  # from 0 on
+    assert all(0 <= done <= most for _, done, most in told)
 
 
 def test_the_spectrum_of_a_device_is_that_of_the_host() -> None:
@@ -167,12 +167,12 @@ def test_the_spectrum_of_a_device_is_that_of_the_host() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"matrix": "fisher"}, "matrix 'fisher' is not known"),
+        ({"matrix": "fisher"}, "matrix is 'fisher'"),
         ({"count": -1}, "count is -1"),
         ({"vectors": -1}, "vectors is -1"),
         ({"steps": 0}, "steps is 0"),
         ({"seed": -1}, "seed is -1"),
-        ({"tolerance": 0.0}, "tolerance is 0.0"),
+        ({"tolerance": 0.0}, "tolerance is 0"),
         ({"tolerance": float("nan")}, "tolerance is nan"),
     ],
 )

@@ -64,7 +64,7 @@ def test_asarray_is_contiguous_and_copies_only_where_it_must() -> None:
 
 
 def test_an_unknown_backend_is_refused() -> None:
-    with pytest.raises(hfrnn.InputError, match="backend 'torch' is not known: use one of auto, numpy, numba, cupy"):
+    with pytest.raises(hfrnn.InputError, match="backend is 'torch': use one of auto, numpy, numba, cupy"):
         get_backend("torch")
 
 

@@ -29,7 +29,10 @@ KERNELS: dict[str, tuple[bytes | Callable[[Path], object] | None, str]] = {
     "an exception": (b"1/0", "ZeroDivisionError"),
     "an exception of two lines": (b"raise ValueError('one\\ntwo')", "one two"),
     "an import that fails": (b"import nothing_of_that_name", "ModuleNotFoundError"),
-    "a name that is taken": (b"import hfrnn\nhfrnn.register_kernel('rnn', int)", "registered already"),
+    "a name that is taken": (
+        b"import hfrnn\nhfrnn.register_kernel('rnn', type('New', (hfrnn.Kernel,), {}))",
+        "registered already",
+    ),
     "recursion": (b"def f():\n    f()\nf()", "RecursionError"),
 }
 
@@ -54,7 +57,7 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "no fractions": (["train", "text.txt", "--fractions", "a,b"], "--fractions"),
     "fractions": (["train", "text.txt", "--fractions", "0.5,0.5,0.5"], "sum to 1"),
     "hidden text": (["train", "text.txt", "--hidden", "big"], "--hidden is 'big'"),
-    "hidden 0": (["train", "text.txt", "--hidden", "4,0"], "hidden size is 0"),
+    "hidden 0": (["train", "text.txt", "--hidden", "4,0"], "--hidden is 0"),
     "embedding": (["train", "text.txt", "--embedding", "0"], "embedding is 0"),
     "activation": (
         ["train", "text.txt", "--activation", "relu"],
@@ -114,8 +117,8 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "resume without memory": (["train", "--resume", "run", "--memory", "10kB"], "the budget is"),
     "evaluate nothing": (["evaluate"], "RUN"),
     "report nothing": (["report"], "RUN"),
-    "report into a folder": (["report", "run", "-o", "folder"], "folder is a folder"),
-    "report over a text": (["report", "run", "-o", "text.txt"], "text.txt exists and is not an .html file"),
+    "report into a folder": (["report", "run", "-o", "folder"], "--output is folder, which is a folder"),
+    "report over a text": (["report", "run", "-o", "text.txt"], "text.txt, which is a file that the command reads"),
     "report a run twice": (["report", "run", "task", "./run"], "./run was given twice"),
     "evaluate too much": (["evaluate", "run", "text.txt", "other.txt"], "other.txt"),
     "a part that is not known": (["evaluate", "run", "--part", "middle"], "'middle' is not one of"),
@@ -141,15 +144,15 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "temperature is infinite": (["sample", "run", "--temperature", "inf"], "temperature is inf"),
     "temperature overflows": (["sample", "run", "--temperature", "1e999"], "temperature is inf"),
     "temperature is text": (["sample", "run", "--temperature", "hot"], "hot"),
-    "top-k": (["sample", "run", "--top-k", "0"], "top-k is 0"),
-    "top-k below 0": (["sample", "run", "--top-k", "-2"], "top-k is -2"),
+    "top-k": (["sample", "run", "--top-k", "0"], "--top-k is 0"),
+    "top-k below 0": (["sample", "run", "--top-k", "-2"], "--top-k is -2"),
     "seed": (["sample", "run", "--seed", "-1"], "seed is -1"),
     "seed is a fraction": (["sample", "run", "--seed", "1.5"], "1.5"),
     "prime": (["sample", "run", "--prime", "The é"], "1 symbol .*'é' (1 time)"),
     "prime not UTF-8": (["sample", "run", "--prime", "\udce9"], r"'\udce9'"),
     "prime skipped": (["sample", "run", "--prime", "é", "--unknown", "skip"], "empty"),
     "prime becomes two": (["sample", "run", "--prime", "é", "--unknown", "ab"], "cannot become 'ab'"),
-    "nothing allowed": (["sample", "run", "--allowed", ""], "allow at least one"),
+    "nothing allowed": (["sample", "run", "--allowed", ""], "give at least one symbol"),
     "unknown allowed": (["sample", "run", "--allowed", "abé"], "does not know every symbol of it"),
     "gradcheck": (["gradcheck", "tnn"], "'tnn' is not known"),
     "gradcheck nothing": (["gradcheck", ""], "'' is not known"),
@@ -171,7 +174,7 @@ def test_wrong_arguments_are_refused(case: str) -> None:
 
 def test_weights_of_a_batch_that_are_not_finite_are_refused() -> None:
     symbols = np.zeros((3, 2), np.int32)
-    with pytest.raises(InputError, match="sum to infinity"):
+    with pytest.raises(InputError, match="weights holds NaN or infinity"):
         Objective(Network("rnn", 2, 3, 2), Batch(symbols, symbols, np.full((3, 2), np.inf)))
 
 

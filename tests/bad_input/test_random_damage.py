@@ -1,4 +1,9 @@
-"""Random damage to a file of a run: one sentence and nothing written, or the result of the whole file."""
+"""Random damage to a file of a run: one sentence and nothing written, or the result of the whole file.
+
+HFRNN_DAMAGE sets how many cases all tests together try (25 each by default):
+
+    HFRNN_DAMAGE=3000 python -m pytest -m "" tests/bad_input/test_random_damage.py tests/bad_input/test_random_files.py
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,6 @@ import json
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,7 @@ import pytest
 import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
-from support.damage import sealed_checkpoint
+from support.damage import cases, json_values, places, put, sealed_checkpoint
 from support.refusals import FIELDS, READ, RESUME, STEPS, call, replaced, sentence_of
 from support.tiny_runs import snapshot
 
@@ -41,6 +45,7 @@ def survives(path: str, content: bytes) -> None:
                 assert result.stdout == call("evaluate", "run", "--json").stdout
 
 
+@cases
 @given(st.sampled_from(RUN_FILES), st.floats(0, 1), st.binary(min_size=1, max_size=40), st.integers(0, 40))
 def test_bytes_spliced_into_a_file_of_a_run_are_survived(path: str, where: float, spliced: bytes, gone: int) -> None:
     content = Path("run", path).read_bytes()
@@ -49,6 +54,7 @@ def test_bytes_spliced_into_a_file_of_a_run_are_survived(path: str, where: float
 
 
 @pytest.mark.slow
+@cases
 @given(st.sampled_from(RUN_FILES), st.floats(0, 1), st.floats(0, 1))
 def test_a_file_of_a_run_with_a_hole_is_survived(path: str, first: float, second: float) -> None:
     content = Path("run", path).read_bytes()
@@ -56,34 +62,8 @@ def test_a_file_of_a_run_with_a_hole_is_survived(path: str, first: float, second
     survives(path, content[:start] + content[stop:])
 
 
-json_values = st.recursive(
-    st.one_of(
-        st.none(), st.booleans(), st.text(max_size=5),
-        st.sampled_from([-1, 0, 1, 2**31, 2**63, 10**30, -0.5, 1e308, float("inf"), float("nan")]),
-    ),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
-    max_leaves=4,
-)  # fmt: skip
-
-
-def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path to every part of a JSON value."""
-    yield at
-    if isinstance(value, dict | list):
-        for key in value if isinstance(value, dict) else range(min(len(value), 3)):
-            yield from places(value[key], (*at, key))
-
-
-def put(value: Any, at: tuple[Any, ...], new: Any) -> Any:
-    """Return the JSON value with another part at this path."""
-    if not at:
-        return new
-    changed = dict(value) if isinstance(value, dict) else list(value)
-    changed[at[0]] = put(value[at[0]], at[1:], new)
-    return changed
-
-
 @pytest.mark.slow
+@cases
 @given(st.data(), json_values)
 def test_a_vocabulary_with_other_json_is_survived(data: st.DataObject, new: Any) -> None:
     content = json.loads(Path("run/vocabulary.json").read_bytes())
@@ -95,6 +75,7 @@ def test_a_vocabulary_with_other_json_is_survived(data: st.DataObject, new: Any)
 
 
 @pytest.mark.slow
+@cases
 @given(st.data(), json_values)
 def test_a_log_with_other_json_is_survived(data: st.DataObject, new: Any) -> None:
     lines = Path("run/metrics.jsonl").read_bytes().splitlines(keepends=True)
@@ -105,6 +86,7 @@ def test_a_log_with_other_json_is_survived(data: st.DataObject, new: Any) -> Non
 
 
 @pytest.mark.slow
+@cases
 @given(st.data(), json_values)
 def test_a_checkpoint_with_another_description_is_survived(data: st.DataObject, new: Any) -> None:
     name = data.draw(st.sampled_from(["last.safetensors", "best.safetensors"]))
@@ -126,6 +108,7 @@ toml_values = st.one_of(
 
 
 @pytest.mark.slow
+@cases
 @given(st.sampled_from([name for name in FIELDS if name != "backend"]), toml_values)
 def test_a_run_with_another_option_in_its_configuration_is_survived(name: str, new: Any) -> None:
     content = tomllib.loads(Path("run/config.toml").read_text())
@@ -133,6 +116,7 @@ def test_a_run_with_another_option_in_its_configuration_is_survived(name: str, n
 
 
 @pytest.mark.slow
+@cases
 @given(st.dictionaries(st.sampled_from(sorted(map(option_key, FIELDS))), toml_values, min_size=1, max_size=4))
 def test_a_configuration_of_any_options_is_survived(options: dict[str, Any]) -> None:
     with replaced("options.toml", tomli_w.dumps(options).encode()):
@@ -143,6 +127,7 @@ def test_a_configuration_of_any_options_is_survived(options: dict[str, Any]) -> 
 
 
 @pytest.mark.slow
+@cases
 @given(st.binary(min_size=1, max_size=300), st.sampled_from(["char", "byte", "word"]))
 def test_a_text_of_any_bytes_is_survived(content: bytes, level: str) -> None:
     with replaced("any.txt", content):

@@ -39,7 +39,8 @@ def test_a_text_that_cannot_be_read_is_refused(name: str) -> None:
         ["train", "text.txt", *STEPS, "--valid", name, "--dry-run"],
         ["evaluate", "run", name],
     ):
-        assert words in refused(*arguments), arguments
+        found = refused(*arguments)
+        assert words in found or ("\0" in name and "NUL" in found), arguments
 
 
 @pytest.mark.parametrize(

@@ -196,8 +196,8 @@ def test_a_file_that_a_run_wrote_is_taken_with_all_that_is_in_it(tmp_path: Path)
     [
         ("--warm-start 2", "--warm-start is 2: give a number from 0 to 1"),
         ("--mu-growth 0.5", "--mu-growth is 0.5: give a number above 1, or 0 to turn it off"),
-        ("--mu -1", "--mu is -1.0, expected a number from 1e-08"),
-        ("--lambda -1", "--lambda is -1.0, expected a number from 1e-08"),
+        ("--mu -1", "--mu is -1: give a number from 1e-08"),
+        ("--lambda -1", "--lambda is -1: give a number from 1e-08"),
         ("--l2 -1", "--l2 is -1: give a number, 0 or more"),
         ("--optimizer online --arch lstm-krause --nesterov", "--nesterov was asked for and momentum is 0"),
         ("--alpha 2 --arch scrn", "--alpha is 2: give a number from 0 to 1"),

@@ -205,7 +205,7 @@ def test_an_option_of_another_architecture_is_refused(kernel: Path, tmp_path: Pa
         ('"alpha", int, 1, "Rate."', "and mine declare the option alpha with different types: rename one"),
         ('"Gates", int, 1, "Gates."', "an option is named 'Gates': use lower-case letters, digits and underscores"),
         ('"gates", int, 0, "Gates.", least=1', "the default of gates is 0: give a whole number, 1 or more"),
-        ('"gates", list, [], "Gates."', "the type of the option gates is <class 'list'>: use str, int, float or bool"),
+        ('"gates", list, [], "Gates."', "the kind of the option gates is the class list: use str, int, float or bool"),
     ],
 )
 def test_a_declaration_that_cannot_be_is_refused(declaration: str, sentence: str, tmp_path: Path) -> None:

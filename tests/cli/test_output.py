@@ -6,9 +6,9 @@ import itertools
 import json
 import os
 import re
-import struct
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,14 +16,16 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 from support.command_line import call, refused
 from support.slow import one_in
+from support.terminal import COMMAND, on_terminal
 from support.tiny_runs import FLAGS, metrics, text_file, tiny_train
 
 from hfrnn.cli import main
 from hfrnn.cli.completion import INSTALL
 from hfrnn.cli.flags import MAIN
+from hfrnn.cli.info import EXTRAS
 from hfrnn.runs.options import option_name
 
-BRIEF = 26
+BRIEF = 27
 """Lines of a help text that fit on a screen."""
 
 
@@ -75,7 +77,10 @@ def test_help_fits_on_a_screen_and_ends_with_examples(name: str, columns: str) -
 
 def test_train_shows_the_main_options_and_names_the_page_of_all() -> None:
     text = call("train", "--help").stdout
-    assert {line.split()[0] for line in text.splitlines() if line.startswith("  --")} == set(map(option_name, MAIN))
+    assert {line.split()[0] for line in text.splitlines() if line.startswith("  --")} == set(map(option_name, MAIN)) - {
+        "--help"
+    }
+    assert "  -h, --help" in text
     assert "--cg-iterations" not in text
     for default in ("[default: mlstm]", "[default: 96]", "[default: char]"):
         assert default in text
@@ -162,30 +167,7 @@ def test_a_completion_script_says_first_how_to_install_it(shell: str) -> None:
 # ---------------------------------------------------------------------- terminals and pipes
 
 
-COMMAND = [sys.executable, "-m", "hfrnn"]
 ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
-
-
-def on_terminal(arguments: list[object], **environment: str) -> bytes:
-    """What a terminal of 80 columns gets."""
-    fcntl, pty, termios = (pytest.importorskip(name, exc_type=ImportError) for name in ("fcntl", "pty", "termios"))
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    names = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
-    started = subprocess.Popen(
-        [*COMMAND, *map(str, arguments)], stdin=theirs, stdout=theirs, stderr=theirs,
-        env={**names, "TERM": "xterm-256color", **environment},
-    )  # fmt: skip
-    os.close(theirs)
-    out = b""
-    try:
-        while part := os.read(ours, 65536):
-            out += part
-    except OSError:  # Linux says so when the other end is closed
-        pass
-    os.close(ours)
-    assert started.wait(timeout=60) == 0, out
-    return out
 
 
 def test_a_terminal_of_80_columns_is_never_overrun(tmp_path: Path) -> None:
@@ -196,6 +178,19 @@ def test_a_terminal_of_80_columns_is_never_overrun(tmp_path: Path) -> None:
     assert max(len(frame) for frame in frames if str(tmp_path) not in frame) <= 80
     assert sum(frame.startswith("update     time") for frame in frames) == 1
     assert sum(bool(re.match(r" {5}[12] +0:0\d", frame)) for frame in frames) == 2
+
+
+@pytest.mark.parametrize("flags", [[], ["--optimizer", "adam", "--streams", "4", "--log-interval", "1"]])
+def test_a_narrow_terminal_gets_fewer_columns(tmp_path: Path, flags: list[str]) -> None:
+    place = tmp_path / "work"
+    place.mkdir()
+    text_file(place)
+    words = [word for word in FLAGS if not flags or word not in ("--gradient-symbols", "300")]
+    out = on_terminal(["train", "text.txt", *words, *flags, "--out", "r", "--sample-length", 0], columns=60, cwd=place)
+    frames = [frame.decode() for frame in re.split(rb"[\r\n]+", ESCAPE.sub(b"\r", out))]
+    assert max(map(len, frames)) <= 60
+    assert any(re.match(r"update     time    left  train  valid", frame) for frame in frames)
+    assert sum(bool(re.match(r" {5}[12] +0:0\d +\S+ +\d\.\d+ ", frame)) for frame in frames) == 2
 
 
 @pytest.mark.parametrize(("name", "value"), [("TERM", "dumb"), ("NO_COLOR", "1")])
@@ -235,8 +230,9 @@ def test_a_broken_pipe_ends_a_command_quietly(arguments: list[str], tmp_path: Pa
     started = subprocess.Popen([*COMMAND, *words], stdout=theirs, stderr=subprocess.PIPE)
     os.close(theirs)
     _, err = started.communicate(timeout=60)
-    assert err == b""
-    assert started.returncode == 1
+    if "train" in words:
+        assert re.fullmatch(rb"interrupted after update \d, which is saved: resume with .*\n", err)
+    assert (started.returncode, err) == ((130, err) if "train" in words else (1, b""))
 
 
 # ---------------------------------------------------------------------- evaluate, sample, info
@@ -258,3 +254,15 @@ def test_info_lists_all_that_data_may_name() -> None:
     assert "temporal-order" in table["tasks"]
     assert table["music"] == ["jsb"]
     assert "ptb" in table["corpora"]
+
+
+def test_info_lists_every_optional_extra() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {
+        extra: tuple(re.split("[<>=;]", package)[0] for package in packages)
+        for extra, packages in project["optional-dependencies"].items()
+    }
+    assert declared == EXTRAS
+    lines = call("info").stdout
+    for extra in EXTRAS:
+        assert re.search(rf"\[{extra}\] +{EXTRAS[extra][0]} (not installed|[0-9])", lines)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from support.tiny_runs import text_file, tiny_train
+from support.tiny_runs import metrics, text_file, tiny_train
 
 import hfrnn.cli.progress
+from hfrnn.cli.columns import RunTable, number
 from hfrnn.cli.progress import Display, live_bar
-from hfrnn.cli.tables import header, number, profile_lines, result_lines, row
+from hfrnn.cli.tables import profile_lines, result_lines
 from hfrnn.optim.cg import CGStop
 from hfrnn.runs.metrics import clock
 from hfrnn.training.trainer import Callback
@@ -37,7 +38,7 @@ def shown(folder: Path, terminal: bool, **options: Any) -> str:
     file = io.StringIO()
     console = Console(file=file, force_terminal=terminal, width=80, color_system=None, _environ={"TERM": "xterm"})
     display = Display(console)
-    result = tiny_train(folder, callbacks=(display, Slow()), **options)
+    result = tiny_train(folder, callbacks=(Slow(), display), **options)
     console.print("\n".join(result_lines(result)), soft_wrap=True)
     return file.getvalue()
 
@@ -51,14 +52,30 @@ def test_seconds_are_shown_as_a_clock(seconds: float | None, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "-"), (2.5, "2.500"), (-0.125, "-0.125"), (-12.3456, "-12.35"), (1234.56, "1234.6"), (-1e7, "-1e+07")],
+    [
+        (None, "-"),
+        (2.5, "2.500"),
+        (-0.125, "-0.125"),
+        (-12.3456, "-12.35"),
+        (1234.56, "1234.6"),
+        (-1e7, "-1e+07"),
+        (0.0, "0.000"),
+        (0.01234, "0.0123"),
+        (0.001234, "0.0012"),
+        (1.234e-5, "1.2e-5"),
+        (-1.23e-4, "-1e-4"),
+        (1.2e-100, "1e-100"),
+        (-0.0456, "-0.046"),
+        (0.0994, "0.0994"),
+        (0.0996, "0.100"),
+    ],
 )
 def test_a_number_takes_six_characters_at_most(value: float | None, text: str) -> None:
     assert number(value) == text
 
 
 def test_columns_stand_under_their_names() -> None:
-    line, head = row(RECORD, 120.0), header()
+    line, head = RunTable().row(RECORD, 120.0), RunTable().header()
     for name, value in (
         ("update", "3"), ("time", "1:01"), ("left", "2:00"), ("train", "2.500"), ("valid", "2.750"), ("CG", "17"),
         ("rho", "0.625"), ("mu", "0.1"), ("step", "0.80"),
@@ -75,7 +92,20 @@ def test_a_row_fits_80_columns(stop: CGStop, huge: float | None) -> None:
         **RECORD, "update": 123456, "seconds": 86399.0, "cg_iterations": 1000, "cg_stop": stop.value, "rho": huge,
         "train_bits": huge, "valid_bits": huge, "mu": 1.23456e-8, "step_size": 0.0,
     }  # fmt: skip
-    assert len(row(record, 35999.0)) <= 80
+    assert len(RunTable().row(record, 35999.0)) <= 80
+
+
+@pytest.mark.parametrize("strength", ["mu", None])
+@pytest.mark.parametrize("width", [80, 70, 60, 40, 10])
+def test_a_table_has_as_many_columns_as_fit(strength: str | None, width: int) -> None:
+    table = RunTable(strength, errors=True, width=width)
+    line = table.row({**RECORD, **({} if strength else {**STEPS, "valid_errors": 0.5})}, 60.0)
+    assert max(len(table.header()), len(line)) <= width
+    assert len(table.header().split()) == len(line.replace("mu growth", "mu_growth").split()) + (
+        "ended" in table.header()
+    )
+    assert (width < 70) == ("rho" not in table.header() and "clipped" not in table.header())
+    assert table.unit("bits").index("bits") <= len(line)
 
 
 def test_tikhonov_shows_lambda_in_the_column_of_its_name(tmp_path: Path) -> None:
@@ -93,7 +123,7 @@ def test_a_pipe_gets_plain_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     names = ["network", "text", "training", "gradient", "curvature", "memory", "backend", "limit", "folder"]
     assert [line.split()[0] for line in lines[:9]] == names
     assert "backend   numpy" in lines
-    assert header() in lines
+    assert RunTable().header() in lines
     assert sum(bool(re.match(r" {5}[12] +0:0\d +\d:\d\d +\d+\.\d{3}", line)) for line in lines) == 2
     assert any(re.match(r" {5}1 +0:0\d +\d:\d\d +3  running, q -\d", line) for line in lines)
     assert "bits per character in validation, after update 2" in text
@@ -136,15 +166,14 @@ def test_no_bar_is_shown_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_profile_shares_out_the_whole_time(tmp_path: Path) -> None:
-    display = Display(Console(file=io.StringIO()))
-    tiny_train(tmp_path, callbacks=(display,))
-    lines = profile_lines(display.records)
+    tiny_train(tmp_path)
+    lines = profile_lines(metrics(tmp_path / "run", timed=True))
     whole = float(re.search(r"2 updates: (\d+\.\d)", "\n".join(lines)).group(1))  # type: ignore[union-attr]
     parts = [float(line.split(" s ")[0].split()[-1]) for line in lines[2:]]
     shares = [float(line.split()[-1].rstrip("%")) for line in lines[2:]]
     assert sum(parts) == pytest.approx(whole, abs=0.1)
     assert sum(shares) == pytest.approx(100, abs=1)
-    products = sum(record["products"] for record in display.records)
+    products = sum(record["products"] for record in metrics(tmp_path / "run", timed=True))
     assert any(line.startswith(f"  products ({products})") for line in lines)
 
 
@@ -159,7 +188,7 @@ STEPS: dict[str, Any] = {
 
 
 def test_columns_of_other_optimizers_stand_under_their_names() -> None:
-    line, head = row({**STEPS, "valid_errors": 0.125}, 120.0), header(None, errors=True)
+    line, head = RunTable(None, True).row({**STEPS, "valid_errors": 0.125}, 120.0), RunTable(None, True).header()
     for name, value in (
         ("update", "300"), ("time", "1:01"), ("left", "2:00"), ("train", "2.500"), ("valid", "2.750"),
         ("epoch", "1.25"), ("rate", "0.0125"), ("gradient", "0.625"), ("clipped", "25%"), ("wrong", "12.5%"),
@@ -167,12 +196,12 @@ def test_columns_of_other_optimizers_stand_under_their_names() -> None:
         end = head.index(name) + len(name)
         assert line[:end].endswith(value), name
     assert len(line) == len(head)
-    assert header(None) == head.removesuffix("  wrong")
-    assert row(STEPS, 120.0) == line.removesuffix("12.5%").rstrip()
+    assert RunTable(None).header() == head.removesuffix("  wrong")
+    assert RunTable(None).row(STEPS, 120.0) == line.removesuffix("12.5%").rstrip()
 
 
 def test_what_is_not_in_bits_is_shown_as_a_loss() -> None:
-    line = row({**STEPS, "train_bits": None, "valid_bits": None}, None)
+    line = RunTable(None).row({**STEPS, "train_bits": None, "valid_bits": None}, None)
     assert "  1.500  1.750 " in line
 
 
@@ -183,9 +212,9 @@ def test_a_row_of_other_optimizers_fits_80_columns(huge: float | None) -> None:
         "valid_loss": huge, "epoch": 1234.56, "learning_rate": 1.2345e-10, "gradient_norm": huge, "clipped": 1.0,
         "valid_errors": 1.0,
     }  # fmt: skip
-    assert len(row(record, 35999.0)) <= 80
-    assert len(row({**record, "gradient_norm": None, "clipped": None}, None)) <= 80
-    assert len(header(None, errors=True)) <= 80
+    assert len(RunTable(None, True).row(record, 35999.0)) <= 80
+    assert len(RunTable(None, True).row({**record, "gradient_norm": None, "clipped": None}, None)) <= 80
+    assert len(RunTable(None, True).header()) <= 80
 
 
 OTHERS: dict[str, dict[str, Any]] = {
@@ -212,7 +241,7 @@ def test_another_optimizer_says_how_it_trains_and_shows_its_lines(tmp_path: Path
     }[name] in lines
     assert "limit     update 20 or epoch 2 or 5:00" in lines
     assert ("loss per answer" if name == "task" else "bits per character") in [line.strip() for line in lines]
-    assert header(None, errors=name == "task") in lines
+    assert RunTable(None, name == "task").header() in lines
     wrong = r" +\d+\.\d%" if name == "task" else ""
     rows = [
         line for line in lines if re.match(r" +\d+ +0:0\d +\S+ +\d+\.\d{3} +\S+ +\d\.\d\d +\S+ +\S+ +\S+" + wrong, line)
@@ -228,22 +257,21 @@ def test_another_optimizer_says_how_it_trains_and_shows_its_lines(tmp_path: Path
 def test_the_live_line_of_another_optimizer_shows_its_steps(tmp_path: Path) -> None:
     text = shown(tmp_path, True, optimizer="sgd", streams=4, updates=20, log_interval=10, minutes=5.0)
     frames = re.split(r"[\r\n]", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\r", text))
-    assert any(re.match(r"update 1 .* step +3  loss \S+ +left \d:\d\d", frame) for frame in frames)
-    assert any(re.match(r"update 11 .* step +3  loss \S+  \d\.\d{3} bits", frame) for frame in frames)
+    assert any(re.match(r"update 1 .* step +3  \d\.\d{3} bits +left \d:\d\d", frame) for frame in frames)
+    assert any(re.match(r"update 11 .* step +3  \d\.\d{3} bits  left", frame) for frame in frames)
 
 
 def test_a_pipe_is_told_that_a_long_line_is_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hfrnn.cli.progress, "PLAIN_SECONDS", 0.0)
     text = shown(tmp_path, False, optimizer="sgd", streams=4, updates=20, log_interval=10)
-    assert re.search(r"^ {4}11 +0:0\d +\S+ +7  running, loss \d\.\d+$", text, re.MULTILINE)
+    assert re.search(r"^ {4}11 +0:0\d +\S+ +7  running, \d\.\d{3} bits$", text, re.MULTILINE)
 
 
 def test_a_profile_of_another_optimizer_has_updates_and_validation(tmp_path: Path) -> None:
-    display = Display(Console(file=io.StringIO()))
-    tiny_train(tmp_path, callbacks=(display,), optimizer="sgd", streams=4, updates=20, log_interval=10)
-    lines = profile_lines(display.records)
+    tiny_train(tmp_path, optimizer="sgd", streams=4, updates=20, log_interval=10)
+    lines = profile_lines(metrics(tmp_path / "run", timed=True))
     assert lines[1].startswith("time of 20 updates: ")
     assert [line.split()[0] for line in lines[2:]] == ["updates", "validation"]
-    whole = sum(record["seconds_update"] for record in display.records)
+    whole = sum(record["seconds_update"] for record in metrics(tmp_path / "run", timed=True))
     assert sum(float(line.split()[1]) for line in lines[2:]) == pytest.approx(whole, abs=0.02)
     assert sum(float(line.split()[-1].rstrip("%")) for line in lines[2:]) == pytest.approx(100, abs=0.2)

@@ -60,10 +60,10 @@ def test_undecodable_bytes_are_refused_with_their_offset_and_the_option_that_hel
     [(PermissionError(errno.EACCES, "no"), "permission"), (OSError(errno.EIO, "bad disk"), "bad disk")],
 )
 def test_an_unreadable_file_is_refused_with_the_reason(monkeypatch, tmp_path: Path, error: OSError, said: str) -> None:
-    def refuse(_: Path) -> bytes:
+    def refuse(*_: object) -> bytes:
         raise error
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr("hfrnn.data.corpora.read_bytes", refuse)
     with pytest.raises(InputError, match=said):
         read_text(tmp_path / "t", "char")
 

@@ -158,8 +158,8 @@ def test_lines_are_broken_every_so_many_words() -> None:
 @pytest.mark.parametrize(
     ("text", "limits", "said"),
     [
-        ("", {}, "empty"), (" \t", {}, "empty"), (b"a", {}, "str"), ("a", {"min_count": 0}, "least count"),
-        ("a", {"max_size": 1}, "at most 1"),
+        ("", {}, "empty"), (" \t", {}, "empty"), (b"a", {}, "str"), ("a", {"min_count": 0}, "min_count is 0"),
+        ("a", {"max_size": 1}, "max_size is 1"),
     ],
 )  # fmt: skip
 def test_build_refuses_what_makes_no_vocabulary(text: str | bytes, limits: dict[str, int], said: str) -> None:

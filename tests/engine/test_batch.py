@@ -24,21 +24,21 @@ def test_sizes_are_those_of_the_inputs() -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "a list": ({"inputs": [[1, 2]]}, "inputs are of type list; expected an array (T, B) of integer symbols or"),
+    "a list": ({"inputs": [[1, 2]]}, "inputs is a list: give an array of numbers"),
     "one dimension": (
         {"inputs": np.zeros(3, int)},
         "inputs are an array of shape (3,) and type int64; expected an",
     ),
-    "real symbols": ({"inputs": np.zeros((3, 2))}, "type float64; symbols are integers (T, B), values are real"),
+    "real symbols": ({"inputs": np.zeros((3, 2))}, "type float64; expected an array (T, B) of integer symbols or"),
     "integer values": (
         {"inputs": np.zeros((3, 2, 4), int)},
-        "type int64; symbols are integers (T, B), values",
+        "type int64; expected an array (T, B) of integer symbols or",
     ),
     "no steps": ({"inputs": np.zeros((0, 2), int)}, "shape (0, 2) and type int64; at least one step and one sequence"),
     "no sequences": ({"inputs": np.zeros((3, 0), int)}, "at least one step and one sequence are needed"),
-    "targets in a list": ({"targets": [[1, 2]]}, "targets are of type list; expected an array of the same library"),
-    "weights in a list": ({"weights": [[1, 2]]}, "weights are of type list; expected an array of the same library"),
-    "lengths in a list": ({"lengths": [3, 2]}, "lengths are of type list; expected an array of the same library"),
+    "targets in a list": ({"targets": [[1, 2]]}, "targets is a list: give an array"),
+    "weights in a list": ({"weights": [[1, 2]]}, "weights is a list: give an array"),
+    "lengths in a list": ({"lengths": [3, 2]}, "lengths is a list: give an array"),
     "targets of another length": (
         {"targets": np.zeros((4, 2), int)},
         "targets are an array of shape (4, 2) and type int64; inputs of 3 steps and 2 sequences need (3, 2, ...)",
@@ -46,18 +46,21 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "targets of 4 dimensions": ({"targets": np.zeros((3, 2, 1, 1))}, "inputs of 3 steps and 2 sequences need"),
     "weights of another shape": (
         {"weights": np.ones((2, 3))},
-        "weights are an array of shape (2, 3) and type float64; expected shape (3, 2), one per step and sequence",
+        "weights has shape (2, 3) and type float64: give an array (3, 2) of numbers, one per step and sequence",
     ),
     "a negative weight": (
         {"weights": np.full((3, 2), -0.1)},
         "weights hold a negative number or NaN; a weight is 0",
     ),
-    "a weight that is NaN": ({"weights": np.full((3, 2), np.nan)}, "weights hold a negative number or NaN"),
+    "a weight that is NaN": ({"weights": np.full((3, 2), np.nan)}, "weights holds NaN or infinity"),
     "too few lengths": (
         {"lengths": np.array([3])},
-        "lengths are an array of shape (1,) and type int64; expected 2",
+        "lengths has shape (1,) and type int64: give an array (2,) of integers",
     ),
-    "real lengths": ({"lengths": np.array([3.0, 2.0])}, "type float64; expected 2 integers, one per sequence"),
+    "real lengths": (
+        {"lengths": np.array([3.0, 2.0])},
+        "type float64: give an array (2,) of integers, one per sequence",
+    ),
     "length 0": ({"lengths": np.array([0, 2])}, "lengths go from 0 to 2; expected 1 to 3"),
     "length 4": ({"lengths": np.array([4, 2])}, "lengths go from 2 to 4; expected 1 to 3"),
 }

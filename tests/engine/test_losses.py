@@ -122,7 +122,7 @@ def test_targets_that_do_not_fit_the_loss_are_refused(what: str) -> None:
 
 
 def test_an_unknown_loss_is_refused() -> None:
-    with pytest.raises(hfrnn.InputError, match="loss 'hinge' is not known: use one of softmax, "):
+    with pytest.raises(hfrnn.InputError, match="loss is 'hinge': use one of softmax, "):
         head("hinge")
 
 

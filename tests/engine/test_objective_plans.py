@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from support.slow import one_in
 import hfrnn
 from hfrnn.engine.plan import Keep, Plan, shard_boundaries
 from hfrnn.engine.planner import make_plan
+from hfrnn.engine.sweep import Sweep
 
 # ---------------------------------------------------------------------- plans
 
@@ -75,22 +77,53 @@ def test_an_objective_keeps_its_plan() -> None:
     assert hfrnn.Objective(net, batch, checkpoint=4).plan.segment == 4
 
 
+@pytest.mark.parametrize("keep", Keep)
+def test_segments_run_again_as_often_as_the_page_on_the_engine_says(
+    keep: Keep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: Counter[str] = Counter()
+
+    def count(name: str) -> None:
+        run = getattr(Sweep, name)
+
+        def counted(*arguments: Any, **more: Any) -> Any:
+            counts[name] += 1
+            return run(*arguments, **more)
+
+        monkeypatch.setattr(Sweep, name, counted)
+
+    for name in ("_forward", "_rforward", "_backward"):
+        count(name)
+    net, batch, theta = small_problem()  # 9 steps
+    for K, S in ((3, 3), (9, 1)):
+        again = S - 1 if keep is Keep.NOTHING else 0
+        objective = hfrnn.Objective(net, batch, plan=Plan((0, batch.B), K, keep))
+        counts.clear()
+        objective.loss_and_gradient(theta)
+        assert counts == {"_forward": S + again, "_backward": S}
+        G = objective.gauss_newton(theta)
+        counts.clear()
+        G.apply(theta, theta.copy())
+        expected = {"_forward": S + again if again else 0, "_rforward": S + again, "_backward": S}
+        assert counts == +Counter(expected)
+
+
 # ---------------------------------------------------------------------- errors
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
     "negative structural": (
         lambda f, theta: f.gauss_newton(theta, -1.0),
-        "structural is -1.0: give a number, 0 or more",
+        "structural is -1: give a number, 0 or more",
     ),
     "infinite tikhonov": (
         lambda f, theta: f.gauss_newton(theta, 0, np.inf),
-        "tikhonov is inf: give a number, 0 or more",
+        "tikhonov is inf: give a finite number, 0 or more",
     ),
-    "nan tikhonov": (lambda f, theta: f.gauss_newton(theta, tikhonov=np.nan), "tikhonov is nan: give a number"),
+    "nan tikhonov": (lambda f, theta: f.gauss_newton(theta, tikhonov=np.nan), "tikhonov is nan: give a finite number"),
     "metric": (
         lambda f, theta: f.gauss_newton(theta, metric="cell"),
-        "metric 'cell' is not known: use hidden, matching or preactivation",
+        "metric is 'cell': use one of hidden, matching, preactivation",
     ),
     "foreign metric": (
         lambda f, theta: f.gauss_newton(theta, 1.0, metric="matching"),
@@ -99,7 +132,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "checkpoint 0": (lambda f, _: again(f, checkpoint=0), 'checkpoint is 0: use None, "sqrt", "auto" or a number'),
     "checkpoint name": (lambda f, _: again(f, checkpoint="all"), "checkpoint is 'all': use None"),
     "checkpoint True": (lambda f, _: again(f, checkpoint=True), "checkpoint is True: use None"),
-    "memory": (lambda f, _: again(f, memory=0), "memory is 0: give a budget in bytes, more than 0"),
+    "memory": (lambda f, _: again(f, memory=0), "memory is 0: give a whole number of bytes, 1 or more"),
     "threads": (lambda f, _: again(f, threads=0), "threads is 0: give a whole number, 1 or more"),
     "no targets": (lambda f, _: again(f, targets=None), "the batch has no targets: a loss needs them"),
     "no weight": (

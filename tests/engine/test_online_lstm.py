@@ -316,7 +316,7 @@ def test_bad_arguments_change_nothing():
     for words, arguments in bad.items():
         with pytest.raises(InputError, match=words):
             rule.run(*arguments)
-    with pytest.raises(InputError, match="0: give 1"):
+    with pytest.raises(InputError, match="0: give a whole number, 1"):
         OnlineLSTM(net, 0)
     for changed in ({"h": np.zeros((3, 3))}, {"trace.W_x": None}, {"optimizer.kind": "adam"}):
         with pytest.raises(InputError):

@@ -88,7 +88,7 @@ def test_frequencies_follow_the_probabilities(options: dict[str, Any], exponent:
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        ({"temperature": -1.0}, "temperature"), ({"temperature": float("nan")}, "temperature"), ({"top_k": 0}, "top-k"),
+        ({"temperature": -1.0}, "temperature"), ({"temperature": float("nan")}, "temperature"), ({"top_k": 0}, "top_k"),
         ({"length": -1}, "length"), ({"seed": -1}, "seed"), ({"allowed": []}, "allow"), ({"allowed": [V]}, "allowed"),
         ({"allowed": [-1]}, "allowed"), ({"prime": np.zeros(0, np.int32)}, "empty"),
     ],

@@ -155,7 +155,9 @@ def test_a_time_that_is_not_a_whole_number_is_refused() -> None:
     def run(**state: Any) -> Any:
         return net.run(theta, hfrnn.Batch(batch.inputs, initial_state=[{"h": h, **state}]))
 
-    for t in (-1, 2.5, "3"):
+    with pytest.raises(hfrnn.InputError, match="'t' of layer 0 of initial_state is '3'"):
+        run(t="3")
+    for t in (-1, 2.5):
         with pytest.raises(hfrnn.InputError, match=r"t of the initial state of layer 0 is .*: give a whole number, 0"):
             run(t=t)
     for state in ({}, {"t": np.zeros(batch.B)}):
@@ -223,7 +225,7 @@ def test_weights_from_faster_to_slower_modules_are_never_read(periods: tuple[int
     expected = everything(net, batch, theta, v, u)
     direction = v.copy()  # for the Hessian, which adds l2*v
     for vector in (theta, v):
-        net.views(vector)["layer0.W_h"][forbidden] = np.nan
+        net.views(vector)["layer0.W_h"][forbidden] = 1e100
     f = hfrnn.Objective(net, batch, plan=plans(batch.T, batch.B)["nothing-3"])
     loss, gradient = f.loss_and_gradient(theta)
     J = f.jacobian(theta)
@@ -261,7 +263,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "text": ("12", "periods is '12': give a list of whole numbers"),
     "none": ((), "periods is empty: give a whole number, 1 or more, for each module"),
     "zero": ((1, 0), "periods holds 0: give a whole number, 1 or more, for each module"),
-    "a fraction": ([1, 2.0], "periods holds 2.0: give a whole number, 1 or more"),
+    "a fraction": ([1, 2.0], "periods holds 2: give a whole number, 1 or more"),
     "a truth": ([True, 2], "periods holds True: give a whole number, 1 or more"),
     "three": (
         (1, 2, 4),

@@ -146,7 +146,7 @@ def test_alpha_is_0_95_unless_it_is_given() -> None:
         ({"context": -1}, "context is -1: give a whole number of units, 0 or more"),
         ({"context": 2.5}, "context is 2.5: give a whole number of units, 0 or more"),
         ({"hidden": 0, "context": 0}, "hidden and context are both 0: give scrn at least one unit"),
-        ({"hidden": -1}, "the hidden size is -1: give a whole number of units, 0 or more"),
+        ({"hidden": -1}, "hidden is -1: give a whole number, 0 or more"),
         ({"alpha": 1.5}, "alpha is 1.5: give a number from 0 to 1"),
         ({"alpha": 1, "learn_alpha": True}, "alpha is 1.0: learned, it starts between 0 and 1"),
     ],
@@ -158,7 +158,7 @@ def test_a_wrong_option_is_refused(wrong: dict[str, Any], message: str) -> None:
 
 @pytest.mark.parametrize("arch", [arch for arch in hfrnn.architectures() if arch != "scrn"])
 def test_no_other_architecture_does_without_hidden_units(arch: str) -> None:
-    with pytest.raises(hfrnn.InputError, match="the hidden size is 0: give a whole number of units, 1 or more"):
+    with pytest.raises(hfrnn.InputError, match="hidden is 0: give a whole number of units, 1 or more"):
         hfrnn.Network(arch, n_in=2, hidden=0, n_out=2)
 
 

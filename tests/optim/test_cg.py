@@ -204,7 +204,7 @@ def test_wrong_arguments_are_named():
     for words, call in (
         ("x0 has shape", lambda: conjugate_gradient(apply, b, np.zeros(3))),
         ("b has shape", lambda: conjugate_gradient(apply, b[None])),
-        ("b has type", lambda: conjugate_gradient(apply, np.arange(4))),
+        ("b has shape .* and type int", lambda: conjugate_gradient(apply, np.arange(4))),
         ("max_iterations is -1", lambda: conjugate_gradient(apply, b, max_iterations=-1)),
         ("window is 0", lambda: conjugate_gradient(apply, b, window=0)),
         ("keep_ratio is 1", lambda: conjugate_gradient(apply, b, keep_ratio=1.0)),

@@ -55,7 +55,7 @@ def test_a_gradient_that_is_not_finite_is_refused_and_not_changed(clip, bad):
 @pytest.mark.parametrize("clip", [clip_norm, clip_values, lambda g, bound: max_norm([g.reshape(2, 5)], bound)])
 @pytest.mark.parametrize("bound", [0.0, -1.0, np.nan, np.inf])
 def test_a_bound_out_of_range_is_refused(clip, bound):
-    with pytest.raises(InputError, match=r"bound is|maximal norm is"):
+    with pytest.raises(InputError, match="bound is"):
         clip(vector(10), bound)
 
 

@@ -192,14 +192,14 @@ def test_vectors_of_another_shape_are_refused(make):
     for arguments in ((START, START[:2], 0.1), (START, START, 0.1, START[:2].copy()), (START[:2], START[:2], 0.1)):
         with pytest.raises(InputError, match="shape"):
             optimizer.step(*arguments)
-    with pytest.raises(InputError, match="vector"):
+    with pytest.raises(InputError, match="array"):
         make().step(np.zeros((2, 2)), np.zeros((2, 2)), 0.1)
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"momentum": 1.0}, "momentum is 1.0"),
+        ({"momentum": 1.0}, "momentum is 1: give a number from 0, below 1"),
         ({"momentum": -0.1}, "momentum"),
         ({"momentum": np.nan}, "momentum"),
         ({"decay": -1.0}, "decay"),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("jax", reason="the oracle needs JAX: install hfrnn[oracle]")
+pytest.importorskip("jax", reason="the oracle needs JAX: install the extra oracle")
 
 import jax
 from support.slow import one_in

@@ -32,7 +32,7 @@ def shown(page: browser.Page, tmp_path: Path) -> Any:
     files = []
 
     def show(*folders: Path, width: int = 1200, dark: bool = False) -> browser.Page:
-        files.append(write_report(folders, tmp_path / "report.html"))
+        files.append(write_report(folders, tmp_path / "report.html", force=True))
         page.open(files[-1], width=width, dark=dark)
         page.run(f"{HELPERS}; 0" if page.run("typeof charts") == "undefined" else "0")
         return page

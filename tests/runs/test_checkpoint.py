@@ -134,7 +134,7 @@ def test_odd_headers_are_refused(tmp_path: Path, header: bytes) -> None:
 def test_a_missing_file_and_a_folder_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"there is no checkpoint .*none"):
         load_checkpoint(tmp_path / "none")
-    with pytest.raises(CheckpointError, match=r"Is a directory"):
+    with pytest.raises(CheckpointError, match=r"it is a folder, not a regular file"):
         load_checkpoint(tmp_path)
 
 

@@ -139,7 +139,7 @@ def test_a_refused_folder_is_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_lock_file_that_its_holder_takes_away_in_between_is_made_again(tmp_path: Path, monkeypatch: Any) -> None:
-    real, calls = lock._try_lock, []
+    real, calls = lock.try_lock, []
 
     def slow(file: Any) -> None:
         real(file)
@@ -147,7 +147,7 @@ def test_a_lock_file_that_its_holder_takes_away_in_between_is_made_again(tmp_pat
         if len(calls) == 1:
             (tmp_path / ".lock").unlink()
 
-    monkeypatch.setattr(lock, "_try_lock", slow)
+    monkeypatch.setattr(lock, "try_lock", slow)
     mine = FolderLock(tmp_path)
     mine.acquire()
     assert len(calls) == 2
@@ -172,7 +172,7 @@ def test_a_file_system_without_locks_is_used_without(tmp_path: Path, monkeypatch
     def none(file: Any) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(lock, "_try_lock", none)
+    monkeypatch.setattr(lock, "try_lock", none)
     assert tiny_train(tmp_path).summary["updates"] == 2
 
 
@@ -197,7 +197,7 @@ def test_a_folder_that_cannot_be_written_to_is_told_with_the_reason(
 
     run = tiny_train(tmp_path).folder
     before = snapshot(run)
-    monkeypatch.setattr(lock, "open", fail, raising=False)
+    monkeypatch.setattr(lock, "open_to_append", fail)
     with pytest.raises(kind, match=sentence) as caught:
         train(resume=run, updates=3)
     assert caught.value.exit_code == (2 if kind is InputError else 1)

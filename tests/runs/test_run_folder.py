@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.tiny_runs import metrics, snapshot, tiny_train
+from support.tiny_runs import TEXT, metrics, snapshot, tiny_train
 
 import hfrnn
 from hfrnn.atomic import write_atomic
+from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.checkpoint import checkpoint_bytes, load_checkpoint
 from hfrnn.runs.load import load
@@ -153,3 +154,16 @@ def test_the_summary_holds_the_best_and_the_last_line(finished: Path) -> None:
     assert summary["last"] == lines[-1]
     assert summary["best"] == min(lines, key=lambda line: line["valid_bits"])
     assert (summary["updates"], summary["stopped"]) == (2, "updates")
+
+
+def test_a_vocabulary_of_another_size_than_the_network_is_refused(run: Path) -> None:
+    config = (run / "config.toml").read_text().splitlines(keepends=True)
+    (run / "config.toml").write_text("".join(line for line in config if "vocabulary_sha256" not in line))
+    assert load(run).vocabulary.size == 28
+    for text in ("other symbols", TEXT + "é"):
+        vocabulary = Vocabulary.build(text, "char")
+        vocabulary.save(run / "vocabulary.json")
+        with pytest.raises(
+            CheckpointError, match=f"has {vocabulary.size} symbols, and the network .* 28 inputs and 28"
+        ):
+            load(run)

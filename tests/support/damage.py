@@ -5,11 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from hypothesis import settings
+from hypothesis import strategies as st
 from safetensors.numpy import save as safetensors_bytes
+
+TESTS = 12
+"""Tests of random damage, among which HFRNN_DAMAGE cases are divided."""
+
+cases = settings(max_examples=max(25, -(-int(os.environ.get("HFRNN_DAMAGE", "0")) // TESTS)))
+"""Sets the number of cases of a test of random damage."""
 
 
 def a_folder(path: Path) -> None:
@@ -55,3 +63,30 @@ def sealed_checkpoint(version: str, meta: str, arrays: dict[str, Any], form: str
         digest.update(array.reshape(-1).data)
     metadata = {"format": form, "version": version, "meta": meta, "sha256": digest.hexdigest()}
     return bytes(safetensors_bytes(arrays, metadata=metadata))
+
+
+json_values = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.text(max_size=5),
+        st.sampled_from([-1, 0, 1, 2**31, 2**63, 10**30, -0.5, 1e308, float("inf"), float("nan")]),
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
+    max_leaves=4,
+)  # fmt: skip
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path to every part of a JSON value."""
+    yield at
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(min(len(value), 3)):
+            yield from places(value[key], (*at, key))
+
+
+def put(value: Any, at: tuple[Any, ...], new: Any) -> Any:
+    """Return the JSON value with another part at this path."""
+    if not at:
+        return new
+    changed = dict(value) if isinstance(value, dict) else list(value)
+    changed[at[0]] = put(value[at[0]], at[1:], new)
+    return changed

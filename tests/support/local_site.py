@@ -7,8 +7,9 @@ import io
 import random
 import threading
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,7 @@ class Site:
             for name, content in {**CONTENT["ptb"], **ARCHIVES}.items()
         }
         self.odd: dict[str, Answer] = {}
+        self.sent = 0  # bytes of endless answers
         self.seen: list[tuple[str, str]] = []
         self.closing = threading.Event()
 
@@ -66,9 +68,10 @@ class Site:
         return [path for path, _ in self.seen]
 
     def remote(self, name: str, *members: str) -> Remote:
-        """Return a file of the folder "original" with its correct sha256."""
-        sha256 = hashlib.sha256(self.files[f"/original/{name}"]).hexdigest()
-        return Remote(f"{self.address}/original/{name}", sha256, members)
+        """Return a file of the folder "original" with its correct sha256 and size."""
+        content = self.files[f"/original/{name}"]
+        sha256 = hashlib.sha256(content).hexdigest()
+        return Remote(f"{self.address}/original/{name}", sha256, members, len(content))
 
     def give(self, handler: BaseHTTPRequestHandler, content: bytes, length: int | None = None) -> None:
         """Send content; with a larger `length` the answer ends early."""
@@ -92,6 +95,42 @@ def status(code: int) -> Answer:
 def rubbish(site: Site, handler: BaseHTTPRequestHandler) -> None:
     """Send a web page instead of the file."""
     site.give(handler, b"<html>please log in</html>")
+
+
+def endless(encoding: str | None = None, code: int = 200, length: int | None = None) -> Answer:
+    """Return an answer whose body never ends; perhaps compressed, that of a redirect, or with a length announced."""
+
+    def answer(site: Site, handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(code)
+        if encoding is not None:
+            handler.send_header("Content-Encoding", encoding)
+        if length is not None:
+            handler.send_header("Content-Length", str(length))
+        if code == 302:
+            handler.send_header("Location", f"{site.address}/mirror/text8.zip")
+        handler.end_headers()
+        packer = zlib.compressobj(wbits=31)
+        with suppress(OSError):  # until the client has enough
+            while not site.closing.is_set() and site.sent < 10**8:  # a client without a bound must not fill the memory
+                piece = bytes(2**16)
+                site.sent += handler.wfile.write(piece if encoding is None else packer.compress(piece) or b"")
+
+    return answer
+
+
+def compressed(encoding: str, wbits: int) -> Answer:
+    """Return an answer with the right content, compressed although that was not asked for."""
+
+    def answer(site: Site, handler: BaseHTTPRequestHandler) -> None:
+        packer = zlib.compressobj(wbits=wbits)
+        content = packer.compress(site.files[handler.path]) + packer.flush()
+        handler.send_response(200)
+        handler.send_header("Content-Encoding", encoding)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content)
+
+    return answer
 
 
 def redirect(path: str) -> Answer:

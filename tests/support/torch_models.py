@@ -101,3 +101,8 @@ def inner(u: Any, v: Any) -> float:
 def named(p: Arrays) -> dict[str, str]:
     """The argument that says what the embedding is called."""
     return {"embedding": "embedding"} if "embedding.weight" in p else {}
+
+
+def taken(p: Arrays) -> dict[str, str]:
+    """The arguments that `from_torch` needs with a state dict: the embedding's name and an rnn's activation."""
+    return named(p) | ({} if any("lstm" in name for name in p) else {"activation": "tanh"})

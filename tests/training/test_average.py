@@ -56,7 +56,7 @@ def states(run: Path) -> list[dict[str, Any]]:
 
 def test_validation_best_and_samples_are_of_the_average(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
-    monkeypatch.setattr(Trainer, "_draw_sample", lambda self, theta: drawn.append(theta.copy()))
+    monkeypatch.setattr("hfrnn.training.trainer.draw_text", lambda net, theta, *rest: drawn.append(theta.copy()))
     result = tiny_train(tmp_path, updates=5, keep=5, average=0.6, dtype="float64")
     run, lines = result.folder, metrics(result.folder)
     thetas = [arrays["theta"] for arrays in states(run)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import importlib
 import json
 import os
 import shlex
@@ -17,12 +19,14 @@ from support.method_runs import ONLINE
 from support.method_runs import run as tiny_method
 from support.run_states import assert_same, state
 from support.stops import Validation, at, load_update, send, twice
-from support.tiny_runs import metrics, snapshot, text_file, tiny_train
+from support.tiny_runs import snapshot, text_file, tiny_train
 
 import hfrnn
 from hfrnn.engine.objective import Objective
+from hfrnn.errors import StorageError
 from hfrnn.runs.metrics import MetricsFile
 from hfrnn.runs.run_folder import RunFolder
+from hfrnn.training.signals import handle_signals
 from hfrnn.training.trainer import Callback, Interrupted, Trainer, train
 
 pytest.importorskip("resource", reason="these signals are those of POSIX systems")
@@ -119,6 +123,144 @@ def test_a_signal_before_a_resumed_run_goes_on_changes_nothing(tmp_path: Path, m
     assert train(resume=run, updates=3).summary["updates"] == 3
 
 
+@pytest.mark.parametrize("when", ["during training", "at the end"])
+def test_a_signal_ends_a_long_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+    whole = tiny_train(tmp_path, "whole", updates=3, sample_length=9).folder
+    drawn: list[int] = []
+
+    def sample(*arguments: Any, **options: Any) -> Any:
+        for n, step in enumerate(module.sample_before(*arguments, **options)):
+            drawn.append(n)
+            if len(drawn) == (3 if when == "during training" else 21):  # samples are drawn after updates 1, 2 and 3
+                send(signal.SIGTERM)
+            yield step
+
+    module = hfrnn.engine.sampling
+    monkeypatch.setattr(module, "sample_before", module.sample, raising=False)
+    monkeypatch.setattr(module, "sample", sample)
+    with pytest.raises(Interrupted, match="after update 0" if when == "during training" else "after update 3"):
+        tiny_train(tmp_path, updates=3, sample_length=9)
+    assert len(drawn) == (3 if when == "during training" else 21)
+    monkeypatch.undo()
+    result = train(resume=tmp_path / "run")
+    assert_same(whole, tmp_path / "run")
+    assert result.summary["sample"] == json.loads((whole / "summary.json").read_text())["sample"]
+
+
+@pytest.mark.parametrize("name", ["config", "restore", "make_consistent"])
+def test_a_signal_ends_a_blocked_read_on_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def blocks() -> None:
+        send(signal.SIGTERM)
+        time.sleep(60)
+
+    run = tiny_train(tmp_path).folder
+    before, start = snapshot(run), time.monotonic()
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, name, at(1, blocks, getattr(RunFolder, name)))
+        with pytest.raises(Interrupted, match=r"before the next update: resume with hfrnn train --resume .*run"):
+            train(resume=run, updates=3)
+    assert time.monotonic() - start < 30
+    assert snapshot(run) == before
+
+
+def test_a_signal_ends_a_callback_that_blocks(tmp_path: Path) -> None:
+    class Blocks(Callback):
+        def on_update(self, record: dict[str, Any]) -> bool | None:
+            send(signal.SIGHUP)
+            time.sleep(60)
+            return None
+
+    with pytest.raises(Interrupted, match="after update 1, which is saved"):
+        tiny_train(tmp_path, callbacks=(Blocks(),))
+
+
+@pytest.mark.parametrize("code", [errno.EPIPE, errno.EIO, errno.ENOSPC])
+def test_a_closed_output_is_an_interruption_and_a_full_disk_is_not(tmp_path: Path, code: int) -> None:
+    class Prints(Callback):
+        def on_update(self, record: dict[str, Any]) -> bool | None:
+            raise OSError(code, os.strerror(code))
+
+    expected = OSError if code == errno.ENOSPC else Interrupted
+    with pytest.raises(expected, match=os.strerror(code) if code == errno.ENOSPC else "after update 1, which is saved"):
+        tiny_train(tmp_path, callbacks=(Prints(),))
+    train(resume=tmp_path / "run")
+    assert_same(tiny_train(tmp_path, "whole").folder, tmp_path / "run")
+
+
+def test_an_interruption_whose_summary_cannot_be_written_is_one_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: RunFolder, summary: dict[str, Any]) -> None:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(RunFolder, "write_summary", fails)
+    with pytest.raises(Interrupted, match="after update 1, which is saved"):
+        tiny_train(tmp_path, callbacks=(Validation(2, send),))
+
+
+def test_a_signal_after_the_last_update_names_it(tmp_path: Path) -> None:
+    class Ends(Callback):
+        def on_end(self, result: Any) -> None:
+            send()
+
+    with pytest.raises(Interrupted, match="after update 2, which is saved"):
+        tiny_train(tmp_path, callbacks=(Ends(),))
+
+
+# ---------------------------------------------------------------------- when a signal raises KeyboardInterrupt
+
+
+def test_a_signal_during_an_import_takes_effect_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slow_module.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nwhole = True\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with handle_signals() as interruption:
+        whole = importlib.import_module("slow_module").whole
+        assert (whole, interruption.seen) == (True, True)
+        with pytest.raises(KeyboardInterrupt):
+            time.sleep(30)
+
+
+def test_a_signal_that_only_imports_have_seen_makes_no_run_folder(tmp_path: Path) -> None:
+    with handle_signals() as interruption:
+        interruption.seen = True
+        with pytest.raises(KeyboardInterrupt):
+            tiny_train(tmp_path)
+    assert not (tmp_path / "run").exists()
+
+
+def test_signals_do_not_disturb_the_cleanup_after_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    cleaned = []
+
+    def work() -> None:
+        try:
+            send()
+        finally:
+            twice()
+            cleaned.append(True)
+
+    with handle_signals():
+        with pytest.raises(KeyboardInterrupt):
+            work()
+        monkeypatch.setattr("hfrnn.training.signals.CLEANUP_SECONDS", 0.0)
+        with pytest.raises(KeyboardInterrupt):
+            send()
+    assert cleaned
+
+
+def test_a_run_inside_a_command_shares_its_handlers(tmp_path: Path) -> None:
+    with handle_signals() as outer:
+        tiny_train(tmp_path)
+        assert signal.getsignal(signal.SIGTERM) == outer.on_signal
+        assert outer.saved is not None
+        with pytest.raises(Interrupted):
+            tiny_train(tmp_path, "other", callbacks=(Validation(1, send),))
+        twice()  # the status is decided: nothing is raised
+    assert signal.getsignal(signal.SIGTERM) != outer.on_signal
+
+
+# ---------------------------------------------------------------------- before and at the beginning
+
+
 def test_a_signal_before_a_new_run_has_a_folder_makes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hfrnn.training.trainer, "validation_objective", lambda *_: send(signal.SIGTERM))
     with pytest.raises(KeyboardInterrupt):
@@ -188,39 +330,3 @@ def test_the_command_that_goes_on_names_the_file_of_a_kernel(tmp_path: Path) -> 
     text_file(tmp_path)
     done = subprocess.run([sys.executable, "-c", code, str(kernel)], cwd=tmp_path, capture_output=True, text=True)
     assert shlex.join(["hfrnn", "--kernel", str(kernel), "train", "--resume", "run"]) in done.stdout, done.stderr
-
-
-FLAGS = ("--hidden", "4", "--sequence-length", "10", "--gradient-symbols", "300", "--updates", "1000000")
-
-
-@pytest.mark.parametrize("numbers", [(signal.SIGHUP,), (signal.SIGINT, signal.SIGINT)], ids=["hangup", "twice"])
-def test_a_process_ends_with_130_and_whole_files(tmp_path: Path, numbers: tuple[int, ...]) -> None:
-    text_file(tmp_path)
-    command = [sys.executable, "-m", "hfrnn", "train", "text.txt", *FLAGS, "--out", "run"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as it:
-        while not (tmp_path / "run" / "metrics.jsonl").is_file() and it.poll() is None:
-            time.sleep(0.01)
-        for number in numbers:
-            it.send_signal(number)
-        _, err = it.communicate(timeout=60)
-    assert it.returncode == 130, err
-    assert "resume with hfrnn train --resume run" in err
-    assert metrics(tmp_path / "run")[-1]["update"] == load_update(tmp_path / "run")
-
-
-def test_a_terminal_that_is_closed_leaves_a_run_that_goes_on(tmp_path: Path) -> None:
-    pty = pytest.importorskip("pty")
-    text_file(tmp_path)
-    child, terminal = pty.fork()
-    if child == 0:  # pragma: no cover
-        os.chdir(tmp_path)
-        os.execv(sys.executable, [sys.executable, "-m", "hfrnn", "train", "text.txt", *FLAGS, "--out", "run"])
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "run" / "metrics.jsonl").is_file() and time.monotonic() < deadline:
-        os.read(terminal, 10000)
-    os.close(terminal)
-    os.waitpid(child, 0)
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert summary["stopped"] == "interruption"
-    assert not (tmp_path / "run" / ".lock").exists()
-    train(resume=tmp_path / "run", updates=summary["updates"] + 1)

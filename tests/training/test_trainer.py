@@ -15,6 +15,7 @@ from support.run_states import At, assert_same, state
 from support.tiny_runs import metrics, text_file, tiny_train
 
 import hfrnn
+from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.hessian_free import HessianFree
 from hfrnn.runs.config import TrainConfig
@@ -92,18 +93,23 @@ def test_a_signal_in_the_first_update_leaves_the_initial_state(tmp_path: Path) -
     assert_same(tiny_train(tmp_path, "whole").folder, tmp_path / "run")
 
 
-def test_a_second_signal_interrupts_at_once(tmp_path: Path) -> None:
-    reached = []
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_second_signal_interrupts_a_computation_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signals: int
+) -> None:
+    reached, real = [], Objective.loss_and_gradient
 
-    def twice() -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGINT)
+    def interrupted(self: Objective, *arguments: Any, **options: Any) -> Any:
+        for _ in range(signals):
+            os.kill(os.getpid(), signal.SIGINT)
         reached.append(True)
+        return real(self, *arguments, **options)
 
-    with pytest.raises(Interrupted, match="after update 1, which is saved"):
-        tiny_train(tmp_path, callbacks=(At(2, twice),))
-    assert not reached
-    assert RunFolder(tmp_path / "run").restore("last")[1]["update"] == 1
+    monkeypatch.setattr(Objective, "loss_and_gradient", interrupted)
+    with pytest.raises(Interrupted, match="after update 0, which is saved"):
+        tiny_train(tmp_path)
+    assert len(reached) == (signals == 1)
+    assert RunFolder(tmp_path / "run").restore("last")[1]["update"] == 0
 
 
 def test_training_works_outside_the_main_thread(tmp_path: Path) -> None:

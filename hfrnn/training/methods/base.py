@@ -21,6 +21,8 @@ LEAST_RATE = 2.0**-12
 
 Progress = Callable[[int, float], None]
 """Called with the number of an iteration or update, and the value of its objective."""
+Work = dict[str, float]
+"""Amounts of work by kind, each in a unit of its own."""
 Stop = Callable[[], bool]
 """Returns whether to stop."""
 
@@ -35,6 +37,8 @@ class Method:
         How batches are computed, by role: gradient, curvature.
     expected_bytes : int
         Memory that the batches need.
+    work : dict
+        The work of the last call of `advance`.
     remedy : str
         What to change when the loss is no longer finite, with a comma and a space after it.
     """
@@ -42,6 +46,7 @@ class Method:
     config: TrainConfig
     plans: dict[str, Plan]
     expected_bytes: int
+    work: Work
     remedy = ""
 
     @property
@@ -89,6 +94,20 @@ class Method:
         NonFiniteError
             The loss or the gradient is no longer finite.
         """
+        raise NotImplementedError
+
+    def work_left(self, updates: int | None) -> Work | None:
+        """Return the work until the limit on epochs, or on updates if that comes first; None without a limit.
+
+        Parameters
+        ----------
+        updates : int, optional
+            Number of updates until the limit on them.
+        """
+        raise NotImplementedError
+
+    def seconds(self, record: Record, whole: float) -> Work:
+        """Return the seconds that each kind of work took, of `whole` seconds between two records."""
         raise NotImplementedError
 
     def validated(self, loss: float | None) -> None:
@@ -148,6 +167,20 @@ class Stepwise(Method):
         if self._epoch_ended:
             self.schedule.after_epoch(loss)
 
+    @property
+    def epoch_updates(self) -> float:
+        """The number of updates in an epoch."""
+        raise NotImplementedError
+
+    def work_left(self, updates: int | None) -> Work | None:
+        counts = [] if updates is None else [float(updates)]
+        if self.config.epochs is not None:
+            counts.append(max(self.config.epochs - self.epoch - self.fraction, 0.0) * self.epoch_updates)
+        return {"updates": min(counts)} if counts else None
+
+    def seconds(self, record: Record, whole: float) -> Work:
+        return {"updates": whole}
+
     def _begin(self, most: int | None) -> tuple[int, int, float]:
         """Return the number of updates until the next record (`most` at most), the epoch and the learning rate."""
         assert self.schedule.lr is not None, "a run ends with its schedule"
@@ -156,6 +189,7 @@ class Stepwise(Method):
 
     def _record(self, updates: int, symbols: int, loss: float, epoch: int, rate: float, **more: float | None) -> Record:
         """Return the record of some updates that began in an epoch and had a learning rate."""
+        self.work = {"updates": float(updates)}
         self._since_validation, self._epoch_ended = self._since_validation + updates, self.epoch != epoch
         every = self.config.validate_every
         return {

@@ -76,6 +76,10 @@ class FirstOrderMethod(Stepwise):
     def fraction(self) -> float:
         return self.batches.fraction
 
+    @property
+    def epoch_updates(self) -> float:
+        return self.batches.epoch_updates
+
     def advance(
         self, theta: Array, progress: Progress, should_stop: Stop, most: int | None = None
     ) -> tuple[Array, Record]:
@@ -165,6 +169,11 @@ class StreamBatches:
         """The share of the current epoch that is done."""
         return self.position / self.streams.length
 
+    @property
+    def epoch_updates(self) -> float:
+        """The number of windows in an epoch."""
+        return self.streams.length / self.streams.every
+
     def describe(self) -> str:
         """Return a phrase for the screen."""
         s = self.streams
@@ -232,6 +241,11 @@ class SequenceBatches:
     def fraction(self) -> float:
         sampler = self.sequences.sampler
         return 0.0 if sampler.epoch_is_over else sampler.fraction
+
+    @property
+    def epoch_updates(self) -> float:
+        sampler = self.sequences.sampler
+        return float(sampler.sequences // sampler.subset)
 
     def describe(self) -> str:
         return f"{self.sequences.sampler.subset} sequences at a time"

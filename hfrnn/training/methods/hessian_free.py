@@ -15,7 +15,8 @@ from hfrnn.optim.average import Average
 from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, UpdateInterrupted
 from hfrnn.optim.kronecker import bytes_needed
-from hfrnn.training.methods.base import Method, Progress, Sequences, Stop
+from hfrnn.training.coming import coming_sizes
+from hfrnn.training.methods.base import Method, Progress, Sequences, Stop, Work
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network
@@ -109,8 +110,27 @@ class HessianFreeMethod(Method):
             objective.should_stop = should_stop
         step = self.optimizer.update(theta, *objectives.values(), on_cg=progress, should_stop=should_stop)
         self.average.add(step.theta)
+        sizes = {role: float(columns.size) for role, columns in batches.items()}
+        self.work = {"gradient": sizes["gradient"], "curvature": sizes["curvature"], "updates": 1.0}
         symbols = {role: round(objective.total_weight) for role, objective in objectives.items()}
         return step.theta, _record(step, symbols["gradient"], symbols["curvature"])
+
+    def work_left(self, updates: int | None) -> Work | None:
+        """Return the sequences of the gradient and curvature batches until a limit, and the number of updates."""
+        if updates is None and self.config.epochs is None:
+            return None
+        sizes = coming_sizes(self.sequences.sampler, updates, self.config.epochs)
+        return {
+            "gradient": float(sum(size * count for size, count in sizes.items())),
+            "curvature": float(sum(self._part(size) * count for size, count in sizes.items())),
+            "updates": float(sum(sizes.values())),
+        }
+
+    def seconds(self, record: Record, whole: float) -> Work:
+        """Return the seconds of the gradient with the trial losses, of CG, and of validation and saving."""
+        batches = record["seconds_update"] - record["seconds_validation"]
+        curvature = record["seconds_cg"]
+        return {"gradient": batches - curvature, "curvature": curvature, "updates": whole - batches}
 
     def weights(self, theta: Array) -> Array:
         """Return the average of the parameters over the updates, or the last ones with `--average 0`."""
@@ -160,6 +180,10 @@ class HessianFreeMethod(Method):
         symbols = self.config.curvature_symbols
         return {"fraction": self.config.curvature_fraction} if symbols is None else {"symbols": symbols}
 
+    def _part(self, rows: int) -> int:
+        """Return the number of sequences in the curvature batch of a gradient batch of `rows` sequences."""
+        return self.sequences.sampler.part_size(rows, **self._curvature)
+
     def _plans(self, rows: int) -> tuple[dict[str, Plan], int]:
         """Return the plans for a gradient batch of `rows` sequences and its curvature batch, and the bytes of both.
 
@@ -167,7 +191,7 @@ class HessianFreeMethod(Method):
         """
         pool = self.sequences.pool
         T, symbols = pool.inputs.shape[0], pool.inputs.ndim == 2
-        part = self.sequences.sampler.part_size(rows, **self._curvature)
+        part = self._part(rows)
         checkpoint, budget = self.config.checkpoint_argument, self.config.memory_bytes
         basis = 0
         if self.config.preconditioner == "kronecker":

@@ -60,6 +60,10 @@ class OnlineMethod(Stepwise):
     def fraction(self) -> float:
         return self.position / self.streams.length
 
+    @property
+    def epoch_updates(self) -> float:
+        return float(self.streams.length)
+
     def advance(
         self, theta: Array, progress: Progress, should_stop: Stop, most: int | None = None
     ) -> tuple[Array, Record]:

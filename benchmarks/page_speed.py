@@ -1,0 +1,237 @@
+"""The figures of docs/speed.md, from the JSON files in results/; each function returns Markdown. See tables.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from page_text import listed, load, ms, paragraph, table
+
+PRODUCTS = "products-cpu.json"
+SPEED = {
+    "products": PRODUCTS,
+    "architectures": "architectures-cpu.json",
+    "architectures, numba": "architectures-cpu-numba.json",
+    "numba and NumPy at 64 units": "hidden-64/architectures-cpu-numba.json",
+    "memory": "memory-cpu.json",
+    "planner": "planner-cpu.json",
+    "large vocabularies": "vocabulary-cpu.json",
+    "word-level training": "epoch-cpu.json",
+}
+"""The measurements of docs/speed.md."""
+Value = Callable[[dict[str, Any]], str | None]
+"""What a table shows of the candidates of an operation; None if a candidate did not take part."""
+
+
+def speed_runs() -> str:
+    """What was measured by which command, when and on which machine."""
+    rows = []
+    for what, file in SPEED.items():
+        facts = load(file)["machine"]
+        load_average = f"{facts['load_before']:.1f}"
+        if "load_after" in facts:
+            load_average += f", {facts['load_after']:.1f}"
+        kernels = sorted({entry.rsplit(", ", 1)[-1].removesuffix(" kernels") for entry in facts["blas"]})
+        rows.append(
+            [
+                f"{what}: `{facts['command']}`",
+                f"`{file}`",
+                facts["date"][:10],
+                f"`{facts['commit'][:9]}`",
+                facts["processor"],
+                ", ".join(kernels),
+                load_average,
+            ]
+        )
+    return table(["measurement", "file", "date", "commit", "processor", "BLAS kernels", "load"], rows)
+
+
+def versions() -> str:
+    """The versions of the packages that products.py compared."""
+    packages = load(PRODUCTS)["machine"]["packages"]
+    names = {"numpy": "NumPy", "scipy": "SciPy", "jax": "JAX", "torch": "PyTorch", "numba": "numba"}
+    found = [f"{shown} {packages[name].split('+')[0]}" for name, shown in names.items() if name in packages]
+    return paragraph(f"The versions were {listed(found)}.")
+
+
+def _by_size() -> dict[tuple[int, int, int], dict[str, dict[str, Any]]]:
+    """The cases of products.py: {(H, T, B): {architecture: case}}."""
+    sizes: dict[tuple[int, int, int], dict[str, dict[str, Any]]] = {}
+    for case in load(PRODUCTS)["cases"]:
+        sizes.setdefault((case["H"], case["T"], case["B"]), {})[case["arch"]] = case
+    return sizes
+
+
+def _cell(cases: dict[str, dict[str, Any]], operation: str, value: Value) -> str:
+    """The values of all architectures that have one, separated by slashes."""
+    found = (value(case["operations"][operation]["candidates"]) for case in cases.values())
+    return " / ".join(each for each in found if each is not None)
+
+
+def _milliseconds(name: str) -> Value:
+    return lambda found: ms(found[name]["median"]) if name in found else None
+
+
+def _ratio(name: str, other: str) -> Value:
+    return lambda found: f"{found[name]['median'] / found[other]['median']:.2f}"
+
+
+def _share(name: str) -> Value:
+    return lambda found: f"{found[name]['share_of_peak']:.0%}"
+
+
+def products() -> str:
+    """Gradients and products beside the peers'."""
+    sizes = _by_size()
+    labels = {
+        ("gradient", "hfrnn"): "gradient: hfrnn",
+        ("gradient", "hfrnn, numba"): "gradient: hfrnn, `--backend numba`",
+        ("gradient", "jax"): "gradient: JAX",
+        ("gradient", "torch"): "gradient: PyTorch",
+        ("product", "hfrnn"): "product: hfrnn",
+        ("product", "hfrnn, numba"): "product: hfrnn, `--backend numba`",
+        ("product", "jax kept"): "product: JAX, linearization kept",
+        ("product", "jax"): "product: JAX, jvp and vjp",
+        ("product", "torch"): "product: PyTorch, double backward",
+        ("product", "torch kept"): "product: PyTorch, graphs kept",
+    }
+    rows = [
+        [label, *(_cell(cases, operation, _milliseconds(name)) for cases in sizes.values())]
+        for (operation, name), label in labels.items()
+    ]
+    for name, label in (("hfrnn", "hfrnn"), ("hfrnn, numba", "`numba`")):
+        for what, value in (
+            ("time on one thread over time on two", _ratio(f"{name}, 1 thread", name)),
+            ("fraction of the matrix-product peak", _share(name)),
+        ):
+            cells = (_cell(cases, "product", value) for cases in sizes.values())
+            rows.append([f"product, {what}: {label}", *cells])
+    archs = " / ".join(next(iter(sizes.values())))
+    return table([f"{archs}; H, T, B", *(", ".join(map(str, size)) for size in sizes)], rows)
+
+
+def peak() -> str:
+    """The peak that fractions refer to."""
+    return paragraph(
+        f"""
+        The peak is the best rate of a large `np.matmul` in the same run, {load(PRODUCTS)["peak"] / 1e9:.0f} GFLOP/s.
+        The fraction counts the matrix products of the recurrent and output maps: once for the loss, three times for
+        the gradient and four times for the product. It counts nothing for the one-hot input map, although the gradient
+        of this map is a matrix product here.
+        """
+    )
+
+
+def product_over_gradient() -> str:
+    """The range of a product's time over a gradient's."""
+    ratios = [
+        case["operations"]["product"]["candidates"]["hfrnn"]["median"]
+        / case["operations"]["gradient"]["candidates"]["hfrnn"]["median"]
+        for case in load(PRODUCTS)["cases"]
+    ]
+    return f"{min(ratios):.2f} to {max(ratios):.2f}"
+
+
+def numba_over_numpy() -> str:
+    """The time with numba over the time with NumPy, by size."""
+    rows = []
+    for (H, T, B), cases in _by_size().items():
+        for operation in ("gradient", "product"):
+            for threads, suffix in (("2", ""), ("1", ", 1 thread")):
+                ratio = _cell(cases, operation, _ratio(f"hfrnn, numba{suffix}", f"hfrnn{suffix}"))
+                rows.append([f"{H}, {T}, {B}", operation, threads, ratio])
+    archs = " / ".join(next(iter(_by_size().values())))
+    return table(["H, T, B", "operation", "threads", archs], rows)
+
+
+def hidden_64() -> str:
+    """The time of a product with numba over the time with NumPy, for each architecture at 64 units."""
+    compiled, same = [], []
+    for row in load(SPEED["numba and NumPy at 64 units"])["architectures"]:
+        ratio = row["product"]["median"] / row["product_numpy"]["median"]
+        (compiled if row["compiled"] else same).append((f"{row['arch']} {ratio:.2f}", ratio))
+    noise = [ratio for _, ratio in same]
+    return paragraph(
+        f"With 64 units on one thread, the time of a product with numba, divided by that with NumPy, is: "
+        f"{', '.join(text for text, _ in compiled)}. The architectures without a compiled variant run the same NumPy "
+        f"code on both backends and give {min(noise):.2f} to {max(noise):.2f}, which shows the noise."
+    )
+
+
+def architectures() -> str:
+    """The product of every architecture, and its floor."""
+    numba = {row["arch"]: row for row in load(SPEED["architectures, numba"])["architectures"]}
+    rows = []
+    for row in load(SPEED["architectures"])["architectures"]:
+        other = numba.get(row["arch"], {})
+        cells = ms(row["product"]["median"]), ms(row["floor"]), f"{row['time_over_floor']:.2f}"
+        compiled = f"{other['time_over_floor']:.2f}" if other.get("compiled") else "-"
+        rows.append([row["arch"], f"{row['parameters']:,}", *cells, compiled])
+    return table(["architecture", "weights", "product, ms", "floor, ms", "time over floor", "`numba`"], rows)
+
+
+def memory() -> str:
+    """Memory and time of square-root checkpoints."""
+    found = load(SPEED["memory"])
+    lengths = sorted({row["T"] for row in found["lengths"]})
+    rows = []
+    for operation in ("gradient", "product"):
+        rows.append([operation])
+        for row in (row for T in lengths for row in found["lengths"] if (row["operation"], row["T"]) == (operation, T)):
+            way, ratio = row["ways"]["sqrt"], row["time_ratio"]
+            cell = f"{way['growing'] / 2**20:.0f} MiB, {way['median'] * 1e3:.0f} ms"
+            rows[-1].append(cell if ratio is None else f"{cell}, {ratio:.2f}")
+    return table(["T", *map(str, lengths)], rows)
+
+
+def memory_growth() -> str:
+    """The exponents of memory over T."""
+    found = load(SPEED["memory"])["exponents"]
+    powers = {f"T^{found[f'{operation}, sqrt']['growing']:.2f}" for operation in ("gradient", "product")}
+    whole = {f"T^{found[f'{operation}, keep all']['growing']:.2f}" for operation in ("gradient", "product")}
+    return paragraph(
+        f"The buffers grow as {listed(sorted(powers))}; those of keeping everything grow as {listed(sorted(whole))}."
+    )
+
+
+def planner() -> str:
+    """How exact the plans' memory is."""
+    ratios = [case["ratio"] for case in load(SPEED["planner"])["cases"]]
+    return paragraph(
+        "`python benchmarks/planner.py` compares the bytes that a plan expects with the traced bytes, over "
+        f"{len(ratios)} random configurations of all architectures and on the number of threads of the plan. The ratio "
+        f"is between {min(ratios):.3f} and {max(ratios):.3f}."
+    )
+
+
+def vocabulary() -> str:
+    """Segments and class softmax at a large vocabulary."""
+    found = load(SPEED["large vocabularies"])
+    of_memory, classes = found["memory"], found["class_softmax"]
+    parts, once = of_memory["ways"]["segments"], of_memory["ways"]["all at once"]
+    gradient, product = (classes["operations"][name] for name in ("gradient", "product"))
+    segments, whole = (way["depends_on_V_and_T"] / 2**20 for way in (parts, once))
+    return paragraph(
+        f"""
+        A gradient at V = {of_memory["V"]:,}, H = {of_memory["H"]}, B = {of_memory["B"]}, T = {of_memory["T"]} needs
+        {segments:.1f} MiB for the arrays that depend on V and T, with the plan's segments of {parts["segment"]} steps.
+        With all logits at once it needs {whole:.1f} MiB ({of_memory["times_less"]:.2f} times as much). The segments
+        take {parts["median"] / once["median"]:.2f} times as long. Class softmax (V = {classes["V"]:,},
+        H = {classes["H"]}, C = {classes["C"]}) takes {ms(gradient["classes"]["median"])} ms for the gradient of 1,000
+        tokens; full softmax takes {ms(gradient["full"]["median"])} ms ({gradient["times_faster"]:.1f} times as long).
+        For the product the times are {ms(product["classes"]["median"])} and {ms(product["full"]["median"])} ms
+        ({product["times_faster"]:.1f} times as long).
+        """
+    )
+
+
+def epoch() -> str:
+    """An update and an epoch of word-level training."""
+    found = load(SPEED["word-level training"])
+    names = {"hfrnn": "hfrnn", "torch": "PyTorch", "hfrnn, class softmax": "hfrnn, class softmax"}
+    rows = [
+        [shown, ms(found[name]["median"]), f"{found[name]['epoch_seconds']:.0f}"]
+        for name, shown in names.items()
+        if name in found
+    ]
+    return table(["", "update, ms", "epoch of PTB, s"], rows)

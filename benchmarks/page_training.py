@@ -1,0 +1,154 @@
+"""The figures of docs/hf-and-first-order.md and of this folder's README.md; each function returns Markdown.
+
+See tables.py.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from page_text import RESULTS, listed, load, paragraph, table
+
+TEXT = "hf_vs_sgd-tinyshakespeare-mlstm-64.json"
+
+
+def _first(curve: list[dict[str, Any]], bits: float, key: str) -> float | None:
+    return next((point[key] for point in curve if point["valid_bits"] < bits), None)
+
+
+def _least(curve: list[dict[str, Any]], seconds: float) -> float:
+    return min(float(point["valid_bits"]) for point in curve if point["seconds"] <= seconds)
+
+
+def _seconds(curve: list[dict[str, Any]], bits: float) -> str:
+    at = _first(curve, bits, "seconds")
+    return "never" if at is None else f"{at:.0f} s"
+
+
+def equal_time() -> str:
+    """Best bits and updates of each method after equal time."""
+    methods = load(TEXT)["methods"]
+    rows = []
+    for method, found in sorted(
+        methods.items(), key=lambda item: min(_least(c, 1e9) for c in item[1]["seeds"].values())
+    ):
+        curves = list(found["seeds"].values())
+        half = [[point for point in curve if point["seconds"] <= 150] for curve in curves]
+        rows.append(
+            [
+                f"{method} ({found['chosen']})",
+                ", ".join(f"{_least(curve, 1e9):.3f}" for curve in curves),
+                ", ".join(f"{curve[-1]['update']:,}" for curve in curves),
+                ", ".join(f"{_least(curve, 150):.3f}" for curve in curves),
+                ", ".join(f"{curve[-1]['update']:,}" for curve in half),
+                *(", ".join(_seconds(curve, bits) for curve in curves) for bits in (2.6, 2.42)),
+            ]
+        )
+    head = ["method", "best validation bits", "updates", "within 150 s", "updates", "below 2.6 bits", "below 2.42"]
+    return table(head, rows)
+
+
+def tuning() -> str:
+    """The tuning trials of each method."""
+    rows = [
+        [method, ", ".join(f"{trial}: {bits:.3f}" for trial, bits in found["trials"].items()), found["chosen"]]
+        for method, found in load(TEXT)["methods"].items()
+    ]
+    return table(["method", "trials: best validation bits", "chosen"], rows)
+
+
+def work() -> str:
+    """The work of structural damping and of SGD for the same loss."""
+    methods, parts = load(TEXT)["methods"], []
+    for bits in (2.6, 2.42):
+        needed = {}
+        for method in ("structural", "sgd"):
+            found = (_first(curve, bits, "work") for curve in methods[method]["seeds"].values())
+            needed[method] = listed(f"{each / 1e6:.0f}" for each in found if each is not None)
+        parts.append(f"below {bits} bits {needed['structural']} million for HF and {needed['sgd']} million for SGD")
+    return paragraph(
+        "First-order methods need fewer operations for the same loss. In forward passes over one symbol (a gradient "
+        f"counts as three, a product as four), the two seeds needed to get {'; '.join(parts)} (HF with `structural`)."
+    )
+
+
+def characters() -> str:
+    """[K] table 4.5 in small."""
+    cells = {cell["cell"]: cell for cell in load("characters-tinyshakespeare.json")["cells"]}
+    rows = []
+    for name, cell in cells.items():
+        if not name.endswith("line-search"):
+            other = cells.get(f"{name} line-search")
+            both = [cell] if other is None else [cell, other]
+            rows.append(
+                [
+                    name,
+                    ", ".join(map(str, cell["hidden"])),
+                    f"{cell['weights']:,}",
+                    f"{cell['valid_bits'][0]:.3f}",
+                    f"{other['valid_bits'][0]:.3f}" if other else "",
+                    ", ".join(str(each["seeds"]["0"][-1]["update"]) for each in both),
+                    ", ".join(f"{each['published_valid_bits']:.2f}" for each in both),
+                ]
+            )
+    published = "[K], validation after several hours: structural, line-search"
+    return table(["network", "units", "weights", "structural", "line-search", "updates", published], rows)
+
+
+def long_lags() -> str:
+    """Which method learned addition over which length, and when."""
+    runs: dict[tuple[int, str], dict[int, dict[str, Any]]] = {}
+    for file in sorted((RESULTS / "long_lags").glob("addition-*.json")):
+        found = json.loads(file.read_text("utf-8"))
+        cell = found["cell"]
+        runs.setdefault((cell["length"], cell["method"]), {})[cell["seed"]] = found
+    rows, order = [], ["hf", "sgd", "adam"]
+    for (length, method), seeds in sorted(runs.items(), key=lambda item: (item[0][0], order.index(item[0][1]))):
+        options = seeds[0]["options"]
+        label = {"hf": "HF", "sgd": "SGD", "adam": "Adam"}[method]
+        rate = f", {options['learning_rate']:g}" if "learning_rate" in options else ""
+        cells = [_outcome(seeds[seed]) if seed in seeds else "" for seed in range(3)]
+        rows.append([str(length), f"{label}{rate}", *cells, _validations(seeds[0])])
+    return table(["length", "method", "seed 0", "seed 1", "seed 2", "validation"], rows)
+
+
+def _outcome(found: dict[str, Any]) -> str:
+    if found["learned"]:
+        return f"learned in {found['minutes']:.1f} min"
+    return f"not in {found['minutes']:.0f} min: {found['errors']:.0%} wrong"
+
+
+def _validations(found: dict[str, Any]) -> str:
+    """How often a run was validated, and the share of its minutes; the first point of a curve is a validation."""
+    if found["cell"]["method"] == "hf":
+        return "every update"
+    updates = found["curve"][0]["update"]
+    return f"every {updates} updates" + (", about a third of the minutes" if updates < 500 else "")
+
+
+# ---------------------------------------------------------------------- benchmarks/README.md
+
+
+def papers_hornn() -> str:
+    """What rnn and hornn-fofe-3 reached, and that neither had converged."""
+    parts = []
+    for name in ("rnn", "hornn-fofe-3"):
+        found = load(f"papers/hornn_ptb/{name}.json")
+        falling = ", ".join(f"{point['valid_perplexity']:.1f}" for point in found["curve"])
+        published = found["published"]["test"]["value"]
+        test = found["ours"]["perplexity"]["test"]
+        parts.append(f"`{name}` reached a test perplexity of {test:.1f} ({published} published), with a validation "
+                     f"perplexity of {falling} after epochs 1 to {len(found['curve'])}")  # fmt: skip
+    return paragraph(f"{'; '.join(parts)}.")
+
+
+def papers_scrn() -> str:
+    """What scrn-100-40 reached."""
+    found = load("papers/scrn_ptb/scrn-100-40.json")
+    published, test = found["published"]["test"]["value"], found["ours"]["perplexity"]["test"]
+    last = ", ".join(f"{point['valid_perplexity']:.2f}" for point in found["curve"][-3:])
+    return paragraph(
+        f"`scrn-100-40` reached a test perplexity of {test:.1f} after {found['ours']['epochs']:.0f} epochs with [M]'s "
+        f"SGD ({published} published). The validation perplexity after the last three epochs was {last}."
+    )

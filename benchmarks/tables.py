@@ -1,0 +1,78 @@
+"""Write the figures of README.md, docs/ and this folder's README.md from the JSON files in results/.
+
+    python benchmarks/tables.py             rewrite the pages
+    python benchmarks/tables.py --check     only say which pages differ
+
+A page marks its figures by comments: `<!-- figures: NAME -->`, the text that `NAME` in FIGURES returns, `<!-- end -->`.
+Run this after a benchmark has written a new JSON file. A test compares the pages with the files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import page_speed
+import page_training
+
+PROJECT = Path(__file__).resolve().parent.parent
+PAGES = [PROJECT / "README.md", PROJECT / "benchmarks" / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
+MARKED = re.compile(r"(<!-- figures: ([\w-]+) -->)(.*?)(<!-- end -->)", re.S)
+
+FIGURES: dict[str, Callable[[], str]] = {
+    "speed-runs": page_speed.speed_runs,
+    "versions": page_speed.versions,
+    "products": page_speed.products,
+    "peak": page_speed.peak,
+    "product-over-gradient": page_speed.product_over_gradient,
+    "numba-over-numpy": page_speed.numba_over_numpy,
+    "hidden-64": page_speed.hidden_64,
+    "architectures": page_speed.architectures,
+    "memory": page_speed.memory,
+    "memory-growth": page_speed.memory_growth,
+    "planner": page_speed.planner,
+    "vocabulary": page_speed.vocabulary,
+    "epoch": page_speed.epoch,
+    "equal-time": page_training.equal_time,
+    "tuning": page_training.tuning,
+    "work": page_training.work,
+    "characters": page_training.characters,
+    "long-lags": page_training.long_lags,
+    "papers-hornn": page_training.papers_hornn,
+    "papers-scrn": page_training.papers_scrn,
+}
+
+
+def rewritten(page: str) -> str:
+    """Return the text of a page with the figures of today's JSON files."""
+
+    def fresh(found: re.Match[str]) -> str:
+        start, name, old, end = found.groups()
+        if name not in FIGURES:
+            raise click.ClickException(f"figures {name!r} are not known: use {', '.join(FIGURES)}")
+        text = FIGURES[name]()
+        return f"{start}\n\n{text}\n\n{end}" if "\n" in old else f"{start}{text}{end}"
+
+    return MARKED.sub(fresh, page)
+
+
+@click.command()
+@click.option("--check", is_flag=True, help="Change nothing; exit with status 1 if a page differs.")
+def main(check: bool) -> None:
+    """Write the figures of the pages from the JSON files in benchmarks/results/."""
+    stale = []
+    for page in PAGES:
+        old = page.read_text("utf-8")
+        new = rewritten(old)
+        if new != old:
+            stale.append(page.relative_to(PROJECT).as_posix())
+            if not check:
+                page.write_text(new, "utf-8")
+    click.echo(f"{'different' if check else 'rewritten'}: {', '.join(stale) or 'no page'}")
+    raise SystemExit(1 if check and stale else 0)
+
+
+if __name__ == "__main__":
+    main()

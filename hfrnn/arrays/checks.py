@@ -1,0 +1,103 @@
+"""The check of arrays that a caller gives: type, shape and, if asked for, that all entries are finite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hfrnn.arrays.backend import Array, Backend
+from hfrnn.arrays.vectors import is_finite
+from hfrnn.checks import shown
+from hfrnn.errors import InputError
+
+KINDS = {"iu": "integers", "f": "real numbers", "fiu": "real numbers", "fiub": "numbers", "fciu": "numbers"}
+"""What NumPy's letters for the types of arrays mean in a message."""
+
+
+def array(
+    name: str,
+    value: Any,
+    shape: tuple[int | None, ...],
+    kinds: str = "fiu",
+    *,
+    backend: Backend | None = None,
+    finite: bool = False,
+    advice: str = "",
+) -> Array:
+    """Return an array after checking it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument in the message.
+    value : object
+        An array, or what NumPy turns into one: a list of numbers, a tensor in host memory.
+    shape : tuple of int or None
+        None stands for any size.
+    kinds : str
+        NumPy's letters of the types that are allowed: "f" floating-point numbers, "i" and "u" integers.
+    backend : Backend, optional
+        Library of the array. By default that of the array itself, without a conversion.
+    finite : bool
+        Whether every entry must be finite. On a GPU this waits for the device.
+    advice : str
+        What to do, at the end of the message.
+
+    Returns
+    -------
+    array
+        On the backend's device; a copy only if necessary.
+
+    Raises
+    ------
+    InputError
+        The value is no such array, or has a mask, which would be ignored.
+    """
+    found = as_array(name, value, backend)
+    sizes = tuple(found.shape)
+    fits = len(sizes) == len(shape) and all(each in (None, size) for each, size in zip(shape, sizes, strict=True))
+    if not fits or found.dtype.kind not in kinds:
+        wanted = ", ".join("n" if each is None else str(each) for each in shape)
+        wanted += "," if len(shape) == 1 else ""
+        has = f"has shape {sizes} and type {shown_type(found)}" if sizes else f"is {shown(value)}"
+        raise InputError(
+            f"{name} {has}: give an array ({wanted}) of {KINDS.get(kinds, 'numbers')}{advice and f', {advice}'}"
+        )
+    if finite and found.dtype.kind in "fc" and not is_finite(found):
+        raise InputError(f"{name} holds NaN or infinity: give finite numbers{advice and f', {advice}'}")
+    return found
+
+
+def as_array(name: str, value: Any, backend: Backend | None = None) -> Array:
+    """Return a value as an array of any shape and type; raise InputError if it is none or has a mask."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise InputError(
+            f"{name} is a masked array, whose mask would be ignored: give a plain array, for example {name}.filled(0)"
+        )
+    if backend is None or (backend.on_host and isinstance(value, np.ndarray)):
+        if is_array(value):
+            return np.asarray(value) if isinstance(value, np.ndarray) else value
+    elif is_array(value) or isinstance(value, list | tuple | range) or hasattr(value, "__array__"):
+        try:
+            return backend.xp.asarray(value)
+        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+            raise InputError(f"{name} is {shown(value)}: give an array of numbers of one library") from error
+    advice = ", for example tensor.numpy()" if hasattr(value, "detach") else ""
+    raise InputError(f"{name} is {shown(value)}: give an array of numbers{advice}")
+
+
+def shown_type(value: Array) -> str:
+    """Return the type of an array for a message."""
+    return str(value.dtype) if value.dtype.names is None else "record"
+
+
+def is_array(value: Any) -> bool:
+    """Return whether a value is an array of NumPy or of a library like it, which has NumPy's types."""
+    return (
+        hasattr(value, "shape")
+        and isinstance(getattr(value, "dtype", None), np.dtype)
+        and hasattr(value, "__getitem__")
+        and not hasattr(value, "nnz")
+        and not isinstance(value, np.generic)
+    )

@@ -1,0 +1,129 @@
+"""Open files that others may have made: only regular files, within a bound, and through no link where it matters.
+
+A run folder may come from somebody else. If its metrics.jsonl were a link to another file, a run would write to that
+file. So the files of a run are opened with `links=False`. The folder itself may be a link.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+CONFIGURATION = 2**20
+"""Most bytes of a TOML file with options."""
+DESCRIPTION = 2**26
+"""Most bytes of a vocabulary, of a summary, and of the header of a checkpoint."""
+LOG = 2**29
+"""Most bytes of metrics.jsonl."""
+TEXT_SHARE = 16
+"""A text may be as large as the memory divided by this: its symbols and their numbers take about 12 times as much."""
+CHECKPOINT_SHARE = 4
+"""A checkpoint may be as large as the memory divided by this."""
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)  # fmt: skip
+_REPARSE_POINT = 0x400  # of Windows: links and junctions
+
+
+def open_to_read(path: str | os.PathLike[str], *, links: bool = True) -> BinaryIO:
+    """Open a regular file to read its bytes, without ever waiting for a writer.
+
+    Parameters
+    ----------
+    path : path
+    links : bool
+        Whether the file may be a link.
+
+    Raises
+    ------
+    OSError
+        There is no such file, it cannot be read, is not a regular file, or is a link that is not allowed; `strerror`
+        says which.
+    ValueError
+        The path holds a NUL character.
+    """
+    descriptor = _open(path, os.O_RDONLY, links)
+    return os.fdopen(descriptor, "rb")
+
+
+def open_to_append(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file of a run to read it and to write at its end, without a buffer; make it if there is none.
+
+    Raises
+    ------
+    OSError
+        As for `open_to_read` with `links=False`; or the file has a second name (a hard link), under which it would
+        change too.
+    """
+    descriptor = _open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, False)
+    if os.fstat(descriptor).st_nlink > 1:
+        os.close(descriptor)
+        raise OSError(errno.EMLINK, "it is a hard link, so another file would change with it; replace it by a copy")
+    return os.fdopen(descriptor, "a+b", buffering=0)
+
+
+def read_bytes(path: str | os.PathLike[str], most: int, *, links: bool = True) -> bytes:
+    """Return the content of a regular file of at most `most` bytes; raises the errors of `open_to_read`.
+
+    A larger file raises an OSError before anything is read.
+    """
+    with open_to_read(path, links=links) as file:
+        size = os.fstat(file.fileno()).st_size
+        content = b"" if size > most else file.read(most + 1)  # a file that grows, or of /proc, says another size
+    if max(size, len(content)) > most:
+        raise OSError(errno.EFBIG, f"it has {max(size, len(content)):,} bytes, and at most {most:,} are read")
+    return content
+
+
+def is_regular(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is a regular file and no link."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def memory_share(divisor: int) -> int:
+    """Return a share of the memory that this machine, or the container of this process, has, in bytes."""
+    total = 2**34
+    with contextlib.suppress(AttributeError, ValueError, OSError):  # Windows has no sysconf
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(ValueError, OSError):
+            total = min(total, int(Path(limit).read_text()))
+    return total // divisor
+
+
+def _open(path: str | os.PathLike[str], flags: int, links: bool) -> int:
+    """Return the descriptor of a regular file; raises the errors of `open_to_read`."""
+    for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY", *(() if links else ("O_NOFOLLOW",))):
+        flags |= getattr(os, name, 0)
+    try:
+        if not links and not hasattr(os, "O_NOFOLLOW"):
+            _refuse_link(path)
+        descriptor = os.open(path, flags, 0o666)
+    except OSError:
+        if not links:
+            _refuse_link(path)  # the system's own reason is "Too many levels of symbolic links"
+        raise
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        kind = next((name for fits, name in _KINDS if fits(mode)), "something else")
+        number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        raise OSError(number, f"it is {kind}, not a regular file")
+    return descriptor
+
+
+def _refuse_link(path: str | os.PathLike[str]) -> None:
+    """Raise OSError if a path is a link."""
+    with contextlib.suppress(FileNotFoundError):
+        found = os.lstat(path)
+        if stat.S_ISLNK(found.st_mode) or getattr(found, "st_file_attributes", 0) & _REPARSE_POINT:
+            raise OSError(errno.ELOOP, "it is a link, and the files of a run are not opened through links")

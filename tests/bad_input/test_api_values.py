@@ -1,0 +1,92 @@
+"""Wrong values for the arguments of every public function: each is refused in a sentence that names the argument.
+
+The quick tests try a sample of the values, the slow ones all of them.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import api_calls, api_calls_kernels, api_calls_optim, api_calls_runs
+from support.api_calls import Call
+
+from hfrnn.errors import HfrnnError
+
+CALLS = [call for table in (api_calls, api_calls_optim, api_calls_kernels, api_calls_runs) for call in table.CALLS]
+EVERY = 71
+"""One of this many values is tried in the quick tests."""
+LONGEST_MESSAGE = 600
+
+Case = tuple[Call, str, str, Any, bool]
+
+
+def cases() -> Iterator[Case]:
+    """Yield all calls with one argument changed: the call, the argument, and the label, factory and validity."""
+    for call in CALLS:
+        for argument, kind in call.kinds.items():
+            for label, make, valid in kind.cases():
+                yield call, argument, label, make, valid
+
+
+ALL = list(cases())
+
+
+def fault(call: Call, argument: str, make: Any, valid: bool) -> str:
+    """Make a call, and say what is wrong with its outcome; "" if nothing is."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            call.run(**{argument: make()})
+    except HfrnnError as error:
+        return f"a valid value was refused: {error}" if valid else fault_of_message(str(error), argument, make())
+    except Exception as error:
+        return f"raised {type(error).__name__}: {str(error)[:200]}"
+    return "" if valid else "accepted"
+
+
+def fault_of_message(message: str, argument: str, value: object) -> str:
+    """Say what is wrong with a message about an argument; one about a file or a name may show it instead."""
+    name = argument.rstrip("_")
+    shown = (str(value) or "''", repr(value)[:60]) if isinstance(value, str | Path) else ()
+    named = any(text in message for text in shown)
+    if not named and name not in message and name.replace("_", "-") not in message:
+        return f"the message does not name the argument: {message[:300]}"
+    if len(message) > LONGEST_MESSAGE or not message.isprintable():
+        return f"the message is long or has control characters: {message[:300]!r}"
+    if re.search(r"object at 0x|<class|<function|Traceback", message):
+        return f"the message shows an object of Python: {message[:300]}"
+    return ""
+
+
+def faults(chosen: list[Case]) -> list[str]:
+    """Return what is wrong with some calls, one line each."""
+    found = []
+    for call, argument, label, make, valid in chosen:
+        if problem := fault(call, argument, make, valid):
+            found.append(f"{call.name}({argument} = {label}): {problem}")
+    return found
+
+
+def test_the_base_of_every_call_is_valid() -> None:
+    for call in CALLS:
+        call.run()
+
+
+def test_the_table_has_thousands_of_values() -> None:
+    assert len(ALL) > 5000
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
+def test_a_sample_of_wrong_values_is_refused(call: Call) -> None:
+    assert not faults([case for case in ALL[::EVERY] if case[0] is call])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
+def test_wrong_values_are_refused_and_right_ones_are_not(call: Call) -> None:
+    assert not faults([case for case in ALL if case[0] is call])

@@ -1,0 +1,150 @@
+"""A command writes over none of its inputs, into no run folder, and over an existing file only with --force."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.refusals import STEPS, call, refused, replaced
+from support.tiny_runs import snapshot, tiny_train
+
+from hfrnn.errors import InputError
+from hfrnn.report import write_report
+from hfrnn.runs.outputs import Output, data_files
+from hfrnn.runs.run_folder import RunFolder
+
+SPECTRUM = ["spectrum", "run", "--symbols", "30", "--steps", "2", "--count", "1", "--matrix", "gauss-newton"]
+OUTPUTS = {
+    "--per-symbol": ["evaluate", "run", "text.txt", "--per-symbol"],
+    "--plot": [*SPECTRUM, "--plot"],
+    "--output": ["report", "run", "--output"],
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def links(home: Path) -> Iterator[None]:
+    """Other names of the text and of the run, and an output that exists."""
+    os.symlink("text.txt", "link.txt")
+    os.link("text.txt", "second.txt")
+    os.symlink("run", "run-link")
+    os.symlink("run/best.safetensors", "best-link")
+    for name in ("old.svg", "old.html", "old.jsonl"):
+        Path(name).write_text("old")
+    yield
+    for name in ("link.txt", "second.txt", "run-link", "best-link"):
+        os.unlink(name)
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]], ids=["", "force"])
+@pytest.mark.parametrize("name", ["text.txt", "./text.txt", "folder/../text.txt", "link.txt", "second.txt"])
+def test_an_input_is_never_written_over(name: str, force: list[str]) -> None:
+    words = f"--per-symbol is {name}, which is a file that the command reads"
+    assert words in refused("evaluate", "run", "text.txt", "--per-symbol", name, *force)
+    assert words in refused("evaluate", "run", "--per-symbol", name, *force)  # the run's own text
+    assert words.replace("per-symbol", "plot") in refused(*OUTPUTS["--plot"], name, *force)
+    assert words.replace("per-symbol", "output") in refused("report", "run", "-o", name, *force)
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]], ids=["", "force"])
+@pytest.mark.parametrize("option", OUTPUTS)
+@pytest.mark.parametrize(
+    "name", ["run/last.safetensors", "run/new.svg", "run-link/vocabulary.json", "best-link", "folder/../run/x.html"]
+)
+def test_a_run_folder_is_never_written_into(option: str, name: str, force: list[str]) -> None:
+    assert f"{option} is {name}, inside the run folder" in refused(*OUTPUTS[option], name, *force)
+    assert f"{option} is task/new" in refused(*OUTPUTS[option], "task/new", *force)  # of another run too
+
+
+def test_a_new_run_does_not_begin_inside_another_one() -> None:
+    for out in ("run/summary", "run-link/new", "run/a/b"):
+        assert f"{out} lies in the run folder" in refused("train", "text.txt", *STEPS, "--out", out)
+
+
+def test_a_project_with_a_config_toml_of_its_own_is_no_run_folder() -> None:
+    with replaced("folder/config.toml", b"title = 'My site'"):
+        assert call("report", "run", "-o", "folder/page.html").exit_code == 0
+        os.unlink("folder/page.html")
+
+
+@pytest.mark.parametrize(
+    ("option", "name"), [("--per-symbol", "old.jsonl"), ("--plot", "old.svg"), ("--output", "old.html")]
+)
+def test_an_existing_file_is_replaced_only_with_force(option: str, name: str) -> None:
+    if option == "--plot":
+        pytest.importorskip("matplotlib", reason="pictures need matplotlib: install the extra plot")
+    words = f"{option} is {name}, which exists already: give another file, or --force to replace it"
+    assert words in refused(*OUTPUTS[option], name)
+    with replaced("dangling", lambda path: path.symlink_to("nowhere")):
+        assert "exists already" in refused(*OUTPUTS[option], "dangling")
+    with replaced(name, b"old"):
+        assert call(*OUTPUTS[option], name, "--force").exit_code == 0
+        assert Path(name).read_bytes() != b"old"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are of POSIX systems")
+@pytest.mark.parametrize("option", OUTPUTS)
+def test_what_is_not_a_regular_file_is_never_replaced(option: str) -> None:
+    with replaced("pipe.svg", os.mkfifo):
+        for name in ("pipe.svg", os.devnull):
+            assert "which is not a regular file" in refused(*OUTPUTS[option], name, "--force")
+
+
+@pytest.mark.parametrize("option", OUTPUTS)
+@pytest.mark.parametrize("name", ["", "folder", "none/x.svg", "a\0b", "x" * 300])
+def test_a_name_that_cannot_be_written_is_refused_before_the_work(
+    option: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for work in ("hfrnn.analysis.evaluation.evaluate", "hfrnn.analysis.spectrum.spectrum"):
+        monkeypatch.setattr(work, None)
+    monkeypatch.setattr("hfrnn.report.page.make_page", None)
+    assert option in refused(*OUTPUTS[option], name)
+
+
+def test_force_without_a_file_to_write_is_refused() -> None:
+    assert "--force was given, and it is for --per-symbol" in refused("evaluate", "run", "--force")
+    assert "--force was given, and it is for --plot" in refused(*SPECTRUM, "--force")
+
+
+def test_a_file_that_appears_during_the_work_is_not_replaced(tmp_path: Path) -> None:
+    output = Output("--plot", str(tmp_path / "x.svg"))
+    output.check()
+    (tmp_path / "x.svg").write_text("other")
+    with pytest.raises(InputError, match="exists already"):
+        output.write("mine")
+    assert (tmp_path / "x.svg").read_text() == "other"
+
+
+def test_the_report_of_the_default_name_replaces_an_older_report_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Path("run").absolute()
+    monkeypatch.chdir(tmp_path)
+    assert call("report", str(run)).stdout == call("report", str(run)).stdout == "report.html\n"
+    assert "--output is report.html, which exists already" in refused("report", str(run), "-o", "report.html")
+    Path("report.html").write_text("<html>mine</html>")
+    before = snapshot(tmp_path)
+    for output in (None, "report.html"):
+        with pytest.raises(InputError, match="exists already"):
+            write_report([run], output)
+    assert "exists already" in refused("report", str(run))
+    assert snapshot(tmp_path) == before
+    assert write_report([run], "report.html", force=True) == Path("report.html")
+    assert call("report", str(run)).exit_code == 0
+
+
+def test_the_data_of_a_run_are_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("tinyshakespeare/tinyshakespeare.txt", "jsb/jsb.npz"):
+        (tmp_path / name).parent.mkdir()
+        shutil.copy("text.txt", tmp_path / name)
+    monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
+    run = tiny_train(tmp_path, text=None, data="tinyshakespeare", valid="other.txt").folder
+    assert data_files(RunFolder(run).config()) == [
+        str(Path("other.txt").absolute()), tmp_path / "tinyshakespeare/tinyshakespeare.txt",
+    ]  # fmt: skip
+    for name in ("other.txt", str(tmp_path / "tinyshakespeare/tinyshakespeare.txt")):
+        assert "which is a file that the command reads" in refused(
+            "evaluate", str(run), "--per-symbol", name, "--force"
+        )

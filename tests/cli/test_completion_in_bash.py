@@ -1,0 +1,86 @@
+"""Completion of run folders in a real bash: a name goes into the command as one word, and is never run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.slow import slow_unless
+
+NAMES = {
+    "command": "$(touch X)", "backticks": "`touch X`", "spaces": "a  b", "newline": "a\nb", "quote": "it's",
+    "double quote": 'a"b', "glob": "[x]*", "backslash": "a\\nb", "comma": "a,b,", "ampersand": "a&b;c", "plain": "run",
+}  # fmt: skip
+SHOW = "#!/bin/sh\n[ -n \"$_HFRNN_COMPLETE\" ] && exec '{python}' -m hfrnn\nprintf '%s\\0' \"$@\" > '{out}'\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a command `hfrnn` that completes as hfrnn does and otherwise writes down its arguments."""
+    if shutil.which("bash") is None:
+        pytest.skip("there is no bash")
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "hfrnn"
+    program.write_text(SHOW.format(python=sys.executable, out=tmp_path / "words"))
+    program.chmod(0o755)
+    (tmp_path / "work").mkdir()
+    return tmp_path
+
+
+def make_run(folder: Path, name: str) -> None:
+    (folder / "work" / name).mkdir(parents=True)
+    (folder / "work" / name / "config.toml").write_bytes(b"")
+
+
+def typed(folder: Path, keys: bytes) -> list[str]:
+    """The arguments that the command gets after these keys in an interactive bash."""
+    pty = pytest.importorskip("pty", exc_type=ImportError)
+    script = subprocess.run(
+        [sys.executable, "-m", "hfrnn", "completion", "bash"], capture_output=True, check=True
+    ).stdout
+    (folder / "rc").write_bytes(script + b"\nPS1='ready> '\nbind 'set bell-style none'\n")
+    ours, theirs = pty.openpty()
+    started = subprocess.Popen(
+        ["bash", "--noprofile", "--rcfile", folder / "rc", "-i"], stdin=theirs, stdout=theirs, stderr=theirs,
+        cwd=folder / "work", start_new_session=True,
+        env={**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "TERM": "dumb", "HISTFILE": ""},
+    )  # fmt: skip
+    os.close(theirs)
+    try:
+        os.write(ours, keys + b"\t")
+        words, deadline = folder / "words", time.monotonic() + 30
+        time.sleep(1.5)  # the completion runs Python
+        os.write(ours, b"\r")
+        while not words.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.2)
+        return words.read_text().split("\0")[:-1]
+    finally:
+        started.kill()
+        started.wait()
+        os.close(ours)
+
+
+@pytest.mark.parametrize("kind", slow_unless(lambda kind: kind == "command", NAMES))
+def test_bash_completes_a_run_folder_as_one_quoted_word(folder: Path, kind: str) -> None:
+    make_run(folder, NAMES[kind])
+    assert typed(folder, b"hfrnn evaluate ") == ["evaluate", f"{NAMES[kind]}/"]
+    assert sorted(path.name for path in (folder / "work").iterdir()) == [NAMES[kind]]
+
+
+@pytest.mark.slow
+def test_bash_goes_on_from_a_part_that_is_quoted(folder: Path) -> None:
+    make_run(folder, "a  b/$(touch X)")
+    assert typed(folder, b"hfrnn train --resume a\\ \\ b/") == ["train", "--resume", "a  b/$(touch X)/"]
+    assert not (folder / "work" / "X").exists()
+
+
+@pytest.mark.slow
+def test_bash_still_completes_commands_and_options(folder: Path) -> None:
+    (folder / "work" / "evaluate").mkdir()
+    assert typed(folder, b"hfrnn eval") == ["evaluate"]

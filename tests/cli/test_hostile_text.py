@@ -1,0 +1,72 @@
+"""Nothing that other people wrote reaches a terminal as a control character: every command against a hostile run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.command_line import call
+from support.slow import slow_unless
+from support.terminal import COMMAND, on_terminal
+from support.tiny_runs import FLAGS
+
+EVIL = "\x1b]0;owned\x07\x9b31m\x08\u202e\u2066\x85"
+TEXT = f"The {EVIL} fox\n" * 120
+OWN = re.compile(r"\r*\x1b\[(\?25[lh]|[0-9;]*[mKA])")
+"""The codes of our own live lines."""
+CODES = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?![\n\x1b])")
+CASES = {
+    "train": ["train", "--resume", "RUN", "--updates", "4", "--sample-length", "80"],
+    "dry run": ["train", "--resume", "RUN", "--dry-run"],
+    "config": ["train", "--config", "RUN/config.toml", "--print-config"],
+    "missing text": ["train", "--config", "RUN/config.toml", "--out", "o", "--valid", f"no{EVIL}"],
+    "json": ["train", "--resume", "RUN", "--updates", "5", "--json"],
+    "sample": ["sample", "RUN", "--length", "300"],
+    "sample json": ["sample", "RUN", "--length", "50", "--json"],
+    "evaluate": ["evaluate", "RUN"],
+    "evaluate no part": ["evaluate", "RUN", "--part", "test"],
+    "report": ["report", "RUN", "-o", f"page{EVIL}.html"],
+    "spectrum": ["spectrum", "RUN", "--matrix", "gauss-newton", "--symbols", "100", "--vectors", "0"],
+    "no run": ["evaluate", f"no{EVIL}"],
+    "usage": ["train", f"--{EVIL}"],
+    "command": [EVIL],
+    "choice": ["train", "--arch", EVIL],
+    "number": ["sample", "RUN", "--length", EVIL],
+    "corpus": ["data", "show", EVIL],
+    "fetch": ["data", "fetch", EVIL],
+    "gradcheck": ["gradcheck", EVIL],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run whose text, names and symbols are hostile."""
+    place = tmp_path_factory.mktemp("hostile")
+    text = place / f"text{EVIL}.txt"
+    text.write_text(TEXT, encoding="utf-8")
+    call("train", text, "--valid", text, *FLAGS, "--out", place / f"run{EVIL}", "--quiet")
+    return place
+
+
+@pytest.mark.parametrize("case", slow_unless(lambda case: case in ("train", "sample", "no run"), CASES))
+def test_a_terminal_gets_no_code_of_other_people(case: str, folder: Path) -> None:
+    shutil.rmtree(folder / "work", ignore_errors=True)
+    shutil.copytree(folder, folder / "work")
+    arguments = [word.replace("RUN", f"run{EVIL}") for word in CASES[case]]
+    out = on_terminal(arguments, code=None, cwd=folder / "work").decode("utf-8")
+    assert "Traceback" not in out
+    rest = OWN.sub("", out)
+    assert not CODES.findall(rest), rest
+    assert "\\x1b" in rest or "\\u001b" in rest or case in ("dry run", "evaluate no part", "spectrum", "json")
+
+
+def test_a_pipe_gets_a_sample_unchanged(folder: Path) -> None:
+    words = [*COMMAND, "sample", f"run{EVIL}", "--length", "300", "--json"]
+    plain = subprocess.run(words[:-1], cwd=folder, capture_output=True, check=True).stdout.decode()
+    told = subprocess.run(words, cwd=folder, capture_output=True, check=True, text=True).stdout
+    assert plain == json.loads(told)["text"] + "\n"
+    assert "\x1b" in plain

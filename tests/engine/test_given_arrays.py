@@ -1,0 +1,111 @@
+"""Arrays that a caller gives: unusual ones are right, wrong ones are refused, and products do not search for NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support import fake_device
+from support.fake_device import FakeArray, FakeBackend
+
+import hfrnn
+
+rng = np.random.default_rng(3)
+NET = hfrnn.Network("lstm", 5, 4, 3, loss="squared", dtype="float64", l2=0.1)
+INPUTS, TARGETS = rng.standard_normal((6, 4, 5)), rng.standard_normal((6, 4, 3))
+WEIGHTS, LENGTHS = rng.random((6, 4)), np.array([6, 3, 1, 5])
+THETA = rng.integers(-2, 3, NET.n_parameters).astype("float64")
+
+
+def strided(a: Any) -> Any:
+    wide = np.zeros((*a.shape[:-1], 2 * a.shape[-1]), a.dtype)
+    wide[..., ::2] = a
+    return wide[..., ::2]
+
+
+def frozen(a: Any) -> Any:
+    copy = a.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+UNUSUAL: dict[str, Callable[[Any], Any]] = {
+    "strided": strided,
+    "read-only": frozen,
+    "Fortran order": np.asfortranarray,
+    "other byte order": lambda a: a.astype(a.dtype.newbyteorder()),
+    "reversed twice": lambda a: a[::-1].copy()[::-1],
+}
+
+
+def results(theta: Any, v: Any, *arrays: Any) -> list[Any]:
+    """Loss, gradient and products of an objective."""
+    objective = hfrnn.Objective(NET, hfrnn.Batch(*arrays), threads=1)
+    loss, gradient = objective.loss_and_gradient(theta)
+    G, out = objective.gauss_newton(theta), np.zeros(NET.n_parameters)
+    return [loss, gradient, G @ v, G.apply(v, out), objective.jacobian(theta) @ v]
+
+
+@pytest.mark.parametrize("make", UNUSUAL.values(), ids=UNUSUAL)
+def test_unusual_arrays_give_the_same_numbers(make: Callable[[Any], Any]) -> None:
+    v = rng.standard_normal(NET.n_parameters)
+    arrays = (INPUTS, TARGETS, WEIGHTS, LENGTHS)
+    expected = results(THETA, v, *arrays)
+    for found, one in zip(results(make(THETA), make(v), *map(make, arrays)), expected, strict=True):
+        np.testing.assert_array_equal(found, one)
+
+
+def test_integers_and_lists_of_numbers_are_parameters_too() -> None:
+    batch = hfrnn.Batch(INPUTS, TARGETS)
+    for theta in (THETA.astype(int), THETA.tolist(), THETA.astype("float32")):
+        assert NET.loss(theta, batch) == NET.loss(THETA, batch)
+
+
+@pytest.mark.parametrize(
+    ("theta", "words"),
+    [
+        (np.where(THETA[0] == THETA, np.nan, THETA), "theta holds NaN or infinity"),
+        (THETA.astype(complex), "theta has shape .* and type complex128"),
+        (np.ma.array(THETA, mask=THETA > 0), "theta is a masked array, whose mask would be ignored"),
+        (THETA > 0, "theta has shape .* and type bool"),
+        (THETA[:-1], "give an array"),
+    ],
+    ids=["NaN", "complex", "masked", "Boolean", "short"],
+)
+def test_parameters_that_would_be_misread_are_refused(theta: Any, words: str) -> None:
+    batch = hfrnn.Batch(INPUTS, TARGETS)
+    objective = hfrnn.Objective(NET, batch)
+    calls = [objective.loss, objective.loss_and_gradient, objective.gauss_newton, objective.hessian, objective.jacobian]
+    for call in (*calls, objective.squared_gradients, lambda theta: NET.run(theta, batch)):
+        with pytest.raises(hfrnn.InputError, match=words):
+            call(theta)
+
+
+def test_parameters_that_overflow_in_the_type_of_the_network_are_refused() -> None:
+    net = hfrnn.Network("rnn", 3, 2, 3)
+    with pytest.raises(hfrnn.InputError, match="theta holds NaN or infinity"):
+        net.loss(np.full(net.n_parameters, 1e300), hfrnn.Batch(np.zeros((2, 1), int), np.zeros((2, 1), int)))
+
+
+def test_nan_in_a_target_that_is_read_is_refused_and_one_in_the_padding_is_not() -> None:
+    padded, read = TARGETS.copy(), TARGETS.copy()
+    padded[5, 1] = read[2, 1] = np.nan
+    assert np.isfinite(NET.loss(THETA, hfrnn.Batch(INPUTS, padded, lengths=LENGTHS)))
+    with pytest.raises(hfrnn.InputError, match="targets of the batch holds NaN"):
+        NET.loss(THETA, hfrnn.Batch(INPUTS, read, lengths=LENGTHS))
+
+
+def test_a_product_on_a_device_does_not_search_for_nan() -> None:
+    net = hfrnn.Network("rnn", 3, 2, 3, backend=FakeBackend())  # type: ignore[arg-type]
+    batch = hfrnn.Batch(np.zeros((4, 2), int), np.zeros((4, 2), int))
+    objective = hfrnn.Objective(net, batch)
+    theta = net.init(0)
+    G, v, out = objective.gauss_newton(theta), theta.copy(), theta.copy()
+    fake_device.calls.clear()
+    G.apply(v, out)
+    assert not {name for kind, name, *_ in fake_device.calls} & {"max", "min", "item"}
+    objective.loss(theta)
+    assert {name for kind, name, *_ in fake_device.calls} >= {"max", "min", "item"}
+    assert isinstance(out, FakeArray)

@@ -1,0 +1,54 @@
+"""What a callback does with its record changes neither the run nor other callbacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.tiny_runs import metrics, tiny_train
+
+import hfrnn
+
+
+class Spoils(hfrnn.Callback):
+    """Changes everything that it is given."""
+
+    def __init__(self) -> None:
+        self.trainer: Any = None
+
+    def on_start(self, trainer: Any) -> None:
+        self.trainer = trainer
+
+    def on_update(self, record: dict[str, Any]) -> None:
+        for given in (record, self.trainer.last, self.trainer.best):
+            given.update(valid_bits=-1.0, valid_loss=-1.0, update=999)
+
+
+class Reads(hfrnn.Callback):
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+
+    def on_update(self, record: dict[str, Any]) -> None:
+        self.records.append(record)
+
+
+def test_a_callback_that_changes_its_record_does_not_falsify_the_run(tmp_path: Path) -> None:
+    reads = Reads()
+    result = tiny_train(tmp_path, callbacks=(Spoils(), reads))
+    records = metrics(tmp_path / "run")
+    assert [each["update"] for each in reads.records] == [each["update"] for each in records] == [1, 2]
+    best = min(records, key=lambda each: each["valid_loss"])
+    assert result.summary["best"]["valid_bits"] == best["valid_bits"] > 0
+    assert result.summary["last"]["update"] == 2
+
+
+@pytest.mark.parametrize(
+    "callbacks",
+    [[object()], hfrnn.Callback(), [hfrnn.Callback], "x", {"a": 1}],
+    ids=["object", "no list", "class", "string", "table"],
+)
+def test_what_is_no_callback_is_refused_before_anything_is_written(tmp_path: Path, callbacks: Any) -> None:
+    with pytest.raises(hfrnn.InputError, match="callbacks is"):
+        hfrnn.train(text="text.txt", out=tmp_path / "run", callbacks=callbacks)
+    assert not list(tmp_path.iterdir())
