@@ -12,7 +12,7 @@ from hfrnn.runs.config import TrainConfig, arch_declarations, checked_options
 from hfrnn.runs.needs import either
 from hfrnn.runs.options import option_key, option_name, read_toml, run_options
 
-RESOLVED = ("learning_rate", "momentum", "warm_start", "mu", "lambda_", "first_gradient_symbols")
+RESOLVED = ("average", "learning_rate", "momentum", "warm_start", "mu", "lambda_", "first_gradient_symbols")
 """Options whose default depends on another option, beside those of the architectures."""
 
 

@@ -72,5 +72,7 @@ class Average:
         value, averaged = state.get(AVERAGE), count("averaged of the state", state.get("averaged", 0))
         if "averaged" not in state:
             self.decay = 0.0
+        if averaged and self.decay and value is None:
+            raise InputError(f"the state counts {averaged} averaged vectors and lacks their {AVERAGE}")
         self.value = None if value is None else array(f"{AVERAGE} of the state", value, (None,), "f")
         self.count = averaged

@@ -67,10 +67,7 @@ class HessianFreeMethod(Method):
                 "--gradient-symbols"
             )
         self.parts = self._affordable_parts()
-        self.plans, self.expected_bytes = self._plans(sampler.subset)
         self.average = Average(config.average or 0.0)
-        self._present = sampler.subset
-        self._smaller: tuple[int, dict[str, Plan]] = (0, {})
         self.optimizer = HessianFree(
             Damping(config.damping, config.mu, config.lambda_, config.metric, config.adapt),
             HessianFreeOptions(
@@ -85,6 +82,9 @@ class HessianFreeMethod(Method):
             raise InputError(
                 f"architecture {config.arch!r} has no metric {config.metric!r}: use {' or '.join(net.metrics)}"
             )
+        self.plans, self.expected_bytes = self._plans(sampler.subset)
+        self._present = sampler.subset
+        self._smaller: tuple[int, dict[str, Plan]] = (0, {})
 
     @property
     def epoch(self) -> int:
