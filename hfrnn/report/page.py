@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hfrnn._version import __version__
-from hfrnn.checks import flag, instance, path, wrong
+from hfrnn.checks import flag, path, wrong
 from hfrnn.files import open_to_read
 from hfrnn.report.runs import option_rows, read_run, run_names
 from hfrnn.runs.outputs import Output, data_files
@@ -95,7 +95,8 @@ def write_report(runs: Sequence[str | Path], output: str | Path | None = None, f
     """
     folders, target = _folders(runs), DEFAULT_OUTPUT
     if output is not None:
-        target = os.fspath(instance("output", output, (str, os.PathLike), "a path as a string or a Path"))
+        path("--output", output)
+        target = os.fspath(output)
     data = [file for folder in folders for file in data_files(folder.config())]  # the page replaces no run's text
     file = Output("--output", target, flag("force", force) or (output is None and _is_report(target)), data)
     file.check()

@@ -171,7 +171,7 @@ def test_the_page_draws_any_numbers(
 
 @needs_browser
 @pytest.mark.slow
-@settings(together, max_examples=100, derandomize=False)
+@settings(together, max_examples=40, derandomize=False)
 @given(data=st.data())
 def test_the_page_draws_any_numbers_at_length(
     page: browser.Page, runs: dict[str, Path], tmp_path: Path, data: st.DataObject
