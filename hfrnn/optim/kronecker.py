@@ -30,7 +30,9 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from hfrnn.arrays.blas import one_blas_thread
+from hfrnn.arrays.checks import array
 from hfrnn.arrays.vectors import Apply, Vector, dot, eigenvectors
+from hfrnn.checks import POSITIVE, ZERO_TO_ONE, count, number
 from hfrnn.errors import InputError
 
 MOST = 1024
@@ -117,10 +119,9 @@ class Kronecker:
         Raises
         ------
         InputError
-            `lambda_` is not above 0.
+            A number is out of range.
         """
-        if not lambda_ > 0.0:
-            raise InputError(f"The preconditioner's lambda_ is {lambda_}, expected a number above 0.")
+        lambda_, exponent = number("lambda_", lambda_, POSITIVE), number("exponent", exponent, ZERO_TO_ONE)
         inverse = (self.diagonal + lambda_) ** -exponent
 
         def precondition(r: Vector, out: Vector) -> None:
@@ -162,7 +163,15 @@ def kronecker(
         d of K1, from 0 to 1.
     longest : int
         Largest period of K6, in updates.
+
+    Raises
+    ------
+    InputError
+        A value is out of range, or the gradients have another length than the blocks.
     """
+    n = sum(block.rows * block.columns for block in blocks)
+    gradients = array("gradients", gradients, (None, n), "f")
+    decay, longest = number("decay", decay, ZERO_TO_ONE), count("longest", longest, 1)
     factors, bases, diagonal = [], [], gradients[0].copy()
     with one_blas_thread():
         for at, block in enumerate(blocks):
