@@ -16,9 +16,9 @@ METRICS = ("hidden", "matching", "preactivation")
 """Metrics of structural damping: what it penalises the change of."""
 ADAPTED = ("both", "mu", "lambda", "none")
 """Which strengths of damping are adapted after each update."""
-OPTIMIZERS = ("hf", "sgd", "adam", "online")
+OPTIMIZERS = ("hf", "sgd", "adam", "soap", "muon", "online")
 """Optimizers."""
-SCHEDULES = ("constant", "halve", "divide", "text8")
+SCHEDULES = ("constant", "halve", "divide", "text8", "cosine")
 """Learning rate schedules."""
 INITIALIZERS = ("papers", "sutskever")
 """Initialization methods of the weights."""

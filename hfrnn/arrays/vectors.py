@@ -81,8 +81,22 @@ def eigenvectors(A: Vector) -> Vector:
 
     The bits do not depend on the number of BLAS threads.
     """
-    on_host = isinstance(A, np.ndarray)
-    eigh = np.linalg.eigh if on_host else importlib.import_module(type(A).__module__.partition(".")[0]).linalg.eigh
     with one_blas_thread():
-        vectors = eigh(A.astype(np.float64))[1]
+        vectors: Vector = _linalg(A).eigh(A.astype(np.float64))[1]
     return vectors.astype(A.dtype, order="C")
+
+
+def orthonormal(A: Vector) -> Vector:
+    """Return the orthonormal matrix Q (m, m) of A = Q * triangle.
+
+    The bits do not depend on the number of BLAS threads.
+    """
+    with one_blas_thread():
+        Q: Vector = _linalg(A).qr(A)[0]
+    return Q
+
+
+def _linalg(A: Vector) -> Any:
+    """Return the module `linalg` of the library of an array."""
+    on_host = isinstance(A, np.ndarray)
+    return np.linalg if on_host else importlib.import_module(type(A).__module__.partition(".")[0]).linalg

@@ -20,7 +20,7 @@ MAIN = {
     "level": ("LEVEL", "What a symbol is: char, byte or word."),
     "arch": ("NAME", "Architecture (see hfrnn info)."),
     "hidden": ("NUMBERS", "Hidden units; commas make a stack."),
-    "optimizer": ("NAME", "hf, sgd, adam or online."),
+    "optimizer": ("NAME", "hf, sgd, adam, soap, muon or online."),
     "damping": ("KIND", "Kind of damping for hf."),
     "learning_rate": ("RATE", "Learning rate of the other optimizers."),
     "updates": ("NUMBER", "Stop after this many updates."),

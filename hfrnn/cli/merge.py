@@ -10,9 +10,11 @@ from hfrnn.cli.options import check_architecture, check_data, known_data
 from hfrnn.errors import InputError
 from hfrnn.runs.config import TrainConfig, arch_declarations, checked_options
 from hfrnn.runs.needs import either
-from hfrnn.runs.options import option_key, option_name, read_toml, run_options
+from hfrnn.runs.options import default_schedule, option_key, option_name, read_toml, run_options
 
-RESOLVED = ("average", "learning_rate", "momentum", "warm_start", "mu", "lambda_", "first_gradient_symbols")
+RESOLVED = (
+    "average", "learning_rate", "momentum", "warm_start", "mu", "lambda_", "first_gradient_symbols", "schedule",
+)  # fmt: skip
 """Options whose default depends on another option, beside those of the architectures."""
 
 
@@ -103,6 +105,8 @@ def _defaults(name: str, chosen: SimpleNamespace) -> tuple[Any, ...]:
         return tuple(declared.default for declared in arch_declarations().get(name, {}).values())
     resolved = TrainConfig(optimizer=chosen.optimizer, damping=chosen.damping).resolved()
     found = (run_options()[name].default, getattr(resolved, name))
+    if name == "schedule":
+        return (*found, default_schedule(chosen.optimizer, chosen.kind == "a text"))
     return (*found, getattr(Damping(chosen.damping), name)) if name in ("mu", "lambda_") else found
 
 

@@ -1,12 +1,16 @@
 """Schedules of the learning rate, and early stopping.
 
 A schedule receives the validation loss after every epoch. It returns the learning rate of the next epoch, or None to
-end the run. A loss is an improvement if it is below the best loss so far; NaN and infinity never are. Schedules resume
-from a `state_dict` of JSON values.
+end the run. A loss is an improvement if it is below the best loss so far; NaN and infinity never are. `rate` gives the
+learning rate of a single update. Schedules resume from a `state_dict` of JSON values.
 
     Schedule(lr)               constant
     Plateau(lr)                halved when the loss does not improve ([S]); divisor=1.5 in [M]
     Stepped(lr)                constant for five epochs, then halved after every epoch ([S], [M] on text8)
+    Cosine(lr, n)              half a cosine over n updates (Loshchilov & Hutter 2017, without restarts)
+
+    C1  rate_k = least + (lr - least) * (1 + cos(pi * min(k/n, 1)))/2        k updates were made before
+    C2  share_k = min((k + 1)/n, 1)                                          of the rate, in a warm-up of n updates
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from hfrnn.checks import ABOVE_ONE, BELOW_ONE, POSITIVE, Range, count, number
+from hfrnn.checks import ABOVE_ONE, BELOW_ONE, POSITIVE, Range, count, flag, number
 from hfrnn.errors import InputError
 
 
@@ -143,6 +147,17 @@ class Schedule(_Resumable):
         """
         return self.lr
 
+    def rate(self, update: int) -> float:
+        """Return the learning rate of the next update.
+
+        Parameters
+        ----------
+        update : int
+            Number of updates so far.
+        """
+        assert self.lr is not None, "a run ends with its schedule"
+        return self.lr
+
 
 class _Shrinking(Schedule):
     """A learning rate that is divided after some epochs; the run ends when it falls below `least`."""
@@ -260,3 +275,91 @@ class Stepped(_Shrinking):
     def _shrinks(self, validation_loss: float | None) -> bool:
         self.done += 1
         return self.done >= self.epochs
+
+
+class Cosine(Schedule):
+    """A learning rate that falls along half a cosine, from update to update.
+
+    Parameters
+    ----------
+    lr : float
+        Learning rate of the first update, above 0.
+    horizon : int, optional
+        Number of updates after which the rate is `least`, 1 or more. Without one the rate is constant.
+    least : float
+        Rate after the horizon, from 0 to lr.
+
+    Attributes
+    ----------
+    horizon : int or None
+        The number of updates that the rate falls in.
+    planned : int or None
+        The horizon that was last given to the constructor or to `plan`.
+    fixed : bool
+        Whether `shorten` has no effect any more.
+
+    Raises
+    ------
+    InputError
+        A number is out of range.
+
+    Notes
+    -----
+    A loaded state brings its horizon with it, unless this schedule was given a horizon that is not the planned one of
+    the state.
+
+    References
+    ----------
+    C1.
+    """
+
+    kind = "cosine"
+    numbers = ("lr", "horizon", "planned", "fixed")
+
+    def __init__(self, lr: float, horizon: int | None = None, least: float = 0.0) -> None:
+        super().__init__(lr)
+        self.least: float = number("least", least, Range(0.0, float(lr)))
+        self.plan(horizon, fixed=True)
+
+    def plan(self, horizon: int | None, fixed: bool) -> None:
+        """Set the horizon, 1 or more, or None; `fixed` says whether `shorten` has no effect."""
+        self.horizon: int | None = count("horizon", horizon, 1, or_none=True)
+        self.planned, self.fixed = self.horizon, flag("fixed", fixed)
+
+    def shorten(self, horizon: int) -> None:
+        """Take a horizon for good if it is shorter than the present one, unless the present one is fixed."""
+        horizon = count("horizon", horizon, 1)
+        if not self.fixed:
+            self.horizon, self.fixed = min(horizon, self.horizon or horizon), True
+
+    def rate(self, update: int) -> float:
+        lr = super().rate(update)
+        if self.horizon is None:
+            return lr
+        return self.least + (lr - self.least) * (1.0 + math.cos(math.pi * min(update / self.horizon, 1.0))) / 2  # C1
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        given, fixed = self.planned, self.fixed
+        for name in ("horizon", "planned"):
+            count(f"{name} of the state", state.get(name), 1, or_none=True)
+        super().load_state_dict(state)
+        if given is not None and given != self.planned:
+            self.plan(given, fixed)
+
+
+def warm_up(update: int, updates: int) -> float:
+    """Return the share of the learning rate that an update uses.
+
+    Parameters
+    ----------
+    update : int
+        Number of updates so far.
+    updates : int
+        Number of updates in which the share rises to 1; 0 for no warm-up.
+
+    References
+    ----------
+    C2.
+    """
+    made, rising = count("update", update), count("updates", updates)
+    return min((made + 1.0) / rising, 1.0) if rising else 1.0  # C2

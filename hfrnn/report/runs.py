@@ -27,7 +27,7 @@ NUMBERS = (
 )  # fmt: skip
 """Fields of the records of metrics.jsonl that the page shows."""
 WORDS = ("cg_stop", "failed")
-HF, FIRST_ORDER = "Optimizer", "SGD, Adam and online"
+HF, FIRST_ORDER = "Optimizer", "First-order optimizers"
 """Groups of options that apply to one kind of optimizer only."""
 EVERY_OPTIMIZER = ("optimizer", "epochs", "patience")
 """Options of these groups that apply to all optimizers."""

@@ -42,6 +42,8 @@ class Need:
             data = chosen.text or chosen.data or "the built-in corpus"
             return "" if chosen.kind in self.allowed else f"{data} is {chosen.kind}: it is for {self.allowed[0]}"
         value = getattr(chosen, self.option)
+        if value is None:
+            return f"--{self.option} was not: it is for --{self.option} {self._either}"
         return "" if value in self.allowed else f"--{self.option} is {value}: it is for --{self.option} {self._either}"
 
     @property
@@ -56,10 +58,10 @@ def either(names: Iterable[str]) -> str:
 
 
 HF = Need("optimizer", ("hf",))
-FIRST_ORDER = Need("optimizer", ("sgd", "adam", "online"))
-MINI_BATCHES = Need("optimizer", ("sgd", "adam"))
+FIRST_ORDER = Need("optimizer", ("sgd", "adam", "soap", "muon", "online"))
+MINI_BATCHES = Need("optimizer", ("sgd", "adam", "soap", "muon"))
 MOMENTUM = Need("optimizer", ("sgd", "online"))
-SEQUENCES = Need("optimizer", ("hf", "sgd", "adam"))
+SEQUENCES = Need("optimizer", ("hf", "sgd", "adam", "soap", "muon"))
 STRUCTURAL = Need("damping", ("structural", "structural+tikhonov"))
 DAMPED = Need("damping", ("structural", "structural+tikhonov", "tikhonov"))
 PRECONDITIONED = Need("preconditioner", ("diagonal", "kronecker"))

@@ -35,17 +35,29 @@ from hfrnn.runs.needs import Need
 __all__ = ["RunOption", "RunOptions", "option_key", "option_name", "parse_bytes", "read_toml", "run_options"]
 
 DEFAULT_MINUTES = 4.0
-LEARNING_RATES = {"sgd": 0.5, "adam": 0.002, "online": 0.1}
+LEARNING_RATES = {"sgd": 0.5, "adam": 0.002, "soap": 0.003, "muon": 0.01, "online": 0.1}
 """Learning rate of each optimizer, unless one is given."""
 MOMENTA = {"sgd": 0.9, "online": 0.0}
 """Momentum of each optimizer that has one, unless it is given."""
-AVERAGES = {"hf": 0.7, "sgd": 0.995, "adam": 0.995}
+AVERAGES = {"hf": 0.7, "sgd": 0.995, "adam": 0.995, "soap": 0.995, "muon": 0.995}
 """Decay of the average of the weights per update, unless it is given."""
 FIRST_GRADIENT_SYMBOLS = 10_000
 """Symbols of the first gradient batch of Hessian-free optimization, unless a number is given.
 
 Far from a minimum a small batch shows the way as well as a large one.
 """
+
+
+def default_schedule(optimizer: str, watched: bool) -> str:
+    """Return the schedule of the learning rate, unless one is given.
+
+    Parameters
+    ----------
+    optimizer : str
+    watched : bool
+        Whether the data are a text with a validation part.
+    """
+    return "divide" if watched and optimizer != "online" else "constant"
 
 
 @dataclass(frozen=True)
@@ -88,10 +100,10 @@ _data = _group("Data")
 _network = _group("Network")
 _optimizer = _group("Optimizer")
 _hf = _group("Optimizer", needs.HF)
-_any_rate = _group("SGD, Adam and online")
-_first_order = _group("SGD, Adam and online", needs.FIRST_ORDER)
-_mini_batch = _group("SGD, Adam and online", needs.MINI_BATCHES)
-_momentum = _group("SGD, Adam and online", needs.MOMENTUM)
+_any_rate = _group("First-order optimizers")
+_first_order = _group("First-order optimizers", needs.FIRST_ORDER)
+_mini_batch = _group("First-order optimizers", needs.MINI_BATCHES)
+_momentum = _group("First-order optimizers", needs.MOMENTUM)
 _running = _group("Running")
 
 
@@ -263,12 +275,13 @@ class RunOptions:
         None, "Steps between updates; errors are propagated back --sequence-length steps.", needs.TEXT, least=1,
         otherwise="--sequence-length",
     )  # fmt: skip
-    schedule: str = _first_order(
-        "constant",
-        "How the learning rate falls: halve or divide it when validation stops improving, or text8: halve it in every "
-        "epoch after the first ones.",
-        choices=SCHEDULES,
-    )
+    schedule: str | None = _first_order(
+        None,
+        "How the learning rate falls: halve or divide it when validation stops improving; text8: halve it in every "
+        "epoch after the first ones; cosine: let it fall until the end of the run, which it estimates for --minutes.",
+        choices=SCHEDULES, otherwise="divide for a text with a validation part, else constant; constant for online",
+    )  # fmt: skip
+    warm_up: int = _mini_batch(0, "Updates in which the learning rate rises to its first value.", least=0)
     constant_epochs: int = _any_rate(5, "Epochs with the first learning rate, in schedule text8.", needs.TEXT8, least=1)
     epochs: int | None = _any_rate(None, "Stop after this many passes over the training part.", least=1)
     patience: int | None = _any_rate(None, "Stop after this many validations without an improvement.", least=1)

@@ -120,7 +120,7 @@ def test_every_option_has_help_and_a_group() -> None:
     assert set(run_options()) == {spec.name for spec in dataclasses.fields(TrainConfig)} - {"arch_options"}
     for name, declared in run_options().items():
         assert declared.text.endswith((".", ")")), name
-        assert declared.group in ("Data", "Network", "Optimizer", "SGD, Adam and online", "Running")
+        assert declared.group in ("Data", "Network", "Optimizer", "First-order optimizers", "Running")
 
 
 def test_a_configuration_that_is_no_toml_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Training methods: Hessian-free updates, SGD and Adam, and the online rule of the first LSTM."""
+"""Training methods: Hessian-free updates, SGD, Adam, SOAP and Muon, and the online rule of the first LSTM."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ METHODS: dict[str, Callable[[TrainConfig, Source, Network], Method]] = {
     "hf": HessianFreeMethod,
     "sgd": FirstOrderMethod,
     "adam": FirstOrderMethod,
+    "soap": FirstOrderMethod,
+    "muon": FirstOrderMethod,
     "online": OnlineMethod,
 }
 """The methods by the names of `--optimizer`."""

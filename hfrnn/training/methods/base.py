@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hfrnn.arrays.backend import Array
 from hfrnn.data.streams import SequenceSampler
 from hfrnn.errors import InputError
-from hfrnn.optim.schedules import Plateau, Schedule, Stepped
+from hfrnn.optim.schedules import Cosine, Plateau, Schedule, Stepped, warm_up
 from hfrnn.runs.metrics import Record
+from hfrnn.runs.options import default_schedule
+from hfrnn.training.methods.horizon import Pace
 
 if TYPE_CHECKING:
     from hfrnn.engine.plan import Plan
@@ -17,7 +20,10 @@ if TYPE_CHECKING:
     from hfrnn.training.sources import Pool, Source
 
 LEAST_RATE = 2.0**-12
-"""A run ends when its schedule has made the learning rate smaller than this share of the first one."""
+"""A run ends when its schedule has made the learning rate smaller than this share of the first one.
+
+The schedule cosine keeps this share after its horizon.
+"""
 
 Progress = Callable[[int, float], None]
 """Called with the number of an iteration or update, and the value of its objective."""
@@ -149,7 +155,9 @@ class Stepwise(Method):
     def __init__(self, config: TrainConfig, source: Source) -> None:
         if config.schedule in ("halve", "divide") and source.validation is None:
             raise InputError(f"--schedule {config.schedule} watches the validation loss: give a validation part")
-        self.config, self.schedule = config, make_schedule(config)
+        watched = source.text() is not None and source.validation is not None
+        self.config = replace(config, schedule=config.schedule or default_schedule(config.optimizer, watched))
+        self.schedule, self._pace = make_schedule(self.config), Pace(config.time_limit)
         self.parts = {"schedule": self.schedule}
         self._epoch_ended, self._since_validation = False, 0
 
@@ -159,8 +167,16 @@ class Stepwise(Method):
         raise NotImplementedError
 
     @property
+    def updates(self) -> int:
+        """The number of updates since the beginning of the run."""
+        raise NotImplementedError
+
+    @property
     def ended(self) -> str | None:
         return "learning rate" if self.schedule.lr is None else super().ended
+
+    def resolved(self) -> dict[str, Any]:
+        return {"schedule": self.config.schedule}
 
     def validated(self, loss: float | None) -> None:
         self._since_validation = 0
@@ -181,14 +197,31 @@ class Stepwise(Method):
     def seconds(self, record: Record, whole: float) -> Work:
         return {"updates": whole}
 
-    def _begin(self, most: int | None) -> tuple[int, int, float]:
-        """Return the number of updates until the next record (`most` at most), the epoch and the learning rate."""
-        assert self.schedule.lr is not None, "a run ends with its schedule"
+    def _begin(self, most: int | None) -> tuple[int, int]:
+        """Return the number of updates until the next record (`most` at most), and the epoch."""
+        if isinstance(self.schedule, Cosine) and not self.schedule.fixed:
+            horizon = self._pace.horizon(self.updates)
+            if horizon is not None:
+                self.schedule.shorten(horizon)
         interval = self.config.log_interval
-        return interval if most is None else min(interval, most), self.epoch, self.schedule.lr
+        return interval if most is None else min(interval, most), self.epoch
+
+    def _rate(self) -> float:
+        """Return the learning rate of the next update."""
+        done = self.updates
+        return self.schedule.rate(done) * warm_up(done, self.config.warm_up)
+
+    def _plan(self) -> None:
+        """Tell the schedule how many updates the limits on updates and epochs allow."""
+        if isinstance(self.schedule, Cosine):
+            config = self.config
+            limits = [] if config.updates is None else [config.updates]
+            if config.epochs is not None:
+                limits.append(config.epochs * max(int(self.epoch_updates), 1))
+            self.schedule.plan(min(limits, default=None), fixed=config.time_limit is None)
 
     def _record(self, updates: int, symbols: int, loss: float, epoch: int, rate: float, **more: float | None) -> Record:
-        """Return the record of some updates that began in an epoch and had a learning rate."""
+        """Return the record of some updates that began in an epoch; the last one had a learning rate."""
         self.work = {"updates": float(updates)}
         self._since_validation, self._epoch_ended = self._since_validation + updates, self.epoch != epoch
         every = self.config.validate_every
@@ -204,8 +237,8 @@ class Stepwise(Method):
             **more,
         }
 
-    def _rate(self) -> str:
-        """Return the learning rate for the screen."""
+    def _rate_line(self) -> str:
+        """Return the first learning rate of the schedule for the screen."""
         rate = "used up" if self.schedule.lr is None else format(self.schedule.lr, "g")
         return f"learning rate {rate} ({self.config.schedule})"
 
@@ -267,11 +300,13 @@ def make_schedule(config: TrainConfig) -> Schedule:
     References
     ----------
     SPEC 7: "halve" is the schedule of [S], "divide" that of [M] (by 1.5), each when the validation loss does not fall.
-    "text8" keeps the rate for some epochs and then halves it after each.
+    "text8" keeps the rate for some epochs and then halves it after each. "cosine" has no horizon yet.
     """
     rate = config.learning_rate
     assert rate is not None, "resolved() gives every first-order optimizer a rate"
     least = rate * LEAST_RATE
     if config.schedule in ("halve", "divide"):
         return Plateau(rate, 2.0 if config.schedule == "halve" else 1.5, least=least)
+    if config.schedule == "cosine":
+        return Cosine(rate, least=least)
     return Stepped(rate, config.constant_epochs, least=least) if config.schedule == "text8" else Schedule(rate)

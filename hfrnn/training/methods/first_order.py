@@ -1,4 +1,4 @@
-"""Training with SGD or Adam, on windows of a text with carried states or on whole sequences (SPEC 7)."""
+"""Training with SGD, Adam, SOAP or Muon, on windows of a text with carried states or on whole sequences (SPEC 7)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hfrnn.engine.planner import footprint_of, make_plan
 from hfrnn.errors import CheckpointError, NonFiniteError
 from hfrnn.optim.average import Average
 from hfrnn.optim.clipping import clip_norm, clip_values, max_norm
-from hfrnn.optim.first_order import SGD, Adam, AdamOptions, FirstOrder, SGDOptions
 from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.training.methods.base import Progress, Sequences, Stepwise, Stop
+from hfrnn.training.methods.optimizers import make_optimizer
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class FirstOrderMethod(Stepwise):
-    """SGD or Adam, with a record for an interval of updates.
+    """SGD, Adam, SOAP or Muon, with a record for an interval of updates.
 
     A text is read in parallel streams, window by window, with carried states. Other data are drawn as whole sequences.
 
@@ -46,8 +46,8 @@ class FirstOrderMethod(Stepwise):
     def __init__(self, config: TrainConfig, source: Source, net: Network) -> None:
         super().__init__(config, source)
         self.net, text = net, source.text()
-        if config.optimizer == "adam":
-            config.refuse(("momentum", "nesterov"), "--optimizer adam has a momentum of its own")
+        if config.optimizer != "sgd":
+            config.refuse(("momentum", "nesterov"), f"--optimizer {config.optimizer} has a momentum of its own")
         if text is None:
             config.refuse(("update_every",), f"{source.name} is not a text, which it is for")
         self.batches: StreamBatches | SequenceBatches
@@ -60,8 +60,11 @@ class FirstOrderMethod(Stepwise):
         self.plans = {"gradient": plan}
         self.expected_bytes = footprint_of(net, symbols).bytes(plan, T, B, Use.GRADIENT)
         self.threads = config.threads or default_threads()
-        self.optimizer = _optimizer(config, self.threads)
-        self.parts |= {"optimizer": self.optimizer, "batches": self.batches}
+        self.optimizer = make_optimizer(config, net, self.threads)
+        # SOAP has arrays of other sizes than theta, and checks them itself
+        self.parts |= {"kronecker" if config.optimizer == "soap" else "optimizer": self.optimizer}
+        self.parts |= {"batches": self.batches}
+        self._plan()
         self.average = Average(config.average or 0.0)
         self._last: Objective | None = None
         self._gradient: Array | None = None
@@ -80,11 +83,15 @@ class FirstOrderMethod(Stepwise):
     def epoch_updates(self) -> float:
         return self.batches.epoch_updates
 
+    @property
+    def updates(self) -> int:
+        return self.optimizer.steps
+
     def advance(
         self, theta: Array, progress: Progress, should_stop: Stop, most: int | None = None
     ) -> tuple[Array, Record]:
-        wanted, epoch, rate = self._begin(most)
-        losses, norms, symbols, updates, clipped = 0.0, 0.0, 0, 0, 0
+        wanted, epoch = self._begin(most)
+        losses, norms, symbols, updates, clipped, rate = 0.0, 0.0, 0, 0, 0, 0.0
         while updates < wanted and self.epoch == epoch:
             if should_stop():
                 raise UpdateInterrupted("Training was interrupted between two updates.")
@@ -97,6 +104,7 @@ class FirstOrderMethod(Stepwise):
             length = self._clip(gradient)
             if not math.isfinite(loss):
                 raise NonFiniteError("The training loss is not finite.")
+            rate = self._rate()
             new = self.optimizer.step(theta, gradient, rate, out=self._spare)
             self._spare = theta if theta is self._theta else None  # the caller's vector is not written to
             self._theta = theta = new
@@ -136,7 +144,7 @@ class FirstOrderMethod(Stepwise):
                 max_norm([W for W in matrices if W.shape[-1] == width], bound)
 
     def lines(self) -> list[str]:
-        return [f"training  {self.config.optimizer}, {self._rate()}, {self.batches.describe()}"]
+        return [f"training  {self.config.optimizer}, {self._rate_line()}, {self.batches.describe()}"]
 
 
 class StreamBatches:
@@ -262,10 +270,3 @@ class SequenceBatches:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.sequences.sampler.load_state_dict(state["sampler"])
-
-
-def _optimizer(config: TrainConfig, threads: int) -> FirstOrder:
-    """Return the optimizer that the options name."""
-    if config.optimizer == "adam":
-        return Adam(AdamOptions(decay=config.weight_decay), threads)
-    return SGD(SGDOptions(config.momentum or 0.0, nesterov=config.nesterov, decay=config.weight_decay), threads)

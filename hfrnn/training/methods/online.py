@@ -42,6 +42,8 @@ class OnlineMethod(Stepwise):
             raise InputError(
                 f"--optimizer online learns from a text, and {source.name} is not a text: use sgd, adam or hf"
             )
+        if config.schedule == "cosine":
+            raise InputError("--schedule is cosine, which --optimizer online does not have: use another schedule")
         config.refuse(("clip_norm", "clip_value", "max_norm"), "--optimizer online does not bound gradients or weights")
         config.refuse(("update_every",), "--optimizer online updates at every step")
         self.streams = TextStreams(text, config.streams, 1, 1)
@@ -64,10 +66,14 @@ class OnlineMethod(Stepwise):
     def epoch_updates(self) -> float:
         return float(self.streams.length)
 
+    @property
+    def updates(self) -> int:
+        return self._epoch * self.streams.length + self.position
+
     def advance(
         self, theta: Array, progress: Progress, should_stop: Stop, most: int | None = None
     ) -> tuple[Array, Record]:
-        wanted, epoch, rate = self._begin(most)
+        (wanted, epoch), rate = self._begin(most), self._rate()
         losses, updates, theta = 0.0, 0, theta.copy()
         while updates < wanted and self.epoch == epoch:
             if should_stop():
@@ -83,7 +89,7 @@ class OnlineMethod(Stepwise):
         return theta, self._record(updates, updates * self.streams.count, losses / updates, epoch, rate)
 
     def lines(self) -> list[str]:
-        return [f"training  online, {self._rate()}, {self.streams.count} streams, every step"]
+        return [f"training  online, {self._rate_line()}, {self.streams.count} streams, every step"]
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "epoch": self._epoch, "position": self.position}

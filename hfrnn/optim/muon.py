@@ -1,0 +1,174 @@
+"""Muon: steps that are nearly orthogonal matrices for hidden matrices, and Adam for all other parameters.
+
+A hidden matrix W (m, k) has the gradient G. Gates that lie side by side in a block are matrices of their own.
+
+    U1  M = momentum*M + G
+    U2  N = G + momentum*M                                      (Nesterov)
+    U3  X = N/(|N| + epsilon); then five times  A = X X',  X = a*X + (b*A + c*A*A) X
+                                                a, b, c = 3.4445, -4.7750, 2.0315
+    U4  W += -lr * 0.2*sqrt(max(m, k)) * X - lr*decay*W
+
+U3 is a Newton-Schulz iteration. It brings all singular values of N that are not tiny to about 1, from 0.7 to 1.2, and
+keeps the singular vectors. If m > k, it works on N'. The factor in U4 gives the entries of a step the root mean square
+that they have in Adam, so that learning rates of Adam fit. All other parameters have steps A1 and A2 of `first_order`.
+
+References: Jordan and others 2024 (Muon: U1 to U3); Liu and others 2025 (the factor of U4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hfrnn.arrays.blas import one_blas_thread
+from hfrnn.arrays.vectors import Vector, is_finite, scaled
+from hfrnn.checks import BELOW_ONE, checked, count, instance, number
+from hfrnn.errors import InputError
+from hfrnn.optim.blocks import check_blocks
+from hfrnn.optim.first_order import PIECE, Adam, AdamOptions, Vectors
+from hfrnn.optim.kronecker import MatrixBlock
+
+A, B, C = 3.4445, -4.7750, 2.0315
+"""Coefficients of U3."""
+ITERATIONS = 5
+"""Iterations of U3."""
+SIZE = 0.2
+"""Root mean square of the entries of a step of Adam, in units of the learning rate."""
+
+
+@dataclass(frozen=True)
+class GateBlock(MatrixBlock):
+    """A hidden matrix, or several of equal width side by side.
+
+    Parameters
+    ----------
+    start, rows, columns : int
+        As for `MatrixBlock`.
+    gates : int
+        Number of matrices side by side; it divides `columns`.
+    """
+
+    gates: int = 1
+
+
+@dataclass(frozen=True)
+class MuonOptions(AdamOptions):
+    """Options of Muon.
+
+    Parameters
+    ----------
+    beta1, beta2 : float
+        Decay of Adam's running means of g and of g*g per step, from 0 up to but not 1.
+    epsilon : float
+        Number that keeps the denominators of A2 and U3 above 0.
+    decay : float
+        Decoupled weight decay of all parameters, 0 or more; multiplied by the learning rate.
+    momentum : float
+        Momentum of the hidden matrices, from 0 up to but not 1.
+
+    Raises
+    ------
+    InputError
+        A number is out of range.
+    """
+
+    beta2: float = checked(0.95, number, BELOW_ONE)
+    momentum: float = checked(0.95, number, BELOW_ONE)
+
+
+class Muon(Adam):
+    """Muon for hidden matrices, and Adam for all other parameters (Jordan and others 2024).
+
+    Parameters
+    ----------
+    hidden : sequence of MatrixBlock
+        The hidden matrices, in the order of the flat vector. Gates of a `GateBlock` are matrices of their own.
+    options : MuonOptions, optional
+    threads : int
+        As for `FirstOrder`; the threads share the matrices.
+    """
+
+    kind = "muon"
+    options: MuonOptions
+
+    def __init__(self, hidden: Sequence[MatrixBlock], options: MuonOptions | None = None, threads: int = 1) -> None:
+        given = instance("options", options, MuonOptions, "a MuonOptions", or_none=True) or MuonOptions()
+        super().__init__(given, threads)
+        self.hidden = check_blocks(hidden)
+        for block in self.hidden:
+            if block.columns % count("gates of a block", _gates(block), 1):
+                raise InputError(f"a block has {block.columns} columns and {_gates(block)} gates: give a divisor")
+
+    def _advance_all(self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors) -> bool:
+        end = self.hidden[-1].span.stop if self.hidden else 0
+        if theta.shape[0] < end:
+            raise InputError(f"theta has {theta.shape[0]} entries, and a block ends at {end}: give blocks of theta")
+        parts: list[tuple[slice, MatrixBlock | None]] = [(block.span, block) for block in self.hidden]
+        parts += [(span, None) for span in self._others(theta.shape[0])]
+
+        def advance(at: int) -> bool:
+            span, block = parts[at]
+            own, before = (new[span], theta[span], gradient[span]), {name: x[span] for name, x in kept.items()}
+            after = {name: x[span] for name, x in self._next.items()}
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                if block is None:
+                    self._advance(*own, lr, before, after, (own[1].copy(), own[1].copy()))
+                else:
+                    self._advance_hidden(*own, lr, before, after, block)
+            return all(is_finite(x) for x in (own[0], *after.values()))
+
+        with one_blas_thread():  # so that the bits do not depend on BLAS's threads
+            return all(list(self._threads.ordered(advance, len(parts))))
+
+    def _others(self, n: int) -> list[slice]:
+        """Return the parts of a vector (n,) between the hidden matrices, in pieces."""
+        starts = [0, *(block.span.stop for block in self.hidden)]
+        stops = [*(block.start for block in self.hidden), n]
+        return [
+            slice(start, min(start + PIECE, stop))
+            for first, stop in zip(starts, stops, strict=True)
+            for start in range(first, stop, PIECE)
+        ]
+
+    def _advance_hidden(
+        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors, block: MatrixBlock
+    ) -> None:
+        """Write the new parameters of a hidden matrix into `new`, and M into `after`; its squares stay 0."""
+        options, gates, M = self.options, _gates(block), after["mean"]
+        scaled(kept["mean"], options.momentum, M)
+        M += gradient  # U1
+        N = M * options.momentum + gradient  # U2
+        side_by_side = N.reshape(block.rows, gates, block.columns // gates)
+        X = orthogonalized(side_by_side.swapaxes(0, 1), options.epsilon)  # U3
+        size = SIZE * max(block.rows, block.columns // gates) ** 0.5
+        scaled(theta, 1.0 - lr * options.decay, new)
+        new -= (lr * size) * X.swapaxes(0, 1).reshape(-1)  # U4
+        after["square"].fill(0)
+
+
+def orthogonalized(N: Vector, epsilon: float = 1e-8) -> Vector:
+    """Return matrices with the singular vectors of others, and singular values of about 1.
+
+    Parameters
+    ----------
+    N : (g, m, k) array
+        g matrices.
+    epsilon : float
+        Number added to the norm of each matrix.
+
+    Returns
+    -------
+    (g, m, k) array
+    """
+    X: Vector = N.swapaxes(1, 2) if N.shape[1] > N.shape[2] else N
+    X = X / ((X * X).sum((1, 2)) ** 0.5 + epsilon).reshape(-1, 1, 1)
+    for _ in range(ITERATIONS):
+        square = X @ X.swapaxes(1, 2)
+        X = A * X + (B * square + C * (square @ square)) @ X  # U3
+    return X.swapaxes(1, 2) if N.shape[1] > N.shape[2] else X
+
+
+def _gates(block: MatrixBlock) -> int:
+    return block.gates if isinstance(block, GateBlock) else 1

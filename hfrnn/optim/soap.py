@@ -1,0 +1,222 @@
+"""SOAP: Adam in the slowly rotating eigenbasis of Shampoo's factors, block by block.
+
+A block W (m, k) of the parameters has the gradient G. M is its running mean, in the coordinates of W; V is the running
+mean of squares in the rotated coordinates. Each step uses the basis of the earlier gradients; t is the number of steps
+after the first one, which only computes the basis.
+
+    O1  M = beta1*M + (1 - beta1)*G
+    O2  G~ = Q_L' G Q_R                         M~ = Q_L' M Q_R
+    O3  V = beta2*V + (1 - beta2)*G~*G~
+    O4  W += -lr * Q_L [M~/(1 - beta1^t) / (sqrt(V/(1 - beta2^t)) + epsilon)] Q_R' - lr*decay*W
+    O5  L = beta*L + (1 - beta)*G G'            R = beta*R + (1 - beta)*G' G
+    O6  first step: Q_L, Q_R = eigenvectors of L, R
+    O7  every few steps: F Q = Q_new * triangle for F = L, R; before that, the columns of Q and the entries of V
+        are sorted by diag(Q' F Q), the largest first
+
+O7 is one power iteration. A side of more than `MOST` rows or columns keeps the unit basis, and so do both sides of a
+block with one row or one column, where the method is Adam.
+
+References: Vyas and others 2024 (SOAP); L and R are those of Gupta, Koren & Singer 2018 (Shampoo).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hfrnn.arrays.blas import one_blas_thread
+from hfrnn.arrays.checks import array
+from hfrnn.arrays.vectors import Vector, eigenvectors, is_finite, orthonormal, scaled
+from hfrnn.checks import BELOW_ONE, NOT_NEGATIVE, POSITIVE, check_fields, checked, count, instance, number
+from hfrnn.errors import InputError
+from hfrnn.optim.blocks import check_blocks
+from hfrnn.optim.first_order import FirstOrder, Vectors
+from hfrnn.optim.kronecker import MOST, MatrixBlock
+
+Sides: TypeAlias = Sequence[Vector | None]
+"""A matrix for the left side of a block and one for the right; None for a side with the unit basis."""
+
+
+@dataclass(frozen=True)
+class SOAPOptions:
+    """Options of SOAP; the defaults are those of its authors, without weight decay.
+
+    Parameters
+    ----------
+    beta1, beta2 : float
+        Decay of the running means of G and of the squares per step, from 0 up to but not 1.
+    factor_beta : float
+        Decay of the factors L and R per step, from 0 up to but not 1.
+    every : int
+        Steps between two power iterations, 1 or more.
+    epsilon : float
+        Number that keeps the denominator above 0.
+    decay : float
+        Decoupled weight decay, 0 or more; multiplied by the learning rate.
+
+    Raises
+    ------
+    InputError
+        A number is out of range.
+    """
+
+    beta1: float = checked(0.95, number, BELOW_ONE)
+    beta2: float = checked(0.95, number, BELOW_ONE)
+    factor_beta: float = checked(0.95, number, BELOW_ONE)
+    every: int = checked(10, count, 1)
+    epsilon: float = checked(1e-8, number, POSITIVE)
+    decay: float = checked(0.0, number, NOT_NEGATIVE)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+class SOAP(FirstOrder):
+    """SOAP: Adam in the eigenbasis of each block's Kronecker factors (Vyas and others 2024).
+
+    Parameters
+    ----------
+    blocks : sequence of MatrixBlock
+        They cover the flat vector, one after another.
+    options : SOAPOptions, optional
+    threads : int
+        As for `FirstOrder`; the threads share the blocks.
+    """
+
+    kind = "soap"
+    vectors = ("mean", "square")
+    squares = ("factors", "bases")
+    """Names of the vectors that hold a square matrix for each side of a block, one after another."""
+
+    def __init__(self, blocks: Sequence[MatrixBlock], options: SOAPOptions | None = None, threads: int = 1) -> None:
+        super().__init__(threads)
+        self.options = instance("options", options, SOAPOptions, "a SOAPOptions", or_none=True) or SOAPOptions()
+        self.blocks, self._places, at = check_blocks(blocks), list[tuple[_Place, _Place]](), 0
+        for block in self.blocks:
+            sides = _sides(block)
+            left, right = _Place(at, sides[0]), _Place(at + sides[0] ** 2, sides[1])
+            self._places.append((left, right))
+            at = right.stop
+        self._entries = at
+        self._squares: Vectors = {}
+
+    def _advance_all(self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors) -> bool:
+        n, sizes = theta.shape[0], [block.rows * block.columns for block in self.blocks]
+        if sum(sizes) != n or (self.blocks and self.blocks[-1].span.stop != n):
+            raise InputError(f"theta has {n} entries, and the blocks have {sum(sizes)}: give blocks that cover theta")
+        if not is_finite(gradient):
+            return False
+        if not self._squares:
+            self._squares = {name: theta[:1].repeat(self._entries) * 0 for name in self.squares}
+        squares = {name: matrices.copy() for name, matrices in self._squares.items()}
+
+        def advance(at: int) -> bool:
+            block, span = self.blocks[at], self.blocks[at].span
+            G = gradient[span].reshape(block.rows, block.columns)
+            before = {name: x[span] for name, x in kept.items()}
+            after = {name: x[span] for name, x in self._next.items()}
+            factors, bases = ([place.view(squares[name]) for place in self._places[at]] for name in self.squares)
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                return self._advance_block(new[span], theta[span], G, lr, before, after, factors, bases)
+
+        with one_blas_thread():  # so that the bits do not depend on BLAS's threads
+            finite = all(list(self._threads.ordered(advance, len(self.blocks))))
+        self._squares = squares if finite else self._squares
+        return finite
+
+    def _advance_block(
+        self, new: Vector, theta: Vector, G: Vector, lr: float, kept: Vectors, after: Vectors, factors: Sides,
+        bases: Sides,
+    ) -> bool:  # fmt: skip
+        """Make the step of a block with the gradient G (m, k); return whether all of it is finite."""
+        options, t = self.options, self.steps
+        if t:
+            self._rotated_step(new, theta, G, lr, kept, after, bases)
+        else:
+            new[:] = theta
+        for F, A in zip(factors, (G, G.T), strict=True):
+            if F is not None:
+                F *= options.factor_beta
+                F += (1.0 - options.factor_beta) * (A @ A.T)  # O5
+        if not all(is_finite(x) for x in (new, *after.values(), *(F.reshape(-1) for F in factors if F is not None))):
+            return False
+        V = after["square"].reshape(G.shape)
+        for axis, (F, Q) in enumerate(zip(factors, bases, strict=True)):
+            if F is None or Q is None:
+                continue
+            if t == 0:
+                Q[:] = eigenvectors(F)  # O6
+            elif t % options.every == 0:
+                turned = F @ Q
+                order = (-(turned * Q).sum(0)).argsort()
+                Q[:] = orthonormal(turned[:, order])  # O7
+                V[:] = V[order] if axis == 0 else V[:, order]
+        return True
+
+    def _rotated_step(
+        self, new: Vector, theta: Vector, G: Vector, lr: float, kept: Vectors, after: Vectors, bases: Sides
+    ) -> None:
+        """Make the step of a block in the rotated coordinates, with the basis of the earlier gradients."""
+        options, t, (Q_L, Q_R) = self.options, self.steps, bases
+        M, V = after["mean"], after["square"]
+        scaled(kept["mean"], options.beta1, M)
+        M += (1.0 - options.beta1) * G.reshape(-1)  # O1
+        change, mean = rotated(G, Q_L, Q_R), rotated(M.reshape(G.shape), Q_L, Q_R)  # O2
+        scaled(kept["square"], options.beta2, V)
+        V += ((1.0 - options.beta2) * (change * change)).reshape(-1)  # O3
+        size = (V.reshape(G.shape) * (1.0 / (1.0 - options.beta2**t))) ** 0.5 + options.epsilon
+        change = mean * (lr / (1.0 - options.beta1**t)) / size
+        back = rotated(change, None if Q_L is None else Q_L.T, None if Q_R is None else Q_R.T)
+        scaled(theta, 1.0 - lr * options.decay, new)
+        new -= back.reshape(-1)  # O4
+
+    def state_dict(self) -> dict[str, Any]:
+        squares = {name: self._squares[name].copy() if self._squares else None for name in self.squares}
+        return {**super().state_dict(), **squares}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        squares = {}
+        if isinstance(state, Mapping) and state.get("kind") == self.kind:
+            if missing := [name for name in self.squares if name not in state]:
+                raise InputError(
+                    f"The optimizer state lacks {', '.join(missing)}: give the state_dict of a {self.kind} optimizer."
+                )
+            squares = {
+                name: array(f"{name} of the state", state[name], (self._entries,), "f", advice="which the blocks need")
+                for name in self.squares
+                if state[name] is not None
+            }
+        super().load_state_dict(state)
+        self._squares = {name: matrices.copy() for name, matrices in squares.items()}
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a vector holds the square matrix of a side; `side` is 0 if the side has the unit basis."""
+
+    start: int
+    side: int
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.side**2
+
+    def view(self, vector: Vector) -> Vector | None:
+        return vector[self.start : self.stop].reshape(self.side, self.side) if self.side else None
+
+
+def _sides(block: MatrixBlock) -> tuple[int, int]:
+    """Return the sizes of the two bases of a block; 0 for the unit basis."""
+    if min(block.rows, block.columns) == 1:
+        return 0, 0
+    return block.rows if block.rows <= MOST else 0, block.columns if block.columns <= MOST else 0
+
+
+def rotated(x: Vector, Q_L: Vector | None, Q_R: Vector | None) -> Vector:
+    """Return Q_L' x Q_R; None stands for the unit basis."""
+    if Q_L is not None:
+        x = Q_L.T @ x
+    return x if Q_R is None else x @ Q_R

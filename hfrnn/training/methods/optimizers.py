@@ -1,0 +1,58 @@
+"""The first-order optimizers by the names of `--optimizer`, and the hidden matrices of a network for Muon."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hfrnn.optim.first_order import SGD, Adam, AdamOptions, FirstOrder, SGDOptions
+from hfrnn.optim.muon import GateBlock, Muon, MuonOptions
+from hfrnn.optim.soap import SOAP, SOAPOptions
+
+if TYPE_CHECKING:
+    from hfrnn.engine.network import Network
+    from hfrnn.runs.config import TrainConfig
+
+
+def make_optimizer(config: TrainConfig, net: Network, threads: int) -> FirstOrder:
+    """Return the optimizer that the options name.
+
+    Parameters
+    ----------
+    config : TrainConfig
+        Its optimizer is sgd, adam, soap or muon.
+    net : Network
+    threads : int
+        Threads that share the work of a step.
+    """
+    decay = config.weight_decay
+    if config.optimizer == "sgd":
+        return SGD(SGDOptions(config.momentum or 0.0, nesterov=config.nesterov, decay=decay), threads)
+    if config.optimizer == "soap":
+        return SOAP(net.matrix_blocks, SOAPOptions(decay=decay), threads)
+    if config.optimizer == "muon":
+        return Muon(hidden_matrices(net), MuonOptions(decay=decay), threads)
+    return Adam(AdamOptions(decay=decay), threads)
+
+
+def hidden_matrices(net: Network) -> list[GateBlock]:
+    """Return the matrices that Muon makes orthogonal steps for.
+
+    These are the recurrent matrices and `W_below` of every layer, and with an embedding also `W_x`. Without one, the
+    rows of `W_x` belong to single symbols or inputs, as those of an embedding do. The columns of a matrix are divided
+    into gates as wide as the layer, if that leaves no rest. A block with three axes is a matrix for each index of the
+    first axis.
+    """
+    found = []
+    for block in net.parameters.blocks:
+        group, name = block.name.split(".", 1)
+        hidden = group.startswith("layer") and len(block.shape) >= 2 and (name != "W_x" or net.embedding is not None)
+        if not hidden or not block.size:
+            continue
+        rows, columns = block.shape[-2:]
+        width = net.layers[int(group[5:])].kernel.hidden
+        gates = columns // width if width and columns % width == 0 else 1
+        size = rows * columns
+        for n in range(math.prod(block.shape[:-2])):
+            found.append(GateBlock(block.start + n * size, rows, columns, gates))
+    return found
