@@ -4,15 +4,16 @@ A hidden matrix W (m, k) has the gradient G. Gates that lie side by side in a bl
 
     U1  M = momentum*M + G
     U2  N = G + momentum*M                                      (Nesterov)
-    U3  X = N/(|N| + epsilon); then five times  A = X X',  X = a*X + (b*A + c*A*A) X
-                                                a, b, c = 3.4445, -4.7750, 2.0315
-    U4  W += -lr * 0.2*sqrt(max(m, k)) * X - lr*decay*W
+    U3  X = N/(max |N_ij| + epsilon),  X = X/(|X| + epsilon)
+    U4  five times  A = X X',  X = a*X + (b*A + c*A*A) X        a, b, c = 3.4445, -4.7750, 2.0315
+    U5  W += -lr * 0.2*sqrt(max(m, k)) * X - lr*decay*W
 
-U3 is a Newton-Schulz iteration. It brings all singular values of N that are not tiny to about 1, from 0.7 to 1.2, and
-keeps the singular vectors. If m > k, it works on N'. The factor in U4 gives the entries of a step the root mean square
-that they have in Adam, so that learning rates of Adam fit. All other parameters have steps A1 and A2 of `first_order`.
+U4 is a Newton-Schulz iteration. It brings all singular values of N that are not tiny to about 1, from 0.7 to 1.2, and
+keeps the singular vectors. If m > k, it works on N'. The largest entry in U3 keeps squares from overflowing. The factor
+in U5 gives the entries of a step about the root mean square that they have in Adam, so that learning rates of Adam fit.
+All other parameters have the steps A1 and A2 of `first_order`.
 
-References: Jordan and others 2024 (Muon: U1 to U3); Liu and others 2025 (the factor of U4).
+References: Jordan and others 2024 (Muon: U1 to U4); Liu and others 2025 (the factor of U5).
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from hfrnn.optim.first_order import PIECE, Adam, AdamOptions, Vectors
 from hfrnn.optim.kronecker import MatrixBlock
 
 A, B, C = 3.4445, -4.7750, 2.0315
-"""Coefficients of U3."""
+"""Coefficients of U4."""
 ITERATIONS = 5
-"""Iterations of U3."""
+"""Iterations of U4."""
 SIZE = 0.2
 """Root mean square of the entries of a step of Adam, in units of the learning rate."""
 
@@ -141,10 +142,10 @@ class Muon(Adam):
         M += gradient  # U1
         N = M * options.momentum + gradient  # U2
         side_by_side = N.reshape(block.rows, gates, block.columns // gates)
-        X = orthogonalized(side_by_side.swapaxes(0, 1), options.epsilon)  # U3
+        X = orthogonalized(side_by_side.swapaxes(0, 1), options.epsilon)  # U3, U4
         size = SIZE * max(block.rows, block.columns // gates) ** 0.5
         scaled(theta, 1.0 - lr * options.decay, new)
-        new -= (lr * size) * X.swapaxes(0, 1).reshape(-1)  # U4
+        new -= (lr * size) * X.swapaxes(0, 1).reshape(-1)  # U5
         after["square"].fill(0)
 
 
@@ -156,17 +157,18 @@ def orthogonalized(N: Vector, epsilon: float = 1e-8) -> Vector:
     N : (g, m, k) array
         g matrices.
     epsilon : float
-        Number added to the norm of each matrix.
+        Number added to the largest entry and to the norm of each matrix.
 
     Returns
     -------
     (g, m, k) array
     """
     X: Vector = N.swapaxes(1, 2) if N.shape[1] > N.shape[2] else N
-    X = X / ((X * X).sum((1, 2)) ** 0.5 + epsilon).reshape(-1, 1, 1)
+    X = X / (abs(X).max((1, 2)) + epsilon).reshape(-1, 1, 1)  # U3
+    X = X / ((X * X).sum((1, 2)) ** 0.5 + epsilon).reshape(-1, 1, 1)  # U3
     for _ in range(ITERATIONS):
         square = X @ X.swapaxes(1, 2)
-        X = A * X + (B * square + C * (square @ square)) @ X  # U3
+        X = A * X + (B * square + C * (square @ square)) @ X  # U4
     return X.swapaxes(1, 2) if N.shape[1] > N.shape[2] else X
 
 

@@ -109,9 +109,9 @@ class SOAP(FirstOrder):
             raise InputError(f"theta has {n} entries, and the blocks have {sum(sizes)}: give blocks that cover theta")
         if not is_finite(gradient):
             return False
-        if not self._squares:
-            self._squares = {name: theta[:1].repeat(self._entries) * 0 for name in self.squares}
         squares = {name: matrices.copy() for name, matrices in self._squares.items()}
+        if not squares:
+            squares = {name: gradient[:1].repeat(self._entries) * 0 for name in self.squares}
 
         def advance(at: int) -> bool:
             block, span = self.blocks[at], self.blocks[at].span

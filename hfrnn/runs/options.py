@@ -35,7 +35,7 @@ from hfrnn.runs.needs import Need
 __all__ = ["RunOption", "RunOptions", "option_key", "option_name", "parse_bytes", "read_toml", "run_options"]
 
 DEFAULT_MINUTES = 4.0
-LEARNING_RATES = {"sgd": 0.5, "adam": 0.002, "soap": 0.003, "muon": 0.01, "online": 0.1}
+LEARNING_RATES = {"sgd": 0.5, "adam": 0.002, "soap": 0.01, "muon": 0.01, "online": 0.1}
 """Learning rate of each optimizer, unless one is given."""
 MOMENTA = {"sgd": 0.9, "online": 0.0}
 """Momentum of each optimizer that has one, unless it is given."""

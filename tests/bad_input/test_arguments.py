@@ -86,7 +86,7 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     ),
     "online clipping": (
         ["train", "text.txt", "--optimizer", "online", "--arch", "lstm-krause", "--clip-value", "1"],
-        "--clip-value was given, and --optimizer is online: it is for --optimizer sgd or adam; leave it out",
+        "--clip-value was given, and --optimizer is online: it is for --optimizer sgd, adam, soap or muon",
     ),
     "online task": (
         ["train", "--data", "addition", "--optimizer", "online", "--arch", "lstm-krause"],

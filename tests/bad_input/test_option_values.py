@@ -93,8 +93,9 @@ RANGES: dict[str, tuple[str, ...]] = {  # on the command line
     "max_norm": ("0", "-1"),
     "streams": ("0", "-1", "999"),
     "update_every": ("0", "3", "20"),
-    "schedule": ("cosine",),
+    "schedule": ("linear",),
     "constant_epochs": ("0", "-1"),
+    "warm_up": ("-1",),
     "epochs": ("0", "-1"),
     "patience": ("0", "-1"),
     "log_interval": ("0", "-1"),
@@ -125,7 +126,7 @@ NEEDED: dict[str, list[str]] = {  # flags that an option needs beside it
     "order": ["--arch", "hornn"],
     "periods": ["--arch", "clockwork"],
     "lambda_": ["--damping", "tikhonov"],
-    **{name: ["--optimizer", "sgd"] for name, spec in FIELDS.items() if getattr(spec, "group", "").startswith("SGD")},
+    **{name: ["--optimizer", "sgd"] for name, spec in FIELDS.items() if getattr(spec, "group", "").startswith("First")},
 }
 
 

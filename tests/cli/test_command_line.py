@@ -80,7 +80,7 @@ def test_a_printed_configuration_has_the_flags_over_the_file_over_the_defaults(t
         ("[optimizer]\nmu = 3", "c.toml has a table [optimizer]: write the options in it without a table"),
         ("[hidden]", "c.toml has a table [hidden]"),
         ("seed = -1", "--seed is -1"),
-        ('optimizer = "magic"', "--optimizer is 'magic': use one of hf, sgd, adam, online"),
+        ('optimizer = "magic"', "--optimizer is 'magic': use one of hf, sgd, adam, soap, muon, online"),
         ("seed = 1\nseed = 2", "is not TOML"),
     ],
 )
@@ -95,8 +95,8 @@ REFUSED = {
     "--mu 1 --optimizer sgd": "--mu was given, and --optimizer is sgd: it is for --optimizer hf; leave it out",
     "--gradient-symbols 100000 --optimizer adam": "it is for --optimizer hf",  # the default, and asked for
     "--damping none --optimizer adam": "--damping was given, and --optimizer is adam",
-    "--learning-rate 0.1": "--learning-rate was given, and --optimizer is hf: it is for --optimizer sgd, adam or",
-    "--clip-norm 1": "--clip-norm was given, and --optimizer is hf: it is for --optimizer sgd or adam",
+    "--learning-rate 0.1": "--learning-rate was given, and --optimizer is hf: it is for --optimizer sgd, adam, soap,",
+    "--clip-norm 1": "--clip-norm was given, and --optimizer is hf: it is for --optimizer sgd, adam, soap or",
     "--momentum 0.5 --optimizer adam": "--momentum was given, and --optimizer is adam: it is for --optimizer sgd or",
     "--no-nesterov --optimizer adam": "--nesterov was given",
     "--validate-every 3": "--validate-every was given",

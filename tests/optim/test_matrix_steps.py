@@ -1,0 +1,157 @@
+"""What SOAP and Muon promise beside their formulas: exact resume, failures, threads, and the check of blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.optim.first_order import SGD, FirstOrder
+from hfrnn.optim.kronecker import MatrixBlock
+from hfrnn.optim.muon import GateBlock, Muon, MuonOptions
+from hfrnn.optim.soap import SOAP, SOAPOptions
+
+SHAPES = ((4, 6), (1, 5), (5, 3), (3, 1))
+BLOCKS = tuple(MatrixBlock(start, *shape) for start, shape in zip((0, 24, 29, 44), SHAPES, strict=True))
+HIDDEN = (GateBlock(0, 4, 6, gates=2), BLOCKS[2])
+N, COUNT = 47, 8
+MAKERS: dict[str, Callable[[int], FirstOrder]] = {
+    "soap": lambda threads: SOAP(BLOCKS, SOAPOptions(every=2, decay=0.1), threads),
+    "muon": lambda threads: Muon(HIDDEN, MuonOptions(decay=0.1), threads),
+}
+GRADIENTS = np.random.default_rng(0).standard_normal((COUNT, N)) * np.geomspace(0.2, 5, N)
+START = np.linspace(-1, 1, N)
+Maker = Callable[..., Any]
+
+
+@pytest.fixture(params=MAKERS)
+def make(request: pytest.FixtureRequest) -> Maker:
+    return lambda threads=1: MAKERS[request.param](threads)
+
+
+def steps(optimizer: FirstOrder, theta: Any = START, gradients: Any = GRADIENTS, lr: float = 0.1) -> Any:
+    for g in gradients:
+        theta = optimizer.step(theta, g.astype(theta.dtype), lr)
+    return theta
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("done", [0, 1, 2, 5])
+def test_going_on_from_a_state_dict_gives_the_same_bits(make: Maker, dtype: Any, done: int) -> None:
+    optimizer = make()
+    theta = steps(optimizer, START.astype(dtype), GRADIENTS[:done])
+    state = optimizer.state_dict()
+    assert {value.dtype for value in state.values() if hasattr(value, "dtype")} <= {np.dtype(dtype)}
+    straight = steps(optimizer, theta, GRADIENTS[done:])
+    resumed = make()
+    steps(resumed)  # whatever it has done before is forgotten
+    resumed.load_state_dict(state)
+    for value in state.values():  # the state is a copy
+        if hasattr(value, "shape"):
+            value[:] = 7.0
+    assert np.array_equal(steps(resumed, theta, GRADIENTS[done:]), straight)
+    assert straight.dtype == dtype
+
+
+def test_a_step_goes_the_same_way_wherever_it_is_written(make: Maker) -> None:
+    optimizers, fresh, own, other, spare = [make() for _ in range(3)], START, START.copy(), START, np.full(N, np.nan)
+    for g in GRADIENTS:
+        before = g.copy(), fresh.copy(), other.copy()
+        new = optimizers[0].step(fresh, g, 0.1)
+        assert optimizers[1].step(own, g, 0.1, out=own) is own
+        written = optimizers[2].step(other, g, 0.1, out=spare)
+        assert written is spare
+        for kept, now in zip(before, (g, fresh, other), strict=True):
+            assert np.array_equal(kept, now)
+        fresh, other, spare = new, written, other.copy()
+        assert np.array_equal(fresh, own)
+        assert np.array_equal(fresh, other)
+
+
+BAD = [  # the optimizer, the place and the value of a bad entry, the number of steps before it, what is not finite
+    *((kind, place, value, done, "gradient") for kind in MAKERS for place in (0, 26, 33, 45)
+      for value in (np.nan, np.inf) for done in (0, 3)),
+    *(("soap", place, 3e38, 0, "step") for place in (0, 33)),
+    *(("soap", place, 3e38, 3, "step") for place in (0, 26, 33, 45)),
+    *(("muon", place, 3e38, done, "step") for place in (26, 45) for done in (0, 3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "place", "value", "done", "culprit"), BAD)
+def test_a_step_that_is_not_finite_changes_nothing(
+    kind: str, place: int, value: float, done: int, culprit: str
+) -> None:
+    optimizer, other, start = MAKERS[kind](1), MAKERS[kind](1), START.astype("f4")
+    theta = steps(optimizer, start, GRADIENTS[:done])
+    before, state, bad = theta.copy(), optimizer.state_dict(), GRADIENTS[3].astype("f4")
+    bad[place] = value
+    with pytest.raises(NonFiniteError, match=f"The {culprit} is not finite"):
+        optimizer.step(theta, bad, 0.1, out=theta)
+    assert np.array_equal(theta, before)
+    for name, found in optimizer.state_dict().items():
+        assert np.array_equal(found, state[name])
+    assert np.array_equal(steps(other, start, GRADIENTS[:done]), theta)
+    assert np.array_equal(steps(optimizer, theta, GRADIENTS[done:]), steps(other, theta, GRADIENTS[done:]))
+
+
+def test_a_momentum_that_overflows_changes_nothing() -> None:
+    optimizer, large = MAKERS["muon"](1), np.zeros(N, "f4")
+    large[:24] = 1.5e38
+    theta = optimizer.step(START.astype("f4"), large, 0.1)
+    assert np.abs(theta - START).max() < 0.1
+    with pytest.raises(NonFiniteError, match="step is not finite"):
+        optimizer.step(theta, large, 0.1)
+    assert optimizer.steps == 1
+
+
+def test_threads_change_no_bit(make: Maker) -> None:
+    found = []
+    for threads in (1, 2, 5):
+        with threadpool_limits(threads, user_api="blas"):
+            optimizer = make(threads)
+            theta = steps(optimizer, START.astype("f4"))
+            found.append([theta, *(value for value in optimizer.state_dict().values() if hasattr(value, "shape"))])
+    for other in found[1:]:
+        assert all(np.array_equal(a, b) for a, b in zip(found[0], other, strict=True))
+
+
+@pytest.mark.parametrize("kind", [SOAP, Muon])
+@pytest.mark.parametrize("side", [130])
+def test_threads_of_blas_change_no_bit_of_large_matrices(kind: Any, side: int) -> None:
+    block, found = MatrixBlock(0, side, 2 * side), []
+    gradients = np.random.default_rng(2).standard_normal((4, 2 * side * side)).astype("f4")
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            optimizer = SOAP([block], SOAPOptions(every=1)) if kind is SOAP else Muon([block])
+            found.append(steps(optimizer, np.zeros(2 * side * side, "f4"), gradients))
+    assert np.array_equal(*found)
+
+
+def test_a_state_of_another_optimizer_is_refused(make: Maker) -> None:
+    optimizer = make()
+    foreign = SGD().state_dict() | dict.fromkeys(("mean", "square", "factors", "bases"))
+    for words, state in (("of kind", foreign), ("lacks kind", {}), ("state is", 3)):
+        with pytest.raises(InputError, match=words):
+            optimizer.load_state_dict(state)
+
+
+@pytest.mark.parametrize("kind", [SOAP, Muon])
+@pytest.mark.parametrize(
+    ("blocks", "words"),
+    [
+        (None, "blocks is None: give a sequence of MatrixBlock"),
+        ([(0, 2, 3)], "blocks is a list: give a sequence of MatrixBlock"),
+        (BLOCKS[::-1], "start of a block is 29: give a whole number, 47 or more"),
+        ((BLOCKS[0], MatrixBlock(23, 2, 2)), "start of a block is 23: give a whole number, 24 or more"),
+        ((MatrixBlock(0, 0, 2),), "rows of a block is 0"),
+        ((MatrixBlock(0, 2, -1),), "columns of a block is -1"),
+    ],
+)
+def test_wrong_blocks_are_refused(kind: Any, blocks: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        kind(blocks)
+    assert "\n" not in str(caught.value)
