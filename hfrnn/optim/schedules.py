@@ -342,6 +342,7 @@ class Cosine(Schedule):
         given, fixed = self.planned, self.fixed
         for name in ("horizon", "planned"):
             count(f"{name} of the state", state.get(name), 1, or_none=True)
+        flag("fixed of the state", state.get("fixed"), or_none=True)
         super().load_state_dict(state)
         if given is not None and given != self.planned:
             self.plan(given, fixed)

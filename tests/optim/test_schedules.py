@@ -6,7 +6,7 @@ import math
 import pytest
 
 from hfrnn.errors import InputError
-from hfrnn.optim.schedules import EarlyStopping, Plateau, Schedule, Stepped
+from hfrnn.optim.schedules import Cosine, EarlyStopping, Plateau, Schedule, Stepped, warm_up
 
 LOSSES = (5.0, 4.0, 4.5, 4.2, 3.9, 3.9, 3.8)
 
@@ -63,9 +63,75 @@ def test_a_plateau_without_a_validation_loss_is_refused():
         Plateau(0.5).after_epoch(None)
 
 
+def test_a_cosine_has_its_values_at_known_points():
+    schedule = Cosine(0.8, 12, least=0.2)
+    known = {0: 0.8, 3: 0.2 + 0.3 * (1 + math.sqrt(0.5)), 4: 0.65, 6: 0.5, 8: 0.35, 12: 0.2, 13: 0.2, 10**9: 0.2}
+    assert {k: schedule.rate(k) for k in known} == pytest.approx(known, rel=1e-14)
+    assert Cosine(0.8, 2).rate(2) == 0.0
+    assert rates(schedule, (1.0, 9.0, None)) == [0.8] * 3  # epochs change nothing
+
+
+def test_a_cosine_without_a_horizon_is_constant():
+    assert [Cosine(0.8).rate(k) for k in (0, 1, 10**6)] == [0.8] * 3
+
+
+@pytest.mark.parametrize("schedule", [Schedule(0.8), Plateau(0.8), Stepped(0.8)])
+def test_the_rate_of_an_update_is_that_of_its_epoch(schedule):
+    assert [schedule.rate(k) for k in (0, 5)] == [0.8, 0.8]
+
+
+def test_a_horizon_is_shortened_once_and_never_made_longer():
+    for planned, measured, horizon in ((None, 7, 7), (5, 7, 5), (9, 7, 7)):
+        schedule = Cosine(0.8)
+        schedule.plan(planned, fixed=False)
+        schedule.shorten(measured)
+        assert (schedule.horizon, schedule.fixed) == (horizon, True)
+        schedule.shorten(2)
+        assert schedule.horizon == horizon
+    fixed = Cosine(0.8, 5)
+    fixed.shorten(3)
+    assert fixed.horizon == 5
+
+
+@pytest.mark.parametrize(
+    ("own", "horizon", "fixed"),
+    [((None, False), 7, True), ((None, True), 7, True), ((9, False), 7, True), ((5, False), 5, False),
+     ((12, True), 12, True)],
+)  # fmt: skip
+def test_a_loaded_cosine_keeps_its_horizon_unless_another_one_is_planned(own, horizon, fixed):
+    saved, loaded = Cosine(0.8), Cosine(0.8)
+    saved.plan(9, fixed=False)
+    saved.shorten(7)
+    loaded.plan(*own)
+    loaded.load_state_dict(json.loads(json.dumps(saved.state_dict())))
+    assert (loaded.horizon, loaded.fixed) == (horizon, fixed)
+    again = Cosine(0.8)
+    again.load_state_dict(loaded.state_dict())
+    assert again.state_dict() == loaded.state_dict()
+
+
+@pytest.mark.parametrize(("name", "value"), [("horizon", 0), ("horizon", "x"), ("planned", 1.5), ("fixed", 3)])
+def test_a_cosine_refuses_a_damaged_state(name, value):
+    schedule = Cosine(0.8, 5)
+    with pytest.raises(InputError, match=f"{name} of the state is"):
+        schedule.load_state_dict({**schedule.state_dict(), name: value})
+    assert schedule.state_dict() == Cosine(0.8, 5).state_dict()
+
+
+def test_a_warm_up_rises_to_one():
+    assert [warm_up(k, 4) for k in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+    assert [warm_up(k, 1) for k in range(2)] == [1.0, 1.0]
+    assert warm_up(0, 0) == 1.0
+
+
 @pytest.mark.parametrize(
     "make",
-    [lambda: Schedule(0.8), lambda: Plateau(0.8, patience=2, gain=0.01, least=0.1), lambda: Stepped(0.8, 3, least=0.1)],
+    [
+        lambda: Cosine(0.8, 7),
+        lambda: Schedule(0.8),
+        lambda: Plateau(0.8, patience=2, gain=0.01, least=0.1),
+        lambda: Stepped(0.8, 3, least=0.1),
+    ],
 )
 @pytest.mark.parametrize("done", range(8))
 def test_a_schedule_resumes_from_json_where_it_stood(make, done):
@@ -118,6 +184,14 @@ def test_a_state_that_does_not_fit_changes_nothing():
         (lambda: Plateau(0.5, least=0.6), "least"),
         (lambda: Stepped(0.5, epochs=0), "epochs"),
         (lambda: Stepped(0.5, least=-0.1), "least"),
+        (lambda: Cosine(0.0), "lr"),
+        (lambda: Cosine(0.5, 0), "horizon"),
+        (lambda: Cosine(0.5, 9.0), "horizon"),
+        (lambda: Cosine(0.5, 9, least=0.6), "least"),
+        (lambda: Cosine(0.5).shorten(0), "horizon"),
+        (lambda: Cosine(0.5).plan(3, fixed=1), "fixed"),
+        (lambda: warm_up(-1, 3), "update"),
+        (lambda: warm_up(1, -3), "updates"),
         (lambda: EarlyStopping(0), "patience"),
         (lambda: EarlyStopping(1, gain=-0.1), "gain"),
     ],

@@ -141,7 +141,14 @@ def test_line_search_damping_starts_cg_at_zero_unless_told() -> None:
 
 @pytest.mark.parametrize(
     ("optimizer", "rate", "momentum"),
-    [("hf", None, 0.0), ("sgd", 0.5, 0.9), ("adam", 0.002, 0.0), ("online", 0.1, 0.0)],
+    [
+        ("hf", None, 0.0),
+        ("sgd", 0.5, 0.9),
+        ("adam", 0.002, 0.0),
+        ("soap", 0.01, 0.0),
+        ("muon", 0.01, 0.0),
+        ("online", 0.1, 0.0),
+    ],
 )
 def test_every_optimizer_has_a_rate_and_a_momentum_of_its_own(
     optimizer: str, rate: float | None, momentum: float

@@ -143,8 +143,10 @@ def test_first_order_methods_average_every_update_and_train_as_without(tmp_path:
 
 
 def test_the_default_decay_belongs_to_the_optimizer(tmp_path: Path) -> None:
-    found = {name: TrainConfig(optimizer=name).resolved().average for name in ("hf", "sgd", "adam", "online")}
-    assert found == {"hf": 0.7, "sgd": 0.995, "adam": 0.995, "online": 0.0}
+    found = {
+        name: TrainConfig(optimizer=name).resolved().average for name in ("hf", "sgd", "adam", "soap", "muon", "online")
+    }
+    assert found == {"hf": 0.7, **dict.fromkeys(("sgd", "adam", "soap", "muon"), 0.995), "online": 0.0}
 
 
 def test_a_state_without_an_average_turns_it_off() -> None:

@@ -53,6 +53,12 @@ RESUMED: dict[str, tuple[dict[str, Any], int, int]] = {
         10,
         30,
     ),
+    "soap": (
+        {"optimizer": "soap", "arch": "mlstm", "sequence_length": 7, "warm_up": 60, "weight_decay": 1e-3}, 45, 90,
+    ),
+    "muon": ({"optimizer": "muon", "arch": "lstm", "hidden": (4, 3), "sequence_length": 7, "streams": 20}, 15, 70),
+    "a task with muon": ({**TASK, "optimizer": "muon"}, 6, 18),
+    "music with soap": ({**MUSIC, "optimizer": "soap"}, 3, 8),
     "states alone": ({"arch": "mlstm", "hidden": (3, 2), "checkpoint": "3"}, 20, 40),
     "online": ({**ONLINE, "momentum": 0.5, "learning_rate": 0.05}, 100, 530),
     "online with fewer rates": ({**ONLINE, "streams": 100, "schedule": "text8"}, 50, 130),

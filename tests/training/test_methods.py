@@ -1,4 +1,4 @@
-"""SGD, Adam and the online rule: truncated backpropagation, an update, the same bits, what they refuse."""
+"""SGD, Adam, SOAP, Muon and the online rule: truncated backpropagation, an update, the same bits, what they refuse."""
 
 from __future__ import annotations
 
@@ -255,8 +255,14 @@ def test_every_line_has_the_keys_of_the_contract_and_of_its_method(tmp_path: Pat
 
 METHODS = pytest.mark.parametrize(
     "options",
-    [{"streams": 20}, {"streams": 20, "optimizer": "adam"}, {**TASK, "streams": 20}, {**MUSIC}, {**ONLINE}],
-    ids=["sgd", "adam", "task", "music", "online"],
+    [
+        {"streams": 20},
+        *({"streams": 20, "optimizer": name} for name in ("adam", "soap", "muon")),
+        {**TASK, "streams": 20},
+        {**MUSIC},
+        {**ONLINE},
+    ],
+    ids=["sgd", "adam", "soap", "muon", "task", "music", "online"],
 )
 
 
@@ -288,12 +294,14 @@ def test_another_seed_gives_other_weights(tmp_path: Path, options: dict[str, Any
         ({"hidden": 12, "updates": 400}, 0.6),
         ({"hidden": 12, "updates": 400, "momentum": 0.5, "nesterov": True, "update_every": 5}, 0.8),
         ({"hidden": 12, "updates": 400, "optimizer": "adam", "learning_rate": 0.01}, 0.6),
+        ({"hidden": 12, "updates": 400, "optimizer": "soap", "learning_rate": 0.03}, 0.6),
+        ({"hidden": 12, "updates": 400, "optimizer": "muon", "learning_rate": 0.02}, 0.6),
         ({**ONLINE, "hidden": 8, "updates": 1000}, 0.95),
         ({**TASK, "updates": 300, "streams": 20, "optimizer": "adam"}, 0.8),
         ({**MUSIC, "updates": 60, "streams": 3, "optimizer": "adam", "learning_rate": 0.02}, 0.7),
         ({**TASK, "updates": 6, "optimizer": "hf", "gradient_symbols": 0}, 0.8),
     ],
-    ids=["sgd", "nesterov", "adam", "online", "task", "music", "hf"],
+    ids=["sgd", "nesterov", "adam", "soap", "muon", "online", "task", "music", "hf"],
 )
 def test_training_lowers_the_loss(tmp_path: Path, options: dict[str, Any], share: float) -> None:
     lines = metrics(run(tmp_path, **options).folder)
@@ -330,6 +338,11 @@ class RunLoss:
         ({"schedule": "halve", "fractions": (1, 0, 0)}, "--schedule halve watches the validation loss"),
         ({"optimizer": "adam", "nesterov": True}, "--nesterov was given, and --optimizer adam has a momentum of its"),
         ({"optimizer": "adam", "momentum": 0.5}, "--momentum was given"),
+        (
+            {"optimizer": "soap", "momentum": 0.5},
+            "--momentum was given, and --optimizer soap has a momentum of its own",
+        ),
+        ({"optimizer": "muon", "nesterov": True}, "--nesterov was given, and --optimizer muon has a momentum of its"),
         ({"nesterov": True, "momentum": 0.0}, "nesterov was asked for and momentum is 0"),
         ({"update_every": 3}, r"\(--sequence-length\) 10 and steps between updates \(--update-every\) 3: "),
         ({"update_every": 20}, r"\(--update-every\) 20: "),

@@ -1,0 +1,257 @@
+"""The learning rate of runs from update to update: cosine, its horizon, warm-up, the default schedule, exact resume."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.method_runs import MUSIC, ONLINE, TASK, WINDOWS, Losses, run, training_state
+from support.tiny_runs import metrics
+
+from hfrnn.errors import InputError
+from hfrnn.runs.checkpoint import load_checkpoint
+from hfrnn.training.methods import base
+from hfrnn.training.methods.base import LEAST_RATE
+from hfrnn.training.methods.horizon import Pace
+from hfrnn.training.trainer import Callback, train
+
+pytestmark = pytest.mark.usefixtures("small_music")
+
+COSINE: dict[str, Any] = {"schedule": "cosine", "learning_rate": 0.5, "log_interval": 1, "streams": 20, "hidden": 2}
+EPOCH = WINDOWS * 4 // 20  # updates of an epoch with these streams
+
+
+class Ends(Callback):
+    """Ends a run after an update."""
+
+    def __init__(self, update: int) -> None:
+        self.update = update
+
+    def on_update(self, record: dict[str, Any]) -> bool:
+        return bool(record["update"] >= self.update)
+
+
+def cosine(update: int, horizon: int, rate: float = 0.5) -> float:
+    share = (1 + math.cos(math.pi * min(update / horizon, 1))) / 2
+    return rate * (LEAST_RATE + (1 - LEAST_RATE) * share)
+
+
+def rates(folder: Path) -> list[float]:
+    return [line["learning_rate"] for line in metrics(folder)]
+
+
+def stored(folder: Path, name: str) -> Any:
+    return load_checkpoint(folder / "last.safetensors")[1]["method"][f"schedule.{name}"]
+
+
+def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the clock of the estimate go on by a second at every record."""
+    clock = functools.partial(next, itertools.count(0.0))
+    monkeypatch.setattr(base, "Pace", lambda seconds: Pace(seconds, clock))
+
+
+# ---------------------------------------------------------------------- cosine
+
+
+def test_the_rate_falls_along_a_cosine_from_update_to_update(tmp_path: Path) -> None:
+    found = rates(run(tmp_path, **COSINE, updates=20).folder)
+    assert found == pytest.approx([cosine(k, 20) for k in range(20)], rel=1e-12)
+    assert found[0] == 0.5
+    assert found[10] == pytest.approx(0.25, rel=1e-3)
+    one_line = rates(run(tmp_path, "one line", **{**COSINE, "log_interval": 20}, updates=20).folder)
+    assert one_line == [found[EPOCH - 1], found[-1]]  # that of a line's last update
+
+
+@pytest.mark.parametrize("options", [{}, TASK, MUSIC], ids=["text", "task", "music"])
+def test_the_epochs_are_a_horizon(tmp_path: Path, options: dict[str, Any]) -> None:
+    data = {**COSINE, **options}
+    if options:
+        del data["hidden"]
+    result = run(tmp_path, **{**data, "streams": 3 if options else 20}, epochs=2)
+    updates = result.summary["updates"]
+    assert rates(result.folder) == pytest.approx([cosine(k, updates) for k in range(updates)], rel=1e-12)
+
+
+def test_the_first_limit_is_the_horizon(tmp_path: Path) -> None:
+    for number, (limits, horizon) in enumerate(
+        (({"updates": 6, "epochs": 2}, 6), ({"updates": 99, "epochs": 1}, EPOCH))
+    ):
+        folder = run(tmp_path, f"{number}", **COSINE, **limits).folder
+        assert stored(folder, "horizon") == horizon
+        assert len(rates(folder)) == horizon
+
+
+def test_with_minutes_the_horizon_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticking(monkeypatch)
+    folder = run(tmp_path, **COSINE, minutes=0.5, callbacks=(Ends(35),)).folder  # 30 records of a second
+    assert stored(folder, "horizon") == 30
+    assert rates(folder)[:3] == [0.5] * 3
+    assert rates(folder)[3:] == pytest.approx([cosine(k, 30) for k in range(3, 35)], rel=1e-12)
+    assert rates(folder)[-1] == pytest.approx(0.5 * LEAST_RATE)
+
+
+@pytest.mark.parametrize(("updates", "horizon"), [(12, 12), (1000, 30)])
+def test_minutes_beside_updates_shorten_the_horizon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, updates: int, horizon: int
+) -> None:
+    ticking(monkeypatch)
+    folder = run(tmp_path, **COSINE, minutes=0.5, updates=updates, callbacks=(Ends(20),)).folder
+    assert stored(folder, "horizon") == horizon
+    assert rates(folder)[:3] == pytest.approx([cosine(k, updates) for k in range(3)], rel=1e-12)
+    assert rates(folder)[5] == pytest.approx(cosine(5, horizon), rel=1e-12)
+
+
+def test_the_online_rule_has_no_cosine(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--schedule is cosine, which --optimizer online does not have"):
+        run(tmp_path, **ONLINE, schedule="cosine", updates=1)
+
+
+# ---------------------------------------------------------------------- cosine, resumed
+
+
+LIMITS = {"updates": {"updates": 24}, "epochs": {"epochs": 2}, "minutes": {"minutes": 0.4}}
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "soap", "muon"])
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_resumed_run_keeps_its_cosine_to_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, optimizer: str
+) -> None:
+    folders = []
+    for name, stops in (("whole", (17,)), ("parts", (7, 8, 17))):
+        ticking(monkeypatch)
+        options = {**COSINE, **LIMITS[limit], "optimizer": optimizer, "warm_up": 10}
+        folder = run(tmp_path, name, **options, callbacks=(Ends(stops[0]),)).folder
+        for stop in stops[1:]:
+            train(resume=folder, callbacks=(Ends(stop),))
+        folders.append(folder)
+    assert stored(folders[0], "horizon") == (2 * EPOCH if limit == "epochs" else 24)
+    assert training_state(folders[0]) == training_state(folders[1])
+    assert rates(folders[0]) == rates(folders[1])
+    assert len(rates(folders[0])) == 17
+
+
+def test_new_updates_or_epochs_change_the_horizon_of_a_resumed_run(tmp_path: Path) -> None:
+    folder = run(tmp_path, **COSINE, updates=10).folder
+    train(resume=folder, updates=16)
+    assert rates(folder)[10:] == pytest.approx([cosine(k, 16) for k in range(10, 16)], rel=1e-12)
+    train(resume=folder, epochs=2)
+    assert stored(folder, "horizon") == 2 * EPOCH
+    assert rates(folder)[16:] == pytest.approx([cosine(k, 2 * EPOCH) for k in range(16, 2 * EPOCH)], rel=1e-12)
+
+
+def test_new_minutes_keep_the_horizon_of_a_resumed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticking(monkeypatch)
+    folder = run(tmp_path, **COSINE, updates=10, callbacks=(Ends(5),)).folder
+    train(resume=folder, minutes=0.05, callbacks=(Ends(12),))
+    assert rates(folder) == pytest.approx([cosine(k, 10) for k in range(12)], rel=1e-12)
+    measured = run(tmp_path, "measured", **COSINE, minutes=0.5, callbacks=(Ends(5),)).folder
+    train(resume=measured, minutes=3.0, callbacks=(Ends(40),))
+    assert stored(measured, "horizon") == 30
+    train(resume=measured, updates=50)
+    assert rates(measured)[40:] == pytest.approx([cosine(k, 50) for k in range(40, 50)], rel=1e-12)
+
+
+def test_a_run_that_stops_before_its_horizon_is_measured_measures_it_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticking(monkeypatch)
+    folder = run(tmp_path, **COSINE, minutes=0.5, callbacks=(Ends(2),)).folder
+    assert stored(folder, "horizon") is None
+    train(resume=folder, callbacks=(Ends(9),))
+    assert stored(folder, "horizon") == 32  # 2 updates, and those of 30 seconds more
+
+
+# ---------------------------------------------------------------------- the estimate
+
+
+def test_the_estimate_leaves_the_first_record_out() -> None:
+    now = iter((100.0, 104.0, 105.0, 110.0, 111.0))  # the first record compiles
+    pace = Pace(100.0, lambda: next(now))
+    assert [pace.horizon(updates) for updates in (0, 10, 15, 40)] == [None, None, None, 40 + 90 * 30 // 6]
+
+
+def test_a_first_record_that_takes_long_is_an_estimate() -> None:
+    now = iter((0.0, 20.0))
+    pace = Pace(100.0, lambda: next(now))
+    assert [pace.horizon(updates) for updates in (7, 17)] == [None, 17 + 40]
+
+
+def test_the_estimate_is_at_least_what_is_done() -> None:
+    now = iter((0.0, 5.0, 200.0, 300.0))
+    pace = Pace(100.0, lambda: next(now))
+    assert [pace.horizon(updates) for updates in (0, 0, 3)] == [None, None, 3]
+
+
+def test_without_a_time_limit_there_is_no_estimate() -> None:
+    pace = Pace(None)
+    assert [pace.horizon(updates) for updates in (0, 10, 20)] == [None] * 3
+
+
+# ---------------------------------------------------------------------- warm-up
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "soap", "muon"])
+@pytest.mark.parametrize("schedule", ["constant", "divide", "text8"])
+def test_the_rate_rises_over_the_first_updates(tmp_path: Path, optimizer: str, schedule: str) -> None:
+    options = {**COSINE, "schedule": schedule, "optimizer": optimizer}
+    found = rates(run(tmp_path, **options, warm_up=4, updates=8).folder)
+    assert found == pytest.approx([0.125, 0.25, 0.375, 0.5, 0.5, 0.5, 0.5, 0.5])
+
+
+def test_a_warm_up_and_a_cosine_are_multiplied(tmp_path: Path) -> None:
+    found = rates(run(tmp_path, **COSINE, warm_up=4, updates=8).folder)
+    assert found == pytest.approx([cosine(k, 8) * min((k + 1) / 4, 1) for k in range(8)], rel=1e-12)
+
+
+def test_a_resumed_run_goes_on_with_its_warm_up(tmp_path: Path) -> None:
+    options = {**COSINE, "schedule": "constant", "warm_up": 12}
+    whole = run(tmp_path, "whole", **options, updates=15).folder
+    parts = run(tmp_path, "parts", **options, updates=5).folder
+    train(resume=parts, updates=15)
+    assert training_state(whole) == training_state(parts)
+    assert rates(whole) == rates(parts)
+
+
+# ---------------------------------------------------------------------- the default
+
+
+@pytest.mark.parametrize(
+    ("options", "schedule"),
+    [
+        *(({"optimizer": name}, "divide") for name in ("sgd", "adam", "soap", "muon")),
+        ({"fractions": (1, 0, 0)}, "constant"),
+        (ONLINE, "constant"),
+        (TASK, "constant"),
+        (MUSIC, "constant"),
+        ({"schedule": "constant"}, "constant"),
+        ({**TASK, "schedule": "halve"}, "halve"),
+    ],
+    ids=str,
+)
+def test_the_default_schedule_divides_for_texts_with_validation(
+    tmp_path: Path, options: dict[str, Any], schedule: str
+) -> None:
+    result = run(tmp_path, **options, updates=2)
+    assert result.config.schedule == schedule
+    assert f'schedule = "{schedule}"' in (result.folder / "config.toml").read_text("utf-8")
+    assert train(resume=result.folder, updates=3).config.schedule == schedule
+
+
+def test_hessian_free_runs_have_no_schedule(tmp_path: Path) -> None:
+    assert run(tmp_path, optimizer="hf", gradient_symbols=300, updates=1).config.schedule is None
+
+
+def test_a_run_with_minutes_and_the_default_schedule_ends_when_its_rate_is_used_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"streams": 50, "log_interval": 1000, "minutes": 5.0}
+    result = run(tmp_path, **options, callbacks=(Losses(monkeypatch, 1.0),))
+    assert (result.config.schedule, result.summary["stopped"]) == ("divide", "learning rate")
+    found = rates(result.folder)
+    assert found[-1] / 1.5 < 0.5 * LEAST_RATE <= found[-1]
+    assert found[1:] == pytest.approx([0.5 / 1.5**k for k in range(len(found) - 1)])

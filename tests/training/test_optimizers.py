@@ -1,0 +1,54 @@
+"""What the optimizers of a run are given: Muon's hidden matrices, SOAP's blocks, the options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hfrnn.engine.network import Network
+from hfrnn.optim.first_order import SGD, Adam
+from hfrnn.optim.muon import Muon
+from hfrnn.optim.soap import SOAP
+from hfrnn.runs.config import TrainConfig
+from hfrnn.training.methods.optimizers import hidden_matrices, make_optimizer
+
+
+@pytest.mark.parametrize(("name", "kind"), [("sgd", SGD), ("adam", Adam), ("soap", SOAP), ("muon", Muon)])
+def test_the_options_name_the_optimizer(name: str, kind: type) -> None:
+    net = Network("mlstm", 6, 4, 6)
+    config = TrainConfig(optimizer=name, weight_decay=0.25, momentum=0.5 if name == "sgd" else None)
+    found: Any = make_optimizer(config, net, threads=2)
+    assert type(found) is kind
+    assert (found.kind, found.options.decay) == (name, 0.25)
+    assert found._threads.threads == 2
+    if name == "sgd":
+        assert (found.options.momentum, found.options.nesterov) == (0.5, False)
+    if name == "soap":
+        assert found.blocks == net.matrix_blocks
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"arch": "lstm"}, {"layer0.W_h": 4}),
+        ({"arch": "mlstm", "embedding": 3}, {"layer0.W_x": 5, "layer0.W_hm": 1, "layer0.W_m": 4}),
+        ({"arch": "gru", "hidden": (4, 3)}, {
+            "layer0.W_h": 2, "layer0.W_hg": 1, "layer1.W_below": 3, "layer1.W_h": 2, "layer1.W_hg": 1}),
+        ({"arch": "hornn", "order": 3, "loss": "class-softmax", "classes": 2}, {"layer0.W_h": 1}),
+        ({"arch": "scrn", "context": 3}, {"layer0.W_h": 1, "layer0.W_s": 1}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_muon_gets_the_hidden_matrices_gate_by_gate(options: dict[str, Any], expected: dict[str, int]) -> None:
+    net = Network(**{"n_in": 6, "hidden": 4, "n_out": 6, **options})
+    found, views = hidden_matrices(net), net.views(np.arange(net.n_parameters))
+    at = iter(found)
+    for name, gates in expected.items():
+        view = views[name] if views[name].ndim == 3 else views[name][None]
+        for matrix in view:
+            block = next(at)
+            assert (block.rows, block.columns, block.gates) == (*matrix.shape, gates)
+            np.testing.assert_array_equal(np.arange(net.n_parameters)[block.span].reshape(matrix.shape), matrix)
+    assert next(at, None) is None
