@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.fake_device import FakeArray
+from support.optimizer_array import NAMES, OptimizerArray
 from threadpoolctl import threadpool_limits
 
 from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.optim import soap
 from hfrnn.optim.first_order import SGD, FirstOrder
 from hfrnn.optim.kronecker import MatrixBlock
 from hfrnn.optim.muon import GateBlock, Muon, MuonOptions
@@ -129,6 +132,26 @@ def test_threads_of_blas_change_no_bit_of_large_matrices(kind: Any, side: int) -
             optimizer = SOAP([block], SOAPOptions(every=1)) if kind is SOAP else Muon([block])
             found.append(steps(optimizer, np.zeros(2 * side * side, "f4"), gradients))
     assert np.array_equal(*found)
+
+
+def test_steps_on_a_strict_device_give_the_bits_of_the_host(make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device's arrays refuse to become NumPy arrays; the two decompositions are those of the host."""
+    for name in NAMES:
+        monkeypatch.setattr(FakeArray, name, getattr(OptimizerArray, name), raising=False)
+    for name in ("eigenvectors", "orthonormal"):
+        function = getattr(soap, name)
+        monkeypatch.setattr(
+            soap, name, lambda A, f=function: f(A) if isinstance(A, np.ndarray) else FakeArray(f(A._host))
+        )
+    host, device, theta = make(), make(), START.astype("f4")
+    found: Any = FakeArray(theta.copy())
+    for g in GRADIENTS.astype("f4"):
+        theta, found = host.step(theta, g, 0.1), device.step(found, FakeArray(g), 0.1, out=found)
+        assert isinstance(found, FakeArray)
+        assert np.array_equal(found._host, theta)
+    for name, value in host.state_dict().items():
+        if hasattr(value, "shape"):
+            assert np.array_equal(device.state_dict()[name]._host, value)
 
 
 def test_a_state_of_another_optimizer_is_refused(make: Maker) -> None:

@@ -24,3 +24,16 @@ class OptimizerArray:
     def __ipow__(self, power: float) -> Any:
         self._host **= power
         return self
+
+    def __abs__(self) -> Any:
+        return FakeArray(abs(self._host))
+
+    def repeat(self, count: int) -> Any:
+        return FakeArray(self._host.repeat(count))
+
+    def argsort(self) -> Any:
+        return FakeArray(self._host.argsort())
+
+
+NAMES = ("fill", "clip", "__pow__", "__ipow__", "__abs__", "repeat", "argsort")
+"""The methods to give to `FakeArray`."""

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from support.fake_device import FakeArray, FakeBackend
 from support.method_runs import MUSIC, ONLINE, TASK, Losses, run, training_state
-from support.optimizer_array import OptimizerArray
+from support.optimizer_array import NAMES, OptimizerArray
 from support.run_states import At, assert_same
 from support.slow import one_in
 from support.tiny_runs import metrics, text_file
@@ -252,17 +252,18 @@ def test_too_large_a_rate_of_the_online_rule_keeps_the_state(tmp_path: Path) -> 
     [
         {"arch": "clockwork", "update_every": 5, "max_norm": 1.0, "clip_value": 0.1, "weight_decay": 1e-3},
         {"arch": "hornn", "optimizer": "adam"},
+        {"optimizer": "muon"},
         {**TASK},
         {**MUSIC},
         {**TASK, "optimizer": "hf", "gradient_symbols": 300},
     ],
-    ids=["sgd", "adam", "task", "music", "hf"],
+    ids=["sgd", "adam", "muon", "task", "music", "hf"],
 )
 def test_a_run_on_a_strict_device_has_the_bits_of_numpy_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     """The device's arrays refuse to become NumPy arrays."""
-    for name in ("fill", "clip", "__pow__", "__ipow__"):
+    for name in NAMES:
         monkeypatch.setattr(FakeArray, name, getattr(OptimizerArray, name), raising=False)
     fake = FakeBackend()
     monkeypatch.setitem(hfrnn.arrays.backend._makers, "cupy", lambda: fake)
