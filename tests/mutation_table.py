@@ -59,6 +59,13 @@ TARGETS = (
         "hfrnn/optim/first_order.py",
         ("tests/optim/test_sgd.py tests/optim/test_adam.py tests/optim/test_clipping.py", "tests/optim"),
     ),
+    *(
+        Target(f"hfrnn/optim/{name}.py", (f"tests/optim/test_{name}.py", "tests/optim/test_matrix_steps.py"))
+        for name in ("soap", "muon")
+    ),
+    Target("hfrnn/optim/blocks.py", ("tests/optim/test_matrix_steps.py",)),
+    Target("hfrnn/training/methods/horizon.py", ("tests/training/test_learning_rates.py -k estimate",)),
+    Target("hfrnn/training/methods/optimizers.py", ("tests/training/test_optimizers.py",)),
     Target("hfrnn/optim/*.py", ("tests/optim/test_{module}*.py", "tests/optim")),
     Target(
         "hfrnn/engine/class_softmax.py",

@@ -13,6 +13,10 @@ from hfrnn.names import ADAPTED, DAMPINGS, METRICS
 from hfrnn.optim import cg
 from hfrnn.optim.average import Average
 from hfrnn.optim.first_order import SGD, AdamOptions, SGDOptions
+from hfrnn.optim.kronecker import MatrixBlock
+from hfrnn.optim.muon import Muon, MuonOptions
+from hfrnn.optim.schedules import Cosine, warm_up
+from hfrnn.optim.soap import SOAP, SOAPOptions
 
 from .api_calls import ANY_SIZE, FLAG, SIZES, Call, N, batch, of, theta, weights
 from .wrong_values import Factory, Kind, Odd, array, choice, count, function, instance, nothing, number
@@ -133,6 +137,9 @@ ADAM_KINDS = {
     "epsilon": number(0, open_low=True),
     "decay": number(0),
 }
+SOAP_KINDS = {**ADAM_KINDS, "factor_beta": number(0, 1, open_high=True), "every": count(1)}
+MUON_KINDS = {**ADAM_KINDS, "momentum": number(0, 1, open_high=True)}
+BLOCKS = [MatrixBlock(0, 2, 2)]
 CG_KINDS = {
     "apply": function(),
     "b": array(theta, lists=False, integers=False, finite=False).but(SIZES),
@@ -264,6 +271,17 @@ CALLS: list[Call] = [
     ),
     Call("SGDOptions", SGDOptions, {}, SGD_KINDS),
     Call("AdamOptions", AdamOptions, {}, ADAM_KINDS),
+    Call("SOAPOptions", SOAPOptions, {}, SOAP_KINDS),
+    Call("MuonOptions", MuonOptions, {}, MUON_KINDS),
+    Call("SOAP", SOAP, {"blocks": BLOCKS}, {"options": instance(SOAPOptions, AdamOptions).or_none()}),
+    Call("Muon", Muon, {"hidden": BLOCKS}, {"options": instance(MuonOptions, SOAPOptions).or_none()}),
+    Call(
+        "Cosine",
+        Cosine,
+        {"lr": 2.0},
+        {"lr": number(0, open_low=True), "horizon": count(1).or_none(), "least": number(0, 2)},
+    ),
+    Call("warm_up", warm_up, {"update": 1, "updates": 2}, {"update": count(0), "updates": count(0)}),
     Call(
         "SGD.step",
         of("step"),
