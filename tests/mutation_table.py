@@ -86,6 +86,8 @@ WORKERS = "The number of workers changes no bit; a vector without elements is an
 FACTORS = "return FullStep(search.x, cg.q_history[0] + search.q_change, search.f, last_gain, cg, (1.0, 1.0)) # H5"
 
 SHARDS = "candidates += [Plan(shard_boundaries(B, size), root, Keep.NOTHING) for size in sizes if size <= max(B, 2)]"
+TURN = "turned = F @ Q"
+BOTH = "if F is None or Q is None:"
 KRYLOV = "kept = max(2 * count + 1, 20)"
 
 EQUIVALENTS = (
@@ -113,6 +115,8 @@ EQUIVALENTS = (
         "kept = max(2 * count - 1, 20)",
         "The size of the Krylov space changes the speed only.",
     ),
+    Equivalent("hfrnn/optim/soap.py", TURN, "turned = F.T @ Q", "L and R are symmetric."),
+    Equivalent("hfrnn/optim/soap.py", BOTH, BOTH.replace("or", "and"), "A side has both matrices or neither."),
     Equivalent(
         "hfrnn/optim/quadratic.py", "self.finite += 1", "self.finite += 2", "The only question is whether it is 0."
     ),

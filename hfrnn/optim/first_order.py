@@ -37,7 +37,7 @@ PIECE = 2**18
 
 
 class FirstOrder:
-    """Base class of `SGD` and `Adam`.
+    """Base class of the first-order optimizers.
 
     Parameters
     ----------

@@ -103,8 +103,7 @@ class Muon(Adam):
                 raise InputError(f"a block has {block.columns} columns and {_gates(block)} gates: give a divisor")
 
     def _advance_all(self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors) -> bool:
-        end = self.hidden[-1].span.stop if self.hidden else 0
-        if theta.shape[0] < end:
+        if self.hidden and theta.shape[0] < (end := self.hidden[-1].span.stop):
             raise InputError(f"theta has {theta.shape[0]} entries, and a block ends at {end}: give blocks of theta")
         parts: list[tuple[slice, MatrixBlock | None]] = [(block.span, block) for block in self.hidden]
         parts += [(span, None) for span in self._others(theta.shape[0])]
@@ -115,7 +114,7 @@ class Muon(Adam):
             after = {name: x[span] for name, x in self._next.items()}
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 if block is None:
-                    self._advance(*own, lr, before, after, (own[1].copy(), own[1].copy()))
+                    self._advance(*own, lr, before, after, (theta[span].copy(), theta[span].copy()))
                 else:
                     self._advance_hidden(*own, lr, before, after, block)
             return all(is_finite(x) for x in (own[0], *after.values()))
@@ -136,7 +135,7 @@ class Muon(Adam):
     def _advance_hidden(
         self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors, block: MatrixBlock
     ) -> None:
-        """Write the new parameters of a hidden matrix into `new`, and M into `after`; its squares stay 0."""
+        """Write the new parameters of a hidden matrix into `new`, and M into `after`. Its squares are 0 for good."""
         options, gates, M = self.options, _gates(block), after["mean"]
         scaled(kept["mean"], options.momentum, M)
         M += gradient  # U1
@@ -146,7 +145,6 @@ class Muon(Adam):
         size = SIZE * max(block.rows, block.columns // gates) ** 0.5
         scaled(theta, 1.0 - lr * options.decay, new)
         new -= (lr * size) * X.swapaxes(0, 1).reshape(-1)  # U5
-        after["square"].fill(0)
 
 
 def orthogonalized(N: Vector, epsilon: float = 1e-8) -> Vector:

@@ -10,10 +10,10 @@ after the first one, which only computes the basis.
     O4  W += -lr * Q_L [M~/(1 - beta1^t) / (sqrt(V/(1 - beta2^t)) + epsilon)] Q_R' - lr*decay*W
     O5  L = beta*L + (1 - beta)*G G'            R = beta*R + (1 - beta)*G' G
     O6  first step: Q_L, Q_R = eigenvectors of L, R
-    O7  every few steps: F Q = Q_new * triangle for F = L, R; before that, the columns of Q and the entries of V
-        are sorted by diag(Q' F Q), the largest first
+    O7  every few steps: F Q = Q_new * triangle, for F = L, R
 
-O7 is one power iteration. A side of more than `MOST` rows or columns keeps the unit basis, and so do both sides of a
+O7 is one power iteration. Before it, the columns of Q, and with them the rows or columns of V, are sorted by the
+diagonal of Q' F Q, the largest entry first. A side of more than `MOST` rows or columns keeps the unit basis, and so do both sides of a
 block with one row or one column, where the method is Adam.
 
 References: Vyas and others 2024 (SOAP); L and R are those of Gupta, Koren & Singer 2018 (Shampoo).
@@ -178,19 +178,22 @@ class SOAP(FirstOrder):
         return {**super().state_dict(), **squares}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        squares = {}
-        if isinstance(state, Mapping) and state.get("kind") == self.kind:
-            if missing := [name for name in self.squares if name not in state]:
-                raise InputError(
-                    f"The optimizer state lacks {', '.join(missing)}: give the state_dict of a {self.kind} optimizer."
-                )
-            squares = {
-                name: array(f"{name} of the state", state[name], (self._entries,), "f", advice="which the blocks need")
-                for name in self.squares
-                if state[name] is not None
-            }
+        own = isinstance(state, Mapping) and state.get("kind") == self.kind
+        squares = self._squares_of(state) if own else {}
         super().load_state_dict(state)
-        self._squares = {name: matrices.copy() for name, matrices in squares.items()}
+        self._squares = squares
+
+    def _squares_of(self, state: Mapping[str, Any]) -> Vectors:
+        """Return copies of the matrices in a `state_dict` of SOAP; none before the first step."""
+        if missing := [name for name in self.squares if name not in state]:
+            raise InputError(
+                f"The optimizer state lacks {', '.join(missing)}: give the state_dict of a {self.kind} optimizer."
+            )
+        return {
+            name: array(f"{name} of the state", state[name], (self._entries,), "f", advice="as the blocks need").copy()
+            for name in self.squares
+            if state[name] is not None
+        }
 
 
 @dataclass(frozen=True)

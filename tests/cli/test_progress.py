@@ -235,7 +235,7 @@ def test_another_optimizer_says_how_it_trains_and_shows_its_lines(tmp_path: Path
     ]  # fmt: skip
     assert max(len(line) for line in lines if "folder" not in line) <= 80
     assert {
-        "sgd": "training  sgd, learning rate 0.5 (constant), 4 streams, 10 steps back every 5",
+        "sgd": "training  sgd, learning rate 0.5 (divide), 4 streams, 10 steps back every 5",
         "online": "training  online, learning rate 0.1 (constant), 4 streams, every step",
         "task": "training  adam, learning rate 0.002 (constant), 32 sequences at a time",
     }[name] in lines

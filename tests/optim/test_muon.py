@@ -24,10 +24,10 @@ def gradients(count: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).standard_normal((count, N)) * np.geomspace(0.2, 5, N)
 
 
-def plain_orthogonalization(G: Any) -> Any:
+def plain_orthogonalization(G: Any, epsilon: float = 1e-8) -> Any:
     """Newton and Schulz's iteration through the singular values, on which it acts as a polynomial."""
-    left, values, right = np.linalg.svd(G / (np.abs(G).max() + 1e-8), full_matrices=False)
-    values = values / (np.sqrt((values**2).sum()) + 1e-8)
+    left, values, right = np.linalg.svd(G / (np.abs(G).max() + epsilon), full_matrices=False)
+    values = values / (np.sqrt((values**2).sum()) + epsilon)
     for _ in range(5):
         values = 3.4445 * values - 4.7750 * values**3 + 2.0315 * values**5
     return left @ np.diag(values) @ right
@@ -76,6 +76,12 @@ def test_a_step_is_nearly_orthogonal(shape: tuple[int, ...], scale: float) -> No
         left, _, right = np.linalg.svd(before, full_matrices=False)
         inner = left.T @ after @ right.T
         np.testing.assert_allclose(inner, np.diag(np.diag(inner)), atol=1e-7)  # the singular vectors are the same
+
+
+def test_the_number_that_keeps_denominators_above_zero_is_added_to_both() -> None:
+    G = np.random.default_rng(2).standard_normal((1, 3, 4))
+    for epsilon in (0.1, 1.0):
+        np.testing.assert_allclose(orthogonalized(G, epsilon)[0], plain_orthogonalization(G[0], epsilon), rtol=1e-9)
 
 
 def test_a_step_of_a_hidden_matrix_does_not_depend_on_the_size_of_its_gradient() -> None:

@@ -73,7 +73,7 @@ class Plain:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("most", [1024, 4], ids=["both bases", "small bases only"])
+@pytest.mark.parametrize("most", [1024, 4, 3])
 def test_steps_are_those_of_the_formula(monkeypatch: pytest.MonkeyPatch, options: SOAPOptions, most: int) -> None:
     monkeypatch.setattr(module, "MOST", most)
     theta, optimizer = np.linspace(-1, 1, N), SOAP(BLOCKS, options)

@@ -46,8 +46,8 @@ class Pace:
         self._calls += 1
         if early and self._calls == 2:
             self._from = now, updates
-        begin, done = self._from
-        if early or updates <= done or now <= begin:
+        if early:
             return None
-        left = self._start + self.seconds - now
-        return max(updates + int(max(left, 0.0) * (updates - done) / (now - begin)), 1)
+        begin, done = self._from
+        left = max(self._start + self.seconds - now, 0.0)
+        return updates + int(left * (updates - done) / (now - begin))
