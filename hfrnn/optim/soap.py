@@ -13,8 +13,8 @@ after the first one, which only computes the basis.
     O7  every few steps: F Q = Q_new * triangle, for F = L, R
 
 O7 is one power iteration. Before it, the columns of Q, and with them the rows or columns of V, are sorted by the
-diagonal of Q' F Q, the largest entry first. A side of more than `MOST` rows or columns keeps the unit basis, and so do both sides of a
-block with one row or one column, where the method is Adam.
+diagonal of Q' F Q, the largest entry first. A side of more than `MOST` rows or columns keeps the unit basis, and so do
+both sides of a block with one row or one column, where the method is Adam.
 
 References: Vyas and others 2024 (SOAP); L and R are those of Gupta, Koren & Singer 2018 (Shampoo).
 """

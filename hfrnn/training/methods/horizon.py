@@ -42,11 +42,9 @@ class Pace:
             return None
         if self._start is None:
             self._start, self._from = now, (now, updates)
-        early = now - self._start < MEASURED * self.seconds
         self._calls += 1
-        if early and self._calls == 2:
-            self._from = now, updates
-        if early:
+        if now - self._start < MEASURED * self.seconds:
+            self._from = (now, updates) if self._calls == 2 else self._from
             return None
         begin, done = self._from
         left = max(self._start + self.seconds - now, 0.0)
