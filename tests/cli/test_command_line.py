@@ -188,6 +188,22 @@ def test_a_file_that_a_run_wrote_is_taken_with_all_that_is_in_it(tmp_path: Path)
     assert printed("--config", tmp_path / "run" / "config.toml")["gradient_symbols"] == 100_000
 
 
+def test_the_schedule_that_a_run_has_by_default_is_not_taken_for_other_data(tmp_path: Path) -> None:
+    tiny_train(tmp_path, optimizer="sgd", streams=4)
+    path = tmp_path / "run" / "config.toml"
+    assert 'schedule = "divide"' in path.read_text("utf-8")
+    assert "schedule" not in printed("--config", path, "--data", "addition", "--arch", "rnn")
+    assert "schedule" not in printed("--config", path, "--optimizer", "online", "--arch", "lstm-krause")
+    for chosen in ("constant", "cosine", "halve"):
+        path = file(tmp_path, f'optimizer = "adam"\nschedule = "{chosen}"')
+        assert printed("--config", path)["schedule"] == chosen
+
+
+def test_an_option_of_a_schedule_is_refused_where_none_is_chosen(tmp_path: Path) -> None:
+    found = refused("train", text_file(tmp_path), "--optimizer", "sgd", "--constant-epochs", 3)
+    assert "--constant-epochs was given, and --schedule was not: it is for --schedule text8; leave it out" in found
+
+
 # ---------------------------------------------------------------------- messages and nearest names
 
 
