@@ -179,12 +179,16 @@ class SOAP(FirstOrder):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         own = isinstance(state, Mapping) and state.get("kind") == self.kind
-        squares = self._squares_of(state) if own else {}
+        squares = self._checked_squares(state) if own else {}
         super().load_state_dict(state)
         self._squares = squares
 
-    def _squares_of(self, state: Mapping[str, Any]) -> Vectors:
-        """Return copies of the matrices in a `state_dict` of SOAP; none before the first step."""
+    def _checked_squares(self, state: Mapping[str, Any]) -> Vectors:
+        """Check the sizes in a `state_dict` of SOAP; return copies of its matrices, none before the first step."""
+        n = sum(block.rows * block.columns for block in self.blocks)
+        for name in self.vectors:
+            if state.get(name) is not None:
+                array(f"{name} of the state", state[name], (n,), "f", advice="as the blocks need")
         if missing := [name for name in self.squares if name not in state]:
             raise InputError(
                 f"The optimizer state lacks {', '.join(missing)}: give the state_dict of a {self.kind} optimizer."

@@ -220,6 +220,8 @@ def test_a_checkpoint_with_another_vector_of_the_method_is_refused(change: str) 
     [
         ("sgd", {"arch": "rnn", "streams": 4}),
         ("adam", {"arch": "lstm", "streams": 4}),
+        ("soap", {"arch": "gru", "streams": 4}),
+        ("muon", {"arch": "rnn", "streams": 4}),
         ("online", {"arch": "lstm-krause", "streams": 2, "sequence_length": 50}),
     ],
 )

@@ -163,6 +163,8 @@ def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
         ({"factors": np.zeros(7)}, r"factors of the state has shape \(7,\)"),
         ({"bases": np.zeros(3)}, r"bases of the state has shape \(3,\)"),
         ({"bases": "x"}, "bases of the state"),
+        ({"mean": np.zeros(N - 1)}, r"mean of the state has shape \(46,\)"),
+        ({"square": np.zeros((N, 1))}, r"square of the state has shape \(47, 1\)"),
     ],
 )
 def test_a_state_of_other_blocks_changes_nothing(change: dict[str, Any], words: str) -> None:

@@ -22,9 +22,7 @@ class Pace:
 
     def __init__(self, seconds: float | None, clock: Callable[[], float] = time.perf_counter) -> None:
         self.seconds, self._clock = seconds, clock
-        self._start: float | None = None
-        self._from: tuple[float, int] = (0.0, 0)
-        self._calls = 0
+        self._marks: list[tuple[float, int]] = []  # time and updates at the first two calls and at the last one
 
     def horizon(self, updates: int) -> int | None:
         """Return the number of updates until the limit, or None if it is too early to tell.
@@ -37,15 +35,12 @@ class Pace:
         updates : int
             Number of updates so far, those before the first call included.
         """
-        now = self._clock()
         if self.seconds is None:
             return None
-        if self._start is None:
-            self._start, self._from = now, (now, updates)
-        self._calls += 1
-        if now - self._start < MEASURED * self.seconds:
-            self._from = (now, updates) if self._calls == 2 else self._from
+        now = self._clock()
+        self._marks = [*self._marks[:2], (now, updates)]
+        start = self._marks[0][0]
+        if now - start < MEASURED * self.seconds:
             return None
-        begin, done = self._from
-        left = max(self._start + self.seconds - now, 0.0)
-        return updates + int(left * (updates - done) / (now - begin))
+        begin, done = self._marks[min(len(self._marks) - 2, 1)]
+        return updates + int(max(start + self.seconds - now, 0.0) * (updates - done) / (now - begin))
