@@ -25,6 +25,8 @@ def test_the_options_name_the_optimizer(name: str, kind: type) -> None:
     assert found._threads.threads == 2
     if name == "sgd":
         assert (found.options.momentum, found.options.nesterov) == (0.5, False)
+        plain: Any = make_optimizer(TrainConfig(optimizer="sgd"), net, threads=1)
+        assert plain.options.momentum == 0.0
     if name == "soap":
         assert found.blocks == net.matrix_blocks
 
@@ -37,6 +39,8 @@ def test_the_options_name_the_optimizer(name: str, kind: type) -> None:
         ({"arch": "gru", "hidden": (4, 3)}, {
             "layer0.W_h": 2, "layer0.W_hg": 1, "layer1.W_below": 3, "layer1.W_h": 2, "layer1.W_hg": 1}),
         ({"arch": "hornn", "order": 3, "loss": "class-softmax", "classes": 2}, {"layer0.W_h": 1}),
+        ({"arch": "scrn", "hidden": (4, 3), "context": 2}, {
+            "layer0.W_h": 1, "layer0.W_s": 1, "layer1.W_below": 1, "layer1.W_h": 1, "layer1.W_s": 1}),
         ({"arch": "scrn", "context": 3}, {"layer0.W_h": 1, "layer0.W_s": 1}),
     ],
     ids=str,

@@ -45,7 +45,7 @@ def hidden_matrices(net: Network) -> list[GateBlock]:
     """
     found = []
     for block in net.parameters.blocks:
-        group, name = block.name.split(".", 1)
+        group, _, name = block.name.partition(".")
         hidden = group.startswith("layer") and len(block.shape) >= 2 and (name != "W_x" or net.embedding is not None)
         if not hidden or not block.size:
             continue
