@@ -39,6 +39,7 @@ def test_a_fall_smaller_than_the_gain_does_not_count_and_is_not_the_new_least():
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_does_not_fall_and_is_not_remembered(bad):
     assert rates(Plateau(0.8), (bad, 5.0, bad, 4.0)) == [0.4, 0.4, 0.2, 0.2]
+    assert rates(Plateau(0.8, patience=2), (bad, bad)) == [0.8, 0.4]
 
 
 def test_on_text8_the_rate_stays_five_epochs_and_is_then_halved_after_every_one():
@@ -81,12 +82,12 @@ def test_the_rate_of_an_update_is_that_of_its_epoch(schedule):
 
 
 def test_a_horizon_is_shortened_once_and_never_made_longer():
-    for planned, measured, horizon in ((None, 7, 7), (5, 7, 5), (9, 7, 7)):
+    for planned, measured, horizon in ((None, 7, 7), (5, 7, 5), (9, 7, 7), (3, 1, 1)):
         schedule = Cosine(0.8)
         schedule.plan(planned, fixed=False)
         schedule.shorten(measured)
         assert (schedule.horizon, schedule.fixed) == (horizon, True)
-        schedule.shorten(2)
+        schedule.shorten(1)
         assert schedule.horizon == horizon
     fixed = Cosine(0.8, 5)
     fixed.shorten(3)
@@ -108,6 +109,13 @@ def test_a_loaded_cosine_keeps_its_horizon_unless_another_one_is_planned(own, ho
     again = Cosine(0.8)
     again.load_state_dict(loaded.state_dict())
     assert again.state_dict() == loaded.state_dict()
+
+
+@pytest.mark.parametrize("horizon", [None, 1])
+def test_a_cosine_resumes_with_any_horizon(horizon):
+    loaded = Cosine(0.8)
+    loaded.load_state_dict(Cosine(0.8, horizon).state_dict())
+    assert (loaded.horizon, loaded.planned, loaded.fixed) == (horizon, horizon, True)
 
 
 @pytest.mark.parametrize(("name", "value"), [("horizon", 0), ("horizon", "x"), ("planned", 1.5), ("fixed", 3)])
