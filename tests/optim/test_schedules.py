@@ -123,6 +123,8 @@ def test_a_cosine_refuses_a_damaged_state(name, value):
     schedule = Cosine(0.8, 5)
     with pytest.raises(InputError, match=f"{name} of the state is"):
         schedule.load_state_dict({**schedule.state_dict(), name: value})
+    with pytest.raises(InputError, match=f"lacks {name}"):
+        schedule.load_state_dict({key: number for key, number in schedule.state_dict().items() if key != name})
     assert schedule.state_dict() == Cosine(0.8, 5).state_dict()
 
 
@@ -157,6 +159,7 @@ def test_early_stopping_waits_for_as_many_evaluations_in_a_row():
         *[False] * 4, True, True,
     ]  # fmt: skip
     assert stopping.best == 4.0
+    assert [EarlyStopping(2).after_evaluation(loss) for loss in (math.nan, 5.0)] == [False, False]
 
 
 def test_early_stopping_resumes_from_json_where_it_stood():

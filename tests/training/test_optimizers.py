@@ -39,8 +39,9 @@ def test_the_options_name_the_optimizer(name: str, kind: type) -> None:
         ({"arch": "gru", "hidden": (4, 3)}, {
             "layer0.W_h": 2, "layer0.W_hg": 1, "layer1.W_below": 3, "layer1.W_h": 2, "layer1.W_hg": 1}),
         ({"arch": "hornn", "order": 3, "loss": "class-softmax", "classes": 2}, {"layer0.W_h": 1}),
-        ({"arch": "scrn", "hidden": (4, 3), "context": 2}, {
+        ({"arch": "scrn", "hidden": (4, 3), "context": 4}, {
             "layer0.W_h": 1, "layer0.W_s": 1, "layer1.W_below": 1, "layer1.W_h": 1, "layer1.W_s": 1}),
+        ({"arch": "scrn", "hidden": (4, 0), "context": 2}, {"layer0.W_h": 1, "layer0.W_s": 1, "layer1.W_below": 1}),
         ({"arch": "scrn", "context": 3}, {"layer0.W_h": 1, "layer0.W_s": 1}),
     ],
     ids=str,

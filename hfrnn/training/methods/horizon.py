@@ -42,5 +42,5 @@ class Pace:
         start = self._marks[0][0]
         if now - start < MEASURED * self.seconds:
             return None
-        begin, done = self._marks[min(len(self._marks) - 2, 1)]
+        begin, done = self._marks[-2]
         return updates + int(max(start + self.seconds - now, 0.0) * (updates - done) / (now - begin))
