@@ -130,7 +130,7 @@ def test_commands_options_and_names_are_completed() -> None:
     assert completed("train", "--arch", "ml") == ["mlstm", "mlstm-standard"]
     assert completed("train", "--data", "temp") == ["temporal-order", "temporal-order-3bit"]
     assert "ptb" in completed("train", "--data", "p")
-    assert completed("train", "--optimizer", "s") == ["sgd"]
+    assert completed("train", "--optimizer", "s") == ["sgd", "soap"]
     assert completed("train", "--cg-it") == ["--cg-iterations"]
     assert completed("gradcheck", "rnn", "gr") == ["gru"]
     assert completed("completion", "f") == ["fish"]
