@@ -23,6 +23,9 @@ from hfrnn.wording import one_line
 PLAIN_SECONDS = 10.0
 """Seconds between lines that report progress where there is no terminal."""
 
+ROW_SECONDS = 1.0
+"""Least time between two rows of the table for updates that were not validated."""
+
 BAR_CELLS = 16
 """Length of the bar of a training run."""
 
@@ -45,7 +48,7 @@ class Display(Callback):
         self.first = 0
         self._live: LiveLine | None = None
         self._bar_cells = 0
-        self._spoken = 0.0
+        self._spoken = self._row = 0.0
         self._trainer: Trainer | None = None
         self._table = RunTable()
         self._left: TimeLeft | None = None
@@ -81,13 +84,21 @@ class Display(Callback):
             self._spoken = now
 
     def on_update(self, record: Record) -> bool | None:
+        now = time.monotonic()
         if self._left is not None:
             self._left.note(record)
-            self.print(self._table.row(record, self._left()))
-        self._spoken = time.monotonic()
+            if self._shows(record, now):
+                self.print(self._table.row(record, self._left()))
+                self._row = now
+        self._spoken = now
         self._last = self._loss(record["train_loss"])
         self._show("gradient", at_once=True)
         return None
+
+    def _shows(self, record: Record, now: float) -> bool:
+        """Return whether a record gets a row: short updates of a run with validation get one when validated."""
+        watched = self._hf and self._trainer is not None and self._trainer.validation is not None
+        return not watched or record["valid_loss"] is not None or now - self._row >= ROW_SECONDS
 
     def on_interrupt(self) -> None:
         self.print("Stopping after this update; finished work is saved. Press Ctrl-C again to stop now.")

@@ -1,6 +1,6 @@
 """Running average of the parameters of a run. Validation, `best` and sampling use it in place of the last parameters.
 
-    A1  m_1 = theta_1,  m_k = m_{k-1} + a_k * (theta_k - m_{k-1}),  a_k = max(1 - d, (n + 1) / (k + n)),  n = 16
+    A1  m_1 = theta_1,  m_k = m_{k-1} + a_k * (theta_k - m_{k-1}),  a_k = max(1 - d, (n + 1) / (k + n)),  n = 8
 
 At first the average covers the last few parameters, and their number grows with k. As soon as a_k reaches 1 - d, the
 average is exponential with decay d. Training itself never uses it.
@@ -21,7 +21,7 @@ from hfrnn.errors import InputError
 
 AVERAGE = "average"
 """Name of the vector in a `state_dict`."""
-LAG = 16
+LAG = 8
 """n of A1."""
 
 

@@ -93,6 +93,16 @@ class Solver:
         """Run CG and choose the full step."""
         return self._follow_directions() if self.damping.kind == "line-search" else self._choose_iterate()
 
+    def last(self) -> FullStep:
+        """Run CG and take its last iterate; no loss is evaluated, and f is NaN."""
+
+        def on_iterate(iterate: Iterate) -> None:
+            self.watch(iterate)
+
+        cg = self._run(self.start, None, on_iterate)  # H3
+        iteration, q, x = cg.iterates[-1]
+        return FullStep(x, q, math.nan, iteration, cg, (1.0, 1.0))  # H12
+
     def _choose_iterate(self) -> FullStep:
         """Follow mu(i) during CG, then go back over the kept iterates while the loss falls."""
         damping, losses = self.damping, self.losses

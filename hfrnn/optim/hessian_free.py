@@ -11,6 +11,8 @@
     H9  no step lowers the loss: theta stays, factor at least 3/2, the next CG starts at 0
     H10 g = 0: a solution, nothing changes; ten failed updates in a row: no progress
     H11 CG ended above q(0) = 0, because it started elsewhere: the next CG starts at 0 too
+    H12 only one update in so many is measured; the others take the last iterate of CG and evaluate no loss
+    H13 f > 2 * (f before an unmeasured step), or not finite: back to the parameters before it, factor at least 3/2
 
 An update that raises an exception changes nothing.
 
@@ -22,7 +24,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from hfrnn.arrays.checks import array
@@ -37,39 +39,10 @@ from hfrnn.optim.line_search import LineSearchResult, backtracking_line_search, 
 from hfrnn.optim.options import HessianFreeOptions, Objective, check_arguments
 from hfrnn.optim.preconditioner import check_shift, kronecker_of, make_preconditioner, state_of
 from hfrnn.optim.quadratic import Quadratic, TrialLosses
-from hfrnn.optim.result import End, Failure, Update, UpdateInterrupted, solved
+from hfrnn.optim.result import End, Failure, Update, UpdateInterrupted, undone
+from hfrnn.optim.step import ALWAYS, Fallback, Model, Solution, fallback_of, fallback_state, not_finite
 
 __all__ = ["End", "Failure", "HessianFree", "HessianFreeOptions", "Objective", "Update", "UpdateInterrupted"]
-
-
-@dataclass(frozen=True)
-class _Model:
-    """Loss, gradient and quadratic of an update; `judge` measures the losses of rho, `judge_f0` the one at theta."""
-
-    theta: Vector
-    f0: float
-    g: Vector
-    g_norm: float
-    losses: TrialLosses
-    judge: TrialLosses
-    judge_f0: float
-    quadratic: Quadratic
-    preconditioner: Apply | None
-    kronecker: Kronecker | None
-    gradient_seconds: float
-    preconditioner_seconds: float
-    begin: float
-
-
-@dataclass(frozen=True)
-class _Solution:
-    """The full step of an update, its rho and norm, and the step that the last line search chose."""
-
-    full: FullStep
-    rho: float
-    x_norm: float
-    search: LineSearchResult
-    cg_seconds: float
 
 
 class HessianFree:
@@ -92,6 +65,8 @@ class HessianFree:
         Strengths that the next update will use.
     failures : int
         Number of failed updates in a row.
+    updates : int
+        Number of updates made.
     ended : End or None
         Why there is nothing more to do; None if there is.
 
@@ -119,8 +94,9 @@ class HessianFree:
             instance(name, each, LevenbergMarquardt, "a hfrnn.LevenbergMarquardt", or_none=True)
         self.rule = rule if rule is not None else LevenbergMarquardt()
         self.lambda_rule = lambda_rule if lambda_rule is not None else self.rule
-        self.failures = 0
+        self.failures, self.updates = 0, 0
         self.ended: End | None = None
+        self._fallback: Fallback | None = None
         self._solution: Vector | None = None  # last iterate of CG in the last update
         self._kronecker: Kronecker | None = None
         if lambda_rule is not None and not self.damping.adapts_lambda:
@@ -164,12 +140,14 @@ class HessianFree:
         -------
         Update
             If no step lowers the loss, theta is unchanged, the damping grows, the next update has no warm start, and
-            `failed` gives the reason. A gradient of 0 changes nothing and is not a failure.
+            `failed` gives the reason. If the last step was not measured (`rho_every`) and the loss is now more than
+            twice as large or not finite, theta is the one before that step. A gradient of 0 changes nothing and is
+            not a failure.
 
         Raises
         ------
         NonFiniteError
-            Loss or gradient at theta is not finite. The optimizer is as before.
+            Loss or gradient at theta is not finite, and the last step was measured. The optimizer is as before.
         UpdateInterrupted
             `should_stop` returned True. The optimizer is as before.
         InputError
@@ -183,11 +161,13 @@ class HessianFree:
         begin = time.perf_counter()
         f0, g = gradient.loss_and_gradient(theta)  # H1
         f0, g_norm = self._check_gradient(theta, f0, g)
-        gradient_seconds, options = time.perf_counter() - begin, self.options
+        gradient_seconds = time.perf_counter() - begin
+        if self._fallback is not None and self._fallback.undoes(f0, g_norm):
+            return self._go_back(self._fallback.theta, f0, g_norm, gradient_seconds)
+        self._check_finite(theta, f0, g_norm)
         if g_norm == 0.0:
-            self.failures, self.ended, self._solution = 0, End.SOLUTION, None  # H10
-            strengths = self.damping.mu, self.damping.lambda_
-            return solved(theta, f0, strengths, gradient_seconds, options.rho_model, options.rho_objective)
+            self.failures, self.ended, self._solution, self._fallback = 0, End.SOLUTION, None, None  # H10
+            return undone(theta, f0, self._strengths, gradient_seconds, self.options)
         objectives = {role: gradient if each is None else each for role, each in given.items()}
         model = self._model(theta, (f0, g, g_norm), objectives, preconditioner, gradient_seconds)
         return self._commit(model, self._solve(model, on_cg, should_stop))
@@ -199,30 +179,32 @@ class HessianFree:
         objectives: Mapping[str, Objective],
         preconditioner: Apply | None,
         gradient_seconds: float,
-    ) -> _Model:
+    ) -> Model:
         """Prepare the quadratic and the trial losses; `known` holds the loss, the gradient and its norm."""
         begin = time.perf_counter()
-        f0, g, g_norm = known
+        (f0, g, g_norm), options = known, self.options
         losses = TrialLosses(objectives["gradient"], theta)
-        judge, judge_f0 = losses, f0
-        on = objectives[self.options.rho_objective]
+        judge, judge_f0, measured = losses, f0, self._measures
+        on = objectives[options.rho_objective]
         if on is not objectives["gradient"]:
             judge = TrialLosses(on, theta)
-            judge_f0 = judge(g * 0.0)
-            if not math.isfinite(judge_f0):
-                raise NonFiniteError(_not_finite(f"loss of the {self.options.rho_objective} batch"))
+            judge_f0 = judge(g * 0.0) if measured else math.nan
+            if measured and not math.isfinite(judge_f0):
+                raise NonFiniteError(not_finite(f"loss of the {options.rho_objective} batch"))
+        search = (judge, judge_f0) if options.search_objective == "rho" else (losses, f0)
         start = time.perf_counter()
         on = objectives["curvature"]
-        made, basis = make_preconditioner(theta, on, self.damping, self.options, self._kronecker)
+        made, basis = make_preconditioner(theta, on, self.damping, options, self._kronecker)
         seconds = time.perf_counter() - start
-        undamped = self.options.rho_model == "undamped"
+        undamped = options.rho_model == "undamped"
         quadratic = Quadratic(theta, g, on, self.damping, undamped)  # H2
         times = gradient_seconds, seconds, begin
-        return _Model(theta, f0, g, g_norm, losses, judge, judge_f0, quadratic, preconditioner or made, basis, *times)
+        trials = *search, judge, judge_f0
+        return Model(theta, f0, g, g_norm, *trials, quadratic, preconditioner or made, basis, measured, *times)
 
     def _solve(
-        self, model: _Model, on_cg: Callable[[int, float], object] | None, should_stop: Callable[[], bool] | None
-    ) -> _Solution:
+        self, model: Model, on_cg: Callable[[int, float], object] | None, should_stop: Callable[[], bool] | None
+    ) -> Solution:
         """Find the full step, and how much of it to take."""
 
         def watch(iterate: Iterate) -> None:
@@ -234,35 +216,42 @@ class HessianFree:
                 )
 
         start = self._solution * self.options.warm_start if self._solution is not None else None
-        full = Solver(
+        solver = Solver(
             model.quadratic, start, model.preconditioner, model.judge, model.judge_f0, self.damping,
             Rules(self.rule, self.lambda_rule), self.options, watch,
-        ).solve()  # fmt: skip
-        ratio = rho(full.f, model.judge_f0, model.quadratic.model(full.x, full.q))  # H6
+        )  # fmt: skip
+        full = solver.solve() if model.measured else solver.last()  # H12
+        measured = model.measured
+        ratio = rho(full.f, model.judge_f0, model.quadratic.model(full.x, full.q)) if measured else math.nan  # H6
         seconds = time.perf_counter() - model.begin - model.judge.seconds - model.preconditioner_seconds
         x_norm = norm(full.x)
+        if not measured:
+            success = math.isfinite(x_norm) and x_norm > 0.0 and full.q < 0.0
+            return Solution(full, ratio, x_norm, LineSearchResult(float(success), math.nan, 0, success), seconds)
         search = self._search(model, full, dot(model.g, full.x), x_norm)  # H7
-        return _Solution(full, ratio, x_norm, search, seconds)
+        return Solution(full, ratio, x_norm, search, seconds)
 
-    def _commit(self, model: _Model, solution: _Solution) -> Update:
+    def _commit(self, model: Model, solution: Solution) -> Update:
         """Change the state of the optimizer, and report the update."""
         options, damping, full, search = self.options, self.damping, solution.full, solution.search
         theta, cg = model.theta, full.cg
         new_theta = theta + full.x * search.step if search.success else theta.copy()
-        failed = None if search.success else _failure(solution, model)
+        failed = None if search.success else solution.failure(model)
 
         mu, lambda_ = damping.mu, damping.lambda_
         rules = Rules(self.rule, self.lambda_rule)
-        factors = full.factors if cg.stop is CGStop.MU_GROWTH else rules.factors(solution.rho)  # H8
+        factors = full.factors
+        if model.measured and cg.stop is not CGStop.MU_GROWTH:
+            factors = rules.factors(solution.rho)  # H8
         if failed is not None:
             factors = max(factors[0], self.rule.grow), max(factors[1], self.lambda_rule.grow)  # H9
         damping.scale(*factors)
         warm = search.success and options.warm_start > 0.0 and cg.q < 0.0
         self._solution = cg.x if warm else None  # H9, H11
-        self._kronecker = model.kronecker
+        self._kronecker, self.updates = model.kronecker, self.updates + 1
+        self._fallback = None if model.measured or failed is not None else Fallback(theta, model.f0)
         self.failures = 0 if failed is None else self.failures + 1
         self.ended = End.NO_PROGRESS if self.failures >= (options.max_failures or math.inf) else None  # H10
-        trials = {id(model.losses): model.losses, id(model.judge): model.judge}.values()
         return Update(
             theta=new_theta,
             loss_before=model.f0,
@@ -283,7 +272,7 @@ class HessianFree:
             residual_norm=cg.residual_norm,
             residual_drift=cg.residual_drift,
             products=cg.products + model.quadratic.products,
-            evaluations=sum(each.evaluations for each in trials),
+            evaluations=sum(each.evaluations for each in model.trials),
             failed=failed,
             failures=self.failures,
             ended=self.ended,
@@ -292,15 +281,16 @@ class HessianFree:
                 "preconditioner": model.preconditioner_seconds,
                 "cg": solution.cg_seconds,
                 "products": model.quadratic.seconds,
-                "search": sum(each.seconds for each in trials),
+                "search": sum(each.seconds for each in model.trials),
             },
             rho_model=options.rho_model,
             rho_objective=options.rho_objective,
+            search_objective=options.rho_objective if options.search_objective == "rho" else "gradient",
         )
 
-    def _search(self, model: _Model, full: FullStep, slope: float, x_norm: float) -> LineSearchResult:
+    def _search(self, model: Model, full: FullStep, slope: float, x_norm: float) -> LineSearchResult:
         """Make the last line search."""
-        options, f0 = self.options, model.f0
+        options, f0 = self.options, model.losses_f0
         if x_norm == 0.0:
             return LineSearchResult(0.0, f0, 0, False)
 
@@ -326,14 +316,39 @@ class HessianFree:
                 f"theta has shape {theta.shape}, but the gradient or the last CG solution has another: "
                 "use one optimizer for one model."
             )
-        g_norm = norm(g)
+        return f0, norm(g)
+
+    def _check_finite(self, theta: Vector, f0: float, g_norm: float) -> None:
+        """Raise NonFiniteError for a loss or a gradient that is not finite."""
         if not (math.isfinite(f0) and math.isfinite(g_norm)):
             array("theta", theta, (None,), finite=True)
         if not math.isfinite(f0):
-            raise NonFiniteError(_not_finite("training loss"))
+            raise NonFiniteError(not_finite("training loss"))
         if not math.isfinite(g_norm):
-            raise NonFiniteError(_not_finite("gradient"))
-        return f0, g_norm
+            raise NonFiniteError(not_finite("gradient"))
+
+    @property
+    def _strengths(self) -> tuple[float, float]:
+        return self.damping.mu, self.damping.lambda_
+
+    @property
+    def _measures(self) -> bool:
+        """Whether the next update measures rho (H12). Line-search damping measures all its steps."""
+        every = self.options.rho_every
+        return self.damping.kind == "line-search" or self.updates < ALWAYS or self.updates % every == 0
+
+    def _go_back(self, theta: Vector, f0: float, g_norm: float, gradient_seconds: float) -> Update:
+        """Return to the parameters before the last step, with stronger damping (H13)."""
+        before = self._strengths
+        self.damping.scale(self.rule.grow, self.lambda_rule.grow)
+        self._solution = self._fallback = None
+        self.failures, self.updates = self.failures + 1, self.updates + 1
+        self.ended = End.NO_PROGRESS if self.failures >= (self.options.max_failures or math.inf) else None
+        update = undone(theta, f0, before, gradient_seconds, self.options)
+        return replace(
+            update, gradient_norm=g_norm, next_mu=self.damping.mu, next_lambda_=self.damping.lambda_,
+            failed=Failure.DIVERGED, failures=self.failures, ended=self.ended,
+        )  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that an update leaves for the next one.
@@ -341,13 +356,13 @@ class HessianFree:
         Returns
         -------
         dict
-            Kind and strengths of the damping, `failures`, `ended`, and `cg_solution`: a copy of the last iterate of
-            CG, (n,), on the device of theta, or None. After `load_state_dict`, updates give the same bits.
+            Kind and strengths of the damping, `failures`, `updates`, `ended`, and `cg_solution`: a copy of the last
+            iterate of CG, (n,), on the device of theta, or None. After `load_state_dict`, updates give the same bits.
         """
         solution = None if self._solution is None else self._solution.copy()
         ended = None if self.ended is None else self.ended.value
-        own = {"failures": self.failures, "ended": ended, "cg_solution": solution}
-        return {**self.damping.state_dict(), **own, **state_of(self._kronecker)}
+        own = {"failures": self.failures, "updates": self.updates, "ended": ended, "cg_solution": solution}
+        return {**self.damping.state_dict(), **own, **fallback_state(self._fallback), **state_of(self._kronecker)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load a `state_dict` of an optimizer with the same kind of damping.
@@ -366,7 +381,8 @@ class HessianFree:
             raise InputError(f"state is {shown(state)}: give the state_dict of a HessianFree")
         if "cg_solution" not in state:
             raise InputError("The optimizer state lacks cg_solution: give the state_dict of a HessianFree.")
-        failures, ended = count("failures of the state", state.get("failures", 0)), state.get("ended")
+        failures, updates = (count(f"{name} of the state", state.get(name, 0)) for name in ("failures", "updates"))
+        ended, fallback = state.get("ended"), fallback_of(state)
         if ended is not None and ended not in [end.value for end in End]:
             raise InputError(
                 f"The optimizer state says that it ended for {ended!r}: give the state_dict of a HessianFree."
@@ -376,24 +392,6 @@ class HessianFree:
             solution = array("cg_solution of the state", solution, (None,), "f").copy()
         basis = kronecker_of(state)
         self.damping.load_state_dict(state)
-        self._kronecker = basis
+        self._kronecker, self._fallback, self.updates = basis, fallback, updates
         self.failures, self.ended = failures, None if ended is None else End(ended)
         self._solution = solution
-
-
-def _failure(solution: _Solution, model: _Model) -> Failure:
-    """Return why no step was taken."""
-    cg = solution.full.cg
-    if cg.stop is CGStop.NON_FINITE and solution.x_norm == 0.0:
-        return Failure.NON_FINITE
-    if cg.iterations == 0 and solution.x_norm == 0.0:
-        return Failure.NO_STEP
-    losses = model.losses if model.losses.evaluations else model.judge
-    return Failure.NO_DECREASE if losses.finite else Failure.NON_FINITE
-
-
-def _not_finite(what: str) -> str:
-    return (
-        f"The {what} is not finite at the present parameters, expected finite numbers: "
-        "go back to the last good parameters, or start from smaller ones."
-    )

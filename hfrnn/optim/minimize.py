@@ -284,7 +284,7 @@ def _repeat(
         if stop is not None:
             return Minimum(theta.copy(), f, g_norm, stop, updates, cg_iterations, products, evaluations)
         update = update_from(theta)
-        theta = theta if update.failed else update.theta
+        theta = update.theta
         updates, cg_iterations = updates + 1, cg_iterations + update.cg_iterations
         products, evaluations = products + update.products, evaluations + update.evaluations
         if callback is not None and callback(update):

@@ -108,6 +108,11 @@ class HessianFreeOptions:
         each rho.
     rho_objective : {"gradient", "curvature", "separate"}
         Objective that measures f for rho and for the choice of the iterate.
+    rho_every : int
+        Updates between two that are measured, 1 or more. The others take the last iterate of CG as it is, without rho
+        and line search; the first 20 updates are all measured. Line-search damping measures every update.
+    search_objective : {"gradient", "rho"}
+        Objective of the last line search: that of the gradient, or that of rho.
     line_search : {"armijo", "minimum"}
         Rule of the last line search: the first step that is good enough [MS], or the step with the smallest loss [K].
     line_search_factor : float
@@ -147,6 +152,8 @@ class HessianFreeOptions:
     mu_growth: float | None = checked(3.0, number, ABOVE_ONE, or_none=True)
     rho_model: str = checked("damped", choice, ("damped", "undamped"))
     rho_objective: str = checked("gradient", choice, ("gradient", "curvature", "separate"))
+    rho_every: int = checked(1, count, 1)
+    search_objective: str = checked("gradient", choice, ("gradient", "rho"))
     line_search: str = checked("armijo", choice, ("armijo", "minimum"))
     line_search_factor: float = checked(0.8, number, INSIDE_ONE)
     line_search_backtracks: int = checked(60, count)

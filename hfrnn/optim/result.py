@@ -9,6 +9,7 @@ from enum import StrEnum
 from hfrnn.arrays.vectors import Vector
 from hfrnn.errors import HfrnnError
 from hfrnn.optim.cg import CGStop
+from hfrnn.optim.options import HessianFreeOptions
 
 
 class Failure(StrEnum):
@@ -22,11 +23,15 @@ class Failure(StrEnum):
         No trial loss, or no product, was finite.
     NO_STEP
         CG found no step: its first direction has no positive curvature.
+    DIVERGED
+        The loss after the last step, which was not measured, is more than twice as large, or not finite. The
+        parameters before that step are restored.
     """
 
     NO_DECREASE = "no_decrease"
     NON_FINITE = "non_finite"
     NO_STEP = "no_step"
+    DIVERGED = "diverged"
 
 
 class End(StrEnum):
@@ -49,14 +54,15 @@ class Update:
     Attributes
     ----------
     theta : (n,) array
-        New parameters; a copy of the old ones if the update failed.
+        New parameters; a copy of the old ones, or those before the last step, if the update failed.
     loss_before : float
         f before the update, on the objective of the gradient.
     loss_after : float
-        f after the update, on the same objective.
+        f after the update, on the objective of the last line search (`search_objective`); NaN if the update was
+        not measured.
     rho : float
-        Ratio of the actual to the predicted decrease at the full step. May be minus infinity; NaN if the gradient
-        is 0.
+        Ratio of the actual to the predicted decrease at the full step. May be minus infinity; NaN if the update was
+        not measured or the gradient is 0.
     q : float
         Quadratic of CG at the full step.
     cg_iterations : int
@@ -101,6 +107,8 @@ class Update:
         Model of rho, as in `HessianFreeOptions`.
     rho_objective : str
         Objective of rho, as in `HessianFreeOptions`.
+    search_objective : str
+        Objective of the last line search: "gradient", "curvature" or "separate".
     """
 
     theta: Vector
@@ -129,35 +137,36 @@ class Update:
     seconds: dict[str, float]
     rho_model: str
     rho_objective: str
+    search_objective: str
 
     @property
     def success(self) -> bool:
-        """Whether the parameters changed."""
+        """Whether a step was taken."""
         return self.step_size > 0.0
 
+    @property
+    def loss(self) -> float:
+        """The loss on the objective of the gradient: after the update if it was measured there, else before it."""
+        measured = self.search_objective == "gradient" and not math.isnan(self.loss_after)
+        return self.loss_after if measured else self.loss_before
 
-def solved(
-    theta: Vector,
-    f: float,
-    strengths: tuple[float, float],
-    gradient_seconds: float,
-    rho_model: str,
-    rho_objective: str,
+
+def undone(
+    theta: Vector, f: float, strengths: tuple[float, float], gradient_seconds: float, options: HessianFreeOptions
 ) -> Update:
-    """Return the update for a gradient of 0: nothing was tried, nothing changed, nothing failed.
+    """Return an update without a step: nothing was tried and nothing failed, as for a gradient of 0.
 
     Parameters
     ----------
     theta : (n,) array
         Parameters; copied.
     f : float
-        Loss at theta.
+        Loss of the objective of the gradient.
     strengths : tuple of float
         mu and lambda of the damping.
     gradient_seconds : float
         Seconds for the loss and the gradient.
-    rho_model, rho_objective : str
-        As in `HessianFreeOptions`.
+    options : HessianFreeOptions
 
     Returns
     -------
@@ -189,6 +198,7 @@ def solved(
         failures=0,
         ended=End.SOLUTION,
         seconds={"gradient": gradient_seconds, "preconditioner": 0.0, "cg": 0.0, "products": 0.0, "search": 0.0},
-        rho_model=rho_model,
-        rho_objective=rho_objective,
+        rho_model=options.rho_model,
+        rho_objective=options.rho_objective,
+        search_objective="gradient",
     )

@@ -218,6 +218,12 @@ class RunOptions:
     rho_objective: str = _hf(
         "gradient", "Batch on which the loss in rho is measured.", choices=("gradient", "curvature", "separate")
     )
+    rho_every: int = _hf(
+        1, "Updates between two that measure rho; the others take their step without a trial loss.", least=1,
+    )  # fmt: skip
+    search_objective: str = _hf(
+        "gradient", "Batch of the final line search: that of the gradient or that of rho.", choices=("gradient", "rho")
+    )
     rho_low: float = _hf(0.5, "Damping becomes stronger when rho is below this.", needs.DAMPED)
     rho_high: float = _hf(1.0, "Damping becomes weaker when rho is above this.", needs.DAMPED)
     adapt: str = _hf("both", "Strengths of damping that rho changes.", needs.DAMPED, choices=ADAPTED)
@@ -250,6 +256,10 @@ class RunOptions:
         needs.SEQUENCES, least=0, below=1, otherwise=_of_each(AVERAGES),
     )  # fmt: skip
 
+    validate_every: int | None = _optimizer(
+        None, "Updates between validations.", least=1,
+        otherwise="an epoch; with hf, 20 times the work of a validation",
+    )  # fmt: skip
     learning_rate: float | None = _first_order(
         None, "Learning rate.", above=0,
         otherwise=_of_each(LEARNING_RATES),
@@ -286,7 +296,6 @@ class RunOptions:
     epochs: int | None = _any_rate(None, "Stop after this many passes over the training part.", least=1)
     patience: int | None = _any_rate(None, "Stop after this many validations without an improvement.", least=1)
     log_interval: int = _first_order(100, "Updates per record of the log.", least=1)
-    validate_every: int | None = _first_order(None, "Updates between validations.", least=1, otherwise="an epoch")
 
     out: str | None = _running(None, "Run folder to create.", otherwise="a new one under runs/")
     updates: int | None = _running(None, "Stop after this many updates.", least=1)

@@ -43,6 +43,7 @@ def make_record(
     record = {
         "update": state.update,
         "seconds": 0.0,
+        "seconds_processor": 0.0,
         "train_loss": loss,
         "train_bits": loss / LN2 if in_bits else None,
         "valid_loss": valid,

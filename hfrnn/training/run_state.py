@@ -55,8 +55,8 @@ class RunState:
         The weights with the lowest validation loss, or training loss without validation data.
     update, symbols : int
         Number of updates, and of symbols used for gradients, so far.
-    seconds : float
-        Training time so far.
+    seconds, processor_seconds : float
+        Training time so far, and the processor time of all threads. Validation and saving do not count.
     last, best : dict or None
         The records after the last update and after the best one; None before there is one.
     stopping : EarlyStopping or None
@@ -80,6 +80,7 @@ class RunState:
         self.net, self.method = net, method
         self.theta = self.best_theta = theta
         self.update, self.seconds, self.symbols = 0, 0.0, 0
+        self.processor_seconds = 0.0
         self.best: Record | None = None
         self.last: Record | None = None
         self.stopping = None if config.patience is None else EarlyStopping(config.patience)
@@ -187,7 +188,8 @@ class RunState:
             else:
                 plain[key] = value
         meta = {
-            "update": self.update, "seconds": self.seconds, "symbols": self.symbols, "method": plain,
+            "update": self.update, "seconds": self.seconds, "seconds_processor": self.processor_seconds,
+            "symbols": self.symbols, "method": plain,
             "stopping": None if self.stopping is None else self.stopping.state_dict(),
             "best": self.best, "last": self.last, "network": self.source.network,
             "plans": {role: plan.to_json() for role, plan in self.method.plans.items()},
@@ -245,6 +247,7 @@ class RunState:
             self._check_vectors(vectors)
             self.method.load_state_dict({**meta["method"], **{key: as_array(v) for key, v in vectors.items()}})
             self.update, self.seconds, self.symbols = meta["update"], float(meta["seconds"]), meta["symbols"]
+            self.processor_seconds = float(meta.get("seconds_processor", 0.0))
             self.best, self.last, self.saved = meta["best"], meta["last"], meta
             if self.stopping is not None and meta["stopping"] is not None:
                 self.stopping.load_state_dict(meta["stopping"])

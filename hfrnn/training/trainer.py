@@ -268,7 +268,7 @@ class Trainer:
 
     @property
     def seconds(self) -> float:
-        """The training time so far."""
+        """The training time so far, without validation."""
         return self.state.seconds
 
     @property
@@ -353,8 +353,8 @@ class Trainer:
             start = time.perf_counter()
             record = self._advance(start)
             record["seconds_update"] = round(time.perf_counter() - start, 4)
-            state.seconds = before + time.perf_counter() - self._time.start
             record["seconds"] = round(state.seconds, 3)
+            record["seconds_processor"] = round(state.processor_seconds, 3)
             record["seconds_before"] = round(before, 3)
             with self.interruption.responding(Response.NOTED):
                 self.folder.delete_summary()
@@ -374,10 +374,13 @@ class Trainer:
         """
         state, earlier = self.state, self.update
         left = None if self.config.updates is None else self.config.updates - earlier
+        processor = time.process_time()
         state.theta, found = self.method.advance(state.theta, self._on_progress, self.interruption, left)
+        state.processor_seconds += time.process_time() - processor
         state.update += found.pop("updates")
         state.symbols += found.pop("symbols")
         begin, valid, errors = time.perf_counter(), None, None
+        state.seconds += begin - start
         self._time.note(start, begin)
         due = found.pop("validate")
         if due or reached_limit(state, self._time) is not None:

@@ -234,7 +234,7 @@ def test_the_state_is_flat_and_holds_only_plain_values_and_vectors():
     optimizer = HessianFree()
     optimizer.update(np.zeros(40), wavy())
     state = optimizer.state_dict()
-    assert set(state) == {"kind", "mu", "lambda_", "failures", "ended", "cg_solution"}
+    assert set(state) == {"kind", "mu", "lambda_", "failures", "updates", "ended", "cg_solution"}
     assert all(value is None or isinstance(value, (str, float, int, np.ndarray)) for value in state.values())
     state["cg_solution"][:] = 0.0
     assert solution_of(optimizer).any()

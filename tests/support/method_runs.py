@@ -35,7 +35,9 @@ def run(folder: Path, name: str = "run", callbacks: tuple[Any, ...] = (), **opti
 def training_state(folder: Path) -> tuple[dict[str, bytes], dict[str, Any]]:
     """All of a checkpoint that training depends on."""
     arrays, meta = state(folder)
-    return arrays, {key: value for key, value in meta.items() if key not in ("best", "last", "seconds")}
+    return arrays, {
+        key: value for key, value in meta.items() if key not in ("best", "last") and not key.startswith("seconds")
+    }
 
 
 class Losses(Callback):

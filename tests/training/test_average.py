@@ -21,7 +21,7 @@ from hfrnn.training.trainer import Callback, Trainer, train
 
 def averaged(vectors: Any, decay: float) -> Any:
     """The average by its weights: a_k of the last vector, (1 - a_k) * a_{k-1} of the one before, ..."""
-    shares = [max(1 - decay, 17 / (k + 16)) for k in range(1, len(vectors) + 1)]
+    shares = [max(1 - decay, 9 / (k + 8)) for k in range(1, len(vectors) + 1)]
     weights = [share * np.prod([1 - later for later in shares[k + 1 :]]) for k, share in enumerate(shares)]
     assert sum(weights) == pytest.approx(1)
     return np.array(weights) @ np.array(vectors)

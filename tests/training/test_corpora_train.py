@@ -12,7 +12,18 @@ from support.tiny_runs import metrics
 import hfrnn
 from hfrnn.cli import main
 
-FLAGS = ["--hidden", "8", "--sequence-length", "20", "--updates", "2", "--gradient-symbols", "2000"]
+FLAGS = [
+    "--hidden",
+    "8",
+    "--sequence-length",
+    "20",
+    "--updates",
+    "2",
+    "--gradient-symbols",
+    "2000",
+    "--validate-every",
+    "1",
+]
 DATA = Path(os.environ.get("HFRNN_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 FIRST = {"tinyshakespeare": "tinyshakespeare/tinyshakespeare.txt", "ptb-char": "ptb/ptb.train.txt"}
 

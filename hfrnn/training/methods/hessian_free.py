@@ -26,11 +26,18 @@ if TYPE_CHECKING:
     from hfrnn.training.sources import Pool, Source
 
 OPTIONS = (
-    "cg_iterations", "cg_epsilon", "warm_start", "rho_model", "rho_objective", "line_search", "residual_every",
-    "preconditioner", "preconditioner_exponent", "preconditioner_shift", "preconditioner_every",
-    "preconditioner_decay",
+    "cg_iterations", "cg_epsilon", "warm_start", "rho_model", "rho_objective", "rho_every", "search_objective",
+    "line_search", "residual_every", "preconditioner", "preconditioner_exponent", "preconditioner_shift",
+    "preconditioner_every", "preconditioner_decay",
 )  # fmt: skip
 """Options of a run that are passed unchanged to `HessianFreeOptions`."""
+
+GRADIENT, PRODUCT = 3, 4
+"""Work of a gradient and of a Gauss-Newton product, in forward passes."""
+VALIDATION_RATIO = 20
+"""Work of training between two validations, in validations."""
+FIRST_VALIDATIONS, QUICK = 20, 150_000
+"""Updates that are all validated at first, if the validation part has at most so many symbols."""
 
 
 class _Stoppable(Objective):
@@ -83,6 +90,9 @@ class HessianFreeMethod(Method):
                 f"architecture {config.arch!r} has no metric {config.metric!r}: use {' or '.join(net.metrics)}"
             )
         self.plans, self.expected_bytes = self._plans(sampler.subset)
+        validation = source.validation
+        self._validation_work = 0.0 if validation is None else float(validation.T * validation.B)
+        self._since_validation, self._idle_updates = 0.0, 0
         self._present = sampler.subset
         self._smaller: tuple[int, dict[str, Plan]] = (0, {})
 
@@ -110,10 +120,12 @@ class HessianFreeMethod(Method):
             objective.should_stop = should_stop
         step = self.optimizer.update(theta, *objectives.values(), on_cg=progress, should_stop=should_stop)
         self.average.add(step.theta)
+        self._idle_updates += 1
+        self._since_validation += _work(step, *(batches[role].size for role in ("gradient", "curvature"))) * self._steps
         sizes = {role: float(columns.size) for role, columns in batches.items()}
         self.work = {"gradient": sizes["gradient"], "curvature": sizes["curvature"], "updates": 1.0}
         symbols = {role: round(objective.total_weight) for role, objective in objectives.items()}
-        return step.theta, _record(step, symbols["gradient"], symbols["curvature"])
+        return step.theta, _record(step, symbols["gradient"], symbols["curvature"], self._validates)
 
     def work_left(self, updates: int | None) -> Work | None:
         """Return the sequences of the gradient and curvature batches until a limit, and the number of updates."""
@@ -125,6 +137,9 @@ class HessianFreeMethod(Method):
             "curvature": float(sum(self._part(size) * count for size, count in sizes.items())),
             "updates": float(sum(sizes.values())),
         }
+
+    def validated(self, loss: float | None) -> None:
+        self._since_validation, self._idle_updates = 0.0, 0
 
     def seconds(self, record: Record, whole: float) -> Work:
         """Return the seconds of the gradient with the trial losses, of CG, and of validation and saving."""
@@ -166,13 +181,31 @@ class HessianFreeMethod(Method):
         return [f"training  hf with {self.config.damping} damping{strengths}"]
 
     def state_dict(self) -> dict[str, Any]:
+        own = {"since_validation": self._since_validation, "idle_updates": self._idle_updates}
         sampler = {"sampler": self.sequences.sampler.state_dict()}
-        return {**self.optimizer.state_dict(), **self.average.state_dict(), **sampler}
+        return {**self.optimizer.state_dict(), **self.average.state_dict(), **sampler, **own}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.sequences.sampler.load_state_dict(state["sampler"])
         self.average.load_state_dict(state)
         self.optimizer.load_state_dict(state)
+        self._since_validation = float(state.get("since_validation", 0.0))
+        self._idle_updates = int(state.get("idle_updates", 0))
+
+    @property
+    def _validates(self) -> bool:
+        """Whether to validate now: after so many updates, or when a validation is a small part of the work since."""
+        every = self.config.validate_every
+        if every is not None:
+            return self._idle_updates >= every
+        if self.optimizer.updates <= FIRST_VALIDATIONS and self._validation_work <= QUICK:
+            return True
+        return self._since_validation >= VALIDATION_RATIO * self._validation_work
+
+    @property
+    def _steps(self) -> int:
+        """Time steps of a training sequence."""
+        return int(self.sequences.pool.inputs.shape[0])
 
     @property
     def _curvature(self) -> dict[str, Any]:
@@ -209,14 +242,21 @@ class HessianFreeMethod(Method):
         return max(1, min(self.config.preconditioner_parts, room))
 
 
-def _record(step: Update, symbols: int, curvature_symbols: int) -> Record:
+def _work(step: Update, gradient: int, curvature: int) -> float:
+    """Return the work of an update on so many sequences, in forward passes over a sequence."""
+    on_gradient = GRADIENT + (step.evaluations if step.search_objective == "gradient" else 0)
+    on_curvature = PRODUCT * step.products + (step.evaluations if step.search_objective != "gradient" else 0)
+    return float(on_gradient * gradient + on_curvature * curvature)
+
+
+def _record(step: Update, symbols: int, curvature_symbols: int, validate: bool) -> Record:
     """Return the record of an update on batches with so many symbols."""
     return {
         "updates": 1,
         "symbols": symbols,
         "curvature_symbols": curvature_symbols,
-        "validate": True,
-        "train_loss": step.loss_after,
+        "validate": validate,
+        "train_loss": step.loss,
         "cg_iterations": step.cg_iterations,
         "cg_stop": step.cg_stop.value,
         "mu": step.mu,

@@ -1,0 +1,125 @@
+"""The parts of an update of Hessian-free optimization: what it knows, what it finds, and how it can fail."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hfrnn.arrays.checks import array
+from hfrnn.arrays.vectors import Apply, Vector
+from hfrnn.checks import number
+from hfrnn.optim.cg import CGStop
+from hfrnn.optim.full_step import FullStep
+from hfrnn.optim.kronecker import Kronecker
+from hfrnn.optim.line_search import LineSearchResult
+from hfrnn.optim.quadratic import Quadratic, TrialLosses
+from hfrnn.optim.result import Failure
+
+ALWAYS = 20
+"""Number of first updates that are all measured, because the damping has to find its size."""
+RISE = 2.0
+"""Growth of the loss that undoes a step without measurement."""
+BEFORE, BEFORE_LOSS = "before", "before_loss"
+"""Names of a `Fallback` in the state of the optimizer."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """Loss, gradient and quadratic of an update.
+
+    `losses` are those of the last line search, and `judge` those of rho; `losses_f0` and `judge_f0` are theirs at
+    theta. In an update that is not measured, these four are not used.
+    """
+
+    theta: Vector
+    f0: float
+    g: Vector
+    g_norm: float
+    losses: TrialLosses
+    losses_f0: float
+    judge: TrialLosses
+    judge_f0: float
+    quadratic: Quadratic
+    preconditioner: Apply | None
+    kronecker: Kronecker | None
+    measured: bool
+    gradient_seconds: float
+    preconditioner_seconds: float
+    begin: float
+
+    @property
+    def trials(self) -> list[TrialLosses]:
+        """The losses at trial steps, each objective once."""
+        return list({id(each): each for each in (self.losses, self.judge)}.values())
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The full step of an update, its rho and norm, and the step that the last line search chose."""
+
+    full: FullStep
+    rho: float
+    x_norm: float
+    search: LineSearchResult
+    cg_seconds: float
+
+    def failure(self, model: Model) -> Failure:
+        """Return why no step was taken."""
+        cg = self.full.cg
+        if cg.stop is CGStop.NON_FINITE and self.x_norm == 0.0:
+            return Failure.NON_FINITE
+        if cg.iterations == 0 and self.x_norm == 0.0:
+            return Failure.NO_STEP
+        if not model.measured:
+            return Failure.NON_FINITE
+        losses = model.losses if model.losses.evaluations else model.judge
+        return Failure.NO_DECREASE if losses.finite else Failure.NON_FINITE
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """Where to return to if a step without measurement turns out to be bad (H13).
+
+    Parameters
+    ----------
+    theta : (n,) array
+        The parameters before the step.
+    loss : float
+        The loss there, on the objective of the gradient of that update.
+    """
+
+    theta: Vector
+    loss: float
+
+    def undoes(self, loss: float, gradient_norm: float) -> bool:
+        """Return whether the loss or the gradient after the step says that it was bad."""
+        return not (math.isfinite(loss) and math.isfinite(gradient_norm) and loss <= RISE * self.loss)
+
+
+def fallback_state(fallback: Fallback | None) -> dict[str, Any]:
+    """Return the entries of a fallback in the state of the optimizer."""
+    return {} if fallback is None else {BEFORE: fallback.theta.copy(), BEFORE_LOSS: fallback.loss}
+
+
+def fallback_of(state: Mapping[str, Any]) -> Fallback | None:
+    """Return the fallback of the optimizer's state; None if the state holds none.
+
+    Raises
+    ------
+    InputError
+        Its entries are damaged.
+    """
+    if state.get(BEFORE) is None:
+        return None
+    theta = array(f"{BEFORE} of the state", state[BEFORE], (None,), "f").copy()
+    return Fallback(theta, number(f"{BEFORE_LOSS} of the state", state.get(BEFORE_LOSS)))
+
+
+def not_finite(what: str) -> str:
+    """Return the message of an error about a number that is not finite."""
+    return (
+        f"The {what} is not finite at the present parameters, expected finite numbers: "
+        "go back to the last good parameters, or start from smaller ones."
+    )

@@ -1,0 +1,167 @@
+"""Updates that are not measured (H12), and the return to the parameters before a bad one (H13)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.optim.damping import Damping
+from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions
+from hfrnn.optim.result import End, Failure
+from hfrnn.optim.step import ALWAYS
+
+n = 12
+DIAGONAL = np.linspace(0.5, 3.0, n)
+
+
+class Counted:
+    """The function sum d*x^2/2 + x^4/4, which counts its losses; from call `breaks` on, its loss is `broken`."""
+
+    def __init__(self, breaks: int | None = None, broken: float = math.nan) -> None:
+        self.losses, self.gradients, self.breaks, self.broken = 0, 0, breaks, broken
+
+    def _f(self, theta: Any) -> float:
+        return float((DIAGONAL * theta**2).sum() / 2 + (theta**4).sum() / 4)
+
+    def loss(self, theta: Any) -> float:
+        self.losses += 1
+        return self._f(theta)
+
+    def loss_and_gradient(self, theta: Any) -> tuple[float, Any]:
+        self.gradients += 1
+        f = self.broken if self.gradients == self.breaks else self._f(theta)
+        return f, DIAGONAL * theta + theta**3
+
+    def gauss_newton(self, theta: Any, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden") -> Any:
+        class G:
+            def apply(self, v: Any, out: Any) -> None:
+                out[:] = (DIAGONAL + 3 * theta**2 + structural + tikhonov) * v
+
+        return G()
+
+
+def make(every: int = 4, **more: Any) -> HessianFree:
+    options = HessianFreeOptions(cg_iterations=2, warm_start=0.0, mu_growth=None, rho_every=every, **more)
+    return HessianFree(Damping("tikhonov", lambda_=1.0), options)
+
+
+def start() -> Any:
+    return np.cos(np.arange(n)) * 2
+
+
+def test_only_one_update_in_so_many_evaluates_losses_after_the_first_ones():
+    optimizer, f, theta = make(4), Counted(), start()
+    evaluated = []
+    for _ in range(ALWAYS + 9):
+        before = f.losses
+        update = optimizer.update(theta, f)
+        theta = update.theta
+        evaluated.append(f.losses > before)
+        assert update.evaluations == f.losses - before
+        assert math.isnan(update.rho) == math.isnan(update.loss_after) == (not evaluated[-1])
+    assert evaluated == [True] * ALWAYS + [k % 4 == 0 for k in range(ALWAYS, ALWAYS + 9)]
+
+
+def test_an_unmeasured_update_takes_the_last_iterate_and_keeps_the_damping():
+    optimizer, f, theta = make(50), Counted(), start()
+    for _ in range(ALWAYS):
+        theta = optimizer.update(theta, f).theta
+    strength = optimizer.damping.lambda_
+    matrix = DIAGONAL + 3 * theta**2 + strength
+    b = -(DIAGONAL * theta + theta**3)  # two iterations of CG in its plain form
+    r, p, x = b.copy(), b.copy(), np.zeros(n)
+    for _ in range(2):
+        alpha = r @ r / (p @ (matrix * p))
+        x, r_new = x + alpha * p, r - alpha * matrix * p
+        p, r = r_new + (r_new @ r_new) / (r @ r) * p, r_new
+    update = optimizer.update(theta, f)
+    np.testing.assert_allclose(update.theta, theta + x, rtol=1e-12)
+    assert (update.step_size, update.lambda_, optimizer.damping.lambda_) == (1.0, strength, strength)
+    assert update.loss == update.loss_before
+
+
+def test_line_search_damping_measures_every_update():
+    optimizer = HessianFree(Damping("line-search"), HessianFreeOptions(cg_iterations=3, warm_start=0.0, rho_every=5))
+    f, theta = Counted(), start()
+    for _ in range(ALWAYS + 3):
+        update = optimizer.update(theta, f)
+        theta = update.theta
+        assert update.evaluations > 0
+
+
+@pytest.mark.parametrize("broken", [math.nan, math.inf, 1e6])
+def test_a_loss_that_rises_after_an_unmeasured_step_restores_the_parameters_before_it(broken: float):
+    f = Counted(ALWAYS + 2, broken)
+    optimizer, theta = make(50), start()
+    for _ in range(ALWAYS):
+        theta = optimizer.update(theta, f).theta
+    strength, stepped = optimizer.damping.lambda_, optimizer.update(theta, f)
+    assert stepped.success
+    update = optimizer.update(stepped.theta, f)
+    assert update.failed is Failure.DIVERGED
+    assert update.failures == 1
+    assert not update.success
+    np.testing.assert_array_equal(update.theta, theta)
+    assert optimizer.damping.lambda_ == pytest.approx(1.5 * strength) == update.next_lambda_
+    again = optimizer.update(update.theta, f)
+    assert again.failed is None
+    assert again.loss_before == pytest.approx(f._f(theta))
+
+
+def test_a_loss_twice_as_large_is_still_good():
+    f = Counted(ALWAYS + 2)
+    optimizer, theta = make(50), start()
+    for _ in range(ALWAYS + 1):
+        last = optimizer.update(theta, f)
+        theta = last.theta
+    f.broken = 2 * last.loss_before
+    assert optimizer.update(theta, f).failed is None
+
+
+def test_a_bad_loss_after_a_measured_step_is_an_error():
+    f = Counted(3)
+    optimizer, theta = make(50), start()
+    for _ in range(2):
+        theta = optimizer.update(theta, f).theta
+    with pytest.raises(NonFiniteError):
+        optimizer.update(theta, f)
+
+
+def test_too_many_returns_end_the_optimization():
+    f = Counted(ALWAYS + 2)
+    optimizer, theta = make(50, max_failures=1), start()
+    for _ in range(ALWAYS + 1):
+        theta = optimizer.update(theta, f).theta
+    assert optimizer.update(theta, f).ended is End.NO_PROGRESS
+
+
+def test_the_state_resumes_to_the_same_bits_after_an_unmeasured_step():
+    f = Counted(ALWAYS + 2)
+    optimizer, theta = make(50), start()
+    for _ in range(ALWAYS + 1):
+        theta = optimizer.update(theta, f).theta
+    state = optimizer.state_dict()
+    assert isinstance(state["before"], np.ndarray)
+    assert state["updates"] == ALWAYS + 1
+    other, g = make(50), Counted(1)
+    other.load_state_dict(state)
+    found, expected = other.update(theta, g), optimizer.update(theta, f)
+    assert found.failed is expected.failed is Failure.DIVERGED
+    np.testing.assert_array_equal(found.theta, expected.theta)
+    with pytest.raises(InputError, match="before_loss"):
+        make().load_state_dict({**state, "before_loss": None})
+
+
+def test_the_last_line_search_uses_the_objective_of_rho_if_asked():
+    f, c, theta = Counted(), Counted(), start()
+    options = HessianFreeOptions(cg_iterations=3, rho_objective="curvature", search_objective="rho", warm_start=0.0)
+    update = HessianFree(Damping("tikhonov", lambda_=1.0), options).update(theta, f, c)
+    assert f.losses == 0
+    assert c.losses == update.evaluations > 1
+    assert update.search_objective == "curvature"
+    assert update.loss == update.loss_before
+    assert update.loss_after == pytest.approx(c._f(update.theta))
