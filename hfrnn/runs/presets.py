@@ -11,7 +11,16 @@ from typing import Any, NamedTuple
 
 from hfrnn.names import PRESETS
 
-__all__ = ["DEFAULTS", "ByData", "Default", "default_text", "kind_of_data", "preset_values", "unwritten_values"]
+__all__ = [
+    "DEFAULTS",
+    "ByData",
+    "Default",
+    "default_text",
+    "kind_of_data",
+    "preset_values",
+    "shown",
+    "unwritten_values",
+]
 
 EARLIER = "published"
 """The preset of runs whose config.toml names none: its values were the only defaults then."""
@@ -32,8 +41,8 @@ class ByData(NamedTuple):
 
     def __str__(self) -> str:
         if self.text != self.music:
-            return f"{_shown(self.text)} for texts, {_shown(self.music)} for music, {_shown(self.task)} for tasks"
-        return f"{_shown(self.text)} for texts and music, {_shown(self.task)} for synthetic tasks"
+            return f"{shown(self.text)} for texts, {shown(self.music)} for music, {shown(self.task)} for tasks"
+        return f"{shown(self.text)} for texts and music, {shown(self.task)} for synthetic tasks"
 
 
 class Default(NamedTuple):
@@ -48,7 +57,7 @@ class Default(NamedTuple):
         return value.of(kind) if isinstance(value, ByData) else value
 
     def __str__(self) -> str:
-        first, *others = ((preset, _shown(value)) for preset, value in zip(PRESETS, self, strict=True))
+        first, *others = ((preset, shown(value)) for preset, value in zip(PRESETS, self, strict=True))
         return "; ".join([first[1], *(f"{text} with --preset {preset}" for preset, text in others if text != first[1])])
 
 
@@ -119,7 +128,8 @@ def kind_of_data(data: str | None) -> str:
     return "a synthetic task" if data in tasks() else "music" if data in FILES else "a text"
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return the default of an option in one preset in words: `12,500`, or `0.2 for texts and music, ...`."""
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:g}" if isinstance(value, float) else str(value)
