@@ -64,6 +64,9 @@ CELLS = (
 )
 
 
+HF = {"optimizer": "hf", "preset": "published"}
+
+
 def symbols_of(data: str) -> int:
     """The different characters of a corpus's training part."""
     from hfrnn.data.corpora import load_corpus
@@ -78,7 +81,7 @@ def results(
     V = symbols_of(shared["data"])
     for cell in cells:
         hidden = cell.hidden(V, weights)
-        options = {**shared, **cell.options, "arch": cell.arch, "hidden": hidden, "optimizer": "hf"}
+        options = {**shared, **cell.options, "arch": cell.arch, "hidden": hidden, **HF}
         curves = {}
         for seed in range(seeds):
             folder = runs / f"{cell.name.replace(' ', '-')}-{seed}"

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+import page_presets
 import page_speed
 import page_training
 
@@ -35,6 +36,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "planner": page_speed.planner,
     "vocabulary": page_speed.vocabulary,
     "epoch": page_speed.epoch,
+    "presets": page_presets.presets,
     "equal-time": page_training.equal_time,
     "tuning": page_training.tuning,
     "work": page_training.work,

@@ -18,6 +18,8 @@ ADAPTED = ("both", "mu", "lambda", "none")
 """Which strengths of damping are adapted after each update."""
 OPTIMIZERS = ("hf", "sgd", "adam", "soap", "muon", "online")
 """Optimizers."""
+PRESETS = ("fast", "published")
+"""Sets of defaults of Hessian-free optimization."""
 SCHEDULES = ("constant", "halve", "divide", "text8", "cosine")
 """Learning rate schedules."""
 INITIALIZERS = ("papers", "sutskever")

@@ -6,16 +6,20 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from hfrnn.cli.options import check_architecture, check_data, known_data
+from hfrnn.cli.options import check_architecture, check_data
 from hfrnn.errors import InputError
 from hfrnn.runs.config import TrainConfig, arch_declarations, checked_options
 from hfrnn.runs.needs import either
 from hfrnn.runs.options import default_schedule, option_key, option_name, read_toml, run_options
+from hfrnn.runs.presets import DEFAULTS, kind_of_data, preset_values, unwritten_values
 
 RESOLVED = (
-    "average", "learning_rate", "momentum", "warm_start", "mu", "lambda_", "first_gradient_symbols", "schedule",
+    "average", "learning_rate", "momentum", "mu", "lambda_", "preconditioner_shift", "schedule", *DEFAULTS,
 )  # fmt: skip
 """Options whose default depends on another option, beside those of the architectures."""
+
+DECIDING = ("optimizer", "preset", "damping", "data", "lambda_", "gradient_symbols", "preconditioner")
+"""Options that decide the defaults of others."""
 
 
 def merged(
@@ -65,7 +69,7 @@ def _from_file(path: str) -> tuple[dict[str, Any], bool]:
     options, versions = read_toml(path)
     values = checked_options(options, path)
     TrainConfig(**values)
-    return values, bool(versions)
+    return {**values, **(unwritten_values(values) if versions else {})}, bool(versions)
 
 
 def _useful(values: dict[str, Any], given: dict[str, Any], config: str, of_run: bool) -> dict[str, Any]:
@@ -91,9 +95,8 @@ def _choices(values: Mapping[str, Any]) -> SimpleNamespace:
     """The options that decide whether others have an effect, and the kind of data as `kind`."""
     defaults = {name: declared.default for name, declared in run_options().items()}
     chosen = SimpleNamespace(**{**defaults, **values})
-    kinds = {"tasks": "a synthetic task", "music": "music"}
-    found = next((kind for kind, names in known_data().items() if chosen.data in names), "")
-    chosen.kind = kinds.get(found, "a text")
+    chosen.kind = kind_of_data(chosen.data)
+    vars(chosen).update(preset_values(chosen))
     return chosen
 
 
@@ -103,7 +106,7 @@ def _defaults(name: str, chosen: SimpleNamespace) -> tuple[Any, ...]:
 
     if name not in run_options():
         return tuple(declared.default for declared in arch_declarations().get(name, {}).values())
-    resolved = TrainConfig(optimizer=chosen.optimizer, damping=chosen.damping).resolved()
+    resolved = TrainConfig(**{each: getattr(chosen, each) for each in DECIDING if each != name}).resolved()
     found = (run_options()[name].default, getattr(resolved, name))
     if name == "schedule":
         return (*found, default_schedule(chosen.optimizer, chosen.kind == "a text"))

@@ -167,4 +167,5 @@ def _dry_run(config: TrainConfig, resume: str | None) -> None:
     from hfrnn.cli.tables import dry_run_lines
     from hfrnn.training.dry_run import dry_run
 
+    config = config.resolved()
     say_lines(dry_run_lines(dry_run(config, resume), config))

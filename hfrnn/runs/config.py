@@ -14,14 +14,15 @@ from hfrnn.runs import needs
 from hfrnn.runs.options import (
     AVERAGES,
     DEFAULT_MINUTES,
-    FIRST_GRADIENT_SYMBOLS,
     LEARNING_RATES,
     MOMENTA,
+    SHIFT,
     RunOptions,
     option_name,
     parse_bytes,
     run_options,
 )
+from hfrnn.runs.presets import preset_values
 
 
 @dataclass(frozen=True, init=False)
@@ -137,12 +138,15 @@ class TrainConfig(RunOptions):
         """Return a copy with every default resolved and every path absolute."""
         from hfrnn.kernels.registry import resolve_backend
 
+        hf = preset_values(self)
+        if self.optimizer != "hf":
+            del hf["average"]
         computed = {
             "learning_rate": LEARNING_RATES.get(self.optimizer),
             "average": AVERAGES.get(self.optimizer, 0.0),
             "momentum": MOMENTA.get(self.optimizer, 0.0),
-            "warm_start": 0.0 if self.damping == "line-search" else 0.95,
-            "first_gradient_symbols": FIRST_GRADIENT_SYMBOLS if self.gradient_symbols else 0,
+            **hf,
+            "preconditioner_shift": None if hf["preconditioner"] == "none" or self._damps_all() else SHIFT,
         }
         changes: dict[str, Any] = {name: value for name, value in computed.items() if getattr(self, name) is None}
         for name in ("text", "valid", "test", "init_from"):
@@ -157,6 +161,12 @@ class TrainConfig(RunOptions):
             arch_options={**defaults, **self.arch_options},
             **changes,
         )
+
+    def _damps_all(self) -> bool:
+        """Return whether the damping has a lambda, which the preconditioner can add to its diagonal."""
+        from hfrnn.optim.damping import DEFAULT_STRENGTHS
+
+        return (DEFAULT_STRENGTHS[self.damping][1] if self.lambda_ is None else self.lambda_) > 0
 
     def to_toml(self) -> dict[str, Any]:
         """Return a table of all options that are not None, under their names on the command line."""

@@ -28,16 +28,15 @@ class Need:
         Parameters
         ----------
         chosen : object
-            Holds the options of a run as attributes, and as `kind` the kind of its data: `a text`, `a synthetic task`
-            or `music`.
+            Holds the options of a run as attributes, with the defaults of its preset, and as `kind` the kind of its
+            data: `a text`, `a synthetic task` or `music`.
         """
         if self is A_STACK:
             one_layer = len(chosen.hidden) == 1
             return f"--hidden asks for one layer: it is for {self.allowed[0]}" if one_layer else ""
         if self is GROWING_BATCHES:
-            size = "gradient_symbols" if chosen.first_gradient_symbols is None else "first_gradient_symbols"
-            flag = "--" + size.replace("_", "-")
-            return "" if getattr(chosen, size) else f"{flag} is 0: it is for {self.allowed[0]}"
+            flag = "--gradient-symbols" if chosen.gradient_symbols == 0 else "--first-gradient-symbols"
+            return "" if chosen.first_gradient_symbols else f"{flag} is 0: it is for {self.allowed[0]}"
         if self.option == "data":
             data = chosen.text or chosen.data or "the built-in corpus"
             return "" if chosen.kind in self.allowed else f"{data} is {chosen.kind}: it is for {self.allowed[0]}"

@@ -26,11 +26,13 @@ from hfrnn.names import (
     LEVELS,
     METRICS,
     OPTIMIZERS,
+    PRESETS,
     SCHEDULES,
 )
 from hfrnn.option import Option, option_key, option_name
 from hfrnn.runs import needs
 from hfrnn.runs.needs import Need
+from hfrnn.runs.presets import DEFAULTS, default_text
 
 __all__ = ["RunOption", "RunOptions", "option_key", "option_name", "parse_bytes", "read_toml", "run_options"]
 
@@ -39,13 +41,10 @@ LEARNING_RATES = {"sgd": 0.5, "adam": 0.002, "soap": 0.01, "muon": 0.01, "online
 """Learning rate of each optimizer, unless one is given."""
 MOMENTA = {"sgd": 0.9, "online": 0.0}
 """Momentum of each optimizer that has one, unless it is given."""
-AVERAGES = {"hf": 0.7, "sgd": 0.995, "adam": 0.995, "soap": 0.995, "muon": 0.995}
-"""Decay of the average of the weights per update, unless it is given."""
-FIRST_GRADIENT_SYMBOLS = 10_000
-"""Symbols of the first gradient batch of Hessian-free optimization, unless a number is given.
-
-Far from a minimum a small batch shows the way as well as a large one.
-"""
+AVERAGES = {"sgd": 0.995, "adam": 0.995, "soap": 0.995, "muon": 0.995}
+"""Decay of the average of the weights per update of first-order optimizers, unless it is given."""
+SHIFT = 1e-3
+"""Shift of the preconditioner where the damping has no lambda, unless it is given."""
 
 
 def default_schedule(optimizer: str, watched: bool) -> str:
@@ -109,7 +108,11 @@ _running = _group("Running")
 
 @dataclass(frozen=True, init=False)
 class RunOptions:
-    """The fields of a run's configuration, each with its declaration."""
+    """The fields of a run's configuration, each with its declaration.
+
+    The options of `presets.DEFAULTS` are None until `TrainConfig.resolved` fills them in. Their types are those of the
+    values that they have then.
+    """
 
     text: str | None = _data(None, "Text file to train on.")
     data: str | None = _data(
@@ -175,6 +178,9 @@ class RunOptions:
     dtype: str = _network("float32", "Type of the numbers to compute with.", choices=DTYPES)
 
     optimizer: str = _optimizer("hf", "Optimizer; hf is Hessian-free optimization.", choices=OPTIMIZERS)
+    preset: str = _hf(
+        "fast", "Defaults of Hessian-free optimization: fast, or published for those of the papers.", choices=PRESETS
+    )
     damping: str = _hf("structural", "Kind of damping of the curvature.", choices=DAMPINGS)
     mu: float | None = _hf(
         None, "Initial strength of structural damping.", needs.STRUCTURAL, otherwise="the damping's own"
@@ -185,38 +191,38 @@ class RunOptions:
     )  # fmt: skip
     metric: str = _hf("hidden", "Distance that structural damping limits.", needs.STRUCTURAL, choices=METRICS)
     gradient_symbols: int | None = _hf(
-        100_000, "Symbols of a gradient batch", least=1, unit="symbols", zero="for the whole training part"
+        None, "Symbols of a gradient batch", least=1, unit="symbols", zero="for the whole training part"
     )
     first_gradient_symbols: int | None = _hf(
         None, "Symbols of the first gradient batch", least=1, unit="symbols", zero="for as many as the later ones",
-        otherwise=f"{FIRST_GRADIENT_SYMBOLS}, or 0 where --gradient-symbols is 0",
+        otherwise=f"{default_text('first_gradient_symbols')}; never more than --gradient-symbols",
     )  # fmt: skip
     batch_growth: float = _hf(
-        1.15, "Growth factor of the gradient batch per update, up to --gradient-symbols.", needs.GROWING_BATCHES,
+        None, "Growth factor of the gradient batch per update, up to --gradient-symbols.", needs.GROWING_BATCHES,
         least=1,
     )  # fmt: skip
     curvature_fraction: float = _hf(
-        0.2, "Share of the gradient batch that the curvature is computed on.", above=0, most=1
+        None, "Share of the gradient batch that the curvature is computed on.", above=0, most=1
     )
     curvature_symbols: int | None = _hf(
         None, "Symbols of a curvature batch, instead of a share.", least=1, unit="symbols"
     )
-    cg_iterations: int = _hf(100, "Largest number of CG iterations per update.", least=1)
+    cg_iterations: int = _hf(None, "Largest number of CG iterations per update.", least=1)
     cg_epsilon: float = _hf(
         0.005, "CG stops when the mean relative decrease of q per iteration is below this value.", least=0
     )
     warm_start: float | None = _hf(
         None, "Factor of the last solution where CG starts.", least=0, most=1,
-        otherwise="0.95, or 0 with --damping line-search",
+        otherwise=f"{default_text('warm_start')}; 0 with --damping line-search",
     )  # fmt: skip
     mu_growth: float = _hf(
-        3.0, "CG stops when rho asks for this many times the damping", needs.DAMPED, above=1, zero="to turn it off"
+        None, "CG stops when rho asks for this many times the damping", needs.DAMPED, above=1, zero="to turn it off"
     )
     rho_model: str = _hf(
         "damped", "Whether the quadratic q in rho includes the damping.", needs.DAMPED, choices=("damped", "undamped")
     )
     rho_objective: str = _hf(
-        "gradient", "Batch on which the loss in rho is measured.", choices=("gradient", "curvature", "separate")
+        None, "Batch on which the loss in rho is measured.", choices=("gradient", "curvature", "separate")
     )
     rho_every: int = _hf(
         1, "Updates between two that measure rho; the others take their step without a trial loss.", least=1,
@@ -227,19 +233,19 @@ class RunOptions:
     rho_low: float = _hf(0.5, "Damping becomes stronger when rho is below this.", needs.DAMPED)
     rho_high: float = _hf(1.0, "Damping becomes weaker when rho is above this.", needs.DAMPED)
     adapt: str = _hf("both", "Strengths of damping that rho changes.", needs.DAMPED, choices=ADAPTED)
-    preconditioner: str = _hf("none", "Preconditioner for CG.", choices=("none", "diagonal", "kronecker"))
+    preconditioner: str = _hf(None, "Preconditioner for CG.", choices=("none", "diagonal", "kronecker"))
     preconditioner_exponent: float = _hf(
         0.75, "Exponent of the preconditioner's diagonal, from 0 to 1.", needs.PRECONDITIONED, least=0, most=1
     )
     preconditioner_shift: float | None = _hf(
         None, "Number added to the diagonal of the preconditioner.", needs.PRECONDITIONED, least=SHIFTS.low,
-        most=SHIFTS.high, otherwise="lambda",
+        most=SHIFTS.high, otherwise=f"lambda; {SHIFT:g} where the damping has none",
     )  # fmt: skip
     preconditioner_parts: int = _hf(
-        50, "Parts of the curvature batch whose gradients make the factors.", needs.KRONECKER, least=1, unit="parts"
+        None, "Parts of the curvature batch whose gradients make the factors.", needs.KRONECKER, least=1, unit="parts"
     )
     preconditioner_every: int = _hf(
-        10, "Most updates between two computations of the factors.", needs.KRONECKER, least=1, unit="updates"
+        None, "Most updates between two computations of the factors.", needs.KRONECKER, least=1, unit="updates"
     )
     preconditioner_decay: float = _hf(
         0.7, "Weight of the earlier factors when they are computed again.", needs.KRONECKER, least=0, most=1
@@ -253,7 +259,7 @@ class RunOptions:
     line_search: str = _hf("armijo", "Stopping rule of the final line search.", choices=("armijo", "minimum"))
     average: float | None = _optimizer(
         None, "Decay per update of the running average of the weights, which is validated and saved; 0 for no average.",
-        needs.SEQUENCES, least=0, below=1, otherwise=_of_each(AVERAGES),
+        needs.SEQUENCES, least=0, below=1, otherwise=f"{_of_each(AVERAGES)}; for hf {default_text('average')}",
     )  # fmt: skip
 
     validate_every: int | None = _optimizer(
@@ -335,9 +341,11 @@ def run_options() -> dict[str, RunOption]:
         parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
         (base,) = (part for part in parts if part is not NoneType)
         many = get_origin(base) is tuple
+        preset = {"otherwise": default_text(each.name)} if each.name in DEFAULTS else {}
+        declared: dict[str, Any] = {**preset, **each.metadata}
         found[each.name] = RunOption(
             each.name, get_args(base)[0] if many else base, each.default, many=many, optional=NoneType in parts,
-            **each.metadata,
+            **declared,
         )  # fmt: skip
     return found
 

@@ -19,6 +19,7 @@ import contextlib
 import json
 import os
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from hfrnn.runs.lock import FolderLock
 from hfrnn.runs.metrics import MetricsFile, Record
 from hfrnn.runs.new_folder import delete_leftovers, is_unused, make_empty_folder, make_numbered_folder, occupied
 from hfrnn.runs.options import read_toml
+from hfrnn.runs.presets import unwritten_values
 from hfrnn.runs.weights import largest_state
 
 
@@ -141,6 +143,7 @@ class RunFolder:
         try:
             options, versions = read_toml(path, links=False)
             config = config_from_mapping(options, path)
+            config = replace(config, **unwritten_values(options))
             if not versions:
                 raise InputError(f"{path} has no table of versions")
         except InputError as error:

@@ -185,7 +185,7 @@ def test_what_does_nothing_in_a_file_already_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_a_run_wrote_is_taken_with_all_that_is_in_it(tmp_path: Path) -> None:
     tiny_train(tmp_path, optimizer="sgd", streams=4)  # with a size of HF's batches, which SGD has no use for
     assert "gradient_symbols = 300" in (tmp_path / "run" / "config.toml").read_text("utf-8")
-    assert printed("--config", tmp_path / "run" / "config.toml")["gradient_symbols"] == 100_000
+    assert printed("--config", tmp_path / "run" / "config.toml")["gradient_symbols"] == 12_500
 
 
 def test_the_schedule_that_a_run_has_by_default_is_not_taken_for_other_data(tmp_path: Path) -> None:

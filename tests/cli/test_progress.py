@@ -116,7 +116,7 @@ def test_tikhonov_shows_lambda_in_the_column_of_its_name(tmp_path: Path) -> None
 
 def test_a_pipe_gets_plain_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hfrnn.cli.progress, "PLAIN_SECONDS", 0.0)
-    text = shown(tmp_path, False, minutes=5.0)
+    text = shown(tmp_path, False, minutes=5.0, cg_iterations=3)
     assert "\x1b" not in text
     assert "\r" not in text
     lines = text.splitlines()
@@ -130,7 +130,7 @@ def test_a_pipe_gets_plain_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_terminal_gets_a_live_line_that_goes_away(tmp_path: Path) -> None:
-    text = shown(tmp_path, True, minutes=0.01)
+    text = shown(tmp_path, True, minutes=0.01, cg_iterations=3)
     assert "\x1b[2K" in text
     assert text.rindex("\x1b[?25h") > text.rindex("update 2 ")  # the cursor is back after the last live line
     frames = re.split(r"[\r\n]", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\r", text))

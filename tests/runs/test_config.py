@@ -134,8 +134,8 @@ def test_a_configuration_that_is_no_toml_is_refused(tmp_path: Path) -> None:
 
 
 def test_line_search_damping_starts_cg_at_zero_unless_told() -> None:
-    assert TrainConfig().resolved().warm_start == 0.95
-    assert TrainConfig(damping="line-search").resolved().warm_start == 0.0
+    assert TrainConfig(preset="published").resolved().warm_start == 0.95
+    assert TrainConfig(preset="published", damping="line-search").resolved().warm_start == 0.0
     assert TrainConfig(damping="line-search", warm_start=0.5).resolved().warm_start == 0.5
 
 

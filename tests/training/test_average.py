@@ -146,7 +146,7 @@ def test_the_default_decay_belongs_to_the_optimizer(tmp_path: Path) -> None:
     found = {
         name: TrainConfig(optimizer=name).resolved().average for name in ("hf", "sgd", "adam", "soap", "muon", "online")
     }
-    assert found == {"hf": 0.7, **dict.fromkeys(("sgd", "adam", "soap", "muon"), 0.995), "online": 0.0}
+    assert found == {"hf": 0.999, **dict.fromkeys(("sgd", "adam", "soap", "muon"), 0.995), "online": 0.0}
 
 
 def test_a_state_without_an_average_turns_it_off() -> None:

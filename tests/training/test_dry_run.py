@@ -55,7 +55,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path, monkeypatc
 
 def test_a_budget_that_nothing_fits_is_refused_with_the_numbers(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"need at least .* MiB, and the budget is"):
-        dry_run(config(tmp_path, memory="20kB"))
+        dry_run(config(tmp_path, memory="20kB", preset="published"))
 
 
 def test_a_resumed_run_keeps_its_stored_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.tiny_runs import metrics, text_file, tiny_train
@@ -38,13 +39,14 @@ def test_gradient_batches_grow_up_to_the_largest_and_curvature_keeps_its_symbols
 @pytest.mark.parametrize(
     ("options", "first"),
     [
-        ({}, 10_000),
+        ({}, 2_500),
+        ({"preset": "published"}, 10_000),
         ({"gradient_symbols": 0}, 0),
         ({"gradient_symbols": 0, "first_gradient_symbols": 300}, 300),
         ({"first_gradient_symbols": 0}, 0),
     ],
 )
-def test_batches_grow_by_default_unless_they_hold_the_whole_training_part(options: dict[str, int], first: int) -> None:
+def test_batches_grow_by_default_unless_they_hold_the_whole_training_part(options: dict[str, Any], first: int) -> None:
     assert TrainConfig(**options).resolved().first_gradient_symbols == first
 
 
@@ -92,7 +94,7 @@ def test_a_separate_batch_needs_something_to_be_left_over(tmp_path: Path) -> Non
 def test_a_preconditioned_run_computes_its_diagonal_and_takes_other_steps(tmp_path: Path) -> None:
     """While CG is far from its solution, which is the same for all."""
     runs = {
-        name: metrics(tiny_train(tmp_path, name, cg_iterations=1, **options).folder, timed=True)
+        name: metrics(tiny_train(tmp_path, name, preset="published", cg_iterations=1, **options).folder, timed=True)
         for name, options in {
             "plain": {},
             "diagonal": {"preconditioner": "diagonal"},
@@ -156,7 +158,7 @@ def test_updates_that_fail_in_a_row_end_a_run_and_leave_its_parameters(
         return float("inf")
 
     monkeypatch.setattr(Objective, "loss", worse)
-    result = tiny_train(tmp_path, max_failures=3, updates=50, fractions=(1.0, 0.0, 0.0))
+    result = tiny_train(tmp_path, preset="published", max_failures=3, updates=50, fractions=(1.0, 0.0, 0.0))
     lines = metrics(result.folder)
     assert [line["failures"] for line in lines] == [1, 2, 3]
     assert all(line["failed"] is not None and line["step_norm"] == 0.0 for line in lines)

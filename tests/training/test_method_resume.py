@@ -255,7 +255,7 @@ def test_too_large_a_rate_of_the_online_rule_keeps_the_state(tmp_path: Path) -> 
         {"optimizer": "muon"},
         {**TASK},
         {**MUSIC},
-        {**TASK, "optimizer": "hf", "gradient_symbols": 300},
+        {**TASK, "optimizer": "hf", "preset": "published", "gradient_symbols": 300},
     ],
     ids=["sgd", "adam", "muon", "task", "music", "hf"],
 )

@@ -1,0 +1,135 @@
+"""Presets: the defaults of Hessian-free optimization that `--preset` chooses between.
+
+Help texts, messages and the values of a run are derived from the table `DEFAULTS`. To add an option, declare it in
+`options.py` with the default None, and add a line to the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from hfrnn.names import PRESETS
+
+__all__ = [
+    "DEFAULTS",
+    "ByData",
+    "Default",
+    "default_text",
+    "kind_of_data",
+    "preset_values",
+    "shown",
+    "unwritten_values",
+]
+
+EARLIER = "published"
+"""The preset of runs whose config.toml names none: its values were the only defaults then."""
+OFF_IF_UNWRITTEN = ("average", "first_gradient_symbols")
+"""Options that a run does not use if its config.toml lacks them."""
+
+
+class ByData(NamedTuple):
+    """A default that depends on the data of the run."""
+
+    text: Any
+    music: Any
+    task: Any
+
+    def of(self, kind: str) -> Any:
+        """Return the value for `a text`, `music` or `a synthetic task`."""
+        return {"a text": self.text, "music": self.music, "a synthetic task": self.task}[kind]
+
+    def __str__(self) -> str:
+        if self.text != self.music:
+            return f"{shown(self.text)} for texts, {shown(self.music)} for music, {shown(self.task)} for tasks"
+        return f"{shown(self.text)} for texts and music, {shown(self.task)} for synthetic tasks"
+
+
+class Default(NamedTuple):
+    """The default of an option in each preset."""
+
+    fast: Any
+    published: Any
+
+    def of(self, preset: str, kind: str) -> Any:
+        """Return the value of a preset for data of a kind."""
+        value = self[PRESETS.index(preset)]
+        return value.of(kind) if isinstance(value, ByData) else value
+
+    def __str__(self) -> str:
+        first, *others = ((preset, shown(value)) for preset, value in zip(PRESETS, self, strict=True))
+        return "; ".join([first[1], *(f"{text} with --preset {preset}" for preset, text in others if text != first[1])])
+
+
+DEFAULTS: dict[str, Default] = {
+    "gradient_symbols": Default(12_500, 100_000),
+    "first_gradient_symbols": Default(2_500, 10_000),
+    "batch_growth": Default(1.015, 1.15),
+    "curvature_fraction": Default(ByData(text=0.2, music=0.2, task=0.4), 0.2),
+    "cg_iterations": Default(ByData(text=2, music=2, task=10), 100),
+    "warm_start": Default(0.0, 0.95),
+    "mu_growth": Default(0.0, 3.0),
+    "rho_objective": Default("curvature", "gradient"),
+    "preconditioner": Default("kronecker", "none"),
+    "preconditioner_parts": Default(20, 50),
+    "preconditioner_every": Default(20, 10),
+    "average": Default(0.999, 0.7),
+}
+"""The options that a preset decides unless they are given, and their values."""
+
+
+def default_text(name: str) -> str:
+    """Return the default of an option in words: `12,500; 100,000 with --preset published`."""
+    return str(DEFAULTS[name])
+
+
+def preset_values(chosen: Any) -> dict[str, Any]:
+    """Return the options of the table: those that were given, and the defaults of the others.
+
+    Parameters
+    ----------
+    chosen : object
+        Holds the options of a run as attributes.
+
+    Returns
+    -------
+    dict
+        Values by name. Two defaults depend on other options too: line-search damping has no warm start, and the first
+        gradient batch is not larger than the others.
+    """
+    kind = kind_of_data(chosen.data)
+    found = {name: default.of(chosen.preset, kind) for name, default in DEFAULTS.items()}
+    given = {name: value for name in DEFAULTS if (value := getattr(chosen, name)) is not None}
+    if chosen.damping == "line-search":
+        found["warm_start"] = 0.0
+    largest = given.get("gradient_symbols", found["gradient_symbols"])
+    found["first_gradient_symbols"] = min(found["first_gradient_symbols"], largest)
+    return {**found, **given}
+
+
+def unwritten_values(written: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the preset and the options of the table that a run's config.toml lacks, with the values that the run has.
+
+    Parameters
+    ----------
+    written : mapping
+        The options in the file, by name.
+    """
+    preset, kind = written.get("preset", EARLIER), kind_of_data(written.get("data"))
+    found = {name: default.of(preset, kind) for name, default in DEFAULTS.items() if name not in OFF_IF_UNWRITTEN}
+    return {name: value for name, value in {"preset": preset, **found}.items() if name not in written}
+
+
+def kind_of_data(data: str | None) -> str:
+    """Return the kind of the data of that name: `a text`, `music` or `a synthetic task`."""
+    from hfrnn.data.music import FILES
+    from hfrnn.data.synthetic import tasks
+
+    return "a synthetic task" if data in tasks() else "music" if data in FILES else "a text"
+
+
+def shown(value: Any) -> str:
+    """Return the default of an option in one preset in words: `12,500`, or `0.2 for texts and music, ...`."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,167 @@
+"""The presets of the defaults of Hessian-free optimization."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hfrnn.cli.merge import merged
+from hfrnn.errors import InputError
+from hfrnn.names import PRESETS
+from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.options import run_options
+from hfrnn.runs.presets import DEFAULTS, ByData, Default, default_text, kind_of_data, unwritten_values
+
+PUBLISHED = {
+    "gradient_symbols": 100_000,
+    "first_gradient_symbols": 10_000,
+    "batch_growth": 1.15,
+    "curvature_fraction": 0.2,
+    "cg_iterations": 100,
+    "warm_start": 0.95,
+    "mu_growth": 3.0,
+    "rho_objective": "gradient",
+    "preconditioner": "none",
+    "average": 0.7,
+}
+DATA = {"a text": "python-manual", "music": "jsb", "a synthetic task": "addition"}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("kind", DATA)
+def test_a_preset_resolves_to_the_values_of_the_table(preset: str, kind: str) -> None:
+    resolved = TrainConfig(preset=preset, data=DATA[kind]).resolved()
+    assert {name: getattr(resolved, name) for name in DEFAULTS} == {
+        name: default.of(preset, kind) for name, default in DEFAULTS.items()
+    }
+    assert resolved.resolved() == resolved
+
+
+@pytest.mark.parametrize("data", DATA.values())
+def test_the_published_preset_has_the_values_of_the_papers(data: str) -> None:
+    resolved = TrainConfig(preset="published", data=data).resolved()
+    assert {name: getattr(resolved, name) for name in PUBLISHED} == PUBLISHED
+    assert resolved.preconditioner_shift is None
+
+
+def test_fast_is_the_default_and_depends_on_the_kind_of_data() -> None:
+    found = {kind: TrainConfig(data=data).resolved() for kind, data in DATA.items()}
+    assert {kind: each.preset for kind, each in found.items()} == dict.fromkeys(DATA, "fast")
+    assert [each.cg_iterations for each in found.values()] == [2, 2, 10]
+    assert [each.curvature_fraction for each in found.values()] == [0.2, 0.2, 0.4]
+    assert {each.preconditioner for each in found.values()} == {"kronecker"}
+
+
+def test_a_file_is_a_text() -> None:
+    assert TrainConfig(text="book.txt").resolved().cg_iterations == 2
+    assert kind_of_data(None) == kind_of_data("no such data") == "a text"
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_given_options_win_over_a_preset(preset: str) -> None:
+    given: dict[str, Any] = {
+        "gradient_symbols": 4_000, "first_gradient_symbols": 5_000, "batch_growth": 1.5, "curvature_fraction": 0.75,
+        "cg_iterations": 33, "warm_start": 0.25, "mu_growth": 7.0, "rho_objective": "separate",
+        "preconditioner": "diagonal", "preconditioner_parts": 3, "preconditioner_every": 4, "average": 0.25,
+    }  # fmt: skip
+    resolved = TrainConfig(preset=preset, **given).resolved()
+    assert {name: getattr(resolved, name) for name in given} == given
+    zero = {"gradient_symbols": 0, "first_gradient_symbols": 0, "warm_start": 0.0, "mu_growth": 0.0, "average": 0.0}
+    resolved = TrainConfig(preset=preset, **zero).resolved()
+    assert {name: getattr(resolved, name) for name in zero} == zero
+
+
+@pytest.mark.parametrize(("gradient", "first"), [(None, 2_500), (400, 400), (0, 0), (50_000, 2_500)])
+def test_the_first_gradient_batch_is_not_larger_than_the_others(gradient: int | None, first: int) -> None:
+    assert TrainConfig(gradient_symbols=gradient).resolved().first_gradient_symbols == first
+
+
+@pytest.mark.parametrize(
+    ("options", "shift"),
+    [
+        ({}, None),
+        ({"damping": "tikhonov"}, None),
+        ({"damping": "structural+tikhonov"}, None),
+        ({"lambda_": 0.0}, 1e-3),
+        ({"damping": "none"}, 1e-3),
+        ({"damping": "line-search"}, 1e-3),
+        ({"damping": "line-search", "preconditioner_shift": 0.5}, 0.5),
+        ({"damping": "line-search", "preconditioner": "none"}, None),
+        ({"damping": "none", "preset": "published"}, None),
+    ],
+)
+def test_a_preconditioner_without_lambda_has_a_shift(options: dict[str, Any], shift: float | None) -> None:
+    assert TrainConfig(**options).resolved().preconditioner_shift == shift
+
+
+def test_first_order_optimizers_keep_their_average() -> None:
+    assert {TrainConfig(optimizer="sgd", preset=preset).resolved().average for preset in PRESETS} == {0.995}
+
+
+def test_help_shows_the_defaults_of_both_presets() -> None:
+    assert default_text("gradient_symbols") == "12,500; 100,000 with --preset published"
+    shown = run_options()["cg_iterations"].shown_default
+    assert shown == "2 for texts and music, 10 for synthetic tasks; 100 with --preset published"
+    assert str(Default(1.5, 1.5)) == "1.5"
+    assert str(Default(ByData(1, 2, 3), "x")) == "1 for texts, 2 for music, 3 for tasks; x with --preset published"
+    for name in DEFAULTS:
+        assert run_options()[name].default is None
+        assert default_text(name) in run_options()[name].shown_default
+
+
+def test_an_unknown_preset_is_refused() -> None:
+    with pytest.raises(InputError, match="--preset is 'quick': use one of fast, published"):
+        TrainConfig(preset="quick")
+
+
+# ---------------------------------------------------------------------- files of runs
+
+
+def written(path: Path, config: TrainConfig, *, without: tuple[str, ...] = (), of_run: bool = True) -> str:
+    import tomli_w
+
+    table = {name: value for name, value in config.resolved().to_toml().items() if name not in without}
+    path.write_text(tomli_w.dumps({**table, **({"versions": {"hfrnn": "0.1.0"}} if of_run else {})}), "utf-8")
+    return str(path)
+
+
+def test_the_file_of_a_run_without_a_preset_is_a_published_one(tmp_path: Path) -> None:
+    file = written(tmp_path / "c.toml", TrainConfig(preset="published"), without=("preset", "batch_growth"))
+    full = merged({}, file)[1].resolved()
+    assert full.preset == "published"
+    assert {name: getattr(full, name) for name in PUBLISHED} == PUBLISHED
+
+
+def test_what_the_file_of_a_run_lacks_has_the_value_that_the_run_has() -> None:
+    assert unwritten_values({"preset": "fast", "data": "addition", **dict.fromkeys(DEFAULTS)}) == {}
+    found = unwritten_values({"preset": "fast", "data": "addition"})
+    assert found == {name: default.of("fast", "a synthetic task") for name, default in DEFAULTS.items()
+                     if name not in ("average", "first_gradient_symbols")}  # fmt: skip
+    assert unwritten_values({"warm_start": 0.5})["preset"] == "published"
+
+
+@pytest.mark.parametrize("of_run", [True, False])
+def test_a_preset_replaces_the_defaults_in_a_file(tmp_path: Path, of_run: bool) -> None:
+    file = written(tmp_path / "c.toml", TrainConfig(cg_iterations=7), of_run=of_run)
+    full = merged({"preset": "published"}, file)[1].resolved()
+    assert {name: getattr(full, name) for name in PUBLISHED} == {**PUBLISHED, "cg_iterations": 7}
+
+
+def test_other_data_and_damping_replace_the_defaults_in_a_file(tmp_path: Path) -> None:
+    file = written(tmp_path / "c.toml", TrainConfig())
+    full = merged({"data": "addition", "damping": "line-search"}, file)[1].resolved()
+    assert (full.cg_iterations, full.curvature_fraction, full.preconditioner_shift) == (10, 0.4, 1e-3)
+
+
+def test_options_of_a_preconditioner_have_an_effect_with_the_fast_preset_only() -> None:
+    merged({"preconditioner_parts": 5}, None)
+    for given in ({"preset": "published"}, {"preconditioner": "none"}):
+        with pytest.raises(InputError, match="--preconditioner is none: it is for --preconditioner kronecker"):
+            merged({"preconditioner_parts": 5, **given}, None)
+
+
+def test_a_preset_is_for_hessian_free_optimization() -> None:
+    with pytest.raises(InputError, match="--preset was given, and --optimizer is adam"):
+        merged({"preset": "fast", "optimizer": "adam"}, None)

@@ -1,0 +1,84 @@
+"""Training with the presets, with every kind of damping and of data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from support.music_files import stored
+from support.tiny_runs import metrics, tiny_train
+
+import hfrnn
+from hfrnn.names import DAMPINGS
+from hfrnn.runs.options import read_toml
+from hfrnn.runs.presets import DEFAULTS
+from hfrnn.runs.run_folder import RunFolder
+
+TINY: dict[str, Any] = {"hidden": 6, "backend": "numpy", "sample_length": 0, "updates": 3}
+
+
+def check_updates(run: Path) -> None:
+    for record in metrics(run):
+        assert record["failed"] is None
+        assert record["train_loss"] < record["loss_before"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [*({"damping": damping} for damping in DAMPINGS), {"lambda_": 0.0}, {"preconditioner": "none"}],
+    ids=str,
+)
+def test_the_fast_preset_trains_with_every_damping(tmp_path: Path, options: dict[str, Any]) -> None:
+    run = hfrnn.train(out=tmp_path / "run", **TINY, **options).folder
+    check_updates(run)
+    assert all(record["cg_iterations"] <= 2 for record in metrics(run))
+    used = [record["seconds_preconditioner"] > 0 for record in metrics(run, timed=True)]
+    assert used == 3 * [options.get("preconditioner") != "none"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"data": "addition", "length": 21, "sequences": 60, "arch": "rnn"},
+        {"data": "jsb", "arch": "lstm"},
+        {"classes": 5, "embedding": 4},
+        {"hidden": (5, 4)},
+    ],
+    ids=["task", "music", "class softmax", "stack"],
+)
+def test_the_fast_preset_trains_on_all_kinds_of_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    (tmp_path / "jsb").mkdir()
+    (tmp_path / "jsb" / "jsb.npz").write_bytes(stored())
+    monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
+    run = hfrnn.train(out=tmp_path / "run", **{**TINY, **options}).folder
+    check_updates(run)
+    assert max(record["cg_iterations"] for record in metrics(run)) == (10 if options.get("data") == "addition" else 2)
+
+
+@pytest.mark.parametrize("preset", ["fast", "published"])
+def test_a_resumed_run_has_the_options_that_it_was_started_with(tmp_path: Path, preset: str) -> None:
+    whole = tiny_train(tmp_path, "whole", preset=preset, updates=4).folder
+    part = tiny_train(tmp_path, "part", preset=preset, updates=2).folder
+    config = RunFolder(part).config()
+    assert config.preset == preset
+    assert config == config.resolved()
+    hfrnn.train(resume=part, updates=4)
+    assert metrics(part) == metrics(whole)
+
+
+def test_a_run_of_an_earlier_version_has_the_published_preset(tmp_path: Path) -> None:
+    run = tiny_train(tmp_path, preset="published").folder
+    before, path = RunFolder(run).config(), run / "config.toml"
+    options, versions = read_toml(path)
+    for name in ("preset", "cg_iterations", "average"):
+        del options[name]
+    path.write_text(tomli_w.dumps({**options, "versions": versions}), "utf-8")
+    found = RunFolder(run).config()
+    assert {name: getattr(found, name) for name in (*DEFAULTS, "preset")} == {
+        **{name: getattr(before, name) for name in DEFAULTS}, "preset": "published", "average": None,
+    }  # fmt: skip
+    hfrnn.train(resume=run, updates=3)
