@@ -18,6 +18,8 @@ ADAPTED = ("both", "mu", "lambda", "none")
 """Which strengths of damping are adapted after each update."""
 OPTIMIZERS = ("hf", "sgd", "adam", "soap", "muon", "online")
 """Optimizers."""
+LENGTH = 100
+"""Steps of the sequences of a synthetic task, unless a number is given."""
 PRESETS = ("fast", "published")
 """Sets of defaults of Hessian-free optimization."""
 SCHEDULES = ("constant", "halve", "divide", "text8", "cosine")

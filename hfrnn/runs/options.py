@@ -23,6 +23,7 @@ from hfrnn.names import (
     DAMPINGS,
     DTYPES,
     INITIALIZERS,
+    LENGTH,
     LEVELS,
     METRICS,
     OPTIMIZERS,
@@ -133,7 +134,7 @@ class RunOptions:
         None, "Shares of the text for training, validation and test.", needs.TEXT,
         otherwise="the corpus's own, else 0.9,0.1,0",
     )  # fmt: skip
-    length: int = _data(100, "Length of the sequences of a synthetic task, in steps.", needs.TASK)
+    length: int = _data(LENGTH, "Length of the sequences of a synthetic task, in steps.", needs.TASK)
     sequences: int = _data(1000, "New sequences of a synthetic task in each epoch.", needs.TASK, least=1)
     sequence_length: int = _data(50, "Steps of a training sequence.", needs.SEQUENCES, needs.TEXT, least=1)
     unknown: str = _data(
@@ -224,12 +225,13 @@ class RunOptions:
     rho_objective: str = _hf(
         None, "Batch on which the loss in rho is measured.", choices=("gradient", "curvature", "separate")
     )
-    rho_every: int = _hf(
-        1, "Updates between two that measure rho; the others take their step without a trial loss.", least=1,
+    rho_every: int | None = _hf(
+        None, "Updates between two that measure rho; the others take their step without a trial loss.", least=1,
     )  # fmt: skip
-    search_objective: str = _hf(
-        "gradient", "Batch of the final line search: that of the gradient or that of rho.", choices=("gradient", "rho")
-    )
+    search_objective: str | None = _hf(
+        None, "Batch of the final line search: that of the gradient or that of rho.",
+        choices=("gradient", "rho"),
+    )  # fmt: skip
     rho_low: float = _hf(0.5, "Damping becomes stronger when rho is below this.", needs.DAMPED)
     rho_high: float = _hf(1.0, "Damping becomes weaker when rho is above this.", needs.DAMPED)
     adapt: str = _hf("both", "Strengths of damping that rho changes.", needs.DAMPED, choices=ADAPTED)

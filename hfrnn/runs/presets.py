@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from hfrnn.names import PRESETS
+from hfrnn.names import LENGTH, PRESETS
 
 __all__ = [
     "DEFAULTS",
@@ -45,16 +45,26 @@ class ByData(NamedTuple):
         return f"{shown(self.text)} for texts and music, {shown(self.task)} for synthetic tasks"
 
 
+class Sequences(NamedTuple):
+    """A number of symbols, as a number of sequences of a synthetic task."""
+
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.number:,} sequences"
+
+
 class Default(NamedTuple):
     """The default of an option in each preset."""
 
     fast: Any
     published: Any
 
-    def of(self, preset: str, kind: str) -> Any:
-        """Return the value of a preset for data of a kind."""
+    def of(self, preset: str, kind: str, length: int) -> Any:
+        """Return the value of a preset for data of a kind, with synthetic sequences of a length."""
         value = self[PRESETS.index(preset)]
-        return value.of(kind) if isinstance(value, ByData) else value
+        value = value.of(kind) if isinstance(value, ByData) else value
+        return value.number * length if isinstance(value, Sequences) else value
 
     def __str__(self) -> str:
         first, *others = ((preset, shown(value)) for preset, value in zip(PRESETS, self, strict=True))
@@ -62,14 +72,16 @@ class Default(NamedTuple):
 
 
 DEFAULTS: dict[str, Default] = {
-    "gradient_symbols": Default(12_500, 100_000),
-    "first_gradient_symbols": Default(2_500, 10_000),
+    "gradient_symbols": Default(ByData(text=12_500, music=12_500, task=Sequences(125)), 100_000),
+    "first_gradient_symbols": Default(ByData(text=2_500, music=2_500, task=Sequences(125)), 10_000),
     "batch_growth": Default(1.015, 1.15),
     "curvature_fraction": Default(ByData(text=0.2, music=0.2, task=0.4), 0.2),
-    "cg_iterations": Default(ByData(text=2, music=2, task=10), 100),
+    "cg_iterations": Default(ByData(text=3, music=3, task=4), 100),
     "warm_start": Default(0.0, 0.95),
     "mu_growth": Default(0.0, 3.0),
     "rho_objective": Default("curvature", "gradient"),
+    "rho_every": Default(5, 1),
+    "search_objective": Default("rho", "gradient"),
     "preconditioner": Default("kronecker", "none"),
     "preconditioner_parts": Default(20, 50),
     "preconditioner_every": Default(20, 10),
@@ -98,7 +110,7 @@ def preset_values(chosen: Any) -> dict[str, Any]:
         gradient batch is not larger than the others.
     """
     kind = kind_of_data(chosen.data)
-    found = {name: default.of(chosen.preset, kind) for name, default in DEFAULTS.items()}
+    found = {name: default.of(chosen.preset, kind, chosen.length) for name, default in DEFAULTS.items()}
     given = {name: value for name in DEFAULTS if (value := getattr(chosen, name)) is not None}
     if chosen.damping == "line-search":
         found["warm_start"] = 0.0
@@ -115,9 +127,9 @@ def unwritten_values(written: Mapping[str, Any]) -> dict[str, Any]:
     written : mapping
         The options in the file, by name.
     """
-    preset, kind = written.get("preset", EARLIER), kind_of_data(written.get("data"))
-    found = {name: default.of(preset, kind) for name, default in DEFAULTS.items() if name not in OFF_IF_UNWRITTEN}
-    return {name: value for name, value in {"preset": preset, **found}.items() if name not in written}
+    of = written.get("preset", EARLIER), kind_of_data(written.get("data")), written.get("length", LENGTH)
+    found = {name: default.of(*of) for name, default in DEFAULTS.items() if name not in OFF_IF_UNWRITTEN}
+    return {name: value for name, value in {"preset": of[0], **found}.items() if name not in written}
 
 
 def kind_of_data(data: str | None) -> str:

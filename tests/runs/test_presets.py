@@ -23,6 +23,8 @@ PUBLISHED = {
     "warm_start": 0.95,
     "mu_growth": 3.0,
     "rho_objective": "gradient",
+    "rho_every": 1,
+    "search_objective": "gradient",
     "preconditioner": "none",
     "average": 0.7,
 }
@@ -34,7 +36,7 @@ DATA = {"a text": "python-manual", "music": "jsb", "a synthetic task": "addition
 def test_a_preset_resolves_to_the_values_of_the_table(preset: str, kind: str) -> None:
     resolved = TrainConfig(preset=preset, data=DATA[kind]).resolved()
     assert {name: getattr(resolved, name) for name in DEFAULTS} == {
-        name: default.of(preset, kind) for name, default in DEFAULTS.items()
+        name: default.of(preset, kind, 100) for name, default in DEFAULTS.items()
     }
     assert resolved.resolved() == resolved
 
@@ -49,13 +51,15 @@ def test_the_published_preset_has_the_values_of_the_papers(data: str) -> None:
 def test_fast_is_the_default_and_depends_on_the_kind_of_data() -> None:
     found = {kind: TrainConfig(data=data).resolved() for kind, data in DATA.items()}
     assert {kind: each.preset for kind, each in found.items()} == dict.fromkeys(DATA, "fast")
-    assert [each.cg_iterations for each in found.values()] == [2, 2, 10]
+    assert [each.cg_iterations for each in found.values()] == [3, 3, 4]
     assert [each.curvature_fraction for each in found.values()] == [0.2, 0.2, 0.4]
+    assert [each.gradient_symbols for each in found.values()] == [12_500, 12_500, 12_500]
+    assert TrainConfig(data="addition", length=40).resolved().gradient_symbols == 125 * 40
     assert {each.preconditioner for each in found.values()} == {"kronecker"}
 
 
 def test_a_file_is_a_text() -> None:
-    assert TrainConfig(text="book.txt").resolved().cg_iterations == 2
+    assert TrainConfig(text="book.txt").resolved().cg_iterations == 3
     assert kind_of_data(None) == kind_of_data("no such data") == "a text"
 
 
@@ -64,6 +68,7 @@ def test_given_options_win_over_a_preset(preset: str) -> None:
     given: dict[str, Any] = {
         "gradient_symbols": 4_000, "first_gradient_symbols": 5_000, "batch_growth": 1.5, "curvature_fraction": 0.75,
         "cg_iterations": 33, "warm_start": 0.25, "mu_growth": 7.0, "rho_objective": "separate",
+        "rho_every": 2, "search_objective": "gradient",
         "preconditioner": "diagonal", "preconditioner_parts": 3, "preconditioner_every": 4, "average": 0.25,
     }  # fmt: skip
     resolved = TrainConfig(preset=preset, **given).resolved()
@@ -101,9 +106,11 @@ def test_first_order_optimizers_keep_their_average() -> None:
 
 
 def test_help_shows_the_defaults_of_both_presets() -> None:
-    assert default_text("gradient_symbols") == "12,500; 100,000 with --preset published"
+    assert default_text("batch_growth") == "1.015; 1.15 with --preset published"
+    sequences = "12,500 for texts and music, 125 sequences for synthetic tasks; 100,000 with --preset published"
+    assert default_text("gradient_symbols") == sequences
     shown = run_options()["cg_iterations"].shown_default
-    assert shown == "2 for texts and music, 10 for synthetic tasks; 100 with --preset published"
+    assert shown == "3 for texts and music, 4 for synthetic tasks; 100 with --preset published"
     assert str(Default(1.5, 1.5)) == "1.5"
     assert str(Default(ByData(1, 2, 3), "x")) == "1 for texts, 2 for music, 3 for tasks; x with --preset published"
     for name in DEFAULTS:
@@ -137,7 +144,7 @@ def test_the_file_of_a_run_without_a_preset_is_a_published_one(tmp_path: Path) -
 def test_what_the_file_of_a_run_lacks_has_the_value_that_the_run_has() -> None:
     assert unwritten_values({"preset": "fast", "data": "addition", **dict.fromkeys(DEFAULTS)}) == {}
     found = unwritten_values({"preset": "fast", "data": "addition"})
-    assert found == {name: default.of("fast", "a synthetic task") for name, default in DEFAULTS.items()
+    assert found == {name: default.of("fast", "a synthetic task", 100) for name, default in DEFAULTS.items()
                      if name not in ("average", "first_gradient_symbols")}  # fmt: skip
     assert unwritten_values({"warm_start": 0.5})["preset"] == "published"
 
@@ -152,7 +159,7 @@ def test_a_preset_replaces_the_defaults_in_a_file(tmp_path: Path, of_run: bool) 
 def test_other_data_and_damping_replace_the_defaults_in_a_file(tmp_path: Path) -> None:
     file = written(tmp_path / "c.toml", TrainConfig())
     full = merged({"data": "addition", "damping": "line-search"}, file)[1].resolved()
-    assert (full.cg_iterations, full.curvature_fraction, full.preconditioner_shift) == (10, 0.4, 1e-3)
+    assert (full.cg_iterations, full.curvature_fraction, full.preconditioner_shift) == (4, 0.4, 1e-3)
 
 
 def test_options_of_a_preconditioner_have_an_effect_with_the_fast_preset_only() -> None:
