@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 import numpy as np
-from comparison import METHODS, Seeds, best_within, final_bits, median_curve
+from comparison import MARKS, METHODS, Seeds, best_within, final_bits, median_curve
 
 from hfrnn.atomic import write_atomic
 
@@ -44,6 +44,7 @@ def draw_problem(path: Path, problem: str, methods: Mapping[str, Seeds], budget:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import NullLocator
 
     times = np.geomspace(FIRST_SECONDS, 1.01 * budget, 100).tolist()
     with matplotlib.rc_context({"svg.hashsalt": "hfrnn"}):
@@ -58,12 +59,14 @@ def draw_problem(path: Path, problem: str, methods: Mapping[str, Seeds], budget:
             axis.plot(seconds, bits, color=colour, linewidth=LINE, label=f"{method}, {len(curves)} seeds")
         axis.set_xscale("log")
         axis.set_xlim(FIRST_SECONDS, 1.01 * budget)
+        axis.set_xticks([t for t in (FIRST_SECONDS, 7, *MARKS) if t <= budget])
         axis.xaxis.set_major_formatter("{x:g}")
+        axis.xaxis.set_minor_locator(NullLocator())
         axis.set_ylim(*_limits(methods, budget))
         axis.set_xlabel("processor seconds of training")
         axis.set_ylabel("validation bits per symbol")
         axis.set_title(problem)
-        axis.grid(alpha=0.3, which="both")
+        axis.grid(alpha=0.3)
         axis.legend(frameon=False)
         content = io.StringIO()
         figure.savefig(content, format="svg", metadata={"Date": None})

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
+import page_hf_vs_sgd
 import pytest
 from comparison import HF, METHODS, TUNING, TUNING_SEED
 from hf_vs_sgd import METHODS as TRIALS
@@ -23,6 +24,7 @@ def result(method: str, trial: str, bits: float | None, problem: str = TUNING) -
     return {
         "cell": {"problem": problem, "method": method, "trial": trial, "seed": TUNING_SEED},
         "budget": 300.0,
+        "updates": 100,
         "best": {"valid_bits": bits},
         "curve": points,
     }
@@ -113,3 +115,15 @@ def test_a_picture_has_a_title_and_a_description(tmp_path: Path) -> None:
 def test_only_the_outer_element_is_described() -> None:
     svg = described("<svg width='1'><svg x='2'/></svg>", "t", "d")
     assert svg.count("<title") == svg.count("role=") == 1
+
+
+def test_the_page_shows_the_cells_that_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_hf_vs_sgd, "FOLDER", tmp_path)
+    assert page_hf_vs_sgd.tuning() == page_hf_vs_sgd.problems() == page_hf_vs_sgd.NOTHING
+    save(tmp_path, result("hf", "default", 2.0, "ptb-mlstm-64"))
+    assert "**ptb-mlstm-64**, 300 processor seconds:" in page_hf_vs_sgd.problems()
+    assert "![" not in page_hf_vs_sgd.problems()
+    (tmp_path / "ptb-mlstm-64.svg").touch()
+    save(tmp_path, result("adam", "0.004-divide", 2.5))
+    assert page_hf_vs_sgd.tuning().endswith("| adam | 0.004-divide: 2.500 | 0.004-divide |")
+    assert page_hf_vs_sgd.problems().endswith("(../benchmarks/results/hf_vs_sgd/ptb-mlstm-64.svg)")
