@@ -1,155 +1,297 @@
-"""Hessian-free optimization with each damping, SGD with momentum and Adam: the same network, text, weights and minutes.
+"""Compare Hessian-free optimization with SGD, Adam, SOAP and Muon, in equal processor time on one thread.
 
-Every method gets the same number of tuning trials, shorter runs on the first seed; validation chooses one, which is
-then trained afresh from every seed. For `--arch lstm-krause` the online rule takes part. Curves over seconds, updates
-and work. What is there already is left as it is, so methods can be trained one at a time. See README.md.
+A cell is one run: a problem, a method, a tuning trial and a seed. Each cell is written to its own JSON file when it
+ends, so the benchmark can be run in pieces:
+
+    python benchmarks/hf_vs_sgd.py --list                                    what there is
+    python benchmarks/hf_vs_sgd.py --method adam                             the tuning trials, then the other cells
+    python benchmarks/hf_vs_sgd.py --problem ptb-mlstm-64 --seed 1           some cells
+    python benchmarks/hf_vs_sgd.py --summary                                 tables and pictures of what there is
+
+Every method has three trials. All of them run on one problem with one seed for the whole budget. The trial with the
+lowest validation bits is used for all other cells of the method. See README.md.
 """
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import click
 import common
+from comparison import (
+    FIRST_ORDER,
+    HF,
+    MARKS,
+    TUNING,
+    TUNING_SEED,
+    Result,
+    Rows,
+    best_within,
+    bits_table,
+    budget_of,
+    by_problem,
+    final_bits,
+    read_cells,
+    thin,
+    times_table,
+    tuning_bits,
+    tuning_table,
+)
+from pictures import draw_problem
 from rich.console import Console
 from rich.table import Table
-from timed_runs import curve, run_for
+from timed_runs import ENDLESS, is_done, progress, records, run_within, spent, updates_per_second, validations
 
-HF = {"optimizer": "hf"}
+from hfrnn.arrays.backend import get_backend
+from hfrnn.runs.options import run_options
+from hfrnn.runs.run_folder import RunFolder
 
-
-def lowered(optimizer: str, *rates: float) -> dict[str, dict[str, Any]]:
-    """The trials of a first-order method, whose rate is divided by 1.5 after an epoch without a fall in validation."""
-    return {f"rate-{rate:g}": {"schedule": "divide", "optimizer": optimizer, "learning_rate": rate} for rate in rates}
-
-
-METHODS: dict[str, dict[str, dict[str, Any]]] = {
-    "structural": {f"mu-{mu:g}": {**HF, "damping": "structural", "mu": mu} for mu in (0.1, 0.03, 0.3)},
-    "tikhonov": {
-        f"lambda-{lambda_:g}": {**HF, "damping": "tikhonov", "lambda_": lambda_} for lambda_ in (1.0, 0.1, 10.0)
-    },
-    "structural+tikhonov": {
-        f"mu-{mu:g}": {**HF, "damping": "structural+tikhonov", "mu": mu, "lambda_": 0.1} for mu in (0.1, 0.03, 0.3)
-    },
-    "line-search": {
-        f"fraction-{share:g}": {**HF, "damping": "line-search", "curvature_fraction": share}
-        for share in (0.2, 0.5, 0.1)
-    },
-    "sgd": lowered("sgd", 0.3, 0.1, 1.0),
-    "adam": lowered("adam", 0.003, 0.01, 0.001),
-    "online": lowered("online", 0.1, 0.03, 0.3),
+SHAKESPEARE = {"data": "tinyshakespeare"}
+PTB = {"data": "ptb", "level": "char"}
+FOFE = {"data": "ptb", "level": "word", "arch": "hornn-fofe", "hidden": 128, "embedding": 64, "classes": 100}
+PROBLEMS: dict[str, tuple[float, dict[str, Any]]] = {
+    "tinyshakespeare-mlstm-64": (300.0, {**SHAKESPEARE, "arch": "mlstm", "hidden": 64}),
+    "tinyshakespeare-mlstm-256": (900.0, {**SHAKESPEARE, "arch": "mlstm", "hidden": 256}),
+    "ptb-mlstm-64": (300.0, {**PTB, "arch": "mlstm", "hidden": 64}),
+    "ptb-mlstm-256": (900.0, {**PTB, "arch": "mlstm", "hidden": 256}),
+    "tinyshakespeare-rnn-128": (300.0, {**SHAKESPEARE, "arch": "rnn", "hidden": 128}),
+    "ptb-words-hornn-fofe": (600.0, FOFE),
 }
-"""The trials of each method, as many for all; --trials takes the first of them."""
-FORWARD, GRADIENT, PRODUCT = 1, 3, 4
-"""Work on a symbol, in forward passes: a loss, a gradient, a Gauss-Newton product with the forward pass kept."""
+"""The budget of a run in processor seconds, and the options of each problem."""
 
 
-def work(line: dict[str, Any], before: float) -> float:
-    """The work of a line of the log, in forward passes over a symbol; `before` are the symbols of the lines before."""
-    symbols = line["symbols"] - before
-    if line["cg_iterations"] is None:
-        return float(GRADIENT * symbols)
-    on_gradient = symbols * (GRADIENT + FORWARD * line["evaluations"])
-    return float(on_gradient + PRODUCT * line["products"] * line["curvature_symbols"])
+def rates(optimizer: str, *trials: tuple[float, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the trials of a first-order method, named after their learning rate and schedule."""
+    return {
+        f"{rate:g}-{options['schedule']}": {"optimizer": optimizer, "learning_rate": rate, **options}
+        for rate, options in trials
+    }
 
 
-def points(folder: Path, minutes: float) -> list[dict[str, Any]]:
-    """The learning curve of a run, within its minutes."""
-    names = (
-        "update",
-        "seconds",
-        "symbols",
-        "valid_bits",
-        "cg_iterations",
-        "products",
-        "evaluations",
-        "curvature_symbols",
-    )
-    total, before, found = 0.0, 0.0, []
-    for line in curve(folder, names, minutes):
-        total, before = total + work(line, before), line["symbols"]
-        found.append({**{name: line[name] for name in ("update", "seconds", "symbols", "valid_bits")}, "work": total})
+def curvature(preset: str, trials: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the trials of Hessian-free optimization with a preset."""
+    return {name: {"optimizer": "hf", "preset": preset, **options} for name, options in trials.items()}
+
+
+DIVIDE, COSINE = {"schedule": "divide"}, {"schedule": "cosine"}
+METHODS: dict[str, dict[str, dict[str, Any]]] = {
+    "hf": curvature("fast", {"default": {}, "mu-0.03": {"mu": 0.03}, "cg-3": {"cg_iterations": 3}}),
+    "hf-published": curvature("published", {f"mu-{mu:g}": {"mu": mu} for mu in (0.1, 0.03, 0.3)}),
+    "sgd": rates("sgd", (0.3, DIVIDE), (1.0, DIVIDE), (1.0, {**COSINE, "warm_up": 50})),
+    "adam": rates("adam", (0.004, DIVIDE), (0.008, DIVIDE), (0.008, COSINE)),
+    "soap": rates("soap", (0.005, DIVIDE), (0.01, DIVIDE), (0.015, COSINE)),
+    "muon": rates("muon", (0.005, DIVIDE), (0.01, DIVIDE), (0.02, COSINE)),
+}
+"""The tuning trials of each method: as many for all."""
+VALIDATION_SECONDS = 3
+"""Seconds of training between two validations, about."""
+POINTS = 150
+"""Points of a curve that are kept, about."""
+FOLDER = "hf_vs_sgd"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of the benchmark."""
+
+    problem: str
+    method: str
+    trial: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """The name of the run folder and of the JSON file."""
+        return f"{self.problem}-{self.method}-{self.trial}-{self.seed}"
+
+    @property
+    def tunes(self) -> bool:
+        """Whether the cell is one of those that choose the trial."""
+        return (self.problem, self.seed) == (TUNING, TUNING_SEED)
+
+    def options(self, backend: str) -> dict[str, Any]:
+        """Return the options of the run that are known before anything is measured."""
+        own = METHODS[self.method][self.trial]
+        return {
+            **PROBLEMS[self.problem][1], **own, "seed": self.seed, "threads": 1, "backend": backend, "sample_length": 0,
+        }  # fmt: skip
+
+
+def measured_options(options: dict[str, Any], budget: float) -> dict[str, Any]:
+    """Return the options that depend on the speed of the machine: updates, records and validations.
+
+    Parameters
+    ----------
+    options : dict
+        The other options of the run.
+    budget : float
+        Processor seconds of the run. The schedule cosine ends with them.
+    """
+    timed = "validate_seconds" in run_options()
+    found: dict[str, Any] = {"updates": ENDLESS, **({"validate_seconds": VALIDATION_SECONDS} if timed else {})}
+    if options["optimizer"] == "hf":
+        return found
+    pace = updates_per_second(options)
+    found["log_interval"] = max(1, round(pace))  # a record takes about a second
+    if not timed:
+        found["validate_every"] = max(1, round(VALIDATION_SECONDS * pace))
+    if options["schedule"] == "cosine":
+        found["updates"] = max(1, round(pace * budget))
     return found
 
 
-def best(found: list[dict[str, Any]]) -> float:
-    """The least validation bits of a curve."""
-    return min((point["valid_bits"] for point in found if point["valid_bits"] is not None), default=math.inf)
+# ---------------------------------------------------------------------- the trial of a method
 
 
-def draw(results: dict[str, Any], out: Path) -> None:
-    """A picture of all curves: validation bits over seconds, updates and work."""
-    import matplotlib
+def chosen_trial(method: str, cells: Iterable[Result]) -> str | None:
+    """Return the tuning trial with the lowest validation bits; None until all trials are done."""
+    scores = tuning_bits(cells).get(method, {})
+    if METHODS[method].keys() - scores.keys():
+        return None
+    return min(METHODS[method], key=lambda trial: scores[trial])
 
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "hfrnn"
-    from matplotlib import pyplot as plt
 
-    figure, places = plt.subplots(1, 3, figsize=(13, 4), sharey=True)
-    for number, (method, found) in enumerate(results.items()):
-        for run, seed in enumerate(found["seeds"].values()):
-            for place, name in zip(places, ("seconds", "update", "work"), strict=True):
-                label = f"{method} ({found['chosen']})" if run == 0 else None
-                at = [point[name] for point in seed]
-                place.plot(at, [point["valid_bits"] for point in seed], color=f"C{number}", label=label, lw=1.2)
-    for place, name in zip(places, ("seconds", "updates", "forward passes over a symbol"), strict=True):
-        place.set_xlabel(name)
-        place.grid(alpha=0.3)
-        if name != "seconds":
-            place.set_xscale("log")
-    places[0].set_ylabel("validation bits per character")
-    places[0].legend(frameon=False, fontsize=8)
-    figure.tight_layout()
-    figure.savefig(out, metadata={"Date": None})
+def wanted_cells(problems: Iterable[str], methods: Iterable[str], seeds: Iterable[int], out: Path) -> Iterator[Cell]:
+    """Yield the cells of problems, methods and seeds; the trial is read when it is needed.
+
+    The tuning problem with the tuning seed comes first; it has a cell for each trial. Other cells have the chosen
+    trial. They are left out with a message until all trials of their method are done.
+    """
+    ordered = sorted(product(problems, seeds), key=lambda pair: pair != (TUNING, TUNING_SEED))
+    left_out: dict[str, int] = {}
+    for (problem, seed), method in product(ordered, list(methods)):
+        if (problem, seed) == (TUNING, TUNING_SEED):
+            yield from (Cell(problem, method, trial, seed) for trial in METHODS[method])
+        elif trial := chosen_trial(method, read_cells(out)):
+            yield Cell(problem, method, trial, seed)
+        else:
+            left_out[method] = left_out.get(method, 0) + 1
+    for method, count in left_out.items():
+        click.echo(
+            f"{method}: {count} cells are left out until its trials are done (--problem {TUNING} --method {method} "
+            f"--seed {TUNING_SEED})"
+        )
+
+
+# ---------------------------------------------------------------------- running
+
+
+def run_cell(cell: Cell, budget: float, backend: str, runs: Path, out: Path) -> None:
+    """Begin the run of a cell or resume it, and write its result; leave a cell with a result unchanged."""
+    path, folder = out / f"{cell.name}.json", runs / cell.name
+    if path.is_file():
+        click.echo(f"{cell.name}: done, left as it is")
+        return
+    options = cell.options(backend)
+    if not (folder / "config.toml").is_file():
+        click.echo(f"{cell.name}: {budget:g} processor seconds")
+        options |= measured_options(options, budget)
+    run_within(folder, budget, options)
+    if is_done(folder, budget):
+        common.write_result(path, result_of(cell, budget, backend, folder, out))
+
+
+def result_of(cell: Cell, budget: float, backend: str, folder: Path, out: Path) -> dict[str, Any]:
+    """Return the result of a run that is done: its options, machine, times and learning curve."""
+    names = ("update", "seconds", "valid_bits")
+    points = [p for p in validations(folder, names, budget) if p["valid_bits"] is not None]
+    lines, config = records(folder), RunFolder(folder).config().to_toml()
+    best = min(points, key=lambda p: p["valid_bits"], default={})
+    trials = tuning_bits(read_cells(out)).get(cell.method)
+    tuning = {"problem": TUNING, "seed": TUNING_SEED, "trials": trials, "chosen": cell.trial}
+    marks = [*(mark for mark in MARKS if mark < budget), budget]
+    last = lines[-1] if lines else {"seconds": 0.0, "update": 0}
+    return {
+        "machine": common.machine(1, get_backend(backend) if backend == "cupy" else None),
+        "cell": asdict(cell),
+        "budget": budget,
+        "tuning": None if cell.tunes else tuning,
+        "options": cell.options(backend),
+        "config": {name: value for name, value in config.items() if name != "out"},
+        "stopped": progress(folder)[1],
+        "updates": last["update"],
+        "seconds_processor": spent(last),
+        "seconds": last["seconds"],
+        "seconds_validation": round(sum(line["seconds_validation"] for line in lines), 3),
+        "best": {name: best.get(name) for name in ("valid_bits", "seconds_processor", "update")},
+        "best_within": {f"{mark:g}": _finite(best_within(points, mark)) for mark in marks},
+        "curve": thin(points, POINTS),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+# ---------------------------------------------------------------------- what there is
+
+
+def print_list(cells: Iterable[Cell], seconds: float | None, runs: Path, out: Path) -> None:
+    """Print the state of every cell and its best validation bits."""
+    results = {path.stem: result for path, result in zip(sorted(out.glob("*.json")), read_cells(out), strict=True)}
+    table = Table("cell", "state", "processor seconds", "best bits")
+    for cell in cells:
+        result, lines = results.get(cell.name), records(runs / cell.name)
+        used = result["seconds_processor"] if result else spent(lines[-1]) if lines else 0.0
+        budget = result["budget"] if result else seconds or PROBLEMS[cell.problem][0]
+        state = "done" if result else "begun" if lines else "not begun"
+        bits = f"{final_bits(result):.3f}" if result else ""
+        table.add_row(cell.name, state, f"{used:.0f} of {budget:g}", bits)
+    Console().print(table)
+
+
+def print_rows(rows: Rows, title: str) -> None:
+    """Print a table of comparison.py."""
+    table = Table(*rows[0], title=title)
+    for row in rows[1]:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def summarize(out: Path) -> None:
+    """Print the tables of all cells that are done, and write a picture for each problem."""
+    cells = read_cells(out)
+    print_rows(tuning_table(cells), f"tuning on {TUNING}, seed {TUNING_SEED}")
+    for problem, methods in by_problem(cells).items():
+        budget = budget_of(methods)
+        print_rows(bits_table(methods), f"{problem}: best validation bits within processor seconds (medians)")
+        print_rows(times_table(methods), f"{problem}: processor seconds until a target, each seed")
+        draw_problem(out / f"{problem}.svg", problem, methods, budget)
 
 
 @click.command(cls=common.Command)
-@click.option("--data", default="tinyshakespeare", help="Corpus, in characters.")
-@click.option("--arch", default="mlstm", help="Architecture.")
-@click.option("--hidden", default=64, type=click.IntRange(1), help="Units.")
-@click.option("--method", "methods", type=click.Choice(tuple(METHODS)), multiple=True, help="Methods (default: all).")
-@click.option("--trials", default=3, type=click.IntRange(1, 3), help="Tuning trials of each method.")
-@click.option("--tuning", default=1.5, type=click.FloatRange(0, min_open=True), help="Minutes of a tuning trial.")
-@click.option("--seeds", default=2, type=click.IntRange(1), help="Seeds.")
-@click.option("--minutes", default=5.0, type=click.FloatRange(0, min_open=True), help="Of a run.")
-@click.option("--threads", default=2, type=click.IntRange(1), help="Threads.")
-@click.option("--runs", type=click.Path(path_type=Path), default=Path("runs/hf_vs_sgd"), help="The folder of the runs.")
-@click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
+@click.option("--problem", "problems", type=click.Choice(tuple(PROBLEMS)), multiple=True, default=PROBLEMS,
+              help="Problems.")  # fmt: skip
+@click.option("--method", "methods", type=click.Choice((*HF, *FIRST_ORDER)), multiple=True, default=METHODS,
+              help="Methods.")  # fmt: skip
+@click.option("--seed", "seeds", type=click.IntRange(0), multiple=True, default=(0, 1, 2), help="Seeds.")
+@click.option("--list", "listing", is_flag=True, help="Print the state of the cells; train nothing.")
+@click.option("--summary", is_flag=True, help="Print the tables and write the pictures; train nothing.")
+@click.option("--seconds", type=click.FloatRange(0, min_open=True),
+              help="Processor seconds of a run, to try the script; give other --runs and --out too.")  # fmt: skip
+@click.option("--backend", type=click.Choice(("numpy", "numba", "cupy")), default="numpy",
+              help="What to compute with; give other --runs and --out for another backend.")  # fmt: skip
+@click.option("--runs", type=click.Path(path_type=Path), default=Path("runs") / FOLDER, help="Folder of the runs.")
+@click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS / FOLDER, help="Folder of the JSON.")
 def main(
-    data: str, arch: str, hidden: int, methods: tuple[str, ...], trials: int, tuning: float, seeds: int,
-    minutes: float, threads: int, runs: Path, out: Path,
+    problems: tuple[str, ...], methods: tuple[str, ...], seeds: tuple[int, ...], listing: bool, summary: bool,
+    seconds: float | None, backend: str, runs: Path, out: Path,
 ) -> None:  # fmt: skip
-    """Train all methods for the same minutes, and compare."""
-    shared = {
-        "data": data, "arch": arch, "hidden": hidden, "threads": threads, "sample_length": 0,
-    }  # fmt: skip
-    names = methods or tuple(name for name in METHODS if name != "online" or arch == "lstm-krause")
-    title = f"{data}-{arch}-{hidden}"
-    results: dict[str, Any] = {}
-    for name in names:
-        tried = dict(list(METHODS[name].items())[:trials])
-        scores = {}
-        for trial, options in tried.items():
-            folder = runs / title / f"{name}-{trial}-tuning"
-            run_for(folder, tuning, {**shared, **options, "seed": 0})
-            scores[trial] = best(points(folder, tuning))
-        trial = min(scores, key=lambda each: scores[each])
-        curves = {}
-        for seed in range(seeds):
-            folder = runs / title / f"{name}-{trial}-{seed}"
-            run_for(folder, minutes, {**shared, **tried[trial], "seed": seed})
-            curves[str(seed)] = points(folder, minutes)
-        results[name] = {"trials": scores, "chosen": trial, "options": tried[trial], "seeds": curves}
-    table = Table("method", "trial", "bits, each seed", title=f"{title}, {minutes:g} minutes")
-    for name, found in results.items():
-        table.add_row(name, found["chosen"], ", ".join(f"{best(each):.3f}" for each in found["seeds"].values()))
-    Console().print(table)
-    result = {"machine": common.machine(threads), "minutes": minutes, "tuning": tuning, **shared, "methods": results}
-    common.write_result(out / f"hf_vs_sgd-{title}.json", json.loads(json.dumps(result)))
-    draw(results, out / f"hf_vs_sgd-{title}.svg")
+    """Train the cells that are not done, one after another; the tuning trials come first."""
+    if summary:
+        summarize(out)
+        return
+    cells = wanted_cells(problems, methods, seeds, out)
+    if listing:
+        print_list(cells, seconds, runs, out)
+        return
+    for cell in cells:
+        run_cell(cell, seconds or PROBLEMS[cell.problem][0], backend, runs, out)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
-"""Do Hessian-free optimization, SGD with clipping and Adam learn over long time lags, and in how many minutes?
+"""Do Hessian-free optimization, SGD with clipping and Adam learn over long time lags, and in which processor time?
 
-A plain network of 100 units on three synthetic tasks. A cell is a task, a length, a method and a seed; each is a run of
-at most so many minutes that ends when fewer than 1% of the fresh sequences it is validated on are wrong. A cell that
-was stopped goes on where it was; one that is done is left alone. See README.md beside this file.
+A plain network of 100 units on three synthetic tasks. A cell is a task, a length, a method and a seed. Each cell is one
+run on one thread. It ends when fewer than 1% of the fresh sequences of a validation are wrong, or when its processor
+seconds are used. A cell that was stopped resumes; one that is done is left alone. See README.md beside this file.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +20,25 @@ import click
 import common
 from rich.console import Console
 from rich.table import Table
-from timed_runs import curve, progress, run_for
-
-from hfrnn.arrays.threads import default_threads
+from timed_runs import ENDLESS, UNFINISHED, is_done, progress, records, run_within, spent, validations
 
 TASKS = ("addition", "temporal-order", "random-permutation")
 LENGTHS = (50, 100, 200)
 SEQUENCES = 500
-"""Of a gradient and of a curvature batch of Hessian-free optimization."""
+"""Sequences of a gradient and of a curvature batch of hf-published."""
 START = {"initializer": "sutskever", "spectral_radius": 1.0, "input_scale": 0.1}
 """The first weights, the same for all methods; with the initializer's own N(0, 1) at the inputs HF learns nothing."""
 FIRST_ORDER = {"streams": 20, "sequences": 10_000, "clip_norm": 1.0}
 """An epoch is 500 updates, after which follows a validation: with fewer, validations take a third of the minutes."""
 METHODS: dict[str, dict[str, Any]] = {
-    "hf": {"optimizer": "hf", "preset": "published", "cg_iterations": 150, "curvature_fraction": 1.0},
+    "hf": {"optimizer": "hf", "preset": "fast"},
+    "hf-published": {"optimizer": "hf", "preset": "published", "cg_iterations": 150, "curvature_fraction": 1.0},
     "sgd": {**FIRST_ORDER, "optimizer": "sgd", "learning_rate": 0.01, "momentum": 0.9},
     "adam": {**FIRST_ORDER, "optimizer": "adam", "learning_rate": 3e-4},
 }
 SUCCESS = "success"
+NEARLY = 0.02
+"""Share of wrong answers below which a task is nearly learned."""
 POINTS = 100
 """Of a curve that are kept, about."""
 
@@ -56,7 +59,7 @@ class Cell:
     def options(self) -> dict[str, Any]:
         """The options of its run."""
         own = METHODS[self.method]
-        if self.method == "hf":
+        if self.method == "hf-published":
             own = {**own, "gradient_symbols": SEQUENCES * self.length}
         return {
             "data": self.task,
@@ -69,36 +72,88 @@ class Cell:
         }
 
 
-def write(cell: Cell, folder: Path, out: Path, threads: int) -> None:
-    """The result of a cell: whether it was learned, when, and how the errors fell."""
+def seconds_below(points: Sequence[Mapping[str, Any]], share: float) -> float | None:
+    """Return the processor seconds of the first validation with a smaller share of wrong answers; None without one.
+
+    Results of older versions of this benchmark have seconds only.
+    """
+    return next((spent(p) for p in points if p["valid_errors"] is not None and p["valid_errors"] < share), None)
+
+
+def validation_updates(points: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the median number of updates between two validations of a whole curve; None without a validation."""
+    updates = [0, *(p["update"] for p in points)]
+    return statistics.median(b - a for a, b in pairwise(updates)) if points else None
+
+
+def result_path(cell: Cell, out: Path) -> Path:
+    """Return the path of the JSON file of a cell."""
+    return out / "long_lags" / f"{cell.name}.json"
+
+
+def has_ended(found: Mapping[str, Any], budget: float) -> bool:
+    """Return whether the result of a cell needs no more training within a budget of processor seconds.
+
+    Results of older versions have minutes only, and stopped before an update that would have exceeded them.
+    """
+    if "seconds_processor" in found:
+        used = bool(found["seconds_processor"] >= budget)
+    else:
+        used = bool(60 * found["minutes"] >= 0.9 * budget)
+    return used or found["stopped"] not in (*UNFINISHED, "callback")
+
+
+def write(cell: Cell, folder: Path, out: Path) -> None:
+    """Write the result of a cell: whether it was learned, when, and how the errors fell."""
     seconds, stopped = progress(folder)
-    points = curve(folder, ("update", "seconds", "symbols", "valid_loss", "valid_errors"), math.inf)
+    names = ("update", "seconds", "symbols", "valid_loss", "valid_errors")
+    points, lines = validations(folder, names, math.inf), records(folder)
     result = {
-        "machine": common.machine(threads),
+        "machine": common.machine(1),
         "cell": cell.__dict__,
         "options": cell.options(),
         "learned": stopped == SUCCESS,
         "stopped": stopped,
+        "seconds_processor": spent(lines[-1]) if lines else 0.0,
         "minutes": seconds / 60,
-        "errors": min((point["valid_errors"] for point in points), default=None),
+        "seconds_below_2_percent": seconds_below(points, NEARLY),
+        "validation_updates": validation_updates(points),
+        "errors": min((p["valid_errors"] for p in points if p["valid_errors"] is not None), default=None),
         "curve": [*points[: -1 : max(1, len(points) // POINTS)], *points[-1:]],
     }
-    (out / "long_lags").mkdir(parents=True, exist_ok=True)
-    common.write_result(out / "long_lags" / f"{cell.name}.json", result)
+    common.write_result(result_path(cell, out), result)
 
 
 def print_table(cells: list[Cell], out: Path) -> None:
-    """What there is: minutes until a task was learned, or the least share of wrong answers."""
-    table = Table("task", "length", "method", "seed", "learned in", "least wrong")
+    """Print what there is: when a task was learned, or the lowest share of wrong answers."""
+    table = Table("task", "length", "method", "seed", "learned in", "below 2% wrong in", "least wrong")
     for cell in cells:
-        path = out / "long_lags" / f"{cell.name}.json"
+        path = result_path(cell, out)
         if not path.is_file():
             continue
         found = json.loads(path.read_text("utf-8"))
-        minutes = f"{found['minutes']:.1f} min" if found["learned"] else f"not in {found['minutes']:.1f} min"
-        errors = "" if found["errors"] is None else f"{found['errors']:.1%}"
-        table.add_row(cell.task, str(cell.length), cell.method, str(cell.seed), minutes, errors)
+        used = found.get("seconds_processor", 60 * found["minutes"])
+        nearly = seconds_below(found["curve"], NEARLY)
+        nearly = found.get("seconds_below_2_percent", nearly)
+        table.add_row(
+            cell.task, str(cell.length), cell.method, str(cell.seed),
+            f"{used:.0f} s" if found["learned"] else f"not in {used:.0f} s",
+            "" if nearly is None else f"{nearly:.0f} s",
+            "" if found["errors"] is None else f"{found['errors']:.1%}",
+        )  # fmt: skip
     Console().print(table)
+
+
+def run_cell(cell: Cell, budget: float, backend: str, runs: Path, out: Path) -> None:
+    """Begin the run of a cell or resume it, and write its result; leave a cell that is done unchanged."""
+    path, folder = result_path(cell, out), runs / cell.name
+    if path.is_file() and has_ended(json.loads(path.read_text("utf-8")), budget):
+        click.echo(f"{cell.name}: done, left as it is")
+        return
+    new = {"updates": ENDLESS} if not (folder / "config.toml").is_file() else {}
+    run_within(folder, budget, {**cell.options(), "threads": 1, "backend": backend, **new})
+    if is_done(folder, budget):
+        write(cell, folder, out)
 
 
 @click.command(cls=common.Command)
@@ -106,20 +161,21 @@ def print_table(cells: list[Cell], out: Path) -> None:
 @click.option("--length", "lengths", type=int, multiple=True, default=LENGTHS, help="Lengths.")
 @click.option("--method", "methods", type=click.Choice(tuple(METHODS)), multiple=True, default=METHODS, help="Methods.")
 @click.option("--seed", "seeds", type=int, multiple=True, default=(0, 1, 2), help="Seeds.")
-@click.option("--minutes", default=10.0, type=click.FloatRange(0, min_open=True), help="Of a cell, at most.")
-@click.option("--threads", type=click.IntRange(1), help="Threads (default: all processors).")
+@click.option("--minutes", default=10.0, type=click.FloatRange(0, min_open=True),
+              help="Largest number of processor minutes of a cell.")  # fmt: skip
+@click.option("--backend", type=click.Choice(("numpy", "numba")), default="numpy",
+              help="What to compute with; give other --runs and --out for another backend.")  # fmt: skip
 @click.option("--list", "listing", is_flag=True, help="Print what there is; train nothing.")
 @click.option("--runs", type=click.Path(path_type=Path), default=Path("runs/long_lags"), help="The folder of the runs.")
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
 def main(
     tasks: tuple[str, ...], lengths: tuple[int, ...], methods: tuple[str, ...], seeds: tuple[int, ...], minutes: float,
-    threads: int | None, listing: bool, runs: Path, out: Path,
+    backend: str, listing: bool, runs: Path, out: Path,
 ) -> None:  # fmt: skip
     """Train the cells that are asked for, one after another, and print what was learned."""
     cells = [Cell(*cell) for cell in product(tasks, lengths, methods, seeds)]
     for cell in [] if listing else cells:
-        run_for(runs / cell.name, minutes, {**cell.options(), "threads": threads})
-        write(cell, runs / cell.name, out, threads or default_threads())
+        run_cell(cell, 60 * minutes, backend, runs, out)
     print_table(cells, out)
 
 

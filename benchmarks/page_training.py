@@ -10,6 +10,7 @@ from typing import Any
 
 from page_text import RESULTS, listed, load, paragraph, table
 
+LABELS = {"hf": "HF", "hf-published": "HF, published", "sgd": "SGD", "adam": "Adam"}
 TEXT = "hf_vs_sgd-tinyshakespeare-mlstm-64.json"
 
 
@@ -103,28 +104,33 @@ def long_lags() -> str:
         found = json.loads(file.read_text("utf-8"))
         cell = found["cell"]
         runs.setdefault((cell["length"], cell["method"]), {})[cell["seed"]] = found
-    rows, order = [], ["hf", "sgd", "adam"]
+    rows, order = [], list(LABELS)
     for (length, method), seeds in sorted(runs.items(), key=lambda item: (item[0][0], order.index(item[0][1]))):
-        options = seeds[0]["options"]
-        label = {"hf": "HF", "sgd": "SGD", "adam": "Adam"}[method]
-        rate = f", {options['learning_rate']:g}" if "learning_rate" in options else ""
+        first = next(iter(seeds.values()))
+        rate = f", {first['options']['learning_rate']:g}" if "learning_rate" in first["options"] else ""
         cells = [_outcome(seeds[seed]) if seed in seeds else "" for seed in range(3)]
-        rows.append([str(length), f"{label}{rate}", *cells, _validations(seeds[0])])
+        rows.append([str(length), f"{LABELS[method]}{rate}", *cells, _validations(first)])
     return table(["length", "method", "seed 0", "seed 1", "seed 2", "validation"], rows)
 
 
 def _outcome(found: dict[str, Any]) -> str:
+    """Return when a cell was learned; older cells have minutes of a clock instead of processor time."""
+    minutes = found["seconds_processor"] / 60 if "seconds_processor" in found else found["minutes"]
     if found["learned"]:
-        return f"learned in {found['minutes']:.1f} min"
-    return f"not in {found['minutes']:.0f} min: {found['errors']:.0%} wrong"
+        nearly = found.get("seconds_below_2_percent")
+        return f"learned in {minutes:.1f} min" + ("" if nearly is None else f" (below 2% in {nearly / 60:.1f})")
+    return f"not in {minutes:.0f} min" + ("" if found["errors"] is None else f": {found['errors']:.0%} wrong")
 
 
 def _validations(found: dict[str, Any]) -> str:
-    """How often a run was validated, and the share of its minutes; the first point of a curve is a validation."""
-    if found["cell"]["method"] == "hf":
+    """Return how often a run was validated; the first point of an older curve is a validation."""
+    updates = found.get("validation_updates")
+    if updates is None:
+        updates = found["curve"][0]["update"] if found["curve"] else 1
+    if updates == 1:
         return "every update"
-    updates = found["curve"][0]["update"]
-    return f"every {updates} updates" + (", about a third of the minutes" if updates < 500 else "")
+    many = found["cell"]["method"] in ("sgd", "adam") and updates < 500
+    return f"every {updates:g} updates" + (", about a third of the minutes" if many else "")
 
 
 # ---------------------------------------------------------------------- benchmarks/README.md

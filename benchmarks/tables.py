@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+import page_hf_vs_sgd
 import page_presets
 import page_speed
 import page_training
@@ -36,6 +37,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "planner": page_speed.planner,
     "vocabulary": page_speed.vocabulary,
     "epoch": page_speed.epoch,
+    "processor-time-tuning": page_hf_vs_sgd.tuning,
+    "processor-time": page_hf_vs_sgd.problems,
     "presets": page_presets.presets,
     "equal-time": page_training.equal_time,
     "tuning": page_training.tuning,

@@ -1,15 +1,18 @@
-"""Runs of so many minutes, which can be stopped and go on: what long_lags.py and hf_vs_sgd.py share."""
+"""Runs that end after a time and can be resumed: what long_lags.py, hf_vs_sgd.py and characters.py share."""
 
 from __future__ import annotations
 
 import json
+import math
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from hfrnn.errors import NonFiniteError
+from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.runs.config import TrainConfig, checked_options
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.trainer import Callback, train
 
@@ -17,11 +20,28 @@ UNFINISHED = (None, "time", "interruption")
 """What summary.json says of a run that may go on."""
 
 
-class Watch(Callback):
-    """Prints a line for every validation."""
+ENDLESS = 10**9
+"""The updates of a run that its processor seconds end."""
 
-    def __init__(self, label: str) -> None:
-        self.label = label
+
+def spent(record: Mapping[str, Any]) -> float:
+    """Return the processor seconds of training up to a record; the seconds where a log has no processor seconds."""
+    return float(record["seconds_processor" if "seconds_processor" in record else "seconds"])
+
+
+class Watch(Callback):
+    """Print a line for every validation, and end the run after its budget.
+
+    Parameters
+    ----------
+    label : str
+        Name of the run on the screen.
+    budget : float
+        Processor seconds of training. The run ends with the first record after them.
+    """
+
+    def __init__(self, label: str, budget: float = math.inf) -> None:
+        self.label, self.budget = label, budget
 
     def on_update(self, record: dict[str, Any]) -> bool | None:
         if record["valid_loss"] is not None:
@@ -29,8 +49,8 @@ class Watch(Callback):
             shown = "" if bits is None else f", {bits:.3f} bits"
             shown += "" if errors is None else f", {errors:.1%} wrong"
             shown = f"loss {record['valid_loss']:.4g}{shown}"
-            click.echo(f"{self.label}: update {record['update']}, {record['seconds']:.0f} s, {shown}")
-        return None
+            click.echo(f"{self.label}: update {record['update']}, {spent(record):.0f} s, {shown}")
+        return spent(record) >= self.budget
 
 
 def progress(folder: Path) -> tuple[float, str | None]:
@@ -72,3 +92,98 @@ def curve(folder: Path, names: tuple[str, ...], minutes: float) -> list[dict[str
         for line in RunFolder(folder).metrics()
         if line["valid_loss"] is not None and line["seconds"] <= 1.01 * 60 * minutes
     ]
+
+
+# ---------------------------------------------------------------------- processor seconds
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    """Return the records of a run; none if it has not begun."""
+    return RunFolder(folder).metrics() if (folder / "config.toml").is_file() else []
+
+
+def is_done(folder: Path, budget: float) -> bool:
+    """Return whether a run has used its processor seconds, or ended for another reason before."""
+    lines, (_, stopped) = records(folder), progress(folder)
+    used = bool(lines) and spent(lines[-1]) >= budget
+    return used or stopped not in (*UNFINISHED, "callback")
+
+
+def run_within(folder: Path, budget: float, options: Mapping[str, Any]) -> None:
+    """Begin a run or resume it, until its processor seconds are used; leave a run that is done unchanged.
+
+    Parameters
+    ----------
+    folder : path
+        The run folder.
+    budget : float
+        Processor seconds of training, validation excluded.
+    options : mapping
+        Options of a new run.
+
+    Raises
+    ------
+    InputError
+        The folder holds a run with other options.
+    Interrupted
+        On SIGINT or SIGTERM; the next call resumes.
+    """
+    begun = (folder / "config.toml").is_file()
+    if begun:
+        check_options(folder, options)
+    if is_done(folder, budget):
+        click.echo(f"{folder.name}: done, left as it is")
+        return
+    watch = Watch(folder.name, budget)
+    try:
+        if begun:
+            train(resume=folder, callbacks=[watch])
+        else:
+            train(out=folder, callbacks=[watch], **options)
+    except NonFiniteError as error:
+        click.echo(f"{folder.name} has ended: {error}")
+
+
+def check_options(folder: Path, options: Mapping[str, Any]) -> None:
+    """Raise InputError if the run in a folder was begun with other values of these options."""
+    given, stored = checked_options(options, "the cell"), RunFolder(folder).config()
+    full = TrainConfig(**given).resolved()
+    changed = [name for name in given if getattr(full, name) != getattr(stored, name)]
+    if changed:
+        raise InputError(
+            f"the run in {folder} was begun with another {', '.join(changed)}: move it away, or give another --runs"
+        )
+
+
+def validations(folder: Path, names: tuple[str, ...], budget: float) -> list[dict[str, Any]]:
+    """Return those keys of the validated records within a budget, or 1% later, with their processor seconds."""
+    return [
+        {"seconds_processor": round(spent(line), 3), **{name: line.get(name) for name in names}}
+        for line in records(folder)
+        if line["valid_loss"] is not None and spent(line) <= 1.01 * budget
+    ]
+
+
+class _Pace(Callback):
+    """Collect the updates and processor seconds of the records, and end the run after some processor seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.marks = seconds, [(0, 0.0)]
+
+    def on_update(self, record: dict[str, Any]) -> bool:
+        self.marks.append((record["update"], spent(record)))
+        return self.marks[-1][1] >= self.seconds
+
+    def updates_per_second(self) -> float:
+        """Return the pace after the first record, whose time may include compilation."""
+        begin, end = self.marks[min(1, len(self.marks) - 2)], self.marks[-1]
+        return (end[0] - begin[0]) / max(end[1] - begin[1], 1e-9)
+
+
+def updates_per_second(options: Mapping[str, Any], seconds: float = 5.0) -> float:
+    """Return the updates per processor second of a first-order method, from a short run that is thrown away."""
+    pace = _Pace(seconds)
+    short = {**options, "schedule": "constant", "updates": ENDLESS, "log_interval": 10}
+    with tempfile.TemporaryDirectory() as folder:
+        train(out=Path(folder) / "run", callbacks=[pace], **short)
+    return pace.updates_per_second()

@@ -33,7 +33,7 @@ def check_updates(run: Path) -> None:
 def test_the_fast_preset_trains_with_every_damping(tmp_path: Path, options: dict[str, Any]) -> None:
     run = hfrnn.train(out=tmp_path / "run", **TINY, **options).folder
     check_updates(run)
-    assert all(record["cg_iterations"] <= 2 for record in metrics(run))
+    assert all(record["cg_iterations"] <= 3 for record in metrics(run))
     used = [record["seconds_preconditioner"] > 0 for record in metrics(run, timed=True)]
     assert used == 3 * [options.get("preconditioner") != "none"]
 

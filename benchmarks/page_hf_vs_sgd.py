@@ -1,0 +1,30 @@
+"""The figures of docs/hf-and-first-order.md that hf_vs_sgd.py measures; each function returns Markdown.
+
+They show the cells that there are. See tables.py.
+"""
+
+from __future__ import annotations
+
+from comparison import bits_table, budget_of, by_problem, read_cells, times_table, tuning_table
+from page_text import RESULTS, table
+
+FOLDER = RESULTS / "hf_vs_sgd"
+NOTHING = "No run has been made yet."
+
+
+def tuning() -> str:
+    """Return the tuning trials of each method."""
+    head, rows = tuning_table(read_cells(FOLDER))
+    return table(head, rows) if rows else NOTHING
+
+
+def problems() -> str:
+    """Return two tables for each problem, and its picture if there is one."""
+    parts = []
+    for problem, methods in by_problem(read_cells(FOLDER)).items():
+        parts += [f"**{problem}**, {budget_of(methods):g} processor seconds:", table(*bits_table(methods))]
+        parts.append(table(*times_table(methods)))
+        if (FOLDER / f"{problem}.svg").is_file():
+            alternative = f"Validation bits over processor seconds: {problem}"
+            parts.append(f"![{alternative}](../benchmarks/results/hf_vs_sgd/{problem}.svg)")
+    return "\n\n".join(parts) or NOTHING
