@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,13 @@ from hfrnn.data.music import FILES as MUSIC
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.files import DESCRIPTION, read_bytes
 from hfrnn.names import UNITS
+from hfrnn.option import Option
 from hfrnn.runs.checkpoint import array_sizes
 from hfrnn.runs.config import TrainConfig, all_options
 from hfrnn.runs.data import is_text
 from hfrnn.runs.metrics import clock, number
 from hfrnn.runs.options import run_options
+from hfrnn.runs.presets import DEFAULTS, kind_of_data
 from hfrnn.runs.run_folder import RunFolder
 
 NUMBERS = (
@@ -131,8 +133,10 @@ def option_rows(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     for name in dict.fromkeys(name for run in runs for name in run["options"] if name != "out"):
         values = [run["options"].get(name) for run in runs]
         used = [value for value in values if value is not None]
-        default = shown(known[name].default) if name in known else None
-        own = any(value != default for value in used)
+        own = any(
+            value is not None and value != _default(name, known, run["options"])
+            for run, value in zip(runs, values, strict=True)
+        )
         differs = len(set(used)) > 1
         rows.append(
             {
@@ -144,6 +148,13 @@ def option_rows(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _default(name: str, known: Mapping[str, Option], options: Mapping[str, str | None]) -> str | None:
+    """Return the default of an option, with the preset and the data of a run, as text; None for an unknown option."""
+    if name in DEFAULTS:
+        return shown(DEFAULTS[name].of(str(options["preset"]), kind_of_data(options["data"])))
+    return shown(known[name].default) if name in known else None
 
 
 def shown(value: Any) -> str:

@@ -21,7 +21,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "folder" / "diary.txt").write_text("dear")
     (folder / "void").mkdir()
     os.symlink("loop", folder / "loop")
-    tiny_train(folder)
+    tiny_train(folder, preset="published")
     tiny_train(folder, "task", text=None, data="addition", length=21, arch="rnn", optimizer="adam", sequences=9)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

@@ -56,6 +56,7 @@ RANGES: dict[str, tuple[str, ...]] = {  # on the command line
     "init_from": ("nowhere", "folder", "text.txt", "task", "loop"),
     "dtype": ("float16",),
     "optimizer": ("magic",),
+    "preset": ("quick",),
     "damping": ("heavy",),
     "mu": ("-1", "1e9"),
     "lambda_": ("-1", "1e9"),
