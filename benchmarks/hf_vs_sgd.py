@@ -80,7 +80,7 @@ def curvature(preset: str, trials: dict[str, dict[str, Any]]) -> dict[str, dict[
 
 DIVIDE, COSINE = {"schedule": "divide"}, {"schedule": "cosine"}
 METHODS: dict[str, dict[str, dict[str, Any]]] = {
-    "hf": curvature("fast", {"default": {}, "mu-0.03": {"mu": 0.03}, "cg-3": {"cg_iterations": 3}}),
+    "hf": curvature("fast", {"default": {}, "mu-0.03": {"mu": 0.03}, "cg-2": {"cg_iterations": 2}}),
     "hf-published": curvature("published", {f"mu-{mu:g}": {"mu": mu} for mu in (0.1, 0.03, 0.3)}),
     "sgd": rates("sgd", (0.3, DIVIDE), (1.0, DIVIDE), (1.0, {**COSINE, "warm_up": 50})),
     "adam": rates("adam", (0.004, DIVIDE), (0.008, DIVIDE), (0.008, COSINE)),

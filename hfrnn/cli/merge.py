@@ -10,7 +10,8 @@ from hfrnn.cli.options import check_architecture, check_data
 from hfrnn.errors import InputError
 from hfrnn.runs.config import TrainConfig, arch_declarations, checked_options
 from hfrnn.runs.needs import either
-from hfrnn.runs.options import default_schedule, option_key, option_name, read_toml, run_options
+from hfrnn.runs.options import default_schedule, option_key, option_name, run_options
+from hfrnn.runs.parsing import read_toml
 from hfrnn.runs.presets import DEFAULTS, kind_of_data, preset_values, unwritten_values
 
 RESOLVED = (

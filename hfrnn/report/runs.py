@@ -11,7 +11,7 @@ from typing import Any
 from hfrnn.data.music import FILES as MUSIC
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.files import DESCRIPTION, read_bytes
-from hfrnn.names import UNITS
+from hfrnn.names import LENGTH, UNITS
 from hfrnn.option import Option
 from hfrnn.runs.checkpoint import array_sizes
 from hfrnn.runs.config import TrainConfig, all_options
@@ -153,7 +153,8 @@ def option_rows(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def _default(name: str, known: Mapping[str, Option], options: Mapping[str, str | None]) -> str | None:
     """Return the default of an option, with the preset and the data of a run, as text; None for an unknown option."""
     if name in DEFAULTS:
-        return shown(DEFAULTS[name].of(str(options["preset"]), kind_of_data(options["data"])))
+        length = int(options.get("length") or LENGTH)
+        return shown(DEFAULTS[name].of(str(options["preset"]), kind_of_data(options["data"]), length))
     return shown(known[name].default) if name in known else None
 
 

@@ -19,9 +19,9 @@ from hfrnn.runs.options import (
     SHIFT,
     RunOptions,
     option_name,
-    parse_bytes,
     run_options,
 )
+from hfrnn.runs.parsing import parse_bytes
 from hfrnn.runs.presets import preset_values
 
 

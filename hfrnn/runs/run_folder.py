@@ -39,7 +39,7 @@ from hfrnn.runs.data import is_text, load_run_corpus, part_checksums
 from hfrnn.runs.lock import FolderLock
 from hfrnn.runs.metrics import MetricsFile, Record
 from hfrnn.runs.new_folder import delete_leftovers, is_unused, make_empty_folder, make_numbered_folder, occupied
-from hfrnn.runs.options import read_toml
+from hfrnn.runs.parsing import read_toml
 from hfrnn.runs.presets import unwritten_values
 from hfrnn.runs.weights import largest_state
 

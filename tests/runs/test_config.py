@@ -11,7 +11,8 @@ import tomli_w
 
 from hfrnn.errors import InputError
 from hfrnn.runs.config import TrainConfig, checked_options, config_from_mapping
-from hfrnn.runs.options import parse_bytes, read_toml, run_options
+from hfrnn.runs.options import run_options
+from hfrnn.runs.parsing import parse_bytes, read_toml
 
 
 def test_a_configuration_comes_back_from_toml_as_it_was(tmp_path: Path) -> None:

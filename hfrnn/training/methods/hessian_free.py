@@ -231,7 +231,7 @@ class HessianFreeMethod(Method):
             basis = bytes_needed(self.net.matrix_blocks, self.parts, self.net.dtype.itemsize)
             budget = max(budget - basis, 1)
         footprint = footprint_of(self.net, symbols)
-        plans = {"gradient": make_plan(self.net, T, rows, checkpoint, budget // 2, symbols, Use.GRADIENT)}
+        plans = {"gradient": make_plan(self.net, T, rows, checkpoint, max(budget // 2, 1), symbols, Use.GRADIENT)}
         taken = footprint.bytes(plans["gradient"], T, rows, Use.GRADIENT)
         plans["curvature"] = make_plan(self.net, T, part, checkpoint, max(budget - taken, 1), symbols, Use.OPERATOR)
         return plans, taken + footprint.bytes(plans["curvature"], T, part, Use.OPERATOR) + basis
