@@ -80,14 +80,14 @@ def curvature(preset: str, trials: dict[str, dict[str, Any]]) -> dict[str, dict[
 
 DIVIDE, COSINE = {"schedule": "divide"}, {"schedule": "cosine"}
 METHODS: dict[str, dict[str, dict[str, Any]]] = {
-    "hf": curvature("fast", {"default": {}, "mu-0.03": {"mu": 0.03}, "cg-2": {"cg_iterations": 2}}),
-    "hf-published": curvature("published", {f"mu-{mu:g}": {"mu": mu} for mu in (0.1, 0.03, 0.3)}),
+    "hf": curvature("fast", {"default": {}}),
+    "hf-published": curvature("published", {"default": {}}),
     "sgd": rates("sgd", (0.3, DIVIDE), (1.0, DIVIDE), (1.0, {**COSINE, "warm_up": 50})),
     "adam": rates("adam", (0.004, DIVIDE), (0.008, DIVIDE), (0.008, COSINE)),
     "soap": rates("soap", (0.005, DIVIDE), (0.01, DIVIDE), (0.015, COSINE)),
     "muon": rates("muon", (0.005, DIVIDE), (0.01, DIVIDE), (0.02, COSINE)),
 }
-"""The tuning trials of each method: as many for all."""
+"""The tuning trials of each method. Hessian-free optimization has its defaults only (README.md)."""
 VALIDATION_SECONDS = 3
 """Seconds of training between two validations, about."""
 POINTS = 150

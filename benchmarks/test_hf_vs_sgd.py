@@ -35,9 +35,9 @@ def save(folder: Path, *results: dict[str, Any]) -> None:
         (folder / f"{Cell(**each['cell']).name}.json").write_text(json.dumps(each), "utf-8")
 
 
-def test_all_methods_have_as_many_trials() -> None:
+def test_all_first_order_methods_have_as_many_trials() -> None:
     assert tuple(TRIALS) == METHODS
-    assert {len(trials) for trials in TRIALS.values()} == {3}
+    assert {name: len(trials) for name, trials in TRIALS.items()} == {name: 1 if name in HF else 3 for name in METHODS}
     assert TUNING in PROBLEMS
 
 

@@ -34,8 +34,8 @@ def test_the_fast_preset_trains_with_every_damping(tmp_path: Path, options: dict
     run = hfrnn.train(out=tmp_path / "run", **TINY, **options).folder
     check_updates(run)
     assert all(record["cg_iterations"] <= 3 for record in metrics(run))
-    used = [record["seconds_preconditioner"] > 0 for record in metrics(run, timed=True)]
-    assert used == 3 * [options.get("preconditioner") != "none"]
+    used = metrics(run, timed=True)[0]["seconds_preconditioner"] > 0
+    assert used == (options.get("preconditioner") != "none")
 
 
 @pytest.mark.parametrize(
