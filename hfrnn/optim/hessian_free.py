@@ -11,8 +11,9 @@
     H9  no step lowers the loss: theta stays, factor at least 3/2, the next CG starts at 0
     H10 g = 0: a solution, nothing changes; ten failed updates in a row: no progress
     H11 CG ended above q(0) = 0, because it started elsewhere: the next CG starts at 0 too
-    H12 only one update in so many is measured; the others take the last iterate of CG and evaluate no loss
-    H13 f > 2 * (f before an unmeasured step), or not finite: back to the parameters before it, factor at least 3/2
+    H12 only one update in so many is measured, and every one with q < -f/4; the others take the last iterate of CG
+    H13 after an unmeasured step, f has risen by a fifth or is not finite: f before the step on the same batch tells
+        whether to return to the parameters before it; then the factor is at least 3/2
 
 An update that raises an exception changes nothing.
 
@@ -40,7 +41,7 @@ from hfrnn.optim.options import HessianFreeOptions, Objective, check_arguments
 from hfrnn.optim.preconditioner import check_shift, kronecker_of, make_preconditioner, state_of
 from hfrnn.optim.quadratic import Quadratic, TrialLosses
 from hfrnn.optim.result import End, Failure, Update, UpdateInterrupted, undone
-from hfrnn.optim.step import ALWAYS, Fallback, Model, Solution, fallback_of, fallback_state, not_finite
+from hfrnn.optim.step import ALWAYS, PROMISE, Fallback, Model, Solution, fallback_of, fallback_state, not_finite
 
 __all__ = ["End", "Failure", "HessianFree", "HessianFreeOptions", "Objective", "Update", "UpdateInterrupted"]
 
@@ -140,9 +141,8 @@ class HessianFree:
         -------
         Update
             If no step lowers the loss, theta is unchanged, the damping grows, the next update has no warm start, and
-            `failed` gives the reason. If the last step was not measured (`rho_every`) and the loss is now more than
-            twice as large or not finite, theta is the one before that step. A gradient of 0 changes nothing and is
-            not a failure.
+            `failed` gives the reason. If the last step was not measured (`rho_every`) and raised the loss by more than
+            a tenth, theta is the one before that step. A gradient of 0 changes nothing and is not a failure.
 
         Raises
         ------
@@ -162,7 +162,7 @@ class HessianFree:
         f0, g = gradient.loss_and_gradient(theta)  # H1
         f0, g_norm = self._check_gradient(theta, f0, g)
         gradient_seconds = time.perf_counter() - begin
-        if self._fallback is not None and self._fallback.undoes(f0, g_norm):
+        if self._fallback is not None and self._fallback.undoes(f0, g_norm, gradient):
             return self._go_back(self._fallback.theta, f0, g_norm, gradient_seconds)
         self._check_finite(theta, f0, g_norm)
         if g_norm == 0.0:
@@ -170,7 +170,7 @@ class HessianFree:
             return undone(theta, f0, self._strengths, gradient_seconds, self.options)
         objectives = {role: gradient if each is None else each for role, each in given.items()}
         model = self._model(theta, (f0, g, g_norm), objectives, preconditioner, gradient_seconds)
-        return self._commit(model, self._solve(model, on_cg, should_stop))
+        return self._commit(*self._solve(model, on_cg, should_stop))
 
     def _model(
         self,
@@ -204,8 +204,8 @@ class HessianFree:
 
     def _solve(
         self, model: Model, on_cg: Callable[[int, float], object] | None, should_stop: Callable[[], bool] | None
-    ) -> Solution:
-        """Find the full step, and how much of it to take."""
+    ) -> tuple[Model, Solution]:
+        """Find the full step, and how much of it to take; the model knows whether it was measured."""
 
         def watch(iterate: Iterate) -> None:
             if on_cg is not None:
@@ -220,16 +220,19 @@ class HessianFree:
             model.quadratic, start, model.preconditioner, model.judge, model.judge_f0, self.damping,
             Rules(self.rule, self.lambda_rule), self.options, watch,
         )  # fmt: skip
-        full = solver.solve() if model.measured else solver.last()  # H12
+        full = solver.solve() if model.measured else solver.last()
+        if not model.measured and full.q < -PROMISE * abs(model.f0):
+            model = model.measure()
+            full = replace(full, f=model.judge(full.x))  # H12
         measured = model.measured
         ratio = rho(full.f, model.judge_f0, model.quadratic.model(full.x, full.q)) if measured else math.nan  # H6
         seconds = time.perf_counter() - model.begin - model.judge.seconds - model.preconditioner_seconds
         x_norm = norm(full.x)
         if not measured:
             success = math.isfinite(x_norm) and x_norm > 0.0 and full.q < 0.0
-            return Solution(full, ratio, x_norm, LineSearchResult(float(success), math.nan, 0, success), seconds)
+            return model, Solution(full, ratio, x_norm, LineSearchResult(float(success), math.nan, 0, success), seconds)
         search = self._search(model, full, dot(model.g, full.x), x_norm)  # H7
-        return Solution(full, ratio, x_norm, search, seconds)
+        return model, Solution(full, ratio, x_norm, search, seconds)
 
     def _commit(self, model: Model, solution: Solution) -> Update:
         """Change the state of the optimizer, and report the update."""

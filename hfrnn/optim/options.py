@@ -110,7 +110,8 @@ class HessianFreeOptions:
         Objective that measures f for rho and for the choice of the iterate.
     rho_every : int
         Updates between two that are measured, 1 or more. The others take the last iterate of CG as it is, without rho
-        and line search; the first 20 updates are all measured. Line-search damping measures every update.
+        and line search. The first 20 updates are all measured, and so is an update whose quadratic promises more than
+        a quarter of the loss. Line-search damping measures every update.
     search_objective : {"gradient", "rho"}
         Objective of the last line search: that of the gradient, or that of rho.
     line_search : {"armijo", "minimum"}

@@ -24,7 +24,7 @@ class Failure(StrEnum):
     NO_STEP
         CG found no step: its first direction has no positive curvature.
     DIVERGED
-        The loss after the last step, which was not measured, is more than twice as large, or not finite. The
+        The last step, which was not measured, has raised the loss by more than a tenth, or it is not finite. The
         parameters before that step are restored.
     """
 

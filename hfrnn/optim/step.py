@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hfrnn.arrays.checks import array
@@ -14,13 +14,16 @@ from hfrnn.optim.cg import CGStop
 from hfrnn.optim.full_step import FullStep
 from hfrnn.optim.kronecker import Kronecker
 from hfrnn.optim.line_search import LineSearchResult
+from hfrnn.optim.options import Objective
 from hfrnn.optim.quadratic import Quadratic, TrialLosses
 from hfrnn.optim.result import Failure
 
 ALWAYS = 20
 """Number of first updates that are all measured, because the damping has to find its size."""
-RISE = 2.0
-"""Growth of the loss that undoes a step without measurement."""
+PROMISE = 0.25
+"""Share of the loss that q may promise in an update without measurement."""
+SUSPICIOUS, BAD = 0.2, 0.1
+"""Rise of the loss, relative to its size: from batch to batch, and on the same batch; after an unmeasured step."""
 BEFORE, BEFORE_LOSS = "before", "before_loss"
 """Names of a `Fallback` in the state of the optimizer."""
 
@@ -48,6 +51,13 @@ class Model:
     gradient_seconds: float
     preconditioner_seconds: float
     begin: float
+
+    def measure(self) -> Model:
+        """Return this model for a measured update: the losses at theta are evaluated."""
+        judge_f0 = self.judge(self.g * 0.0) if math.isnan(self.judge_f0) else self.judge_f0
+        return replace(
+            self, measured=True, judge_f0=judge_f0, losses_f0=judge_f0 if self.losses is self.judge else self.f0
+        )  # fmt: skip
 
     @property
     def trials(self) -> list[TrialLosses]:
@@ -93,9 +103,14 @@ class Fallback:
     theta: Vector
     loss: float
 
-    def undoes(self, loss: float, gradient_norm: float) -> bool:
-        """Return whether the loss or the gradient after the step says that it was bad."""
-        return not (math.isfinite(loss) and math.isfinite(gradient_norm) and loss <= RISE * self.loss)
+    def undoes(self, loss: float, gradient_norm: float, objective: Objective) -> bool:
+        """Return whether the step was bad, given the loss and the gradient on a new batch, and its objective."""
+        if not (math.isfinite(loss) and math.isfinite(gradient_norm)):
+            return True
+        if loss <= self.loss + SUSPICIOUS * abs(self.loss):
+            return False
+        before = float(objective.loss(self.theta))
+        return loss > before + BAD * abs(before)
 
 
 def fallback_state(fallback: Fallback | None) -> dict[str, Any]:

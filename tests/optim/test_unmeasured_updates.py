@@ -19,13 +19,15 @@ DIAGONAL = np.linspace(0.5, 3.0, n)
 
 
 class Counted:
-    """The function sum d*x^2/2 + x^4/4, which counts its losses; from call `breaks` on, its loss is `broken`."""
+    """The function floor + sum d*x^2/2 + x^4/4, which counts its losses; gradient `breaks` has the loss `broken`."""
+
+    floor = 100.0  # so that no quadratic promises a quarter of it
 
     def __init__(self, breaks: int | None = None, broken: float = math.nan) -> None:
         self.losses, self.gradients, self.breaks, self.broken = 0, 0, breaks, broken
 
     def _f(self, theta: Any) -> float:
-        return float((DIAGONAL * theta**2).sum() / 2 + (theta**4).sum() / 4)
+        return self.floor + float((DIAGONAL * theta**2).sum() / 2 + (theta**4).sum() / 4)
 
     def loss(self, theta: Any) -> float:
         self.losses += 1
@@ -112,14 +114,40 @@ def test_a_loss_that_rises_after_an_unmeasured_step_restores_the_parameters_befo
     assert again.loss_before == pytest.approx(f._f(theta))
 
 
-def test_a_loss_twice_as_large_is_still_good():
+@pytest.mark.parametrize(("rise", "before", "losses", "failed"), [
+    (1.19, 0.0, 0, None), (1.21, 1.2, 1, None), (1.21, 1.11, 1, None), (1.21, 1.09, 1, Failure.DIVERGED),
+])  # fmt: skip
+def test_a_rise_from_batch_to_batch_is_checked_on_the_same_batch(
+    rise: float, before: float, losses: int, failed: Failure | None, monkeypatch: pytest.MonkeyPatch
+):
     f = Counted(ALWAYS + 2)
     optimizer, theta = make(50), start()
     for _ in range(ALWAYS + 1):
         last = optimizer.update(theta, f)
         theta = last.theta
-    f.broken = 2 * last.loss_before
-    assert optimizer.update(theta, f).failed is None
+    f.broken, counted = rise * last.loss_before, f.losses
+    own, seen = f.loss, []
+
+    def loss(at: Any) -> float:
+        seen.append(at)
+        own(at)
+        return before * last.loss_before
+
+    monkeypatch.setattr(f, "loss", loss)
+    assert optimizer.update(theta, f).failed is failed
+    assert f.losses - counted == losses == len(seen)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_an_update_that_promises_too_much_is_measured(large: bool):
+    optimizer, f, theta = make(50), Counted(), start()
+    f.floor = 0.0 if large else 1e3
+    for _ in range(ALWAYS):
+        optimizer.update(theta, f)  # the same point again: the loss there is far from the minimum
+    before = f.losses
+    update = optimizer.update(theta, f)
+    assert (update.q < -0.25 * update.loss_before) == large == (not math.isnan(update.rho))
+    assert f.losses - before == update.evaluations == int(large)
 
 
 def test_a_bad_loss_after_a_measured_step_is_an_error():
