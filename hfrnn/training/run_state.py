@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from hfrnn.training.sources import Source
 
 
+SAVE_SECONDS = 1.0
+"""Least time between two checkpoints of updates that were not validated.
+
+A killed run makes the updates since its checkpoint again, with the same bits.
+"""
+
+
 class RunState:
     """What training changes, with the methods that write it to a run folder and read it back.
 
@@ -88,6 +95,8 @@ class RunState:
         self.changes: dict[str, Any] = {}
         self.saved: dict[str, Any] = {}
         self._best_is_last = False
+        self._unsaved: tuple[dict[str, HostArray], dict[str, Any]] | None = None
+        self._saved_at = 0.0
 
     @property
     def weights(self) -> Array:
@@ -143,7 +152,21 @@ class RunState:
         if is_best:
             self.best, self.best_theta = record if better else None, self.weights.copy()
         self.folder.append(record)
-        self._save(is_best)
+        soon = (
+            record["valid_loss"] is None and self.best is not None and self._saved_at + SAVE_SECONDS > time.monotonic()
+        )
+        if soon and not self.config.keep and not is_best:
+            arrays, meta = self._state()
+            self._unsaved = {name: np.array(value) for name, value in arrays.items()}, meta
+        else:
+            self._save(is_best)
+
+    def flush(self) -> None:
+        """Write the state after the last finished update, if it is not on the disk yet."""
+        if self._unsaved is not None:
+            (arrays, meta), self._unsaved = self._unsaved, None
+            self.folder.save(arrays, meta, False, self.config.keep)
+            self.saved = meta
 
     def write_summary(self, reason: str, sample: str | None) -> dict[str, Any]:
         """Write summary.json about the state on disk, and return its content.
@@ -156,6 +179,7 @@ class RunState:
             A text that the network has written.
         """
         self.folder.lock.check()
+        self.flush()
         on_disk = self.folder.restore("last")[1]
         if on_disk["update"] != self.saved["update"]:  # stopped between two writes of an update
             self.saved = on_disk
@@ -180,6 +204,12 @@ class RunState:
 
     def _save(self, best: bool) -> None:
         """Write the state as `last`, and as `best` if it is the best."""
+        arrays, meta = self._state()
+        self.folder.save(arrays, meta, best, self.config.keep)
+        self.saved, self._unsaved, self._saved_at = meta, None, time.monotonic()
+
+    def _state(self) -> tuple[dict[str, HostArray], dict[str, Any]]:
+        """Return the arrays and the description of a checkpoint."""
         to_host = self.net.backend.to_host
         arrays, plain = {"theta": to_host(self.theta)}, {}
         for key, value in self.method.state_dict().items():
@@ -194,8 +224,7 @@ class RunState:
             "best": self.best, "last": self.last, "network": self.source.network,
             "plans": {role: plan.to_json() for role, plan in self.method.plans.items()},
         }  # fmt: skip
-        self.folder.save(arrays, meta, best, self.config.keep)
-        self.saved = meta
+        return arrays, meta
 
     # ------------------------------------------------------------------ reading
 

@@ -16,7 +16,7 @@ from hfrnn.checks import instance, path, wrong
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.engine.sampling import draw_text
-from hfrnn.errors import CheckpointError, MissingExtraError, NonFiniteError, StorageError
+from hfrnn.errors import CheckpointError, HfrnnError, MissingExtraError, NonFiniteError, StorageError
 from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.runs.config import TrainConfig, checked_options
 from hfrnn.runs.load import first_weights
@@ -322,6 +322,8 @@ class Trainer:
                 f"{error}; update {state.saved['update']} is saved: resume with {state.resume_command}"
             ) from error
         finally:
+            with contextlib.suppress(HfrnnError):  # another error is on its way
+                state.flush()
             self.folder.lock.release()
         interruption.response, interruption.saved = Response.AT_ONCE, state.interrupted
         result = TrainingResult(self.net, state.result, self.vocabulary, self.config, self.path, summary)
