@@ -99,7 +99,6 @@ REFUSED = {
     "--clip-norm 1": "--clip-norm was given, and --optimizer is hf: it is for --optimizer sgd, adam, soap or",
     "--momentum 0.5 --optimizer adam": "--momentum was given, and --optimizer is adam: it is for --optimizer sgd or",
     "--no-nesterov --optimizer adam": "--nesterov was given",
-    "--validate-every 3": "--validate-every was given",
     "--max-norm 3 --optimizer online --arch lstm-krause": "--max-norm was given, and --optimizer is online",
     "--l2 0.1 --optimizer online --arch lstm-krause": "--l2 was given, and --optimizer is online",
     "--mu 1 --damping tikhonov": "--damping is tikhonov: it is for --damping structural or structural+tikhonov",
