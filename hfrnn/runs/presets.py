@@ -64,7 +64,7 @@ class Default(NamedTuple):
         """Return the value of a preset for data of a kind, with synthetic sequences of a length."""
         value = self[PRESETS.index(preset)]
         value = value.of(kind) if isinstance(value, ByData) else value
-        return value.number * length if isinstance(value, Sequences) else value
+        return value.number * max(length, 1) if isinstance(value, Sequences) else value
 
     def __str__(self) -> str:
         first, *others = ((preset, shown(value)) for preset, value in zip(PRESETS, self, strict=True))

@@ -73,6 +73,8 @@ RANGES: dict[str, tuple[str, ...]] = {  # on the command line
     "mu_growth": ("1", "0.5", "-1"),
     "rho_model": ("flat",),
     "rho_objective": ("train",),
+    "rho_every": ("0", "-1"),
+    "search_objective": ("loss", ""),
     "line_search": ("exact",),
     "rho_low": ("1.1",),
     "rho_high": ("0.4",),
