@@ -4,6 +4,7 @@
     D2  rho = (f(theta + x) - f(theta)) / q(x); minus infinity where the loss rose or is not finite, or q(x) >= 0
     D3  rho < 1/4: mu (and lambda) * 3/2
     D4  rho > 3/4: mu (and lambda) * 2/3
+    D5  mu (and lambda) stay above `least` times their first values
 
 References: SPEC 5; [MS]; [K] 3.24-3.30 and 4.1 (which prints the two factors the wrong way round).
 """
@@ -19,6 +20,7 @@ from hfrnn.checks import (
     ABOVE_ONE,
     INSIDE_ONE,
     POSITIVE,
+    ZERO_TO_ONE,
     Range,
     check_fields,
     checked,
@@ -61,6 +63,9 @@ class Damping:
         Quantity that structural damping measures (SPEC 5).
     adapt : {"both", "mu", "lambda", "none"}
         Strengths that change from update to update.
+    least : float
+        Smallest strength as a share of the first one, from 0 to 1. Small batches need it: there, rho does not tell when
+        the damping is too weak for the sequences outside the batch.
 
     Raises
     ------
@@ -78,6 +83,7 @@ class Damping:
     lambda_: float
     metric: str
     adapt: str
+    least: float
 
     def __init__(
         self,
@@ -86,6 +92,7 @@ class Damping:
         lambda_: float | None = None,
         metric: str = "hidden",
         adapt: str = "both",
+        least: float = 0.0,
     ) -> None:
         kind, adapt = choice("the damping kind", kind, KINDS), choice("adapt", adapt, ADAPTED)
         metric = choice("the damping metric", metric, METRICS)
@@ -93,6 +100,8 @@ class Damping:
         self.kind, self.metric, self.adapt = kind, metric, adapt
         self.mu = number("mu", default_mu if mu is None else mu)
         self.lambda_ = number("lambda_", default_lambda if lambda_ is None else lambda_)
+        self.least = number("least", least, ZERO_TO_ONE)
+        self._least = max(self.least * self.mu, LEAST_STRENGTH), max(self.least * self.lambda_, LEAST_STRENGTH)
         structural, tikhonov = kind.startswith("structural"), kind.endswith("tikhonov")
         _check_strength("mu", self.mu, kind, allowed=structural, required=structural)
         _check_strength("lambda_", self.lambda_, kind, allowed=structural or tikhonov, required=tikhonov)
@@ -115,7 +124,7 @@ class Damping:
         return self.adapts_mu or self.adapts_lambda
 
     def scale(self, factor: float, lambda_factor: float | None = None) -> None:
-        """Multiply the strengths that adapt, and keep them from 1e-8 to 1e8.
+        """Multiply the strengths that adapt, and keep them from 1e-8 (or the least) to 1e8.
 
         Parameters
         ----------
@@ -127,9 +136,9 @@ class Damping:
         factor = number("factor", factor, POSITIVE)
         lambda_factor = number("lambda_factor", factor if lambda_factor is None else lambda_factor, POSITIVE)
         if self.adapts_mu:
-            self.mu = min(max(self.mu * factor, LEAST_STRENGTH), GREATEST_STRENGTH)
+            self.mu = min(max(self.mu * factor, self._least[0]), GREATEST_STRENGTH)  # D5
         if self.adapts_lambda:
-            self.lambda_ = min(max(self.lambda_ * lambda_factor, LEAST_STRENGTH), GREATEST_STRENGTH)
+            self.lambda_ = min(max(self.lambda_ * lambda_factor, self._least[1]), GREATEST_STRENGTH)
 
     def state_dict(self) -> dict[str, float | str]:
         """Return the strengths, which change during training, and the kind."""

@@ -220,18 +220,20 @@ class RunOptions:
         "damped", "Whether the quadratic q in rho includes the damping.", needs.DAMPED, choices=("damped", "undamped")
     )
     rho_objective: str = _hf(
-        None, "Batch on which the loss in rho is measured.", choices=("gradient", "curvature", "separate")
+        "gradient", "Batch on which the loss in rho is measured.", choices=("gradient", "curvature", "separate")
     )
-    rho_every: int | None = _hf(
-        None, "Updates between two that measure rho; the others take their step without a trial loss.", least=1,
+    rho_every: int = _hf(
+        1, "Updates between two that measure rho; the others take their step without a trial loss.", least=1,
     )  # fmt: skip
-    search_objective: str | None = _hf(
-        None, "Batch of the final line search: that of the gradient or that of rho.",
-        choices=("gradient", "rho"),
-    )  # fmt: skip
+    search_objective: str = _hf(
+        "gradient", "Batch of the final line search: that of the gradient or that of rho.", choices=("gradient", "rho")
+    )
     rho_low: float = _hf(0.5, "Damping becomes stronger when rho is below this.", needs.DAMPED)
     rho_high: float = _hf(1.0, "Damping becomes weaker when rho is above this.", needs.DAMPED)
     adapt: str = _hf("both", "Strengths of damping that rho changes.", needs.DAMPED, choices=ADAPTED)
+    least_damping: float = _hf(
+        None, "Smallest strength of adaptive damping, as a share of the initial one.", needs.DAMPED, least=0, most=1
+    )
     preconditioner: str = _hf(None, "Preconditioner for CG.", choices=("none", "diagonal", "kronecker"))
     preconditioner_exponent: float = _hf(
         0.75, "Exponent of the preconditioner's diagonal, from 0 to 1.", needs.PRECONDITIONED, least=0, most=1

@@ -73,15 +73,13 @@ class Default(NamedTuple):
 
 DEFAULTS: dict[str, Default] = {
     "gradient_symbols": Default(ByData(text=12_500, music=12_500, task=Sequences(125)), 100_000),
-    "first_gradient_symbols": Default(ByData(text=2_500, music=2_500, task=Sequences(125)), 10_000),
+    "first_gradient_symbols": Default(ByData(text=5_000, music=5_000, task=Sequences(125)), 10_000),
     "batch_growth": Default(1.015, 1.15),
-    "curvature_fraction": Default(ByData(text=0.2, music=0.2, task=0.4), 0.2),
+    "curvature_fraction": Default(0.4, 0.2),
     "cg_iterations": Default(ByData(text=3, music=3, task=4), 100),
     "warm_start": Default(0.0, 0.95),
     "mu_growth": Default(0.0, 3.0),
-    "rho_objective": Default(ByData(text="curvature", music="curvature", task="gradient"), "gradient"),
-    "rho_every": Default(ByData(text=5, music=5, task=1), 1),
-    "search_objective": Default("rho", "gradient"),
+    "least_damping": Default(ByData(text=0.1, music=0.1, task=0.0), 0.0),
     "preconditioner": Default("kronecker", "none"),
     "preconditioner_parts": Default(20, 50),
     "preconditioner_every": Default(20, 10),

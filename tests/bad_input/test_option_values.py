@@ -63,6 +63,7 @@ RANGES: dict[str, tuple[str, ...]] = {  # on the command line
     "metric": ("cubic",),
     "gradient_symbols": ("-1",),
     "first_gradient_symbols": ("-1",),
+    "least_damping": ("-0.1", "1.5"),
     "batch_growth": ("0.9", "-1"),
     "average": ("-0.1", "1", "1.5"),
     "curvature_fraction": ("0", "2", "-1"),

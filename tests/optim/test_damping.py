@@ -51,6 +51,20 @@ def test_each_strength_stays_within_its_bounds():
     assert (damping.mu, damping.lambda_) == (1e-8, 1e-8)
 
 
+def test_strengths_stay_above_a_share_of_the_first_ones():
+    damping = Damping("structural+tikhonov", 2.0, 4.0, least=0.25)
+    damping.scale(0.3)
+    assert (damping.mu, damping.lambda_) == (0.6, 1.2)
+    damping.scale(0.3)
+    assert (damping.mu, damping.lambda_) == (0.5, 1.0)
+    damping.scale(2.0)
+    assert (damping.mu, damping.lambda_) == (1.0, 2.0)
+    other = Damping("structural+tikhonov", 2.0, 4.0, least=0.25)
+    other.load_state_dict(damping.state_dict())
+    other.scale(0.01)
+    assert (other.mu, other.lambda_) == (0.5, 1.0)
+
+
 def test_pure_structural_damping_keeps_lambda_zero():
     damping = Damping("structural", mu=0.2, lambda_=0.0)
     damping.scale(1.5)

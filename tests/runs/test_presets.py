@@ -22,9 +22,7 @@ PUBLISHED = {
     "cg_iterations": 100,
     "warm_start": 0.95,
     "mu_growth": 3.0,
-    "rho_objective": "gradient",
-    "rho_every": 1,
-    "search_objective": "gradient",
+    "least_damping": 0.0,
     "preconditioner": "none",
     "average": 0.7,
 }
@@ -52,7 +50,7 @@ def test_fast_is_the_default_and_depends_on_the_kind_of_data() -> None:
     found = {kind: TrainConfig(data=data).resolved() for kind, data in DATA.items()}
     assert {kind: each.preset for kind, each in found.items()} == dict.fromkeys(DATA, "fast")
     assert [each.cg_iterations for each in found.values()] == [3, 3, 4]
-    assert [each.curvature_fraction for each in found.values()] == [0.2, 0.2, 0.4]
+    assert [each.curvature_fraction for each in found.values()] == [0.4, 0.4, 0.4]
     assert [each.gradient_symbols for each in found.values()] == [12_500, 12_500, 12_500]
     assert TrainConfig(data="addition", length=40).resolved().gradient_symbols == 125 * 40
     assert {each.preconditioner for each in found.values()} == {"kronecker"}
@@ -67,8 +65,7 @@ def test_a_file_is_a_text() -> None:
 def test_given_options_win_over_a_preset(preset: str) -> None:
     given: dict[str, Any] = {
         "gradient_symbols": 4_000, "first_gradient_symbols": 5_000, "batch_growth": 1.5, "curvature_fraction": 0.75,
-        "cg_iterations": 33, "warm_start": 0.25, "mu_growth": 7.0, "rho_objective": "separate",
-        "rho_every": 2, "search_objective": "gradient",
+        "cg_iterations": 33, "warm_start": 0.25, "mu_growth": 7.0, "least_damping": 0.3,
         "preconditioner": "diagonal", "preconditioner_parts": 3, "preconditioner_every": 4, "average": 0.25,
     }  # fmt: skip
     resolved = TrainConfig(preset=preset, **given).resolved()
@@ -78,7 +75,7 @@ def test_given_options_win_over_a_preset(preset: str) -> None:
     assert {name: getattr(resolved, name) for name in zero} == zero
 
 
-@pytest.mark.parametrize(("gradient", "first"), [(None, 2_500), (400, 400), (0, 0), (50_000, 2_500)])
+@pytest.mark.parametrize(("gradient", "first"), [(None, 5_000), (400, 400), (0, 0), (50_000, 5_000)])
 def test_the_first_gradient_batch_is_not_larger_than_the_others(gradient: int | None, first: int) -> None:
     assert TrainConfig(gradient_symbols=gradient).resolved().first_gradient_symbols == first
 

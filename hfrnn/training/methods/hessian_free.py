@@ -76,7 +76,7 @@ class HessianFreeMethod(Method):
         self.parts = self._affordable_parts()
         self.average = Average(config.average or 0.0)
         self.optimizer = HessianFree(
-            Damping(config.damping, config.mu, config.lambda_, config.metric, config.adapt),
+            Damping(config.damping, config.mu, config.lambda_, config.metric, config.adapt, config.least_damping),
             HessianFreeOptions(
                 mu_growth=config.mu_growth or None,
                 max_failures=config.max_failures or None,
