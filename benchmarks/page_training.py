@@ -98,19 +98,19 @@ def characters() -> str:
 
 
 def long_lags() -> str:
-    """Which method learned addition over which length, and when."""
-    runs: dict[tuple[int, str], dict[int, dict[str, Any]]] = {}
-    for file in sorted((RESULTS / "long_lags").glob("addition-*.json")):
+    """Which method learned which task over which length, and when."""
+    runs: dict[tuple[str, int, str], dict[int, dict[str, Any]]] = {}
+    for file in sorted((RESULTS / "long_lags").glob("*.json")):
         found = json.loads(file.read_text("utf-8"))
         cell = found["cell"]
-        runs.setdefault((cell["length"], cell["method"]), {})[cell["seed"]] = found
+        runs.setdefault((cell["task"], cell["length"], cell["method"]), {})[cell["seed"]] = found
     rows, order = [], list(LABELS)
-    for (length, method), seeds in sorted(runs.items(), key=lambda item: (item[0][0], order.index(item[0][1]))):
+    for (task, length, method), seeds in sorted(runs.items(), key=lambda item: (*item[0][:2], order.index(item[0][2]))):
         first = next(iter(seeds.values()))
         rate = f", {first['options']['learning_rate']:g}" if "learning_rate" in first["options"] else ""
         cells = [_outcome(seeds[seed]) if seed in seeds else "" for seed in range(3)]
-        rows.append([str(length), f"{LABELS[method]}{rate}", *cells, _validations(first)])
-    return table(["length", "method", "seed 0", "seed 1", "seed 2", "validation"], rows)
+        rows.append([task, str(length), f"{LABELS[method]}{rate}", *cells, _validations(first)])
+    return table(["task", "length", "method", "seed 0", "seed 1", "seed 2", "validation"], rows)
 
 
 def _outcome(found: dict[str, Any]) -> str:
@@ -118,7 +118,8 @@ def _outcome(found: dict[str, Any]) -> str:
     minutes = found["seconds_processor"] / 60 if "seconds_processor" in found else found["minutes"]
     if found["learned"]:
         nearly = found.get("seconds_below_2_percent")
-        return f"learned in {minutes:.1f} min" + ("" if nearly is None else f" (below 2% in {nearly / 60:.1f})")
+        when = f"{minutes:.1f} min" if minutes >= 1 else f"{60 * minutes:.0f} s"
+        return f"learned in {when}" + ("" if nearly is None else f" (below 2% in {nearly:.0f} s)")
     return f"not in {minutes:.0f} min" + ("" if found["errors"] is None else f": {found['errors']:.0%} wrong")
 
 

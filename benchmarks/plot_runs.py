@@ -24,8 +24,9 @@ def main(runs: tuple[str, ...], out: str) -> None:
     for run in runs:
         records = RunFolder(run).metrics()
         seconds = [record["seconds"] for record in records]
-        valid, train = ([record[key] for record in records] for key in ("valid_bits", "train_bits"))
-        (line,) = bits.plot(seconds, valid, label=f"{Path(run).name}, validation")
+        train = [record["train_bits"] for record in records]
+        valid = [(record["seconds"], record["valid_bits"]) for record in records if record["valid_bits"] is not None]
+        (line,) = bits.plot(*zip(*valid, strict=True), label=f"{Path(run).name}, validation")
         bits.plot(seconds, train, ":", color=line.get_color(), label="training batch")
         damping.plot(seconds, [record["mu"] or record["lambda"] for record in records], color=line.get_color())
     bits.set_ylabel("bits per symbol")
