@@ -144,7 +144,7 @@ class RunFolder:
             options, versions = read_toml(path, links=False)
             config = config_from_mapping(options, path)
             config = replace(config, **unwritten_values(options))
-            if not versions:
+            if "hfrnn" not in versions:
                 raise InputError(f"{path} has no table of versions")
         except InputError as error:
             raise CheckpointError(f"{error} (the file of a run; restore it from a copy)") from error
@@ -356,9 +356,10 @@ class RunFolder:
 
 
 def _config_content(config: TrainConfig, versions: dict[str, str]) -> bytes:
-    """Return the content of config.toml."""
+    """Return the content of config.toml. The last line has the version of hfrnn: no shorter file looks whole."""
+    ordered = dict(sorted(versions.items(), key=lambda item: item[0] == "hfrnn"))
     try:
-        return tomli_w.dumps({**config.to_toml(), "versions": versions}).encode("utf-8")
+        return tomli_w.dumps({**config.to_toml(), "versions": ordered}).encode("utf-8")
     except UnicodeEncodeError as error:
         name = ascii(error.object[max(error.start - 20, 0) : error.end])
         raise InputError(

@@ -30,7 +30,7 @@ def test_a_dry_run_has_the_plans_that_the_run_takes(tmp_path: Path) -> None:
     assert {role: plan.to_json() for role, plan in found.plans.items()} == stored
     assert stored["gradient"]["stretch"] == stored["curvature"]["stretch"] == 3
     assert stored["gradient"]["shards"][-1] == 30
-    assert stored["curvature"]["shards"][-1] == 6
+    assert stored["curvature"]["shards"][-1] == 12
 
 
 def test_a_dry_run_measures_and_adds_up(tmp_path: Path) -> None:

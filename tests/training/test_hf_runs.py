@@ -39,7 +39,7 @@ def test_gradient_batches_grow_up_to_the_largest_and_curvature_keeps_its_symbols
 @pytest.mark.parametrize(
     ("options", "first"),
     [
-        ({}, 2_500),
+        ({}, 5_000),
         ({"preset": "published"}, 10_000),
         ({"gradient_symbols": 0}, 0),
         ({"gradient_symbols": 0, "first_gradient_symbols": 300}, 300),
