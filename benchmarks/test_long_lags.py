@@ -58,5 +58,6 @@ def test_the_page_tells_processor_time_from_older_minutes() -> None:
     old = {"learned": True, "minutes": 2.0, "errors": 0.001}
     assert page_training._outcome(old) == "learned in 2.0 min"
     new = {**old, "seconds_processor": 90.0, "seconds_below_2_percent": 60.0}
-    assert page_training._outcome(new) == "learned in 1.5 min (below 2% in 1.0)"
+    assert page_training._outcome(new) == "learned in 1.5 min (below 2% in 60 s)"
+    assert page_training._outcome({**new, "seconds_processor": 50.0}) == "learned in 50 s (below 2% in 60 s)"
     assert page_training._outcome({**new, "learned": False, "errors": None}) == "not in 2 min"
