@@ -48,7 +48,6 @@ from rich.table import Table
 from timed_runs import ENDLESS, is_done, progress, records, run_within, spent, updates_per_second, validations
 
 from hfrnn.arrays.backend import get_backend
-from hfrnn.runs.options import run_options
 from hfrnn.runs.run_folder import RunFolder
 
 SHAKESPEARE = {"data": "tinyshakespeare"}
@@ -89,7 +88,7 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
 }
 """The tuning trials of each method. Hessian-free optimization has its defaults only (README.md)."""
 VALIDATION_SECONDS = 3
-"""Seconds of training between two validations, about."""
+"""Seconds of training between two validations of a first-order method, about; HF has a rule of its own."""
 POINTS = 150
 """Points of a curve that are kept, about."""
 FOLDER = "hf_vs_sgd"
@@ -132,14 +131,12 @@ def measured_options(options: dict[str, Any], budget: float) -> dict[str, Any]:
     budget : float
         Processor seconds of the run. The schedule cosine ends with them.
     """
-    timed = "validate_seconds" in run_options()
-    found: dict[str, Any] = {"updates": ENDLESS, **({"validate_seconds": VALIDATION_SECONDS} if timed else {})}
+    found: dict[str, Any] = {"updates": ENDLESS}
     if options["optimizer"] == "hf":
         return found
     pace = updates_per_second(options)
     found["log_interval"] = max(1, round(pace))  # a record takes about a second
-    if not timed:
-        found["validate_every"] = max(1, round(VALIDATION_SECONDS * pace))
+    found["validate_every"] = max(1, round(VALIDATION_SECONDS * pace))
     if options["schedule"] == "cosine":
         found["updates"] = max(1, round(pace * budget))
     return found

@@ -100,7 +100,7 @@ def has_ended(found: Mapping[str, Any], budget: float) -> bool:
         used = bool(found["seconds_processor"] >= budget)
     else:
         used = bool(60 * found["minutes"] >= 0.9 * budget)
-    return used or found["stopped"] not in (*UNFINISHED, "callback")
+    return used or found["stopped"] not in UNFINISHED
 
 
 def write(cell: Cell, folder: Path, out: Path) -> None:
@@ -133,8 +133,7 @@ def print_table(cells: list[Cell], out: Path) -> None:
             continue
         found = json.loads(path.read_text("utf-8"))
         used = found.get("seconds_processor", 60 * found["minutes"])
-        nearly = seconds_below(found["curve"], NEARLY)
-        nearly = found.get("seconds_below_2_percent", nearly)
+        nearly = found.get("seconds_below_2_percent", seconds_below(found["curve"], NEARLY))
         table.add_row(
             cell.task, str(cell.length), cell.method, str(cell.seed),
             f"{used:.0f} s" if found["learned"] else f"not in {used:.0f} s",

@@ -16,7 +16,6 @@ from pictures import described, draw_problem
 from timed_runs import _Pace, is_done, spent
 
 from hfrnn.runs.config import TrainConfig, checked_options
-from hfrnn.runs.options import run_options
 
 
 def result(method: str, trial: str, bits: float | None, problem: str = TUNING) -> dict[str, Any]:
@@ -44,8 +43,6 @@ def test_all_first_order_methods_have_as_many_trials() -> None:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_the_options_of_a_cell_are_options_of_a_run(problem: str, method: str) -> None:
-    if method in HF and "preset" not in run_options():
-        pytest.skip("this version of hfrnn has no presets")
     for trial in TRIALS[method]:
         options = checked_options(Cell(problem, method, trial, 0).options("numpy"), "the cell")
         assert TrainConfig(**options).resolved().threads == 1

@@ -9,7 +9,6 @@ import pytest
 from long_lags import LENGTHS, METHODS, TASKS, Cell, has_ended, seconds_below, validation_updates
 
 from hfrnn.runs.config import TrainConfig, checked_options
-from hfrnn.runs.options import run_options
 
 
 def point(update: int, seconds: float, errors: float | None) -> dict[str, Any]:
@@ -48,8 +47,6 @@ def test_a_cell_is_done_when_it_is_learned_or_its_budget_is_used(found: dict[str
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_options_of_a_cell_are_options_of_a_run(method: str) -> None:
-    if method.startswith("hf") and "preset" not in run_options():
-        pytest.skip("this version of hfrnn has no presets")
     for task in TASKS:
         TrainConfig(**checked_options(Cell(task, LENGTHS[0], method, 0).options(), "the cell")).resolved()
 

@@ -16,10 +16,8 @@ from hfrnn.runs.config import TrainConfig, checked_options
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.trainer import Callback, train
 
-UNFINISHED = (None, "time", "interruption")
+UNFINISHED = (None, "time", "interruption", "callback")
 """What summary.json says of a run that may go on."""
-
-
 ENDLESS = 10**9
 """The updates of a run that its processor seconds end."""
 
@@ -106,7 +104,7 @@ def is_done(folder: Path, budget: float) -> bool:
     """Return whether a run has used its processor seconds, or ended for another reason before."""
     lines, (_, stopped) = records(folder), progress(folder)
     used = bool(lines) and spent(lines[-1]) >= budget
-    return used or stopped not in (*UNFINISHED, "callback")
+    return used or stopped not in UNFINISHED
 
 
 def run_within(folder: Path, budget: float, options: Mapping[str, Any]) -> None:

@@ -95,11 +95,7 @@ class Solver:
 
     def last(self) -> FullStep:
         """Run CG and take its last iterate; no loss is evaluated, and f is NaN."""
-
-        def on_iterate(iterate: Iterate) -> None:
-            self.watch(iterate)
-
-        cg = self._run(self.start, None, on_iterate)  # H3
+        cg = self._run(self.start, None, self.watch)  # H3
         iteration, q, x = cg.iterates[-1]
         return FullStep(x, q, math.nan, iteration, cg, (1.0, 1.0))  # H12
 

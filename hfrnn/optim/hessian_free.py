@@ -184,14 +184,9 @@ class HessianFree:
         begin = time.perf_counter()
         (f0, g, g_norm), options = known, self.options
         losses = TrialLosses(objectives["gradient"], theta)
-        judge, judge_f0, measured = losses, f0, self._measures
         on = objectives[options.rho_objective]
-        if on is not objectives["gradient"]:
-            judge = TrialLosses(on, theta)
-            judge_f0 = judge(g * 0.0) if measured else math.nan
-            if measured and not math.isfinite(judge_f0):
-                raise NonFiniteError(not_finite(f"loss of the {options.rho_objective} batch"))
-        search = (judge, judge_f0) if options.search_objective == "rho" else (losses, f0)
+        judge, judge_f0 = (losses, f0) if on is objectives["gradient"] else (TrialLosses(on, theta), math.nan)
+        search = judge if options.search_objective == "rho" else losses
         start = time.perf_counter()
         on = objectives["curvature"]
         made, basis = make_preconditioner(theta, on, self.damping, options, self._kronecker)
@@ -199,8 +194,9 @@ class HessianFree:
         undamped = options.rho_model == "undamped"
         quadratic = Quadratic(theta, g, on, self.damping, undamped)  # H2
         times = gradient_seconds, seconds, begin
-        trials = *search, judge, judge_f0
-        return Model(theta, f0, g, g_norm, *trials, quadratic, preconditioner or made, basis, measured, *times)
+        trials = search, judge, judge_f0
+        model = Model(theta, f0, g, g_norm, *trials, quadratic, preconditioner or made, basis, False, *times)
+        return model.measure(options.rho_objective) if self._measures else model
 
     def _solve(
         self, model: Model, on_cg: Callable[[int, float], object] | None, should_stop: Callable[[], bool] | None
@@ -222,7 +218,7 @@ class HessianFree:
         )  # fmt: skip
         full = solver.solve() if model.measured else solver.last()
         if not model.measured and full.q < -PROMISE * abs(model.f0):
-            model = model.measure()
+            model = model.measure(self.options.rho_objective)
             full = replace(full, f=model.judge(full.x))  # H12
         measured = model.measured
         ratio = rho(full.f, model.judge_f0, model.quadratic.model(full.x, full.q)) if measured else math.nan  # H6
@@ -241,7 +237,7 @@ class HessianFree:
         new_theta = theta + full.x * search.step if search.success else theta.copy()
         failed = None if search.success else solution.failure(model)
 
-        mu, lambda_ = damping.mu, damping.lambda_
+        mu, lambda_ = self._strengths
         rules = Rules(self.rule, self.lambda_rule)
         factors = full.factors
         if model.measured and cg.stop is not CGStop.MU_GROWTH:
@@ -251,10 +247,9 @@ class HessianFree:
         damping.scale(*factors)
         warm = search.success and options.warm_start > 0.0 and cg.q < 0.0
         self._solution = cg.x if warm else None  # H9, H11
-        self._kronecker, self.updates = model.kronecker, self.updates + 1
+        self._kronecker = model.kronecker
         self._fallback = None if model.measured or failed is not None else Fallback(theta, model.f0)
-        self.failures = 0 if failed is None else self.failures + 1
-        self.ended = End.NO_PROGRESS if self.failures >= (options.max_failures or math.inf) else None  # H10
+        self._count(failed)
         return Update(
             theta=new_theta,
             loss_before=model.f0,
@@ -340,13 +335,18 @@ class HessianFree:
         every = self.options.rho_every
         return self.damping.kind == "line-search" or self.updates < ALWAYS or self.updates % every == 0
 
+    def _count(self, failed: Failure | None) -> None:
+        """Count an update, and the failures in a row."""
+        self.updates += 1
+        self.failures = 0 if failed is None else self.failures + 1
+        self.ended = End.NO_PROGRESS if self.failures >= (self.options.max_failures or math.inf) else None  # H10
+
     def _go_back(self, theta: Vector, f0: float, g_norm: float, gradient_seconds: float) -> Update:
         """Return to the parameters before the last step, with stronger damping (H13)."""
         before = self._strengths
         self.damping.scale(self.rule.grow, self.lambda_rule.grow)
         self._solution = self._fallback = None
-        self.failures, self.updates = self.failures + 1, self.updates + 1
-        self.ended = End.NO_PROGRESS if self.failures >= (self.options.max_failures or math.inf) else None
+        self._count(Failure.DIVERGED)
         update = undone(theta, f0, before, gradient_seconds, self.options)
         return replace(
             update, gradient_norm=g_norm, next_mu=self.damping.mu, next_lambda_=self.damping.lambda_,

@@ -62,7 +62,12 @@ class MatrixBlock:
     @property
     def span(self) -> slice:
         """The entries of the flat vector."""
-        return slice(self.start, self.start + self.rows * self.columns)
+        return slice(self.start, self.start + self.size)
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        return self.rows * self.columns
 
 
 @dataclass(frozen=True)
@@ -127,10 +132,9 @@ class Kronecker:
         def precondition(r: Vector, out: Vector) -> None:
             with one_blas_thread():  # so that the bits do not depend on BLAS's threads
                 for block, (Q_L, Q_R) in zip(self.blocks, self.bases, strict=True):
-                    matrix = _rotated(r[block.span].reshape(block.rows, block.columns), Q_L, Q_R)
+                    matrix = rotated(r[block.span].reshape(block.rows, block.columns), Q_L, Q_R)
                     matrix = matrix * inverse[block.span].reshape(matrix.shape)
-                    back = _rotated(matrix, None if Q_L is None else Q_L.T, None if Q_R is None else Q_R.T)
-                    out[block.span] = back.reshape(-1)  # K4
+                    out[block.span] = rotated_back(matrix, Q_L, Q_R).reshape(-1)  # K4
 
         return precondition
 
@@ -169,7 +173,7 @@ def kronecker(
     InputError
         A value is out of range, or the gradients have another length than the blocks.
     """
-    n = sum(block.rows * block.columns for block in blocks)
+    n = sum(block.size for block in blocks)
     gradients = array("gradients", gradients, (None, n), "f")
     decay, longest = number("decay", decay, ZERO_TO_ONE), count("longest", longest, 1)
     factors, bases, diagonal = [], [], gradients[0].copy()
@@ -178,8 +182,8 @@ def kronecker(
             G = gradients[:, block.span].reshape(-1, block.rows, block.columns)
             pair = _factors(G, (None, None) if earlier is None else earlier.factors[at], decay)  # K1
             Q_L, Q_R = (None if F is None else eigenvectors(F) for F in pair)  # K2
-            rotated = _rotated(G, Q_L, Q_R)
-            diagonal[block.span] = (rotated * rotated).sum(0).reshape(-1)  # K3
+            turned = rotated(G, Q_L, Q_R)
+            diagonal[block.span] = (turned * turned).sum(0).reshape(-1)  # K3
             factors.append(pair)
             bases.append((Q_L, Q_R))
         period = 1 if earlier is None else _period(earlier, tuple(factors), longest)
@@ -197,7 +201,7 @@ def bytes_needed(blocks: Sequence[MatrixBlock], parts: int, itemsize: int) -> in
     itemsize : int
         Bytes of a number.
     """
-    sizes = [block.rows * block.columns for block in blocks]
+    sizes = [block.size for block in blocks]
     sides = [side for block in blocks for side in _has_basis(block)]
     squares = sum(side * side for side in sides)  # factors, bases, and those of the last time
     wide = 3 * 8 * max(sides, default=0) ** 2  # one factor in float64, with its eigenvectors
@@ -215,7 +219,7 @@ def load_kronecker(state: Mapping[str, Any]) -> Kronecker:
     blocks = tuple(MatrixBlock(*map(int, block)) for block in state["blocks"])
     joined, diagonal, start = state["factors"], state["diagonal"], 0
     sides = [_has_basis(block) for block in blocks]
-    needed = sum(side * side for pair in sides for side in pair), sum(block.rows * block.columns for block in blocks)
+    needed = sum(side * side for pair in sides for side in pair), sum(block.size for block in blocks)
     if (joined.shape, diagonal.shape) != ((needed[0],), (needed[1],)):
         raise InputError(
             f"the state of the preconditioner has {joined.shape[0]} factors and {diagonal.shape[0]} entries: its "
@@ -253,11 +257,16 @@ def _factors(
     return found[0], found[1]
 
 
-def _rotated(x: Vector, Q_L: Vector | None, Q_R: Vector | None) -> Vector:
-    """Return Q_L' x Q_R for matrices on the last two axes."""
+def rotated(x: Vector, Q_L: Vector | None, Q_R: Vector | None) -> Vector:
+    """Return Q_L' x Q_R for matrices on the last two axes; None stands for the unit basis."""
     if Q_L is not None:
         x = Q_L.T @ x
     return x if Q_R is None else x @ Q_R
+
+
+def rotated_back(x: Vector, Q_L: Vector | None, Q_R: Vector | None) -> Vector:
+    """Return Q_L x Q_R', which undoes `rotated`."""
+    return rotated(x, None if Q_L is None else Q_L.T, None if Q_R is None else Q_R.T)
 
 
 def _period(earlier: Kronecker, factors: Matrices, longest: int) -> int:

@@ -34,7 +34,7 @@ from hfrnn.checks import BELOW_ONE, NOT_NEGATIVE, POSITIVE, check_fields, checke
 from hfrnn.errors import InputError
 from hfrnn.optim.blocks import check_blocks
 from hfrnn.optim.first_order import FirstOrder, Vectors
-from hfrnn.optim.kronecker import MOST, MatrixBlock
+from hfrnn.optim.kronecker import MOST, MatrixBlock, rotated, rotated_back
 
 Sides: TypeAlias = Sequence[Vector | None]
 """A matrix for the left side of a block and one for the right; None for a side with the unit basis."""
@@ -104,9 +104,9 @@ class SOAP(FirstOrder):
         self._squares: Vectors = {}
 
     def _advance_all(self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors) -> bool:
-        n, sizes = theta.shape[0], [block.rows * block.columns for block in self.blocks]
-        if sum(sizes) != n or (self.blocks and self.blocks[-1].span.stop != n):
-            raise InputError(f"theta has {n} entries, and the blocks have {sum(sizes)}: give blocks that cover theta")
+        n, covered = theta.shape[0], sum(block.size for block in self.blocks)
+        if covered != n or (self.blocks and self.blocks[-1].span.stop != n):
+            raise InputError(f"theta has {n} entries, and the blocks have {covered}: give blocks that cover theta")
         if not is_finite(gradient):
             return False
         squares = {name: matrices.copy() for name, matrices in self._squares.items()}
@@ -169,9 +169,8 @@ class SOAP(FirstOrder):
         V += ((1.0 - options.beta2) * (change * change)).reshape(-1)  # O3
         size = (V.reshape(G.shape) * (1.0 / (1.0 - options.beta2**t))) ** 0.5 + options.epsilon
         change = mean * (lr / (1.0 - options.beta1**t)) / size
-        back = rotated(change, None if Q_L is None else Q_L.T, None if Q_R is None else Q_R.T)
         scaled(theta, 1.0 - lr * options.decay, new)
-        new -= back.reshape(-1)  # O4
+        new -= rotated_back(change, Q_L, Q_R).reshape(-1)  # O4
 
     def state_dict(self) -> dict[str, Any]:
         squares = {name: self._squares[name].copy() if self._squares else None for name in self.squares}
@@ -185,7 +184,7 @@ class SOAP(FirstOrder):
 
     def _checked_squares(self, state: Mapping[str, Any]) -> Vectors:
         """Check the sizes in a `state_dict` of SOAP; return copies of its matrices, none before the first step."""
-        n = sum(block.rows * block.columns for block in self.blocks)
+        n = sum(block.size for block in self.blocks)
         for name in self.vectors:
             if state.get(name) is not None:
                 array(f"{name} of the state", state[name], (n,), "f", advice="as the blocks need")
@@ -220,10 +219,3 @@ def _sides(block: MatrixBlock) -> tuple[int, int]:
     if min(block.rows, block.columns) == 1:
         return 0, 0
     return block.rows if block.rows <= MOST else 0, block.columns if block.columns <= MOST else 0
-
-
-def rotated(x: Vector, Q_L: Vector | None, Q_R: Vector | None) -> Vector:
-    """Return Q_L' x Q_R; None stands for the unit basis."""
-    if Q_L is not None:
-        x = Q_L.T @ x
-    return x if Q_R is None else x @ Q_R

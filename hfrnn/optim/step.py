@@ -10,6 +10,7 @@ from typing import Any
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.vectors import Apply, Vector
 from hfrnn.checks import number
+from hfrnn.errors import NonFiniteError
 from hfrnn.optim.cg import CGStop
 from hfrnn.optim.full_step import FullStep
 from hfrnn.optim.kronecker import Kronecker
@@ -32,8 +33,8 @@ BEFORE, BEFORE_LOSS = "before", "before_loss"
 class Model:
     """Loss, gradient and quadratic of an update.
 
-    `losses` are those of the last line search, and `judge` those of rho; `losses_f0` and `judge_f0` are theirs at
-    theta. In an update that is not measured, these four are not used.
+    `losses` are those of the last line search, and `judge` those of rho; `judge_f0` is the latter at theta, NaN while
+    it is not known. An update that is not measured uses none of these three.
     """
 
     theta: Vector
@@ -41,7 +42,6 @@ class Model:
     g: Vector
     g_norm: float
     losses: TrialLosses
-    losses_f0: float
     judge: TrialLosses
     judge_f0: float
     quadratic: Quadratic
@@ -52,12 +52,23 @@ class Model:
     preconditioner_seconds: float
     begin: float
 
-    def measure(self) -> Model:
-        """Return this model for a measured update: the losses at theta are evaluated."""
+    def measure(self, rho_objective: str) -> Model:
+        """Return this model for a measured update; its loss of rho at theta is evaluated if it is not known.
+
+        Raises
+        ------
+        NonFiniteError
+            That loss, on the objective of that name, is not finite.
+        """
         judge_f0 = self.judge(self.g * 0.0) if math.isnan(self.judge_f0) else self.judge_f0
-        return replace(
-            self, measured=True, judge_f0=judge_f0, losses_f0=judge_f0 if self.losses is self.judge else self.f0
-        )  # fmt: skip
+        if not math.isfinite(judge_f0):
+            raise NonFiniteError(not_finite(f"loss of the {rho_objective} batch"))
+        return replace(self, measured=True, judge_f0=judge_f0)
+
+    @property
+    def losses_f0(self) -> float:
+        """The loss at theta on the objective of the last line search."""
+        return self.judge_f0 if self.losses is self.judge else self.f0
 
     @property
     def trials(self) -> list[TrialLosses]:

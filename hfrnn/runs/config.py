@@ -146,7 +146,7 @@ class TrainConfig(RunOptions):
             "average": AVERAGES.get(self.optimizer, 0.0),
             "momentum": MOMENTA.get(self.optimizer, 0.0),
             **hf,
-            "preconditioner_shift": None if hf["preconditioner"] == "none" or self._damps_all() else SHIFT,
+            "preconditioner_shift": None if hf["preconditioner"] == "none" or self._has_lambda() else SHIFT,
         }
         changes: dict[str, Any] = {name: value for name, value in computed.items() if getattr(self, name) is None}
         for name in ("text", "valid", "test", "init_from"):
@@ -162,7 +162,7 @@ class TrainConfig(RunOptions):
             **changes,
         )
 
-    def _damps_all(self) -> bool:
+    def _has_lambda(self) -> bool:
         """Return whether the damping has a lambda, which the preconditioner can add to its diagonal."""
         from hfrnn.optim.damping import DEFAULT_STRENGTHS
 

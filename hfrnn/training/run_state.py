@@ -62,7 +62,7 @@ class RunState:
         The weights with the lowest validation loss, or training loss without validation data.
     update, symbols : int
         Number of updates, and of symbols used for gradients, so far.
-    seconds, processor_seconds : float
+    seconds, seconds_processor : float
         Training time so far, and the processor time of all threads. Validation and saving do not count.
     last, best : dict or None
         The records after the last update and after the best one; None before there is one.
@@ -87,7 +87,7 @@ class RunState:
         self.net, self.method = net, method
         self.theta = self.best_theta = theta
         self.update, self.seconds, self.symbols = 0, 0.0, 0
-        self.processor_seconds = 0.0
+        self.seconds_processor = 0.0
         self.best: Record | None = None
         self.last: Record | None = None
         self.stopping = None if config.patience is None else EarlyStopping(config.patience)
@@ -152,10 +152,8 @@ class RunState:
         if is_best:
             self.best, self.best_theta = record if better else None, self.weights.copy()
         self.folder.append(record)
-        soon = (
-            record["valid_loss"] is None and self.best is not None and self._saved_at + SAVE_SECONDS > time.monotonic()
-        )
-        if soon and not self.config.keep and not is_best:
+        important = is_best or record["valid_loss"] is not None or self.config.keep
+        if not important and time.monotonic() < self._saved_at + SAVE_SECONDS:
             arrays, meta = self._state()
             self._unsaved = {name: np.array(value) for name, value in arrays.items()}, meta
         else:
@@ -218,7 +216,7 @@ class RunState:
             else:
                 plain[key] = value
         meta = {
-            "update": self.update, "seconds": self.seconds, "seconds_processor": self.processor_seconds,
+            "update": self.update, "seconds": self.seconds, "seconds_processor": self.seconds_processor,
             "symbols": self.symbols, "method": plain,
             "stopping": None if self.stopping is None else self.stopping.state_dict(),
             "best": self.best, "last": self.last, "network": self.source.network,
@@ -276,7 +274,7 @@ class RunState:
             self._check_vectors(vectors)
             self.method.load_state_dict({**meta["method"], **{key: as_array(v) for key, v in vectors.items()}})
             self.update, self.seconds, self.symbols = meta["update"], float(meta["seconds"]), meta["symbols"]
-            self.processor_seconds = float(meta.get("seconds_processor", 0.0))
+            self.seconds_processor = float(meta.get("seconds_processor", 0.0))
             self.best, self.last, self.saved = meta["best"], meta["last"], meta
             if self.stopping is not None and meta["stopping"] is not None:
                 self.stopping.load_state_dict(meta["stopping"])

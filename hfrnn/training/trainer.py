@@ -119,7 +119,7 @@ def train(
     Notes
     -----
     A resumed run makes the same updates, bit for bit, as a run that never stopped, also if the first process was
-    killed. If SGD, Adam or the online rule reached a limit in the middle of an interval, metrics.jsonl has a shorter
+    killed. If a first-order optimizer reached a limit in the middle of an interval, metrics.jsonl has a shorter
     interval there, and one more validation. That validation can only change which state is the best, and end the run
     at `target_bits`.
     """
@@ -356,7 +356,7 @@ class Trainer:
             record = self._advance(start)
             record["seconds_update"] = round(time.perf_counter() - start, 4)
             record["seconds"] = round(state.seconds, 3)
-            record["seconds_processor"] = round(state.processor_seconds, 3)
+            record["seconds_processor"] = round(state.seconds_processor, 3)
             record["seconds_before"] = round(before, 3)
             with self.interruption.responding(Response.NOTED):
                 self.folder.delete_summary()
@@ -378,7 +378,7 @@ class Trainer:
         left = None if self.config.updates is None else self.config.updates - earlier
         processor = time.process_time()
         state.theta, found = self.method.advance(state.theta, self._on_progress, self.interruption, left)
-        state.processor_seconds += time.process_time() - processor
+        state.seconds_processor += time.process_time() - processor
         state.update += found.pop("updates")
         state.symbols += found.pop("symbols")
         begin, valid, errors = time.perf_counter(), None, None
