@@ -20,7 +20,7 @@ from hfrnn.engine.output_map import Head
 from hfrnn.errors import InputError
 from hfrnn.kernels.registry import make_kernel, resolve_backend
 from hfrnn.names import DTYPES, INITIALIZERS
-from hfrnn.optim.kronecker import MatrixBlock
+from hfrnn.optim.blocks import MatrixBlock
 
 _HEADS: dict[str, type[Head]] = {"softmax": Softmax, "logistic": Logistic, "squared": Squared}
 
@@ -132,13 +132,23 @@ class Layout:
 
     @property
     def matrix_blocks(self) -> tuple[MatrixBlock, ...]:
-        """The parameter blocks as matrices, in the order of the flat vector; three axes make one tall matrix."""
+        """The parameter blocks as matrices, in the order of the flat vector; three axes make one tall matrix.
+
+        The columns of a layer's block are divided into gates as wide as the layer, if that leaves no rest.
+        """
         found = []
         for block in self.parameters.blocks:
             shape = block.shape[::-1] if block.transposed else block.shape
             if block.size:
-                found.append(MatrixBlock(block.start, block.size // shape[-1], shape[-1]))
+                gates = self.gates(block.name, shape[-1])
+                found.append(MatrixBlock(block.start, block.size // shape[-1], shape[-1], gates))
         return tuple(found)
+
+    def gates(self, name: str, columns: int) -> int:
+        """Return how many gates as wide as its layer the columns of a parameter block have; 1 if there is a rest."""
+        group = name.partition(".")[0]
+        width = self.layers[int(group[5:])].kernel.hidden if group.startswith("layer") else 0
+        return columns // width if width and columns % width == 0 else 1
 
     def views(self, theta: Array) -> dict[str, Array]:
         """Return the parameter blocks of a flat vector by name, as views.

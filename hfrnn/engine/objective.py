@@ -20,7 +20,7 @@ from hfrnn.engine.planner import make_plan
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
 from hfrnn.names import METRICS
-from hfrnn.optim.kronecker import MatrixBlock
+from hfrnn.optim.blocks import MatrixBlock
 
 COMPLEX_STEP = 1e-20
 """The step eps of the complex-step derivative."""

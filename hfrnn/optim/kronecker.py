@@ -9,7 +9,8 @@ the curvature, and the eigenvectors of their two factors are a basis in which it
     K4  M^-1 r = Q_L [(D + lambda)^-exponent * (Q_L' r Q_R)] Q_R'
 
 M is symmetric, and positive definite because lambda is. A side of more than `MOST` rows or columns keeps the unit
-basis, so that D is diagonal on that side. A vector is a matrix with one row.
+basis, so that D is diagonal on that side. A vector is a matrix with one row. Gates that are side by side in a block
+share L; each of them has its own R.
 
 The factors are computed again when the basis is old. The share of the new factors that the old basis does not make
 diagonal says how far it has turned, and changes the period between two computations:
@@ -25,49 +26,27 @@ exact Gauss-Newton products. The exponent is that of [MS].
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from hfrnn.arrays.blas import one_blas_thread
 from hfrnn.arrays.checks import array
+from hfrnn.arrays.threads import Threads
 from hfrnn.arrays.vectors import Apply, Vector, dot, eigenvectors
 from hfrnn.checks import POSITIVE, ZERO_TO_ONE, count, number
 from hfrnn.errors import InputError
+from hfrnn.optim.blocks import MatrixBlock
 
 MOST = 1024
 """Largest side of a block that has a basis of its own."""
 STEADY, TURNED = 0.02, 0.1
 """Bounds of K6."""
 
-Matrices: TypeAlias = tuple[tuple[Vector | None, Vector | None], ...]
-"""L and R, or Q_L and Q_R, of each block; None for a side without a basis of its own."""
+FEW = 2**17
+"""Number of weights below which K4 is faster on one thread."""
 
-
-@dataclass(frozen=True)
-class MatrixBlock:
-    """A part of the flat vector that is a matrix, row after row.
-
-    Parameters
-    ----------
-    start : int
-        Index of the first entry in the flat vector.
-    rows, columns : int
-    """
-
-    start: int
-    rows: int
-    columns: int
-
-    @property
-    def span(self) -> slice:
-        """The entries of the flat vector."""
-        return slice(self.start, self.start + self.size)
-
-    @property
-    def size(self) -> int:
-        """The number of entries."""
-        return self.rows * self.columns
+Pair: TypeAlias = tuple[Vector | None, Vector | None]
+"""L (rows, rows) and R (gates, width, width) of a block, or Q_L and Q_R; None for a side without a basis of its own."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +57,9 @@ class Kronecker:
     ----------
     blocks : sequence of MatrixBlock
         They cover the flat vector.
-    factors : Matrices
+    factors : sequence of Pair
         L and R of K1.
-    bases : Matrices
+    bases : sequence of Pair
         Q_L and Q_R of K2.
     diagonal : (n,) array
         D of K3 in the order of the flat vector, entries 0 or more.
@@ -91,8 +70,8 @@ class Kronecker:
     """
 
     blocks: Sequence[MatrixBlock]
-    factors: Matrices
-    bases: Matrices
+    factors: Sequence[Pair]
+    bases: Sequence[Pair]
     diagonal: Vector
     period: int = 1
     age: int = 0
@@ -106,7 +85,7 @@ class Kronecker:
         """Return this preconditioner, one update older."""
         return replace(self, age=self.age + 1)
 
-    def preconditioner(self, lambda_: float, exponent: float = 0.75) -> Apply:
+    def preconditioner(self, lambda_: float, exponent: float = 0.75, threads: Threads | None = None) -> Apply:
         """Return the preconditioner of K4 for `conjugate_gradient`.
 
         Parameters
@@ -115,6 +94,8 @@ class Kronecker:
             Shift, above 0.
         exponent : float
             From 0 to 1.
+        threads : Threads, optional
+            Threads that share the gates of a large network; the bits do not depend on them.
 
         Returns
         -------
@@ -128,21 +109,26 @@ class Kronecker:
         """
         lambda_, exponent = number("lambda_", lambda_, POSITIVE), number("exponent", exponent, ZERO_TO_ONE)
         inverse = (self.diagonal + lambda_) ** -exponent
+        gates = _gates(self.blocks)
+        workers = threads if threads is not None and self.diagonal.shape[0] >= FEW else Threads(1)
 
         def precondition(r: Vector, out: Vector) -> None:
-            with one_blas_thread():  # so that the bits do not depend on BLAS's threads
-                for block, (Q_L, Q_R) in zip(self.blocks, self.bases, strict=True):
-                    matrix = rotated(r[block.span].reshape(block.rows, block.columns), Q_L, Q_R)
-                    matrix = matrix * inverse[block.span].reshape(matrix.shape)
-                    out[block.span] = rotated_back(matrix, Q_L, Q_R).reshape(-1)  # K4
+            def one(number: int) -> None:
+                at, gate = gates[number]
+                block, (Q_L, Q_R) = self.blocks[at], basis_of(self.bases[at], gate)
+                turned = rotated(view(r, block)[:, gate], Q_L, Q_R) * view(inverse, block)[:, gate]
+                view(out, block)[:, gate] = rotated_back(turned, Q_L, Q_R)  # K4
+
+            for _ in workers.ordered(one, len(gates)):
+                pass
 
         return precondition
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state: the diagonal, all factors in one vector (the bases follow from them), age and period."""
-        parts = [F.reshape(-1) for F in _sides(self.factors)]
+        parts = [F.reshape(-1) for pair in self.factors for F in pair if F is not None]
         joined = self.diagonal[:0].copy() if not parts else _joined(parts)
-        blocks = [(block.start, block.rows, block.columns) for block in self.blocks]
+        blocks = [(block.start, block.rows, block.columns, block.gates) for block in self.blocks]
         own = {"blocks": blocks, "age": self.age, "period": self.period}
         return {"diagonal": self.diagonal.copy(), "factors": joined, **own}
 
@@ -153,6 +139,7 @@ def kronecker(
     earlier: Kronecker | None = None,
     decay: float = 0.7,
     longest: int = 10,
+    threads: Threads | None = None,
 ) -> Kronecker:
     """Compute factors, bases and diagonal from gradients.
 
@@ -162,32 +149,48 @@ def kronecker(
     gradients : (p, n) array
         The gradients of parts of the curvature batch; the sum of their outer products estimates the curvature.
     earlier : Kronecker, optional
-        The preconditioner so far; its factors count `decay` times.
+        The preconditioner so far, for the same blocks; its factors count `decay` times.
     decay : float
         d of K1, from 0 to 1.
     longest : int
         Largest period of K6, in updates.
+    threads : Threads, optional
+        Threads that share the factors; by default one. The bits do not depend on them.
 
     Raises
     ------
     InputError
         A value is out of range, or the gradients have another length than the blocks.
     """
-    n = sum(block.size for block in blocks)
-    gradients = array("gradients", gradients, (None, n), "f")
+    blocks = tuple(blocks)
+    gradients = array("gradients", gradients, (None, sum(block.size for block in blocks)), "f")
     decay, longest = number("decay", decay, ZERO_TO_ONE), count("longest", longest, 1)
-    factors, bases, diagonal = [], [], gradients[0].copy()
-    with one_blas_thread():
-        for at, block in enumerate(blocks):
-            G = gradients[:, block.span].reshape(-1, block.rows, block.columns)
-            pair = _factors(G, (None, None) if earlier is None else earlier.factors[at], decay)  # K1
-            Q_L, Q_R = (None if F is None else eigenvectors(F) for F in pair)  # K2
-            turned = rotated(G, Q_L, Q_R)
-            diagonal[block.span] = (turned * turned).sum(0).reshape(-1)  # K3
-            factors.append(pair)
-            bases.append((Q_L, Q_R))
-        period = 1 if earlier is None else _period(earlier, tuple(factors), longest)
-    return Kronecker(tuple(blocks), tuple(factors), tuple(bases), diagonal, period)
+    workers = threads if threads is not None else Threads(1)
+    gates, sides = _gates(blocks), _sides(blocks)
+    factors, bases = (_empty(blocks, gradients) for _ in range(2))
+
+    def factor(number: int) -> None:
+        at, side, gate = sides[number]
+        G = view(gradients, blocks[at])
+        A = G.swapaxes(0, 1).reshape(blocks[at].rows, -1) if side == 0 else G[..., gate, :].reshape(-1, G.shape[-1]).T
+        F, old = A @ A.T, None if earlier is None else _matrix(earlier.factors[at], side, gate)
+        if old is not None:
+            F += decay * old  # K1
+        _matrix(factors[at], side, gate)[:] = F
+        _matrix(bases[at], side, gate)[:] = eigenvectors(F)  # K2
+
+    diagonal = gradients[0].copy()
+
+    def square(number: int) -> None:
+        at, gate = gates[number]
+        turned = rotated(view(gradients, blocks[at])[..., gate, :], *basis_of(bases[at], gate))
+        view(diagonal, blocks[at])[:, gate] = (turned * turned).sum(0)  # K3
+
+    for task, number_of_tasks in ((factor, len(sides)), (square, len(gates))):
+        for _ in workers.ordered(task, number_of_tasks):
+            pass
+    period = 1 if earlier is None else _period(earlier, factors, sides, longest)
+    return Kronecker(blocks, tuple(factors), tuple(bases), diagonal, period)
 
 
 def bytes_needed(blocks: Sequence[MatrixBlock], parts: int, itemsize: int) -> int:
@@ -201,11 +204,10 @@ def bytes_needed(blocks: Sequence[MatrixBlock], parts: int, itemsize: int) -> in
     itemsize : int
         Bytes of a number.
     """
-    sizes = [block.size for block in blocks]
-    sides = [side for block in blocks for side in _has_basis(block)]
-    squares = sum(side * side for side in sides)  # factors, bases, and those of the last time
-    wide = 3 * 8 * max(sides, default=0) ** 2  # one factor in float64, with its eigenvectors
-    return itemsize * (parts * (sum(sizes) + 3 * max(sizes)) + 4 * squares + 2 * sum(sizes)) + wide
+    n, squares = sum(block.size for block in blocks), _entries(blocks)  # factors and bases, those of the last time too
+    widest = max((max(block.rows, block.width) for block in blocks), default=0)
+    wide = 3 * 8 * min(widest, MOST) ** 2  # one factor in float64, with its eigenvectors
+    return itemsize * (4 * parts * n + 4 * squares + 2 * n) + wide
 
 
 def load_kronecker(state: Mapping[str, Any]) -> Kronecker:
@@ -218,43 +220,29 @@ def load_kronecker(state: Mapping[str, Any]) -> Kronecker:
     """
     blocks = tuple(MatrixBlock(*map(int, block)) for block in state["blocks"])
     joined, diagonal, start = state["factors"], state["diagonal"], 0
-    sides = [_has_basis(block) for block in blocks]
-    needed = sum(side * side for pair in sides for side in pair), sum(block.size for block in blocks)
+    needed = _entries(blocks), sum(block.size for block in blocks)
     if (joined.shape, diagonal.shape) != ((needed[0],), (needed[1],)):
         raise InputError(
             f"the state of the preconditioner has {joined.shape[0]} factors and {diagonal.shape[0]} entries: its "
             f"blocks need {needed[0]} and {needed[1]}"
         )
-    factors: list[tuple[Vector | None, Vector | None]] = []
-    for pair in sides:
-        found: list[Vector | None] = []
-        for side in pair:
-            found.append(joined[start : start + side * side].reshape(side, side).copy() if side else None)
-            start += side * side
-        factors.append((found[0], found[1]))
-    bases = tuple((None if L is None else eigenvectors(L), None if R is None else eigenvectors(R)) for L, R in factors)
-    return Kronecker(blocks, tuple(factors), bases, diagonal, int(state["period"]), int(state["age"]))
+    factors, bases = (_empty(blocks, diagonal) for _ in range(2))
+    for at, side, gate in _sides(blocks):
+        F = _matrix(factors[at], side, gate)
+        F[:] = joined[start : start + F.size].reshape(F.shape)
+        _matrix(bases[at], side, gate)[:] = eigenvectors(F)
+        start += F.size
+    return Kronecker(blocks, tuple(factors), tuple(bases), diagonal, int(state["period"]), int(state["age"]))
 
 
-def _has_basis(block: MatrixBlock) -> tuple[int, int]:
-    """Return the size of the left and of the right basis; 0 for none."""
-    rows = block.rows if 1 < block.rows <= MOST else 0
-    return rows, block.columns if 1 < block.columns <= MOST else 0
+def view(x: Vector, block: MatrixBlock) -> Vector:
+    """Return a block of a vector (..., n) as a view (..., rows, gates, width)."""
+    return x[..., block.span].reshape(*x.shape[:-1], block.rows, block.gates, block.width)
 
 
-def _factors(
-    G: Vector, earlier: tuple[Vector | None, Vector | None], decay: float
-) -> tuple[Vector | None, Vector | None]:
-    """Return L and R for G (p, m, k), given the earlier ones; None for a side without a basis."""
-    _, rows, columns = G.shape
-    wide, tall = G.swapaxes(0, 1).reshape(rows, -1), G.reshape(-1, columns)
-    found: list[Vector | None] = []
-    for side, old, A in zip(_has_basis(MatrixBlock(0, rows, columns)), earlier, (wide, tall.T), strict=True):
-        F = A @ A.T if side else None
-        if F is not None and old is not None:
-            F += decay * old
-        found.append(F)
-    return found[0], found[1]
+def basis_of(pair: Pair, gate: int) -> Pair:
+    """Return Q_L and the Q_R of a gate."""
+    return pair[0], None if pair[1] is None else pair[1][gate]
 
 
 def rotated(x: Vector, Q_L: Vector | None, Q_R: Vector | None) -> Vector:
@@ -269,9 +257,58 @@ def rotated_back(x: Vector, Q_L: Vector | None, Q_R: Vector | None) -> Vector:
     return rotated(x, None if Q_L is None else Q_L.T, None if Q_R is None else Q_R.T)
 
 
-def _period(earlier: Kronecker, factors: Matrices, longest: int) -> int:
+def _has_basis(block: MatrixBlock) -> tuple[bool, bool]:
+    """Return whether the left and the right side have bases of their own."""
+    return 1 < block.rows <= MOST, 1 < block.width <= MOST
+
+
+def _gates(blocks: Sequence[MatrixBlock]) -> list[tuple[int, int]]:
+    """Return the number of its block, and its own, for each gate."""
+    return [(at, gate) for at, block in enumerate(blocks) for gate in range(block.gates)]
+
+
+def _sides(blocks: Sequence[MatrixBlock]) -> list[tuple[int, int, int]]:
+    """Return (block, 0, 0) for each L, and (block, 1, gate) for each R."""
+    found = []
+    for at, (left, right) in enumerate(map(_has_basis, blocks)):
+        found += [(at, 0, 0)] * left + [(at, 1, gate) for gate in range(blocks[at].gates)] * right
+    return found
+
+
+def _entries(blocks: Sequence[MatrixBlock]) -> int:
+    """Return the number of entries of all factors."""
+    found = 0
+    for block, (left, right) in zip(blocks, map(_has_basis, blocks), strict=True):
+        found += left * block.rows**2 + right * block.gates * block.width**2
+    return found
+
+
+def _empty(blocks: Sequence[MatrixBlock], like: Vector) -> list[Pair]:
+    """Return matrices of 0 for all blocks, of the type and on the device of a vector."""
+
+    def zeros(*shape: int) -> Vector:
+        return (like.reshape(-1)[:1] * 0).repeat(math.prod(shape)).reshape(shape)
+
+    return [
+        (
+            zeros(block.rows, block.rows) if left else None,
+            zeros(block.gates, block.width, block.width) if right else None,
+        )
+        for block, (left, right) in zip(blocks, map(_has_basis, blocks), strict=True)
+    ]
+
+
+def _matrix(pair: Pair, side: int, gate: int) -> Vector:
+    """Return L, or the R of a gate."""
+    F = pair[side]
+    assert F is not None  # `_sides` lists only sides with a basis
+    return F if side == 0 else F[gate]
+
+
+def _period(earlier: Kronecker, factors: Sequence[Pair], sides: Sequence[tuple[int, int, int]], longest: int) -> int:
     shares = []
-    for F, Q in zip(_sides(factors), _sides(earlier.bases), strict=True):
+    for at, side, gate in sides:
+        F, Q = _matrix(factors[at], side, gate), _matrix(earlier.bases[at], side, gate)
         square = dot(F.reshape(-1), F.reshape(-1))
         along = ((F @ Q) * Q).sum(0)
         shares.append(1 - dot(along, along) / square if square > 0 else 0.0)
@@ -279,10 +316,6 @@ def _period(earlier: Kronecker, factors: Matrices, longest: int) -> int:
     if turned < STEADY:
         return min(2 * earlier.period, longest)
     return max(earlier.period // 2, 1) if turned > TURNED else min(earlier.period, longest)  # K6
-
-
-def _sides(matrices: Matrices) -> Iterator[Vector]:
-    return (F for pair in matrices for F in pair if F is not None)
 
 
 def _joined(parts: list[Vector]) -> Vector:

@@ -25,11 +25,10 @@ import numpy as np
 
 from hfrnn.arrays.blas import one_blas_thread
 from hfrnn.arrays.vectors import Vector, is_finite, scaled
-from hfrnn.checks import BELOW_ONE, checked, count, instance, number
+from hfrnn.checks import BELOW_ONE, checked, instance, number
 from hfrnn.errors import InputError
-from hfrnn.optim.blocks import check_blocks
+from hfrnn.optim.blocks import MatrixBlock, check_blocks
 from hfrnn.optim.first_order import PIECE, Adam, AdamOptions, Vectors
-from hfrnn.optim.kronecker import MatrixBlock
 
 A, B, C = 3.4445, -4.7750, 2.0315
 """Coefficients of U4."""
@@ -37,21 +36,6 @@ ITERATIONS = 5
 """Iterations of U4."""
 SIZE = 0.2
 """Root mean square of the entries of a step of Adam, in units of the learning rate."""
-
-
-@dataclass(frozen=True)
-class GateBlock(MatrixBlock):
-    """A hidden matrix, or several of equal width side by side.
-
-    Parameters
-    ----------
-    start, rows, columns : int
-        As for `MatrixBlock`.
-    gates : int
-        Number of matrices side by side; it divides `columns`.
-    """
-
-    gates: int = 1
 
 
 @dataclass(frozen=True)
@@ -85,7 +69,7 @@ class Muon(Adam):
     Parameters
     ----------
     hidden : sequence of MatrixBlock
-        The hidden matrices, in the order of the flat vector. Gates of a `GateBlock` are matrices of their own.
+        The hidden matrices, in the order of the flat vector. Each gate is a matrix of its own.
     options : MuonOptions, optional
     threads : int
         As for `FirstOrder`; the threads share the matrices.
@@ -98,9 +82,6 @@ class Muon(Adam):
         given = instance("options", options, MuonOptions, "a MuonOptions", or_none=True) or MuonOptions()
         super().__init__(given, threads)
         self.hidden = check_blocks(hidden)
-        for block in self.hidden:
-            if block.columns % count("gates of a block", _gates(block), 1):
-                raise InputError(f"a block has {block.columns} columns and {_gates(block)} gates: give a divisor")
 
     def _advance_all(self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors) -> bool:
         if self.hidden and theta.shape[0] < (end := self.hidden[-1].span.stop):
@@ -136,13 +117,13 @@ class Muon(Adam):
         self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors, block: MatrixBlock
     ) -> None:
         """Write the new parameters of a hidden matrix into `new`, and M into `after`. Its squares are 0 for good."""
-        options, gates, M = self.options, _gates(block), after["mean"]
+        options, M = self.options, after["mean"]
         scaled(kept["mean"], options.momentum, M)
         M += gradient  # U1
         N = M * options.momentum + gradient  # U2
-        side_by_side = N.reshape(block.rows, gates, block.columns // gates)
+        side_by_side = N.reshape(block.rows, block.gates, block.width)
         X = orthogonalized(side_by_side.swapaxes(0, 1), options.epsilon)  # U3, U4
-        size = SIZE * max(block.rows, block.columns // gates) ** 0.5
+        size = SIZE * max(block.rows, block.width) ** 0.5
         scaled(theta, 1.0 - lr * options.decay, new)
         new -= (lr * size) * X.swapaxes(0, 1).reshape(-1)  # U5
 
@@ -168,7 +149,3 @@ def orthogonalized(N: Vector, epsilon: float = 1e-8) -> Vector:
         square = X @ X.swapaxes(1, 2)
         X = A * X + (B * square + C * (square @ square)) @ X  # U4
     return X.swapaxes(1, 2) if N.shape[1] > N.shape[2] else X
-
-
-def _gates(block: MatrixBlock) -> int:
-    return block.gates if isinstance(block, GateBlock) else 1

@@ -39,7 +39,7 @@ class Objective(Protocol):
     It takes theta and returns D of SPEC 6, (n,), with entries 0 or more. For preconditioner="kronecker" it needs a
     method `part_gradients(theta, parts)`, which returns the gradients of up to `parts` parts of its batch, (parts, n),
     scaled so that the sum of their outer products estimates the curvature; and `matrix_blocks`, a sequence of
-    `MatrixBlock`.
+    `MatrixBlock`. It may have an attribute `threads`, the `Threads` that share the work of the preconditioner.
     """
 
     def loss(self, theta: Vector) -> float:

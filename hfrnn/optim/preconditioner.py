@@ -59,14 +59,16 @@ def make_preconditioner(
         return power_preconditioner(diagonal, shift, options.preconditioner_exponent), None
     if options.preconditioner == "none":
         return None, None
+    threads = getattr(objective, "threads", None)
     if earlier is None or earlier.due:
         parts = _method(objective, options, "part_gradients")(theta, options.preconditioner_parts)
         gradients = array("the result of part_gradients", parts, (None, *theta.shape), "f")
-        blocks = _method(objective, options, "matrix_blocks")
-        found = kronecker(blocks, gradients, earlier, options.preconditioner_decay, options.preconditioner_every)
+        blocks = _method(objective, options, "matrix_blocks") if earlier is None else earlier.blocks
+        decay, longest = options.preconditioner_decay, options.preconditioner_every
+        found = kronecker(blocks, gradients, earlier, decay, longest, threads)
     else:
         found = earlier
-    return found.preconditioner(shift, options.preconditioner_exponent), found.used()
+    return found.preconditioner(shift, options.preconditioner_exponent, threads), found.used()
 
 
 def state_of(kronecker: Kronecker | None) -> dict[str, Any]:

@@ -32,9 +32,9 @@ from hfrnn.arrays.checks import array
 from hfrnn.arrays.vectors import Vector, eigenvectors, is_finite, orthonormal, scaled
 from hfrnn.checks import BELOW_ONE, NOT_NEGATIVE, POSITIVE, check_fields, checked, count, instance, number
 from hfrnn.errors import InputError
-from hfrnn.optim.blocks import check_blocks
+from hfrnn.optim.blocks import MatrixBlock, check_blocks
 from hfrnn.optim.first_order import FirstOrder, Vectors
-from hfrnn.optim.kronecker import MOST, MatrixBlock, rotated, rotated_back
+from hfrnn.optim.kronecker import MOST, rotated, rotated_back
 
 Sides: TypeAlias = Sequence[Vector | None]
 """A matrix for the left side of a block and one for the right; None for a side with the unit basis."""

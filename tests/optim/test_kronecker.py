@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse.linalg
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,14 +14,18 @@ from support.engine_cases import Case, cases, vectors
 from support.linear_systems import EXACT
 
 import hfrnn
+from hfrnn.arrays.threads import Threads
 from hfrnn.engine.plan import Keep, Plan
 from hfrnn.optim import kronecker as module
+from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.optim.cg import conjugate_gradient
-from hfrnn.optim.kronecker import Kronecker, MatrixBlock, kronecker, load_kronecker
+from hfrnn.optim.kronecker import Kronecker, kronecker, load_kronecker
+from hfrnn.optim.preconditioner import make_preconditioner
 
-SHAPES = ((3, 5), (1, 4), (6, 2), (1, 1))
-BLOCKS = tuple(MatrixBlock(start, *shape) for start, shape in zip((0, 15, 19, 31), SHAPES, strict=True))
-N = 32
+SHAPES = ((3, 5, 1), (1, 4, 2), (4, 6, 3), (6, 2, 2), (1, 1, 1))
+"""Rows, columns and gates."""
+BLOCKS = tuple(MatrixBlock(start, *shape) for start, shape in zip((0, 15, 19, 43, 55), SHAPES, strict=True))
+N = 56
 
 
 def gradients(seed: int, parts: int = 7) -> Any:
@@ -31,7 +36,8 @@ def dense(found: Kronecker, lambda_: float, exponent: float) -> Any:
     """Return M^-1 of a preconditioner, from its bases and its diagonal alone."""
     M = np.zeros((N, N))
     for block, (Q_L, Q_R) in zip(found.blocks, found.bases, strict=True):
-        Q = np.kron(np.eye(block.rows) if Q_L is None else Q_L, np.eye(block.columns) if Q_R is None else Q_R)
+        Q_R = np.eye(block.columns) if Q_R is None else scipy.linalg.block_diag(*Q_R)
+        Q = np.kron(np.eye(block.rows) if Q_L is None else Q_L, Q_R)
         M[block.span, block.span] = Q @ np.diag((found.diagonal[block.span] + lambda_) ** -exponent) @ Q.T
     return M
 
@@ -68,17 +74,22 @@ def test_factors_bases_and_diagonal_are_those_of_their_definition() -> None:
     found = kronecker(BLOCKS, gradients(0))
     for at, block in enumerate(BLOCKS):
         G = [g[block.span].reshape(block.rows, block.columns) for g in gradients(0)]
-        wholes = sum(g @ g.T for g in G), sum(g.T @ g for g in G)
-        sides = (block.rows, block.columns)
-        for F, Q, whole, side in zip(found.factors[at], found.bases[at], wholes, sides, strict=True):
+        wholes = [sum(g @ g.T for g in G)]
+        wholes += [sum(g.T @ g for g in np.split(np.array(G), block.gates, -1)[n]) for n in range(block.gates)]
+        Fs, Qs = (
+            [pair[0], *([None] * block.gates if pair[1] is None else pair[1])]
+            for pair in (found.factors[at], found.bases[at])
+        )
+        sides = (block.rows, *[block.columns // block.gates] * block.gates)
+        for F, Q, whole, side in zip(Fs, Qs, wholes, sides, strict=True):
             assert (F is None) == (Q is None) == (side == 1)
             if F is not None and Q is not None:
-                np.testing.assert_allclose(F, whole, rtol=1e-12)
+                np.testing.assert_allclose(F, whole, rtol=1e-12, atol=1e-14)
                 np.testing.assert_allclose(Q.T @ Q, np.eye(side), atol=1e-12)
                 turned = Q.T @ F @ Q
                 np.testing.assert_allclose(turned, np.diag(np.diag(turned)), atol=1e-9 * np.abs(turned).max())
-        Q_L, Q_R = (np.eye(side) if Q is None else Q for Q, side in zip(found.bases[at], sides, strict=True))
-        D = sum((Q_L.T @ g @ Q_R) ** 2 for g in G)
+        Q_L, *Q_R = (np.eye(side) if Q is None else Q for Q, side in zip(Qs, sides, strict=True))
+        D = sum((Q_L.T @ g @ scipy.linalg.block_diag(*Q_R)) ** 2 for g in G)
         np.testing.assert_allclose(found.diagonal[block.span], D.reshape(-1), rtol=1e-9)
 
 
@@ -95,7 +106,7 @@ def test_a_long_side_keeps_the_unit_basis(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(module, "MOST", 4)
     found = kronecker(BLOCKS, gradients(0))
     assert [tuple(Q is None for Q in pair) for pair in found.bases] == [
-        (False, True), (True, False), (True, False), (True, True)
+        (False, True), (True, False), (False, False), (True, True), (True, True)
     ]  # fmt: skip
     np.testing.assert_allclose(matrix(found, 0.1, 0.75), dense(found, 0.1, 0.75), rtol=1e-10, atol=1e-12)
     monkeypatch.setattr(module, "MOST", 1)
@@ -106,13 +117,48 @@ def test_a_long_side_keeps_the_unit_basis(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_period_grows_while_the_basis_stands_and_shrinks_when_it_turns() -> None:
     found, periods = None, []
     for seed in (0, 0, 0, 0, 0, 0, 5, 6):
-        found = kronecker(BLOCKS, gradients(seed), found, decay=0.0 if seed else 0.7, longest=10)
+        found = kronecker(BLOCKS, gradients(seed, 3), found, decay=0.0 if seed else 0.7, longest=10)
         periods.append(found.period)
     assert periods == [1, 2, 4, 8, 10, 10, 5, 2]
     young = found.used() if found else None
     assert young is not None
     assert not young.due
     assert young.used().due
+
+
+def test_the_bits_do_not_depend_on_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FEW", 0)
+    found = [kronecker(BLOCKS, gradients(1), kronecker(BLOCKS, gradients(0)), threads=Threads(n)) for n in (1, 3)]
+    np.testing.assert_array_equal(found[0].diagonal, found[1].diagonal)
+    applied = []
+    for each, threads in zip(found, (None, Threads(3)), strict=True):
+        out = np.full(N, np.nan)
+        each.preconditioner(0.1, threads=threads)(gradients(2)[0], out)
+        applied.append(out)
+    np.testing.assert_array_equal(*applied)
+    assert np.isfinite(applied[0]).all()
+
+
+def test_a_state_without_gates_keeps_its_whole_blocks() -> None:
+    """Earlier versions wrote blocks without gates; such a run goes on with them."""
+    whole = tuple(MatrixBlock(block.start, block.rows, block.columns) for block in BLOCKS)
+    state = kronecker(whole, gradients(0)).used().state_dict()
+    state["blocks"] = [block[:3] for block in state["blocks"]]
+    earlier, theta = load_kronecker(state), gradients(3)[0]
+
+    class Parts:
+        matrix_blocks = BLOCKS
+
+        def part_gradients(self, theta: Any, parts: int) -> Any:
+            return gradients(1)
+
+    options = hfrnn.HessianFreeOptions(preconditioner="kronecker", preconditioner_shift=1.0)
+    objective: Any = Parts()
+    apply, found = make_preconditioner(theta, objective, hfrnn.Damping("none"), options, earlier)
+    assert apply is not None
+    assert found is not None
+    assert found.blocks == whole
+    np.testing.assert_array_equal(found.diagonal, kronecker(whole, gradients(1), earlier).diagonal)
 
 
 def test_a_state_gives_the_same_bits() -> None:
@@ -142,7 +188,7 @@ def test_a_shift_that_is_not_positive_is_refused(lambda_: float) -> None:
 
 def test_conjugate_gradient_agrees_with_scipy_and_needs_fewer_iterations() -> None:
     """The matrix is the one that the gradients estimate, with a shift."""
-    G = gradients(0, parts=40)
+    G = gradients(0, parts=400)
     A = G.T @ G + np.eye(N)
     b = np.random.default_rng(3).standard_normal(N)
     inverse = kronecker(BLOCKS, G).preconditioner(1.0, 1.0)
@@ -214,3 +260,21 @@ def test_the_blocks_of_a_network_cover_its_parameters(case: Case) -> None:
         rows = theta[block.span].reshape(block.rows, block.columns)
         expected = view.reshape(-1, view.shape[-1]) if view.flags.c_contiguous else view.T
         np.testing.assert_array_equal(rows, expected, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("arch", "gates"),
+    [
+        ("rnn", {"W_x": 1, "W_h": 1, "b": 1}),
+        ("mlstm", {"W_x": 5, "W_hm": 1, "W_m": 4, "b": 4}),
+        ("gru", {"W_x": 3, "W_h": 2, "W_hg": 1, "b": 3}),
+        ("scrn", {"W_x": 1, "W_h": 1, "W_s": 1}),
+    ],
+)
+def test_gates_are_as_wide_as_the_layer(arch: str, gates: dict[str, int]) -> None:
+    net = hfrnn.Network(arch, n_in=7, hidden=6, n_out=12)
+    names = [block.name for block in net.parameters.blocks if block.size]
+    found = {name: block.gates for name, block in zip(names, net.matrix_blocks, strict=True)}
+    assert {name: number for name, number in found.items() if name.startswith("output")}.keys() >= {"output.W_y0"}
+    for name, number in found.items():
+        assert number == (gates[name.removeprefix("layer0.")] if name.startswith("layer") else 1), name

@@ -13,14 +13,14 @@ from threadpoolctl import threadpool_limits
 
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim import soap
+from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.optim.first_order import SGD, FirstOrder
-from hfrnn.optim.kronecker import MatrixBlock
-from hfrnn.optim.muon import GateBlock, Muon, MuonOptions
+from hfrnn.optim.muon import Muon, MuonOptions
 from hfrnn.optim.soap import SOAP, SOAPOptions
 
 SHAPES = ((4, 6), (1, 5), (5, 3), (3, 1))
 BLOCKS = tuple(MatrixBlock(start, *shape) for start, shape in zip((0, 24, 29, 44), SHAPES, strict=True))
-HIDDEN = (GateBlock(0, 4, 6, gates=2), BLOCKS[2])
+HIDDEN = (MatrixBlock(0, 4, 6, gates=2), BLOCKS[2])
 N, COUNT = 47, 8
 MAKERS: dict[str, Callable[[int], FirstOrder]] = {
     "soap": lambda threads: SOAP(BLOCKS, SOAPOptions(every=2, decay=0.1), threads),

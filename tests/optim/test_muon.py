@@ -10,11 +10,11 @@ import pytest
 
 from hfrnn.errors import InputError
 from hfrnn.optim import muon as module
+from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.optim.first_order import Adam, AdamOptions
-from hfrnn.optim.kronecker import MatrixBlock
-from hfrnn.optim.muon import GateBlock, Muon, MuonOptions, orthogonalized
+from hfrnn.optim.muon import Muon, MuonOptions, orthogonalized
 
-HIDDEN = (MatrixBlock(3, 4, 6), GateBlock(30, 4, 12, gates=3), MatrixBlock(78, 7, 2))
+HIDDEN = (MatrixBlock(3, 4, 6), MatrixBlock(30, 4, 12, gates=3), MatrixBlock(78, 7, 2))
 N = 97
 OTHERS = np.r_[0:3, 27:30, 92:97]
 RATES = (0.1, 0.05, 0.2, 0.1)
@@ -113,7 +113,7 @@ def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
 def test_gates_that_do_not_divide_the_columns_are_refused() -> None:
     for gates, words in ((5, "12 columns and 5 gates"), (0, "gates of a block is 0"), (1.5, "gates of a block is 1.5")):
         with pytest.raises(InputError, match=words):
-            Muon([GateBlock(0, 4, 12, gates=gates)])  # type: ignore[arg-type]
+            Muon([MatrixBlock(0, 4, 12, gates=gates)])  # type: ignore[arg-type]
 
 
 def test_blocks_beyond_theta_are_refused() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from hfrnn.errors import InputError
 from hfrnn.optim import soap as module
+from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.optim.first_order import Adam, AdamOptions
-from hfrnn.optim.kronecker import MatrixBlock
 from hfrnn.optim.soap import SOAP, SOAPOptions
 
 SHAPES = ((4, 6), (1, 5), (5, 3), (3, 1))

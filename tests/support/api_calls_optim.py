@@ -12,8 +12,8 @@ import hfrnn
 from hfrnn.names import ADAPTED, DAMPINGS, METRICS
 from hfrnn.optim import cg
 from hfrnn.optim.average import Average
+from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.optim.first_order import SGD, AdamOptions, SGDOptions
-from hfrnn.optim.kronecker import MatrixBlock
 from hfrnn.optim.muon import Muon, MuonOptions
 from hfrnn.optim.schedules import Cosine, warm_up
 from hfrnn.optim.soap import SOAP, SOAPOptions

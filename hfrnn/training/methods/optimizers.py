@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.optim.first_order import SGD, Adam, AdamOptions, FirstOrder, SGDOptions
-from hfrnn.optim.muon import GateBlock, Muon, MuonOptions
+from hfrnn.optim.muon import Muon, MuonOptions
 from hfrnn.optim.soap import SOAP, SOAPOptions
 
 if TYPE_CHECKING:
@@ -35,13 +36,12 @@ def make_optimizer(config: TrainConfig, net: Network, threads: int) -> FirstOrde
     return Adam(AdamOptions(decay=decay), threads)
 
 
-def hidden_matrices(net: Network) -> list[GateBlock]:
+def hidden_matrices(net: Network) -> list[MatrixBlock]:
     """Return the matrices that Muon makes orthogonal steps for.
 
     These are the recurrent matrices and `W_below` of every layer, and with an embedding also `W_x`. Without one, the
-    rows of `W_x` belong to single symbols or inputs, as those of an embedding do. The columns of a matrix are divided
-    into gates as wide as the layer, if that leaves no rest. A block with three axes is a matrix for each index of the
-    first axis.
+    rows of `W_x` belong to single symbols or inputs, as those of an embedding do. The gates are those of
+    `Network.gates`. A block with three axes is a matrix for each index of the first axis.
     """
     found = []
     for block in net.parameters.blocks:
@@ -50,9 +50,7 @@ def hidden_matrices(net: Network) -> list[GateBlock]:
         if not hidden or not block.size:
             continue
         rows, columns = block.shape[-2:]
-        width = net.layers[int(group[5:])].kernel.hidden
-        gates = columns // width if width and columns % width == 0 else 1
-        size = rows * columns
+        gates, size = net.gates(block.name, columns), rows * columns
         for n in range(math.prod(block.shape[:-2])):
-            found.append(GateBlock(block.start + n * size, rows, columns, gates))
+            found.append(MatrixBlock(block.start + n * size, rows, columns, gates))
     return found
