@@ -1,8 +1,8 @@
-"""The table of the presets in docs/damping.md. See tables.py."""
+"""The tables of the presets in docs/damping.md and of preconditioners in docs/preconditioner.md. See tables.py."""
 
 from __future__ import annotations
 
-from page_text import table
+from page_text import load, table
 
 from hfrnn.names import PRESETS
 from hfrnn.option import option_name
@@ -13,3 +13,12 @@ def presets() -> str:
     """The defaults that each preset has."""
     rows = [[f"`{option_name(name)}`", *map(shown, default)] for name, default in DEFAULTS.items()]
     return table(["option", *(f"`--preset {preset}`" for preset in PRESETS)], rows)
+
+
+def preconditioners() -> str:
+    """How far a few iterations of CG lower the quadratic with each preconditioner."""
+    found = load("preconditioners.json")
+    weak, strong = found["damping"].items()
+    head = [f"{k} ({damping})" for damping, _ in (weak, strong) for k in found["iterations"]]
+    rows = [[name, *(f"{100 * q:.2f}" for q in (*weak[1][name], *strong[1][name]))] for name in weak[1]]
+    return table(["iterations (damping)", *head], rows)

@@ -40,6 +40,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "processor-time-tuning": page_hf_vs_sgd.tuning,
     "processor-time": page_hf_vs_sgd.problems,
     "presets": page_presets.presets,
+    "preconditioners": page_presets.preconditioners,
     "equal-time": page_training.equal_time,
     "tuning": page_training.tuning,
     "work": page_training.work,
