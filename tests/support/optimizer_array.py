@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import support.linalg  # noqa: F401  `hfrnn.arrays.vectors` looks for it in the package of FakeArray
 from support.fake_device import FakeArray
 
 

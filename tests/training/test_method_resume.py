@@ -255,9 +255,11 @@ def test_too_large_a_rate_of_the_online_rule_keeps_the_state(tmp_path: Path) -> 
         {"optimizer": "muon"},
         {**TASK},
         {**MUSIC},
+        {"optimizer": "soap"},
         {**TASK, "optimizer": "hf", "preset": "published", "gradient_symbols": 300},
+        {**TASK, "arch": "lstm", "optimizer": "hf", "gradient_symbols": 300},
     ],
-    ids=["sgd", "adam", "muon", "task", "music", "hf"],
+    ids=["sgd", "adam", "muon", "task", "music", "soap", "hf-published", "hf"],
 )
 def test_a_run_on_a_strict_device_has_the_bits_of_numpy_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
