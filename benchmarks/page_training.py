@@ -8,70 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from page_text import RESULTS, listed, load, paragraph, table
+from page_text import RESULTS, load, paragraph, table
 
 LABELS = {"hf": "HF", "hf-published": "HF, published", "sgd": "SGD", "adam": "Adam"}
-TEXT = "hf_vs_sgd-tinyshakespeare-mlstm-64.json"
-
-
-def _first(curve: list[dict[str, Any]], bits: float, key: str) -> float | None:
-    return next((point[key] for point in curve if point["valid_bits"] < bits), None)
-
-
-def _least(curve: list[dict[str, Any]], seconds: float) -> float:
-    return min(float(point["valid_bits"]) for point in curve if point["seconds"] <= seconds)
-
-
-def _seconds(curve: list[dict[str, Any]], bits: float) -> str:
-    at = _first(curve, bits, "seconds")
-    return "never" if at is None else f"{at:.0f} s"
-
-
-def equal_time() -> str:
-    """Best bits and updates of each method after equal time."""
-    methods = load(TEXT)["methods"]
-    rows = []
-    for method, found in sorted(
-        methods.items(), key=lambda item: min(_least(c, 1e9) for c in item[1]["seeds"].values())
-    ):
-        curves = list(found["seeds"].values())
-        half = [[point for point in curve if point["seconds"] <= 150] for curve in curves]
-        rows.append(
-            [
-                f"{method} ({found['chosen']})",
-                ", ".join(f"{_least(curve, 1e9):.3f}" for curve in curves),
-                ", ".join(f"{curve[-1]['update']:,}" for curve in curves),
-                ", ".join(f"{_least(curve, 150):.3f}" for curve in curves),
-                ", ".join(f"{curve[-1]['update']:,}" for curve in half),
-                *(", ".join(_seconds(curve, bits) for curve in curves) for bits in (2.6, 2.42)),
-            ]
-        )
-    head = ["method", "best validation bits", "updates", "within 150 s", "updates", "below 2.6 bits", "below 2.42"]
-    return table(head, rows)
-
-
-def tuning() -> str:
-    """The tuning trials of each method."""
-    rows = [
-        [method, ", ".join(f"{trial}: {bits:.3f}" for trial, bits in found["trials"].items()), found["chosen"]]
-        for method, found in load(TEXT)["methods"].items()
-    ]
-    return table(["method", "trials: best validation bits", "chosen"], rows)
-
-
-def work() -> str:
-    """The work of structural damping and of SGD for the same loss."""
-    methods, parts = load(TEXT)["methods"], []
-    for bits in (2.6, 2.42):
-        needed = {}
-        for method in ("structural", "sgd"):
-            found = (_first(curve, bits, "work") for curve in methods[method]["seeds"].values())
-            needed[method] = listed(f"{each / 1e6:.0f}" for each in found if each is not None)
-        parts.append(f"below {bits} bits {needed['structural']} million for HF and {needed['sgd']} million for SGD")
-    return paragraph(
-        "First-order methods need fewer operations for the same loss. In forward passes over one symbol (a gradient "
-        f"counts as three, a product as four), the two seeds needed to get {'; '.join(parts)} (HF with `structural`)."
-    )
 
 
 def characters() -> str:
