@@ -116,9 +116,8 @@ class Cell:
     def options(self, backend: str) -> dict[str, Any]:
         """Return the options of the run that are known before anything is measured."""
         own = METHODS[self.method][self.trial]
-        return {
-            **PROBLEMS[self.problem][1], **own, "seed": self.seed, "threads": 1, "backend": backend, "sample_length": 0,
-        }  # fmt: skip
+        same = {"seed": self.seed, "threads": 1, "backend": backend, "l2": 0.0, "sample_length": 0}
+        return {**PROBLEMS[self.problem][1], **own, **same}
 
 
 def measured_options(options: dict[str, Any], budget: float) -> dict[str, Any]:
