@@ -86,6 +86,7 @@ WORKERS = "The number of workers changes no bit; a vector without elements is an
 FACTORS = "return FullStep(search.x, cg.q_history[0] + search.q_change, search.f, last_gain, cg, (1.0, 1.0)) # H5"
 
 SHARDS = "candidates += [Plan(shard_boundaries(B, size), root, Keep.NOTHING) for size in sizes if size <= max(B, 2)]"
+FEW = "workers = threads if threads is not None and self.diagonal.shape[0] >= FEW else Threads(1)"
 TURN = "turned = F @ Q"
 BOTH = "if F is None or Q is None:"
 KRYLOV = "kept = max(2 * count + 1, 20)"
@@ -115,6 +116,9 @@ EQUIVALENTS = (
         "kept = max(2 * count - 1, 20)",
         "The size of the Krylov space changes the speed only.",
     ),
+    Equivalent("hfrnn/optim/kronecker.py", FEW, FEW.replace("(1)", "(2)"), WORKERS),
+    Equivalent("hfrnn/optim/kronecker.py", FEW, FEW.replace(">=", ">"), WORKERS),
+    Equivalent("hfrnn/optim/kronecker.py", FEW, FEW.replace(">=", "<"), WORKERS),
     Equivalent("hfrnn/optim/soap.py", TURN, "turned = F.T @ Q", "L and R are symmetric."),
     Equivalent("hfrnn/optim/soap.py", BOTH, BOTH.replace("or", "and"), "A side has both matrices or neither."),
     Equivalent(

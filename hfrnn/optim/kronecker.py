@@ -205,8 +205,8 @@ def bytes_needed(blocks: Sequence[MatrixBlock], parts: int, itemsize: int) -> in
         Bytes of a number.
     """
     n, squares = sum(block.size for block in blocks), _entries(blocks)  # factors and bases, those of the last time too
-    widest = max((max(block.rows, block.width) for block in blocks), default=0)
-    wide = 3 * 8 * min(widest, MOST) ** 2  # one factor in float64, with its eigenvectors
+    widest = max((blocks[at].width if side else blocks[at].rows for at, side, _ in _sides(blocks)), default=0)
+    wide = 3 * 8 * widest**2  # one factor in float64, with its eigenvectors
     return itemsize * (4 * parts * n + 4 * squares + 2 * n) + wide
 
 

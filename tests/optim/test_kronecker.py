@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from hfrnn.engine.plan import Keep, Plan
 from hfrnn.optim import kronecker as module
 from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.optim.cg import conjugate_gradient
-from hfrnn.optim.kronecker import Kronecker, kronecker, load_kronecker
+from hfrnn.optim.kronecker import Kronecker, bytes_needed, kronecker, load_kronecker
 from hfrnn.optim.preconditioner import make_preconditioner
 
 SHAPES = ((3, 5, 1), (1, 4, 2), (4, 6, 3), (6, 2, 2), (1, 1, 1))
@@ -159,6 +160,46 @@ def test_a_state_without_gates_keeps_its_whole_blocks() -> None:
     assert found is not None
     assert found.blocks == whole
     np.testing.assert_array_equal(found.diagonal, kronecker(whole, gradients(1), earlier).diagonal)
+
+
+def test_a_single_side_counts_fully() -> None:
+    """Two sides of which one stands still would let the period double."""
+    rng = np.random.default_rng(25)
+    G = rng.standard_normal((9, 6)) * np.geomspace(1, 30, 6)
+    H = G + 2.5 * rng.standard_normal((9, 6))
+    blocks, found = (MatrixBlock(0, 1, 6),), None
+    for each in (G, G, G, H):
+        found = kronecker(blocks, each, found, decay=0.0)
+    assert found is not None
+    assert found.period == 4
+
+
+def test_a_basis_without_any_gradient_stands() -> None:
+    found = None
+    for _ in range(3):
+        found = kronecker(BLOCKS, 0 * gradients(0), found)
+    assert found is not None
+    assert found.period == 4
+    lonely = (MatrixBlock(0, 1, 1),)  # no side with a basis
+    assert kronecker(lonely, gradients(0)[:, :1], kronecker(lonely, gradients(0)[:, :1])).period == 2
+
+
+@pytest.mark.parametrize(
+    ("block", "parts"),
+    [(MatrixBlock(0, 700, 100), 3), (MatrixBlock(0, 100, 700), 3), (MatrixBlock(0, 200, 400, 4), 20)],
+)
+def test_the_memory_that_is_planned_is_the_memory_that_is_used(block: MatrixBlock, parts: int) -> None:
+    G = np.random.default_rng(0).standard_normal((parts, block.size)).astype("float32")
+    earlier = kronecker([block], G)
+    tracemalloc.start()
+    try:
+        kronecker([block], G, earlier)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    matrices = [F for pair in (*earlier.factors, *earlier.bases) for F in pair if F is not None]
+    peak += G.nbytes + earlier.diagonal.nbytes + sum(F.nbytes for F in matrices)
+    assert peak <= bytes_needed([block], parts, 4) <= most * peak
 
 
 def test_a_state_gives_the_same_bits() -> None:
