@@ -118,7 +118,6 @@ EQUIVALENTS = (
     ),
     Equivalent("hfrnn/optim/kronecker.py", FEW, FEW.replace("(1)", "(2)"), WORKERS),
     Equivalent("hfrnn/optim/kronecker.py", FEW, FEW.replace(">=", ">"), WORKERS),
-    Equivalent("hfrnn/optim/kronecker.py", FEW, FEW.replace(">=", "<"), WORKERS),
     Equivalent("hfrnn/optim/soap.py", TURN, "turned = F.T @ Q", "L and R are symmetric."),
     Equivalent("hfrnn/optim/soap.py", BOTH, BOTH.replace("or", "and"), "A side has both matrices or neither."),
     Equivalent(
