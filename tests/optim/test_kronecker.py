@@ -186,7 +186,7 @@ def test_a_basis_without_any_gradient_stands() -> None:
 
 @pytest.mark.parametrize(
     ("block", "parts", "most"),
-    [(MatrixBlock(0, 700, 100), 3, 1.2), (MatrixBlock(0, 100, 700), 3, 1.2), (MatrixBlock(0, 200, 400, 4), 20, 2.0)],
+    [(MatrixBlock(0, 700, 100), 3, 1.4), (MatrixBlock(0, 100, 700), 3, 1.4), (MatrixBlock(0, 200, 400, 4), 20, 2.0)],
 )
 def test_the_memory_that_is_planned_is_enough(block: MatrixBlock, parts: int, most: float) -> None:
     """With many threads, all gates are at work at once."""
