@@ -99,7 +99,7 @@ class Objective:
         with self._lock:
             sweeps = self._transient(Keep.NOTHING)
             parts = self.threads.ordered(lambda s: sweeps[s].loss(theta), len(sweeps))
-            return float(sum(parts)) + self._l2_loss(theta)
+            return float(sum(parts)) + self.penalty(theta)
 
     def loss_and_gradient(self, theta: Array, out: Array | None = None) -> tuple[float, Array]:
         """Return f in nats and its gradient (n_parameters,), in `out` if given, else in a new vector."""
@@ -114,7 +114,7 @@ class Objective:
             loss = sum(self._add(sweeps, lambda sweep, part: sweep.gradient(theta, part), out))
         if self.net.l2:
             out += self.net.l2 * theta
-        return float(loss) + self._l2_loss(theta), out
+        return float(loss) + self.penalty(theta), out
 
     def squared_gradients(self, theta: Array) -> Array:
         """Return D = sum_b g_b^2 / sum w, where g_b is the gradient of the summed w*loss of sequence b (SPEC 6).
@@ -141,6 +141,13 @@ class Objective:
         each_part_gradient(self, theta, list(range(self.batch.B + 1)), add)
         out /= self.total_weight
         return out
+
+    def penalty(self, theta: Array) -> float:
+        """Return the part of the loss that is not the data's: l2/2 * |theta|^2."""
+        if not self.net.l2:
+            return 0.0
+        wide = theta.astype("float64")
+        return 0.5 * self.net.l2 * float((wide * wide).sum().item())
 
     def part_gradients(self, theta: Array, parts: int = 50) -> Array:
         """Return the gradients of parts of the batch, scaled so that their outer products estimate the curvature.
@@ -376,9 +383,3 @@ class Objective:
 
     def _empty(self) -> Array:
         return self.net.backend.empty((self.net.n_parameters,), self.net.dtype)
-
-    def _l2_loss(self, theta: Array) -> float:
-        if not self.net.l2:
-            return 0.0
-        wide = theta.astype("float64")
-        return 0.5 * self.net.l2 * float((wide * wide).sum().item())

@@ -183,8 +183,10 @@ def kronecker(
 
     def square(number: int) -> None:
         at, gate = gates[number]
-        turned = rotated(view(gradients, blocks[at])[..., gate, :], *basis_of(bases[at], gate))
-        view(diagonal, blocks[at])[:, gate] = (turned * turned).sum(0)  # K3
+        G, (Q_L, Q_R) = view(gradients, blocks[at])[..., gate, :], basis_of(bases[at], gate)
+        turned = G.copy() if Q_L is None and Q_R is None else rotated(G, Q_L, Q_R)
+        turned *= turned
+        view(diagonal, blocks[at])[:, gate] = turned.sum(0)  # K3
 
     for task, number_of_tasks in ((factor, len(sides)), (square, len(gates))):
         for _ in workers.ordered(task, number_of_tasks):
@@ -207,7 +209,7 @@ def bytes_needed(blocks: Sequence[MatrixBlock], parts: int, itemsize: int) -> in
     n, squares = sum(block.size for block in blocks), _entries(blocks)  # factors and bases, those of the last time too
     widest = max((blocks[at].width if side else blocks[at].rows for at, side, _ in _sides(blocks)), default=0)
     wide = 3 * 8 * widest**2  # one factor in float64, with its eigenvectors
-    return itemsize * (4 * parts * n + 4 * squares + 2 * n) + wide
+    return itemsize * (3 * parts * n + 4 * squares + 2 * n) + wide
 
 
 def load_kronecker(state: Mapping[str, Any]) -> Kronecker:

@@ -147,8 +147,12 @@ class Update:
     @property
     def loss(self) -> float:
         """The loss on the objective of the gradient: after the update if it was measured there, else before it."""
-        measured = self.search_objective == "gradient" and not math.isnan(self.loss_after)
-        return self.loss_after if measured else self.loss_before
+        return self.loss_after if self.loss_is_after else self.loss_before
+
+    @property
+    def loss_is_after(self) -> bool:
+        """Whether `loss` is that of the new parameters."""
+        return self.search_objective == "gradient" and not math.isnan(self.loss_after)
 
 
 def undone(

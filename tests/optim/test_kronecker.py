@@ -162,6 +162,12 @@ def test_a_state_without_gates_keeps_its_whole_blocks() -> None:
     np.testing.assert_array_equal(found.diagonal, kronecker(whole, gradients(1), earlier).diagonal)
 
 
+def test_the_gradients_are_not_written() -> None:
+    G = gradients(0)
+    kronecker(BLOCKS, G, kronecker(BLOCKS, G))
+    np.testing.assert_array_equal(G, gradients(0))
+
+
 def test_a_single_side_counts_fully() -> None:
     """Two sides of which one stands still would let the period double."""
     rng = np.random.default_rng(25)

@@ -125,7 +125,8 @@ class HessianFreeMethod(Method):
         sizes = {role: float(columns.size) for role, columns in batches.items()}
         self.work = {"gradient": sizes["gradient"], "curvature": sizes["curvature"], "updates": 1.0}
         symbols = {role: round(objective.total_weight) for role, objective in objectives.items()}
-        return step.theta, _record(step, symbols["gradient"], symbols["curvature"], self._validates)
+        data_loss = step.loss - objectives["gradient"].penalty(step.theta if step.loss_is_after else theta)
+        return step.theta, _record(step, data_loss, symbols["gradient"], symbols["curvature"], self._validates)
 
     def work_left(self, updates: int | None) -> Work | None:
         """Return the sequences of the gradient and curvature batches until a limit, and the number of updates."""
@@ -238,8 +239,8 @@ class HessianFreeMethod(Method):
 
     def _affordable_parts(self) -> int:
         """Return how many gradients the preconditioner may keep: as configured, within a quarter of the memory."""
-        room = self.config.memory_bytes // 4 // (self.net.n_parameters * self.net.dtype.itemsize)
-        return max(1, min(self.config.preconditioner_parts, room))
+        none, one = (bytes_needed(self.net.matrix_blocks, parts, self.net.dtype.itemsize) for parts in (0, 1))
+        return max(1, min(self.config.preconditioner_parts, self.config.memory_bytes // 4 // (one - none)))
 
 
 def _work(step: Update, gradient: int, curvature: int) -> float:
@@ -249,14 +250,14 @@ def _work(step: Update, gradient: int, curvature: int) -> float:
     return float(on_gradient * gradient + on_curvature * curvature)
 
 
-def _record(step: Update, symbols: int, curvature_symbols: int, validate: bool) -> Record:
-    """Return the record of an update on batches with so many symbols."""
+def _record(step: Update, data_loss: float, symbols: int, curvature_symbols: int, validate: bool) -> Record:
+    """Return the record of an update on batches with so many symbols; `data_loss` is its loss without penalty."""
     return {
         "updates": 1,
         "symbols": symbols,
         "curvature_symbols": curvature_symbols,
         "validate": validate,
-        "train_loss": step.loss,
+        "train_loss": data_loss,
         "cg_iterations": step.cg_iterations,
         "cg_stop": step.cg_stop.value,
         "mu": step.mu,
