@@ -26,7 +26,7 @@ HF = ("hf", "hf-published")
 FIRST_ORDER = ("sgd", "adam", "soap", "muon")
 METHODS = (*HF, *FIRST_ORDER)
 OPPONENTS = {"Adam's best": ("adam",), "SGD's best": ("sgd",), "the best of all first-order methods": FIRST_ORDER}
-"""Whose best validation is a target for all methods."""
+"""Methods whose best validation bits are a target for all methods."""
 MARKS = (15, 30, 60, 100, 160, 300, 600, 900)
 """Processor seconds at which methods are compared."""
 SLACK = 1.01
@@ -154,7 +154,7 @@ def tuning_bits(cells: Iterable[Result]) -> dict[str, dict[str, float]]:
 def by_problem(cells: Sequence[Result]) -> dict[str, dict[str, Seeds]]:
     """Return the cells that are compared, by problem, method and seed.
 
-    Of a method with tuning trials, only the best trial is compared. Small budgets come first.
+    If a method has tuning trials, only the best one is compared. Small budgets come first.
     """
     trials = tuning_bits(cells)
     found: dict[str, dict[str, Seeds]] = {}

@@ -8,8 +8,9 @@ ends, so the benchmark can be run in pieces:
     python benchmarks/hf_vs_sgd.py --problem ptb-mlstm-64 --seed 1           some cells
     python benchmarks/hf_vs_sgd.py --summary                                 tables and pictures of what there is
 
-Every method has three trials. All of them run on one problem with one seed for the whole budget. The trial with the
-lowest validation bits is used for all other cells of the method. See README.md.
+Every first-order method has three trials; Hessian-free optimization runs with its defaults. All trials run on one
+problem with one seed for the whole budget. The trial with the lowest validation bits is used for all other cells of its
+method. No method has a penalty on the weights. See README.md.
 """
 
 from __future__ import annotations
@@ -88,9 +89,9 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
 }
 """The tuning trials of each method. Hessian-free optimization has its defaults only (README.md)."""
 VALIDATION_SECONDS = 3
-"""Seconds of training between two validations of a first-order method, about; HF has a rule of its own."""
+"""Approximate seconds of training between two validations of a first-order method. HF has its own rule."""
 POINTS = 150
-"""Points of a curve that are kept, about."""
+"""Approximate number of points of a curve that are kept."""
 FOLDER = "hf_vs_sgd"
 
 

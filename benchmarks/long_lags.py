@@ -1,8 +1,9 @@
-"""Do Hessian-free optimization, SGD with clipping and Adam learn over long time lags, and in which processor time?
+"""Do Hessian-free optimization, SGD with clipping and Adam learn long time lags, and how much time do they need?
 
-A plain network of 100 units on three synthetic tasks. A cell is a task, a length, a method and a seed. Each cell is one
-run on one thread. It ends when fewer than 1% of the fresh sequences of a validation are wrong, or when its processor
-seconds are used. A cell that was stopped resumes; one that is done is left alone. See README.md beside this file.
+Each method trains a plain network of 100 units on three synthetic tasks. A cell is a task, a length, a method and a
+seed. Each cell is one run on one thread. It ends when fewer than 1% of the fresh sequences of a validation are wrong,
+or when its processor seconds are used. A cell that was stopped resumes; one that is done is left alone. See README.md
+beside this file.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from timed_runs import ENDLESS, UNFINISHED, is_done, progress, records, run_with
 TASKS = ("addition", "temporal-order", "random-permutation")
 LENGTHS = (50, 100, 200)
 SEQUENCES = 500
-"""Sequences of a gradient and of a curvature batch of hf-published."""
+"""Sequences of the final gradient and curvature batches of hf-published."""
 START = {"initializer": "sutskever", "spectral_radius": 1.0, "input_scale": 0.1}
 """The first weights, the same for all methods; with the initializer's own N(0, 1) at the inputs HF learns nothing."""
 FIRST_ORDER = {"streams": 20, "sequences": 10_000, "clip_norm": 1.0}
@@ -40,12 +41,12 @@ SUCCESS = "success"
 NEARLY = 0.02
 """Share of wrong answers below which a task is nearly learned."""
 POINTS = 100
-"""Of a curve that are kept, about."""
+"""Approximate number of points of a curve that are kept."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What one run is of."""
+    """One run of the benchmark."""
 
     task: str
     length: int

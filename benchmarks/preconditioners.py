@@ -1,4 +1,4 @@
-"""Which preconditioner lets conjugate gradient do most in few iterations: where do Kronecker factors come from?
+"""Compare preconditioners for a few iterations of conjugate gradient: which source of Kronecker factors is best?
 
 A plain network is trained for some updates on tinyshakespeare. At its last weights, the same quadratics are solved
 with each preconditioner, for several draws of the sequences. The result of k iterations is judged by how far they lower
@@ -150,7 +150,14 @@ def main(updates: int, draws: int, runs: Path, out: Path) -> None:
     print_machine(facts)
     run = runs / "preconditioners"
     if not (run / "summary.json").is_file():
-        options = {"data": "tinyshakespeare", "arch": "rnn", "hidden": HIDDEN, "threads": 1, "sample_length": 0}
+        options = {
+            "data": "tinyshakespeare",
+            "arch": "rnn",
+            "hidden": HIDDEN,
+            "threads": 1,
+            "sample_length": 0,
+            "l2": 0.0,
+        }
         train(out=run, updates=updates, validate_every=updates, **options)
     found = {f"{damping:g}": measure(run, damping, draws) for damping in (0.01, 0.1)}
     for damping, rows in found.items():

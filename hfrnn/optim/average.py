@@ -2,7 +2,7 @@
 
     A1  m_1 = theta_1,  m_k = m_{k-1} + a_k * (theta_k - m_{k-1}),  a_k = max(1 - d, (n + 1) / (k + n)),  n = 8
 
-At first the average covers the last few parameters, and their number grows with k. As soon as a_k reaches 1 - d, the
+At first the average covers the last few updates, and this window grows with k. As soon as a_k reaches 1 - d, the
 average is exponential with decay d. Training itself never uses it.
 
 References: the first part is the polynomial-decay averaging of Shamir & Zhang 2013, the second that of J. Martens,

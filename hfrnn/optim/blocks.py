@@ -54,8 +54,8 @@ def check_blocks(blocks: Any) -> tuple[MatrixBlock, ...]:
     Raises
     ------
     InputError
-        A value is no such sequence, a block begins before the end of the one before it, or its gates do not divide its
-        columns.
+        The value is not a sequence of MatrixBlock, a block begins before the end of the one before it, or its gates do
+        not divide its columns.
     """
     if not isinstance(blocks, Sequence) or not all(isinstance(block, MatrixBlock) for block in blocks):
         raise InputError(f"blocks is {shown(blocks)}: give a sequence of MatrixBlock, such as net.matrix_blocks")

@@ -8,9 +8,9 @@ the curvature, and the eigenvectors of their two factors are a basis in which it
     K3  D = sum_j (Q_L' G_j Q_R)^2              entry by entry
     K4  M^-1 r = Q_L [(D + lambda)^-exponent * (Q_L' r Q_R)] Q_R'
 
-M is symmetric, and positive definite because lambda is. A side of more than `MOST` rows or columns keeps the unit
-basis, so that D is diagonal on that side. A vector is a matrix with one row. Gates that are side by side in a block
-share L; each of them has its own R.
+M is symmetric. It is positive definite because lambda is above 0. A side of more than `MOST` rows or columns keeps the
+unit basis, so that D is diagonal on that side. A vector is a matrix with one row. Gates that are side by side in a
+block share L; each of them has its own R.
 
 The factors are computed again when the basis is old. The share of the new factors that the old basis does not make
 diagonal says how far it has turned, and changes the period between two computations:
@@ -30,12 +30,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import numpy as np
+
+from hfrnn.arrays.blas import one_blas_thread
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.threads import Threads
-from hfrnn.arrays.vectors import Apply, Vector, dot, eigenvectors
+from hfrnn.arrays.vectors import Apply, Vector, dot, eigenvectors, is_finite
 from hfrnn.checks import POSITIVE, ZERO_TO_ONE, count, number
-from hfrnn.errors import InputError
-from hfrnn.optim.blocks import MatrixBlock
+from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.optim.blocks import MatrixBlock, check_blocks
 
 MOST = 1024
 """Largest side of a block that has a basis of its own."""
@@ -160,10 +163,14 @@ def kronecker(
     Raises
     ------
     InputError
-        A value is out of range, or the gradients have another length than the blocks.
+        A value is out of range, the gradients have another length than the blocks, or there are none.
+    NonFiniteError
+        A factor or the diagonal is not finite, because a gradient is not, or its square.
     """
-    blocks = tuple(blocks)
-    gradients = array("gradients", gradients, (None, sum(block.size for block in blocks)), "f")
+    blocks = check_blocks(blocks)
+    gradients = array("gradients", gradients, (None, _covered(blocks)), "f")
+    if not gradients.shape[0]:
+        raise InputError("gradients has no rows: give the gradient of one part or more")
     decay, longest = number("decay", decay, ZERO_TO_ONE), count("longest", longest, 1)
     workers = threads if threads is not None else Threads(1)
     gates, sides = _gates(blocks), _sides(blocks)
@@ -173,10 +180,11 @@ def kronecker(
         at, side, gate = sides[number]
         G = view(gradients, blocks[at])
         A = G.swapaxes(0, 1).reshape(blocks[at].rows, -1) if side == 0 else G[..., gate, :].reshape(-1, G.shape[-1]).T
-        F, old = A @ A.T, None if earlier is None else _matrix(earlier.factors[at], side, gate)
-        if old is not None:
-            F += decay * old  # K1
-        _matrix(factors[at], side, gate)[:] = F
+        with np.errstate(over="ignore", invalid="ignore"):
+            F, old = A @ A.T, None if earlier is None else _matrix(earlier.factors[at], side, gate)
+            if old is not None:
+                F += decay * old  # K1
+        _matrix(factors[at], side, gate)[:] = _finite(F)
         _matrix(bases[at], side, gate)[:] = eigenvectors(F)  # K2
 
     diagonal = gradients[0].copy()
@@ -185,8 +193,9 @@ def kronecker(
         at, gate = gates[number]
         G, (Q_L, Q_R) = view(gradients, blocks[at])[..., gate, :], basis_of(bases[at], gate)
         turned = G.copy() if Q_L is None and Q_R is None else rotated(G, Q_L, Q_R)
-        turned *= turned
-        view(diagonal, blocks[at])[:, gate] = turned.sum(0)  # K3
+        with np.errstate(over="ignore", invalid="ignore"):
+            turned *= turned
+            view(diagonal, blocks[at])[:, gate] = _finite(turned.sum(0))  # K3
 
     for task, number_of_tasks in ((factor, len(sides)), (square, len(gates))):
         for _ in workers.ordered(task, number_of_tasks):
@@ -206,10 +215,10 @@ def bytes_needed(blocks: Sequence[MatrixBlock], parts: int, itemsize: int) -> in
     itemsize : int
         Bytes of a number.
     """
-    n, squares = sum(block.size for block in blocks), _entries(blocks)  # factors and bases, those of the last time too
-    widest = max((blocks[at].width if side else blocks[at].rows for at, side, _ in _sides(blocks)), default=0)
-    wide = 3 * 8 * widest**2  # one factor in float64, with its eigenvectors
-    return itemsize * (3 * parts * n + 4 * squares + 2 * n) + wide
+    n, squares = sum(block.size for block in blocks), _entries(blocks)
+    kept = 4 * squares  # factors and bases, and those of the last time
+    wide = 3 * 8 * squares  # all factors in float64 at once, with their eigenvectors
+    return itemsize * (3 * parts * n + kept + 2 * n) + wide
 
 
 def load_kronecker(state: Mapping[str, Any]) -> Kronecker:
@@ -218,11 +227,19 @@ def load_kronecker(state: Mapping[str, Any]) -> Kronecker:
     Raises
     ------
     InputError
-        The vectors do not fit the blocks.
+        An entry is missing or damaged, or the vectors do not fit the blocks.
     """
-    blocks = tuple(MatrixBlock(*map(int, block)) for block in state["blocks"])
-    joined, diagonal, start = state["factors"], state["diagonal"], 0
-    needed = _entries(blocks), sum(block.size for block in blocks)
+    if missing := [name for name in ("blocks", "diagonal", "factors", "period", "age") if name not in state]:
+        raise InputError(f"the state of the preconditioner lacks {', '.join(missing)}: give a Kronecker.state_dict")
+    try:
+        found = [MatrixBlock(*map(int, block)) for block in state["blocks"]]
+    except (TypeError, ValueError):
+        raise InputError("the blocks in the state of the preconditioner are damaged: give another state") from None
+    blocks = check_blocks(found)
+    joined = array("factors of the state", state["factors"], (None,), "f")
+    diagonal = array("diagonal of the state", state["diagonal"], (None,), "f", finite=True).copy()
+    period, age = count("period of the state", state["period"], 1), count("age of the state", state["age"])
+    needed, start = (_entries(blocks), _covered(blocks)), 0
     if (joined.shape, diagonal.shape) != ((needed[0],), (needed[1],)):
         raise InputError(
             f"the state of the preconditioner has {joined.shape[0]} factors and {diagonal.shape[0]} entries: its "
@@ -231,10 +248,10 @@ def load_kronecker(state: Mapping[str, Any]) -> Kronecker:
     factors, bases = (_empty(blocks, diagonal) for _ in range(2))
     for at, side, gate in _sides(blocks):
         F = _matrix(factors[at], side, gate)
-        F[:] = joined[start : start + F.size].reshape(F.shape)
+        F[:] = _finite(joined[start : start + F.size].reshape(F.shape))
         _matrix(bases[at], side, gate)[:] = eigenvectors(F)
         start += F.size
-    return Kronecker(blocks, tuple(factors), tuple(bases), diagonal, int(state["period"]), int(state["age"]))
+    return Kronecker(blocks, tuple(factors), tuple(bases), diagonal, period, age)
 
 
 def view(x: Vector, block: MatrixBlock) -> Vector:
@@ -257,6 +274,21 @@ def rotated(x: Vector, Q_L: Vector | None, Q_R: Vector | None) -> Vector:
 def rotated_back(x: Vector, Q_L: Vector | None, Q_R: Vector | None) -> Vector:
     """Return Q_L x Q_R', which undoes `rotated`."""
     return rotated(x, None if Q_L is None else Q_L.T, None if Q_R is None else Q_R.T)
+
+
+def _covered(blocks: Sequence[MatrixBlock]) -> int:
+    """Return the length of the vector that the blocks cover without a gap."""
+    n = sum(block.size for block in blocks)
+    if blocks and blocks[-1].span.stop != n:
+        raise InputError(f"the blocks have {n} entries and end at {blocks[-1].span.stop}: give blocks without gaps")
+    return n
+
+
+def _finite(x: Vector) -> Vector:
+    """Return an array, or raise NonFiniteError."""
+    if not is_finite(x):
+        raise NonFiniteError("the gradients of the parts are too large for the preconditioner, or not finite")
+    return x
 
 
 def _has_basis(block: MatrixBlock) -> tuple[bool, bool]:
@@ -312,12 +344,13 @@ def _period(earlier: Kronecker, factors: Sequence[Pair], sides: Sequence[tuple[i
     for at, side, gate in sides:
         F, Q = _matrix(factors[at], side, gate), _matrix(earlier.bases[at], side, gate)
         square = dot(F.reshape(-1), F.reshape(-1))
-        along = ((F @ Q) * Q).sum(0)
+        with one_blas_thread():  # so that the bits do not depend on BLAS's threads
+            along = ((F @ Q) * Q).sum(0)
         shares.append(1 - dot(along, along) / square if square > 0 else 0.0)
     turned = math.fsum(shares) / max(len(shares), 1)  # K5
     if turned < STEADY:
         return min(2 * earlier.period, longest)
-    return max(earlier.period // 2, 1) if turned > TURNED else min(earlier.period, longest)  # K6
+    return min(max(earlier.period // 2, 1) if turned > TURNED else earlier.period, longest)  # K6
 
 
 def _joined(parts: list[Vector]) -> Vector:

@@ -1,4 +1,4 @@
-"""The preconditioner of an update, as the options of Hessian-free optimization ask for it (SPEC 6)."""
+"""Build the preconditioner of an update from the options of Hessian-free optimization (SPEC 6)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from hfrnn.arrays.checks import array
+from hfrnn.arrays.threads import Threads
 from hfrnn.arrays.vectors import Apply, Vector
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.cg import power_preconditioner
 from hfrnn.optim.damping import Damping
 from hfrnn.optim.kronecker import Kronecker, kronecker, load_kronecker
 from hfrnn.optim.options import HessianFreeOptions, Objective
 
 PREFIX = "kronecker."
-"""Of the names of a Kronecker preconditioner's state in the state of the optimizer."""
+"""Prefix of the names of a Kronecker preconditioner's entries in the state of the optimizer."""
 
 
 def check_shift(options: HessianFreeOptions, damping: Damping) -> None:
@@ -29,7 +30,7 @@ def check_shift(options: HessianFreeOptions, damping: Damping) -> None:
 def make_preconditioner(
     theta: Vector, objective: Objective, damping: Damping, options: HessianFreeOptions, earlier: Kronecker | None
 ) -> tuple[Apply | None, Kronecker | None]:
-    """Return the preconditioner of an update, and what the next update needs of it.
+    """Return the preconditioner of an update, and the state that the next update needs.
 
     Parameters
     ----------
@@ -44,7 +45,8 @@ def make_preconditioner(
     Returns
     -------
     preconditioner : callable or None
-        As for `conjugate_gradient`; None without one.
+        As for `conjugate_gradient`; None without one, or if the first factors are not finite. Later factors that are
+        not finite are ignored.
     kronecker : Kronecker or None
 
     Raises
@@ -60,12 +62,23 @@ def make_preconditioner(
     if options.preconditioner == "none":
         return None, None
     threads = getattr(objective, "threads", None)
+    threads = threads if isinstance(threads, Threads) else None  # an objective of one's own may mean something else
+    if earlier is not None and earlier.diagonal.shape != theta.shape:
+        raise InputError(
+            f"theta has shape {theta.shape}, but the preconditioner of the last update has {earlier.diagonal.shape}: "
+            "use one optimizer for one model"
+        )
     if earlier is None or earlier.due:
         parts = _method(objective, options, "part_gradients")(theta, options.preconditioner_parts)
         gradients = array("the result of part_gradients", parts, (None, *theta.shape), "f")
         blocks = _method(objective, options, "matrix_blocks") if earlier is None else earlier.blocks
         decay, longest = options.preconditioner_decay, options.preconditioner_every
-        found = kronecker(blocks, gradients, earlier, decay, longest, threads)
+        try:
+            found = kronecker(blocks, gradients, earlier, decay, longest, threads)
+        except NonFiniteError:
+            if earlier is None:
+                return None, None
+            found = earlier  # still due
     else:
         found = earlier
     return found.preconditioner(shift, options.preconditioner_exponent, threads), found.used()

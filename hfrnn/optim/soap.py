@@ -80,7 +80,7 @@ class SOAP(FirstOrder):
     Parameters
     ----------
     blocks : sequence of MatrixBlock
-        They cover the flat vector, one after another.
+        They cover the flat vector, one after another. Gates side by side count as one matrix.
     options : SOAPOptions, optional
     threads : int
         As for `FirstOrder`; the threads share the blocks.

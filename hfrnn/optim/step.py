@@ -1,4 +1,4 @@
-"""The parts of an update of Hessian-free optimization: what it knows, what it finds, and how it can fail."""
+"""Parts of an update of Hessian-free optimization: its model, its solution, and the return to earlier parameters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ ALWAYS = 20
 PROMISE = 0.25
 """Share of the loss that q may promise in an update without measurement."""
 SUSPICIOUS, BAD = 0.2, 0.1
-"""Rise of the loss, relative to its size: from batch to batch, and on the same batch; after an unmeasured step."""
+"""Bounds on the rise of the loss after an unmeasured step, as a share of the loss: on the new batch, above which the
+step is checked; and on the same batch, above which it is undone."""
 BEFORE, BEFORE_LOSS = "before", "before_loss"
 """Names of a `Fallback` in the state of the optimizer."""
 

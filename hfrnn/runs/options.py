@@ -180,7 +180,9 @@ class RunOptions:
 
     optimizer: str = _optimizer("hf", "Optimizer; hf is Hessian-free optimization.", choices=OPTIMIZERS)
     preset: str = _hf(
-        "fast", "Defaults of Hessian-free optimization: fast, or published for those of the papers.", choices=PRESETS
+        "fast",
+        "Defaults of Hessian-free optimization: fast (many cheap updates) or published (close to the papers).",
+        choices=PRESETS,
     )
     damping: str = _hf("structural", "Kind of damping of the curvature.", choices=DAMPINGS)
     mu: float | None = _hf(

@@ -125,8 +125,9 @@ def preset_values(chosen: Any) -> dict[str, Any]:
 def default_l2(config: Any, symbols: int | None) -> float:
     """Return `--l2` of a run that gives none.
 
-    With PENALTY / N, the objective times N is the negative logarithm of a posterior: the N training symbols are
-    independent, and each weight has the prior N(0, 1 / PENALTY). The bound lets a network learn a tiny text by heart.
+    With PENALTY / N, the objective times N is the negative logarithm of a posterior, if the N training symbols are
+    independent and each weight has the prior N(0, 1 / PENALTY). MOST_PENALTY keeps the penalty of very short texts
+    small, so that a network can memorize them.
 
     Parameters
     ----------

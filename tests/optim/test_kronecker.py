@@ -145,17 +145,8 @@ def test_a_state_without_gates_keeps_its_whole_blocks() -> None:
     whole = tuple(MatrixBlock(block.start, block.rows, block.columns) for block in BLOCKS)
     state = kronecker(whole, gradients(0)).used().state_dict()
     state["blocks"] = [block[:3] for block in state["blocks"]]
-    earlier, theta = load_kronecker(state), gradients(3)[0]
-
-    class Parts:
-        matrix_blocks = BLOCKS
-
-        def part_gradients(self, theta: Any, parts: int) -> Any:
-            return gradients(1)
-
-    options = hfrnn.HessianFreeOptions(preconditioner="kronecker", preconditioner_shift=1.0)
-    objective: Any = Parts()
-    apply, found = make_preconditioner(theta, objective, hfrnn.Damping("none"), options, earlier)
+    earlier = load_kronecker(state)
+    apply, found = made(gradients(1), earlier)
     assert apply is not None
     assert found is not None
     assert found.blocks == whole
@@ -209,6 +200,15 @@ def test_the_memory_that_is_planned_is_enough(block: MatrixBlock, parts: int, mo
     assert peak <= bytes_needed([block], parts, 4) <= most * peak
 
 
+def test_the_period_is_never_longer_than_asked_for() -> None:
+    found = None
+    for _ in range(5):
+        found = kronecker(BLOCKS, gradients(0, 3), found, longest=16)
+    assert found is not None
+    assert found.period == 16
+    assert kronecker(BLOCKS, gradients(5, 3), found, decay=0.0, longest=4).period == 4
+
+
 def test_a_state_gives_the_same_bits() -> None:
     first = kronecker(BLOCKS, gradients(0).astype("float32"))
     found = kronecker(BLOCKS, gradients(1).astype("float32"), first).used()
@@ -226,6 +226,73 @@ def test_a_state_of_another_model_is_refused(key: str) -> None:
     state = kronecker(BLOCKS, gradients(0)).state_dict()
     with pytest.raises(hfrnn.InputError, match="the state of the preconditioner has"):
         load_kronecker({**state, key: state[key][:-1]})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"period": 0}, "period of the state is 0"),
+        ({"age": -1}, "age of the state is -1"),
+        ({"diagonal": np.full(N, np.nan)}, "diagonal of the state"),
+        ({"factors": "x"}, "factors of the state"),
+        ({"blocks": [(0, 2)]}, "damaged"),
+        ({"blocks": None}, "damaged"),
+        ({"blocks": [(0, 2, 3, 2)]}, "gates: give a divisor"),
+        ({"blocks": [(0, 4, 4), (20, 6, 6)]}, "give blocks without gaps"),
+    ],
+    ids=str,
+)
+def test_a_damaged_state_is_refused(change: dict[str, Any], message: str) -> None:
+    state = kronecker(BLOCKS, gradients(0)).state_dict()
+    with pytest.raises(hfrnn.InputError, match=message):
+        load_kronecker({**state, **change})
+    for name in state:
+        with pytest.raises(hfrnn.InputError, match=f"lacks {name}"):
+            load_kronecker({key: value for key, value in state.items() if key != name})
+
+
+def test_blocks_with_gaps_and_no_gradients_are_refused() -> None:
+    with pytest.raises(hfrnn.InputError, match="without gaps"):
+        kronecker((MatrixBlock(0, 2, 2), MatrixBlock(6, 2, 2)), np.ones((3, 8)))
+    with pytest.raises(hfrnn.InputError, match="gradients has no rows"):
+        kronecker(BLOCKS, np.ones((0, N)))
+
+
+class Parts:
+    """An objective with given gradients of its parts; `threads` means something else than in hfrnn."""
+
+    matrix_blocks, threads = BLOCKS, 3
+
+    def __init__(self, parts: Any) -> None:
+        self.parts = parts
+
+    def part_gradients(self, theta: Any, parts: int) -> Any:
+        return self.parts
+
+
+def made(parts: Any, earlier: Kronecker | None = None, n: int = N) -> tuple[Any, Kronecker | None]:
+    options = hfrnn.HessianFreeOptions(preconditioner="kronecker", preconditioner_shift=1.0)
+    objective: Any = Parts(parts)
+    return make_preconditioner(np.zeros(n, parts.dtype), objective, hfrnn.Damping("none"), options, earlier)
+
+
+def test_factors_that_overflow_leave_the_earlier_ones() -> None:
+    good, huge = gradients(0).astype("float32"), gradients(1).astype("float32") * np.float32(1e25)
+    for bad in (huge, np.full_like(good, np.nan)):
+        assert made(bad) == (None, None)
+        _, first = made(good)
+        apply, second = made(bad, first)
+        assert first is not None
+        assert second is not None
+        assert apply is not None
+        assert second.due  # the next update computes factors again
+        np.testing.assert_array_equal(second.diagonal, first.diagonal)
+
+
+def test_the_preconditioner_of_another_model_is_refused() -> None:
+    _, first = made(gradients(0))
+    with pytest.raises(hfrnn.InputError, match="use one optimizer for one model"):
+        made(gradients(0), first, n=N + 1)
 
 
 @pytest.mark.parametrize("lambda_", [0.0, -1.0, float("nan")])
