@@ -121,10 +121,11 @@ def test_the_period_grows_while_the_basis_stands_and_shrinks_when_it_turns() -> 
         found = kronecker(BLOCKS, gradients(seed, 1), found, decay=0.0 if seed else 0.7, longest=10)
         periods.append(found.period)
     assert periods == [1, 2, 4, 8, 10, 10, 10, 5]
-    young = found.used() if found else None
-    assert young is not None
-    assert not young.due
-    assert young.used().due
+    assert found is not None
+    for age in range(found.period + 1):
+        assert found.age == age
+        assert found.due == (age == found.period)
+        found = found.used()
 
 
 def test_the_bits_do_not_depend_on_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
