@@ -10,7 +10,7 @@ ends, so the benchmark can be run in pieces:
 
 Every first-order method has three trials; Hessian-free optimization runs with its defaults. All trials run on one
 problem with one seed for the whole budget. The trial with the lowest validation bits is used for all other cells of its
-method. No method has a penalty on the weights. See README.md.
+method. See README.md.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Cell:
     def options(self, backend: str) -> dict[str, Any]:
         """Return the options of the run that are known before anything is measured."""
         own = METHODS[self.method][self.trial]
-        same = {"seed": self.seed, "threads": 1, "backend": backend, "l2": 0.0, "sample_length": 0}
+        same = {"seed": self.seed, "threads": 1, "backend": backend, "sample_length": 0}
         return {**PROBLEMS[self.problem][1], **own, **same}
 
 

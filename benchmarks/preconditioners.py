@@ -156,7 +156,6 @@ def main(updates: int, draws: int, runs: Path, out: Path) -> None:
             "hidden": HIDDEN,
             "threads": 1,
             "sample_length": 0,
-            "l2": 0.0,
         }
         train(out=run, updates=updates, validate_every=updates, **options)
     found = {f"{damping:g}": measure(run, damping, draws) for damping in (0.01, 0.1)}

@@ -16,7 +16,7 @@ The factors are computed again when the basis is old. The share of the new facto
 diagonal says how far it has turned, and changes the period between two computations:
 
     K5  turned = mean over the sides of 1 - |diag(Q' F Q)|^2 / |F|^2            F = L or R
-    K6  period * 2 if turned < 0.1, period / 2 if turned > 0.3, from 1 to `longest`
+    K6  period * 2 if turned < 0.02, period / 2 if turned > 0.1, from n/8 to `longest`; n computations so far
 
 References: the factors are those of Gupta, Koren & Singer 2018 (Shampoo); a diagonal in their eigenbasis is used by
 George and others 2018 (EKFAC) and by Vyas and others 2024 (SOAP) in place of the curvature, here as a preconditioner of
@@ -42,8 +42,10 @@ from hfrnn.optim.blocks import MatrixBlock, check_blocks
 
 MOST = 1024
 """Largest side of a block that has a basis of its own."""
-STEADY, TURNED = 0.1, 0.3
-"""Bounds of K6. The noise of 20 gradients alone makes `turned` up to 0.05 with 256 units."""
+STEADY, TURNED = 0.02, 0.1
+"""Bounds on `turned` in K6."""
+RARER = 8
+"""Computations after which the shortest period of K6 grows by 1: noise alone can make `turned` 0.05."""
 
 FEW = 2**17
 """Number of weights below which K4 is faster on one thread."""
@@ -70,6 +72,8 @@ class Kronecker:
         Number of updates after which the factors are computed again, 1 or more.
     age : int
         Number of updates that have used the diagonal.
+    computed : int
+        Number of times that the factors have been computed.
     """
 
     blocks: Sequence[MatrixBlock]
@@ -78,6 +82,7 @@ class Kronecker:
     diagonal: Vector
     period: int = 1
     age: int = 0
+    computed: int = 1
 
     @property
     def due(self) -> bool:
@@ -128,11 +133,11 @@ class Kronecker:
         return precondition
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state: the diagonal, all factors in one vector (the bases follow from them), age and period."""
+        """Return the state: the diagonal, all factors in one vector (the bases follow from them), and numbers."""
         parts = [F.reshape(-1) for pair in self.factors for F in pair if F is not None]
         joined = self.diagonal[:0].copy() if not parts else _joined(parts)
         blocks = [(block.start, block.rows, block.columns, block.gates) for block in self.blocks]
-        own = {"blocks": blocks, "age": self.age, "period": self.period}
+        own = {"blocks": blocks, "age": self.age, "period": self.period, "computed": self.computed}
         return {"diagonal": self.diagonal.copy(), "factors": joined, **own}
 
 
@@ -201,7 +206,8 @@ def kronecker(
         for _ in workers.ordered(task, number_of_tasks):
             pass
     period = 1 if earlier is None else _period(earlier, factors, sides, longest)
-    return Kronecker(blocks, tuple(factors), tuple(bases), diagonal, period)
+    computed = 1 if earlier is None else earlier.computed + 1
+    return Kronecker(blocks, tuple(factors), tuple(bases), diagonal, period, computed=computed)
 
 
 def bytes_needed(blocks: Sequence[MatrixBlock], parts: int, itemsize: int) -> int:
@@ -239,6 +245,7 @@ def load_kronecker(state: Mapping[str, Any]) -> Kronecker:
     joined = array("factors of the state", state["factors"], (None,), "f")
     diagonal = array("diagonal of the state", state["diagonal"], (None,), "f", finite=True).copy()
     period, age = count("period of the state", state["period"], 1), count("age of the state", state["age"])
+    computed = count("computed of the state", state.get("computed", 1), 1)  # not in the states of early versions
     needed, start = (_entries(blocks), _covered(blocks)), 0
     if (joined.shape, diagonal.shape) != ((needed[0],), (needed[1],)):
         raise InputError(
@@ -251,7 +258,7 @@ def load_kronecker(state: Mapping[str, Any]) -> Kronecker:
         F[:] = _finite(joined[start : start + F.size].reshape(F.shape))
         _matrix(bases[at], side, gate)[:] = eigenvectors(F)
         start += F.size
-    return Kronecker(blocks, tuple(factors), tuple(bases), diagonal, period, age)
+    return Kronecker(blocks, tuple(factors), tuple(bases), diagonal, period, age, computed)
 
 
 def view(x: Vector, block: MatrixBlock) -> Vector:
@@ -348,9 +355,9 @@ def _period(earlier: Kronecker, factors: Sequence[Pair], sides: Sequence[tuple[i
             along = ((F @ Q) * Q).sum(0)
         shares.append(1 - dot(along, along) / square if square > 0 else 0.0)
     turned = math.fsum(shares) / max(len(shares), 1)  # K5
-    if turned < STEADY:
-        return min(2 * earlier.period, longest)
-    return min(max(earlier.period // 2, 1) if turned > TURNED else earlier.period, longest)  # K6
+    period = 2 * earlier.period if turned < STEADY else earlier.period
+    period = period // 2 if turned > TURNED else period
+    return min(max(period, earlier.computed // RARER, 1), longest)  # K6
 
 
 def _joined(parts: list[Vector]) -> Vector:

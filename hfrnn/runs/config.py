@@ -123,9 +123,9 @@ class TrainConfig(RunOptions):
         """
         names = (
             "arch", "hidden", "dtype", "backend", "embedding", "bias", "output_bias", "direct_input", "direct_output",
+            "l2",
         )  # fmt: skip
-        own = {name: getattr(self, name) for name in names}
-        return {**data, **own, "l2": self.l2 or 0.0, **self.arch_options}
+        return {**data, **{name: getattr(self, name) for name in names}, **self.arch_options}
 
     def refuse(self, names: tuple[str, ...], why: str) -> None:
         """Raise InputError if one of the options was given."""

@@ -30,7 +30,7 @@ from hfrnn.names import (
 from hfrnn.option import Option, option_key, option_name
 from hfrnn.runs import needs
 from hfrnn.runs.needs import Need
-from hfrnn.runs.presets import DEFAULTS, MOST_PENALTY, PENALTY, default_text
+from hfrnn.runs.presets import DEFAULTS, default_text
 
 __all__ = ["RunOption", "RunOptions", "option_key", "option_name", "run_options"]
 
@@ -157,10 +157,7 @@ class RunOptions:
         None, "Classes of a class softmax, formed by how often symbols occur.", needs.TEXT, least=1, unit="classes",
         zero="for a full softmax", otherwise="a full softmax",
     )  # fmt: skip
-    l2: float | None = _network(
-        None, "Adds l2/2 * |theta|^2 to the objective.", needs.SEQUENCES, least=0,
-        otherwise=f"{PENALTY} / training symbols, {MOST_PENALTY:g} at most, for hf on a text and --preset fast; else 0",
-    )  # fmt: skip
+    l2: float = _network(0.0, "Adds l2/2 * |theta|^2 to the objective.", needs.SEQUENCES, least=0)
     initializer: str = _network(
         "papers", "Initial weights: small normal ones as in the papers, or Sutskever's sparse ones.",
         choices=INITIALIZERS,

@@ -15,7 +15,6 @@ __all__ = [
     "DEFAULTS",
     "ByData",
     "Default",
-    "default_l2",
     "default_text",
     "kind_of_data",
     "preset_values",
@@ -27,10 +26,6 @@ EARLIER = "published"
 """The preset of runs whose config.toml names none: its values were the only defaults then."""
 OFF_IF_UNWRITTEN = ("average", "first_gradient_symbols")
 """Options that a run does not use if its config.toml lacks them."""
-
-
-PENALTY, MOST_PENALTY = 60, 2e-4
-"""`--l2` times the number of training symbols, and the largest `--l2`, in the preset fast on a text."""
 
 
 class ByData(NamedTuple):
@@ -120,25 +115,6 @@ def preset_values(chosen: Any) -> dict[str, Any]:
     largest = given.get("gradient_symbols", found["gradient_symbols"])
     found["first_gradient_symbols"] = min(found["first_gradient_symbols"], largest)
     return {**found, **given}
-
-
-def default_l2(config: Any, symbols: int | None) -> float:
-    """Return `--l2` of a run that gives none.
-
-    With PENALTY / N, the objective times N is the negative logarithm of a posterior, if the N training symbols are
-    independent and each weight has the prior N(0, 1 / PENALTY). MOST_PENALTY keeps the penalty of very short texts
-    small, so that a network can memorize them.
-
-    Parameters
-    ----------
-    config : object
-        Holds the options of a run as attributes, the preset resolved.
-    symbols : int or None
-        Training symbols, if the data are a text.
-    """
-    if not symbols or (config.optimizer, config.preset) != ("hf", "fast"):
-        return 0.0
-    return min(PENALTY / symbols, MOST_PENALTY)
 
 
 def unwritten_values(written: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,16 +11,6 @@ from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.presets import default_l2
-from hfrnn.training.sources import Source
-
-
-def with_default_l2(config: TrainConfig, source: Source) -> TrainConfig:
-    """Return the options of a run with `l2` resolved: its default depends on the number of training symbols."""
-    if config.l2 is not None:
-        return config
-    text = source.text()
-    return replace(config, l2=default_l2(config, None if text is None else text.size))
 
 
 def build_network(config: TrainConfig, data: Mapping[str, Any]) -> Network:

@@ -27,7 +27,7 @@ from hfrnn.training.limits import TimeLimit, reached_limit, reason_to_end
 from hfrnn.training.methods import METHODS
 from hfrnn.training.record import make_record
 from hfrnn.training.run_state import RunState, before_next_update
-from hfrnn.training.setup import build_network, initial_parameters, with_default_l2
+from hfrnn.training.setup import build_network, initial_parameters
 from hfrnn.training.signals import CLOSED_OUTPUT, Interrupted, Interruption, Response, handle_signals
 from hfrnn.training.sources import open_source
 from hfrnn.training.validation import validate, validation_objective
@@ -178,7 +178,6 @@ class Trainer:
         interruption: Interruption | None = None,
     ) -> None:
         self.source, self.vocabulary = open_source(config, folder)
-        config = with_default_l2(config, self.source)
         starts = config.init_from is not None and (folder is None or not folder.begun)
         first = first_weights(config, self.source.network, self.source.name) if starts else None
         if not self.source.in_bits:

@@ -118,9 +118,9 @@ def test_a_long_side_keeps_the_unit_basis(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_period_grows_while_the_basis_stands_and_shrinks_when_it_turns() -> None:
     found, periods = None, []
     for seed in (0, 0, 0, 0, 0, 0, 5, 6):
-        found = kronecker(BLOCKS, gradients(seed, 1), found, decay=0.0 if seed else 0.7, longest=10)
+        found = kronecker(BLOCKS, gradients(seed, 3), found, decay=0.0 if seed else 0.7, longest=10)
         periods.append(found.period)
-    assert periods == [1, 2, 4, 8, 10, 10, 10, 5]
+    assert periods == [1, 2, 4, 8, 10, 10, 5, 2]
     assert found is not None
     for age in range(found.period + 1):
         assert found.age == age
@@ -164,7 +164,7 @@ def test_a_single_side_counts_fully() -> None:
     """Two sides of which one stands still would let the period double."""
     rng = np.random.default_rng(25)
     G = rng.standard_normal((9, 6)) * np.geomspace(1, 30, 6)
-    H = G + 7 * rng.standard_normal((9, 6))
+    H = G + 2.5 * rng.standard_normal((9, 6))
     blocks, found = (MatrixBlock(0, 1, 6),), None
     for each in (G, G, G, H):
         found = kronecker(blocks, each, found, decay=0.0)
@@ -199,6 +199,18 @@ def test_the_memory_that_is_planned_is_enough(block: MatrixBlock, parts: int, mo
     matrices = [F for pair in (*earlier.factors, *earlier.bases) for F in pair if F is not None]
     peak += G.nbytes + earlier.diagonal.nbytes + sum(F.nbytes for F in matrices)
     assert peak <= bytes_needed([block], parts, 4) <= most * peak
+
+
+def test_factors_that_never_stand_still_are_computed_less_and_less_often() -> None:
+    """The gradients of each batch are new, as if all differences were noise."""
+    found, periods = None, []
+    for seed in range(60):
+        found = kronecker(BLOCKS, gradients(seed, 1), found, decay=0.0, longest=6)
+        assert found.computed == seed + 1
+        periods.append(found.period)
+    assert periods == [1] * 16 + [2] * 8 + [3] * 8 + [4] * 8 + [5] * 8 + [6] * 12
+    state = {key: value for key, value in found.state_dict().items() if key != "computed"} if found else {}
+    assert load_kronecker(state).computed == 1
 
 
 def test_the_period_is_never_longer_than_asked_for() -> None:
@@ -247,7 +259,7 @@ def test_a_damaged_state_is_refused(change: dict[str, Any], message: str) -> Non
     state = kronecker(BLOCKS, gradients(0)).state_dict()
     with pytest.raises(hfrnn.InputError, match=message):
         load_kronecker({**state, **change})
-    for name in state:
+    for name in state.keys() - {"computed"}:
         with pytest.raises(hfrnn.InputError, match=f"lacks {name}"):
             load_kronecker({key: value for key, value in state.items() if key != name})
 

@@ -12,7 +12,7 @@ from hfrnn.errors import InputError
 from hfrnn.names import PRESETS
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.options import run_options
-from hfrnn.runs.presets import DEFAULTS, ByData, Default, default_l2, default_text, kind_of_data, unwritten_values
+from hfrnn.runs.presets import DEFAULTS, ByData, Default, default_text, kind_of_data, unwritten_values
 
 PUBLISHED = {
     "gradient_symbols": 100_000,
@@ -129,24 +129,6 @@ def written(path: Path, config: TrainConfig, *, without: tuple[str, ...] = (), o
     table = {name: value for name, value in config.resolved().to_toml().items() if name not in without}
     path.write_text(tomli_w.dumps({**table, **({"versions": {"hfrnn": "0.1.0"}} if of_run else {})}), "utf-8")
     return str(path)
-
-
-@pytest.mark.parametrize(
-    ("options", "symbols", "expected"),
-    [
-        ({}, 1_000_000, 6e-5),
-        ({}, 300_000, 2e-4),
-        ({}, 299_999, 2e-4),
-        ({}, 10, 2e-4),
-        ({}, None, 0.0),
-        ({"preset": "published"}, 1_000_000, 0.0),
-        ({"optimizer": "adam"}, 1_000_000, 0.0),
-    ],
-)
-def test_the_penalty_of_the_fast_preset_is_that_of_a_prior(
-    options: dict[str, Any], symbols: int | None, expected: float
-) -> None:
-    assert default_l2(TrainConfig(**options).resolved(), symbols) == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_file_of_a_run_without_a_preset_is_a_published_one(tmp_path: Path) -> None:
