@@ -344,7 +344,7 @@ def _loss_hessian(net: Network, objective: Objective, theta: HostArray) -> Calla
     """
     batch = objective.batch
     outputs, _ = Sweep(net, batch, 1.0, keep=Keep.STATES).outputs(theta)
-    weights = batch.step_weights(net.backend)[:, :, None] / objective.total_weight
+    weights = batch.output_weights(net.backend) / objective.total_weight
 
     def apply(directions: HostArray) -> HostArray:
         columns = []
