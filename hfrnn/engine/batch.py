@@ -38,9 +38,9 @@ class Batch:
     Notes
     -----
     The loss of a batch is `sum w*loss / sum w`, where the loss of a step sums over its outputs. With weights
-    (T, B, n_out), each step adds `sum_k w_k*loss_k` to the numerator, over its outputs k, and the mean of its w_k to the
-    denominator. The loss of the batch is then n_out times the weighted mean of the losses of all outputs. Weights that
-    are equal over the outputs give the same results as the weights (T, B) that they repeat.
+    (T, B, n_out), each step adds `sum_k w_k*loss_k`, over its outputs k, to the numerator, and the mean of its w_k to
+    the denominator. The loss of the batch is then n_out times the weighted mean of the losses of all outputs. Weights
+    that are equal over the outputs give the same results as the weights (T, B) that they repeat.
     """
 
     def __init__(
