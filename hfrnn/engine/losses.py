@@ -111,4 +111,5 @@ class Squared(_RealTargets):
 def _summed(xp: Any, losses: Array, shares: Array | None) -> Array:
     """Return the sum of the losses (K, B, n_out) of every step, (K, B), each times its share if there are shares."""
     # the loss of an output without weight may be infinite
-    return losses.sum(axis=-1) if shares is None else xp.where(shares > 0, losses * shares, 0.0).sum(axis=-1)
+    weighted = losses if shares is None else xp.where(shares > 0, losses, 0.0) * shares
+    return weighted.sum(axis=-1)
