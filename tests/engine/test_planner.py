@@ -119,7 +119,7 @@ def test_weights_of_outputs_take_what_is_expected_of_them(use: Use) -> None:
     given = rng.integers(64, size=(T, B)), rng.random((T, B, 64), "float32")
     plan = replace(make_plan(net, T, B, None), workers=2)
     batches = [hfrnn.Batch(*given, weights) for weights in (rng.random((T, B)), rng.random((T, B, 64)))]
-    taken = [_measured_peak(net, batch, plan, 2, use) for batch in batches]
+    taken = [_measured_peak(net, batch, plan, 1, use) for batch in batches]  # threads may peak together or not
     expected = [Footprint(net).bytes(plan, T, B, use, weighs_outputs) for weighs_outputs in (False, True)]
     assert 0.75 * (taken[1] - taken[0]) <= expected[1] - expected[0] <= 1.3 * (taken[1] - taken[0])
     assert make_plan(net, T, B, "auto", expected[1], use=use, weighs_outputs=True) == plan
