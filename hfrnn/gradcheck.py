@@ -183,11 +183,12 @@ def _cases(arch: str, seed: int) -> Iterator[Case]:
     yield _case("embedding", arch, "softmax", rng, embedding=2)
     yield _case("real inputs", arch, "squared", rng, real=True, bias=True)
     yield _case("one step, one sequence", arch, "softmax", rng, T=1, B=1, carried=True)
+    for loss in ("logistic", "squared"):
+        yield _case(f"{loss}, weights of outputs", arch, loss, rng, hidden=(2, 2), mixed=True, by_output=True)
     for options in VARIANTS.get(arch, ()):
         name = ", ".join(f"{option} {value}" for option, value in options.items())
-        hidden = options.get("hidden", 2)
-        others = {option: value for option, value in options.items() if option != "hidden"}
-        yield _case(name, arch, "softmax", rng, hidden=(hidden, hidden), mixed=True, carried=True, **others)
+        stacked = {**options, "hidden": 2 * (options.get("hidden", 2),)}
+        yield _case(name, arch, "softmax", rng, mixed=True, carried=True, **stacked)
 
 
 def _case(
@@ -201,6 +202,7 @@ def _case(
     B: int = 2,
     direct: bool = True,
     mixed: bool = False,
+    by_output: bool = False,
     carried: bool = False,
     embedding: int | None = None,
     real: bool = False,
@@ -223,6 +225,8 @@ def _case(
         "squared": rng.standard_normal((T, B, n_out)),
     }
     weights = rng.random((T, B)) * (rng.random((T, B)) < 0.8) + np.eye(T, B) if mixed else None
+    if by_output:
+        weights = rng.random((T, B, n_out)) * (rng.random((T, B, n_out)) < 0.6) + np.eye(T, n_out)[:, None]
     lengths = np.array([T, *rng.integers(2, T, B - 1)]) if mixed else None
     state = None
     if carried:
@@ -280,10 +284,9 @@ def check_case(case: Case, seed: int = 0) -> Iterator[tuple[str, float, str]]:
     yield from _by_block_pair("Gv", G, exact, blocks)
     yield from _symmetry(G - net.l2 * columns)
 
-    total = batch.total_weight(net.backend)
     for metric in net.metrics:
         weighted = hidden if metric == "hidden" else hidden / slopes[:, None]  # of h, or of a by h = f(a)
-        S = (weighted if metric == "preactivation" else hidden).T @ weighted / total
+        S = (weighted if metric == "preactivation" else hidden).T @ weighted / objective.total_weight
         damped = objective.gauss_newton(theta, structural=MU, tikhonov=LAMBDA, metric=metric)
         D = np.stack([damped @ column for column in columns], axis=1)
         yield from _by_block_pair(metric, D, exact + MU * S + LAMBDA * columns, blocks)
@@ -308,9 +311,8 @@ class _ComplexStep:
     def __init__(self, net: Network, batch: Batch, theta: HostArray) -> None:
         self.net, self.theta = net, theta
         ready = net.prepare(batch)
-        self.sweep = Sweep(
-            net, ready, ready.total_weight(net.backend), keep=Keep.STATES, scratch=Buffers(net.backend, "complex128")
-        )
+        total, buffers = ready.total_weight(net.backend), Buffers(net.backend, "complex128")
+        self.sweep = Sweep(net, ready, total, keep=Keep.STATES, scratch=buffers)
         exists = ready.exists(net.backend)
         self.exists = np.ones((batch.T, batch.B), bool) if exists is None else exists
 
@@ -344,7 +346,7 @@ def _loss_hessian(net: Network, objective: Objective, theta: HostArray) -> Calla
     """
     batch = objective.batch
     outputs, _ = Sweep(net, batch, 1.0, keep=Keep.STATES).outputs(theta)
-    weights = batch.step_weights(net.backend)[:, :, None] / objective.total_weight
+    weights = batch.output_weights(net.backend) / objective.total_weight
 
     def apply(directions: HostArray) -> HostArray:
         columns = []

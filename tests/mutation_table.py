@@ -39,6 +39,7 @@ SMALL_RNN = "[rnn-single or [rnn-stack or [rnn-ragged or [rnn-real"
 
 ENGINE = (
     "tests/engine/test_losses.py tests/engine/test_derivatives.py tests/engine/test_{module}*.py",
+    "tests/engine/test_output_weights.py",
     f"{ORACLE} -k '{SMALL_RNN}'",
     "tests/engine/test_network.py tests/engine/test_class_softmax.py tests/kernels/test_clockwork.py",
     "tests/engine/test_objective.py",

@@ -22,8 +22,8 @@ class Batch:
     inputs : (T, B) integer symbols, or (T, B, n_in) real values
     targets : (T, B) integer symbols, or (T, B, n_out) real values; optional
         Symbols for the softmax and class softmax, real values for the other losses. Not needed to run a network.
-    weights : (T, B) array of numbers, 0 or more; optional
-        The weight of each step's loss; 0 where nothing is predicted. Default 1.
+    weights : (T, B) array of numbers, 0 or more, or (T, B, n_out) for the squared and logistic losses; optional
+        The weight of each step's loss, or of each output's loss; 0 where nothing is predicted. Default 1.
     lengths : (B,) integers from 1 to T, optional
         The number of steps of each sequence. Later steps are padding and are ignored. Default T.
     initial_state : sequence of dict, optional
@@ -34,6 +34,13 @@ class Batch:
     ------
     InputError
         The shapes do not match each other, or a number is out of range.
+
+    Notes
+    -----
+    The loss of a batch is `sum w*loss / sum w`, where the loss of a step sums over its outputs. With weights
+    (T, B, n_out), each step adds `sum_k w_k*loss_k`, over its outputs k, to the numerator, and the mean of its w_k to
+    the denominator. The loss of the batch is then n_out times the weighted mean of the losses of all outputs. Weights
+    that are equal over the outputs give the same results as the weights (T, B) that they repeat.
     """
 
     def __init__(
@@ -60,10 +67,7 @@ class Batch:
                     f"targets are {_describe(targets)}; inputs of {T} steps and {B} sequences need ({T}, {B}, ...)"
                 )
         if weights is not None:
-            whole = lengths is None  # weights of the padding may be infinite
-            weights = array("weights", weights, (T, B), "fiub", finite=whole, advice="one per step and sequence")
-            if not (weights >= 0).all().item():
-                raise InputError("weights hold a negative number or NaN; a weight is 0 or more")
+            weights = _checked_weights(weights, (T, B), targets, finite=lengths is None)
         if lengths is not None:
             lengths = array("lengths", lengths, (B,), "iu", advice="one per sequence")
             low, high = lengths.min().item(), lengths.max().item()
@@ -121,15 +125,30 @@ class Batch:
         steps = backend.xp.arange(self.T).reshape(self.T, 1)
         return steps < backend.asarray(self.lengths).reshape(1, self.B)
 
-    def step_weights(self, backend: Backend) -> Array:
-        """Return the weights (T, B) in float64, 0 in the padding."""
+    def output_weights(self, backend: Backend) -> Array:
+        """Return the weights in float64, 0 in the padding: (T, B, n_out), or (T, B, 1) if they are given per step."""
         xp = backend.xp
         if self.weights is None:
-            weights = xp.ones((self.T, self.B), dtype="float64")
+            weights = xp.ones((self.T, self.B, 1), dtype="float64")
         else:
-            weights = backend.asarray(self.weights, dtype="float64")
+            weights = backend.asarray(self.weights, dtype="float64").reshape(self.T, self.B, -1)
         exists = self.exists(backend)
-        return weights if exists is None else xp.where(exists, weights, 0.0)
+        return weights if exists is None else xp.where(exists[:, :, None], weights, 0.0)
+
+    def step_weights(self, backend: Backend) -> Array:
+        """Return the weights of the steps (T, B) in float64, 0 in the padding: the mean over the outputs of a step."""
+        weights = self.output_weights(backend)
+        return weights.sum(axis=-1) / weights.shape[-1]
+
+    def output_shares(self, backend: Backend) -> Array | None:
+        """Return the weights of the outputs divided by the weight of their step, (T, B, n_out) in float64.
+
+        They are 0 where the step has no weight. The result is None if the weights are given per step.
+        """
+        if self.weights is None or self.weights.ndim == 2:
+            return None
+        steps = self.step_weights(backend)[:, :, None]
+        return self.output_weights(backend) / backend.xp.where(steps > 0, steps, 1.0)
 
     def total_weight(self, backend: Backend) -> float:
         """Return the sum of the weights of all steps outside the padding.
@@ -145,6 +164,25 @@ class Batch:
         if total == float("inf"):
             raise InputError("the weights of the batch sum to infinity: give finite weights")
         return total
+
+
+def _checked_weights(weights: Array, steps: tuple[int, int], targets: Array | None, finite: bool) -> Array:
+    """Return weights, one per step or one per output, after checking them. Those of the padding may be infinite."""
+    weights = as_array("weights", weights)
+    shape: tuple[int | None, ...] = steps
+    advice = "one per step and sequence"
+    if weights.ndim == 3:
+        if targets is not None and targets.ndim == 2:
+            raise InputError(
+                f"weights have shape {tuple(weights.shape)}, but targets of shape {steps} are symbols: give an array "
+                f"{steps} of weights, one per step and sequence"
+            )
+        shape = (*steps, None if targets is None else targets.shape[2])
+        advice = "one per step, sequence and output"
+    weights = array("weights", weights, shape, "fiub", finite=finite, advice=advice)
+    if not (weights >= 0).all().item():
+        raise InputError("weights hold a negative number or NaN; a weight is 0 or more")
+    return weights
 
 
 def _check_state(state: Any) -> None:

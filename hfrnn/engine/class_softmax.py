@@ -180,8 +180,9 @@ class ClassSoftmax(Head):
     # ------------------------------------------------------------------ the loss of a segment and what follows
 
     def arrange(
-        self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice]
-    ) -> list[ScoredTokens]:
+        self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice],
+        shares: Array | None = None,
+    ) -> list[ScoredTokens]:  # fmt: skip
         symbols, asked = backend.to_host(targets), backend.to_host(wanted)
         return [self._arrange(backend, symbols[span], scale[span], asked[span] > 0) for span in spans]
 

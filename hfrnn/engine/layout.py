@@ -295,12 +295,13 @@ class Layout:
             raise InputError(f"inputs have {inputs.shape[2]} values per step: this network has n_in = {self.n_in}")
         else:
             array("inputs of the batch", inputs, tuple(inputs.shape), finite=True)
+        self._check_output_weights(batch)
         targets = None
         if batch.targets is not None:
             targets = self._zero_padding(backend.asarray(batch.targets), exists)
             if targets.dtype.kind == "f":  # those that no loss reads may be anything
-                scored = (batch.step_weights(backend) > 0).reshape(batch.T, batch.B, *[1] * (targets.ndim - 2))
-                read = backend.xp.where(scored, targets, 0)
+                weights = batch.output_weights(backend)
+                read = backend.xp.where((weights if targets.ndim == 3 else weights[:, :, 0]) > 0, targets, 0)
                 array("targets of the batch", read, tuple(targets.shape), finite=True)
             self.head.check_targets(targets, batch.T, batch.B)
         elif targets_needed:
@@ -319,6 +320,22 @@ class Layout:
         if exists is None:
             return values
         return self.backend.xp.where(exists if values.ndim == 2 else exists[:, :, None], values, 0).astype(values.dtype)
+
+    def _check_output_weights(self, batch: Batch) -> None:
+        """Raise InputError if a batch has a weight per output that does not suit this network's loss or outputs."""
+        shape = () if batch.weights is None else tuple(batch.weights.shape)
+        if len(shape) < 3:
+            return
+        if not self.head.weighs_outputs:
+            raise InputError(
+                f"weights have shape {shape}, but the loss {self.loss_name!r} has no weights of outputs: give an array "
+                f"{shape[:2]} of weights, one per step and sequence"
+            )
+        if shape[2] != self.n_out:
+            raise InputError(
+                f"weights have shape {shape}, but this network has n_out = {self.n_out}: give an array "
+                f"{(*shape[:2], self.n_out)} or {shape[:2]} of weights"
+            )
 
     def _check_state(self, batch: Batch) -> None:
         state = batch.initial_state or []

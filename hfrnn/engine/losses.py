@@ -6,7 +6,9 @@
     squared   sum (z - y)^2 / 2         z              p - y           Rz
 
 The softmax's prediction, gradient and Hessian are [K] 2.2, 2.4 and 3.23. The derivatives of every step are multiplied
-by w / sum w. The class softmax is in class_softmax.py.
+by w / sum w. For the logistic and squared losses, each output may have its own weight w_k. The value is then
+sum_k s_k*loss_k, where the share s_k is w_k divided by w, the mean of the step's weights, and the derivatives of output
+k are multiplied by w_k / sum w. The class softmax is in class_softmax.py.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ class Softmax(FullHead):
 
 
 class _RealTargets(FullHead):
-    """A loss on n_out real targets per step."""
+    """A loss on n_out real targets per step, which sums over the outputs."""
+
+    weighs_outputs = True
 
     def check_targets(self, targets: Array, T: int, B: int) -> None:
         if targets.shape != (T, B, self.n_out):
@@ -51,11 +55,19 @@ class _RealTargets(FullHead):
             )
 
     def arrange(
-        self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice]
-    ) -> Sequence[ScoredSteps]:
+        self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice],
+        shares: Array | None = None,
+    ) -> Sequence[ScoredSteps]:  # fmt: skip
         # targets may hold any value where nothing is predicted
-        asked = backend.xp.where(wanted[:, :, None] != 0, targets, 0)
-        return super().arrange(backend, asked, scale, wanted, spans)
+        asked = backend.xp.where((wanted[:, :, None] if shares is None else shares) != 0, targets, 0)
+        return super().arrange(backend, asked, scale, wanted, spans, shares)
+
+    def step_losses(self, xp: Any, z: Array, scored: ScoredSteps) -> Array:
+        return self.predict(xp, z, scored.targets, scored.shares)
+
+    def predict(self, xp: Any, z: Array, targets: Array, shares: Array | None = None) -> Array:
+        """Replace z by the prediction in place, and return every step's sum of its outputs' losses times `shares`."""
+        raise NotImplementedError
 
     def residual(self, xp: Any, p: Array, targets: Array) -> None:
         p -= targets
@@ -71,11 +83,11 @@ class Logistic(_RealTargets):
         if not ((targets >= 0) & (targets <= 1)).all().item():
             raise InputError("targets of the logistic loss lie outside 0 to 1: give probabilities or bits")
 
-    def predict(self, xp: Any, z: Array, targets: Array) -> Array:
+    def predict(self, xp: Any, z: Array, targets: Array, shares: Array | None = None) -> Array:
         # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|) never overflows; the sign of a complex z is that of its real part
         sign = xp.where(z.real < 0, -1.0, 1.0)
         tail = xp.exp(-sign * z)
-        losses = (xp.where(z.real < 0, 0.0, z) + xp.log1p(tail) - targets * z).sum(axis=-1)
+        losses = _summed(xp, xp.where(z.real < 0, 0.0, z) + xp.log1p(tail) - targets * z, shares)
         z[...] = xp.where(z.real < 0, tail, 1.0) / (1.0 + tail)
         return losses
 
@@ -88,9 +100,16 @@ class Logistic(_RealTargets):
 class Squared(_RealTargets):
     """Half the squared error, summed over the outputs of a step."""
 
-    def predict(self, xp: Any, z: Array, targets: Array) -> Array:
+    def predict(self, xp: Any, z: Array, targets: Array, shares: Array | None = None) -> Array:
         difference = z - targets
-        return 0.5 * (difference * difference).sum(axis=-1)
+        return 0.5 * _summed(xp, difference * difference, shares)
 
     def curvature(self, xp: Any, p: Array, Rz: Array, work: Array) -> None:
         """Leave Rz as it is: the Hessian is the identity."""
+
+
+def _summed(xp: Any, losses: Array, shares: Array | None) -> Array:
+    """Return the sum of the losses (K, B, n_out) of every step, (K, B), each times its share if there are shares."""
+    # the loss of an output without weight may be infinite
+    weighted = losses if shares is None else xp.where(shares > 0, losses, 0.0) * shares
+    return weighted.sum(axis=-1)

@@ -69,9 +69,9 @@ class Objective:
         self.net: Layout = instance("net", net, Layout, "a hfrnn.Network")
         instance("batch", batch, Batch, "a hfrnn.Batch")
         instance("like", like, Objective, "a hfrnn.Objective", or_none=True)
-        symbols = batch.inputs.ndim == 2
+        symbols, weighs_outputs = batch.inputs.ndim == 2, batch.weights is not None and batch.weights.ndim == 3
         self.plan = instance("plan", plan, Plan, "a Plan", or_none=True) or make_plan(
-            net, batch.T, batch.B, checkpoint, memory, symbols
+            net, batch.T, batch.B, checkpoint, memory, symbols, weighs_outputs=weighs_outputs
         )
         if self.plan.shards[-1] != batch.B:
             raise InputError(f"the plan is for {self.plan.shards[-1]} sequences, but the batch has {batch.B}")

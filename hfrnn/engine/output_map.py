@@ -117,6 +117,8 @@ class Head:
     """Whether targets are integer symbols, not real values."""
     probabilistic = False
     """Whether `-loss` is a log-probability of the target."""
+    weighs_outputs = False
+    """Whether each output of a step may have its own weight."""
     classes: tuple[int, ...] | None = None
     """The class of each symbol; None except for the class softmax."""
     transposed: tuple[str, ...] = ()
@@ -155,20 +157,23 @@ class Head:
     # ------------------------------------------------------------------ the loss of a segment and what follows
 
     def arrange(
-        self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice]
-    ) -> Sequence[Any]:
+        self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice],
+        shares: Array | None = None,
+    ) -> Sequence[Any]:  # fmt: skip
         """Return the targets of each segment, in the form that `losses`, `gradient` and `product` take.
 
         Parameters
         ----------
         backend : Backend
         targets : (T, B) or (T, B, n_out) array
-        scale : (T, B, 1) array
-            The factor w / sum w of each step.
+        scale : (T, B, 1) or (T, B, n_out) array
+            The factor w / sum w of each step, or of each output.
         wanted : (T, B) array
             0 at steps whose loss is not needed. The head may skip these steps; their loss is then 0.
         spans : sequence of slice
             The steps of each segment.
+        shares : (T, B, n_out) array, optional
+            The factor of each output's loss in the loss of its step. Default 1. Only for heads that weigh outputs.
 
         Returns
         -------
@@ -226,13 +231,16 @@ class ScoredSteps:
     steps : slice
         These k steps, within the K steps of the segment.
     targets : (k, B) symbols, or (k, B, n_out) real values
-    scale : (k, B, 1) array
-        The factor w / sum w of each step.
+    scale : (k, B, 1) or (k, B, n_out) array
+        The factor w / sum w of each step, or of each output.
+    shares : (k, B, n_out) array or None
+        The factor of each output's loss in the loss of its step; None: 1.
     """
 
     steps: slice
     targets: Array
     scale: Array
+    shares: Array | None = None
 
     def of(self, hs: ByLayer, widths: Mapping[int, int]) -> dict[int, Array]:
         """Return the scored steps of each layer that feeds the output, as views."""
@@ -246,17 +254,19 @@ class FullHead(Head):
     """
 
     def arrange(
-        self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice]
-    ) -> Sequence[ScoredSteps]:
+        self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice],
+        shares: Array | None = None,
+    ) -> Sequence[ScoredSteps]:  # fmt: skip
         asked, scored_parts = (backend.to_host(wanted) != 0).any(axis=1), []
         for span in spans:
             at = asked[span].nonzero()[0].tolist() or [0]  # if no step is needed, one step of weight 0
             steps = slice(at[0], at[-1] + 1)
-            scored_parts.append(ScoredSteps(steps, targets[span][steps], scale[span][steps]))
+            factors = None if shares is None else shares[span][steps].astype(scale.dtype)
+            scored_parts.append(ScoredSteps(steps, targets[span][steps], scale[span][steps], factors))
         return scored_parts
 
     def losses(self, p: Arrays, hs: ByLayer, scored: ScoredSteps, tape: Tape) -> Array:
-        found = self.predict(tape.xp, self.outputs(p, scored.of(hs, self.widths), tape), scored.targets)
+        found = self.step_losses(tape.xp, self.outputs(p, scored.of(hs, self.widths), tape), scored)
         K, B = first_of(hs, self.widths)
         if found.shape[0] == K:
             return found
@@ -286,6 +296,10 @@ class FullHead(Head):
         for l in self.widths:
             dhs[l][: scored.steps.start] = 0
             dhs[l][scored.steps.stop :] = 0
+
+    def step_losses(self, xp: Any, z: Array, scored: ScoredSteps) -> Array:
+        """Replace the outputs z of scored steps by the prediction, and return the loss of every step, (k, B)."""
+        return self.predict(xp, z, scored.targets)
 
     def predict(self, xp: Any, z: Array, targets: Array) -> Array:
         """Replace z by the prediction p in place, and return the loss of every step, (K, B)."""

@@ -47,6 +47,7 @@ def make_plan(
     memory: int | None = None,
     symbols: bool = True,
     use: Use = Use.BOTH,
+    weighs_outputs: bool = False,
 ) -> Plan:
     """Return the plan for a batch of B sequences of T steps.
 
@@ -63,6 +64,8 @@ def make_plan(
         Whether the inputs are symbols. Otherwise they are real values.
     use : Use
         What the objective will be used for.
+    weighs_outputs : bool
+        Whether every output has its own weight, (T, B, n_out).
 
     Raises
     ------
@@ -91,10 +94,10 @@ def make_plan(
             workers = min(len(plan.shards) - 1, WORKERS)
             while workers >= min(side_by_side, len(plan.shards) - 1):
                 sized = replace(plan, workers=workers)
-                if footprint.bytes(sized, T, B, use) <= budget:
+                if footprint.bytes(sized, T, B, use, weighs_outputs) <= budget:
                     return sized
                 workers //= 2
-    least = min(footprint.bytes(replace(plan, workers=1), T, B, use) for plan in candidates)
+    least = min(footprint.bytes(replace(plan, workers=1), T, B, use, weighs_outputs) for plan in candidates)
     raise InputError(
         f"{B} sequences of {T} steps need at least {least / 2**20:,.1f} MiB, and the budget is "
         f"{budget / 2**20:,.1f} MiB: give more memory, fewer or shorter sequences, or a smaller network"
@@ -130,6 +133,7 @@ class Footprint:
 
     def __init__(self, layout: Layout, symbols: bool = True) -> None:
         self._item, self._weights, self._scored = layout.dtype.itemsize, layout.n_parameters, layout.head.scored_bytes
+        self._outputs = layout.n_out
         corners = {(K, B): _tiny_sweep(layout, K, B, symbols) for K in (1, 2) for B in (1, 2)}
         self._coefficients = {
             role: _bilinear({corner: sizes[role] for corner, sizes in corners.items()}) for role in corners[1, 1]
@@ -137,12 +141,14 @@ class Footprint:
         shapes = [shape for layer in layout.layers for shape in layer.kernel.state_shapes(1).values()]
         self._state = self._item * sum(math.prod(shape) for shape in shapes)
 
-    def bytes(self, plan: Plan, T: int, B: int, use: Use = Use.BOTH) -> int:
+    def bytes(self, plan: Plan, T: int, B: int, use: Use = Use.BOTH, weighs_outputs: bool = False) -> int:
         """Return the bytes that an objective on a batch (T, B) needs: batch, vectors of each worker, and buffers."""
         item = self._item
         workers, largest = min(plan.workers, len(plan.shards) - 1), max(stop - start for start, stop in plan.parts)
         total = T * B * (4 + 4) + (workers + 2) * self._weights * item  # symbols in and out
         sweeps = T * B * (8 + item + self._scored)  # weights, scaled weights, and arranged targets
+        if weighs_outputs:
+            sweeps += T * B * 2 * self._outputs * item  # scaled weights and shares of all outputs
         if use is Use.LOSS:
             one = self._size("gradient states", min(plan.segment or T, T), largest)
             total += sweeps + workers * (one + self._scratch("gradient", Keep.NOTHING, plan, T, largest))

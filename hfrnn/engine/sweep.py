@@ -99,7 +99,7 @@ class Sweep:
         self.total_weight = total_weight
         self.weights = batch.step_weights(self.backend)  # (T, B), float64
         kind = "float64" if self.scratch.dtype.kind == "c" else self.scratch.dtype
-        self.scale = (self.weights / total_weight).astype(kind)[:, :, None]  # (T, B, 1)
+        self.scale = (batch.output_weights(self.backend) / total_weight).astype(kind)  # (T, B, 1) or (T, B, n_out)
         exists = batch.exists(self.backend)
         self.mask = None if exists is None else exists[:, :, None].astype(kind)  # (T, B, 1)
         self.start = layout.zero_state(batch.B, self.scratch.dtype)
@@ -113,7 +113,7 @@ class Sweep:
             self.segments = [Segment(span, tapes, head_tape) for span in spans]
         else:
             self.segments = [Segment(span, *self._tapes(f"{s}.")) for s, span in enumerate(spans)]
-        self._arrange(self.weights)
+        self._arrange(self.weights, batch.output_shares(self.backend))
         self.p: Groups = {}
 
     def _tapes(self, prefix: str) -> tuple[list[Tape], Tape]:
@@ -354,11 +354,11 @@ class Sweep:
 
     # ------------------------------------------------------------------ head and damping of one segment
 
-    def _arrange(self, wanted: Array) -> None:
+    def _arrange(self, wanted: Array, shares: Array | None = None) -> None:
         """Prepare the targets of each segment, at least for the steps where `wanted` (T, B) is not 0."""
         if self.batch.targets is not None:
             head, spans = self.layout.head, [segment.span for segment in self.segments]
-            scored_parts = head.arrange(self.backend, self.batch.targets, self.scale, wanted, spans)
+            scored_parts = head.arrange(self.backend, self.batch.targets, self.scale, wanted, spans, shares)
             for segment, scored in zip(self.segments, scored_parts, strict=True):
                 segment.scored = scored
 

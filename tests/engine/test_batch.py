@@ -48,6 +48,22 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"weights": np.ones((2, 3))},
         "weights has shape (2, 3) and type float64: give an array (3, 2) of numbers, one per step and sequence",
     ),
+    "weights of outputs for symbols": (
+        {"weights": np.ones((3, 2, 4))},
+        "weights have shape (3, 2, 4), but targets of shape (3, 2) are symbols: give an array (3, 2) of weights, one",
+    ),
+    "weights of other outputs": (
+        {"targets": np.ones((3, 2, 5)), "weights": np.ones((3, 2, 4))},
+        "weights has shape (3, 2, 4) and type float64: give an array (3, 2, 5) of numbers, one per step, sequence and",
+    ),
+    "weights of outputs of another length": (
+        {"targets": None, "weights": np.ones((2, 2, 4))},
+        "weights has shape (2, 2, 4) and type float64: give an array (3, 2, n) of numbers, one per step, sequence and",
+    ),
+    "weights of four axes": (
+        {"targets": np.ones((3, 2, 5)), "weights": np.ones((3, 2, 5, 1))},
+        "weights has shape (3, 2, 5, 1) and type float64: give an array (3, 2) of numbers, one per step and sequence",
+    ),
     "a negative weight": (
         {"weights": np.full((3, 2), -0.1)},
         "weights hold a negative number or NaN; a weight is 0",
@@ -103,6 +119,20 @@ def test_step_weights_are_1_or_as_given_and_0_in_the_padding() -> None:
     assert ragged.total_weight(numpy) == 9.0
     assert batch(lengths=lengths).total_weight(numpy) == 4.0
     assert batch(weights=weights.astype("float32")).step_weights(numpy).dtype == np.float64
+
+
+def test_the_weight_of_a_step_is_the_mean_of_the_weights_of_its_outputs() -> None:
+    weights = np.array([[[1.0, 3.0], [0.0, 0.0]], [[0.5, 0.0], [2.0, 2.0]], [[4.0, 0.0], [9.0, 9.0]]])
+    whole = batch(targets=np.ones((3, 2, 2)), weights=weights)
+    np.testing.assert_array_equal(whole.step_weights(numpy), [[2, 0], [0.25, 2], [2, 9]])
+    np.testing.assert_array_equal(whole.output_weights(numpy), weights)
+    shares = [[[0.5, 1.5], [0, 0]], [[2, 0], [1, 1]], [[2, 0], [1, 1]]]
+    np.testing.assert_array_equal(whole.output_shares(numpy), shares)
+    ragged = batch(targets=np.ones((3, 2, 2)), weights=weights, lengths=np.array([3, 2]))
+    np.testing.assert_array_equal(ragged.step_weights(numpy), [[2, 0], [0.25, 2], [2, 0]])
+    assert (whole.total_weight(numpy), ragged.total_weight(numpy)) == (15.25, 6.25)
+    assert batch(weights=weights[:, :, 0]).output_shares(numpy) is None
+    np.testing.assert_array_equal(batch(weights=weights[:, :, 0]).output_weights(numpy), weights[:, :, :1])
 
 
 def test_exists_tells_steps_from_padding() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.engine_cases import LOSSES, random_targets
+from support.engine_cases import LOSSES, output_weights, random_targets
 
 import hfrnn
 from hfrnn.arrays.backend import Buffers
@@ -45,7 +45,9 @@ def problems(draw: st.DrawFn) -> tuple[hfrnn.Network, hfrnn.Objective, np.random
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     inputs = rng.standard_normal((T, B, net.n_in)) if kind == "real" else rng.integers(net.n_in, size=(T, B))
     weights = lengths = None
-    if draw(st.booleans()):
+    if loss in ("logistic", "squared") and draw(st.booleans()):
+        weights = output_weights(rng, T, B, n_out)
+    elif draw(st.booleans()):
         weights = np.where(rng.random((T, B)) < 0.6, rng.uniform(0.1, 2, (T, B)), 0.0)
         weights[0, 0] = 1.0
     if draw(st.booleans()):
@@ -121,8 +123,9 @@ def test_gauss_newton_of_the_squared_loss_is_the_weighted_square_of_the_jacobian
     if net.loss_name != "squared":
         return
     theta, v, _ = numbers(net, rng)
-    J, w = f.jacobian(theta), f.batch.step_weights(net.backend) / f.total_weight
-    expected = J.rmatvec(np.repeat(w.ravel(), net.n_out) * (J @ v)) + net.l2 * v
+    J, w = f.jacobian(theta), f.batch.output_weights(net.backend) / f.total_weight
+    shape = (f.batch.T, f.batch.B, net.n_out)
+    expected = J.rmatvec((w * (J @ v).reshape(shape)).ravel()) + net.l2 * v
     np.testing.assert_allclose(f.gauss_newton(theta) @ v, expected, rtol=1e-10, atol=1e-12)
 
 

@@ -113,6 +113,22 @@ def test_losses_take_at_most_what_is_expected_of_them(checkpoint: str | None) ->
     assert footprint.bytes(whole, T, B, Use.LOSS) == footprint.bytes(whole, T, B, Use.GRADIENT)
 
 
+@pytest.mark.parametrize("use", list(Use))
+def test_weights_of_outputs_take_what_is_expected_of_them(use: Use) -> None:
+    net, T, B, rng = _network("rnn", 16, 64, loss="squared"), 80, 256, np.random.default_rng(0)
+    given = rng.integers(64, size=(T, B)), rng.random((T, B, 64), "float32")
+    plan = replace(make_plan(net, T, B, None), workers=2)
+    batches = [hfrnn.Batch(*given, weights) for weights in (rng.random((T, B)), rng.random((T, B, 64)))]
+    taken = [_measured_peak(net, batch, plan, 1, use) for batch in batches]  # threads may peak together or not
+    expected = [Footprint(net).bytes(plan, T, B, use, weighs_outputs) for weighs_outputs in (False, True)]
+    assert 0.75 * (taken[1] - taken[0]) <= expected[1] - expected[0] <= 1.3 * (taken[1] - taken[0])
+    assert make_plan(net, T, B, "auto", expected[1], use=use, weighs_outputs=True) == plan
+    assert make_plan(net, T, B, "auto", expected[1] - 1, use=use, weighs_outputs=True) != plan
+    if use is Use.BOTH:
+        found = [hfrnn.Objective(net, batch, memory=expected[1] - 1).plan == plan for batch in batches]
+        assert found == [True, False]
+
+
 @pytest.mark.parametrize(
     ("options", "T", "B", "expected"),
     [

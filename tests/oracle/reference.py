@@ -47,10 +47,17 @@ class Data:
         lengths = np.full(B, T) if self.lengths is None else np.asarray(self.lengths)
         return (np.arange(T)[:, None] < lengths[None, :]).astype(np.float64)
 
-    def step_weights(self) -> Array:
-        """Weights with padding at zero, (T, B)."""
-        exists = self.exists()
-        return exists if self.weights is None else exists * np.asarray(self.weights)
+    def output_weights(self) -> Array:
+        """Weights with padding at zero, (T, B, 1) or (T, B, n_out)."""
+        exists = self.exists()[:, :, None]
+        if self.weights is None:
+            return exists
+        weights = np.asarray(self.weights)
+        return exists * (weights if weights.ndim == 3 else weights[:, :, None])
+
+    def total_weight(self) -> float:
+        """The sum over the steps of the mean weight of their outputs."""
+        return float(np.sum(np.mean(self.output_weights(), -1)))
 
 
 def step(config: Config, layer: int, p: Params, u: Params, past: Params) -> tuple[dict[str, Array], Array, Array]:
@@ -191,13 +198,12 @@ def mean_loss(z: Array, data: Data, config: Config) -> Array:
     """Weighted mean of the steps' losses at logits z, without l2."""
     if config.loss in ("softmax", "class-softmax"):
         log_p = log_softmax(outputs(z, config)) if config.loss == "softmax" else outputs(z, config)
-        losses = -jnp.take_along_axis(log_p, jnp.asarray(data.targets)[..., None], -1)[..., 0]
+        losses = -jnp.take_along_axis(log_p, jnp.asarray(data.targets)[..., None], -1)
     elif config.loss == "logistic":
-        losses = jnp.sum(softplus(z) - data.targets * z, -1)
+        losses = softplus(z) - data.targets * z
     else:
-        losses = 0.5 * jnp.sum((z - data.targets) ** 2, -1)
-    w = data.step_weights()
-    return jnp.sum(w * losses) / w.sum()
+        losses = 0.5 * (z - data.targets) ** 2
+    return jnp.sum(data.output_weights() * losses) / data.total_weight()
 
 
 def objective(params: Params, data: Data, config: Config) -> Array:
@@ -226,7 +232,7 @@ def everything(params: Params, v: Params, u: Array, data: Data, config: Config) 
     # the way back is a value of the same sweep: one sweep for all of them compiles in half the time
     (values, pull_back), (tangents, _) = jax.jvp(gradient, (params,), (v,))
     (z, h, _, _, grad, loss, state), (Rz, Rh, Ra, HLRz, Hv, _, _) = values, tangents
-    share = data.exists()[:, :, None] / data.step_weights().sum()
+    share = data.exists()[:, :, None] / data.total_weight()
     none = [jnp.zeros_like(each) for each in h]
     cotangents = [
         (u, none, none),

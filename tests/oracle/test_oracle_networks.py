@@ -36,6 +36,7 @@ class Case:
     B: int = 3
     real: bool = False
     ragged: bool = False
+    by_output: bool = False  # every output has its own weight
     carried: bool = False
     ties: bool = False
     vanishing: bool = False  # some parts of the derivatives are zero by right
@@ -114,6 +115,10 @@ def all_cases() -> list[Case]:
         Case("a-class-each", "gru", "class-softmax", {"classes": (3, 0, 5, 1, 2, 4)}, vanishing=True),
         Case("many-symbols", "rnn", "class-softmax", {"n_out": 40, "classes": tuple(7 * k % 11 for k in range(40))}),
     ]
+    for k, arch in enumerate(sizes.SLOTS):
+        own = SMALL.get(arch, {}) | {"hidden": (4, 2)}
+        cases += [Case("weights-of-outputs", arch, LOSSES[2 + k % 2], own, ragged=True, by_output=True, carried=True)]
+    cases += [Case("weights-of-one-step", "mlstm", "logistic", T=1, B=1, by_output=True, carried=True)]
     return cases
 
 
@@ -154,6 +159,9 @@ def random_batch(case: Case, config: sizes.Config, rng: np.random.Generator) -> 
         lengths = np.array([T, 2, 3, *rng.integers(1, T + 1, B - 3)])
         weights = rng.uniform(0.2, 2.0, size=(T, B)) * (rng.uniform(size=(T, B)) < 0.7)
         weights[1] = 1.3
+    if case.by_output:
+        weights = rng.uniform(0.2, 2.0, size=(T, B, n_out)) * (rng.uniform(size=(T, B, n_out)) < 0.6)
+        weights[1:2], weights[0, 0] = 0, np.arange(n_out)
     if case.carried:
         kinds = [config.state(layer, B) for layer in range(len(config.hidden))]
         time = 5 if T > 1 else 2 if "asleep" not in case.name else 3
@@ -239,6 +247,7 @@ def test_a_number_of_classes_cuts_the_symbols_nearly_equally_and_in_order(classe
 
 ALWAYS = {"stack", "ragged-embedding-carried"}  # situations in which every architecture is tried by default
 QUICK = {case for case in CASES if case.name in ALWAYS} | {*[case for case in CASES if case.name not in ALWAYS][::8]}
+QUICK |= {case for case in CASES if case.by_output and case.arch in ("rnn", "mlstm")}
 every_case = pytest.mark.parametrize(  # by module: tests of one case follow each other, for its oracle takes most time
     "case", slow_unless(QUICK.__contains__, CASES), ids=lambda case: case.id, scope="module"
 )

@@ -35,6 +35,8 @@ SITUATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "one-step": ({}, {"T": 1, "carried": True}),
     "one-sequence": ({"loss": "squared"}, {"B": 1, "T": 4}),
     "many-symbols": ({"n_in": 520, "n_out": 3}, {"ragged": True}),
+    "output-weights": ({"loss": "logistic", "hidden": (4, 3)}, {"ragged": True, "by_output": True}),
+    "output-mask": ({"loss": "squared", "l2": 0.1}, {"by_output": True, "carried": True}),
 }
 
 
@@ -119,6 +121,7 @@ def random_batch(
     real: bool = False,
     ragged: bool = False,
     carried: bool = False,
+    by_output: bool = False,
 ) -> hfrnn.Batch:
     """Random inputs and targets that fit; lengths, weights (some 0) and an initial state where asked."""
     inputs = rng.standard_normal((T, B, net.n_in)) if real else rng.integers(net.n_in, size=(T, B))
@@ -129,9 +132,19 @@ def random_batch(
         lengths[0] = T
         weights = np.where(rng.random((T, B)) < 0.7, rng.uniform(0.2, 2.0, (T, B)), 0.0)
         weights[0] = 1.5
+    if by_output:
+        weights = output_weights(rng, T, B, net.n_out)
     if carried:
         state = random_state(net, rng, B)
     return hfrnn.Batch(inputs, targets, weights, lengths, state)
+
+
+def output_weights(rng: np.random.Generator, T: int, B: int, n_out: int) -> Any:
+    """Random weights (T, B, n_out), many of them 0; the second step has none, but every output and sequence has."""
+    weights = np.where(rng.random((T, B, n_out)) < 0.6, rng.uniform(0.2, 2.0, (T, B, n_out)), 0.0)
+    weights[1:2] = 0.0
+    weights[0] = rng.uniform(0.2, 2.0, (B, n_out))
+    return weights
 
 
 def random_targets(net: hfrnn.Network, rng: np.random.Generator, T: int, B: int) -> Any:

@@ -1,0 +1,360 @@
+"""Weights (T, B, n_out): each output of a step has its own."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.engine_cases import Case, assert_same, cases, everything, moved, output_weights, plans, replace, vectors
+from support.fake_device import FakeBackend
+from support.slow import one_in
+
+import hfrnn
+from hfrnn.engine.output_map import FullHead, ScoredSteps
+from hfrnn.engine.plan import Keep, Plan
+
+LOSSES = ("logistic", "squared")
+some = cases("output-weights", "output-mask")
+by_case = pytest.mark.parametrize("case", one_in(3, some), ids=lambda case: case.id)
+by_loss = pytest.mark.parametrize("loss", LOSSES)
+
+
+def problem(
+    loss: str, seed: int = 0, T: int = 6, B: int = 4, n_out: int = 5, arch: str = "mlstm", **options: Any
+) -> tuple[hfrnn.Network, hfrnn.Batch, Any, np.random.Generator]:
+    """Return a network, a batch with a weight for every output, parameters and a generator."""
+    rng = np.random.default_rng(seed)
+    net = hfrnn.Network(arch, 4, 3, n_out, loss=loss, dtype="float64", output_bias=True, **options)
+    batch = hfrnn.Batch(rng.integers(4, size=(T, B)), rng.random((T, B, n_out)), output_weights(rng, T, B, n_out))
+    return net, batch, net.init(seed=1, scale=0.5), rng
+
+
+def relative(actual: Any, expected: Any) -> float:
+    size = np.linalg.norm(expected)
+    return float(np.linalg.norm(actual - expected) / size if size else np.linalg.norm(actual))
+
+
+def derivatives(net: hfrnn.Network, batch: hfrnn.Batch, theta: Any, v: Any, **options: Any) -> dict[str, Any]:
+    """Everything that depends on the weights."""
+    f = hfrnn.Objective(net, batch, threads=1, **options)
+    found = {"loss": f.loss(theta), "gradient": f.loss_and_gradient(theta)[1], "G": f.gauss_newton(theta) @ v}
+    for metric in net.metrics:
+        found[metric] = f.gauss_newton(theta, structural=0.7, tikhonov=0.1, metric=metric) @ v
+    found |= {"H": f.hessian(theta) @ v, "total": f.total_weight, "squares": f.squared_gradients(theta)}
+    return found | {f"part {j}": part for j, part in enumerate(f.part_gradients(theta, 3))}
+
+
+def assert_blocks(net: hfrnn.Network, actual: dict[str, Any], expected: dict[str, Any], rtol: float) -> None:
+    """Agreement of every result, in every parameter block by itself."""
+    for name, value in expected.items():
+        if np.ndim(value) == 0:
+            assert actual[name] == pytest.approx(value, rel=rtol, abs=0), name
+            continue
+        blocks = net.views(actual[name])
+        for block, part in net.views(value).items():
+            assert relative(blocks[block], part) <= rtol, f"{name} of {block}"
+
+
+# ---------------------------------------------------------------------- the definition
+
+
+@by_loss
+def test_the_loss_is_the_weighted_sum_over_outputs_divided_by_the_mean_weights_of_steps(loss: str) -> None:
+    net, batch, theta, _ = problem(loss)
+    z, y, w = net.run(theta, batch)[0], batch.targets, batch.weights
+    each = np.log1p(np.exp(z)) - y * z if loss == "logistic" else 0.5 * (z - y) ** 2
+    assert net.loss(theta, batch) == pytest.approx((w * each).sum() / w.mean(axis=2).sum(), rel=1e-13)
+    assert net.loss(theta, batch) == pytest.approx(net.n_out * np.average(each, weights=w), rel=1e-13)
+
+
+@by_loss
+@pytest.mark.parametrize("plan", [Plan((0, 4), None, Keep.ALL), Plan((0, 1, 4), 4, Keep.NOTHING)])
+@pytest.mark.parametrize("n_out", [1, 3, 7])
+def test_weights_that_are_equal_over_the_outputs_are_the_weights_of_steps(loss: str, plan: Plan, n_out: int) -> None:
+    net, batch, theta, rng = problem(loss, n_out=n_out, arch="mrnn", l2=0.1)
+    steps = rng.uniform(0.1, 2.0, (6, 4)) * (rng.random((6, 4)) < 0.7) + np.eye(6, 4)
+    repeated = np.repeat(steps[:, :, None], n_out, axis=2)
+    v, lengths = rng.standard_normal(theta.size), np.array([6, 1, 4, 5])
+    for more in ({}, {"lengths": lengths}):
+        expected = derivatives(net, replace(batch, weights=steps, **more), theta, v, plan=plan)
+        actual = derivatives(net, replace(batch, weights=repeated, **more), theta, v, plan=plan)
+        assert_blocks(net, actual, expected, 1e-15)
+
+
+@by_loss
+def test_a_mask_leaves_the_loss_of_the_other_outputs(loss: str) -> None:
+    """The same as a network of these outputs alone, but the mean over outputs is times another number of outputs."""
+    net, batch, theta, rng = problem(loss, n_out=5)
+    kept, steps = [0, 2, 3], rng.uniform(0.5, 1.5, (6, 4))
+    mask = np.zeros(5)
+    mask[kept] = 1.0
+    small = hfrnn.Network(**{**net.config, "n_out": 3})
+    v, theta_small, v_small = rng.standard_normal(theta.size), small.init(), small.init()
+    v_small[...] = 0
+    for part, whole in ((theta_small, theta), (v_small, v)):
+        for name, view in small.views(part).items():
+            view[...] = net.views(whole)[name][..., kept] if name.startswith("output.") else net.views(whole)[name]
+    masked = derivatives(net, replace(batch, weights=steps[:, :, None] * mask), theta, v)
+    targets = batch.targets[:, :, kept]
+    alone = derivatives(small, replace(batch, targets=targets, weights=steps), theta_small, v_small)
+    assert masked["loss"] == pytest.approx(alone["loss"] * 5 / 3, rel=1e-14)
+    for name in ("gradient", "G", "H"):
+        found, expected = net.views(masked[name]), small.views(alone[name])
+        for block, value in found.items():
+            mine = value[..., kept] if block.startswith("output.") else value
+            assert relative(mine, expected[block] * 5 / 3) <= 1e-13, f"{name} of {block}"
+            if block.startswith("output."):
+                assert (value[..., [1, 4]] == 0).all(), f"{name} of {block}"
+
+
+@by_loss
+def test_steps_without_weight_add_nothing(loss: str) -> None:
+    net, batch, theta, rng = problem(loss, T=7)
+    v, weights = rng.standard_normal(theta.size), batch.weights.copy()
+    weights[4:] = 0.0
+    first = hfrnn.Batch(batch.inputs[:4], batch.targets[:4], weights[:4])
+    expected = derivatives(net, first, theta, v)
+    actual = derivatives(net, replace(batch, weights=weights), theta, v)
+    names = ("loss", "gradient", "G", "H", "squares", "total")  # structural damping measures all steps
+    assert_blocks(net, actual, {name: expected[name] for name in names}, 1e-12)
+
+
+@by_loss
+def test_the_sum_of_parts_of_the_outputs_is_the_whole(loss: str) -> None:
+    """Weights that sum to those of the batch, wherever their outputs lie."""
+    net, batch, theta, rng = problem(loss)
+    v, owner = rng.standard_normal(theta.size), rng.integers(3, size=batch.weights.shape)
+    parts = [batch.weights, *(np.where(owner == part, batch.weights, 0.0) for part in range(3))]
+    found = []
+    for weights in parts:
+        values = derivatives(net, replace(batch, weights=weights), theta, v, checkpoint=4)
+        products = np.concatenate([[values["loss"]], *(values[name] for name in ("gradient", "G", "H"))])
+        found.append(products * weights.mean(axis=2).sum())
+    np.testing.assert_allclose(found[0], sum(found[1:]), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("checkpoint", [None, 2])
+def test_targets_of_outputs_without_weight_may_be_anything(checkpoint: int | None) -> None:
+    net, batch, theta, rng = problem("squared")
+    v, unknown = rng.standard_normal(theta.size), np.where(batch.weights > 0, batch.targets, np.nan)
+    expected = derivatives(net, batch, theta, v, checkpoint=checkpoint)
+    actual = derivatives(net, replace(batch, targets=unknown), theta, v, checkpoint=checkpoint)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(actual[name], value, err_msg=name)
+    read = np.where(batch.weights > 0, np.nan, batch.targets)
+    with pytest.raises(hfrnn.InputError, match="targets of the batch holds NaN"):
+        net.loss(theta, replace(batch, targets=read))
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_an_infinite_loss_of_an_output_without_weight_does_not_count() -> None:
+    net, batch, theta, _ = problem("squared", n_out=2)
+    weights = batch.weights * np.array([1.0, 0.0]) + np.array([0.5, 0.0])
+    theta, huge = theta.copy(), theta.copy()
+    net.views(huge)["output.b_y"][1] = 1e200
+    batch = replace(batch, weights=weights)
+    assert net.loss(huge, batch) == net.loss(theta, batch)
+
+
+def test_log_probabilities_do_not_depend_on_the_weights() -> None:
+    net, batch, theta, _ = problem("logistic")
+    found = [net.log_probabilities(theta, each) for each in (batch, replace(batch, weights=None))]
+    np.testing.assert_array_equal(*found)
+
+
+# ---------------------------------------------------------------------- dense matrices
+
+
+def dense(net: hfrnn.Network, batch: hfrnn.Batch, theta: Any) -> tuple[Any, Any]:
+    """Return the Gauss-Newton matrix by products, and J' H J from the Jacobian and the logits."""
+    f = hfrnn.Objective(net, batch, threads=1)
+    columns = np.eye(theta.size)
+    G = f.gauss_newton(theta)
+    J = f.jacobian(theta) @ columns
+    p = 1 / (1 + np.exp(-net.run(theta, batch)[0]))
+    exists = np.ones((batch.T, batch.B)) if batch.lengths is None else np.arange(batch.T)[:, None] < batch.lengths
+    weights = np.where(exists[:, :, None], batch.weights, 0.0)
+    H = (p * (1 - p) if net.loss_name == "logistic" else 1.0) * weights / weights.mean(axis=2).sum()
+    return G @ columns, J.T @ (H.ravel()[:, None] * J) + net.l2 * columns
+
+
+def assert_block_pairs(net: hfrnn.Network, found: Any, expected: Any, rtol: float) -> None:
+    blocks = {name: index.ravel() for name, index in net.views(np.arange(net.n_parameters)).items()}
+    for (row, i), (column, j) in itertools.product(blocks.items(), repeat=2):
+        part = np.ix_(i, j)
+        size = np.linalg.norm(expected[part])
+        assert np.linalg.norm(found[part] - expected[part]) <= (rtol * size or 1e-14), f"{row} x {column}"
+
+
+@by_case
+def test_the_product_is_the_dense_one_in_every_pair_of_blocks(case: Case) -> None:
+    net, batch = case.net(), case.data()
+    found, expected = dense(net, batch, vectors(net, batch)[0])
+    assert_block_pairs(net, found, expected, 1e-11)
+    np.testing.assert_allclose(found, found.T, atol=1e-13 * np.abs(found).max())
+
+
+@pytest.mark.parametrize(("T", "B"), [(1, 1), (1, 3), (5, 1)])
+@by_loss
+def test_one_step_and_one_sequence(loss: str, T: int, B: int) -> None:
+    net, batch, theta, _ = problem(loss, T=T, B=B)
+    found, expected = dense(net, batch, theta)
+    assert_block_pairs(net, found, expected, 1e-11)
+
+
+@given(st.sampled_from(LOSSES), st.integers(1, 5), st.integers(1, 4), st.integers(1, 5), st.integers(0, 10**6))
+def test_gradient_and_hessian_are_those_of_the_loss_for_all_shapes(
+    loss: str, T: int, B: int, n_out: int, seed: int
+) -> None:
+    net, batch, theta, rng = problem(loss, seed, T, B, n_out, arch="gru", l2=0.1)
+    f = hfrnn.Objective(net, batch, threads=1)
+    gradient, step = f.loss_and_gradient(theta)[1], 1e-5
+    for name, index in net.views(np.arange(theta.size)).items():
+        v = np.zeros(theta.size)
+        v[index.ravel()] = rng.standard_normal(index.size)
+        ahead, behind = (f.loss(theta + sign * step * v) for sign in (1, -1))
+        assert gradient @ v == pytest.approx((ahead - behind) / (2 * step), rel=1e-6, abs=1e-8), name
+        ahead, behind = (f.loss_and_gradient(theta + sign * step * v)[1] for sign in (1, -1))
+        np.testing.assert_allclose(f.hessian(theta) @ v, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-7)
+
+
+def with_the_mean_weight(self: FullHead, *arguments: Any, **options: Any) -> Any:
+    """A product that weighs all outputs of a step alike."""
+    arguments = tuple(
+        ScoredSteps(x.steps, x.targets, x.scale.mean(axis=2, keepdims=True), x.shares) if isinstance(x, ScoredSteps)
+        else x
+        for x in arguments
+    )  # fmt: skip
+    return product(self, *arguments, **options)
+
+
+product = FullHead.product
+
+
+@by_loss
+def test_a_mean_weight_in_the_product_is_noticed(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    net, batch, theta, _ = problem(loss)
+    monkeypatch.setattr(FullHead, "product", with_the_mean_weight)
+    with pytest.raises(AssertionError, match=r"layer0\.W_x x layer0\.W_x"):
+        assert_block_pairs(net, *dense(net, batch, theta), 1e-11)
+
+
+# ---------------------------------------------------------------------- how it is computed does not matter
+
+
+@by_case
+def test_results_depend_neither_on_the_plan_nor_on_the_threads(case: Case) -> None:
+    net, batch = case.net(), case.data()
+    expected = everything(net, batch, *vectors(net, batch))
+    for plan in plans(batch.T, batch.B).values():
+        one, three = (everything(net, batch, *vectors(net, batch), plan=plan, threads=threads) for threads in (1, 3))
+        assert_same(one, expected, rtol=1e-12)
+        assert_same(three, one)
+
+
+@by_case
+def test_float32_agrees_with_float64(case: Case) -> None:
+    batch = case.data()
+    theta, v, u = (x.astype("float32") for x in vectors(case.net(), batch))
+    expected = everything(case.net(), batch, theta, v, u)
+    assert_same(everything(case.net(dtype="float32"), batch, theta, v, u), expected, rtol=1e-4)
+    single = replace(batch, weights=batch.weights.astype("float32"))
+    assert_same(everything(case.net(dtype="float32"), single, theta, v, u), expected, rtol=1e-4)
+
+
+@by_case
+def test_a_device_gives_the_bits_of_numpy(case: Case) -> None:
+    fake, batch = FakeBackend(), case.data()
+    theta, v, u = vectors(case.net(), batch)
+    expected = everything(case.net(), batch, theta, v, u)
+    for given_batch in (batch, moved(batch, fake)):
+        assert_same(everything(case.net(backend=fake), given_batch, theta, v, u), expected)
+
+
+@by_case
+def test_squared_gradients_and_parts_are_those_of_single_sequences(case: Case) -> None:
+    net, batch = case.net(), case.data()
+    theta = vectors(net, batch)[0]
+    f = hfrnn.Objective(net, batch)
+    total, weights = np.zeros(theta.size), f.batch.step_weights(net.backend).sum(axis=0)
+    assert f.total_weight == pytest.approx(weights.sum(), rel=1e-15)
+    rows = f.part_gradients(theta, batch.B)
+    for b, weight in enumerate(weights):
+        alone = hfrnn.Objective(net, batch.columns(b, b + 1)).loss_and_gradient(theta)[1] - net.l2 * theta
+        total += (weight * alone) ** 2
+        assert relative(rows[b], weight * alone / np.sqrt(weights.sum())) <= 1e-11
+    np.testing.assert_allclose(f.squared_gradients(theta), total / weights.sum(), rtol=1e-9, atol=1e-15)
+
+
+def test_weights_of_the_padding_do_not_count() -> None:
+    net, batch, theta, rng = problem("squared")
+    v, lengths = rng.standard_normal(theta.size), np.array([6, 2, 3, 1])
+    padding = np.arange(6)[:, None] >= lengths
+    weights = batch.weights.copy()
+    weights[padding] = np.inf
+    expected = derivatives(net, replace(batch, lengths=lengths), theta, v)
+    actual = derivatives(net, replace(batch, lengths=lengths, weights=weights), theta, v)
+    assert_blocks(net, actual, expected, 0.0)
+
+
+@pytest.mark.parametrize("weights", [np.bool_, np.int32, np.float32])
+def test_masks_may_be_boolean_or_whole_numbers(weights: Any) -> None:
+    net, batch, theta, rng = problem("logistic")
+    v, mask = rng.standard_normal(theta.size), batch.weights > 0
+    expected = derivatives(net, replace(batch, weights=mask.astype(float)), theta, v)
+    assert_blocks(net, derivatives(net, replace(batch, weights=mask.astype(weights)), theta, v), expected, 0.0)
+
+
+def test_batches_are_cut_and_pickled_with_the_weights_of_outputs() -> None:
+    _, batch, _, _ = problem("squared")
+    part = batch.columns(1, 3)
+    np.testing.assert_array_equal(part.weights, batch.weights[:, 1:3])
+    assert np.shares_memory(part.weights, batch.weights)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(batch)).weights, batch.weights)
+
+
+# ---------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize("loss", ["softmax", "class-softmax"])
+def test_the_softmaxes_have_no_weights_of_outputs(loss: str) -> None:
+    net = hfrnn.Network("rnn", 4, 3, 5, loss=loss, classes=2 if loss == "class-softmax" else None)
+    symbols, weights = np.zeros((6, 4), int), np.ones((6, 4, 5))
+    with pytest.raises(hfrnn.InputError) as caught:
+        hfrnn.Batch(symbols, symbols, weights)
+    assert str(caught.value) == (
+        "weights have shape (6, 4, 5), but targets of shape (6, 4) are symbols: give an array (6, 4) of weights, one "
+        "per step and sequence"
+    )
+    for targets in (None, np.zeros((6, 4, 5))):
+        with pytest.raises(hfrnn.InputError) as caught:
+            net.run(net.init(), hfrnn.Batch(symbols, targets, weights))
+        assert str(caught.value) == (
+            f"weights have shape (6, 4, 5), but the loss '{loss}' has no weights of outputs: give an array (6, 4) of "
+            "weights, one per step and sequence"
+        )
+
+
+@by_loss
+def test_the_number_of_outputs_is_that_of_the_network(loss: str) -> None:
+    net, batch, theta, _ = problem(loss)
+    with pytest.raises(hfrnn.InputError, match=r"shape \(6, 4, 3\) and type float64: give an array \(6, 4, 5\) of num"):
+        replace(batch, weights=np.ones((6, 4, 3)))
+    without = hfrnn.Batch(batch.inputs, weights=np.ones((6, 4, 3)))
+    with pytest.raises(hfrnn.InputError, match=r"n_out = 5: give an array \(6, 4, 5\) or \(6, 4\) of weights"):
+        net.run(theta, without)
+
+
+def test_negative_weights_and_weights_of_0_are_refused() -> None:
+    net, batch, theta, _ = problem("squared")
+    weights = batch.weights.copy()
+    weights[3, 1, 2] = -1e-9
+    with pytest.raises(hfrnn.InputError, match="weights hold a negative number or NaN"):
+        replace(batch, weights=weights)
+    with pytest.raises(hfrnn.InputError, match="the weights of the batch sum to 0"):
+        net.loss(theta, replace(batch, weights=np.zeros((6, 4, 5))))
