@@ -30,6 +30,7 @@ _kernels: dict[str, str | type[Kernel]] = {
     "scrn": "hfrnn.kernels.scrn:SCRN",
     "gru": "hfrnn.kernels.gru:GRU",
     "clockwork": "hfrnn.kernels.clockwork:Clockwork",
+    "leaky": "hfrnn.kernels.leaky:Leaky",
 }
 """The reference kernels: "module:class", which is imported when first used, or the class of a user."""
 

@@ -28,7 +28,7 @@ QUICK = {
     "xla_cpu_use_fusion_emitters": False,
     "xla_cpu_parallel_codegen_split_count": 1,
 }
-ACTIVATIONS = {"tanh": jnp.tanh, "logistic": sigmoid, "relu": relu}
+ACTIVATIONS = {"tanh": jnp.tanh, "logistic": sigmoid, "relu": relu, "softplus": softplus}
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,10 @@ def step(config: Config, layer: int, p: Params, u: Params, past: Params) -> tupl
         a = u["h"] + past["h"] @ p["W_h"]
         h = ACTIVATIONS[config.activation](a)
         return {"h": h}, h, a
+    if config.arch == "leaky":
+        leak = sigmoid(p["q"]) if config.learn_leak else config.leak
+        h = (1 - leak) * past["h"] + leak * ACTIVATIONS[config.activation](u["h"] + past["h"] @ p["W_h"])
+        return {"h": h}, h, jnp.zeros_like(h)
     if config.arch == "mrnn":
         m = u["m"] * (past["h"] @ p["W_hm"])
         a = u["h"] + m @ p["W_mh"]

@@ -25,6 +25,7 @@ SLOTS: dict[str, list[tuple[str, bool, bool]]] = {
     "hornn-gated": [("h", False, True)],  # and r1, r2, ... up to the order
     "scrn": [("h", False, True), ("s", False, True)],
     "clockwork": [("h", True, True)],
+    "leaky": [("h", True, True)],
 }
 GATED_COLUMNS = {  # recurrent matrices whose columns are several gates'
     **{(arch, "W_h"): "ifog" for arch in ("lstm", "lstm-krause")},
@@ -56,6 +57,8 @@ class Config:
     alpha: float | None = None
     learn_alpha: bool = False
     context: int = 40
+    leak: float = 0.2
+    learn_leak: bool = False
     periods: tuple[int, ...] | None = None
     classes: int | tuple[int, ...] | None = None
 
@@ -100,7 +103,7 @@ class Config:
             return {"W_hm": (H, H), "W_m": (H, 4 * H)}
         if self.arch == "gru":
             return {"W_h": (H, 2 * H), "W_hg": (H, H)}
-        return {"W_h": (H, 4 * H if "lstm" in self.arch else H)}
+        return {"W_h": (H, 4 * H if "lstm" in self.arch else H)} | ({"q": (H,)} if self.learn_leak else {})
 
     def state(self, layer: int, B: int) -> dict[str, tuple[int, ...]]:
         """Shapes of the state of a layer; of clockwork's time none."""
