@@ -31,6 +31,7 @@ _kernels: dict[str, str | type[Kernel]] = {
     "gru": "hfrnn.kernels.gru:GRU",
     "clockwork": "hfrnn.kernels.clockwork:Clockwork",
     "leaky": "hfrnn.kernels.leaky:Leaky",
+    "rate": "hfrnn.kernels.rate:Rate",
 }
 """The reference kernels: "module:class", which is imported when first used, or the class of a user."""
 

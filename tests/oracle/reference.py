@@ -69,10 +69,14 @@ def step(config: Config, layer: int, p: Params, u: Params, past: Params) -> tupl
         a = u["h"] + past["h"] @ p["W_h"]
         h = ACTIVATIONS[config.activation](a)
         return {"h": h}, h, a
+    leak = sigmoid(p["q"]) if config.learn_leak else config.leak
     if config.arch == "leaky":
-        leak = sigmoid(p["q"]) if config.learn_leak else config.leak
         h = (1 - leak) * past["h"] + leak * ACTIVATIONS[config.activation](u["h"] + past["h"] @ p["W_h"])
         return {"h": h}, h, jnp.zeros_like(h)
+    if config.arch == "rate":
+        rate_of = ACTIVATIONS[config.activation]
+        x = (1 - leak) * past["x"] + leak * (u["x"] + rate_of(past["x"]) @ p["W_h"])
+        return {"x": x}, rate_of(x), x
     if config.arch == "mrnn":
         m = u["m"] * (past["h"] @ p["W_hm"])
         a = u["h"] + m @ p["W_mh"]

@@ -26,6 +26,7 @@ SLOTS: dict[str, list[tuple[str, bool, bool]]] = {
     "scrn": [("h", False, True), ("s", False, True)],
     "clockwork": [("h", True, True)],
     "leaky": [("h", True, True)],
+    "rate": [("x", True, True)],
 }
 GATED_COLUMNS = {  # recurrent matrices whose columns are several gates'
     **{(arch, "W_h"): "ifog" for arch in ("lstm", "lstm-krause")},
@@ -33,7 +34,7 @@ GATED_COLUMNS = {  # recurrent matrices whose columns are several gates'
     ("gru", "W_h"): "rz",
 }
 OUTPUT_BIAS = {"lstm", "mlstm-standard", "gru"}  # on by default
-ONE_PREACTIVATION = {"rnn", "mrnn", "lstm-krause", "mlstm", "hornn", "hornn-max", "hornn-fofe", "hornn-gated"}
+ONE_PREACTIVATION = {"rnn", "mrnn", "lstm-krause", "mlstm", "hornn", "hornn-max", "hornn-fofe", "hornn-gated", "rate"}
 NEVER_READ = ", never read"
 
 
@@ -110,6 +111,8 @@ class Config:
         H = self.hidden[layer]
         if self.arch.startswith("hornn"):
             return {"history": (self.order, B, H)}
+        if self.arch == "rate":
+            return {"x": (B, H)}
         more = {"scrn": {"s": (B, self.context)}, "clockwork": {"t": ()}}
         return {"h": (B, H)} | ({"c": (B, H)} if "lstm" in self.arch else more.get(self.arch, {}))
 

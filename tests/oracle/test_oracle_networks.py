@@ -95,7 +95,7 @@ def all_cases() -> list[Case]:
             Case("order-beyond-the-start-carried", arch, "softmax", far, T=3, carried=True),
         ]
     fast, slow = {"learn_leak": True, "hidden": (4, 3)}, {"leak": 0.05}
-    for arch in ("leaky",):
+    for arch in ("leaky", "rate"):
         cases += [
             *(Case("single", arch, "squared", {"activation": f}, carried=True) for f in PHI[1:]),
             *(Case("learned-stack", arch, "softmax", fast | {"activation": f}, ragged=True, carried=True) for f in PHI),
