@@ -32,6 +32,7 @@ _kernels: dict[str, str | type[Kernel]] = {
     "clockwork": "hfrnn.kernels.clockwork:Clockwork",
     "leaky": "hfrnn.kernels.leaky:Leaky",
     "rate": "hfrnn.kernels.rate:Rate",
+    "gru-torch": "hfrnn.kernels.gru_torch:TorchGRU",
 }
 """The reference kernels: "module:class", which is imported when first used, or the class of a user."""
 

@@ -90,6 +90,11 @@ def step(config: Config, layer: int, p: Params, u: Params, past: Params) -> tupl
         r, z = (sigmoid(u[gate] + past["h"] @ W) for gate, W in zip("rz", jnp.split(p["W_h"], 2, -1), strict=True))
         h = z * past["h"] + (1 - z) * jnp.tanh(u["g"] + (r * past["h"]) @ p["W_hg"])
         return {"h": h}, h, jnp.zeros_like(h)
+    if config.arch == "gru-torch":
+        s = dict(zip("rzn", jnp.split(past["h"] @ p["W_h"], 3, -1), strict=True))
+        r, z = sigmoid(u["r"] + s["r"]), sigmoid(u["z"] + s["z"])
+        h = (1 - z) * jnp.tanh(u["n"] + r * (s["n"] + p["b_hn"])) + z * past["h"]
+        return {"h": h}, h, jnp.zeros_like(h)
     if config.arch in ("mlstm", "mlstm-standard"):
         heard = (u["m"] * (past["h"] @ p["W_hm"])) @ p["W_m"]
     else:

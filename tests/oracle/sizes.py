@@ -18,6 +18,7 @@ SLOTS: dict[str, list[tuple[str, bool, bool]]] = {
     "lstm-krause": [(gate, False, True) for gate in "ifog"],
     "mlstm": [*((gate, False, True) for gate in "ifog"), ("m", False, False)],
     "mlstm-standard": [*((gate, True, True) for gate in "ifog"), ("m", False, False)],
+    "gru-torch": [(gate, True, True) for gate in "rzn"],
     "gru": [(gate, True, True) for gate in "rzg"],
     "hornn": [("h", False, True)],
     "hornn-max": [("h", False, True)],
@@ -32,8 +33,9 @@ GATED_COLUMNS = {  # recurrent matrices whose columns are several gates'
     **{(arch, "W_h"): "ifog" for arch in ("lstm", "lstm-krause")},
     **{(arch, "W_m"): "ifog" for arch in ("mlstm", "mlstm-standard")},
     ("gru", "W_h"): "rz",
+    ("gru-torch", "W_h"): "rzn",
 }
-OUTPUT_BIAS = {"lstm", "mlstm-standard", "gru"}  # on by default
+OUTPUT_BIAS = {"lstm", "mlstm-standard", "gru", "gru-torch"}  # on by default
 ONE_PREACTIVATION = {"rnn", "mrnn", "lstm-krause", "mlstm", "hornn", "hornn-max", "hornn-fofe", "hornn-gated", "rate"}
 NEVER_READ = ", never read"
 
@@ -102,6 +104,8 @@ class Config:
             return {"W_hm": (H, H), "W_mh": (H, H)}
         if self.arch in ("mlstm", "mlstm-standard"):
             return {"W_hm": (H, H), "W_m": (H, 4 * H)}
+        if self.arch == "gru-torch":
+            return {"W_h": (H, 3 * H), "b_hn": (H,)}
         if self.arch == "gru":
             return {"W_h": (H, 2 * H), "W_hg": (H, H)}
         return {"W_h": (H, 4 * H if "lstm" in self.arch else H)} | ({"q": (H,)} if self.learn_leak else {})
