@@ -95,6 +95,12 @@ def step(config: Config, layer: int, p: Params, u: Params, past: Params) -> tupl
         r, z = sigmoid(u["r"] + s["r"]), sigmoid(u["z"] + s["z"])
         h = (1 - z) * jnp.tanh(u["n"] + r * (s["n"] + p["b_hn"])) + z * past["h"]
         return {"h": h}, h, jnp.zeros_like(h)
+    if config.arch == "lstm-1997":
+        heard = past["h"] @ p["W_h"]
+        i, o, g = (u[gate] + columns for gate, columns in zip("iog", jnp.split(heard, 3, -1), strict=True))
+        c = past["c"] + sigmoid(i) * jnp.tanh(g)
+        h = sigmoid(o) * jnp.tanh(c)
+        return {"h": h, "c": c}, h, jnp.zeros_like(h)
     if config.arch in ("mlstm", "mlstm-standard"):
         heard = (u["m"] * (past["h"] @ p["W_hm"])) @ p["W_m"]
     else:

@@ -15,6 +15,7 @@ SLOTS: dict[str, list[tuple[str, bool, bool]]] = {
     "rnn": [("h", True, True)],
     "mrnn": [("h", True, True), ("m", False, False)],
     "lstm": [(gate, True, True) for gate in "ifog"],
+    "lstm-1997": [(gate, True, True) for gate in "iog"],
     "lstm-krause": [(gate, False, True) for gate in "ifog"],
     "mlstm": [*((gate, False, True) for gate in "ifog"), ("m", False, False)],
     "mlstm-standard": [*((gate, True, True) for gate in "ifog"), ("m", False, False)],
@@ -34,8 +35,9 @@ GATED_COLUMNS = {  # recurrent matrices whose columns are several gates'
     **{(arch, "W_m"): "ifog" for arch in ("mlstm", "mlstm-standard")},
     ("gru", "W_h"): "rz",
     ("gru-torch", "W_h"): "rzn",
+    ("lstm-1997", "W_h"): "iog",
 }
-OUTPUT_BIAS = {"lstm", "mlstm-standard", "gru", "gru-torch"}  # on by default
+OUTPUT_BIAS = {"lstm", "lstm-1997", "mlstm-standard", "gru", "gru-torch"}  # on by default
 ONE_PREACTIVATION = {"rnn", "mrnn", "lstm-krause", "mlstm", "hornn", "hornn-max", "hornn-fofe", "hornn-gated", "rate"}
 NEVER_READ = ", never read"
 
@@ -104,6 +106,8 @@ class Config:
             return {"W_hm": (H, H), "W_mh": (H, H)}
         if self.arch in ("mlstm", "mlstm-standard"):
             return {"W_hm": (H, H), "W_m": (H, 4 * H)}
+        if self.arch == "lstm-1997":
+            return {"W_h": (H, 3 * H)}
         if self.arch == "gru-torch":
             return {"W_h": (H, 3 * H), "b_hn": (H,)}
         if self.arch == "gru":
