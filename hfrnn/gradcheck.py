@@ -40,6 +40,8 @@ VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "hornn-max": ({"order": 2, "activation": "logistic"}, {"order": 7}),
     "hornn-fofe": ({"order": 2, "alpha": 0.9}, {"order": 7, "activation": "logistic"}),
     "hornn-gated": ({"order": 1, "activation": "logistic"},),
+    "leaky": ({"activation": "logistic"}, {"activation": "softplus", "learn_leak": True}, {"activation": "relu"}),
+    "rate": ({"activation": "logistic", "leak": 1.0}, {"activation": "softplus", "learn_leak": True}),
     "scrn": ({"learn_alpha": True}, {"learn_alpha": True, "alpha": 0.3, "hidden": 0}, {"context": 0}),
 }
 """Further options that are checked on two layers, besides the defaults."""

@@ -10,8 +10,9 @@
 
 nn.LSTM has G = 4 blocks of H columns, in torch in the order i, f, g, o and here i, f, o, g; nn.RNN has one block. In
 torch the input is connected only to the lowest layer and the output only to the top layer: here
-`direct_input=False, direct_output=False`. nn.GRU has no counterpart: its reset gate acts after the product and also on
-a bias, `tanh(.. + r*(h' @ W + b))`, while that of `gru` acts before the product, `tanh(.. + (r*h') @ W)`.
+`direct_input=False, direct_output=False`. An nn.GRU is not converted. It computes the same as `gru-torch`: its
+reset gate acts after the product and also on a bias, `tanh(.. + r*(h' @ W + b))`, while that of `gru` acts before the
+product, `tanh(.. + (r*h') @ W)`.
 """
 
 from __future__ import annotations

@@ -49,6 +49,12 @@ TARGETS = (
     Target("hfrnn/kernels/numba/*.py", ("tests/kernels/test_numba.py -m '' -k 'float64 and all-3'",), True),
     Target("hfrnn/kernels/cells.py", (f"{KERNEL_TESTS} -k lstm]", f"{ORACLE} -k '[lstm or [mlstm'"), True),
     Target("hfrnn/kernels/clockwork.py", (f"{KERNEL_TESTS} -k [clockwork", "tests/kernels/test_clockwork.py"), True),
+    Target("hfrnn/kernels/pointwise.py", ("tests/kernels/test_leaky.py", KERNEL_TESTS), True),
+    Target(  # its softplus is for leaky and rate
+        "hfrnn/kernels/rnn.py",
+        (f"{KERNEL_TESTS} -k '[rnn'", "tests/kernels/test_leaky.py", f"{ORACLE} -k '[rnn-'"),
+        True,
+    ),
     Target(
         "hfrnn/kernels/*.py",
         (f"{KERNEL_TESTS} -k '[{{stem}}'", "tests/kernels/test_{module}*.py", f"{ORACLE} -k '[{{stem}}-'"),

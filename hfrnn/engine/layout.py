@@ -220,7 +220,7 @@ class Layout:
             "papers" (SPEC 10, [K]): N(0, 0.1^2), or N(0, 0.05^2) for mrnn; an entry of the plain rnn's `W_h` is zero
             with probability 0.9. "sutskever" ([MS]): 15 non-zero entries N(0, 1) per column; square recurrent blocks
             are scaled to `spectral_radius`. In both, biases are 0, and the architecture sets the initial value of a
-            recurrent vector (scrn's `q`).
+            recurrent vector (`q` of scrn, leaky and rate).
         spectral_radius : float
             Above 0; only for "sutskever".
         **scales : float

@@ -46,8 +46,9 @@ class Network(Layout):
         Whether the layers below the last also feed the output.
     l2 : float
         Adds `l2/2 * |theta|^2` to the objective.
-    activation : {"tanh", "logistic", "relu"}
-        For `rnn` and the four `hornn`: the function f of the hidden units.
+    activation : {"tanh", "logistic", "relu", "softplus"}
+        For `rnn`, the four `hornn`, `leaky` and `rate`: the activation function of the hidden units. "softplus" is
+        for `leaky` and `rate`.
     order : int
         For the four `hornn`: number of previous steps that a step depends on, 1 or more. Default 3.
     alpha : float
@@ -58,6 +59,11 @@ class Network(Layout):
     context : int
         For `scrn`: number of context units of each layer, 0 or more; default 40. With context units, the hidden size
         may be 0.
+    leak : float
+        For `leaky` and `rate`: share of the way to its new value that a unit moves in a step, dt/tau, above 0 and at
+        most 1; default 0.2.
+    learn_leak : bool
+        For `leaky` and `rate`: whether to learn one leak per unit, starting at `leak`.
     periods : sequence of int, optional
         For `clockwork`: the period of each module, 1 or more, in any order. The number of modules must divide every
         hidden size. By default 1, 2, 4, ..., with the largest number of modules up to 8 that divides the hidden size.

@@ -21,6 +21,20 @@ def sigmoid_(xp: Any, x: Array) -> None:
     x += 0.5
 
 
+def softplus_(xp: Any, x: Array) -> None:
+    """x <- log(1 + e^x) = max(x, 0) + log(1 + z), z = e^-|x|, in place; the sign of x is that of its real part.
+
+    It never overflows. log(1 + z) = 2 artanh(z/(2 + z)) keeps small values to full precision, on complex arrays too.
+    """
+    positive = xp.multiply(x, x.real > 0)
+    x -= 2.0 * positive
+    xp.exp(x, out=x)
+    x /= x + 2.0
+    xp.arctanh(x, out=x)
+    x *= 2.0
+    x += positive
+
+
 def slope_of_tanh(xp: Any, h: Array, out: Array) -> Array:
     """out <- 1 - h*h, the derivative of tanh where its value is h; return out."""
     xp.multiply(h, h, out=out)

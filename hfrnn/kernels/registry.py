@@ -30,6 +30,10 @@ _kernels: dict[str, str | type[Kernel]] = {
     "scrn": "hfrnn.kernels.scrn:SCRN",
     "gru": "hfrnn.kernels.gru:GRU",
     "clockwork": "hfrnn.kernels.clockwork:Clockwork",
+    "leaky": "hfrnn.kernels.leaky:Leaky",
+    "rate": "hfrnn.kernels.rate:Rate",
+    "gru-torch": "hfrnn.kernels.gru_torch:TorchGRU",
+    "lstm-1997": "hfrnn.kernels.lstm_1997:LSTM1997",
 }
 """The reference kernels: "module:class", which is imported when first used, or the class of a user."""
 

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.initializers import Initializer, sparse_normal
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
-from hfrnn.kernels.pointwise import add_weight_gradient, product, sigmoid_, transpose
+from hfrnn.kernels.pointwise import add_weight_gradient, product, sigmoid_, softplus_, transpose
 from hfrnn.option import Option
 
 ACTIVATION = Option(
@@ -29,11 +29,13 @@ ACTIVATION = Option(
 
 
 def activate_(xp: Any, name: str, a: Array) -> None:
-    """a <- f(a), in place; relu looks at the sign of the real part."""
+    """a <- f(a), in place; relu and softplus look at the sign of the real part. Softplus is for leaky and rate."""
     if name == "tanh":
         xp.tanh(a, out=a)
     elif name == "logistic":
         sigmoid_(xp, a)
+    elif name == "softplus":
+        softplus_(xp, a)
     else:
         xp.multiply(a, a.real > 0, out=a)
 
@@ -42,6 +44,11 @@ def slope_of(xp: Any, name: str, h: Array, out: Array) -> Array:
     """out <- f'(a), computed from h = f(a)."""
     if name == "relu":
         out[...] = h.real > 0
+        return out
+    if name == "softplus":  # 1 - exp(-h), the logistic function of a
+        xp.multiply(h, -1.0, out=out)
+        xp.expm1(out, out=out)
+        out *= -1.0
         return out
     xp.multiply(h, h, out=out)
     return xp.subtract(1.0 if name == "tanh" else h, out, out=out)

@@ -22,7 +22,7 @@ from hfrnn.runs.weights import checked_weights
 
 SHAPE_OPTIONS = (
     "arch", "hidden", "embedding", "bias", "output_bias", "direct_input", "direct_output", "activation", "order",
-    "alpha", "learn_alpha", "context", "periods", "classes",
+    "alpha", "learn_alpha", "context", "periods", "leak", "learn_leak", "classes",
 )  # fmt: skip
 """Options that two runs must share so that weights of one fit the network of the other."""
 

@@ -192,7 +192,7 @@ def test_an_option_of_another_architecture_is_refused(kernel: Path, tmp_path: Pa
     start = ["train", "--kernel", kernel, text_file(tmp_path)]
     sentence = "was given, and --arch is gru: it is for --arch rnn-scaled; leave it out"
     assert f"--gates {sentence}" in refused(*start, "--arch", "gru", "--gates", 2)
-    sentence = "--arch is rnn-scaled: it is for --arch rnn, hornn, hornn-max, hornn-fofe or hornn-gated"
+    sentence = "--arch is rnn-scaled: it is for --arch rnn, hornn, hornn-max, hornn-fofe, hornn-gated, leaky or rate"
     assert sentence in refused(*start, "--arch", NAME, "--activation", "relu")
     assert "No such option" in refused("train", text_file(tmp_path), "--gates", 2)
 

@@ -28,8 +28,8 @@ def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_kernels", dict(registry._kernels))
 
 
-class Leaky(hfrnn.Kernel):
-    """A leaky unit without tanh: h_t = a*h_{t-1} + U_t, with one decay a unit. F1 and no more."""
+class Decaying(hfrnn.Kernel):
+    """A decaying unit without tanh: h_t = a*h_{t-1} + U_t, with one decay a unit. F1 and no more."""
 
     options = ("decay",)
 
@@ -72,9 +72,9 @@ class Leaky(hfrnn.Kernel):
 
 @pytest.mark.parametrize("situation", [{}, {"hidden": (3, 4)}, {"embedding": 2, "loss": "logistic"}])
 def test_a_users_kernel_works_through_the_whole_path(fresh_registry: None, situation: dict[str, Any]) -> None:
-    hfrnn.register_kernel("leaky", Leaky)
-    assert "leaky" in hfrnn.architectures()
-    case = Case("leaky", "own", {"n_in": 5, "hidden": 4, "n_out": 4, "decay": 0.3, **situation}, {"ragged": True})
+    hfrnn.register_kernel("decaying", Decaying)
+    assert "decaying" in hfrnn.architectures()
+    case = Case("decaying", "own", {"n_in": 5, "hidden": 4, "n_out": 4, "decay": 0.3, **situation}, {"ragged": True})
     net, batch = case.net(), case.data()
     theta, v, u = vectors(net, batch)
     assert net.layers[0].kernel.decay == 0.3  # type: ignore[attr-defined]
@@ -96,7 +96,7 @@ def test_a_users_kernel_works_through_the_whole_path(fresh_registry: None, situa
 
 def test_register_kernel_is_a_decorator_too(fresh_registry: None) -> None:
     @hfrnn.register_kernel("mine")
-    class Mine(Leaky):
+    class Mine(Decaying):
         pass
 
     assert isinstance(make_kernel("mine", 3, {}), Mine)
@@ -107,18 +107,18 @@ def test_register_kernel_is_a_decorator_too(fresh_registry: None) -> None:
 def test_a_taken_name_is_refused(fresh_registry: None, arch: str) -> None:
     before = type(make_kernel(arch, 3, {}))
     with pytest.raises(hfrnn.InputError, match=f"an architecture named '{arch}' is registered already: choose another"):
-        hfrnn.register_kernel(arch, Leaky)
+        hfrnn.register_kernel(arch, Decaying)
     assert type(make_kernel(arch, 3, {})) is before
 
 
 def test_a_test_leaves_the_registry_as_it_was() -> None:
-    assert not {"leaky", "mine"} & set(hfrnn.architectures())
+    assert not {"decaying", "mine"} & set(hfrnn.architectures())
 
 
 def test_an_option_of_a_users_kernel_reaches_it_and_others_are_refused(fresh_registry: None) -> None:
-    hfrnn.register_kernel("leaky", Leaky)
-    with pytest.raises(hfrnn.InputError, match="architecture 'leaky' has no option speed: it takes decay"):
-        hfrnn.Network("leaky", n_in=2, hidden=3, n_out=2, speed=1)
+    hfrnn.register_kernel("decaying", Decaying)
+    with pytest.raises(hfrnn.InputError, match="architecture 'decaying' has no option speed: it takes decay"):
+        hfrnn.Network("decaying", n_in=2, hidden=3, n_out=2, speed=1)
 
 
 # ---------------------------------------------------------------------- every kernel

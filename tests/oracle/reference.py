@@ -28,7 +28,7 @@ QUICK = {
     "xla_cpu_use_fusion_emitters": False,
     "xla_cpu_parallel_codegen_split_count": 1,
 }
-ACTIVATIONS = {"tanh": jnp.tanh, "logistic": sigmoid, "relu": relu}
+ACTIVATIONS = {"tanh": jnp.tanh, "logistic": sigmoid, "relu": relu, "softplus": softplus}
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,14 @@ def step(config: Config, layer: int, p: Params, u: Params, past: Params) -> tupl
         a = u["h"] + past["h"] @ p["W_h"]
         h = ACTIVATIONS[config.activation](a)
         return {"h": h}, h, a
+    leak = sigmoid(p["q"]) if config.learn_leak else config.leak
+    if config.arch == "leaky":
+        h = (1 - leak) * past["h"] + leak * ACTIVATIONS[config.activation](u["h"] + past["h"] @ p["W_h"])
+        return {"h": h}, h, jnp.zeros_like(h)
+    if config.arch == "rate":
+        rate_of = ACTIVATIONS[config.activation]
+        x = (1 - leak) * past["x"] + leak * (u["x"] + rate_of(past["x"]) @ p["W_h"])
+        return {"x": x}, rate_of(x), x
     if config.arch == "mrnn":
         m = u["m"] * (past["h"] @ p["W_hm"])
         a = u["h"] + m @ p["W_mh"]
@@ -89,6 +97,17 @@ def step(config: Config, layer: int, p: Params, u: Params, past: Params) -> tupl
         r, z = (sigmoid(u[gate] + past["h"] @ W) for gate, W in zip("rz", jnp.split(p["W_h"], 2, -1), strict=True))
         h = z * past["h"] + (1 - z) * jnp.tanh(u["g"] + (r * past["h"]) @ p["W_hg"])
         return {"h": h}, h, jnp.zeros_like(h)
+    if config.arch == "gru-torch":
+        s = dict(zip("rzn", jnp.split(past["h"] @ p["W_h"], 3, -1), strict=True))
+        r, z = sigmoid(u["r"] + s["r"]), sigmoid(u["z"] + s["z"])
+        h = (1 - z) * jnp.tanh(u["n"] + r * (s["n"] + p["b_hn"])) + z * past["h"]
+        return {"h": h}, h, jnp.zeros_like(h)
+    if config.arch == "lstm-1997":
+        heard = past["h"] @ p["W_h"]
+        i, o, g = (u[gate] + columns for gate, columns in zip("iog", jnp.split(heard, 3, -1), strict=True))
+        c = past["c"] + sigmoid(i) * jnp.tanh(g)
+        h = sigmoid(o) * jnp.tanh(c)
+        return {"h": h, "c": c}, h, jnp.zeros_like(h)
     if config.arch in ("mlstm", "mlstm-standard"):
         heard = (u["m"] * (past["h"] @ p["W_hm"])) @ p["W_m"]
     else:

@@ -25,14 +25,20 @@ SLOTS: dict[str, list[tuple[str, bool, bool]]] = {
     "hornn-gated": [("h", False, True)],  # and r1, r2, ... up to the order
     "scrn": [("h", False, True), ("s", False, True)],
     "clockwork": [("h", True, True)],
+    "leaky": [("h", True, True)],
+    "rate": [("x", True, True)],
+    "gru-torch": [(gate, True, True) for gate in "rzn"],
+    "lstm-1997": [(gate, True, True) for gate in "iog"],
 }
 GATED_COLUMNS = {  # recurrent matrices whose columns are several gates'
     **{(arch, "W_h"): "ifog" for arch in ("lstm", "lstm-krause")},
     **{(arch, "W_m"): "ifog" for arch in ("mlstm", "mlstm-standard")},
     ("gru", "W_h"): "rz",
+    ("gru-torch", "W_h"): "rzn",
+    ("lstm-1997", "W_h"): "iog",
 }
-OUTPUT_BIAS = {"lstm", "mlstm-standard", "gru"}  # on by default
-ONE_PREACTIVATION = {"rnn", "mrnn", "lstm-krause", "mlstm", "hornn", "hornn-max", "hornn-fofe", "hornn-gated"}
+OUTPUT_BIAS = {"lstm", "lstm-1997", "mlstm-standard", "gru", "gru-torch"}  # on by default
+ONE_PREACTIVATION = {"rnn", "mrnn", "lstm-krause", "mlstm", "hornn", "hornn-max", "hornn-fofe", "hornn-gated", "rate"}
 NEVER_READ = ", never read"
 
 
@@ -56,6 +62,8 @@ class Config:
     alpha: float | None = None
     learn_alpha: bool = False
     context: int = 40
+    leak: float = 0.2
+    learn_leak: bool = False
     periods: tuple[int, ...] | None = None
     classes: int | tuple[int, ...] | None = None
 
@@ -98,15 +106,21 @@ class Config:
             return {"W_hm": (H, H), "W_mh": (H, H)}
         if self.arch in ("mlstm", "mlstm-standard"):
             return {"W_hm": (H, H), "W_m": (H, 4 * H)}
+        if self.arch == "lstm-1997":
+            return {"W_h": (H, 3 * H)}
+        if self.arch == "gru-torch":
+            return {"W_h": (H, 3 * H), "b_hn": (H,)}
         if self.arch == "gru":
             return {"W_h": (H, 2 * H), "W_hg": (H, H)}
-        return {"W_h": (H, 4 * H if "lstm" in self.arch else H)}
+        return {"W_h": (H, 4 * H if "lstm" in self.arch else H)} | ({"q": (H,)} if self.learn_leak else {})
 
     def state(self, layer: int, B: int) -> dict[str, tuple[int, ...]]:
         """Shapes of the state of a layer; of clockwork's time none."""
         H = self.hidden[layer]
         if self.arch.startswith("hornn"):
             return {"history": (self.order, B, H)}
+        if self.arch == "rate":
+            return {"x": (B, H)}
         more = {"scrn": {"s": (B, self.context)}, "clockwork": {"t": ()}}
         return {"h": (B, H)} | ({"c": (B, H)} if "lstm" in self.arch else more.get(self.arch, {}))
 

@@ -75,6 +75,38 @@ def test_one_unit_gru_gives_the_numbers_worked_out_by_hand() -> None:
     assert float(reference.logits(params, data, config)[0, 0, 0]) == pytest.approx(h, rel=1e-14)
 
 
+def test_one_unit_leaky_and_rate_give_the_numbers_worked_out_by_hand() -> None:
+    data = reference.Data(np.array([[0]]), np.zeros((1, 1, 1)), initial_state=[{"h": [[0.6]], "x": [[0.6]]}])
+    phi = {"tanh": np.tanh, "relu": lambda a: max(a, 0.0), "softplus": lambda a: np.log(1 + np.exp(a))}
+    for leak, option in ((0.2, {}), (0.5, {"leak": 0.5}), (sigma(0.7), {"learn_leak": True})):
+        for name, f in phi.items():
+            leaky, rate = (sizes.Config(a, 1, (1,), 1, "squared", activation=name, **option) for a in ("leaky", "rate"))
+            params = constant_parameters(leaky, W_x=-0.1, b=0.05, W_h=2.0, q=0.7, W_y=10.0)
+            h = (1 - leak) * 0.6 + leak * f(-0.05 + 2 * 0.6)
+            r = f((1 - leak) * 0.6 + leak * (-0.05 + 2 * f(0.6)))
+            assert float(reference.logits(params, data, leaky)[0, 0, 0]) == pytest.approx(10 * h, rel=1e-14)
+            assert float(reference.logits(params, data, rate)[0, 0, 0]) == pytest.approx(10 * r, rel=1e-14)
+
+
+def test_one_unit_gru_of_pytorch_gives_the_numbers_worked_out_by_hand() -> None:
+    config = sizes.Config("gru-torch", 1, (1,), 1, "squared", bias=False, output_bias=False)
+    params = constant_parameters(config, W_x=[0.1, -0.2, 0.3], W_h=[2.0, -1.0, 1.5], b_hn=0.4, W_y=1.0)
+    data = reference.Data(np.array([[0]]), np.zeros((1, 1, 1)), initial_state=[{"h": np.array([[0.6]])}])
+    r, z = sigma(0.1 + 2 * 0.6), sigma(-0.2 - 0.6)
+    h = (1 - z) * np.tanh(0.3 + r * (1.5 * 0.6 + 0.4)) + z * 0.6
+    assert float(reference.logits(params, data, config)[0, 0, 0]) == pytest.approx(h, rel=1e-14)
+
+
+def test_one_unit_lstm_of_1997_gives_the_numbers_worked_out_by_hand() -> None:
+    config = sizes.Config("lstm-1997", 1, (1,), 1, "squared", bias=False, output_bias=False)
+    params = constant_parameters(config, W_x=[0.1, -0.2, 0.3], W_h=[2.0, -1.0, 1.5], W_y=1.0)
+    start = [{"h": np.array([[0.6]]), "c": np.array([[-0.4]])}]
+    data = reference.Data(np.array([[0]]), np.zeros((1, 1, 1)), initial_state=start)
+    c = -0.4 + sigma(0.1 + 2 * 0.6) * np.tanh(0.3 + 1.5 * 0.6)
+    h = sigma(-0.2 - 0.6) * np.tanh(c)
+    assert float(reference.logits(params, data, config)[0, 0, 0]) == pytest.approx(h, rel=1e-14)
+
+
 def test_one_unit_hornn_of_order_two_hears_the_latest_state_first() -> None:
     start = [{"history": np.array([[[0.6]], [[-0.4]]])}]
     data = reference.Data(np.array([[0], [0]]), np.zeros((2, 1, 1)), initial_state=start)
@@ -128,6 +160,8 @@ def test_clockwork_moves_modules_at_their_periods_and_hears_slower_ones_only() -
         ("hornn-fofe", {"alpha": 1.0}, "hornn", {}),
         ("hornn-gated", {}, "hornn", {}),
         ("clockwork", {"periods": (1, 1), "bias": True}, "rnn", {"bias": True}),
+        ("leaky", {"leak": 1.0}, "rnn", {}),
+        ("rate", {"leak": 1.0, "activation": "relu"}, "rnn", {"activation": "relu"}),
         ("scrn", {"context": 0}, "rnn", {"bias": False, "activation": "logistic"}),
     ],
 )

@@ -48,6 +48,7 @@ class Case:
 
 LOSSES = ["softmax", "class-softmax", "logistic", "squared"]
 SMALL = {"scrn": {"context": 2}, "clockwork": {"periods": (1, 2)}}
+PHI = ["tanh", "logistic", "relu", "softplus"]
 HORNN = ["hornn", "hornn-max", "hornn-fofe", "hornn-gated"]
 
 
@@ -93,6 +94,15 @@ def all_cases() -> list[Case]:
             Case("order-2", arch, "squared", {"order": 2, "activation": "relu"} | own, ragged=True, carried=True),
             Case("order-beyond-the-start", arch, "logistic", {"order": 5}, T=3, vanishing=True),
             Case("order-beyond-the-start-carried", arch, "softmax", far, T=3, carried=True),
+        ]
+    fast, slow = {"learn_leak": True, "hidden": (4, 3)}, {"leak": 0.05}
+    for arch in ("leaky", "rate"):
+        cases += [
+            *(Case("single", arch, "squared", {"activation": f}, carried=True) for f in PHI[1:]),
+            *(Case("learned-stack", arch, "softmax", fast | {"activation": f}, ragged=True, carried=True) for f in PHI),
+            Case("slow-stack", arch, "logistic", slow | {"hidden": (4, 3), "activation": "softplus"}, ragged=True),
+            Case("whole-step", arch, "softmax", {"leak": 1.0}, carried=True),
+            Case("learned-one-step", arch, "softmax", {"learn_leak": True}, T=1, B=1, carried=True),
         ]
     learned, asleep = {"learn_alpha": True, "context": 3}, {"periods": (2, 4)}
     cases += [

@@ -179,6 +179,16 @@ CALLS: list[Call] = [
         {"alpha": number(0, 1).or_none(), "context": count(0).or_none(), "learn_alpha": FLAG.or_none()},
     ),
     Call(
+        "Network of leaky",
+        hfrnn.Network,
+        {"arch": "leaky", "n_in": 3, "hidden": 2, "n_out": 3},
+        {
+            "activation": choice("tanh", "logistic", "relu", "softplus").or_none(),
+            "leak": number(0, 1, open_low=True).or_none(),
+            "learn_leak": FLAG.or_none(),
+        },
+    ),
+    Call(
         "Network of hornn",
         hfrnn.Network,
         {"arch": "hornn", "n_in": 3, "hidden": 2, "n_out": 3},

@@ -131,7 +131,8 @@ CALLS: list[Call] = [
             **{
                 name: of_option(name)
                 for name in all_options()
-                if name not in ("order", "activation", "alpha", "learn_alpha", "context", "periods")
+                if name
+                not in ("order", "activation", "alpha", "learn_alpha", "context", "periods", "leak", "learn_leak")
             },
             "arch_options": nothing().or_none().but({"dict": None}),
         },
@@ -147,6 +148,12 @@ CALLS: list[Call] = [
         hfrnn.TrainConfig,
         {"arch": "scrn"},
         {name: of_option(name) for name in ("alpha", "learn_alpha", "context")},
+    ),
+    Call(
+        "TrainConfig of leaky",
+        hfrnn.TrainConfig,
+        {"arch": "leaky"},
+        {name: of_option(name) for name in ("leak", "learn_leak")},
     ),
     Call(
         "train",

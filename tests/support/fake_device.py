@@ -195,8 +195,8 @@ class Namespace:
     ndarray = FakeArray
     CREATES = ("zeros", "ones", "full", "arange")
     COMPUTES = (
-        "ascontiguousarray", "where", "exp", "log", "log1p", "tanh", "matmul", "multiply", "subtract", "concatenate",
-        "take",
+        "ascontiguousarray", "where", "exp", "expm1", "log", "log1p", "tanh", "arctanh", "matmul", "multiply",
+        "subtract", "concatenate", "take",
     )  # fmt: skip
 
     def __init__(self) -> None:

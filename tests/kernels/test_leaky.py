@@ -1,0 +1,154 @@
+"""The leaky network: values against plain loops, the leak, fixed and learned, the activations."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.engine_cases import random_batch, vectors
+from support.tiny_runs import tiny_train
+
+import hfrnn
+from hfrnn.kernels.pointwise import softplus_
+from hfrnn.kernels.rnn import slope_of
+
+PHI = {
+    "tanh": np.tanh,
+    "logistic": lambda a: 1 / (1 + np.exp(-a)),
+    "relu": lambda a: np.maximum(a, 0),
+    "softplus": lambda a: np.logaddexp(0, a),
+}
+
+
+def network(**changes: Any) -> hfrnn.Network:
+    return hfrnn.Network("leaky", **{"n_in": 4, "hidden": 3, "n_out": 4, "dtype": "float64", **changes})
+
+
+@pytest.mark.parametrize("learn_leak", [False, True])
+@pytest.mark.parametrize("activation", PHI)
+def test_a_run_is_that_of_the_definition(activation: str, learn_leak: bool) -> None:
+    net = network(activation=activation, leak=0.3, learn_leak=learn_leak)
+    batch = random_batch(net, np.random.default_rng(0), carried=True)
+    theta = vectors(net, batch)[0]
+    p = net.views(theta)
+    leak = 1 / (1 + np.exp(-p["layer0.q"])) if learn_leak else 0.3
+    h, expected = batch.initial_state[0]["h"], []
+    for symbols in batch.inputs:
+        a = p["layer0.W_x"][symbols] + p["layer0.b"] + h @ p["layer0.W_h"]
+        h = (1 - leak) * h + leak * PHI[activation](a)
+        expected.append(h @ p["output.W_y0"])
+    logits, state = net.run(theta, batch)
+    np.testing.assert_allclose(logits, expected, rtol=1e-12)
+    np.testing.assert_allclose(state[0]["h"], h, rtol=1e-13)
+
+
+def test_without_input_and_weights_the_state_decays_by_the_leak() -> None:
+    net = network(leak=0.05)
+    theta = np.zeros(net.n_parameters)
+    h = np.random.default_rng(0).standard_normal((2, 3))
+    _, state = net.run(theta, hfrnn.Batch(np.zeros((60, 2), int), initial_state=[{"h": h}]))
+    np.testing.assert_allclose(state[0]["h"], 0.95**60 * h, rtol=1e-13)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "logistic", "relu"])
+def test_with_a_leak_of_1_it_is_the_plain_network(activation: str) -> None:
+    net = network(leak=1.0, activation=activation, hidden=(3, 2))
+    rnn = hfrnn.Network("rnn", 4, (3, 2), 4, activation=activation, dtype="float64")
+    batch = random_batch(net, np.random.default_rng(0), ragged=True, carried=True)
+    theta, v, _ = vectors(net, batch)
+    for f in (
+        lambda net: net.run(theta, batch)[0],
+        lambda net: net.loss_and_gradient(theta, batch)[1],
+        lambda net: net.gauss_newton(theta, batch, structural=0.7, tikhonov=0.3) @ v,
+        lambda net: net.hessian(theta, batch) @ v,
+    ):
+        np.testing.assert_allclose(f(net), f(rnn), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("leak", [0.2, 0.9])
+def test_a_learned_leak_at_its_logit_is_a_fixed_leak(leak: float) -> None:
+    fixed, learned = network(leak=leak, hidden=(3, 2)), network(leak=leak, hidden=(3, 2), learn_leak=True)
+    assert learned.n_parameters == fixed.n_parameters + 5
+    batch = random_batch(fixed, np.random.default_rng(0), ragged=True, carried=True)
+    theta, v, _ = vectors(fixed, batch)
+    ours, tangent = learned.init(), np.zeros(learned.n_parameters)
+    for target, source in ((ours, theta), (tangent, v)):
+        for name, view in fixed.views(source).items():
+            learned.views(target)[name][...] = view
+    for l in range(2):
+        np.testing.assert_allclose(learned.views(ours)[f"layer{l}.q"], math.log(leak / (1 - leak)), rtol=1e-15)
+    np.testing.assert_allclose(learned.run(ours, batch)[0], fixed.run(theta, batch)[0], rtol=1e-12)
+    gradient, expected = learned.loss_and_gradient(ours, batch)[1], fixed.loss_and_gradient(theta, batch)[1]
+    G, GF = learned.gauss_newton(ours, batch, 0.7) @ tangent, fixed.gauss_newton(theta, batch, 0.7) @ v
+    for name, view in fixed.views(expected).items():
+        np.testing.assert_allclose(learned.views(gradient)[name], view, rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(learned.views(G)[name], fixed.views(GF)[name], rtol=1e-10, atol=1e-14)
+    assert (learned.views(gradient)["layer0.q"] != 0).all()
+
+
+@pytest.mark.parametrize("initializer", ["papers", "sutskever"])
+def test_a_learned_leak_starts_at_the_given_leak_whatever_the_scale(initializer: str) -> None:
+    net = network(leak=0.7, learn_leak=True)
+    q = net.views(net.init(initializer=initializer, scale=0.5))["layer0.q"]
+    np.testing.assert_allclose(1 / (1 + np.exp(-q)), 0.7, rtol=1e-14)
+
+
+def test_sizes_are_those_of_the_definition() -> None:
+    assert network().n_parameters == 3 * (4 + 1 + 3) + 3 * 4
+    assert network(bias=False).n_parameters == 3 * (4 + 3) + 3 * 4
+    shapes = {name: view.shape for name, view in network(hidden=(3, 2)).views(network(hidden=(3, 2)).init()).items()}
+    assert shapes["layer1.W_below"] == (3, 2)
+    assert shapes["output.W_y1"] == (2, 4)
+    assert network().metrics == ("hidden",)  # h is no function of the pre-activation alone
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"leak": 0}, "leak is 0: give a number above 0, at most 1"),
+        ({"leak": 1.5}, "leak is 1.5: give a number above 0, at most 1"),
+        ({"leak": 1, "learn_leak": True}, "leak is 1.0: learned, it starts between 0 and 1, neither of them included"),
+        ({"activation": "cube"}, "activation is 'cube': use one of tanh, logistic, relu, softplus"),
+    ],
+)
+def test_a_wrong_option_is_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(hfrnn.InputError, match=message):
+        network(**wrong)
+
+
+def test_a_run_trains_and_keeps_its_options(tmp_path: Path) -> None:
+    tiny_train(tmp_path, arch="leaky", hidden=3, activation="softplus", leak=0.4, learn_leak=True)
+    net, theta, _ = hfrnn.load(tmp_path / "run")
+    q = net.views(theta)["layer0.q"]
+    assert net.config["activation"] == "softplus"
+    assert (np.abs(q - math.log(0.4 / 0.6)) > 0).all()  # it has learned
+
+
+# ---------------------------------------------------------------------- the softplus
+
+
+def test_the_softplus_is_exact_to_rounding_and_never_overflows() -> None:
+    x = np.concatenate([np.linspace(-700, 700, 2001), np.linspace(-3, 3, 601), [0.0, -1e-9, 1e9, -1e9]])
+    expected, slope = np.logaddexp(0, x), np.where(x < 0, np.exp(np.minimum(x, 0)), 1) / (1 + np.exp(-abs(x)))
+    h = x.copy()
+    softplus_(np, h)
+    np.testing.assert_allclose(h, expected, rtol=1e-15)
+    np.testing.assert_allclose(slope_of(np, "softplus", h, np.empty_like(h)), slope, rtol=1e-15)
+    single = x.astype("float32")
+    expected = np.logaddexp(0, single.astype("float64"))
+    softplus_(np, single)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, expected, rtol=1e-6, atol=1e-37)
+
+
+def test_a_complex_step_through_the_softplus_gives_its_two_derivatives() -> None:
+    x, step = np.concatenate([np.linspace(-600, 40, 641), [0.0, -1e-9, 1e-9]]), 1e-20
+    z = x + 1j * step
+    softplus_(np, z)
+    slope = np.exp(-np.logaddexp(0, -x))
+    np.testing.assert_allclose(z.imag / step, slope, rtol=1e-13)
+    second = slope_of(np, "softplus", z, np.empty_like(z)).imag / step
+    np.testing.assert_allclose(second, np.exp(-np.logaddexp(0, -x) - np.logaddexp(0, x)), rtol=1e-13)

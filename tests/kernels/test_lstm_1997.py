@@ -1,0 +1,104 @@
+"""The LSTM without a forget gate: values against plain loops, against lstm, its gates at their ends, its sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hfrnn
+
+H, V, T, B = 3, 5, 6, 4
+
+
+def network(**changes: Any) -> tuple[hfrnn.Network, Any, dict[str, Any]]:
+    net = hfrnn.Network("lstm-1997", **{"n_in": V, "hidden": H, "n_out": V, "dtype": "float64", **changes})
+    theta = 0.8 * np.random.default_rng(0).standard_normal(net.n_parameters)
+    return net, theta, net.views(theta)
+
+
+def batch() -> hfrnn.Batch:
+    rng = np.random.default_rng(1)
+    inputs, targets = rng.integers(V, size=(T, B)), rng.integers(V, size=(T, B))
+    h, c = rng.uniform(-1, 1, (2, B, H))
+    return hfrnn.Batch(inputs, targets, initial_state=[{"h": h, "c": c}])
+
+
+def sigma(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def test_a_run_is_that_of_the_definition() -> None:
+    net, theta, p = network()
+    data = batch()
+    h, c, expected = *data.initial_state[0].values(), []
+    for symbols in data.inputs:
+        a = p["layer0.W_x"][symbols] + p["layer0.b"] + h @ p["layer0.W_h"]
+        i, o, g = sigma(a[:, :H]), sigma(a[:, H : 2 * H]), np.tanh(a[:, 2 * H :])
+        c = c + i * g
+        h = o * np.tanh(c)
+        expected.append(h @ p["output.W_y0"] + p["output.b_y"])
+    logits, state = net.run(theta, data)
+    np.testing.assert_allclose(logits, expected, rtol=1e-12)
+    np.testing.assert_allclose(state[0]["h"], h, rtol=1e-12)
+    np.testing.assert_allclose(state[0]["c"], c, rtol=1e-12)
+
+
+def test_it_is_an_lstm_whose_forget_gate_is_open() -> None:
+    """f = 1 to rounding in lstm, by a large bias and no weights."""
+    net, theta, _ = network()
+    lstm = hfrnn.Network("lstm", V, H, V, dtype="float64")
+    v = np.random.default_rng(3).standard_normal(net.n_parameters)
+    there, v_there = np.zeros((2, lstm.n_parameters))
+    columns = np.r_[0:H, 2 * H : 4 * H]  # i, o and g
+    for target, source in ((there, theta), (v_there, v)):
+        for name, view in net.views(source).items():
+            part = lstm.views(target)[name]
+            part[..., columns if name.startswith("layer0") else slice(None)] = view
+    lstm.views(there)["layer0.b"][H : 2 * H] = 200.0
+    data = batch()
+
+    def without_forget(vector: Any) -> dict[str, Any]:
+        views = lstm.views(vector)
+        return {name: x[..., columns] if name.startswith("layer0") else x for name, x in views.items()}
+
+    np.testing.assert_allclose(net.run(theta, data)[0], lstm.run(there, data)[0], rtol=1e-12)
+    for ours, theirs in (
+        (net.loss_and_gradient(theta, data)[1], lstm.loss_and_gradient(there, data)[1]),
+        (net.gauss_newton(theta, data, 0.7) @ v, lstm.gauss_newton(there, data, 0.7) @ v_there),
+        (net.hessian(theta, data) @ v, lstm.hessian(there, data) @ v_there),
+    ):
+        expected = without_forget(theirs)
+        for name, value in net.views(ours).items():
+            np.testing.assert_allclose(value, expected[name], rtol=1e-10, atol=1e-14, err_msg=name)
+
+
+def test_an_input_gate_at_zero_keeps_the_cell() -> None:
+    net, theta, p = network()
+    p["layer0.b"][:H] = -200.0
+    data = batch()
+    np.testing.assert_allclose(net.run(theta, data)[1][0]["c"], data.initial_state[0]["c"], rtol=1e-14)
+    gradient = net.views(net.loss_and_gradient(theta, data)[1])["layer0.W_h"]
+    assert (gradient[:, :H] == 0).all()
+    assert (gradient[:, 2 * H :] == 0).all()
+    assert (gradient[:, H : 2 * H] != 0).all()  # the output gate still learns
+
+
+def test_sizes_and_biases_are_those_of_the_definition() -> None:
+    net, _, p = network()
+    shapes = {name: view.shape for name, view in p.items()}
+    assert shapes == {
+        "layer0.W_x": (V, 3 * H), "layer0.b": (3 * H,), "layer0.W_h": (H, 3 * H),
+        "output.W_y0": (H, V), "output.b_y": (V,),
+    }  # fmt: skip
+    assert net.n_parameters == 3 * H * (V + 1 + H) + (H + 1) * V
+    assert network(bias=False, output_bias=False)[0].n_parameters == 3 * H * (V + H) + H * V
+    assert network(hidden=(H, 2))[2]["layer1.W_below"].shape == (H, 3 * 2)  # every slot hears the layer below
+
+
+def test_its_gates_leave_no_pre_activation_to_damp() -> None:
+    net, theta, _ = network()
+    assert net.metrics == ("hidden",)
+    with pytest.raises(hfrnn.InputError, match="architecture 'lstm-1997' has no metric 'matching': use hidden"):
+        net.gauss_newton(theta, batch(), structural=1.0, metric="matching")

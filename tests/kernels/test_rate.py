@@ -1,0 +1,134 @@
+"""The rate network: values against plain loops, the leak, the state x, the metrics of its pre-activation."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.engine_cases import random_batch, vectors
+from support.tiny_runs import tiny_train
+
+import hfrnn
+
+PHI = {
+    "tanh": np.tanh,
+    "logistic": lambda a: 1 / (1 + np.exp(-a)),
+    "relu": lambda a: np.maximum(a, 0),
+    "softplus": lambda a: np.logaddexp(0, a),
+}
+
+
+def network(**changes: Any) -> hfrnn.Network:
+    return hfrnn.Network("rate", **{"n_in": 4, "hidden": 3, "n_out": 4, "dtype": "float64", **changes})
+
+
+@pytest.mark.parametrize("learn_leak", [False, True])
+@pytest.mark.parametrize("activation", PHI)
+def test_a_run_is_that_of_the_definition(activation: str, learn_leak: bool) -> None:
+    net = network(activation=activation, leak=0.3, learn_leak=learn_leak)
+    batch = random_batch(net, np.random.default_rng(0), carried=True)
+    theta = vectors(net, batch)[0]
+    p = net.views(theta)
+    leak = 1 / (1 + np.exp(-p["layer0.q"])) if learn_leak else 0.3
+    x, expected = batch.initial_state[0]["x"], []
+    for symbols in batch.inputs:
+        n = p["layer0.W_x"][symbols] + p["layer0.b"] + PHI[activation](x) @ p["layer0.W_h"]
+        x = (1 - leak) * x + leak * n
+        expected.append(PHI[activation](x) @ p["output.W_y0"])
+    logits, state = net.run(theta, batch)
+    np.testing.assert_allclose(logits, expected, rtol=1e-12)
+    np.testing.assert_allclose(state[0]["x"], x, rtol=1e-13)
+
+
+def test_without_input_and_weights_the_state_decays_by_the_leak() -> None:
+    net = network(leak=0.05)
+    theta = np.zeros(net.n_parameters)
+    x = np.random.default_rng(0).standard_normal((2, 3))
+    _, state = net.run(theta, hfrnn.Batch(np.zeros((60, 2), int), initial_state=[{"x": x}]))
+    np.testing.assert_allclose(state[0]["x"], 0.95**60 * x, rtol=1e-13)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_with_a_leak_of_1_it_is_the_plain_network(activation: str) -> None:
+    """Also under the metrics of the pre-activation; both start at 0, where phi is 0."""
+    net = network(leak=1.0, activation=activation, hidden=(3, 2))
+    rnn = hfrnn.Network("rnn", 4, (3, 2), 4, activation=activation, dtype="float64")
+    assert net.metrics == rnn.metrics
+    batch = random_batch(net, np.random.default_rng(0), ragged=True)
+    theta, v, _ = vectors(net, batch)
+    for f in (
+        lambda net: net.run(theta, batch)[0],
+        lambda net: net.loss_and_gradient(theta, batch)[1],
+        *(
+            lambda net, metric=metric: net.gauss_newton(theta, batch, 0.7, 0.3, metric=metric) @ v
+            for metric in net.metrics
+        ),
+        lambda net: net.hessian(theta, batch) @ v,
+    ):
+        np.testing.assert_allclose(f(net), f(rnn), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("leak", [0.2, 0.9])
+def test_a_learned_leak_at_its_logit_is_a_fixed_leak(leak: float) -> None:
+    fixed, learned = network(leak=leak, hidden=(3, 2)), network(leak=leak, hidden=(3, 2), learn_leak=True)
+    assert learned.n_parameters == fixed.n_parameters + 5
+    batch = random_batch(fixed, np.random.default_rng(0), ragged=True, carried=True)
+    theta, v, _ = vectors(fixed, batch)
+    ours, tangent = learned.init(), np.zeros(learned.n_parameters)
+    for target, source in ((ours, theta), (tangent, v)):
+        for name, view in fixed.views(source).items():
+            learned.views(target)[name][...] = view
+    for l in range(2):
+        np.testing.assert_allclose(learned.views(ours)[f"layer{l}.q"], math.log(leak / (1 - leak)), rtol=1e-15)
+    np.testing.assert_allclose(learned.run(ours, batch)[0], fixed.run(theta, batch)[0], rtol=1e-12)
+    gradient, expected = learned.loss_and_gradient(ours, batch)[1], fixed.loss_and_gradient(theta, batch)[1]
+    for metric in fixed.metrics:
+        G = learned.gauss_newton(ours, batch, 0.7, metric=metric) @ tangent
+        GF = fixed.gauss_newton(theta, batch, 0.7, metric=metric) @ v
+        for name, view in fixed.views(expected).items():
+            np.testing.assert_allclose(learned.views(gradient)[name], view, rtol=1e-10, atol=1e-14)
+            np.testing.assert_allclose(learned.views(G)[name], fixed.views(GF)[name], rtol=1e-10, atol=1e-14)
+    assert (learned.views(gradient)["layer0.q"] != 0).all()
+
+
+def test_the_output_is_the_rate_and_the_state_is_not() -> None:
+    net = network(activation="relu", output_bias=False)
+    theta = np.zeros(net.n_parameters)
+    net.views(theta)["output.W_y0"][...] = np.eye(3, 4)
+    x = np.array([[-1.0, 2.0, -3.0]])
+    logits, state = net.run(theta, hfrnn.Batch(np.zeros((1, 1), int), initial_state=[{"x": x}]))
+    np.testing.assert_allclose(state[0]["x"], 0.8 * x, rtol=1e-15)
+    np.testing.assert_allclose(logits[0], [[0, 1.6, 0, 0]], rtol=1e-15)
+
+
+def test_sizes_and_metrics_are_those_of_the_definition() -> None:
+    assert network().n_parameters == 3 * (4 + 1 + 3) + 3 * 4
+    assert network(bias=False).n_parameters == 3 * (4 + 3) + 3 * 4
+    shapes = {name: view.shape for name, view in network(hidden=(3, 2)).views(network(hidden=(3, 2)).init()).items()}
+    assert shapes["layer1.W_below"] == (3, 2)
+    assert shapes["output.W_y1"] == (2, 4)
+    assert network(activation="softplus").metrics == ("hidden", "matching", "preactivation")
+    assert network(activation="relu").metrics == ("hidden", "preactivation")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"leak": 0}, "leak is 0: give a number above 0, at most 1"),
+        ({"leak": 1, "learn_leak": True}, "leak is 1.0: learned, it starts between 0 and 1, neither of them included"),
+        ({"activation": "cube"}, "activation is 'cube': use one of tanh, logistic, relu, softplus"),
+    ],
+)
+def test_a_wrong_option_is_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(hfrnn.InputError, match=message):
+        network(**wrong)
+
+
+def test_a_run_trains_and_keeps_its_options(tmp_path: Path) -> None:
+    tiny_train(tmp_path, arch="rate", hidden=3, activation="relu", leak=0.4, learn_leak=True)
+    net, theta, _ = hfrnn.load(tmp_path / "run")
+    assert net.config["activation"] == "relu"
+    assert (np.abs(net.views(theta)["layer0.q"] - math.log(0.4 / 0.6)) > 0).all()  # it has learned
