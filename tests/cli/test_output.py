@@ -132,7 +132,7 @@ def test_commands_options_and_names_are_completed() -> None:
     assert "ptb" in completed("train", "--data", "p")
     assert completed("train", "--optimizer", "s") == ["sgd", "soap"]
     assert completed("train", "--cg-it") == ["--cg-iterations"]
-    assert completed("gradcheck", "rnn", "gr") == ["gru"]
+    assert completed("gradcheck", "rnn", "gr") == ["gru", "gru-torch"]
     assert completed("completion", "f") == ["fish"]
 
 

@@ -15,11 +15,9 @@ SLOTS: dict[str, list[tuple[str, bool, bool]]] = {
     "rnn": [("h", True, True)],
     "mrnn": [("h", True, True), ("m", False, False)],
     "lstm": [(gate, True, True) for gate in "ifog"],
-    "lstm-1997": [(gate, True, True) for gate in "iog"],
     "lstm-krause": [(gate, False, True) for gate in "ifog"],
     "mlstm": [*((gate, False, True) for gate in "ifog"), ("m", False, False)],
     "mlstm-standard": [*((gate, True, True) for gate in "ifog"), ("m", False, False)],
-    "gru-torch": [(gate, True, True) for gate in "rzn"],
     "gru": [(gate, True, True) for gate in "rzg"],
     "hornn": [("h", False, True)],
     "hornn-max": [("h", False, True)],
@@ -29,6 +27,8 @@ SLOTS: dict[str, list[tuple[str, bool, bool]]] = {
     "clockwork": [("h", True, True)],
     "leaky": [("h", True, True)],
     "rate": [("x", True, True)],
+    "gru-torch": [(gate, True, True) for gate in "rzn"],
+    "lstm-1997": [(gate, True, True) for gate in "iog"],
 }
 GATED_COLUMNS = {  # recurrent matrices whose columns are several gates'
     **{(arch, "W_h"): "ifog" for arch in ("lstm", "lstm-krause")},
