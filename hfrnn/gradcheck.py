@@ -27,8 +27,7 @@ from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
 from hfrnn.kernels import architectures
 
-MU = 0.7
-LAMBDA = 0.3
+MU, LAMBDA = 0.7, 0.3
 CARRIED_TIME = 3
 """The time `t` of a carried state that has one; at the next step not all modules of a clockwork network are active."""
 

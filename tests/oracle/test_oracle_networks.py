@@ -19,8 +19,7 @@ import hfrnn
 
 from . import reference, sizes
 
-RTOL = 1e-12
-MU, LAMBDA = 3.0, 0.2
+RTOL, MU, LAMBDA = 1e-12, 3.0, 0.2
 CHECKPOINTS = [None, 2]
 
 
