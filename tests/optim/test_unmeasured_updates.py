@@ -193,3 +193,22 @@ def test_the_last_line_search_uses_the_objective_of_rho_if_asked():
     assert update.search_objective == "curvature"
     assert update.loss == update.loss_before
     assert update.loss_after == pytest.approx(c._f(update.theta))
+
+
+@pytest.mark.parametrize("search", ["gradient", "rho"])
+@pytest.mark.parametrize("offset", [-50.0, 50.0])
+def test_a_line_search_compares_with_the_loss_of_its_own_batch(search: str, offset: float) -> None:
+    """The two batches differ by a constant, so the steps are the same whichever batch the search is on."""
+    plain, other = Counted(), Counted()
+    other.floor += offset
+    optimizer = make(1, rho_objective="curvature", search_objective=search)
+    theta, expected = start(), start()
+    for _ in range(3):
+        update = optimizer.update(theta, plain, other)
+        theta = update.theta
+        assert update.step_size == 1.0
+        assert update.failed is None
+    reference = make(1)
+    for _ in range(3):
+        expected = reference.update(expected, Counted()).theta
+    np.testing.assert_allclose(theta, expected, rtol=1e-9)
