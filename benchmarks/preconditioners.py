@@ -28,7 +28,7 @@ from rich.table import Table
 import hfrnn
 from hfrnn.analysis.spectrum import load_objective
 from hfrnn.optim.cg import conjugate_gradient, power_preconditioner
-from hfrnn.optim.kronecker import Kronecker, Pair, kronecker
+from hfrnn.optim.kronecker import Kronecker, Pair, kronecker, rotated
 from hfrnn.training.trainer import train
 
 Array = np.ndarray[Any, Any]
@@ -42,9 +42,11 @@ SAME = 1e-4
 
 
 def inputs_and_adjoints(net: hfrnn.Network, theta: Array, batch: hfrnn.Batch) -> dict[str, tuple[Array, Array]]:
-    """Return the inputs and adjoints of each product of an `rnn`, (T*B, rows) and (T*B, columns) by block name.
+    """Return both sides of each block of an `rnn`: the inputs x and the adjoints d of its product, by block name.
 
-    The gradient of a block is their product, as for `hfrnn/kernels/rnn.py`; a bias has the input 1.
+    The arrays are (T*B, rows) and (T*B, columns) of the block. Its gradient is the transpose of the first times the
+    second, as in `hfrnn/kernels/rnn.py`. A bias has the input 1. d is the first side of W_y, which the flat vector
+    holds by columns.
     """
     p = {name: view.astype(np.float64) for name, view in net.views(theta).items()}
     symbols, targets = np.asarray(batch.inputs), np.asarray(batch.targets)
@@ -62,7 +64,7 @@ def inputs_and_adjoints(net: hfrnn.Network, theta: Array, batch: hfrnn.Batch) ->
         later = da[t] @ p["layer0.W_h"].T
     one, one_hot = np.ones((T, B, 1)), np.eye(net.n_in)[symbols]
     found = {"layer0.W_x": (one_hot, da), "layer0.b": (one, da), "layer0.W_h": (h[:-1], da)}
-    found |= {"output.W_y0": (h[1:], dy), "output.b_y": (one, dy)}
+    found |= {"output.W_y0": (dy, h[1:]), "output.b_y": (one, dy)}
     return {name: (found[name][0].reshape(T * B, -1), found[name][1].reshape(T * B, -1)) for name in p}
 
 
@@ -70,15 +72,14 @@ def kfac(net: hfrnn.Network, taps: dict[str, tuple[Array, Array]], gradients: Ar
     """Return the preconditioner in the basis of N1, with the diagonal of N3, or of N2 without gradients of parts."""
     bases: list[Pair] = []
     diagonal = np.zeros(net.n_parameters, np.float32)
-    for (x, d), block in zip(taps.values(), net.matrix_blocks, strict=True):
-        x, d = (x, d) if x.shape[1] == block.rows else (d, x)  # the flat vector holds W_y by columns
-        (left, Q_L), (right, Q_R) = (np.linalg.eigh(v.T @ v / len(v)) for v in (x, d))  # N1
+    for pair, block in zip(taps.values(), net.matrix_blocks, strict=True):
+        (left, Q_L), (right, Q_R) = (np.linalg.eigh(side.T @ side / len(side)) for side in pair)  # N1
         Q_L, Q_R = Q_L.astype(np.float32), Q_R.astype(np.float32)
         if gradients is None:
             D = np.outer(left.clip(0), right.clip(0))  # N2
         else:
             G = gradients[:, block.span].reshape(-1, block.rows, block.columns)
-            D = ((Q_L.T @ G @ Q_R) ** 2).sum(0)  # N3
+            D = (rotated(G, Q_L, Q_R) ** 2).sum(0)  # N3
         diagonal[block.span] = D.reshape(-1)
         bases.append((Q_L, Q_R[None]))
     return Kronecker(net.matrix_blocks, (), bases, diagonal)
@@ -94,9 +95,7 @@ def preconditioners(objective: hfrnn.Objective, theta: Array, lambda_: float) ->
         found = kronecker(net.matrix_blocks, objective.part_gradients(theta, parts))
         yield f"gradients of {parts} parts", found.preconditioner(lambda_)
     taps = inputs_and_adjoints(net, theta, objective.batch)
-    pairs = zip(taps.values(), net.matrix_blocks, strict=True)
-    blocks = [x.T @ d if x.shape[1] == block.rows else d.T @ x for (x, d), block in pairs]
-    gradient = np.concatenate([block.reshape(-1) for block in blocks]) / len(taps["layer0.b"][0])
+    gradient = np.concatenate([(left.T @ right / len(left)).reshape(-1) for left, right in taps.values()])
     error = difference(objective.loss_and_gradient(theta)[1], gradient)
     if error > SAME:
         raise click.ClickException(f"the gradient from inputs and adjoints differs by {error:.1e}")

@@ -137,18 +137,18 @@ class Batch:
 
     def step_weights(self, backend: Backend) -> Array:
         """Return the weights of the steps (T, B) in float64, 0 in the padding: the mean over the outputs of a step."""
-        weights = self.output_weights(backend)
-        return weights.sum(axis=-1) / weights.shape[-1]
+        return mean_over_outputs(self.output_weights(backend))
 
     def output_shares(self, backend: Backend) -> Array | None:
-        """Return the weights of the outputs divided by the weight of their step, (T, B, n_out) in float64.
+        """Return each output's weight divided by the weight of its step, (T, B, n_out) in float64.
 
-        They are 0 where the step has no weight. The result is None if the weights are given per step.
+        A step without weight has shares of 0. The result is None if the weights are given per step.
         """
         if self.weights is None or self.weights.ndim == 2:
             return None
-        steps = self.step_weights(backend)[:, :, None]
-        return self.output_weights(backend) / backend.xp.where(steps > 0, steps, 1.0)
+        weights = self.output_weights(backend)
+        steps = mean_over_outputs(weights)[:, :, None]
+        return weights / backend.xp.where(steps > 0, steps, 1.0)
 
     def total_weight(self, backend: Backend) -> float:
         """Return the sum of the weights of all steps outside the padding.
@@ -164,6 +164,11 @@ class Batch:
         if total == float("inf"):
             raise InputError("the weights of the batch sum to infinity: give finite weights")
         return total
+
+
+def mean_over_outputs(weights: Array) -> Array:
+    """Return the weights of the steps (T, B), given those of their outputs (T, B, n_out) or (T, B, 1)."""
+    return weights.sum(axis=-1) / weights.shape[-1]
 
 
 def _checked_weights(weights: Array, steps: tuple[int, int], targets: Array | None, finite: bool) -> Array:

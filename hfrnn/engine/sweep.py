@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hfrnn.arrays.backend import Array, Backend, Buffers
-from hfrnn.engine.batch import Batch
+from hfrnn.engine.batch import Batch, mean_over_outputs
 from hfrnn.engine.input_map import Groups, InputMap
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.plan import Keep
@@ -97,9 +97,10 @@ class Sweep:
         self.kept = kept or Buffers(self.backend, self.scratch.dtype)
         self.inputs = InputMap(layout.layers, layout.n_in, layout.embedding, self.backend, batch.inputs, self.scratch)
         self.total_weight = total_weight
-        self.weights = batch.step_weights(self.backend)  # (T, B), float64
+        weights = batch.output_weights(self.backend)  # (T, B, n_out) or (T, B, 1), float64
+        self.weights = mean_over_outputs(weights)  # (T, B)
         kind = "float64" if self.scratch.dtype.kind == "c" else self.scratch.dtype
-        self.scale = (batch.output_weights(self.backend) / total_weight).astype(kind)  # (T, B, 1) or (T, B, n_out)
+        self.scale = (weights / total_weight).astype(kind)
         exists = batch.exists(self.backend)
         self.mask = None if exists is None else exists[:, :, None].astype(kind)  # (T, B, 1)
         self.start = layout.zero_state(batch.B, self.scratch.dtype)

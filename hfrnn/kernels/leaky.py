@@ -23,16 +23,14 @@ neurons*, 2007.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from hfrnn.arrays.backend import Array
-from hfrnn.arrays.initializers import Initializer, constant
-from hfrnn.errors import InputError
+from hfrnn.arrays.initializers import Initializer
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
-from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, sigmoid_, transpose
+from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
 from hfrnn.kernels.rnn import activate_, slope_of
+from hfrnn.kernels.share import Share
 from hfrnn.option import Option
 
 ACTIVATION = Option(
@@ -40,35 +38,6 @@ ACTIVATION = Option(
 )
 LEAK = Option("leak", float, 0.2, "Share of the way to its new value that a unit moves in a step.", above=0, most=1)
 LEARN_LEAK = Option("learn_leak", bool, False, "Learn the leak, one value for each unit.")
-
-
-@dataclass(frozen=True)
-class Leak:
-    """The leak of a layer: one number, or sigma(q) with a learned vector q (H,) that starts at the logit of `start`."""
-
-    start: float
-    learned: bool
-
-    def __post_init__(self) -> None:
-        if self.learned and self.start == 1:
-            raise InputError(f"leak is {self.start!r}: learned, it starts between 0 and 1, neither of them included")
-
-    def shapes(self, H: int) -> dict[str, tuple[int, ...]]:
-        """Return the shape of q, by name; nothing where the leak is fixed."""
-        return {"q": (H,)} if self.learned else {}
-
-    def initializers(self) -> dict[str, Initializer]:
-        """Return the initialiser of q, by name; nothing where the leak is fixed."""
-        return {"q": constant(math.log(self.start / (1 - self.start)))} if self.learned else {}
-
-    def value(self, p: Arrays, tape: Tape) -> Any:
-        """Return the leak, a number or an array (H,)."""
-        if not self.learned:
-            return self.start
-        leak = tape.scratch("leak", *p["q"].shape)
-        leak[...] = p["q"]
-        sigmoid_(tape.xp, leak)
-        return leak
 
 
 class Leaky(Kernel):
@@ -79,7 +48,7 @@ class Leaky(Kernel):
 
     def __init__(self, hidden: int, activation: str = "tanh", leak: float = 0.2, learn_leak: bool = False) -> None:
         self.hidden = self.width = hidden
-        self.activation, self.leak = activation, Leak(leak, learn_leak)
+        self.activation, self.leak = activation, Share("leak", leak, learn_leak)
         self.slots = (Slot("h", hidden, bias=True, below=True),)
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:

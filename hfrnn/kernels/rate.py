@@ -33,9 +33,10 @@ from typing import Any, ClassVar
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.initializers import Initializer
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
-from hfrnn.kernels.leaky import ACTIVATION, LEAK, LEARN_LEAK, Leak
+from hfrnn.kernels.leaky import ACTIVATION, LEAK, LEARN_LEAK
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
 from hfrnn.kernels.rnn import activate_, slope_of
+from hfrnn.kernels.share import Share
 from hfrnn.option import Option
 
 
@@ -47,7 +48,7 @@ class Rate(Kernel):
 
     def __init__(self, hidden: int, activation: str = "tanh", leak: float = 0.2, learn_leak: bool = False) -> None:
         self.hidden = self.width = hidden
-        self.activation, self.leak = activation, Leak(leak, learn_leak)
+        self.activation, self.leak = activation, Share("leak", leak, learn_leak)
         self.slots = (Slot("x", hidden, bias=True, below=True),)
         # relu has no matching distance of [K] 3.28
         self.metrics = ("hidden", "preactivation") if activation == "relu" else ("hidden", "matching", "preactivation")

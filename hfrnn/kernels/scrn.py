@@ -26,15 +26,15 @@ s does not depend on h: it is computed first for the whole segment, and its prod
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from hfrnn.arrays.backend import Array
-from hfrnn.arrays.initializers import Initializer, constant
+from hfrnn.arrays.initializers import Initializer
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, sigmoid_, transpose
 from hfrnn.kernels.rnn import slope_of
+from hfrnn.kernels.share import Share
 from hfrnn.option import Option
 
 
@@ -53,34 +53,22 @@ class SCRN(Kernel):
         if hidden + context == 0:
             raise InputError("hidden and context are both 0: give scrn at least one unit")
         self.hidden, self.context, self.width = hidden, context, hidden + context
-        self.alpha, self.learn_alpha = alpha, learn_alpha
-        if learn_alpha and not 0 < self.alpha < 1:
-            raise InputError(f"alpha is {alpha!r}: learned, it starts between 0 and 1, neither of them included")
+        self.alpha = Share("alpha", alpha, learn_alpha)
         self.slots = (Slot("h", hidden, below=True), Slot("s", context, below=True))
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         H, C = self.hidden, self.context
-        return {"W_h": (H, H), "W_s": (C, H), **({"q": (C,)} if self.learn_alpha else {})}
+        return {"W_h": (H, H), "W_s": (C, H), **self.alpha.shapes(C)}
 
     def initializers(self) -> dict[str, Initializer]:
-        start = {"q": constant(math.log(self.alpha / (1 - self.alpha)))} if self.learn_alpha else {}
-        return {**super().initializers(), **start}
+        return {**super().initializers(), **self.alpha.initializers()}
 
     def state_shapes(self, B: int) -> dict[str, tuple[int, ...]]:
         return {"h": (B, self.hidden), "s": (B, self.context)}
 
-    def forgetting(self, p: Arrays, tape: Tape) -> Any:
-        """Return alpha, a number or an array (C,)."""
-        if not self.learn_alpha:
-            return self.alpha
-        alpha = tape.scratch("alpha", self.context)
-        alpha[...] = p["q"]
-        sigmoid_(tape.xp, alpha)
-        return alpha
-
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
         xp, (K, B, _), H, C = tape.xp, U.shape, self.hidden, self.context
-        alpha, U_s = self.forgetting(p, tape), U[:, :, H:]
+        alpha, U_s = self.alpha.value(p, tape), U[:, :, H:]
         ss = tape.new("s", K + 1, B, C)  # ss[t] = s_{t-1}
         ss[0] = state["s"]
         _leak(tape, alpha, U_s, ss)  # F1
@@ -95,7 +83,7 @@ class SCRN(Kernel):
             sigmoid_(xp, a)  # F3
         if tape.records:
             slope_of(xp, "logistic", hs[1:], tape.new("slope", K, B, H))  # L1
-            if self.learn_alpha:
+            if self.alpha.learned:
                 e = tape.new("e", K, B, C)
                 xp.subtract(ss[:K], U_s, out=e)
                 e *= alpha * (1.0 - alpha)  # L2
@@ -103,11 +91,11 @@ class SCRN(Kernel):
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
         xp, (K, B, _), H, C = tape.xp, RU.shape, self.hidden, self.context
-        hs, ss, slope, alpha = tape["h"], tape["s"], tape["slope"], self.forgetting(p, tape)
+        hs, ss, slope, alpha = tape["h"], tape["s"], tape["slope"], self.alpha.value(p, tape)
         Rss = tape.new("Rs", K + 1, B, C)
         Rss[0] = Rstate["s"]
         eRq = None
-        if self.learn_alpha:
+        if self.alpha.learned:
             eRq = tape.scratch("eRq", K, B, C)
             xp.multiply(tape["e"], v["q"], out=eRq)
         _leak(tape, alpha, RU[:, :, H:], Rss, eRq)  # R1
@@ -127,7 +115,7 @@ class SCRN(Kernel):
 
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
         xp, (K, B, _), H, C = tape.xp, dhs.shape, self.hidden, self.context
-        hs, ss, slope, alpha = tape["h"], tape["s"], tape["slope"], self.forgetting(p, tape)
+        hs, ss, slope, alpha = tape["h"], tape["s"], tape["slope"], self.alpha.value(p, tape)
         das, dss, dU = tape.scratch("da", K, B, H), tape.scratch("ds", K, B, C), tape.scratch("dU", K, B, H + C)
         W_T = transpose(p, "W_h")
         dh, ds = tape.new("dh", B, H), tape.new("ds_before", B, C)
@@ -146,7 +134,7 @@ class SCRN(Kernel):
         xp.multiply(dss, 1.0 - alpha, out=dU[:, :, H:])  # B4
         add_weight_gradient(tape, hs[:K], das, grad["W_h"])  # B5
         add_weight_gradient(tape, ss[1:], das, grad["W_s"])  # B5
-        if self.learn_alpha:
+        if self.alpha.learned:
             dss *= tape["e"]
             grad["q"] += rows(dss).sum(axis=0)  # B5
         return dU, {"h": dh, "s": ds}

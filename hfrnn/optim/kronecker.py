@@ -242,7 +242,7 @@ def load_kronecker(state: Mapping[str, Any]) -> Kronecker:
     except (TypeError, ValueError):
         raise InputError("the blocks in the state of the preconditioner are damaged: give another state") from None
     blocks = check_blocks(found)
-    joined = array("factors of the state", state["factors"], (None,), "f")
+    joined = array("factors of the state", state["factors"], (None,), "f", finite=True)
     diagonal = array("diagonal of the state", state["diagonal"], (None,), "f", finite=True).copy()
     period, age = count("period of the state", state["period"], 1), count("age of the state", state["age"])
     computed = count("computed of the state", state.get("computed", 1), 1)  # not in the states of early versions
@@ -255,7 +255,7 @@ def load_kronecker(state: Mapping[str, Any]) -> Kronecker:
     factors, bases = (_empty(blocks, diagonal) for _ in range(2))
     for at, side, gate in _sides(blocks):
         F = _matrix(factors[at], side, gate)
-        F[:] = _finite(joined[start : start + F.size].reshape(F.shape))
+        F[:] = joined[start : start + F.size].reshape(F.shape)
         _matrix(bases[at], side, gate)[:] = eigenvectors(F)
         start += F.size
     return Kronecker(blocks, tuple(factors), tuple(bases), diagonal, period, age, computed)

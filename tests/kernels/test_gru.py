@@ -6,26 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import gru_cases
+from support.gru_cases import B, H, V, batch, sigma
 
 import hfrnn
 
-H, V, T, B = 3, 5, 6, 4
-
 
 def network(**changes: Any) -> tuple[hfrnn.Network, Any, dict[str, Any]]:
-    net = hfrnn.Network("gru", **{"n_in": V, "hidden": H, "n_out": V, "dtype": "float64", **changes})
-    theta = 0.8 * np.random.default_rng(0).standard_normal(net.n_parameters)
-    return net, theta, net.views(theta)
-
-
-def batch(state: Any = None) -> hfrnn.Batch:
-    rng = np.random.default_rng(1)
-    inputs, targets, h = rng.integers(V, size=(T, B)), rng.integers(V, size=(T, B)), rng.uniform(-1, 1, (B, H))
-    return hfrnn.Batch(inputs, targets, initial_state=[{"h": h}] if state is None else state)
-
-
-def sigma(x: Any) -> Any:
-    return 1 / (1 + np.exp(-x))
+    return gru_cases.network("gru", **changes)
 
 
 def test_a_run_is_that_of_the_definition() -> None:

@@ -9,18 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from support.engine_cases import random_batch, vectors
+from support.learned_shares import PHI, check_learned_at_its_logit, sigma
 from support.tiny_runs import tiny_train
 
 import hfrnn
 from hfrnn.kernels.pointwise import softplus_
 from hfrnn.kernels.rnn import slope_of
-
-PHI = {
-    "tanh": np.tanh,
-    "logistic": lambda a: 1 / (1 + np.exp(-a)),
-    "relu": lambda a: np.maximum(a, 0),
-    "softplus": lambda a: np.logaddexp(0, a),
-}
 
 
 def network(**changes: Any) -> hfrnn.Network:
@@ -34,7 +28,7 @@ def test_a_run_is_that_of_the_definition(activation: str, learn_leak: bool) -> N
     batch = random_batch(net, np.random.default_rng(0), carried=True)
     theta = vectors(net, batch)[0]
     p = net.views(theta)
-    leak = 1 / (1 + np.exp(-p["layer0.q"])) if learn_leak else 0.3
+    leak = sigma(p["layer0.q"]) if learn_leak else 0.3
     h, expected = batch.initial_state[0]["h"], []
     for symbols in batch.inputs:
         a = p["layer0.W_x"][symbols] + p["layer0.b"] + h @ p["layer0.W_h"]
@@ -72,21 +66,7 @@ def test_with_a_leak_of_1_it_is_the_plain_network(activation: str) -> None:
 def test_a_learned_leak_at_its_logit_is_a_fixed_leak(leak: float) -> None:
     fixed, learned = network(leak=leak, hidden=(3, 2)), network(leak=leak, hidden=(3, 2), learn_leak=True)
     assert learned.n_parameters == fixed.n_parameters + 5
-    batch = random_batch(fixed, np.random.default_rng(0), ragged=True, carried=True)
-    theta, v, _ = vectors(fixed, batch)
-    ours, tangent = learned.init(), np.zeros(learned.n_parameters)
-    for target, source in ((ours, theta), (tangent, v)):
-        for name, view in fixed.views(source).items():
-            learned.views(target)[name][...] = view
-    for l in range(2):
-        np.testing.assert_allclose(learned.views(ours)[f"layer{l}.q"], math.log(leak / (1 - leak)), rtol=1e-15)
-    np.testing.assert_allclose(learned.run(ours, batch)[0], fixed.run(theta, batch)[0], rtol=1e-12)
-    gradient, expected = learned.loss_and_gradient(ours, batch)[1], fixed.loss_and_gradient(theta, batch)[1]
-    G, GF = learned.gauss_newton(ours, batch, 0.7) @ tangent, fixed.gauss_newton(theta, batch, 0.7) @ v
-    for name, view in fixed.views(expected).items():
-        np.testing.assert_allclose(learned.views(gradient)[name], view, rtol=1e-10, atol=1e-14)
-        np.testing.assert_allclose(learned.views(G)[name], fixed.views(GF)[name], rtol=1e-10, atol=1e-14)
-    assert (learned.views(gradient)["layer0.q"] != 0).all()
+    check_learned_at_its_logit(fixed, learned, leak)
 
 
 @pytest.mark.parametrize("initializer", ["papers", "sutskever"])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.engine_cases import random_batch, vectors
+from support.learned_shares import check_learned_at_its_logit, sigma
 from support.tiny_runs import TEXT, tiny_train
 
 import hfrnn
@@ -22,11 +23,7 @@ def network(**changes: Any) -> hfrnn.Network:
 
 
 def alpha_of(net: hfrnn.Network) -> Any:
-    return net.layers[0].kernel.alpha  # type: ignore[attr-defined]
-
-
-def sigma(a: Any) -> Any:
-    return 1 / (1 + np.exp(-a))
+    return net.layers[0].kernel.alpha.start  # type: ignore[attr-defined]
 
 
 def forward(hidden: int, options: dict[str, Any], K: int = 6, seed: int = 0) -> tuple[Any, ...]:
@@ -74,21 +71,7 @@ def test_alpha_0_forgets_and_alpha_1_never_hears() -> None:
 def test_learned_alpha_at_its_logit_is_fixed_alpha(alpha: float) -> None:
     fixed, learned = network(alpha=alpha, hidden=(3, 2)), network(alpha=alpha, hidden=(3, 2), learn_alpha=True)
     assert learned.n_parameters == fixed.n_parameters + 4
-    batch = random_batch(fixed, np.random.default_rng(0), ragged=True, carried=True)
-    theta, v, _ = vectors(fixed, batch)
-    ours, tangent = learned.init(), np.zeros(learned.n_parameters)
-    for target, source in ((ours, theta), (tangent, v)):
-        for name, view in fixed.views(source).items():
-            learned.views(target)[name][...] = view
-    for l in range(2):
-        np.testing.assert_allclose(learned.views(ours)[f"layer{l}.q"], math.log(alpha / (1 - alpha)), rtol=1e-15)
-    np.testing.assert_allclose(learned.run(ours, batch)[0], fixed.run(theta, batch)[0], rtol=1e-12)
-    gradient, expected = learned.loss_and_gradient(ours, batch)[1], fixed.loss_and_gradient(theta, batch)[1]
-    G, GF = learned.gauss_newton(ours, batch, 0.7) @ tangent, fixed.gauss_newton(theta, batch, 0.7) @ v
-    for name, view in fixed.views(expected).items():
-        np.testing.assert_allclose(learned.views(gradient)[name], view, rtol=1e-10, atol=1e-14)
-        np.testing.assert_allclose(learned.views(G)[name], fixed.views(GF)[name], rtol=1e-10, atol=1e-14)
-    assert (learned.views(gradient)["layer0.q"] != 0).all()
+    check_learned_at_its_logit(fixed, learned, alpha)
 
 
 def test_without_context_it_is_a_logistic_rnn() -> None:

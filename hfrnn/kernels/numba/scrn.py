@@ -85,8 +85,8 @@ class SCRN(reference.SCRN):
 
     def _alphas(self, p: Arrays, tape: Tape) -> Array:
         """Return alpha as an array (C,)."""
-        alpha: Any = self.forgetting(p, tape)
-        return alpha if self.learn_alpha else np.full(self.context, alpha, tape.kept.dtype)
+        alpha: Any = self.alpha.value(p, tape)
+        return alpha if self.alpha.learned else np.full(self.context, alpha, tape.kept.dtype)
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
         if not is_compiled(tape):
@@ -98,7 +98,7 @@ class SCRN(reference.SCRN):
         a_s = product(tape, ss[1:], p["W_s"], out=tape.scratch("a_s", K, B, H))
         slope = tape.new("slope", K if tape.records else 0, B, H)
         hidden_forward(p["W_h"], a_s, U, hs, slope)  # F2, F3, L1
-        if tape.records and self.learn_alpha:
+        if tape.records and self.alpha.learned:
             e = tape.new("e", K, B, C)
             np.subtract(ss[:K], U[:, :, H:], out=e)
             e *= alpha * (1.0 - alpha)  # L2
@@ -111,7 +111,7 @@ class SCRN(reference.SCRN):
         hs, ss = tape["h"], tape["s"]
         Rss, Rhs = tape.new("Rs", K + 1, B, C), tape.new("Rh", K + 1, B, H)
         Rss[0], Rhs[0] = Rstate["s"], Rstate["h"]
-        if self.learn_alpha:
+        if self.alpha.learned:
             eRq = tape.scratch("eRq", K, B, C)
             np.multiply(tape["e"], v["q"], out=eRq)
             context_rforward(alpha, RU, H, eRq, Rss)  # R1
@@ -138,7 +138,7 @@ class SCRN(reference.SCRN):
         dU[:, :, :H] = das
         add_weight_gradient(tape, tape["h"][:K], das, grad["W_h"])  # B5
         add_weight_gradient(tape, tape["s"][1:], das, grad["W_s"])  # B5
-        if self.learn_alpha:
+        if self.alpha.learned:
             dss *= tape["e"]
             grad["q"] += rows(dss).sum(axis=0)  # B5
         return dU, {"h": dh, "s": ds}
