@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from hfrnn.arrays.backend import host_copy
 from hfrnn.arrays.checks import as_array
 from hfrnn.data.array_files import check_size, check_type, read_array_file
-from hfrnn.data.corpora import DEFAULT_FRACTIONS, checked_fractions
+from hfrnn.data.fractions import DEFAULT_FRACTIONS, checked_fractions
 from hfrnn.data.layouts import Layout, Part, arranged
 from hfrnn.data.synthetic import Sequences
 from hfrnn.data.windows import Windows, recording_parts

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfrnn.data.array_files import check_size
-from hfrnn.data.corpora import DEFAULT_FRACTIONS, checked_fractions
+from hfrnn.data.fractions import DEFAULT_FRACTIONS, checked_fractions
 from hfrnn.data.layouts import LARGEST, Part
 from hfrnn.errors import InputError
 from hfrnn.wording import counted
