@@ -226,7 +226,8 @@ def from_arrays(
         if given or time_first:
             what = f"{given[0]} is" if given else "--time-first is"
             raise InputError(f"--window cuts one recording, and {what} for separate sequences: leave one of them out")
-        parts, notes = recording_parts(arrays["x"], arrays["y"], None, windows, fractions, source)
+        x, y = (each.T if matlab and each.shape[0] == 1 else each for each in (arrays["x"], arrays["y"]))
+        parts, notes = recording_parts(x, y, None, windows, fractions, source)
     else:
         layout = Layout(source, time_first, matlab, loss)
         parts, notes = _sequence_parts(arrays, layout, fractions), ()

@@ -121,8 +121,6 @@ def recording_parts(
 def _two_axes(values: Values, name: str, source: str) -> Values:
     """Return the values of one recording as (steps, n), finite and as float64."""
     found = values[:, None] if values.ndim == 1 else values
-    if found.ndim == 2 and found.shape[0] == 1 and found.shape[1] > 1:
-        found = found.T  # a row of MATLAB
     if found.ndim != 2:
         raise InputError(f"{name} of {source} has shape {values.shape}: with --window give one recording (steps, n)")
     wrong = ~(np.abs(found.astype(np.float64)) <= LARGEST)
