@@ -25,7 +25,7 @@ from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.data import is_arrays
 from hfrnn.runs.run_folder import RunFolder
-from hfrnn.training.array_source import open_arrays
+from hfrnn.training.opening import open_source
 from hfrnn.training.sources import chosen_part
 from hfrnn.wording import counted
 
@@ -265,7 +265,7 @@ def evaluate_sequences(
         solved = "yes" if share < SUCCESS else "no"
         return {"task": task.name, "sequences": count, "loss": losses / count, "wrong": share, "solved": solved}
     if is_arrays(config):
-        source = open_arrays(config, folder, folder)
+        source, _ = open_source(config, folder)
         batch = source.part(part).batch(slice(None))
         return {"data": config.data, "part": part, "sequences": batch.B, "loss": net.loss(theta, batch)}
     pieces = getattr(load_music(config.data or ""), part)
