@@ -12,6 +12,7 @@ from hfrnn.atomic import write_atomic
 from hfrnn.data.corpora import CORPORA, located
 from hfrnn.data.music import FILES as MUSIC
 from hfrnn.errors import InputError
+from hfrnn.names import names_arrays
 from hfrnn.runs.config import TrainConfig
 
 RUN_FILES = ("last.safetensors", "best.safetensors", "metrics.jsonl", "vocabulary.json", ".lock")
@@ -101,6 +102,9 @@ def enclosing_run(path: str | os.PathLike[str]) -> Path | None:
 
 def data_files(config: TrainConfig) -> list[str | os.PathLike[str]]:
     """Return the files that the data of a run are read from."""
+    if names_arrays(config.data):
+        pair = config.targets if str(config.data).lower().endswith(".npy") else None
+        return [str(config.data), *(pair or ())]
     named: list[tuple[str, ...]] = []
     if config.data in MUSIC:
         named = [(MUSIC[config.data],)]
