@@ -177,6 +177,15 @@ def test_a_run_from_the_weights_of_another_keeps_its_scaling(tmp_path: Path) -> 
     assert (tmp_path / "second" / "scaling.json").read_bytes() == first
 
 
+def test_an_older_run_on_a_text_with_the_name_of_a_table_resumes(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text(table(80))
+    run(tmp_path, text=tmp_path / "text.txt", sequence_length=5)
+    (tmp_path / "text.txt").rename(tmp_path / "text.csv")
+    config = tmp_path / "run" / "config.toml"
+    config.write_text(config.read_text().replace("text.txt", "text.csv"))
+    assert train(resume=tmp_path / "run", updates=3).summary["updates"] == 3
+
+
 def test_weights_of_a_text_are_no_start_for_arrays(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("abcdefg\n" * 50)
     run(tmp_path, "text", text=tmp_path / "text.txt", sequence_length=5)
