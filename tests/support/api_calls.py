@@ -1,6 +1,6 @@
 """Small valid calls of the public functions for networks and their curvature, and the kinds of their arguments.
 
-`api_calls_optim.py`, `api_calls_kernels.py` and `api_calls_runs.py` have those of other packages.
+`api_calls_optim.py`, `api_calls_kernels.py`, `api_calls_runs.py` and `api_calls_train.py` have those of other packages.
 """
 
 from __future__ import annotations
