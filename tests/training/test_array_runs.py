@@ -22,7 +22,7 @@ from hfrnn.runs.outputs import data_files
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.callbacks import TrainingResult
 from hfrnn.training.opening import open_source
-from hfrnn.training.trainer import train
+from hfrnn.training.trainer import Trainer, train
 
 OPTIONS: dict[str, Any] = {"arch": "rnn", "hidden": 4, "updates": 2, "backend": "numpy", "dtype": "float64"}
 RNG = np.random.default_rng(5)
@@ -75,6 +75,24 @@ def test_the_loss_is_that_of_the_network_on_the_arrays(tmp_path: Path) -> None:
     difference = result.net.run(result.theta, batch)[0] - batch.targets
     weights = MASK[:3].swapaxes(0, 1)
     assert loss == pytest.approx((weights * difference**2).sum() / weights.sum(), rel=1e-12)  # n_out/2 times the mean
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_small_weights_train_as_large_ones(tmp_path: Path, optimizer: str) -> None:
+    small, large = (
+        metrics(run(tmp_path, name, data=file(tmp_path, mask=mask), optimizer=optimizer).folder)[-1]["train_loss"]
+        for name, mask in (("small", MASK * 2.0**-20), ("large", MASK))
+    )
+    assert small == pytest.approx(large, rel=1e-12)
+
+
+@pytest.mark.parametrize("optimizer", ["hf", "adam"])
+def test_the_plan_counts_the_weights_of_outputs(tmp_path: Path, optimizer: str) -> None:
+    def expected(mask: Any) -> int:
+        config = TrainConfig(data=str(file(tmp_path, mask=mask)), optimizer=optimizer, **OPTIONS).resolved()
+        return Trainer(config).method.expected_bytes
+
+    assert expected(MASK) > expected(MASK[:, :, 0])
 
 
 def test_the_share_of_wrong_classes_counts_scored_steps_only(tmp_path: Path) -> None:
