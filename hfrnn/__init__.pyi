@@ -31,6 +31,6 @@ from .option import Option as Option
 from .runs.config import TrainConfig as TrainConfig
 from .runs.load import LoadedRun as LoadedRun
 from .runs.load import load as load
-from .training.trainer import Callback as Callback
-from .training.trainer import TrainingResult as TrainingResult
+from .training.callbacks import Callback as Callback
+from .training.callbacks import TrainingResult as TrainingResult
 from .training.trainer import train as train

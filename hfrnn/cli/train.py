@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from hfrnn.cli.progress import Display
     from hfrnn.runs.config import TrainConfig
     from hfrnn.runs.metrics import Record
-    from hfrnn.training.trainer import TrainingResult
+    from hfrnn.training.callbacks import TrainingResult
 
 EXAMPLES = """\b
 Examples:
   hfrnn train                            the built-in corpus, four minutes
   hfrnn train book.txt --hidden 128 --minutes 30 --out runs/book
   hfrnn train --resume runs/book --minutes 30
-  hfrnn train --data addition --arch rnn --optimizer sgd --learning-rate 0.01
+  hfrnn train --data drive.csv --inputs force --targets position --arch lstm
 """
 
 
@@ -115,7 +115,7 @@ def _train(
     """Train, and print the run as the flags ask."""
     from hfrnn.cli.progress import LogLines
     from hfrnn.cli.tables import profile_lines, result_lines
-    from hfrnn.training.trainer import Callback
+    from hfrnn.training.callbacks import Callback
     from hfrnn.training.trainer import train as train_network
 
     callbacks: list[Callback] = [display] if display is not None else [LogLines()] if as_json else []
