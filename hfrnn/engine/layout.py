@@ -319,7 +319,8 @@ class Layout:
     def _zero_padding(self, values: Array, exists: Array | None) -> Array:
         if exists is None:
             return values
-        return self.backend.xp.where(exists if values.ndim == 2 else exists[:, :, None], values, 0).astype(values.dtype)
+        zeroed = self.backend.xp.where(exists if values.ndim == 2 else exists[:, :, None], values, 0)
+        return zeroed.astype(values.dtype, copy=False)
 
     def _check_output_weights(self, batch: Batch) -> None:
         """Raise InputError if a batch has a weight per output that does not suit this network's loss or outputs."""
