@@ -115,6 +115,35 @@ def test_what_is_expected_is_the_sum_of_the_buffers_of_each_segment(keep: Keep, 
         assert footprint.bytes(plan, T, B, use) == math.ceil(MARGIN * (batch + size)), use
 
 
+@pytest.mark.parametrize("use", list(Use))
+@pytest.mark.parametrize("keep", list(Keep))
+@pytest.mark.parametrize("weighs", [False, True])
+@pytest.mark.parametrize(("loss", "temporary"), [("logistic", 5), ("squared", 1)])
+def test_real_values_add_their_arrays_to_those_of_symbols(
+    loss: str, temporary: int, weighs: bool, keep: Keep, use: Use
+) -> None:
+    n_in, n_out, T, B, item = 3, 50, 6, 8, 4
+    net, plan = hfrnn.Network("rnn", n_in, 5, n_out, loss=loss), Plan((0, 4, 8), 3, keep, 1)
+    one = hfrnn.engine.planner._tiny_sweep(net, 3, 4, False)  # what one segment takes
+    states, all_kept = 4 * 5 * item, keep is Keep.ALL  # bytes of h between segments
+    given = T * B * (n_in + n_out * (2 if weighs else 1)) * item + 3 * net.n_parameters * item
+    sweeps = T * B * (8 + item + (n_in + n_out * (3 if weighs else 1)) * item)
+    run = {task: one[f"{task} scratch"] + one[f"{task} predictions"] for task in ("gradient", "product")}
+    boundaries = [one["gradient states"] + 2 * states, 2 * (one["product states"] + 2 * 2 * states)]
+    whole = [2 * one["gradient states"], 2 * 2 * (one["product states"] + all_kept * one["product predictions"])]
+    gradient, product = boundaries if keep is Keep.NOTHING else whole
+    gradient, product = gradient + run["gradient"], product + (one["product scratch"] if all_kept else run["product"])
+    buffers = {
+        Use.LOSS: run["gradient"] + one["gradient states"], Use.GRADIENT: gradient, Use.OPERATOR: product,
+        Use.BOTH: gradient + product,
+    }[use]  # fmt: skip
+    if use is not Use.OPERATOR or not all_kept:
+        buffers += 3 * 4 * n_out * 8 * temporary
+    making = T * 4 * n_out * 8 * 3 if weighs else 0  # more than the buffers where little is kept
+    total = given + (2 if use is Use.BOTH else 1) * sweeps + max(buffers, making)
+    assert Footprint(net, False).bytes(plan, T, B, use, weighs) == math.ceil(MARGIN * total)
+
+
 @pytest.mark.parametrize("checkpoint", [None, "sqrt"])
 def test_losses_take_at_most_what_is_expected_of_them(checkpoint: str | None) -> None:
     net, T, B = _network("lstm", 64, 40), 60, 200
