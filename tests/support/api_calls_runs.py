@@ -12,8 +12,10 @@ import hfrnn
 from hfrnn.data.corpora import load_corpus
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.gradcheck import Outcome, gradcheck, table
+from hfrnn.kernels.registry import kernel_options
 from hfrnn.report import make_page, write_report
 from hfrnn.runs.config import all_options
+from hfrnn.runs.options import run_options
 from hfrnn.tensorboard import TensorBoard
 
 from .api_calls import SEED, Call, N, batch, net, objective, of, theta
@@ -128,32 +130,19 @@ CALLS: list[Call] = [
         hfrnn.TrainConfig,
         {},
         {
-            **{
-                name: of_option(name)
-                for name in all_options()
-                if name
-                not in ("order", "activation", "alpha", "learn_alpha", "context", "periods", "leak", "learn_leak")
-            },
+            **{name: of_option(name) for name in run_options()},
             "arch_options": nothing().or_none().but({"dict": None}),
         },
     ),
-    Call(
-        "TrainConfig of hornn-fofe",
-        hfrnn.TrainConfig,
-        {"arch": "hornn-fofe"},
-        {name: of_option(name) for name in ("order", "activation", "alpha")},
-    ),
-    Call(
-        "TrainConfig of scrn",
-        hfrnn.TrainConfig,
-        {"arch": "scrn"},
-        {name: of_option(name) for name in ("alpha", "learn_alpha", "context")},
-    ),
-    Call(
-        "TrainConfig of leaky",
-        hfrnn.TrainConfig,
-        {"arch": "leaky"},
-        {name: of_option(name) for name in ("leak", "learn_leak")},
+    *(
+        Call(
+            f"TrainConfig of {arch}",
+            hfrnn.TrainConfig,
+            {"arch": arch},
+            {name: of_option(name) for name in kernel_options(arch)},
+        )
+        for arch in hfrnn.architectures()
+        if kernel_options(arch)
     ),
     Call(
         "train",
