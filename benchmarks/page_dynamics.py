@@ -14,9 +14,8 @@ def dynamics() -> str:
     if not results:
         return "Not measured yet."
     parts = [
-        "`python benchmarks/dynamics.py`, medians of the lowest validation loss within some processor seconds. The last "
-        "column has the processor seconds until Adam's lowest loss of 300 seconds is reached, divided by 300, for each "
-        "seed.",
+        "`python benchmarks/dynamics.py`: medians of the lowest validation loss within some processor seconds. The "
+        "last column is, for each seed, the time until Adam's lowest loss of 300 seconds is reached, divided by 300.",
         table(*rows(results)),
     ]
     for path in sorted(FOLDER.glob("*.svg")):
