@@ -297,16 +297,19 @@ CALLS: list[Call] = [
             "like": instance(objective, net).or_none(),
         },
     ),
-    Call(
-        "Objective.loss_and_gradient",
-        of("loss_and_gradient"),
-        {"self": objective, "theta": theta},
-        {
-            "theta": THETA,
-            "out": array(lambda: np.zeros(N), finite=False, lists=False, integers=False)
-            .or_none()
-            .but({"read-only": False, "other byte order": False, "strided": None}),
-        },
+    *(
+        Call(
+            f"Objective.{name}",
+            of(name),
+            {"self": objective, "theta": theta},
+            {
+                "theta": THETA,
+                "out": array(lambda: np.zeros(N), finite=False, lists=False, integers=False)
+                .or_none()
+                .but({"read-only": False, "other byte order": False, "strided": None}),
+            },
+        )
+        for name in ("loss_and_gradient", "data_loss_and_gradient")
     ),
     *(
         Call(f"Objective.{name}", of(name), {"self": objective, "theta": theta}, {"theta": THETA})

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 import hfrnn
+from hfrnn.kernels.registry import kernel_options
 from hfrnn.runs.config import all_options
+from hfrnn.runs.options import run_options
 
 from .api_calls import Call
 from .api_calls_runs import MORE_PATHS, costly
@@ -105,32 +107,19 @@ CALLS: list[Call] = [
         hfrnn.TrainConfig,
         {},
         {
-            **{
-                name: of_option(name)
-                for name in all_options()
-                if name
-                not in ("order", "activation", "alpha", "learn_alpha", "context", "periods", "leak", "learn_leak")
-            },
+            **{name: of_option(name) for name in run_options()},
             "arch_options": nothing().or_none().but({"dict": None}),
         },
     ),
-    Call(
-        "TrainConfig of hornn-fofe",
-        hfrnn.TrainConfig,
-        {"arch": "hornn-fofe"},
-        {name: of_option(name) for name in ("order", "activation", "alpha")},
-    ),
-    Call(
-        "TrainConfig of scrn",
-        hfrnn.TrainConfig,
-        {"arch": "scrn"},
-        {name: of_option(name) for name in ("alpha", "learn_alpha", "context")},
-    ),
-    Call(
-        "TrainConfig of leaky",
-        hfrnn.TrainConfig,
-        {"arch": "leaky"},
-        {name: of_option(name) for name in ("leak", "learn_leak")},
+    *(
+        Call(
+            f"TrainConfig of {arch}",
+            hfrnn.TrainConfig,
+            {"arch": arch},
+            {name: of_option(name) for name in kernel_options(arch)},
+        )
+        for arch in hfrnn.architectures()
+        if kernel_options(arch)
     ),
     Call(
         "train",
