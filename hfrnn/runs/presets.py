@@ -78,9 +78,9 @@ class Default(NamedTuple):
 
 
 DEFAULTS: dict[str, Default] = {
-    "gradient_symbols": Default(ByData(text=12_500, music=12_500, task=Sequences(125), arrays=12_500), 100_000),
-    "first_gradient_symbols": Default(ByData(text=5_000, music=5_000, task=Sequences(125), arrays=12_500), 10_000),
-    "batch_growth": Default(1.015, 1.15),
+    "gradient_symbols": Default(ByData(text=12_500, music=12_500, task=Sequences(125), arrays=25_000), 100_000),
+    "first_gradient_symbols": Default(ByData(text=5_000, music=5_000, task=Sequences(125), arrays=5_000), 10_000),
+    "batch_growth": Default(ByData(text=1.015, music=1.015, task=1.015, arrays=1.05), 1.15),
     "curvature_fraction": Default(ByData(text=0.4, music=0.4, task=0.4, arrays=1.0), 0.2),
     "cg_iterations": Default(ByData(text=3, music=3, task=4, arrays=30), 100),
     "warm_start": Default(0.0, 0.95),

@@ -51,7 +51,7 @@ def test_fast_is_the_default_and_depends_on_the_kind_of_data() -> None:
     assert {kind: each.preset for kind, each in found.items()} == dict.fromkeys(DATA, "fast")
     assert [each.cg_iterations for each in found.values()] == [3, 3, 4, 30]
     assert [each.curvature_fraction for each in found.values()] == [0.4, 0.4, 0.4, 1.0]
-    assert [each.gradient_symbols for each in found.values()] == [12_500] * 4
+    assert [each.gradient_symbols for each in found.values()] == [12_500, 12_500, 12_500, 25_000]
     for name in ("flip-flop", "sine"):  # a target at every step
         assert TrainConfig(data=name).resolved().cg_iterations == 30
     assert TrainConfig(data="addition", length=40).resolved().gradient_symbols == 125 * 40
@@ -105,9 +105,9 @@ def test_first_order_optimizers_keep_their_average() -> None:
 
 
 def test_help_shows_the_defaults_of_both_presets() -> None:
-    assert default_text("batch_growth") == "1.015; 1.15 with --preset published"
+    assert default_text("mu_growth") == "0; 3 with --preset published"
     assert default_text("gradient_symbols") == (
-        "12,500 for texts, music and arrays, 125 sequences for tasks; 100,000 with --preset published"
+        "12,500 for texts and music, 125 sequences for tasks, 25,000 for arrays; 100,000 with --preset published"
     )
     shown = run_options()["cg_iterations"].shown_default
     assert shown == "3 for texts and music, 4 for tasks, 30 for arrays; 100 with --preset published"
