@@ -40,6 +40,9 @@ class Objective(Protocol):
     method `part_gradients(theta, parts)`, which returns the gradients of up to `parts` parts of its batch, (parts, n),
     scaled so that the sum of their outer products estimates the curvature; and `matrix_blocks`, a sequence of
     `MatrixBlock`. It may have an attribute `threads`, the `Threads` that share the work of the preconditioner.
+
+    It may have an attribute `constraints` with the methods of `hfrnn.optim.active_set.Constraints`. Its loss at theta
+    is then that at `constraints.project(theta)`, and all objectives of an update have the same constraints.
     """
 
     def loss(self, theta: Vector) -> float:
