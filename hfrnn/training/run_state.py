@@ -16,6 +16,7 @@ from hfrnn.errors import CheckpointError
 from hfrnn.optim.schedules import EarlyStopping
 from hfrnn.runs.checkpoint import check_description
 from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.constraints import CONSTRAINTS, check_allowed, stored_constraints
 from hfrnn.runs.metrics import Record
 from hfrnn.runs.options import option_name
 from hfrnn.runs.run_folder import RunFolder
@@ -210,6 +211,8 @@ class RunState:
         """Return the arrays and the description of a checkpoint."""
         to_host = self.net.backend.to_host
         arrays, plain = {"theta": to_host(self.theta)}, {}
+        if self.method.constraints is not None:
+            arrays[CONSTRAINTS] = self.method.constraints.codes
         for key, value in self.method.state_dict().items():
             if hasattr(value, "shape"):
                 arrays[f"method.{key}"] = to_host(value)
@@ -268,6 +271,8 @@ class RunState:
         arrays, meta = self.folder.restore("last")
         check_description(meta, path / "last.safetensors")
         self.theta = checked_theta(self.net, arrays, path)
+        self.method.constraints = stored_constraints(self.config, self.net, arrays, path)
+        check_allowed(self.method.constraints, self.theta, path)
         as_array = self.net.backend.asarray
         try:
             vectors = {key.split(".", 1)[1]: v for key, v in arrays.items() if key.startswith("method.")}
@@ -308,6 +313,7 @@ class RunState:
         arrays, meta = self.folder.restore("best")
         check_description(meta, path)
         theta = checked_weights(self.net, arrays, self.folder.path)
+        check_allowed(self.method.constraints, theta, path)
         found = meta["update"]
         if is_last and (self.best is None or found <= update):  # killed between writing `last` and `best`
             self.best_theta, self._best_is_last = self.weights, True

@@ -96,7 +96,8 @@ class FirstOrderMethod(Stepwise):
             if should_stop():
                 raise UpdateInterrupted("Training was interrupted between two updates.")
             batch = self.batches.next()
-            objective = Objective(self.net, batch, self.config.threads, plan=self.plans["gradient"], like=self._last)
+            plan, bounds = self.plans["gradient"], self.constraints
+            objective = Objective(self.net, batch, self.config.threads, plan=plan, like=self._last, constraints=bounds)
             loss, gradient = objective.loss_and_gradient(theta, out=self._gradient)
             loss -= objective.penalty(theta)
             self._gradient = gradient
@@ -108,7 +109,7 @@ class FirstOrderMethod(Stepwise):
             rate = self._rate()
             new = self.optimizer.step(theta, gradient, rate, out=self._spare)
             self._spare = theta if theta is self._theta else None  # the caller's vector is not written to
-            self._theta = theta = new
+            self._theta = theta = new if bounds is None else bounds.project(new, out=new)
             if self.config.max_norm is not None:
                 self._bound_units(theta, self.config.max_norm)
             self.average.add(theta)

@@ -172,7 +172,10 @@ class HessianFreeMethod(Method):
             if self._smaller[0] != self._present:
                 self._smaller = self._present, self._plans(self._present)[0]
             plans = self._smaller[1]
-        return _Stoppable(self.net, batch, self.config.threads, memory=self.config.memory_bytes, plan=plans.get(role))
+        return _Stoppable(
+            self.net, batch, self.config.threads, memory=self.config.memory_bytes, plan=plans.get(role),
+            constraints=self.constraints,
+        )  # fmt: skip
 
     def lines(self) -> list[str]:
         damping = self.optimizer.damping
