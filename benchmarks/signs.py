@@ -1,0 +1,156 @@
+"""Two ways to keep the signs of weights: project every step, or optimize v in w = s*|v| or w = s*softplus(v).
+
+A leaky network with rectified units, 80% of them excitatory, learns a three-bit flip-flop from one fixed batch, with
+Hessian-free optimization and with Adam (three learning rates). Projection is what hfrnn does (docs/constraints.md). The
+other two ways are the class `Reparametrized` below. A run is one thread for some processor seconds.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import common
+import numpy as np
+
+import hfrnn
+from hfrnn.engine.connectivity import drawn_constraints
+from hfrnn.optim.first_order import Adam
+
+UNITS, STEPS, SEQUENCES, EXCITATORY = 64, 60, 64, 0.8
+PULSE = 0.1
+"""Probability of a pulse per input and step."""
+RATES = (1e-3, 3e-3, 1e-2)
+WAYS = ("projection", "absolute", "softplus", "free")
+"""`free` has no constraints."""
+DAMPING = {"kind": "structural+tikhonov", "mu": 0.1, "lambda_": 0.01}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "hf": {},
+    "hf-kronecker": {"preconditioner": "kronecker", "cg_iterations": 20},
+}
+
+
+class Reparametrized:
+    """The objective of v, where a weight with the sign s is s*|v| or s*softplus(v), and every other weight is v."""
+
+    def __init__(self, objective: hfrnn.Objective, signs: Any, softplus: bool) -> None:
+        self.objective, self.signs, self.softplus = objective, signs.astype(objective.net.dtype), softplus
+        self.matrix_blocks, self.threads = objective.matrix_blocks, objective.threads
+
+    def start(self, w: Any) -> Any:
+        """Return the v of weights w; softplus cannot be 0, so that these weights start at 1e-3."""
+        if not self.softplus:
+            return w * np.where(self.signs == 0, 1, self.signs)
+        return np.where(self.signs == 0, w, np.log(np.expm1(np.maximum(abs(w), 1e-3))))
+
+    def weights(self, v: Any) -> tuple[Any, Any]:
+        """Return w and dw/dv."""
+        f = np.logaddexp(0, v) if self.softplus else abs(v)
+        slope = 1 / (1 + np.exp(-v)) if self.softplus else np.where(v < 0, -1, 1)
+        free = self.signs == 0
+        return np.where(free, v, self.signs * f), np.where(free, 1, self.signs * slope).astype(v.dtype)
+
+    def loss(self, v: Any) -> float:
+        return self.objective.loss(self.weights(v)[0])
+
+    def loss_and_gradient(self, v: Any) -> tuple[float, Any]:
+        w, slope = self.weights(v)
+        loss, gradient = self.objective.loss_and_gradient(w)
+        return loss, gradient * slope
+
+    def gauss_newton(self, v: Any, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden") -> Any:
+        """Return the Gauss-Newton matrix of v; Tikhonov damping bounds the step of v."""
+        (w, slope), outer = self.weights(v), self
+        product = self.objective.gauss_newton(w, structural, 0.0, metric)
+
+        class Operator:
+            def apply(self, x: Any, out: Any) -> None:
+                product.apply(slope * x, out)
+                out *= slope
+                out += tikhonov * x
+
+        assert outer.objective.net.l2 == 0
+        return Operator()
+
+    def part_gradients(self, v: Any, parts: int = 50) -> Any:
+        w, slope = self.weights(v)
+        return self.objective.part_gradients(w, parts) * slope
+
+
+def flip_flop(seed: int) -> hfrnn.Batch:
+    """Pulses of -1 and 1 on three inputs; each target is the last pulse of its input."""
+    rng = np.random.default_rng(seed)
+    shape = (STEPS, SEQUENCES, 3)
+    inputs = np.where(rng.random(shape) < PULSE, rng.choice([-1.0, 1.0], shape), 0.0)
+    inputs[0] = rng.choice([-1.0, 1.0], shape[1:])
+    targets = inputs.copy()
+    for t in range(1, STEPS):
+        targets[t] = np.where(inputs[t] != 0, inputs[t], targets[t - 1])
+    return hfrnn.Batch(inputs.astype("float32"), targets.astype("float32"))
+
+
+def run(way: str, optimizer: str, seed: int, seconds: float, points: int = 20) -> list[tuple[float, int, float]]:
+    """Return processor seconds, updates and loss at some moments of a run."""
+    net = hfrnn.Network("leaky", 3, UNITS, 3, loss="squared", activation="relu", backend="auto")
+    batch, (_, signs) = flip_flop(seed), drawn_constraints(net, 1.0, EXCITATORY)
+    constraints = hfrnn.Constraints(net, signs=signs)
+    start = constraints.initial(net.init(seed))
+    objective: Any = hfrnn.Objective(net, batch, threads=1, constraints=constraints if way == "projection" else None)
+    theta = start
+    if way in ("absolute", "softplus"):
+        objective = Reparametrized(objective, constraints.signs, way == "softplus")
+        theta = objective.start(start).astype("float32")
+    objective.loss_and_gradient(theta)  # compiles
+    step = hf_step(optimizer, objective) if optimizer in OPTIONS else adam_step(float(optimizer), objective)
+    project = constraints.project if way == "projection" else None
+    curve, begin, updates = [], time.process_time(), 0
+    while (spent := time.process_time() - begin) < seconds:
+        if spent >= len(curve) * seconds / points:
+            paused = time.process_time()
+            curve.append((round(spent, 3), updates, objective.loss(theta)))
+            begin += time.process_time() - paused
+        theta = step(theta)
+        if project is not None and optimizer not in OPTIONS:
+            theta = project(theta, out=theta)
+        updates += 1
+    return [*curve, (round(spent, 3), updates, objective.loss(theta))]
+
+
+def hf_step(name: str, objective: Any) -> Callable[[Any], Any]:
+    options = hfrnn.HessianFreeOptions(preconditioner_shift=1e-3, max_failures=None, **OPTIONS[name])
+    optimizer = hfrnn.HessianFree(hfrnn.Damping(**DAMPING), options)
+    return lambda theta: optimizer.update(theta, objective).theta
+
+
+def adam_step(rate: float, objective: Any) -> Callable[[Any], Any]:
+    optimizer = Adam()
+    return lambda theta: optimizer.step(theta, objective.loss_and_gradient(theta)[1], rate)
+
+
+@click.command(cls=common.Command)
+@click.option("--seconds", default=15.0, help="Processor seconds of a run.")
+@click.option("--seeds", default=3, help="Number of seeds.")
+@click.option("--ways", default=",".join(WAYS), help="Ways to keep signs.")
+@click.option("--optimizers", default=",".join([*OPTIONS, *map(str, RATES)]), help="Optimizers; numbers are Adam's rates.")
+@click.option("--out", default=None, help="JSON file to write.")
+def main(seconds: float, seeds: int, ways: str, optimizers: str, out: str | None) -> None:
+    """Compare ways to keep the signs of weights."""
+    curves: dict[str, dict[str, list[Any]]] = {}
+    for optimizer in optimizers.split(","):
+        for way in ways.split(","):
+            found = [run(way, optimizer, seed, seconds) for seed in range(seeds)]
+            curves.setdefault(optimizer, {})[way] = found
+            ends = [curve[-1] for curve in found]
+            losses = " ".join(f"{loss:9.3e}" for *_, loss in ends)
+            middle = statistics.median(loss for *_, loss in ends)
+            print(f"{optimizer:13} {way:11} {middle:9.3e}  ({losses})  updates {[end[1] for end in ends]}", flush=True)
+    if out is not None:
+        common.write_json(Path(out), {"machine": common.machine(1), "seconds": seconds, "curves": curves})
+
+
+if __name__ == "__main__":
+    main()
