@@ -1,30 +1,29 @@
 """Weights that stay 0 and weights that keep a sign: fixed connectivity, and Dale's law.
 
-    C1  P x            x with 0 in the entries of absent weights
-    C2  project(theta) P theta with 0 in the entries of the wrong sign: the nearest vector that the constraints allow
-    C3  held           absent weights, and weights at 0 with a sign s where s*g >= 0: a step along -g leaves C2's set
+The optimizers see variables v in place of the weights w. A weight with a sign s is s*v^2:
 
-An objective with constraints is f(project(theta)). Its gradient is P g, and its curvature P G P. Hessian-free updates
-solve for the entries that are not held (Bertsekas 1982, *Projected Newton methods*), and project every trial point.
-First-order steps are projected.
+    C1  w = 0, s*v^2 or v           absent, with a sign, free
+    C2  D = dw/dv = 0, 2*s*v or 1
+
+Without signs, v and w are the same. docs/constraints.md compares this with a projection of every step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from hfrnn.arrays.backend import Array, Backend, HostArray
+from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.arrays.checks import array, as_array
 from hfrnn.arrays.parameters import Block
-from hfrnn.arrays.threads import CallLock
 from hfrnn.checks import instance, shown
 from hfrnn.engine.layout import Layout
-from hfrnn.engine.operators import check_output, make_operator
 from hfrnn.errors import InputError
 
+LEAST = 0.01
+"""Smallest initial weight with a sign, as a share of the root mean square of its matrix."""
 ABSENT = 2
 """Code of an absent weight; other codes are signs."""
 
@@ -60,7 +59,15 @@ class Constraints:
 
     Notes
     -----
-    docs/constraints.md explains how the optimizers respect constraints, with measurements.
+    A `ConstrainedObjective` is a function of `variables(w)`, and an optimizer of it finds such variables:
+
+        v = constraints.variables(constraints.initial(net.init(seed=0)))
+        objective = hfrnn.ConstrainedObjective(hfrnn.Objective(net, batch), constraints)
+        v = optimizer.update(v, objective).theta
+        theta = constraints.weights(v)
+
+    Without signs, all optimizers but SOAP and Muon keep absent weights at 0 by themselves; `weights` does it for all.
+    A weight with a sign that is exactly 0 has no gradient, and stays 0.
     """
 
     def __init__(
@@ -128,58 +135,75 @@ class Constraints:
         found._set(codes.astype("int8"))
         return found
 
-    def project(self, theta: Array, out: Array | None = None) -> Array:
-        """Return the nearest parameters that the constraints allow: absent weights, and those of a wrong sign, are 0.
+    def weights(self, variables: Array) -> Array:
+        """Return the weights of given variables (C1): absent ones are 0, and all signs are right.
 
         Parameters
         ----------
-        theta : (n_parameters,) array
-        out : (n_parameters,) array, optional
-            Array for the result, which may be theta; by default a new one.
+        variables : (n_parameters,) array
 
         Returns
         -------
         (n_parameters,) array
+            A new vector.
         """
-        theta = self.net.vector(theta)
-        if out is None:
-            out = theta.copy()
-        elif out is not theta:
-            check_output(self.net.backend, "out", out, (self.net.n_parameters,), self.net.dtype)
-            out[...] = theta
-        self.restrict(out)
+        v = self.net.vector(variables, "variables")
+        w = v.copy()
         if self._signed:
-            out[out * self.signs < 0] = 0  # C2
-        return out
+            w[...] = self.net.backend.xp.where(self.signs != 0, self.signs * v * v, v)
+        w[self.absent] = 0
+        return w
 
-    def restrict(self, x: Array) -> None:
-        """Write 0 into the entries of absent weights of an array (..., n_parameters)."""
-        x[..., self.absent] = 0  # C1
-
-    def held(self, theta: Array, gradient: Array) -> Array:
-        """Return which weights an update must not move (C3), (n_parameters,) bool.
+    def variables(self, weights: Array, like: Array | None = None) -> Array:
+        """Return variables of given weights; 0 for absent weights.
 
         Parameters
         ----------
-        theta : (n_parameters,) array
-            Parameters that the constraints allow.
-        gradient : (n_parameters,) array
-        """
-        if not self._signed:
-            return self.absent
-        return self.absent | ((theta == 0) & (self.signs != 0) & (gradient * self.signs >= 0))
+        weights : (n_parameters,) array
+            Weights that the constraints allow.
+        like : (n_parameters,) array, optional
+            Variables of other weights, whose signs are used. By default those of weights with a sign are 0 or more.
 
-    def allows(self, theta: Array) -> bool:
-        """Return whether all absent weights of theta (n_parameters,) are 0 and all signs are right."""
-        theta = self.net.vector(theta)
-        return bool((self.project(theta) == theta).all().item())
+        Returns
+        -------
+        (n_parameters,) array
+            A new vector.
+
+        Raises
+        ------
+        InputError
+            The constraints do not allow the weights.
+        """
+        w, xp = self.net.vector(weights, "weights"), self.net.backend.xp
+        if not self.allows(w):
+            raise InputError(
+                "weights has an entry other than 0 for an absent weight, or one of the wrong sign: give weights that "
+                "the constraints allow, such as initial(net.init())"
+            )
+        root = abs(w) ** 0.5
+        if like is not None:
+            root = xp.where(self.net.vector(like, "like") < 0, -root, root)
+        return xp.where(self.signs != 0, root, w)
+
+    def slopes(self, variables: Array) -> Array:
+        """Return dw/dv of all weights (C2), (n_parameters,), of the type of the variables."""
+        xp, one = self.net.backend.xp, variables.dtype.type(1)
+        slopes = xp.where(self.signs != 0, (2 * self.signs) * variables, one)
+        slopes[self.absent] = 0
+        return slopes
+
+    def allows(self, weights: Array) -> bool:
+        """Return whether all absent weights (n_parameters,) are 0 and all signs are right."""
+        w = self.net.vector(weights, "weights")
+        return not bool(((self.absent & (w != 0)) | (w * self.signs < 0)).any().item())
 
     def initial(self, theta: Array) -> Array:
         """Return initial parameters that the constraints allow, made of unconstrained ones.
 
-        Absent weights become 0, and all others get their signs. A unit that receives weights of both signs gets
-        smaller or larger negative ones, so that their sum is 0 (Song and others 2016). At the end each
-        constrained matrix is scaled to its Frobenius norm in theta.
+        Absent weights become 0, and all others get their signs. Weights with a sign that are nearly 0 become
+        `LEAST` of the root mean square. A unit that receives weights of both signs gets smaller or larger negative
+        ones, so that their sum is 0 (Song and others 2016). At the end, each constrained matrix is scaled to its
+        Frobenius norm in theta.
 
         Parameters
         ----------
@@ -204,53 +228,12 @@ class Constraints:
 
 def _imposed(w: HostArray, codes: HostArray) -> HostArray:
     """Return one matrix, or a vector, of initial weights with its constraints."""
-    signed = (codes == 1) | (codes == -1)
-    new = np.where(codes == ABSENT, 0.0, np.where(signed, abs(w) * codes, w))
+    exists, signed = codes != ABSENT, (codes == 1) | (codes == -1)
+    least = LEAST * np.sqrt((w[exists] ** 2).mean()) if exists.any() else 0.0
+    new = np.where(exists, np.where(signed, np.maximum(abs(w), least) * codes, w), 0.0)
     if new.ndim == 2:
         positive, negative = (np.where(codes == sign, abs(new), 0.0).sum(0) for sign in (1, -1))
         balance = np.divide(positive, negative, out=np.ones_like(positive), where=(positive > 0) & (negative > 0))
         new = np.where(codes == -1, new * balance, new)
     before, after = np.linalg.norm(w), np.linalg.norm(new)
     return new * (before / after) if after > 0 else new
-
-
-def checked_constraints(constraints: Any, net: Layout) -> Constraints | None:
-    """Return constraints, or None, after checking that they fit a network."""
-    found: Constraints | None = instance("constraints", constraints, Constraints, "a hfrnn.Constraints", or_none=True)
-    if found is None:
-        return None
-    if found.net.parameters.blocks != net.parameters.blocks or found.net.backend.xp is not net.backend.xp:
-        raise InputError("the constraints are of another network: make them for this one")
-    return found
-
-
-def constrained_operator(
-    constraints: Constraints | None,
-    backend: Backend,
-    shape: tuple[int, int],
-    dtype: Any,
-    apply: Callable[[Array, Array], None],
-    adjoint: Callable[[Array, Array], None] | None = None,
-) -> Any:
-    """Return `make_operator` of P A P for a symmetric A, and of A P if an adjoint is given; of A without constraints.
-
-    The arguments are those of `make_operator`.
-    """
-    if constraints is None:
-        return make_operator(backend, shape, dtype, apply, adjoint)
-    scratch, lock = backend.empty((shape[1],), dtype), CallLock()
-
-    def restricted(v: Array, out: Array) -> None:
-        with lock:
-            scratch[...] = v
-            constraints.restrict(scratch)
-            apply(scratch, out)
-        if adjoint is None:
-            constraints.restrict(out)
-
-    def restricted_adjoint(u: Array, out: Array) -> None:
-        assert adjoint is not None
-        adjoint(u, out)
-        constraints.restrict(out)
-
-    return make_operator(backend, shape, dtype, restricted, None if adjoint is None else restricted_adjoint)

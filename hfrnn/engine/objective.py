@@ -12,9 +12,8 @@ from hfrnn.arrays.backend import Array, Buffers
 from hfrnn.arrays.threads import CallLock, Threads
 from hfrnn.checks import NOT_NEGATIVE, choice, count, instance, number
 from hfrnn.engine.batch import Batch
-from hfrnn.engine.constraints import Constraints, checked_constraints, constrained_operator
 from hfrnn.engine.layout import Layout
-from hfrnn.engine.operators import check_output
+from hfrnn.engine.operators import check_output, make_operator
 from hfrnn.engine.part_gradients import each_part_gradient
 from hfrnn.engine.plan import Keep, Plan, segment_boundaries
 from hfrnn.engine.planner import make_plan
@@ -45,8 +44,6 @@ class Objective:
         An existing plan, used instead of `checkpoint` and `memory`.
     like : Objective, optional
         An objective of the same network that is no longer used. Its buffers are reused.
-    constraints : Constraints, optional
-        The objective is then f(project(theta)); all its derivatives are 0 in the entries of absent weights.
 
     Raises
     ------
@@ -68,10 +65,8 @@ class Objective:
         memory: int | None = None,
         plan: Plan | None = None,
         like: Objective | None = None,
-        constraints: Constraints | None = None,
     ) -> None:
         self.net: Layout = instance("net", net, Layout, "a hfrnn.Network")
-        self.constraints = checked_constraints(constraints, net)
         instance("batch", batch, Batch, "a hfrnn.Batch")
         instance("like", like, Objective, "a hfrnn.Objective", or_none=True)
         symbols, weighs_outputs = batch.inputs.ndim == 2, batch.weights is not None and batch.weights.ndim == 3
@@ -100,7 +95,7 @@ class Objective:
 
     def loss(self, theta: Array) -> float:
         """Return f at theta (n_parameters,), in nats."""
-        theta = self._allowed(theta)
+        theta = self.net.vector(theta)
         with self._lock:
             sweeps = self._transient(Keep.NOTHING)
             parts = self.threads.ordered(lambda s: sweeps[s].loss(theta), len(sweeps))
@@ -108,7 +103,7 @@ class Objective:
 
     def loss_and_gradient(self, theta: Array, out: Array | None = None) -> tuple[float, Array]:
         """Return f in nats and its gradient (n_parameters,), in `out` if given, else in a new vector."""
-        theta = self._allowed(theta)
+        theta = self.net.vector(theta)
         if out is None:
             out = self._empty()
         else:
@@ -119,7 +114,7 @@ class Objective:
             loss = sum(self._add(sweeps, lambda sweep, part: sweep.gradient(theta, part), out))
         if self.net.l2:
             out += self.net.l2 * theta
-        return float(loss) + self.penalty(theta), self._restricted(out)
+        return float(loss) + self.penalty(theta), out
 
     def squared_gradients(self, theta: Array) -> Array:
         """Return D = sum_b g_b^2 / sum w, where g_b is the gradient of the summed w*loss of sequence b (SPEC 6).
@@ -137,8 +132,7 @@ class Objective:
         (n_parameters,) array
             A new vector with entries of 0 or more, as `hfrnn.optim.cg.diagonal_preconditioner` takes it.
         """
-        theta, out = self._allowed(theta), self._empty()
-        out[...] = 0
+        theta, out = self.net.vector(theta), self._zeros()
 
         def add(b: int, vector: Array) -> None:
             self.net.backend.xp.multiply(vector, vector, out=vector)
@@ -146,7 +140,7 @@ class Objective:
 
         each_part_gradient(self, theta, list(range(self.batch.B + 1)), add)
         out /= self.total_weight
-        return self._restricted(out)
+        return out
 
     def penalty(self, theta: Array) -> float:
         """Return the part of the loss that is not the data's: l2/2 * |theta|^2."""
@@ -171,7 +165,7 @@ class Objective:
         -------
         (parts, n_parameters) array
         """
-        theta, most = self._allowed(theta), min(count("parts", parts, 1), self.batch.B)
+        theta, most = self.net.vector(theta), min(count("parts", parts, 1), self.batch.B)
         edges = [j * self.batch.B // most for j in range(most + 1)]
         rows = self.net.backend.empty((most, self.net.n_parameters), self.net.dtype)
 
@@ -180,7 +174,7 @@ class Objective:
 
         each_part_gradient(self, theta, edges, store)
         rows /= math.sqrt(self.total_weight)
-        return self._restricted(rows)
+        return rows
 
     def final_state(self) -> list[dict[str, Any]]:
         """Return the state after the last step of the latest `loss_and_gradient`, one dict per layer.
@@ -233,7 +227,7 @@ class Objective:
             raise InputError(
                 f"architecture {self.net.arch!r} has no metric {metric!r}: use {' or '.join(self.net.metrics)}"
             )
-        theta = self._allowed(theta).copy()
+        theta = self.net.vector(theta).copy()
         sweeps = self._prepared(theta, metric if structural else "hidden")
         diagonal = tikhonov + self.net.l2
 
@@ -244,14 +238,15 @@ class Objective:
                     self.net.backend.xp.multiply(v, diagonal, out=self._vectors[0])
                     out += self._vectors[0]
 
-        return self._operator(self.net.n_parameters, self.net.dtype, apply)
+        n = self.net.n_parameters
+        return make_operator(self.net.backend, (n, n), self.net.dtype, apply)
 
     def hessian(self, theta: Array) -> Any:
         """Return the exact Hessian at theta as a LinearOperator in float64.
 
         It uses complex steps: `H v = Im grad(theta + i*eps*v) / eps` with eps = 1e-20.
         """
-        theta = self._allowed(theta).astype("complex128")
+        theta = self.net.vector(theta).astype("complex128")
         buffers = zip(self._worker_buffers("complex128"), self._worker_buffers("complex128"), strict=True)
         sweeps = self._make_sweeps(Keep.NOTHING, list(buffers), "complex128")
         grad, *vectors = (
@@ -264,7 +259,8 @@ class Objective:
                 self._add(sweeps, lambda sweep, part: sweep.gradient(moved, part), grad, vectors)
                 out[...] = grad.imag / COMPLEX_STEP + self.net.l2 * v
 
-        return self._operator(self.net.n_parameters, np.dtype("float64"), apply)
+        n = self.net.n_parameters
+        return make_operator(self.net.backend, (n, n), np.dtype("float64"), apply)
 
     def jacobian(self, theta: Array) -> Any:
         """Return the Jacobian of the logits as a LinearOperator (T*B*n_out, n_parameters).
@@ -273,7 +269,7 @@ class Objective:
         (T*B*(C + n_out), n_parameters). Each step then has C class outputs and n_out symbol outputs, in the order of
         the columns of `output.W_class{l}` and `output.W_y{l}`.
         """
-        theta = self._allowed(theta).copy()
+        theta = self.net.vector(theta).copy()
         sweeps = self._prepared(theta)
         shape = (self.batch.T, self.batch.B, self.net.head.n_outputs)
 
@@ -290,22 +286,10 @@ class Objective:
             with self._lock:
                 self._add(sweeps, lambda sweep, g: self._transpose(sweep, parts[id(sweep)], g), out)
 
-        return self._operator(shape[0] * shape[1] * shape[2], self.net.dtype, apply, adjoint)
+        rows = shape[0] * shape[1] * shape[2]
+        return make_operator(self.net.backend, (rows, self.net.n_parameters), self.net.dtype, apply, adjoint)
 
-    def _allowed(self, theta: Array) -> Array:
-        """Return theta on the device, or the nearest parameters that the constraints allow."""
-        return self.net.vector(theta) if self.constraints is None else self.constraints.project(theta)
-
-    def _restricted(self, x: Array) -> Array:
-        """Return an array (..., n_parameters) of the caller with 0 in the entries of absent weights."""
-        if self.constraints is not None:
-            self.constraints.restrict(x)
-        return x
-
-    def _operator(self, rows: int, dtype: Any, *products: Callable[[Array, Array], None]) -> Any:
-        """Return the LinearOperator (rows, n_parameters) of a product, and of its adjoint's if it is not symmetric."""
-        size = rows, self.net.n_parameters
-        return constrained_operator(self.constraints, self.net.backend, size, dtype, *products)
+    # ------------------------------------------------------------------ shards
 
     def _transpose(self, sweep: Sweep, u: Array, out: Array) -> None:
         sweep.jacobian_transpose_product(self.net.backend.asarray(u), out)
@@ -393,6 +377,9 @@ class Objective:
         while len(self._vectors) < count:
             self._vectors.append(self._empty())
         return self._vectors[:count]
+
+    def _zeros(self) -> Array:
+        return self.net.backend.zeros((self.net.n_parameters,), self.net.dtype)
 
     def _empty(self) -> Array:
         return self.net.backend.empty((self.net.n_parameters,), self.net.dtype)

@@ -30,9 +30,8 @@ from typing import Any
 
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.vectors import Apply, Vector, dot, norm
-from hfrnn.checks import count, instance, shown
-from hfrnn.errors import InputError
-from hfrnn.optim.active_set import ActiveSet, constraints_of
+from hfrnn.checks import count, instance, is_result, shown
+from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.cg import CGStop, Iterate
 from hfrnn.optim.damping import Damping, LevenbergMarquardt, rho
 from hfrnn.optim.full_step import FullStep, Rules, Solver
@@ -42,17 +41,7 @@ from hfrnn.optim.options import HessianFreeOptions, Objective, check_arguments
 from hfrnn.optim.preconditioner import check_shift, kronecker_of, make_preconditioner, state_of
 from hfrnn.optim.quadratic import Quadratic, TrialLosses
 from hfrnn.optim.result import End, Failure, Update, UpdateInterrupted, undone
-from hfrnn.optim.step import (
-    ALWAYS,
-    PROMISE,
-    Fallback,
-    Model,
-    Solution,
-    check_finite,
-    checked_gradient,
-    fallback_of,
-    fallback_state,
-)
+from hfrnn.optim.step import ALWAYS, PROMISE, Fallback, Model, Solution, fallback_of, fallback_state, not_finite
 
 __all__ = ["End", "Failure", "HessianFree", "HessianFreeOptions", "Objective", "Update", "UpdateInterrupted"]
 
@@ -169,23 +158,18 @@ class HessianFree:
         check_arguments(
             self.options, given, {"preconditioner": preconditioner, "on_cg": on_cg, "should_stop": should_stop}
         )
-        constraints = constraints_of(*(each for each in given.values() if each is not None))
-        theta = theta if constraints is None else constraints.project(theta)  # H14
         begin = time.perf_counter()
         f0, g = gradient.loss_and_gradient(theta)  # H1
-        f0 = checked_gradient(theta, f0, g, self._solution)
-        active = ActiveSet(constraints, theta, g)
-        g = active.restricted(g)  # H14
-        g_norm = norm(g)
+        f0, g_norm = self._check_gradient(theta, f0, g)
         gradient_seconds = time.perf_counter() - begin
         if self._fallback is not None and self._fallback.undoes(f0, g_norm, gradient):
             return self._go_back(self._fallback.theta, f0, g_norm, gradient_seconds)
-        check_finite(theta, f0, g_norm)
+        self._check_finite(theta, f0, g_norm)
         if g_norm == 0.0:
             self.failures, self.ended, self._solution, self._fallback = 0, End.SOLUTION, None, None  # H10
             return undone(theta, f0, self._strengths, gradient_seconds, self.options)
         objectives = {role: gradient if each is None else each for role, each in given.items()}
-        model = self._model(theta, (f0, g, g_norm), objectives, preconditioner, active, gradient_seconds)
+        model = self._model(theta, (f0, g, g_norm), objectives, preconditioner, gradient_seconds)
         return self._commit(*self._solve(model, on_cg, should_stop))
 
     def _model(
@@ -194,7 +178,6 @@ class HessianFree:
         known: tuple[float, Vector, float],
         objectives: Mapping[str, Objective],
         preconditioner: Apply | None,
-        active: ActiveSet,
         gradient_seconds: float,
     ) -> Model:
         """Prepare the quadratic and the trial losses; `known` holds the loss, the gradient and its norm."""
@@ -209,12 +192,10 @@ class HessianFree:
         made, basis = make_preconditioner(theta, on, self.damping, options, self._kronecker)
         seconds = time.perf_counter() - start
         undamped = options.rho_model == "undamped"
-        quadratic = Quadratic(theta, g, on, self.damping, undamped, active)  # H2
-        chosen = preconditioner or made
-        chosen = None if chosen is None else active.product(chosen)
+        quadratic = Quadratic(theta, g, on, self.damping, undamped)  # H2
         times = gradient_seconds, seconds, begin
         trials = search, judge, judge_f0
-        model = Model(theta, f0, g, g_norm, *trials, quadratic, chosen, basis, active, False, *times)
+        model = Model(theta, f0, g, g_norm, *trials, quadratic, preconditioner or made, basis, False, *times)
         return model.measure(options.rho_objective) if self._measures else model
 
     def _solve(
@@ -230,9 +211,7 @@ class HessianFree:
                     "The update was interrupted in its conjugate gradient run: nothing was changed."
                 )
 
-        start = None
-        if self._solution is not None:
-            start = model.active.restricted(self._solution * self.options.warm_start)
+        start = self._solution * self.options.warm_start if self._solution is not None else None
         solver = Solver(
             model.quadratic, start, model.preconditioner, model.judge, model.judge_f0, self.damping,
             Rules(self.rule, self.lambda_rule), self.options, watch,
@@ -255,7 +234,7 @@ class HessianFree:
         """Change the state of the optimizer, and report the update."""
         options, damping, full, search = self.options, self.damping, solution.full, solution.search
         theta, cg = model.theta, full.cg
-        new_theta = model.active.allowed(theta + full.x * search.step) if search.success else theta.copy()
+        new_theta = theta + full.x * search.step if search.success else theta.copy()
         failed = None if search.success else solution.failure(model)
 
         mu, lambda_ = self._strengths
@@ -323,6 +302,28 @@ class HessianFree:
         return backtracking_line_search(
             loss, f0, slope, factor=factor, max_backtracks=backtracks, armijo=options.armijo, first=first
         )
+
+    def _check_gradient(self, theta: Vector, loss: Any, g: Vector) -> tuple[float, float]:
+        """Check the loss and the gradient; return the loss and the norm of the gradient."""
+        if not is_result(loss):
+            raise InputError(f"the loss of the gradient's objective is {shown(loss)}: it has to be a number")
+        f0 = float(loss)
+        array("the gradient", g, (None,), "f")
+        if g.shape != theta.shape or (self._solution is not None and self._solution.shape != theta.shape):
+            raise InputError(
+                f"theta has shape {theta.shape}, but the gradient or the last CG solution has another: "
+                "use one optimizer for one model."
+            )
+        return f0, norm(g)
+
+    def _check_finite(self, theta: Vector, f0: float, g_norm: float) -> None:
+        """Raise NonFiniteError for a loss or a gradient that is not finite."""
+        if not (math.isfinite(f0) and math.isfinite(g_norm)):
+            array("theta", theta, (None,), finite=True)
+        if not math.isfinite(f0):
+            raise NonFiniteError(not_finite("training loss"))
+        if not math.isfinite(g_norm):
+            raise NonFiniteError(not_finite("gradient"))
 
     @property
     def _strengths(self) -> tuple[float, float]:

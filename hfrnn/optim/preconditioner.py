@@ -81,7 +81,20 @@ def make_preconditioner(
             found = earlier  # still due
     else:
         found = earlier
-    return found.preconditioner(shift, options.preconditioner_exponent, threads), found.used()
+    made = found.preconditioner(shift, options.preconditioner_exponent, threads)
+    return _within(made, getattr(objective, "fixed", None)), found.used()
+
+
+def _within(preconditioner: Apply, fixed: Vector | None) -> Apply:
+    """Return P M^-1 P for vectors that are 0 in the fixed entries: CG stays among such vectors."""
+    if fixed is None:
+        return preconditioner
+
+    def within(r: Vector, out: Vector) -> None:
+        preconditioner(r, out)
+        out[fixed] = 0
+
+    return within
 
 
 def state_of(kronecker: Kronecker | None) -> dict[str, Any]:

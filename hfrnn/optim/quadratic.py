@@ -6,7 +6,6 @@ import math
 import time
 
 from hfrnn.arrays.vectors import Apply, Vector, dot, norm
-from hfrnn.optim.active_set import ActiveSet
 from hfrnn.optim.damping import Damping
 from hfrnn.optim.options import Objective
 
@@ -67,8 +66,6 @@ class Quadratic:
         Damping of this update.
     undamped : bool
         Whether `model` leaves the damping term out.
-    active : ActiveSet
-        The entries that are held; products are 0 there.
 
     Attributes
     ----------
@@ -83,13 +80,12 @@ class Quadratic:
     SPEC 5 and 6.
     """
 
-    def __init__(
-        self, theta: Vector, g: Vector, objective: Objective, damping: Damping, undamped: bool, active: ActiveSet
-    ) -> None:
+    def __init__(self, theta: Vector, g: Vector, objective: Objective, damping: Damping, undamped: bool) -> None:
         self.g, self.products, self.seconds = g, 0, 0.0
         self._lambda, self._without_damping = damping.lambda_, undamped
-        damped = objective.gauss_newton(theta, structural=damping.mu, tikhonov=damping.lambda_, metric=damping.metric)
-        self._damped = active.product(damped.apply)
+        self._damped = objective.gauss_newton(
+            theta, structural=damping.mu, tikhonov=damping.lambda_, metric=damping.metric
+        ).apply
         self._undamped: Apply | None = None
         if undamped and damping.mu > 0.0:
             self._undamped = objective.gauss_newton(theta, structural=0.0, tikhonov=0.0, metric=damping.metric).apply

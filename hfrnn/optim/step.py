@@ -9,9 +9,8 @@ from typing import Any
 
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.vectors import Apply, Vector
-from hfrnn.checks import is_result, number, shown
-from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.optim.active_set import ActiveSet
+from hfrnn.checks import number
+from hfrnn.errors import NonFiniteError
 from hfrnn.optim.cg import CGStop
 from hfrnn.optim.full_step import FullStep
 from hfrnn.optim.kronecker import Kronecker
@@ -49,7 +48,6 @@ class Model:
     quadratic: Quadratic
     preconditioner: Apply | None
     kronecker: Kronecker | None
-    active: ActiveSet
     measured: bool
     gradient_seconds: float
     preconditioner_seconds: float
@@ -144,29 +142,6 @@ def fallback_of(state: Mapping[str, Any]) -> Fallback | None:
         return None
     theta = array(f"{BEFORE} of the state", state[BEFORE], (None,), "f").copy()
     return Fallback(theta, number(f"{BEFORE_LOSS} of the state", state.get(BEFORE_LOSS)))
-
-
-def checked_gradient(theta: Vector, loss: Any, g: Vector, solution: Vector | None) -> float:
-    """Check the loss and the gradient at theta, and the last solution of CG; return the loss."""
-    if not is_result(loss):
-        raise InputError(f"the loss of the gradient's objective is {shown(loss)}: it has to be a number")
-    array("the gradient", g, (None,), "f")
-    if g.shape != theta.shape or (solution is not None and solution.shape != theta.shape):
-        raise InputError(
-            f"theta has shape {theta.shape}, but the gradient or the last CG solution has another: "
-            "use one optimizer for one model."
-        )
-    return float(loss)
-
-
-def check_finite(theta: Vector, loss: float, gradient_norm: float) -> None:
-    """Raise NonFiniteError for a loss or a gradient that is not finite."""
-    if not (math.isfinite(loss) and math.isfinite(gradient_norm)):
-        array("theta", theta, (None,), finite=True)
-    if not math.isfinite(loss):
-        raise NonFiniteError(not_finite("training loss"))
-    if not math.isfinite(gradient_norm):
-        raise NonFiniteError(not_finite("gradient"))
 
 
 def not_finite(what: str) -> str:

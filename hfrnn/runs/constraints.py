@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 from numpy.lib import format as npy
 
-from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.arrays.backend import HostArray
 from hfrnn.engine.constraints import Constraints
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.files import open_to_read
@@ -97,15 +97,11 @@ def _read_array(member: IO[bytes], name: str, most: int) -> HostArray:
     return np.frombuffer(data, dtype).reshape(shape, order="F" if in_columns else "C")
 
 
-def stored_constraints(
-    config: TrainConfig, net: Network, arrays: Mapping[str, HostArray], path: Path
-) -> Constraints | None:
+def stored_constraints(net: Network, arrays: Mapping[str, HostArray], path: Path) -> Constraints | None:
     """Return the constraints that a checkpoint holds; None if its run has none.
 
     Parameters
     ----------
-    config : TrainConfig
-        The options of the run.
     net : Network
     arrays : mapping of str to ndarray
         The arrays of the checkpoint.
@@ -115,28 +111,14 @@ def stored_constraints(
     Raises
     ------
     CheckpointError
-        They are missing, or do not fit the network.
+        They do not fit the network.
     """
-    codes = arrays.get(CONSTRAINTS)
-    if codes is None:
-        if asks_for_constraints(config):
-            raise CheckpointError(
-                f"the checkpoint in {path} lacks the constraints of its weights, which config.toml asks for: restore "
-                "both from a copy"
-            )
+    if CONSTRAINTS not in arrays:
         return None
     try:
-        return Constraints.of_codes(net, codes)
+        return Constraints.of_codes(net, arrays[CONSTRAINTS])
     except InputError as error:
-        raise CheckpointError(f"the checkpoint in {path} holds damaged constraints ({error})") from error
-
-
-def check_allowed(constraints: Constraints | None, theta: Array, path: Path) -> None:
-    """Raise CheckpointError unless the weights of a checkpoint are allowed by its constraints."""
-    if constraints is not None and not constraints.allows(theta):
-        raise CheckpointError(
-            f"the checkpoint in {path} has weights that its constraints do not allow: restore it from a copy"
-        )
+        raise CheckpointError(f"the checkpoint in {path} holds damaged constraints: {error}") from error
 
 
 def asks_for_constraints(config: TrainConfig) -> bool:

@@ -16,7 +16,7 @@ from hfrnn.errors import CheckpointError
 from hfrnn.optim.schedules import EarlyStopping
 from hfrnn.runs.checkpoint import check_description
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.constraints import CONSTRAINTS, check_allowed, stored_constraints
+from hfrnn.runs.constraints import CONSTRAINTS, asks_for_constraints, stored_constraints
 from hfrnn.runs.metrics import Record
 from hfrnn.runs.options import option_name
 from hfrnn.runs.run_folder import RunFolder
@@ -58,7 +58,7 @@ class RunState:
     Attributes
     ----------
     theta : array, shape (net.n_parameters,)
-        The parameters.
+        The parameters; with constraints, the variables that they are made of.
     best_theta : array, shape (net.n_parameters,)
         The weights with the lowest validation loss, or training loss without validation data.
     update, symbols : int
@@ -86,7 +86,7 @@ class RunState:
     ) -> None:
         self.config, self.source, self.vocabulary = config, source, vocabulary
         self.net, self.method = net, method
-        self.theta = self.best_theta = theta
+        self.theta, self.best_theta = theta, method.weights(theta)
         self.update, self.seconds, self.symbols = 0, 0.0, 0
         self.seconds_processor = 0.0
         self.best: Record | None = None
@@ -271,8 +271,11 @@ class RunState:
         arrays, meta = self.folder.restore("last")
         check_description(meta, path / "last.safetensors")
         self.theta = checked_theta(self.net, arrays, path)
-        self.method.constraints = stored_constraints(self.config, self.net, arrays, path)
-        check_allowed(self.method.constraints, self.theta, path)
+        self.method.constraints = stored_constraints(self.net, arrays, path)
+        if self.method.constraints is None and asks_for_constraints(self.config):
+            raise CheckpointError(
+                f"the checkpoint in {path} lacks the constraints that config.toml asks for: restore both from a copy"
+            )
         as_array = self.net.backend.asarray
         try:
             vectors = {key.split(".", 1)[1]: v for key, v in arrays.items() if key.startswith("method.")}
@@ -313,7 +316,6 @@ class RunState:
         arrays, meta = self.folder.restore("best")
         check_description(meta, path)
         theta = checked_weights(self.net, arrays, self.folder.path)
-        check_allowed(self.method.constraints, theta, path)
         found = meta["update"]
         if is_last and (self.best is None or found <= update):  # killed between writing `last` and `best`
             self.best_theta, self._best_is_last = self.weights, True

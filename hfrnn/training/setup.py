@@ -60,6 +60,7 @@ def initial_parameters(
     Returns
     -------
     array, shape (net.n_parameters,)
+        With constraints, the variables of the parameters.
 
     Raises
     ------
@@ -73,12 +74,12 @@ def initial_parameters(
                 f"--init-from is {config.init_from}, and its weights do not have the connectivity and signs of this "
                 "run: leave one of the two out"
             )
-        return given
+        return given if constraints is None else constraints.variables(given)
     given = {"scale": config.init_scale, "W_x": config.input_scale}
     scales = {name: scale for name, scale in given.items() if scale is not None}
     with np.errstate(over="ignore"):  # the first update reports a scale beyond the range of the type
         theta = net.init(config.seed, config.initializer, config.spectral_radius, **scales)
-    return theta if constraints is None else constraints.initial(theta)
+    return theta if constraints is None else constraints.variables(constraints.initial(theta))
 
 
 def run_constraints(config: TrainConfig, net: Network) -> Constraints | None:

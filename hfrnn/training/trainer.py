@@ -253,7 +253,7 @@ class Trainer:
 
     @property
     def theta(self) -> Array:
-        """The parameters."""
+        """The parameters; with constraints, the variables that they are made of."""
         return self.state.theta
 
     @property

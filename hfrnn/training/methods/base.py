@@ -47,7 +47,7 @@ class Method:
     work : dict
         The work of the last call of `advance`.
     constraints : Constraints or None
-        Absent weights and signs, which `advance` respects.
+        Absent weights and signs. The theta of `advance` and of `weights` are then variables, not weights.
     remedy : str
         What to change when the loss is no longer finite, with a comma and a space after it.
     """
@@ -125,7 +125,7 @@ class Method:
 
     def weights(self, theta: Array) -> Array:
         """Return the weights to validate, sample from and keep as the best, for the theta that `advance` returned."""
-        return theta
+        return theta if self.constraints is None else self.constraints.weights(theta)
 
     def lines(self) -> list[str]:
         """Return lines for the screen about how the method trains."""
