@@ -22,8 +22,6 @@ from hfrnn.checks import instance, shown
 from hfrnn.engine.layout import Layout
 from hfrnn.errors import InputError
 
-LEAST = 0.01
-"""Smallest initial weight with a sign, as a share of the root mean square of its matrix."""
 ABSENT = 2
 """Code of an absent weight; other codes are signs."""
 
@@ -200,10 +198,10 @@ class Constraints:
     def initial(self, theta: Array) -> Array:
         """Return initial parameters that the constraints allow, made of unconstrained ones.
 
-        Absent weights become 0, and all others get their signs. Weights with a sign that are nearly 0 become
-        `LEAST` of the root mean square. A unit that receives weights of both signs gets smaller or larger negative
-        ones, so that their sum is 0 (Song and others 2016). At the end, each constrained matrix is scaled to its
-        Frobenius norm in theta.
+        Absent weights become 0, and all others get their signs. Weights with a sign that are 0 take the absolute
+        values of the others of their matrix, in order. A unit that receives weights of both signs gets smaller or
+        larger negative ones, so that their sum is 0 (Song and others 2016). At the end, each constrained matrix is
+        scaled to its Frobenius norm in theta.
 
         Parameters
         ----------
@@ -228,9 +226,10 @@ class Constraints:
 
 def _imposed(w: HostArray, codes: HostArray) -> HostArray:
     """Return one matrix, or a vector, of initial weights with its constraints."""
-    exists, signed = codes != ABSENT, (codes == 1) | (codes == -1)
-    least = LEAST * np.sqrt((w[exists] ** 2).mean()) if exists.any() else 0.0
-    new = np.where(exists, np.where(signed, np.maximum(abs(w), least) * codes, w), 0.0)
+    signed, size = (codes == 1) | (codes == -1), abs(w)
+    zero, others = signed & (w == 0), size[w != 0]
+    size[zero] = np.resize(others, zero.sum()) if others.size else 0.0
+    new = np.where(codes == ABSENT, 0.0, np.where(signed, size * codes, w))
     if new.ndim == 2:
         positive, negative = (np.where(codes == sign, abs(new), 0.0).sum(0) for sign in (1, -1))
         balance = np.divide(positive, negative, out=np.ones_like(positive), where=(positive > 0) & (negative > 0))
