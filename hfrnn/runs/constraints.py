@@ -89,7 +89,7 @@ def _read_array(member: IO[bytes], name: str, most: int) -> HostArray:
     shape, in_columns, dtype = read(member)
     if dtype.kind not in "biuf" or dtype.itemsize > 8:
         raise ValueError(f"{name} holds {dtype}, no plain numbers")
-    if (size := math.prod(shape)) > most:
+    if min(shape, default=0) < 0 or (size := math.prod(shape)) > most:
         raise ValueError(f"{name} has shape {shape}, and the network has {most:,} weights")
     data = member.read(size * dtype.itemsize)
     if len(data) < size * dtype.itemsize:
