@@ -110,6 +110,18 @@ def test_initial_weights_into_a_unit_are_balanced_and_none_with_a_sign_is_zero()
     assert abs(W).min() > 1e-3 * np.sqrt((W**2).mean())
 
 
+@pytest.mark.parametrize(("density", "excitatory"), [(1.0, 0.8), (0.1, 0.8), (0.1, None)])
+def test_the_spectral_radius_stays_near_that_of_the_initializer(density: float, excitatory: float | None) -> None:
+    net = hfrnn.Network("rate", 3, 200, 2, activation="relu")
+    theta = net.init(seed=1)
+    constraints = Constraints(net, *drawn_constraints(net, density, excitatory))
+    unbalanced = np.where(constraints.absent, 0, np.where(constraints.signs, abs(theta) * constraints.signs, theta))
+    matrices = [net.views(each)["layer0.W_h"] for each in (theta, constraints.initial(theta), unbalanced)]
+    before, after, other = (abs(np.linalg.eigvals(W / np.linalg.norm(W))).max() for W in matrices)
+    assert 0.6 * before < after < 1.1 * before
+    assert excitatory is None or other > 2 * after
+
+
 def test_codes_and_pickles_give_the_same_constraints() -> None:
     net = network()
     first = Constraints(net, {"layer0.W_h": random_mask(H, H)}, {"layer0.W_h": [1, 1, 1, -1, 0]})
