@@ -8,16 +8,21 @@ O4  J -> J D
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.threads import Threads
-from hfrnn.checks import NOT_NEGATIVE, instance, number
+from hfrnn.checks import NOT_NEGATIVE, instance, methods, number
 from hfrnn.engine.constraints import Constraints
-from hfrnn.engine.objective import Objective
 from hfrnn.engine.operators import make_operator
 from hfrnn.errors import InputError
 from hfrnn.optim.blocks import MatrixBlock
+
+if TYPE_CHECKING:
+    from hfrnn.engine.objective import Objective
+
+METHODS = ("loss_and_gradient", "squared_gradients", "part_gradients", "gauss_newton", "hessian", "jacobian")
+"""Methods that only an `Objective` has all of."""
 
 
 class ConstrainedObjective:
@@ -46,7 +51,7 @@ class ConstrainedObjective:
     """
 
     def __init__(self, objective: Objective, constraints: Constraints) -> None:
-        self.objective: Objective = instance("objective", objective, Objective, "a hfrnn.Objective")
+        self.objective: Objective = methods("objective", objective, METHODS)
         self.constraints: Constraints = instance("constraints", constraints, Constraints, "a hfrnn.Constraints")
         self.net, own = objective.net, constraints.net
         if own.parameters.blocks != self.net.parameters.blocks or own.backend.xp is not self.net.backend.xp:

@@ -80,7 +80,7 @@ class Constraints:
             for name, value in (given or {}).items():
                 if name not in blocks:
                     raise InputError(
-                        f"there is a {what} for {shown(name)}: this network has the parameters {', '.join(blocks)}"
+                        f"{what}s has an array for {shown(name)}: this network has the parameters {', '.join(blocks)}"
                     )
                 blocks[name].view(flat)[...] = self._whole(blocks[name], value, what)
         codes[~exists] = ABSENT

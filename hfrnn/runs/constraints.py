@@ -13,11 +13,11 @@ import numpy as np
 from numpy.lib import format as npy
 
 from hfrnn.arrays.backend import HostArray
-from hfrnn.engine.constraints import Constraints
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.files import open_to_read
 
 if TYPE_CHECKING:
+    from hfrnn.engine.constraints import Constraints
     from hfrnn.engine.network import Network
     from hfrnn.runs.config import TrainConfig
 
@@ -113,6 +113,8 @@ def stored_constraints(net: Network, arrays: Mapping[str, HostArray], path: Path
     CheckpointError
         They do not fit the network.
     """
+    from hfrnn.engine.constraints import Constraints
+
     if CONSTRAINTS not in arrays:
         return None
     try:

@@ -137,8 +137,8 @@ def test_codes_and_pickles_give_the_same_constraints() -> None:
 @pytest.mark.parametrize(
     ("masks", "signs", "message"),
     [
-        ({"layer0.W_g": 1}, {}, "there is a mask for 'layer0.W_g': this network has the parameters layer0.W_x, "),
-        ({}, {"W_h": [1] * H}, "there is a sign for 'W_h': "),
+        ({"layer0.W_g": 1}, {}, "masks has an array for 'layer0.W_g': this network has the parameters layer0.W_x, "),
+        ({}, {"W_h": [1] * H}, "signs has an array for 'W_h': "),
         ({"layer0.W_h": np.ones((H, 4))}, {}, r"the mask of layer0.W_h has shape \(5, 4\) and type float64: give numb"),
         ({"layer0.W_h": np.full((H, H), "1")}, {}, "the mask of layer0.W_h has shape .* and type <U1"),
         ({"layer0.W_h": -np.eye(H)}, {}, "the mask of layer0.W_h has other values than 0, 1: "),
