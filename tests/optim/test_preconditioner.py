@@ -12,7 +12,7 @@ from hfrnn.optim.damping import Damping
 from hfrnn.optim.options import HessianFreeOptions
 from hfrnn.optim.preconditioner import make_preconditioner
 
-FIXED = np.array([0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0], bool)
+FIXED = np.array([0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0], bool)
 
 
 class Parts:
