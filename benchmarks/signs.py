@@ -81,7 +81,7 @@ class Projected:
     """
 
     def __init__(self, objective: hfrnn.Objective, signs: Any) -> None:
-        self.objective, self.signs, self.fixed = objective, signs, signs != signs
+        self.objective, self.signs, self.exists = objective, signs, np.ones(signs.shape, "float32")
         self.matrix_blocks, self.threads = objective.matrix_blocks, objective.threads
 
     def project(self, w: Any) -> Any:
@@ -93,21 +93,22 @@ class Projected:
     def loss_and_gradient(self, w: Any) -> tuple[float, Any]:
         w = self.project(w)
         loss, gradient = self.objective.loss_and_gradient(w)
-        self.fixed = (w == 0) & (self.signs != 0) & (gradient * self.signs >= 0)
-        return loss, np.where(self.fixed, 0, gradient)
+        held = (w == 0) & (self.signs != 0) & (gradient * self.signs >= 0)
+        self.exists = (~held).astype("float32")
+        return loss, gradient * self.exists
 
     def gauss_newton(self, w: Any, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden") -> Any:
-        product, fixed = self.objective.gauss_newton(self.project(w), structural, tikhonov, metric), self.fixed
+        product, exists = self.objective.gauss_newton(self.project(w), structural, tikhonov, metric), self.exists
 
         class Operator:
             def apply(self, x: Any, out: Any) -> None:
                 product.apply(x, out)
-                out[fixed] = 0
+                out *= exists
 
         return Operator()
 
     def part_gradients(self, w: Any, parts: int = 50) -> Any:
-        return np.where(self.fixed, 0, self.objective.part_gradients(self.project(w), parts))
+        return self.objective.part_gradients(self.project(w), parts) * self.exists
 
 
 def flip_flop(seed: int) -> hfrnn.Batch:

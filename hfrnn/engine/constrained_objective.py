@@ -41,8 +41,8 @@ class ConstrainedObjective:
     ----------
     threads : Threads
     matrix_blocks : tuple of MatrixBlock
-    fixed : (n_parameters,) array of bool
-        Which variables have no effect: those of absent weights.
+    exists : (n_parameters,) array
+        0 for absent weights, else 1, of the type of the network.
 
     Raises
     ------
@@ -58,7 +58,7 @@ class ConstrainedObjective:
             raise InputError("the constraints are of another network than the objective: make them for this one")
         self.threads: Threads = objective.threads
         self.matrix_blocks: tuple[MatrixBlock, ...] = objective.matrix_blocks
-        self.fixed: Array = constraints.absent
+        self.exists: Array = self.net.backend.xp.where(constraints.absent, 0, 1).astype(self.net.dtype)
 
     def loss(self, variables: Array) -> float:
         """Return f in nats at variables (n_parameters,)."""
@@ -97,8 +97,7 @@ class ConstrainedObjective:
         tikhonov = number("tikhonov", tikhonov, NOT_NEGATIVE)
         w, D = self._at(variables)
         G = self.objective.gauss_newton(w, structural, 0.0, metric)
-        diagonal = tikhonov * (~self.fixed).astype(self.net.dtype)
-        return self._symmetric(G, D, diagonal if tikhonov else None)
+        return self._symmetric(G, D, tikhonov * self.exists if tikhonov else None)
 
     def hessian(self, variables: Array) -> Any:
         """Return the exact Hessian in the variables (O3) as a LinearOperator in float64.
@@ -107,7 +106,7 @@ class ConstrainedObjective:
         """
         w, D = self._at(variables)
         g = self.objective.loss_and_gradient(w)[1]
-        diagonal = (2.0 * self.constraints.signs) * g.astype("float64")
+        diagonal = 2 * self.constraints.signs.astype("float64") * g.astype("float64")
         return self._symmetric(self.objective.hessian(w), D.astype("float64"), diagonal)
 
     def jacobian(self, variables: Array) -> Any:

@@ -90,7 +90,7 @@ class Constraints:
         """Take the code of every weight: its sign, or `ABSENT`."""
         asarray, signs = self.net.backend.asarray, np.where(codes == ABSENT, 0, codes).astype("int8")
         self.codes, self.absent, self.signs = codes, asarray(codes == ABSENT), asarray(signs)
-        self._signed = bool(signs.any())
+        self._signed, self._s = asarray(signs != 0), asarray(signs.astype(self.net.dtype))
 
     def _whole(self, block: Block, value: Any, what: str) -> HostArray:
         """Return a given mask or array of signs in the shape of its parameter."""
@@ -145,12 +145,8 @@ class Constraints:
         (n_parameters,) array
             A new vector.
         """
-        v = self.net.vector(variables, "variables")
-        w = v.copy()
-        if self._signed:
-            w[...] = self.net.backend.xp.where(self.signs != 0, self.signs * v * v, v)
-        w[self.absent] = 0
-        return w
+        v, where = self.net.vector(variables, "variables"), self.net.backend.xp.where
+        return where(self.absent, 0, where(self._signed, self._s * v * v, v))  # C1
 
     def variables(self, weights: Array, like: Array | None = None) -> Array:
         """Return variables of given weights; 0 for absent weights.
@@ -178,22 +174,25 @@ class Constraints:
                 "weights has an entry other than 0 for an absent weight, or one of the wrong sign: give weights that "
                 "the constraints allow, such as initial(net.init())"
             )
-        root = abs(w) ** 0.5
+        root = xp.sqrt(self._s * w)
         if like is not None:
             root = xp.where(self.net.vector(like, "like") < 0, -root, root)
-        return xp.where(self.signs != 0, root, w)
+        return xp.where(self._signed, root, w)
 
     def slopes(self, variables: Array) -> Array:
-        """Return dw/dv of all weights (C2), (n_parameters,), of the type of the variables."""
-        xp, one = self.net.backend.xp, variables.dtype.type(1)
-        slopes = xp.where(self.signs != 0, (2 * self.signs) * variables, one)
-        slopes[self.absent] = 0
-        return slopes
+        """Return dw/dv of all weights (C2) at variables (n_parameters,), of their type."""
+        where = self.net.backend.xp.where
+        return where(self.absent, 0, where(self._signed, 2 * self._s * variables, 1))  # C2
+
+    def restrict(self, variables: Array) -> None:
+        """Write 0 into the entries of absent weights of a vector (n_parameters,)."""
+        variables[...] = self.net.backend.xp.where(self.absent, 0, variables)
 
     def allows(self, weights: Array) -> bool:
         """Return whether all absent weights (n_parameters,) are 0 and all signs are right."""
         w = self.net.vector(weights, "weights")
-        return not bool(((self.absent & (w != 0)) | (w * self.signs < 0)).any().item())
+        stray = self.net.backend.xp.where(self.absent, w, 0)
+        return bool(stray.min().item() == stray.max().item() == 0 and (self._s * w).min().item() >= 0)
 
     def initial(self, theta: Array) -> Array:
         """Return initial parameters that the constraints allow, made of unconstrained ones.

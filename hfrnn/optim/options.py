@@ -40,7 +40,7 @@ class Objective(Protocol):
     method `part_gradients(theta, parts)`, which returns the gradients of up to `parts` parts of its batch, (parts, n),
     scaled so that the sum of their outer products estimates the curvature; and `matrix_blocks`, a sequence of
     `MatrixBlock`. It may have an attribute `threads`, the `Threads` that share the work of the preconditioner, and an
-    attribute `fixed`, a vector (n,) of bool: the entries that have no effect and do not move.
+    attribute `exists`, a vector (n,) with 0 for entries that have no effect and do not move, and 1 for all others.
     """
 
     def loss(self, theta: Vector) -> float:

@@ -82,17 +82,17 @@ def make_preconditioner(
     else:
         found = earlier
     made = found.preconditioner(shift, options.preconditioner_exponent, threads)
-    return _within(made, getattr(objective, "fixed", None)), found.used()
+    return _within(made, getattr(objective, "exists", None)), found.used()
 
 
-def _within(preconditioner: Apply, fixed: Vector | None) -> Apply:
-    """Return P M^-1 P for vectors that are 0 in the fixed entries: CG stays among such vectors."""
-    if fixed is None:
+def _within(preconditioner: Apply, exists: Vector | None) -> Apply:
+    """Return P M^-1 P, where P = diag(exists), for vectors that P does not change: CG stays among them."""
+    if exists is None:
         return preconditioner
 
     def within(r: Vector, out: Vector) -> None:
         preconditioner(r, out)
-        out[fixed] = 0
+        out *= exists
 
     return within
 

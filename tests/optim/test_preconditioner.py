@@ -22,7 +22,7 @@ class Parts:
 
     def __init__(self, fixed: Any) -> None:
         if fixed is not None:
-            self.fixed = fixed
+            self.exists = 1.0 - fixed
 
     def part_gradients(self, theta: Any, parts: int) -> Any:
         return np.random.default_rng(0).standard_normal((6, 12)) * ~FIXED

@@ -141,7 +141,7 @@ class FirstOrderMethod(Stepwise):
         """Return theta, changed in place, with 0 for absent weights and with bounded units."""
         constraints, bound = self.constraints, self.config.max_norm
         if constraints is not None:
-            theta[constraints.absent] = 0  # SOAP and Muon mix the entries of a matrix
+            constraints.restrict(theta)  # SOAP and Muon mix the entries of a matrix
         if bound is not None and constraints is None:
             self._bound_units(theta, bound)
         elif bound is not None and constraints is not None:
