@@ -97,15 +97,16 @@ class Constraints:
         name, shape = f"the {what} of {block.name}", block.shape
         given = self.net.backend.to_host(as_array(name, value, self.net.backend))
         gates = self.net.gates(block.name, shape[-1]) if len(shape) > 1 else 1
-        of_gate = *shape[-2:-1], shape[-1] // gates
-        fitting = list(dict.fromkeys((shape, shape[-2:], of_gate, shape[-2:-1] or shape)))
+        rows = shape[-2:-1]
+        of_gate = *rows, shape[-1] // gates
+        fitting = list(dict.fromkeys((shape, of_gate, rows or shape)))
         if given.shape not in fitting or given.dtype.kind not in "fiub":
             wanted = " or ".join(map(str, fitting))
             raise InputError(f"{name} has shape {given.shape} and type {given.dtype}: give numbers of shape {wanted}")
         allowed = (0, 1) if what == "mask" else (-1, 0, 1)
         if not np.isin(given, allowed).all():
             raise InputError(f"{name} has other values than {', '.join(map(str, allowed))}: give only these")
-        if given.shape == shape[-2:-1]:
+        if given.shape == rows:
             given = given[:, None]
         elif given.shape == of_gate:
             given = np.tile(given, gates)

@@ -110,6 +110,20 @@ def test_initial_weights_into_a_unit_are_balanced_and_none_with_a_sign_is_zero()
     assert abs(W).min() > 1e-3 * np.sqrt((W**2).mean())
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_units_that_receive_one_sign_only_keep_the_sizes_of_their_weights(sign: int) -> None:
+    net = network()
+    theta = net.init(seed=1, W_h=0.5)
+    initial = Constraints(net, signs={"layer0.W_h": [sign] * H}).initial(theta)
+    np.testing.assert_allclose(net.views(initial)["layer0.W_h"], sign * abs(net.views(theta)["layer0.W_h"]), rtol=1e-12)
+
+
+def test_a_matrix_without_weights_has_initial_weights_of_zero() -> None:
+    net = network()
+    initial = Constraints(net, {"layer0.W_h": np.zeros(H)}).initial(net.init(seed=1))
+    assert not net.views(initial)["layer0.W_h"].any()
+
+
 @pytest.mark.parametrize(("density", "excitatory"), [(1.0, 0.8), (0.1, 0.8), (0.1, None)])
 def test_the_spectral_radius_stays_near_that_of_the_initializer(density: float, excitatory: float | None) -> None:
     net = hfrnn.Network("rate", 3, 200, 2, activation="relu")
