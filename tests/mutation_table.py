@@ -83,12 +83,11 @@ TARGETS = (
         ("tests/engine/test_plan*.py", "tests/engine/test_objective.py -k 'shards or plan or budget or checkpoint'"),
     ),
     *(
-        Target(f"hfrnn/engine/{name}.py", (f"tests/engine/test_{test}.py",))
-        for name, test in (
-            ("constraints", "constraints"),
-            ("connectivity", "constraints"),
-            ("constrained_objective", "constrained_objective"),
+        Target(
+            f"hfrnn/engine/{name}.py",
+            ("tests/engine/test_constraints.py", "tests/engine/test_constrained_objective.py"),
         )
+        for name in ("constraints", "connectivity", "constrained_objective")
     ),
     *(Target(f"hfrnn/engine/{name}.py", ENGINE) for name in ("sweep", "input_map", "output_map", "losses")),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from hfrnn.arrays.backend import HostArray
-from hfrnn.checks import ZERO_TO_ONE, Range, count, flag, instance, number
 from hfrnn.engine.layout import Layout
 from hfrnn.errors import InputError
 
@@ -13,7 +12,6 @@ OF_HIDDEN = ("W_h", "W_hg", "W_hm", "W_r")
 """Recurrent parameters whose rows belong to the hidden units: row i holds the weights that leave unit i."""
 NEVER_NEGATIVE = ("logistic", "relu", "softplus")
 """Activations whose value is 0 or more."""
-SHARE = Range(0.0, 1.0, low_open=True)
 
 
 def drawn_constraints(
@@ -49,10 +47,6 @@ def drawn_constraints(
     InputError
         The architecture has no such weights, or its hidden units can be negative.
     """
-    instance("net", net, Layout, "a hfrnn.Network")
-    density, seed = number("density", density, SHARE), count("seed", seed)
-    excitatory = number("excitatory", excitatory, ZERO_TO_ONE, or_none=True)
-    excitatory_output = flag("excitatory_output", excitatory_output)
     if excitatory is not None:
         _check_activation(net)
     rng = np.random.Generator(np.random.PCG64([seed, 1]))
