@@ -1,6 +1,11 @@
-"""The tables of the presets in docs/damping.md and of preconditioners in docs/preconditioner.md. See tables.py."""
+"""The tables of presets in docs/damping.md, preconditioners in docs/preconditioner.md and signs in docs/constraints.md.
+
+See tables.py.
+"""
 
 from __future__ import annotations
+
+import statistics
 
 from page_text import load, table
 
@@ -22,3 +27,16 @@ def preconditioners() -> str:
     head = [f"{k} ({damping})" for damping, _ in (weak, strong) for k in found["iterations"]]
     rows = [[name, *(f"{100 * q:.2f}" for q in (*weak[1][name], *strong[1][name]))] for name in weak[1]]
     return table(["iterations (damping)", *head], rows)
+
+
+def signs() -> str:
+    """The loss that each way to keep signs reaches with each optimizer."""
+    found = load("signs-cpu.json")
+    names = {"hf": "HF", "hf-kronecker": "HF, Kronecker preconditioner"}
+    ways = list(next(iter(found["runs"].values())))
+    rows = [
+        [names.get(name, f"Adam, rate {name}")]
+        + [f"{statistics.median(run['loss'] for run in runs[way]):.2g}" for way in ways]
+        for name, runs in found["runs"].items()
+    ]
+    return table([f"loss after {found['seconds']:g} s", *ways], rows)

@@ -41,6 +41,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "processor-time-tuning": page_hf_vs_sgd.tuning,
     "processor-time": page_hf_vs_sgd.problems,
     "presets": page_presets.presets,
+    "signs": page_presets.signs,
     "preconditioners": page_presets.preconditioners,
     "characters": page_training.characters,
     "long-lags": page_training.long_lags,

@@ -7,6 +7,8 @@ from .analysis.spectrum import Spectrum as Spectrum
 from .analysis.spectrum import load_objective as load_objective
 from .analysis.spectrum import spectrum as spectrum
 from .engine.batch import Batch as Batch
+from .engine.constrained_objective import ConstrainedObjective as ConstrainedObjective
+from .engine.constraints import Constraints as Constraints
 from .engine.network import Network as Network
 from .engine.objective import Objective as Objective
 from .engine.sampling import sample as sample

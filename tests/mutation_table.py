@@ -82,6 +82,13 @@ TARGETS = (
         "hfrnn/engine/plan*.py",
         ("tests/engine/test_plan*.py", "tests/engine/test_objective.py -k 'shards or plan or budget or checkpoint'"),
     ),
+    *(
+        Target(
+            f"hfrnn/engine/{name}.py",
+            ("tests/engine/test_constraints.py", "tests/engine/test_constrained_objective.py"),
+        )
+        for name in ("constraints", "connectivity", "constrained_objective")
+    ),
     *(Target(f"hfrnn/engine/{name}.py", ENGINE) for name in ("sweep", "input_map", "output_map", "losses")),
 )
 """The files to mutate. The first target that matches a file counts."""

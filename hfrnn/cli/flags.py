@@ -36,6 +36,7 @@ MAIN = {
 
 COMPLETIONS = {
     "data": data_names, "arch": architectures, "valid": files, "test": files, "out": folders, "init_from": run_folders,
+    "connectivity": files,
 }  # fmt: skip
 OF_ARCHITECTURES = "Options of an architecture"
 ORDER = ("General", "Data", "Network", OF_ARCHITECTURES)

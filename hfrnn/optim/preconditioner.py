@@ -81,7 +81,20 @@ def make_preconditioner(
             found = earlier  # still due
     else:
         found = earlier
-    return found.preconditioner(shift, options.preconditioner_exponent, threads), found.used()
+    made = found.preconditioner(shift, options.preconditioner_exponent, threads)
+    return _within(made, getattr(objective, "exists", None)), found.used()
+
+
+def _within(preconditioner: Apply, exists: Vector | None) -> Apply:
+    """Return P M^-1 P, where P = diag(exists), for vectors that P does not change: CG stays among them."""
+    if exists is None:
+        return preconditioner
+
+    def within(r: Vector, out: Vector) -> None:
+        preconditioner(r, out)
+        out *= exists
+
+    return within
 
 
 def state_of(kronecker: Kronecker | None) -> dict[str, Any]:

@@ -85,6 +85,14 @@ class TrainConfig(RunOptions):
                 f"--rho-low is {self.rho_low:g}, and --rho-high is {self.rho_high:g}: give a --rho-low that is not "
                 "above --rho-high"
             )
+        if self.density is not None and self.connectivity is not None:
+            raise InputError(
+                f"--density is {self.density:g}, and --connectivity is {self.connectivity}: give one of them"
+            )
+        if self.excitatory_output and self.excitatory is None:
+            raise InputError(
+                "--excitatory-output was given, and --excitatory was not: give a share of excitatory units"
+            )
         if self.text is not None and self.data is not None:
             raise InputError(f"both a text ({self.text}) and --data {self.data} were given: give one of them")
 
@@ -149,7 +157,7 @@ class TrainConfig(RunOptions):
             "preconditioner_shift": None if hf["preconditioner"] == "none" or self._has_lambda() else SHIFT,
         }
         changes: dict[str, Any] = {name: value for name, value in computed.items() if getattr(self, name) is None}
-        for name in ("text", "valid", "test", "init_from"):
+        for name in ("text", "valid", "test", "init_from", "connectivity"):
             path = getattr(self, name)
             changes[name] = None if path is None else os.path.abspath(path)
         changes |= self._resolved_data()

@@ -92,7 +92,7 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
     return LoadedRun(net, theta, vocabulary)
 
 
-def first_weights(config: TrainConfig, network: Mapping[str, Any], data: str) -> HostArray:
+def first_weights(config: TrainConfig, network: Mapping[str, Any], data: str) -> HostArray | None:
     """Return the best weights of the run that `config.init_from` names, for a new run to start from.
 
     Parameters
@@ -106,7 +106,8 @@ def first_weights(config: TrainConfig, network: Mapping[str, Any], data: str) ->
 
     Returns
     -------
-    ndarray, shape (n_parameters,)
+    ndarray, shape (n_parameters,), or None
+        None if `config.init_from` is None.
 
     Raises
     ------
@@ -115,7 +116,9 @@ def first_weights(config: TrainConfig, network: Mapping[str, Any], data: str) ->
     CheckpointError
         A file of that run is missing or damaged.
     """
-    run = str(config.init_from)
+    if config.init_from is None:
+        return None
+    run = config.init_from
     _check_same_shape(run, RunFolder(run).config(), config)
     net, theta, _ = load(run)
     for name, stored in (("n_in", net.n_in), ("n_out", net.n_out), ("loss", net.loss_name)):

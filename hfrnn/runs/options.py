@@ -107,6 +107,21 @@ class RunOptions(DataOptions):
     init_scale: float | None = _network(
         None, "Standard deviation of all initial weights.", above=0, otherwise="the initializer's own"
     )
+    density: float | None = _network(
+        None, "Share of the connections between hidden units that exist, drawn from --seed.", needs.SEQUENCES,
+        above=0, most=1, otherwise="all",
+    )  # fmt: skip
+    connectivity: str | None = _network(
+        None, "NumPy file (.npz) that says which weights exist and which signs they keep, by name of the parameter.",
+        needs.SEQUENCES,
+    )  # fmt: skip
+    excitatory: float | None = _network(
+        None, "Share of excitatory hidden units (Dale's law): no weight that leaves a hidden unit changes its sign.",
+        needs.SEQUENCES, least=0, most=1, otherwise="no fixed signs",
+    )  # fmt: skip
+    excitatory_output: bool = _network(
+        False, "Let only excitatory units feed the output, with weights of 0 or more.", needs.SEQUENCES
+    )
     init_from: str | None = _network(None, "Run folder to start from: its best weights and its symbols.")
     dtype: str = _network("float32", "Type of the numbers to compute with.", choices=DTYPES)
 

@@ -12,6 +12,7 @@ import numpy as np
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.errors import CheckpointError
 from hfrnn.optim.average import AVERAGE
+from hfrnn.runs.constraints import stored_constraints
 from hfrnn.wording import counted
 
 if TYPE_CHECKING:
@@ -51,7 +52,15 @@ def checked_weights(net: Network, arrays: dict[str, HostArray], path: Path) -> A
     Parameters and errors are those of `checked_theta`.
     """
     theta, name = checked_theta(net, arrays, path), f"method.{AVERAGE}"
-    return checked_theta(net, arrays, path, name) if name in arrays else theta
+    constraints = stored_constraints(net, arrays, path)
+    if name not in arrays:
+        return theta if constraints is None else constraints.weights(theta)
+    average = checked_theta(net, arrays, path, name)
+    if constraints is not None and not constraints.allows(average):
+        raise CheckpointError(
+            f"the checkpoint in {path} has weights that its constraints do not allow: restore it from a copy"
+        )
+    return average
 
 
 def checked_theta(net: Network, arrays: dict[str, HostArray], path: Path, name: str = "theta") -> Array:

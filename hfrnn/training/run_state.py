@@ -17,6 +17,7 @@ from hfrnn.names import IN_MEMORY
 from hfrnn.optim.schedules import EarlyStopping
 from hfrnn.runs.checkpoint import check_description
 from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.constraints import CONSTRAINTS, asks_for_constraints, stored_constraints
 from hfrnn.runs.metrics import Record
 from hfrnn.runs.options import option_name
 from hfrnn.runs.run_folder import RunFolder
@@ -58,7 +59,7 @@ class RunState:
     Attributes
     ----------
     theta : array, shape (net.n_parameters,)
-        The parameters.
+        The parameters; with constraints, the variables that they are made of.
     best_theta : array, shape (net.n_parameters,)
         The weights with the lowest validation loss, or training loss without validation data.
     update, symbols : int
@@ -86,7 +87,7 @@ class RunState:
     ) -> None:
         self.config, self.source, self.vocabulary = config, source, vocabulary
         self.net, self.method = net, method
-        self.theta = self.best_theta = theta
+        self.theta, self.best_theta = theta, method.weights(theta)
         self.update, self.seconds, self.symbols = 0, 0.0, 0
         self.seconds_processor = 0.0
         self.best: Record | None = None
@@ -216,6 +217,8 @@ class RunState:
         """Return the arrays and the description of a checkpoint."""
         to_host = self.net.backend.to_host
         arrays, plain = {"theta": to_host(self.theta)}, {}
+        if self.method.constraints is not None:
+            arrays[CONSTRAINTS] = self.method.constraints.codes
         for key, value in self.method.state_dict().items():
             if hasattr(value, "shape"):
                 arrays[f"method.{key}"] = to_host(value)
@@ -276,6 +279,11 @@ class RunState:
         arrays, meta = self.folder.restore("last")
         check_description(meta, path / "last.safetensors")
         self.theta = checked_theta(self.net, arrays, path)
+        self.method.constraints = stored_constraints(self.net, arrays, path)
+        if self.method.constraints is None and asks_for_constraints(self.config):
+            raise CheckpointError(
+                f"the checkpoint in {path} lacks the constraints that config.toml asks for: restore both from a copy"
+            )
         as_array = self.net.backend.asarray
         try:
             vectors = {key.split(".", 1)[1]: v for key, v in arrays.items() if key.startswith("method.")}

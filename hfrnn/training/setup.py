@@ -1,4 +1,4 @@
-"""What a run starts from: its network and its initial parameters."""
+"""What a run starts from: its network, its constraints and its initial parameters."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.engine.connectivity import drawn_constraints
+from hfrnn.engine.constraints import Constraints
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
 from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.constraints import asks_for_constraints, read_connectivity
 
 
 def build_network(config: TrainConfig, data: Mapping[str, Any]) -> Network:
@@ -41,7 +44,9 @@ def build_network(config: TrainConfig, data: Mapping[str, Any]) -> Network:
     return net
 
 
-def initial_parameters(config: TrainConfig, net: Network, first: HostArray | None) -> Array:
+def initial_parameters(
+    config: TrainConfig, net: Network, first: HostArray | None, constraints: Constraints | None = None
+) -> Array:
     """Return the parameters that a run starts from: given ones, or random ones by the options.
 
     Parameters
@@ -50,14 +55,55 @@ def initial_parameters(config: TrainConfig, net: Network, first: HostArray | Non
     net : Network
     first : ndarray, shape (net.n_parameters,), or None
         The parameters to start from, of any floating-point type; None for random ones.
+    constraints : Constraints, optional
 
     Returns
     -------
     array, shape (net.n_parameters,)
+        With constraints, the variables of the parameters.
+
+    Raises
+    ------
+    InputError
+        The constraints do not allow the given parameters.
     """
     if first is not None:
-        return net.backend.asarray(first, dtype=net.dtype)
+        given = net.backend.asarray(first, dtype=net.dtype)
+        if constraints is not None and not constraints.allows(given):
+            raise InputError(
+                f"--init-from is {config.init_from}, and its weights do not have the connectivity and signs of this "
+                "run: leave one of the two out"
+            )
+        return given if constraints is None else constraints.variables(given)
     given = {"scale": config.init_scale, "W_x": config.input_scale}
     scales = {name: scale for name, scale in given.items() if scale is not None}
     with np.errstate(over="ignore"):  # the first update reports a scale beyond the range of the type
-        return net.init(config.seed, config.initializer, config.spectral_radius, **scales)
+        theta = net.init(config.seed, config.initializer, config.spectral_radius, **scales)
+    return theta if constraints is None else constraints.variables(constraints.initial(theta))
+
+
+def run_constraints(config: TrainConfig, net: Network) -> Constraints | None:
+    """Return the constraints that the options of a new run ask for; None if they ask for none.
+
+    Raises
+    ------
+    InputError
+        An option or the file of `connectivity` does not fit the network, or the file cannot be read.
+    """
+    if not asks_for_constraints(config):
+        return None
+    density = 1.0 if config.density is None else config.density
+    masks: dict[str, HostArray] = {}
+    signs: dict[str, HostArray] = {}
+    if config.density is not None or config.excitatory is not None:
+        masks, signs = drawn_constraints(net, density, config.excitatory, config.excitatory_output, config.seed)
+    if config.connectivity is not None:
+        given = read_connectivity(config.connectivity, net)
+        for what, drawn, own in (("mask", masks, given[0]), ("sign", signs, given[1])):
+            if twice := sorted(drawn.keys() & own.keys()):
+                raise InputError(
+                    f"{config.connectivity} has a {what} for {', '.join(twice)}, which --excitatory sets too: leave "
+                    "one of them out"
+                )
+            drawn |= own
+    return Constraints(net, masks, signs)

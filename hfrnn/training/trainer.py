@@ -31,7 +31,7 @@ from hfrnn.training.methods import METHODS
 from hfrnn.training.opening import open_source
 from hfrnn.training.record import make_record
 from hfrnn.training.run_state import RunState, before_next_update
-from hfrnn.training.setup import build_network, initial_parameters
+from hfrnn.training.setup import build_network, initial_parameters, run_constraints
 from hfrnn.training.signals import CLOSED_OUTPUT, Interrupted, Interruption, Response, handle_signals
 from hfrnn.training.validation import validate, validation_objective
 from hfrnn.wording import shell_command
@@ -157,13 +157,14 @@ class Trainer:
         memory: Memory | None = None,
     ) -> None:
         self.source, self.vocabulary = open_source(config, folder, memory)
-        starts = config.init_from is not None and (folder is None or not folder.begun)
-        first = first_weights(config, self.source.network, self.source.name) if starts else None
+        new = folder is None or not folder.begun
+        first = first_weights(config, self.source.network, self.source.name) if new else None
         if not self.source.in_bits:
             config.refuse(("target_bits",), f"the loss of {self.source.name} is not in bits")
         self.net = build_network(config, self.source.network)
         self.method = METHODS[config.optimizer](config, self.source, self.net)
-        theta = initial_parameters(config, self.net, first)
+        self.method.constraints = run_constraints(config, self.net) if new else None  # else from the checkpoint
+        theta = initial_parameters(config, self.net, first, self.method.constraints)
         self.state = RunState(config, self.source, self.vocabulary, self.net, self.method, theta)
         self.callbacks = tuple(callbacks)
         self.interruption = interruption or Interruption()
@@ -233,7 +234,7 @@ class Trainer:
 
     @property
     def theta(self) -> Array:
-        """The parameters."""
+        """The parameters; with constraints, the variables that they are made of."""
         return self.state.theta
 
     @property

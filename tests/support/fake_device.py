@@ -196,7 +196,7 @@ class Namespace:
     CREATES = ("zeros", "ones", "full", "arange")
     COMPUTES = (
         "ascontiguousarray", "where", "exp", "expm1", "log", "log1p", "tanh", "arctanh", "matmul", "multiply",
-        "subtract", "concatenate", "take",
+        "subtract", "concatenate", "take", "sqrt",
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -15,6 +15,7 @@ from hfrnn.runs.options import default_schedule
 from hfrnn.training.methods.horizon import Pace
 
 if TYPE_CHECKING:
+    from hfrnn.engine.constraints import Constraints
     from hfrnn.engine.plan import Plan
     from hfrnn.runs.config import TrainConfig
     from hfrnn.training.sources import Pool, Source
@@ -45,6 +46,8 @@ class Method:
         Memory that the batches need.
     work : dict
         The work of the last call of `advance`.
+    constraints : Constraints or None
+        Absent weights and signs. The theta of `advance` and of `weights` are then variables, not weights.
     remedy : str
         What to change when the loss is no longer finite, with a comma and a space after it.
     """
@@ -54,6 +57,7 @@ class Method:
     expected_bytes: int
     work: Work
     remedy = ""
+    constraints: Constraints | None = None
 
     @property
     def epoch(self) -> int:
@@ -121,7 +125,7 @@ class Method:
 
     def weights(self, theta: Array) -> Array:
         """Return the weights to validate, sample from and keep as the best, for the theta that `advance` returned."""
-        return theta
+        return theta if self.constraints is None else self.constraints.weights(theta)
 
     def lines(self) -> list[str]:
         """Return lines for the screen about how the method trains."""

@@ -12,6 +12,7 @@ from hfrnn.arrays.threads import default_threads
 from hfrnn.arrays.vectors import norm
 from hfrnn.data.streams import TextStreams
 from hfrnn.engine.batch import Batch
+from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Use
 from hfrnn.engine.planner import footprint_of, make_plan
@@ -97,22 +98,21 @@ class FirstOrderMethod(Stepwise):
             if should_stop():
                 raise UpdateInterrupted("Training was interrupted between two updates.")
             batch = self.batches.next()
-            objective = Objective(self.net, batch, self.config.threads, plan=self.plans["gradient"], like=self._last)
+            plain = Objective(self.net, batch, self.config.threads, plan=self.plans["gradient"], like=self._last)
+            objective = plain if self.constraints is None else ConstrainedObjective(plain, self.constraints)
             loss, gradient = objective.data_loss_and_gradient(theta, out=self._gradient)
             self._gradient = gradient
-            self.batches.done(objective)
-            self._last = objective
+            self.batches.done(plain)
+            self._last = plain
             length = self._clip(gradient)
             if not math.isfinite(loss):
                 raise NonFiniteError("The training loss is not finite.")
             rate = self._rate()
             new = self.optimizer.step(theta, gradient, rate, out=self._spare)
             self._spare = theta if theta is self._theta else None  # the caller's vector is not written to
-            self._theta = theta = new
-            if self.config.max_norm is not None:
-                self._bound_units(theta, self.config.max_norm)
-            self.average.add(theta)
-            scored = objective.total_weight
+            self._theta = theta = self._bounded(new)
+            self.average.add(super().weights(theta))
+            scored = plain.total_weight
             losses, norms, weight, updates = losses + loss * scored, norms + length, weight + scored, updates + 1
             clipped += bool(self.config.clip_norm) and length > self.config.clip_norm
             progress(updates, losses / weight)
@@ -121,7 +121,7 @@ class FirstOrderMethod(Stepwise):
 
     def weights(self, theta: Array) -> Array:
         """Return the average of the parameters over the updates, or the last ones with `--average 0`."""
-        return theta if self.average.value is None else self.average.value
+        return super().weights(theta) if self.average.value is None else self.average.value
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), **self.average.state_dict()}
@@ -136,6 +136,19 @@ class FirstOrderMethod(Stepwise):
             clip_values(gradient, self.config.clip_value)
         bound, threads = self.config.clip_norm, self.threads
         return clip_norm(gradient, bound, threads) if bound else norm(gradient, threads)
+
+    def _bounded(self, theta: Array) -> Array:
+        """Return theta, changed in place, with 0 for absent weights and with bounded units."""
+        constraints, bound = self.constraints, self.config.max_norm
+        if constraints is not None:
+            constraints.restrict(theta)  # SOAP and Muon mix the entries of a matrix
+        if bound is not None and constraints is None:
+            self._bound_units(theta, bound)
+        elif bound is not None and constraints is not None:
+            weights = constraints.weights(theta)
+            self._bound_units(weights, bound)
+            theta[...] = constraints.variables(weights, like=theta)
+        return theta
 
     def _bound_units(self, theta: Array, bound: float) -> None:
         """Shorten the incoming weights of each unit to a length. Matrices of equal width in a layer count as one."""

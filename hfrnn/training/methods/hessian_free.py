@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hfrnn.arrays.backend import Array
+from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Plan, Use
 from hfrnn.engine.planner import footprint_of, make_plan
@@ -118,14 +119,17 @@ class HessianFreeMethod(Method):
         objectives = {role: self.objective(self.sequences.pool, columns, role) for role, columns in batches.items()}
         for objective in objectives.values():
             objective.should_stop = should_stop
-        step = self.optimizer.update(theta, *objectives.values(), on_cg=progress, should_stop=should_stop)
-        self.average.add(step.theta)
+        bounds, plain = self.constraints, objectives.values()
+        seen = plain if bounds is None else [ConstrainedObjective(each, bounds) for each in plain]
+        step = self.optimizer.update(theta, *seen, on_cg=progress, should_stop=should_stop)
+        self.average.add(super().weights(step.theta))
         self._idle_updates += 1
         self._since_validation += _work(step, *(batches[role].size for role in ("gradient", "curvature"))) * self._steps
         sizes = {role: float(columns.size) for role, columns in batches.items()}
         self.work = {"gradient": sizes["gradient"], "curvature": sizes["curvature"], "updates": 1.0}
         symbols = {role: round(objective.total_weight) for role, objective in objectives.items()}
-        data_loss = step.loss - objectives["gradient"].penalty(step.theta if step.loss_is_after else theta)
+        measured = super().weights(step.theta if step.loss_is_after else theta)
+        data_loss = step.loss - objectives["gradient"].penalty(measured)
         return step.theta, _record(step, data_loss, symbols["gradient"], symbols["curvature"], self._validates)
 
     def work_left(self, updates: int | None) -> Work | None:
@@ -150,7 +154,7 @@ class HessianFreeMethod(Method):
 
     def weights(self, theta: Array) -> Array:
         """Return the average of the parameters over the updates, or the last ones with `--average 0`."""
-        return theta if self.average.value is None else self.average.value
+        return super().weights(theta) if self.average.value is None else self.average.value
 
     def objective(self, pool: Pool, columns: np.ndarray[Any, Any] | slice, role: str) -> _Stoppable:
         """Return the objective on some training sequences, computed by the plan of a role.

@@ -45,6 +45,9 @@ class OnlineMethod(Stepwise):
         if config.schedule == "cosine":
             raise InputError("--schedule is cosine, which --optimizer online does not have: use another schedule")
         config.refuse(("clip_norm", "clip_value", "max_norm"), "--optimizer online does not bound gradients or weights")
+        config.refuse(
+            ("density", "connectivity", "excitatory"), "--optimizer online knows no absent weights and no signs"
+        )
         config.refuse(("update_every",), "--optimizer online updates at every step")
         self.streams = TextStreams(text, config.streams, 1, 1)
         options = SGDOptions(config.momentum or 0.0, config.nesterov, config.weight_decay)

@@ -1,0 +1,86 @@
+"""Connectivity of the hidden units, drawn at random, and Dale's law."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hfrnn.arrays.backend import HostArray
+from hfrnn.engine.layout import Layout
+from hfrnn.errors import InputError
+
+OF_HIDDEN = ("W_h", "W_hg", "W_hm", "W_r")
+"""Recurrent parameters whose rows belong to the hidden units: row i holds the weights that leave unit i."""
+NEVER_NEGATIVE = ("logistic", "relu", "softplus")
+"""Activations whose value is 0 or more."""
+
+
+def drawn_constraints(
+    net: Layout,
+    density: float = 1.0,
+    excitatory: float | None = None,
+    excitatory_output: bool = False,
+    seed: int = 0,
+) -> tuple[dict[str, HostArray], dict[str, HostArray]]:
+    """Return masks and signs for `Constraints`: random connectivity, and Dale's law.
+
+    Parameters
+    ----------
+    net : Network
+    density : float
+        Share of the connections between the hidden units of a layer that exist, above 0, at most 1. Self-connections
+        are drawn like all others. The matrices of a layer, their gates and orders have one connectivity.
+    excitatory : float, optional
+        Share of excitatory units, from 0 to 1: the first ones of each layer. Their weights to the units of their
+        layer and of the layer above are 0 or more, and those of all other units 0 or less. By default no sign is
+        fixed.
+    excitatory_output : bool
+        Whether the weights to the output are 0 or more for excitatory units, and absent for the others
+        (Song and others 2016).
+    seed : int
+
+    Returns
+    -------
+    masks, signs : dict of str to ndarray
+
+    Raises
+    ------
+    InputError
+        The architecture has no such weights, or its hidden units can be negative.
+    """
+    if excitatory is not None:
+        _check_activation(net)
+    rng = np.random.Generator(np.random.PCG64([seed, 1]))
+    shapes = {block.name: block.shape for block in net.parameters.blocks}
+    masks: dict[str, HostArray] = {}
+    signs: dict[str, HostArray] = {}
+    for l, H in enumerate(net.hidden):
+        exists = np.zeros(H * H, "int8")
+        exists[rng.permutation(H * H)[: round(density * H * H)]] = 1
+        names = [name for each in OF_HIDDEN if (name := f"layer{l}.{each}") in shapes]
+        if not names:
+            raise InputError(
+                f"architecture {net.arch!r} has no matrix of weights from hidden units named {', '.join(OF_HIDDEN)}: "
+                "give masks by name"
+            )
+        if density < 1:
+            masks |= dict.fromkeys(names, exists.reshape(H, H))
+        if excitatory is None:
+            continue
+        unit = np.where(np.arange(H) < round(excitatory * H), 1, -1).astype("int8")
+        signs |= dict.fromkeys([*names, *({f"layer{l + 1}.W_below"} & shapes.keys())], unit)
+        if excitatory_output:
+            outputs = [name for name in (f"output.W_y{l}", f"output.W_class{l}") if name in shapes]
+            masks |= dict.fromkeys(outputs, unit > 0)
+            signs |= dict.fromkeys(outputs, unit)
+    return masks, signs
+
+
+def _check_activation(net: Layout) -> None:
+    """Raise InputError if a hidden unit of the network can be negative: the sign of its effect is not its weights'."""
+    activation = getattr(net.layers[0].kernel, "activation", None)
+    if activation not in NEVER_NEGATIVE:
+        has = "no choice of activation" if activation is None else f"the activation {activation}"
+        raise InputError(
+            f"a share of excitatory units was given, and architecture {net.arch!r} has {has}: Dale's law needs hidden "
+            f"units that are never negative, use rnn, leaky or rate with the activation {', '.join(NEVER_NEGATIVE)}"
+        )

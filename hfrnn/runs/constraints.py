@@ -1,0 +1,128 @@
+"""The constraints of a run: read from a file of the user, and from its checkpoints."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import numpy as np
+from numpy.lib import format as npy
+
+from hfrnn.arrays.backend import HostArray
+from hfrnn.errors import CheckpointError, InputError
+from hfrnn.files import open_to_read
+
+if TYPE_CHECKING:
+    from hfrnn.engine.constraints import Constraints
+    from hfrnn.engine.network import Network
+    from hfrnn.runs.config import TrainConfig
+
+CONSTRAINTS = "constraints"
+"""Name of the codes of `Constraints` in a checkpoint."""
+SIGN = ".sign"
+"""End of the name of an array that holds signs, after the name of the parameter."""
+
+Tables = tuple[dict[str, HostArray], dict[str, HostArray]]
+"""Masks and signs by name of the parameter."""
+
+
+def read_connectivity(path: str | Path, net: Network) -> Tables:
+    """Read a NumPy archive of masks and signs. Nothing is unpickled.
+
+    Parameters
+    ----------
+    path : path
+        A file of `numpy.savez`. An array named like a parameter (`layer0.W_h`) is its mask, and one with `.sign` after
+        that name (`layer0.W_h.sign`) holds its signs; shapes and values are those of `Constraints`.
+    net : Network
+
+    Returns
+    -------
+    masks, signs : dict of str to ndarray
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, holds something else than arrays of numbers, or an array is larger than the network.
+    """
+    tables: Tables = ({}, {})
+    try:
+        with open_to_read(path) as file, zipfile.ZipFile(file) as archive:
+            names = archive.namelist()
+            if len(names) > 2 * len(net.parameters.blocks):
+                raise ValueError(f"it holds {len(names):,} arrays, more than the network has parameters")
+            for name in names:
+                key = name.removesuffix(".npy")
+                with archive.open(name) as member:
+                    tables[key.endswith(SIGN)][key.removesuffix(SIGN)] = _read_array(member, key, net.n_parameters)
+    except InputError:
+        raise
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        KeyError,
+        RuntimeError,
+        NotImplementedError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error or "it is damaged"
+        raise InputError(
+            f"--connectivity {path} cannot be read ({reason}): give a file that numpy.savez has written"
+        ) from error
+    if not (tables[0] or tables[1]):
+        raise InputError(f"--connectivity {path} holds no arrays: give a mask or signs for at least one parameter")
+    return tables
+
+
+def _read_array(member: IO[bytes], name: str, most: int) -> HostArray:
+    """Return an array of at most `most` numbers; its declared shape is checked before memory is allocated."""
+    version = npy.read_magic(member)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"{name} has the format version {version}")
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, in_columns, dtype = read(member)
+    if dtype.kind not in "biuf" or dtype.itemsize > 8:
+        raise ValueError(f"{name} holds {dtype}, no plain numbers")
+    if min(shape, default=0) < 0 or (size := math.prod(shape)) > most:
+        raise ValueError(f"{name} has shape {shape}, and the network has {most:,} weights")
+    data = member.read(size * dtype.itemsize)
+    if len(data) < size * dtype.itemsize:
+        raise ValueError(f"{name} is cut short")
+    return np.frombuffer(data, dtype).reshape(shape, order="F" if in_columns else "C")
+
+
+def stored_constraints(net: Network, arrays: Mapping[str, HostArray], path: Path) -> Constraints | None:
+    """Return the constraints that a checkpoint holds; None if its run has none.
+
+    Parameters
+    ----------
+    net : Network
+    arrays : mapping of str to ndarray
+        The arrays of the checkpoint.
+    path : path
+        The run folder, for error messages.
+
+    Raises
+    ------
+    CheckpointError
+        They do not fit the network.
+    """
+    from hfrnn.engine.constraints import Constraints
+
+    if CONSTRAINTS not in arrays:
+        return None
+    try:
+        return Constraints.of_codes(net, arrays[CONSTRAINTS])
+    except InputError as error:
+        raise CheckpointError(f"the checkpoint in {path} holds damaged constraints: {error}") from error
+
+
+def asks_for_constraints(config: TrainConfig) -> bool:
+    """Return whether the options of a run ask for constraints."""
+    return any(value is not None for value in (config.density, config.connectivity, config.excitatory))
