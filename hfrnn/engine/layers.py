@@ -65,6 +65,16 @@ def make_layer(l: int, kernel: Kernel, bias: bool | None, direct_input: bool) ->
     )
 
 
+def initial_state_name(name: str) -> str:
+    """Return the name of the parameter block that holds a learned initial state: `h0` for the state `h`."""
+    return f"{name}0"
+
+
+def initial_state_shapes(kernel: Kernel) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a kernel's learned initial states by name: one row for each array of its state."""
+    return {initial_state_name(name): shape[-1:] for name, shape in kernel.state_shapes(1).items() if shape}
+
+
 def _columns(kernel: Kernel, chosen: Sequence[bool]) -> Columns:
     """Return the columns of the chosen slots, with neighbouring slots joined into one run."""
     runs: list[tuple[int, int, int]] = []

@@ -185,9 +185,9 @@ class Objective:
             `loss_and_gradient` has not been called yet.
         """
         with self._lock:
-            if self._keep_passing not in self._passing:
+            states, xp = [s.final_state for s in self._passing.get(self._keep_passing, [])], self.net.backend.xp
+            if not (states and states[0]):
                 raise InputError("there is no final state yet: call loss_and_gradient first")
-            states, xp = [sweep.final_state for sweep in self._passing[self._keep_passing]], self.net.backend.xp
             return [
                 {
                     name: value if isinstance(value, int) else xp.concatenate([s[l][name] for s in states], axis=-2)
