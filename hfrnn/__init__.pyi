@@ -8,6 +8,7 @@ from .analysis.spectrum import load_objective as load_objective
 from .analysis.spectrum import spectrum as spectrum
 from .engine.batch import Batch as Batch
 from .engine.network import Network as Network
+from .engine.noise import StateNoise as StateNoise
 from .engine.objective import Objective as Objective
 from .engine.sampling import sample as sample
 from .errors import CheckpointError as CheckpointError

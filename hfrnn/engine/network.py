@@ -12,7 +12,8 @@ from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Keep, Plan, segment_boundaries
-from hfrnn.engine.sweep import States, Sweep
+from hfrnn.engine.states import States
+from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
 
 

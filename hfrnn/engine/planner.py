@@ -140,6 +140,7 @@ class Footprint:
         }
         shapes = [shape for layer in layout.layers for shape in layer.kernel.state_shapes(1).values()]
         self._state = self._item * sum(math.prod(shape) for shape in shapes)
+        self._starts = 2 * self._state if layout.learn_initial_state else 0  # a learned state, and its tangent
 
     def bytes(self, plan: Plan, T: int, B: int, use: Use = Use.BOTH, weighs_outputs: bool = False) -> int:
         """Return the bytes that an objective on a batch (T, B) needs: batch, vectors of each worker, and buffers."""
@@ -147,6 +148,7 @@ class Footprint:
         workers, largest = min(plan.workers, len(plan.shards) - 1), max(stop - start for start, stop in plan.parts)
         total = T * B * (4 + 4) + (workers + 2) * self._weights * item  # symbols in and out
         sweeps = T * B * (8 + item + self._scored)  # weights, scaled weights, and arranged targets
+        sweeps += B * self._starts
         if weighs_outputs:
             sweeps += T * B * 2 * self._outputs * item  # scaled weights and shares of all outputs
         if use is Use.LOSS:

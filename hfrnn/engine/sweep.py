@@ -20,6 +20,7 @@ from hfrnn.arrays.backend import Array, Backend, Buffers
 from hfrnn.engine.batch import Batch, mean_over_outputs
 from hfrnn.engine.input_map import Groups, InputMap
 from hfrnn.engine.layout import Layout
+from hfrnn.engine.noise import NoiseOfBatch
 from hfrnn.engine.plan import Keep
 from hfrnn.engine.states import SegmentStates, States
 from hfrnn.errors import InputError
@@ -73,6 +74,8 @@ class Sweep:
         Buffers for kept arrays. Sweeps may share them only if they keep nothing between calls.
     metric : {"hidden", "matching", "preactivation"}
         The metric of structural damping that `product` uses.
+    noise : NoiseOfBatch, optional
+        Noise to add to U, for the sequences of this shard.
     """
 
     def __init__(
@@ -87,8 +90,9 @@ class Sweep:
         scratch: Buffers | None = None,
         kept: Buffers | None = None,
         metric: str = "hidden",
+        noise: NoiseOfBatch | None = None,
     ) -> None:
-        self.metric = metric
+        self.metric, self.noise = metric, noise
         self.layout, self.batch, self.keep = layout, batch, keep
         self.backend = layout.backend
         self.xp = layout.backend.xp
@@ -293,6 +297,8 @@ class Sweep:
             tape.records = records
             U = self.scratch.get("U", (_steps(segment), self.batch.B, layer.slots))
             self.inputs.forward(l, self.p, segment.span, below, U)
+            if self.noise is not None:
+                self.noise.add(l, segment.span, U)
             below, layer_state = layer.kernel.forward(self.p[f"layer{l}"], U, state[l], tape)
             segment.hs.append(below)
             after.append(layer_state)

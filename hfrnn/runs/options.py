@@ -67,10 +67,14 @@ class RunOption(Option):
         The heading that the option stands under in `hfrnn train --help-all`.
     needs : tuple of Need
         What else has to be chosen for the option to have an effect.
+    shapes : bool
+        Whether the option decides which weights the network has, so that a run can take over the weights of another
+        run only if both have the same value.
     """
 
     group: str = ""
     needs: tuple[Need, ...] = ()
+    shapes: bool = False
 
     def check(self, value: Any, where: str) -> None:
         """Raise InputError for a value outside the choices or bounds, and for an empty name."""
@@ -95,6 +99,7 @@ def _of_each(defaults: dict[str, float]) -> str:
 
 _data = _group("Data")
 _network = _group("Network")
+_shape = functools.partial(_network, shapes=True)
 _optimizer = _group("Optimizer")
 _hf = _group("Optimizer", needs.HF)
 _any_rate = _group("First-order optimizers")
@@ -141,23 +146,28 @@ class RunOptions:
         needs.TEXT, digits=True,
     )  # fmt: skip
 
-    arch: str = _network("mlstm", "Architecture of the network; `hfrnn info` lists all.")
-    hidden: tuple[int, ...] = _network((96,), "Hidden units of each layer; several sizes with commas make a stack.")
-    embedding: int | None = _network(
+    arch: str = _shape("mlstm", "Architecture of the network; `hfrnn info` lists all.")
+    hidden: tuple[int, ...] = _shape((96,), "Hidden units of each layer; several sizes with commas make a stack.")
+    embedding: int | None = _shape(
         None, "Size of a symbol embedding, trained with the network.", needs.SEQUENCES, least=1, unit="columns",
         otherwise="one-hot symbols",
     )  # fmt: skip
-    bias: bool | None = _network(None, "Give the hidden layers biases.", otherwise="the architecture's own")
-    output_bias: bool | None = _network(None, "Give the output a bias.", otherwise="the architecture's own")
-    direct_input: bool = _network(True, "Connect the input to the layers above the first too.", needs.A_STACK)
-    direct_output: bool = _network(
-        True, "Connect all hidden layers to the output, not only the last one.", needs.A_STACK
+    bias: bool | None = _shape(None, "Give the hidden layers biases.", otherwise="the architecture's own")
+    output_bias: bool | None = _shape(None, "Give the output a bias.", otherwise="the architecture's own")
+    direct_input: bool = _shape(True, "Connect the input to the layers above the first too.", needs.A_STACK)
+    direct_output: bool = _shape(True, "Connect all hidden layers to the output, not only the last one.", needs.A_STACK)
+    learn_initial_state: bool = _shape(
+        False, "Learn the hidden state before the first step, instead of zeros.", needs.SEQUENCES
     )
-    classes: int | None = _network(
+    classes: int | None = _shape(
         None, "Classes of a class softmax, formed by how often symbols occur.", needs.TEXT, least=1, unit="classes",
         zero="for a full softmax", otherwise="a full softmax",
     )  # fmt: skip
     l2: float = _network(0.0, "Adds l2/2 * |theta|^2 to the objective.", needs.SEQUENCES, least=0)
+    state_noise: float = _network(
+        0.0, "Standard deviation of noise that training adds to the input of every hidden unit at every step.",
+        needs.SEQUENCES, least=0,
+    )  # fmt: skip
     initializer: str = _network(
         "papers", "Initial weights: small normal ones as in the papers, or Sutskever's sparse ones.",
         choices=INITIALIZERS,

@@ -128,6 +128,7 @@ NETWORK_KINDS = {
     "output_bias": FLAG.or_none(),
     "direct_input": FLAG,
     "direct_output": FLAG,
+    "learn_initial_state": FLAG,
     "l2": number(0),
     "activation": choice("tanh", "logistic", "relu").or_none(),
 }
