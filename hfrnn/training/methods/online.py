@@ -46,6 +46,7 @@ class OnlineMethod(Stepwise):
             raise InputError("--schedule is cosine, which --optimizer online does not have: use another schedule")
         config.refuse(("clip_norm", "clip_value", "max_norm"), "--optimizer online does not bound gradients or weights")
         config.refuse(("update_every",), "--optimizer online updates at every step")
+        config.refuse(("learn_initial_state", "state_noise"), "--optimizer online does not have it")
         self.streams = TextStreams(text, config.streams, 1, 1)
         options = SGDOptions(config.momentum or 0.0, config.nesterov, config.weight_decay)
         self.rule = OnlineLSTM(net, config.streams, options)
