@@ -82,6 +82,8 @@ TARGETS = (
         "hfrnn/engine/plan*.py",
         ("tests/engine/test_plan*.py", "tests/engine/test_objective.py -k 'shards or plan or budget or checkpoint'"),
     ),
+    Target("hfrnn/engine/states.py", ("tests/engine/test_initial_state.py", *ENGINE)),
+    Target("hfrnn/engine/noise.py", ("tests/engine/test_noise.py",)),
     *(Target(f"hfrnn/engine/{name}.py", ENGINE) for name in ("sweep", "input_map", "output_map", "losses")),
 )
 """The files to mutate. The first target that matches a file counts."""

@@ -30,8 +30,8 @@ from hfrnn.errors import InputError
 GOLDEN = np.array([0x9E3779B97F4A7C15], np.uint64)
 FACTORS = np.array([0xBF58476D1CE4E5B9], np.uint64), np.array([0x94D049BB133111EB], np.uint64)
 """The constants of SplitMix64."""
-PIECE = 2**15
-"""Number of random numbers that are made at a time, so that they stay in the cache."""
+PIECE = 2**13
+"""Approximate number of 64-bit integers that are made at a time, so that they and their numbers stay in the cache."""
 
 
 class StateNoise:
@@ -114,7 +114,7 @@ class NoiseOfBatch:
         """Add the noise of the steps of `span` to U (K, B, slots) of layer l."""
         columns, B = self._layout.layers[l].noisy, U.shape[1]
         words = -(-columns.width // 4)
-        most = max(PIECE // max(B * words * 4, 1), 1)
+        most = 1 + PIECE // (1 + B * words)
         for start in range(span.start, span.stop, most):
             stop = min(start + most, span.stop)
             n = self._backend.xp.arange(start * words + 1, stop * words + 1, dtype="uint64")
