@@ -16,15 +16,16 @@ References: Steele, Lea and Flood, "Fast splittable pseudorandom number generato
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from hfrnn.arrays.backend import Array, HostArray, get_backend
+from hfrnn.arrays.backend import Array, Backend, HostArray, get_backend
 from hfrnn.arrays.checks import array
 from hfrnn.checks import NOT_NEGATIVE, count, number
-from hfrnn.engine.layout import Layout
+from hfrnn.engine.layers import Columns, Layer
 from hfrnn.errors import InputError
 
 GOLDEN = np.array([0x9E3779B97F4A7C15], np.uint64)
@@ -72,8 +73,8 @@ class StateNoise:
             if self.sequences.size and self.sequences.min() < 0:
                 raise InputError(f"sequences holds {self.sequences.min()}: give whole numbers, 0 or more")
 
-    def of_batch(self, layout: Layout, B: int) -> NoiseOfBatch:
-        """Return this noise for a network and a batch of B sequences.
+    def of_batch(self, layers: Sequence[Layer], backend: Backend, dtype: Any, B: int) -> NoiseOfBatch:
+        """Return this noise for the layers of a network and a batch of B sequences.
 
         Raises
         ------
@@ -84,9 +85,9 @@ class StateNoise:
         if numbers.shape != (B,):
             raise InputError(f"the noise is for {numbers.size} sequences, but the batch has {B}: give as many numbers")
         start = _keys(_keys(np.zeros(1, np.uint64), self.seed), self.draw)
-        keys = [_keys(_keys(start, l), numbers) for l in range(len(layout.layers))]
-        table = layout.backend.asarray(self.scale * _quantiles(), dtype=layout.dtype)
-        return NoiseOfBatch(layout, table, keys)
+        keys = [_keys(_keys(start, l), numbers) for l in range(len(layers))]
+        table = backend.asarray(self.scale * _quantiles(), dtype=dtype)
+        return NoiseOfBatch([layer.noisy for layer in layers], backend, table, keys)
 
 
 class NoiseOfBatch:
@@ -94,25 +95,28 @@ class NoiseOfBatch:
 
     Parameters
     ----------
-    layout : Layout
+    columns : list of Columns
+        The columns of U that noise is added to, for each layer.
+    backend : Backend
     table : (65536,) array
         The values that the noise can have (N2), times S.
     keys : list of (B,) arrays of 64-bit integers, on the host
         The stream of each sequence (N4), for each layer.
     """
 
-    def __init__(self, layout: Layout, table: Array, keys: list[HostArray]) -> None:
-        self._layout, self._table, self._host_keys, self._backend = layout, table, keys, layout.backend
+    def __init__(self, columns: list[Columns], backend: Backend, table: Array, keys: list[HostArray]) -> None:
+        self._columns, self._backend, self._table, self._host_keys = columns, backend, table, keys
         self._golden, *self._factors = (self._backend.asarray(factor) for factor in (GOLDEN, *FACTORS))
         self._keys = [self._backend.asarray(key).reshape(1, key.size, 1) for key in keys]
 
-    def columns(self, start: int, stop: int) -> NoiseOfBatch:
+    def part(self, start: int, stop: int) -> NoiseOfBatch:
         """Return the noise of the sequences from `start` up to, but not including, `stop`."""
-        return NoiseOfBatch(self._layout, self._table, [keys[start:stop] for keys in self._host_keys])
+        keys = [keys[start:stop] for keys in self._host_keys]
+        return NoiseOfBatch(self._columns, self._backend, self._table, keys)
 
     def add(self, l: int, span: slice, U: Array) -> None:
         """Add the noise of the steps of `span` to U (K, B, slots) of layer l."""
-        columns, B = self._layout.layers[l].noisy, U.shape[1]
+        columns, B = self._columns[l], U.shape[1]
         words = -(-columns.width // 4)
         most = 1 + PIECE // (1 + B * words)
         for start in range(span.start, span.stop, most):

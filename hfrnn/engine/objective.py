@@ -84,7 +84,9 @@ class Objective:
         self.total_weight = self.batch.total_weight(net.backend)
         self._parts = [self.batch.columns(start, stop) for start, stop in self.plan.parts]
         instance("noise", noise, StateNoise, "a hfrnn.StateNoise", or_none=True)
-        self.noise = noise.of_batch(net, batch.B) if noise is not None and noise.scale else None
+        self.noise = (
+            noise.of_batch(net.layers, net.backend, net.dtype, batch.B) if noise is not None and noise.scale else None
+        )
         self._boundaries = segment_boundaries(batch.T, self.plan.segment)
         self._passing: dict[Keep, list[Sweep]] = {}
         self._passing_buffers: list[tuple[Buffers, Buffers]] = []
@@ -352,7 +354,7 @@ class Objective:
         return [
             Sweep(
                 self.net, part, self.total_weight, boundaries=self._boundaries, keep=keep, dtype=dtype,
-                scratch=scratch, kept=kept, metric=metric, noise=self.noise and self.noise.columns(*columns),
+                scratch=scratch, kept=kept, metric=metric, noise=self.noise and self.noise.part(*columns),
             )
             for part, columns, (scratch, kept) in zip(self._parts, self.plan.parts, buffers, strict=True)
         ]  # fmt: skip

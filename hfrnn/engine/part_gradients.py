@@ -36,7 +36,7 @@ def each_part_gradient(objective: Objective, theta: Array, edges: list[int], use
         vector, (scratch, kept) = vectors[j % count], buffers[j % count]
         vector[...] = 0
         columns = edges[j], edges[j + 1]
-        noise = None if objective.noise is None else objective.noise.columns(*columns)
+        noise = None if objective.noise is None else objective.noise.part(*columns)
         sweep = Sweep(
             net, batch.columns(*columns), 1.0, boundaries=steps, keep=keep, scratch=scratch, kept=kept, noise=noise
         )

@@ -9,12 +9,16 @@ B1  dp0 = sum dstate_0                                  adjoint of F1; the sum o
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hfrnn.arrays.backend import Buffers
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.input_map import Groups
 from hfrnn.engine.layers import initial_state_name
-from hfrnn.engine.layout import Layout
 from hfrnn.kernels.base import Arrays
+
+if TYPE_CHECKING:
+    from hfrnn.engine.layout import Layout
 
 States = list[Arrays]
 

@@ -27,7 +27,7 @@ SOME = [case for case in STACKS if case.arch in ("rnn", "mlstm", "hornn-gated", 
 def added(net: hfrnn.Network, noise: hfrnn.StateNoise, l: int, T: int, B: int, first: int = 0) -> Any:
     """What the noise adds to U of a layer in T steps from `first`."""
     U = np.zeros((T, B, net.layers[l].slots), net.dtype)
-    noise.of_batch(net, B).add(l, slice(first, first + T), U)
+    noise.of_batch(net.layers, net.backend, net.dtype, B).add(l, slice(first, first + T), U)
     return U
 
 
@@ -58,7 +58,7 @@ def test_many_steps_and_sequences_have_the_numbers_of_each_step_alone() -> None:
     for t in range(11):
         np.testing.assert_array_equal(added(net, noise, 0, 1, 90, first=t)[0], whole[t])
         part = np.zeros((1, 20, 160), "float32")
-        noise.of_batch(net, 90).columns(30, 50).add(0, slice(t, t + 1), part)
+        noise.of_batch(net.layers, net.backend, net.dtype, 90).part(30, 50).add(0, slice(t, t + 1), part)
         np.testing.assert_array_equal(part[0], whole[t, 30:50])
 
 
