@@ -96,6 +96,8 @@ FACTORS = "return FullStep(search.x, cg.q_history[0] + search.q_change, search.f
 
 SHARDS = "candidates += [Plan(shard_boundaries(B, size), root, Keep.NOTHING) for size in sizes if size <= max(B, 2)]"
 FEW = "workers = threads if threads is not None and self.diagonal.shape[0] >= FEW else Threads(1)"
+PIECES_OF_NOISE = "most = 1 + PIECE // (1 + B * words)"
+RESHAPED = "z = n.reshape(stop - start, 1, words) * self._golden + self._keys[l] # (steps, B, words)"
 TURN = "turned = F @ Q"
 BOTH = "if F is None or Q is None:"
 KRYLOV = "kept = max(2 * count + 1, 20)"
@@ -124,6 +126,16 @@ EQUIVALENTS = (
         "kept = max(2 * count + 1, 20)",
         "kept = max(2 * count - 1, 20)",
         "The size of the Krylov space changes the speed only.",
+    ),
+    *(
+        Equivalent("hfrnn/engine/noise.py", PIECES_OF_NOISE, changed, "The size of a piece changes no number.")
+        for changed in (PIECES_OF_NOISE.replace("1 + P", "2 + P"), PIECES_OF_NOISE.replace("(1", "(2"))
+    ),
+    Equivalent(
+        "hfrnn/engine/noise.py",
+        RESHAPED,
+        RESHAPED.replace("stop - start", "start - stop"),
+        "NumPy computes a size that is given as a negative number.",
     ),
     Equivalent("hfrnn/optim/kronecker.py", FEW, FEW.replace("(1)", "(2)"), WORKERS),
     Equivalent("hfrnn/optim/kronecker.py", FEW, FEW.replace(">=", ">"), WORKERS),
