@@ -35,7 +35,7 @@ class Equivalent:
 
 KERNEL_TESTS = "tests/kernels/test_kernels.py"
 ORACLE = "tests/oracle/test_oracle_networks.py"
-SMALL_RNN = "[rnn-single or [rnn-stack or [rnn-ragged or [rnn-real"
+SMALL_RNN = "[rnn-single or [rnn-stack or [rnn-ragged or [rnn-real or [rnn-learned"
 
 ENGINE = (
     "tests/engine/test_losses.py tests/engine/test_derivatives.py tests/engine/test_{module}*.py",
@@ -82,7 +82,7 @@ TARGETS = (
         "hfrnn/engine/plan*.py",
         ("tests/engine/test_plan*.py", "tests/engine/test_objective.py -k 'shards or plan or budget or checkpoint'"),
     ),
-    Target("hfrnn/engine/states.py", ("tests/engine/test_initial_state.py", *ENGINE)),
+    Target("hfrnn/engine/states.py", ("tests/engine/test_initial_state.py", "tests/engine/test_objective.py")),
     Target("hfrnn/engine/noise.py", ("tests/engine/test_noise.py",)),
     *(Target(f"hfrnn/engine/{name}.py", ENGINE) for name in ("sweep", "input_map", "output_map", "losses")),
 )

@@ -11,6 +11,7 @@ from support.engine_cases import Case, assert_same, cases, everything, moved, pl
 from support.fake_device import FakeBackend
 
 import hfrnn
+from hfrnn import gradcheck
 from hfrnn.engine.online_lstm import OnlineLSTM
 from hfrnn.errors import InputError
 from hfrnn.kernels import registry
@@ -64,6 +65,17 @@ def test_a_learned_state_gives_the_bits_of_a_batch_that_brings_it(case: Case) ->
     for layer, same in zip(state, expected_state, strict=True):
         for name, value in same.items():
             np.testing.assert_array_equal(layer[name], value, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in LEARNED if case.arch in ("rnn", "lstm", "hornn", "clockwork", "scrn")],
+    ids=lambda case: case.id,
+)
+def test_derivatives_are_those_of_complex_steps(case: Case) -> None:
+    net, batch = case.net(), case.data()
+    for check, error, where in gradcheck.check_case(gradcheck.Case("", net, vectors(net, batch)[0], batch)):
+        assert error <= gradcheck.TOLERANCES[check], (check, where)
 
 
 @pytest.mark.parametrize("case", cases("learned-state-unused"), ids=lambda case: case.id)
