@@ -10,6 +10,7 @@ from .engine.batch import Batch as Batch
 from .engine.constrained_objective import ConstrainedObjective as ConstrainedObjective
 from .engine.constraints import Constraints as Constraints
 from .engine.network import Network as Network
+from .engine.noise import StateNoise as StateNoise
 from .engine.objective import Objective as Objective
 from .engine.sampling import sample as sample
 from .errors import CheckpointError as CheckpointError

@@ -169,12 +169,12 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 
 def _cases(arch: str, seed: int) -> Iterator[Case]:
-    """Yield every loss on one layer, a stack, mixed lengths with weights and a carried state; then further networks."""
+    """Yield every loss on one layer, a stack, mixed lengths from a learned state, a carried state; then others."""
     rng = np.random.Generator(np.random.PCG64(seed))
     situations: dict[str, dict[str, Any]] = {
         "one layer": {},
         "stacked": {"hidden": (3, 2)},
-        "lengths and weights": {"hidden": (2, 2), "mixed": True},
+        "lengths and weights": {"hidden": (2, 2), "mixed": True, "learn_initial_state": True},
         "carried state": {"carried": True},
     }
     for loss in losses():

@@ -35,7 +35,7 @@ class Equivalent:
 
 KERNEL_TESTS = "tests/kernels/test_kernels.py"
 ORACLE = "tests/oracle/test_oracle_networks.py"
-SMALL_RNN = "[rnn-single or [rnn-stack or [rnn-ragged or [rnn-real"
+SMALL_RNN = "[rnn-single or [rnn-stack or [rnn-ragged or [rnn-real or [rnn-learned"
 
 ENGINE = (
     "tests/engine/test_losses.py tests/engine/test_derivatives.py tests/engine/test_{module}*.py",
@@ -89,6 +89,8 @@ TARGETS = (
         )
         for name in ("constraints", "connectivity", "constrained_objective")
     ),
+    Target("hfrnn/engine/states.py", ("tests/engine/test_initial_state.py", "tests/engine/test_objective.py")),
+    Target("hfrnn/engine/noise.py", ("tests/engine/test_noise.py",)),
     *(Target(f"hfrnn/engine/{name}.py", ENGINE) for name in ("sweep", "input_map", "output_map", "losses")),
 )
 """The files to mutate. The first target that matches a file counts."""
@@ -101,6 +103,8 @@ FACTORS = "return FullStep(search.x, cg.q_history[0] + search.q_change, search.f
 
 SHARDS = "candidates += [Plan(shard_boundaries(B, size), root, Keep.NOTHING) for size in sizes if size <= max(B, 2)]"
 FEW = "workers = threads if threads is not None and self.diagonal.shape[0] >= FEW else Threads(1)"
+PIECES_OF_NOISE = "most = 1 + PIECE // (1 + B * words)"
+RESHAPED = "z = n.reshape(stop - start, 1, words) * self._golden + self._keys[l] # (steps, B, words)"
 TURN = "turned = F @ Q"
 BOTH = "if F is None or Q is None:"
 KRYLOV = "kept = max(2 * count + 1, 20)"
@@ -129,6 +133,16 @@ EQUIVALENTS = (
         "kept = max(2 * count + 1, 20)",
         "kept = max(2 * count - 1, 20)",
         "The size of the Krylov space changes the speed only.",
+    ),
+    *(
+        Equivalent("hfrnn/engine/noise.py", PIECES_OF_NOISE, changed, "The size of a piece changes no number.")
+        for changed in (PIECES_OF_NOISE.replace("1 + P", "2 + P"), PIECES_OF_NOISE.replace("(1", "(2"))
+    ),
+    Equivalent(
+        "hfrnn/engine/noise.py",
+        RESHAPED,
+        RESHAPED.replace("stop - start", "start - stop"),
+        "NumPy computes a size that is given as a negative number.",
     ),
     Equivalent("hfrnn/optim/kronecker.py", FEW, FEW.replace("(1)", "(2)"), WORKERS),
     Equivalent("hfrnn/optim/kronecker.py", FEW, FEW.replace(">=", ">"), WORKERS),

@@ -287,6 +287,7 @@ def test_tied_weights_are_refused() -> None:
         ({"hidden": (4, 4)}, "layer1.W_below, layer1.W_h, layer1.W_x, layer1.b, output.W_y1 is only in one"),
         ({"bias": False}, "layer0.b is only in one"),
         ({"loss": "class-softmax", "classes": 2}, "output.W_class0"),
+        ({"learn_initial_state": True}, "the network learns its initial state, and the recurrent modules of PyTorch"),
         ({"n_in": 6}, r"lstm.weight_ih_l0 has the shape \(16, 5\): .* require \(16, 6\)"),
     ],
 )

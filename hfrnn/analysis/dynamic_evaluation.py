@@ -255,7 +255,7 @@ def mean_square_gradient(
     streams = TextStreams(row, count, stretch, stretch)
     segments = max(min(streams.length, most // count) // stretch, 1)
     gradient_of = Gradients(net)
-    state: State = net.zero_state(count)
+    state: State | None = None
     total = net.backend.zeros((net.n_parameters,), "float64")
     for n in range(segments):
         inputs, targets = streams.steps(n * stretch, (n + 1) * stretch)

@@ -148,7 +148,9 @@ def evaluate(
     progress: Callable[[int, int], object] | None = None,
     dynamic: Dynamic | None = None,
 ) -> Evaluation:
-    """Score a text as one unbroken stream, starting from a state of zeros: `evaluate(*hfrnn.load(run), text)`.
+    """Score a text as one unbroken stream: `evaluate(*hfrnn.load(run), text)`.
+
+    The stream starts from a state of zeros, or from the state that the network has learned.
 
     Parameters
     ----------

@@ -29,7 +29,8 @@ class Batch:
         The number of steps of each sequence. Later steps are padding and are ignored. Default T.
     initial_state : sequence of dict, optional
         The state before the first step, one dict of arrays per layer, as `net.run` returns it. The batch is axis -2.
-        For clockwork the dict also holds the time `t`, one integer for the whole batch. Default zeros.
+        For clockwork the dict also holds the time `t`, one integer for the whole batch. Default zeros,
+        or the state that the network has learned.
 
     Raises
     ------

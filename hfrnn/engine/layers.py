@@ -39,6 +39,8 @@ class Layer:
         The columns that the layer below feeds, through `W_below`.
     bias : Columns
         The columns that have a bias, `b`.
+    noisy : Columns
+        The columns that noise on the states is added to: those that a layer below can feed or, without any, all.
     """
 
     kernel: Kernel
@@ -46,6 +48,7 @@ class Layer:
     direct: Columns
     below: Columns
     bias: Columns
+    noisy: Columns
 
 
 def make_layer(l: int, kernel: Kernel, bias: bool | None, direct_input: bool) -> Layer:
@@ -56,13 +59,27 @@ def make_layer(l: int, kernel: Kernel, bias: bool | None, direct_input: bool) ->
         biased = [slot.below for slot in kernel.slots]
     elif bias is False:
         biased = [False] * len(biased)
+    noisy = [slot.below for slot in kernel.slots]
+    if not any(noisy):
+        noisy = [True] * len(noisy)
     return Layer(
         kernel=kernel,
         slots=sum(slot.width for slot in kernel.slots),
         direct=_columns(kernel, [direct_input or not below for below in from_below]),
         below=_columns(kernel, from_below),
         bias=_columns(kernel, biased),
+        noisy=_columns(kernel, noisy),
     )
+
+
+def initial_state_name(name: str) -> str:
+    """Return the name of the parameter block that holds a learned initial state: `h0` for the state `h`."""
+    return f"{name}0"
+
+
+def initial_state_shapes(kernel: Kernel) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a kernel's learned initial states by name: one row for each array of its state."""
+    return {initial_state_name(name): shape[-1:] for name, shape in kernel.state_shapes(1).items() if shape}
 
 
 def _columns(kernel: Kernel, chosen: Sequence[bool]) -> Columns:

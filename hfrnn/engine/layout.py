@@ -14,7 +14,7 @@ from hfrnn.arrays.parameters import ParameterLayout
 from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, count, flag, instance, is_whole, number, shown, string
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.class_softmax import ClassSoftmax
-from hfrnn.engine.layers import make_layer
+from hfrnn.engine.layers import initial_state_shapes, make_layer
 from hfrnn.engine.losses import Logistic, Softmax, Squared
 from hfrnn.engine.output_map import Head
 from hfrnn.errors import InputError
@@ -77,6 +77,7 @@ class Layout:
         direct_output: bool = True,
         l2: float = 0.0,
         classes: int | Sequence[int] | None = None,
+        learn_initial_state: bool = False,
         **options: Any,
     ) -> None:
         arch, loss, dtype = string("arch", arch), choice("loss", loss, losses()), choice("dtype", dtype, DTYPES)
@@ -85,10 +86,11 @@ class Layout:
         bias, output_bias = flag("bias", bias, or_none=True), flag("output_bias", output_bias, or_none=True)
         direct_input, direct_output = flag("direct_input", direct_input), flag("direct_output", direct_output)
         l2 = number("l2", l2, NOT_NEGATIVE)
+        self.learn_initial_state = flag("learn_initial_state", learn_initial_state)
         self.config: dict[str, Any] = {
             "arch": arch, "n_in": n_in, "hidden": list(sizes), "n_out": n_out, "loss": loss, "dtype": dtype,
             "embedding": embedding, "bias": bias, "output_bias": output_bias, "direct_input": direct_input,
-            "direct_output": direct_output, "l2": l2, **options,
+            "direct_output": direct_output, "l2": l2, "learn_initial_state": self.learn_initial_state, **options,
         }  # fmt: skip
         self.arch, self.loss_name, self.n_in, self.n_out, self.l2 = arch, loss, n_in, n_out, l2
         self.embedding, self.dtype = embedding, np.dtype(dtype)
@@ -116,7 +118,14 @@ class Layout:
                 shapes[f"layer{l}.W_below"] = (self.layers[l - 1].kernel.width, layer.below.width)
             if layer.bias.width:
                 shapes[f"layer{l}.b"] = (layer.bias.width,)
-            shapes.update({f"layer{l}.{name}": shape for name, shape in layer.kernel.parameter_shapes().items()})
+            own = layer.kernel.parameter_shapes()
+            learned = initial_state_shapes(layer.kernel) if self.learn_initial_state else {}
+            if taken := sorted(own.keys() & learned.keys()):
+                raise InputError(
+                    f"the architecture {self.arch!r} has a parameter {taken[0]!r}, which is also the name of a learned "
+                    "initial state: rename one of the two, or do not learn the initial state"
+                )
+            shapes.update({f"layer{l}.{name}": shape for name, shape in {**own, **learned}.items()})
         shapes.update({f"output.{name}": shape for name, shape in self.head.parameter_shapes().items()})
         return shapes
 
@@ -161,7 +170,8 @@ class Layout:
         -------
         dict of name to array
             `embedding.E`, `layer{l}.W_x`, `layer{l}.W_below`, `layer{l}.b`, `layer{l}.<recurrent name>`,
-            `output.W_y{l}`, `output.W_class{l}`, `output.b_y` and `output.b_class`: those that the network has.
+            `layer{l}.<state name>0`, `output.W_y{l}`, `output.W_class{l}`, `output.b_y` and `output.b_class`: those
+            that the network has.
         """
         return self.parameters.views(array("theta", theta, (self.n_parameters,), "fciu"))
 
@@ -219,8 +229,8 @@ class Layout:
         initializer : {"papers", "sutskever"}
             "papers" (SPEC 10, [K]): N(0, 0.1^2), or N(0, 0.05^2) for mrnn; an entry of the plain rnn's `W_h` is zero
             with probability 0.9. "sutskever" ([MS]): 15 non-zero entries N(0, 1) per column; square recurrent blocks
-            are scaled to `spectral_radius`. In both, biases are 0, and the architecture sets the initial value of a
-            recurrent vector (`q` of scrn, leaky and rate).
+            are scaled to `spectral_radius`. In both, biases and learned initial states are 0, and the architecture sets
+            the initial value of a recurrent vector (`q` of scrn, leaky and rate).
         spectral_radius : float
             Above 0; only for "sutskever".
         **scales : float
@@ -255,11 +265,9 @@ class Layout:
         group, name = full_name.split(".", 1)
         if name in scales:
             return normal(scales[name])
-        if name in ("b", "b_y", "b_class"):
-            return constant(0.0)
         recurrent = self.layers[int(group[5:])].kernel.initializers() if group.startswith("layer") else {}
-        if name in recurrent and ndim == 1:
-            return recurrent[name]
+        if ndim == 1:  # biases, learned initial states, and recurrent vectors
+            return recurrent.get(name, constant(0.0))
         if "scale" in scales:
             return normal(scales["scale"])
         if initializer == "sutskever":

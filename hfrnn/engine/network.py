@@ -12,7 +12,8 @@ from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Keep, Plan, segment_boundaries
-from hfrnn.engine.sweep import States, Sweep
+from hfrnn.engine.states import States
+from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
 
 
@@ -67,6 +68,10 @@ class Network(Layout):
     periods : sequence of int, optional
         For `clockwork`: the period of each module, 1 or more, in any order. The number of modules must divide every
         hidden size. By default 1, 2, 4, ..., with the largest number of modules up to 8 that divides the hidden size.
+    learn_initial_state : bool
+        Whether to learn the state before the first step, starting at zeros. Each array `name` of the state of layer l
+        is then a row of parameters, `layer{l}.{name}0`, the same for all sequences and, in a HORNN, for all states of
+        its history. A batch's own `initial_state` takes its place. The time `t` of clockwork is not learned.
     classes : int or sequence of int
         For the class softmax ([M]): a number of classes, or the class of each symbol, from 0 to C-1. Every class has
         at least one symbol. With a number, the symbols are divided in their order into classes of nearly equal sizes.

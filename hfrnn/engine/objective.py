@@ -13,6 +13,7 @@ from hfrnn.arrays.threads import CallLock, Threads
 from hfrnn.checks import NOT_NEGATIVE, choice, count, instance, number
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
+from hfrnn.engine.noise import StateNoise
 from hfrnn.engine.operators import check_output, make_operator
 from hfrnn.engine.part_gradients import each_part_gradient
 from hfrnn.engine.plan import Keep, Plan, segment_boundaries
@@ -44,6 +45,8 @@ class Objective:
         An existing plan, used instead of `checkpoint` and `memory`.
     like : Objective, optional
         An objective of the same network that is no longer used. Its buffers are reused.
+    noise : StateNoise, optional
+        Noise on the states, the same in every loss, gradient and product. Default none.
 
     Raises
     ------
@@ -65,6 +68,7 @@ class Objective:
         memory: int | None = None,
         plan: Plan | None = None,
         like: Objective | None = None,
+        noise: StateNoise | None = None,
     ) -> None:
         self.net: Layout = instance("net", net, Layout, "a hfrnn.Network")
         instance("batch", batch, Batch, "a hfrnn.Batch")
@@ -79,6 +83,10 @@ class Objective:
         self.threads = Threads(threads if net.backend.on_host else 1, most=self.plan.workers)
         self.total_weight = self.batch.total_weight(net.backend)
         self._parts = [self.batch.columns(start, stop) for start, stop in self.plan.parts]
+        instance("noise", noise, StateNoise, "a hfrnn.StateNoise", or_none=True)
+        self.noise = (
+            noise.of_batch(net.layers, net.backend, net.dtype, batch.B) if noise is not None and noise.scale else None
+        )
         self._boundaries = segment_boundaries(batch.T, self.plan.segment)
         self._passing: dict[Keep, list[Sweep]] = {}
         self._passing_buffers: list[tuple[Buffers, Buffers]] = []
@@ -194,9 +202,9 @@ class Objective:
             `loss_and_gradient` has not been called yet.
         """
         with self._lock:
-            if self._keep_passing not in self._passing:
+            states, xp = [s.final_state for s in self._passing.get(self._keep_passing, [])], self.net.backend.xp
+            if not (states and states[0]):
                 raise InputError("there is no final state yet: call loss_and_gradient first")
-            states, xp = [sweep.final_state for sweep in self._passing[self._keep_passing]], self.net.backend.xp
             return [
                 {
                     name: value if isinstance(value, int) else xp.concatenate([s[l][name] for s in states], axis=-2)
@@ -355,9 +363,9 @@ class Objective:
         return [
             Sweep(
                 self.net, part, self.total_weight, boundaries=self._boundaries, keep=keep, dtype=dtype,
-                scratch=scratch, kept=kept, metric=metric,
+                scratch=scratch, kept=kept, metric=metric, noise=self.noise and self.noise.part(*columns),
             )
-            for part, (scratch, kept) in zip(self._parts, buffers, strict=True)
+            for part, columns, (scratch, kept) in zip(self._parts, self.plan.parts, buffers, strict=True)
         ]  # fmt: skip
 
     def _worker_buffers(self, dtype: Any = None) -> list[Buffers]:

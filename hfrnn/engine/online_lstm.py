@@ -255,5 +255,7 @@ def _check_network(net: Layout) -> None:
         raise InputError("online learning has no traces for an embedding: leave embedding out, or train with sgd")
     if net.l2:
         raise InputError(f"online learning takes no l2, and {net.l2} was given: use the decay of its options")
+    if net.learn_initial_state:
+        raise InputError("online learning has no traces for a learned initial state: leave learn_initial_state out")
     if not net.backend.on_host:
         raise InputError(f"online learning runs on the CPU, not on backend {net.backend.name!r}: use numpy")

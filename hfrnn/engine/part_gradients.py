@@ -35,8 +35,12 @@ def each_part_gradient(objective: Objective, theta: Array, edges: list[int], use
     def gradient(j: int) -> Array:
         vector, (scratch, kept) = vectors[j % count], buffers[j % count]
         vector[...] = 0
-        part = batch.columns(edges[j], edges[j + 1])
-        Sweep(net, part, 1.0, boundaries=steps, keep=keep, scratch=scratch, kept=kept).gradient(theta, vector)
+        columns = edges[j], edges[j + 1]
+        noise = None if objective.noise is None else objective.noise.part(*columns)
+        sweep = Sweep(
+            net, batch.columns(*columns), 1.0, boundaries=steps, keep=keep, scratch=scratch, kept=kept, noise=noise
+        )
+        sweep.gradient(theta, vector)
         return vector
 
     for j, vector in enumerate(objective.threads.ordered(gradient, len(edges) - 1)):

@@ -145,12 +145,14 @@ class Footprint:
         }
         shapes = [shape for layer in layout.layers for shape in layer.kernel.state_shapes(1).values()]
         self._state = self._item * sum(math.prod(shape) for shape in shapes)
+        self._starts = 2 * self._state if layout.learn_initial_state else 0  # a learned state, and its tangent
 
     def bytes(self, plan: Plan, T: int, B: int, use: Use = Use.BOTH, weighs_outputs: bool = False) -> int:
         """Return the bytes that an objective on a batch (T, B) needs: batch, vectors of each worker, and buffers."""
         workers, largest = min(plan.workers, len(plan.shards) - 1), max(stop - start for start, stop in plan.parts)
         total, buffers = T * B * self._given + (workers + 2) * self._weights * self._item, 0
         sweeps, making = T * B * self._copied, 0
+        sweeps += B * self._starts
         if weighs_outputs:
             total += T * B * self._outputs  # weights as they are given
             sweeps += T * B * 2 * self._outputs  # scaled weights and shares of all outputs

@@ -20,11 +20,11 @@ from hfrnn.arrays.backend import Array, Backend, Buffers
 from hfrnn.engine.batch import Batch, mean_over_outputs
 from hfrnn.engine.input_map import Groups, InputMap
 from hfrnn.engine.layout import Layout
+from hfrnn.engine.noise import NoiseOfBatch
 from hfrnn.engine.plan import Keep
+from hfrnn.engine.states import SegmentStates, States
 from hfrnn.errors import InputError
-from hfrnn.kernels.base import Arrays, Tape
-
-States = list[Arrays]
+from hfrnn.kernels.base import Tape
 
 
 @dataclass
@@ -74,6 +74,8 @@ class Sweep:
         Buffers for kept arrays. Sweeps may share them only if they keep nothing between calls.
     metric : {"hidden", "matching", "preactivation"}
         The metric of structural damping that `product` uses.
+    noise : NoiseOfBatch, optional
+        Noise to add to U, for the sequences of this shard.
     """
 
     def __init__(
@@ -88,8 +90,9 @@ class Sweep:
         scratch: Buffers | None = None,
         kept: Buffers | None = None,
         metric: str = "hidden",
+        noise: NoiseOfBatch | None = None,
     ) -> None:
-        self.metric = metric
+        self.metric, self.noise = metric, noise
         self.layout, self.batch, self.keep = layout, batch, keep
         self.backend = layout.backend
         self.xp = layout.backend.xp
@@ -103,12 +106,11 @@ class Sweep:
         self.scale = (weights / total_weight).astype(kind)
         exists = batch.exists(self.backend)
         self.mask = None if exists is None else exists[:, :, None].astype(kind)  # (T, B, 1)
-        self.start = layout.zero_state(batch.B, self.scratch.dtype)
-        self.final_state: States = self.start
-        self.zeros = [{key: x for key, x in layer.items() if not isinstance(x, int)} for layer in self.start]
-        self.integers: dict[tuple[str, int], list[dict[str, int]]] = {}  # the integers of saved states
         edges = list(boundaries or (0, batch.T))
         spans = [slice(start, stop) for start, stop in itertools.pairwise(edges)]
+        again = len(spans) if keep is Keep.NOTHING and len(spans) > 1 else 0
+        self.states = SegmentStates(layout, batch, self.kept, again)
+        self.final_state: States = []
         if keep is Keep.NOTHING:  # all segments use the same buffers in turn
             tapes, head_tape = self._tapes("0.")
             self.segments = [Segment(span, tapes, head_tape) for span in spans]
@@ -237,10 +239,10 @@ class Sweep:
         With `records`, a backward pass may follow. The tapes then hold all segments, or the last one for Keep.NOTHING.
         """
         self.p = self.layout.groups(theta, self.scratch if records else None)
-        state, last = self._initial_state(), len(self.segments) - 1
+        state, last = self.states.initial(self.p), len(self.segments) - 1
         for s, segment in enumerate(self.segments):
             if records:
-                self._save("state", s, state)
+                self.states.save("state", s, state)
             state = self._forward(segment, state, records and (self.keep is not Keep.NOTHING or s == last))
             if visit is not None:
                 visit(segment)
@@ -248,9 +250,9 @@ class Sweep:
 
     def _rforward_over_segments(self, v: Groups, visit: Callable[[Segment], None] | None = None) -> None:
         """Run R-forward over all segments, after `prepare`."""
-        Rstate = self.zeros
+        Rstate = self.states.initial_tangent(v)
         for s, segment in enumerate(self.segments):
-            self._save("Rstate", s, Rstate)
+            self.states.save("Rstate", s, Rstate)
             self._restore(s)
             Rstate = self._rforward(segment, v, Rstate)
             if visit is not None:
@@ -264,13 +266,13 @@ class Sweep:
         damp: Callable[[Segment, list[Array]], list[Array] | None] | None = None,
     ) -> None:
         """Run backward from the last segment to the first. `adjoint` writes a segment's dhs; `damp` adds to it."""
-        dstate = self.zeros
+        dstate = self.states.zeros
         last = len(self.segments) - 1
         for s, segment in reversed(list(enumerate(self.segments))):
             if s != last:
                 self._restore(s)
                 if v is not None and self.keep is Keep.NOTHING:
-                    self._rforward(segment, v, self._saved("Rstate", s))
+                    self._rforward(segment, v, self.states.saved("Rstate", s))
             dhs = [self.scratch.get(f"dhs{l}", h.shape) for l, h in enumerate(segment.hs)]
             for l, dh in enumerate(dhs):
                 if l not in self.layout.head.widths:
@@ -278,33 +280,12 @@ class Sweep:
             adjoint(segment, dhs)
             preactivation_adjoints = None if damp is None else damp(segment, dhs)
             dstate = self._backward(segment, dhs, dstate, grad, preactivation_adjoints)
+        self.states.add_gradient(dstate, grad)
 
     def _restore(self, s: int) -> None:
         """Run forward over segment s again, if its tapes no longer hold it."""
         if self.keep is Keep.NOTHING and len(self.segments) > 1:
-            self._forward(self.segments[s], self._saved("state", s), records=True)
-
-    def _save(self, name: str, s: int, state: States) -> None:
-        """Save the state before segment s, if the segment will run again."""
-        if self.keep is not Keep.NOTHING or len(self.segments) == 1:
-            return
-        self.integers[name, s] = [{key: x for key, x in layer.items() if isinstance(x, int)} for layer in state]
-        for l, layer in enumerate(self.zeros):
-            for key, value in layer.items():
-                self.kept.get(f"{name}.{l}.{key}", (len(self.segments), *value.shape))[s] = state[l][key]
-
-    def _saved(self, name: str, s: int) -> States:
-        return [
-            {
-                key: self.kept.get(f"{name}.{l}.{key}", (len(self.segments), *value.shape))[s]
-                for key, value in layer.items()
-            }
-            | self.integers[name, s][l]
-            for l, layer in enumerate(self.zeros)
-        ]
-
-    def _initial_state(self) -> States:
-        return list(self.batch.initial_state) if self.batch.initial_state is not None else self.start
+            self._forward(self.segments[s], self.states.saved("state", s), records=True)
 
     # ------------------------------------------------------------------ one segment
 
@@ -316,6 +297,8 @@ class Sweep:
             tape.records = records
             U = self.scratch.get("U", (_steps(segment), self.batch.B, layer.slots))
             self.inputs.forward(l, self.p, segment.span, below, U)
+            if self.noise is not None:
+                self.noise.add(l, segment.span, U)
             below, layer_state = layer.kernel.forward(self.p[f"layer{l}"], U, state[l], tape)
             segment.hs.append(below)
             after.append(layer_state)

@@ -170,6 +170,11 @@ def check_parts(net: Network, parts: list[Part], values: Mapping[str, HostArray]
         raise InputError(
             f"the network is {net.arch}, and the state dict is of {arch}: give two of the same architecture"
         )
+    if net.learn_initial_state:
+        raise InputError(
+            "the network learns its initial state, and the recurrent modules of PyTorch have no parameter for it: "
+            "convert a network without learn_initial_state"
+        )
     shapes = {block.name: block.shape for block in net.parameters.blocks}
     if odd := sorted(set(shapes) ^ {part.name for part in parts}):
         raise InputError(

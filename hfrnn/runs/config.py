@@ -131,7 +131,7 @@ class TrainConfig(RunOptions):
         """
         names = (
             "arch", "hidden", "dtype", "backend", "embedding", "bias", "output_bias", "direct_input", "direct_output",
-            "l2",
+            "l2", "learn_initial_state",
         )  # fmt: skip
         return {**data, **{name: getattr(self, name) for name in names}, **self.arch_options}
 

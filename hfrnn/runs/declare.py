@@ -21,10 +21,14 @@ class RunOption(Option):
         The heading that the option stands under in `hfrnn train --help-all`.
     needs : tuple of Need
         What else has to be chosen for the option to have an effect.
+    shapes : bool
+        Whether the option decides which weights the network has, so that a run can take over the weights of another
+        run only if both have the same value.
     """
 
     group: str = ""
     needs: tuple[Need, ...] = ()
+    shapes: bool = False
 
     def check(self, value: Any, where: str) -> None:
         """Raise InputError for a value outside the choices or bounds, and for an empty name."""

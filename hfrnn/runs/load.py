@@ -14,17 +14,12 @@ from hfrnn.checks import choice, path, string
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.errors import CheckpointError, InputError
+from hfrnn.kernels.registry import declared_options
 from hfrnn.names import AUTO, BACKENDS
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.options import option_name
+from hfrnn.runs.options import option_name, run_options
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.runs.weights import checked_weights
-
-SHAPE_OPTIONS = (
-    "arch", "hidden", "embedding", "bias", "output_bias", "direct_input", "direct_output", "activation", "order",
-    "alpha", "learn_alpha", "context", "periods", "leak", "learn_leak", "classes",
-)  # fmt: skip
-"""Options that two runs must share so that weights of one fit the network of the other."""
 
 
 class LoadedRun(NamedTuple):
@@ -131,9 +126,10 @@ def first_weights(config: TrainConfig, network: Mapping[str, Any], data: str) ->
 
 
 def _check_same_shape(run: str, stored: TrainConfig, config: TrainConfig) -> None:
-    """Raise InputError unless two configurations share all options of `SHAPE_OPTIONS`."""
+    """Raise InputError unless two configurations share all options that decide which weights a network has."""
     pair = [replace(each, classes=each.classes or None) for each in (stored, config)]
-    differing = [name for name in SHAPE_OPTIONS if getattr(pair[0], name) != getattr(pair[1], name)]
+    names = [*(name for name, option in run_options().items() if option.shapes), *declared_options()]
+    differing = [name for name in names if getattr(pair[0], name) != getattr(pair[1], name)]
     if differing:
         theirs, ours = (", ".join(_flag(name, getattr(each, name)) for name in differing) for each in pair)
         raise InputError(

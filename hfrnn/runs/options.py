@@ -59,6 +59,7 @@ def _of_each(defaults: dict[str, float]) -> str:
 
 
 _network = declaring("Network")
+_shape = functools.partial(_network, shapes=True)
 _optimizer = declaring("Optimizer")
 _hf = declaring("Optimizer", needs.HF)
 _any_rate = declaring("First-order optimizers")
@@ -76,23 +77,28 @@ class RunOptions(DataOptions):
     values that they have then.
     """
 
-    arch: str = _network("mlstm", "Architecture of the network; `hfrnn info` lists all.")
-    hidden: tuple[int, ...] = _network((96,), "Hidden units of each layer; several sizes with commas make a stack.")
-    embedding: int | None = _network(
+    arch: str = _shape("mlstm", "Architecture of the network; `hfrnn info` lists all.")
+    hidden: tuple[int, ...] = _shape((96,), "Hidden units of each layer; several sizes with commas make a stack.")
+    embedding: int | None = _shape(
         None, "Size of a symbol embedding, trained with the network.", needs.SEQUENCES, least=1, unit="columns",
         otherwise="one-hot symbols",
     )  # fmt: skip
-    bias: bool | None = _network(None, "Give the hidden layers biases.", otherwise="the architecture's own")
-    output_bias: bool | None = _network(None, "Give the output a bias.", otherwise="the architecture's own")
-    direct_input: bool = _network(True, "Connect the input to the layers above the first too.", needs.A_STACK)
-    direct_output: bool = _network(
-        True, "Connect all hidden layers to the output, not only the last one.", needs.A_STACK
+    bias: bool | None = _shape(None, "Give the hidden layers biases.", otherwise="the architecture's own")
+    output_bias: bool | None = _shape(None, "Give the output a bias.", otherwise="the architecture's own")
+    direct_input: bool = _shape(True, "Connect the input to the layers above the first too.", needs.A_STACK)
+    direct_output: bool = _shape(True, "Connect all hidden layers to the output, not only the last one.", needs.A_STACK)
+    learn_initial_state: bool = _shape(
+        False, "Learn the hidden state before the first step, instead of zeros.", needs.SEQUENCES
     )
-    classes: int | None = _network(
+    classes: int | None = _shape(
         None, "Classes of a class softmax, formed by how often symbols occur.", needs.TEXT, least=1, unit="classes",
         zero="for a full softmax", otherwise="a full softmax",
     )  # fmt: skip
     l2: float = _network(0.0, "Adds l2/2 * |theta|^2 to the objective.", needs.SEQUENCES, least=0)
+    state_noise: float = _network(
+        0.0, "Standard deviation of noise that training adds to the input of every hidden unit at every step.",
+        needs.SEQUENCES, least=0,
+    )  # fmt: skip
     initializer: str = _network(
         "papers", "Initial weights: small normal ones as in the papers, or Sutskever's sparse ones.",
         choices=INITIALIZERS,

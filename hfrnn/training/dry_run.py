@@ -13,6 +13,7 @@ from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Plan
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.run_folder import RunFolder
+from hfrnn.training.methods.base import state_noise
 from hfrnn.training.methods.hessian_free import HessianFreeMethod
 from hfrnn.training.trainer import Trainer
 
@@ -107,7 +108,8 @@ def _few_shards(trainer: Trainer, role: str) -> tuple[Objective, float]:
     side_by_side = min(trainer.config.threads or default_threads(), plan.workers, len(plan.shards) - 1)
     part = replace(plan, shards=plan.shards[: side_by_side + 1])
     batch = trainer.source.pool(0).batch(slice(0, part.shards[-1]))
-    objective = Objective(trainer.net, batch, trainer.config.threads, plan=part)
+    noise = state_noise(trainer.config, 0)
+    objective = Objective(trainer.net, batch, trainer.config.threads, plan=part, noise=noise)
     return objective, plan.shards[-1] / part.shards[-1]
 
 

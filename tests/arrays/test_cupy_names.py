@@ -24,13 +24,15 @@ import pytest
 from support.engine_cases import cases, everything, moved, plans, vectors
 from support.fake_device import Call, FakeBackend, calls
 
+import hfrnn
 from hfrnn.arrays.backend import get_backend
 from hfrnn.errors import MissingExtraError
 
 cupy = pytest.importorskip("cupy", reason="needs CuPy: install the extra cuda12 or cuda13")
 
 
-BINARY = "add sub mul truediv matmul radd rsub rmul rtruediv rmatmul iadd isub imul itruediv and or lt le gt ge eq ne"
+BINARY = "add sub mul truediv matmul radd rsub rmul rtruediv rmatmul iadd isub imul itruediv"
+BINARY += " and or xor rshift lt le gt ge eq ne"
 OPERATORS = {f"__{name}__": 1 for name in BINARY.split()} | {"__neg__": 0, "__getitem__": 1, "__setitem__": 2}
 
 
@@ -41,7 +43,8 @@ def recorded() -> frozenset[Call]:
     for n, case in enumerate(cases()):
         batch, net = case.data(), case.net(backend=fake)
         plan = plans(batch.T, batch.B)["all-3" if n % 2 else "nothing-3"]
-        everything(net, moved(batch, fake), *vectors(case.net(), batch), plan=plan)
+        noise = hfrnn.StateNoise(0.1)
+        everything(net, moved(batch, fake), *vectors(case.net(), batch), plan=plan, noise=noise)
         net.init()
     fake.synchronize()
     return frozenset(calls)

@@ -50,6 +50,8 @@ RANGES: dict[str, tuple[str, ...]] = {  # on the command line
     "output_bias": (),
     "direct_input": (),
     "direct_output": (),
+    "learn_initial_state": (),
+    "state_noise": ("-1", "1e999", "nan"),
     "activation": ("cube", ""),
     "order": ("0", "-1"),
     "alpha": ("-0.1", "1.5"),

@@ -41,6 +41,7 @@ def problems(draw: st.DrawFn) -> tuple[hfrnn.Network, hfrnn.Objective, np.random
         direct_input=draw(st.booleans()),
         direct_output=draw(st.booleans()),
         l2=draw(st.sampled_from([0.0, 0.2])),
+        learn_initial_state=draw(st.booleans()),
     )
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     inputs = rng.standard_normal((T, B, net.n_in)) if kind == "real" else rng.integers(net.n_in, size=(T, B))

@@ -251,3 +251,12 @@ def test_operators_are_scipys_with_shape_and_type() -> None:
         assert operator.dtype == dtype
         assert operator.T.shape == shape[::-1]
     assert (operators[0][0] @ np.ones((n, 2), "float32")).shape == (n, 2)
+
+
+@pytest.mark.parametrize("checkpoint", [None, 2])
+def test_a_loss_leaves_no_final_state(checkpoint: int | None) -> None:
+    net, batch, theta = small_problem()
+    objective = hfrnn.Objective(net, batch, checkpoint=checkpoint)
+    objective.loss(theta)
+    with pytest.raises(hfrnn.InputError, match="there is no final state yet: call loss_and_gradient first"):
+        objective.final_state()

@@ -178,6 +178,16 @@ def test_real_values_take_what_is_expected_of_them(
     assert 0.95 * measured <= expected <= most * measured
 
 
+@pytest.mark.parametrize("checkpoint", [None, "sqrt"])
+def test_the_planner_counts_a_learned_state(checkpoint: str | None) -> None:
+    net, T, B = _network("lstm", 64, 40, learn_initial_state=True), 16, 200
+    plan = replace(make_plan(net, T, B, checkpoint), workers=2)
+    expected, plain = (Footprint(each).bytes(plan, T, B) for each in (net, _network("lstm", 64, 40)))
+    measured = _measured_peak(net, _batch(net, T, B), plan, threads=2)
+    assert 0.95 * measured <= expected <= 1.15 * measured
+    assert expected > plain + 4 * (net.n_parameters - _network("lstm", 64, 40).n_parameters)
+
+
 @pytest.mark.parametrize("use", list(Use))
 def test_weights_of_outputs_take_what_is_expected_of_them(use: Use) -> None:
     net, T, B = _network("rnn", 16, 64, loss="squared"), 80, 256

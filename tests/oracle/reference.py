@@ -40,6 +40,7 @@ class Data:
     weights: Array | None = None
     lengths: Array | None = None
     initial_state: Sequence[Mapping[str, Array]] | None = None
+    noise: Sequence[Mapping[str, Array]] = ()  # of each layer by slot, (T, B, width)
 
     def exists(self) -> Array:
         """1 for steps that exist, 0 for padding, (T, B)."""
@@ -167,8 +168,12 @@ def forward(params: Params, data: Data, config: Config) -> dict[str, Any]:
         for term in affine:
             for slot, value in term.items():
                 u[slot] = u[slot] + value
+        for slot, value in data.noise[layer].items() if data.noise else ():
+            u[slot] = u[slot] + value
         kinds = config.state(layer, B)
         start = {name: jnp.zeros(shape, float if shape else int) for name, shape in kinds.items()}
+        for name in config.initial_states(layer):
+            start[name[:-1]] = jnp.broadcast_to(p[name], kinds[name[:-1]])
         if data.initial_state is not None:
             start = {name: jnp.asarray(data.initial_state[layer][name]) for name in kinds}
 

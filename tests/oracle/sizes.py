@@ -66,6 +66,7 @@ class Config:
     learn_leak: bool = False
     periods: tuple[int, ...] | None = None
     classes: int | tuple[int, ...] | None = None
+    learn_initial_state: bool = False
 
     def slots(self) -> list[tuple[str, bool, bool]]:
         """All slots of a layer: name, has a bias by default, hears the layer below."""
@@ -124,6 +125,11 @@ class Config:
         more = {"scrn": {"s": (B, self.context)}, "clockwork": {"t": ()}}
         return {"h": (B, H)} | ({"c": (B, H)} if "lstm" in self.arch else more.get(self.arch, {}))
 
+    def initial_states(self, layer: int) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of the learned initial states of a layer: a row for each array of its state."""
+        rows = {f"{name}0": shape[-1:] for name, shape in self.state(layer, 1).items() if shape}
+        return rows if self.learn_initial_state else {}
+
     def unit_periods(self, layer: int) -> np.ndarray:
         """Clockwork: the period of every unit; by default as many modules, up to 8, as divide the units equally."""
         H = self.hidden[layer]
@@ -163,7 +169,8 @@ def shapes(config: Config) -> dict[str, tuple[int, ...]]:
             result[f"layer{layer}.W_below"] = (config.up(layer - 1), sum(config.widths(layer, slots).values()))
         if slots := config.bias_slots():
             result[f"layer{layer}.b"] = (sum(config.widths(layer, slots).values()),)
-        result |= {f"layer{layer}.{name}": shape for name, shape in config.recurrent(layer).items()}
+        own = config.recurrent(layer) | config.initial_states(layer)
+        result |= {f"layer{layer}.{name}": shape for name, shape in own.items()}
         if config.speaks(layer):
             result[f"output.W_y{layer}"] = (config.up(layer), config.n_out)
             result |= {f"output.W_class{layer}": (config.up(layer), C)} if C else {}
@@ -182,7 +189,9 @@ def parts(name: str, array: Array, config: Config) -> dict[str, Array]:
         return {name: array}
     layer, kind = int(name[5 : name.index(".")]), name[name.index(".") + 1 :]
     by_kind = {"W_x": config.direct_slots(layer), "W_below": config.below_slots(layer), "b": config.bias_slots()}
-    if kind in by_kind:
+    if kind in config.initial_states(layer):
+        cuts = {"": array}
+    elif kind in by_kind:
         cuts = cut(array, config.widths(layer, by_kind[kind]))
     elif gates := GATED_COLUMNS.get((config.arch, kind)):
         cuts = cut(array, dict.fromkeys(gates, config.hidden[layer]))

@@ -153,6 +153,7 @@ NETWORK_KINDS = {
     "output_bias": FLAG.or_none(),
     "direct_input": FLAG,
     "direct_output": FLAG,
+    "learn_initial_state": FLAG,
     "l2": number(0),
     "activation": choice("tanh", "logistic", "relu").or_none(),
 }
@@ -320,6 +321,18 @@ CALLS: list[Call] = [
             "checkpoint": count(1).or_none().plus({"sqrt": (lambda: "sqrt", True), "auto": (lambda: "auto", True)}),
             "plan": nothing().or_none(),
             "like": instance(objective, net).or_none(),
+            "noise": instance(lambda: hfrnn.StateNoise(0.1), net).or_none(),
+        },
+    ),
+    Call(
+        "StateNoise",
+        hfrnn.StateNoise,
+        {"scale": 0.1},
+        {
+            "scale": number(0),
+            "seed": count(0),
+            "draw": count(0),
+            "sequences": array(lambda: np.array([4, 0])).but({"one entry less": True, "no entries": None}).or_none(),
         },
     ),
     *(

@@ -32,6 +32,8 @@ SITUATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "real": ({"loss": "logistic"}, {"real": True, "carried": True, "ragged": True}),
     "carried": ({"output_bias": True, "bias": True}, {"carried": True}),
     "unbiased": ({"output_bias": False, "bias": False, "loss": "logistic"}, {"ragged": True}),
+    "learned-state": ({"learn_initial_state": True, "hidden": (4, 3)}, {"ragged": True}),
+    "learned-state-unused": ({"learn_initial_state": True}, {"carried": True}),
     "one-step": ({}, {"T": 1, "carried": True}),
     "one-sequence": ({"loss": "squared"}, {"B": 1, "T": 4}),
     "many-symbols": ({"n_in": 520, "n_out": 3}, {"ragged": True}),

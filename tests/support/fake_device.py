@@ -123,8 +123,8 @@ class FakeArray:
     )
     T, real, imag = (_attribute(n, True) for n in ("T", "real", "imag"))
     item, tolist = _explicit("item"), _explicit("tolist")
-    sum, max, min, all, reshape, swapaxes, astype, copy = (
-        _method(n) for n in ("sum", "max", "min", "all", "reshape", "swapaxes", "astype", "copy")
+    sum, max, min, all, reshape, swapaxes, astype, copy, view = (
+        _method(n) for n in ("sum", "max", "min", "all", "reshape", "swapaxes", "astype", "copy", "view")
     )
 
     def __len__(self) -> int:
@@ -145,7 +145,7 @@ class FakeArray:
     __eq__, __ne__ = _binary("__eq__"), _binary("__ne__")  # type: ignore[assignment]
 
 
-for _name in ("add", "sub", "mul", "truediv", "matmul", "and", "or", "lt", "le", "gt", "ge"):
+for _name in ("add", "sub", "mul", "truediv", "matmul", "and", "or", "xor", "rshift", "lt", "le", "gt", "ge"):
     setattr(FakeArray, f"__{_name}__", _binary(f"__{_name}__"))
 for _name in ("add", "sub", "mul", "truediv", "matmul"):
     setattr(FakeArray, f"__r{_name}__", _binary(f"__r{_name}__"))

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hfrnn.arrays.backend import Array
+from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.data.streams import SequenceSampler
+from hfrnn.engine.noise import StateNoise
 from hfrnn.errors import InputError
 from hfrnn.optim.schedules import Cosine, Plateau, Schedule, Stepped, warm_up
 from hfrnn.runs.metrics import Record
@@ -296,6 +297,20 @@ class Sequences:
     def epoch(self) -> int:
         """The number of completed epochs."""
         return self.sampler.epoch + self.sampler.epoch_is_over
+
+
+def state_noise(config: TrainConfig, draw: int, sequences: HostArray | None = None) -> StateNoise | None:
+    """Return the noise on the states in one update, or None if the run has none.
+
+    Parameters
+    ----------
+    config : TrainConfig
+    draw : int
+        The number of updates before it.
+    sequences : (B,) integers, optional
+        The numbers of the sequences in their pool, if several batches of the update hold some of them.
+    """
+    return StateNoise(config.state_noise, config.seed, draw, sequences) if config.state_noise else None
 
 
 def make_schedule(config: TrainConfig) -> Schedule:

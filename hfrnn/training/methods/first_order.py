@@ -20,7 +20,7 @@ from hfrnn.errors import CheckpointError, NonFiniteError
 from hfrnn.optim.average import Average
 from hfrnn.optim.clipping import clip_norm, clip_values, max_norm
 from hfrnn.optim.hessian_free import UpdateInterrupted
-from hfrnn.training.methods.base import Progress, Sequences, Stepwise, Stop
+from hfrnn.training.methods.base import Progress, Sequences, Stepwise, Stop, state_noise
 from hfrnn.training.methods.optimizers import make_optimizer
 
 if TYPE_CHECKING:
@@ -98,7 +98,10 @@ class FirstOrderMethod(Stepwise):
             if should_stop():
                 raise UpdateInterrupted("Training was interrupted between two updates.")
             batch = self.batches.next()
-            plain = Objective(self.net, batch, self.config.threads, plan=self.plans["gradient"], like=self._last)
+            noise = state_noise(self.config, self.optimizer.steps)
+            plain = Objective(
+                self.net, batch, self.config.threads, plan=self.plans["gradient"], like=self._last, noise=noise
+            )
             objective = plain if self.constraints is None else ConstrainedObjective(plain, self.constraints)
             loss, gradient = objective.data_loss_and_gradient(theta, out=self._gradient)
             self._gradient = gradient
@@ -181,7 +184,7 @@ class StreamBatches:
         back = config.sequence_length
         self.net, self.streams = net, TextStreams(text, config.streams, back, config.update_every or back)
         self.epoch, self.position = 0, 0
-        self.states: list[Any] = [net.zero_state(config.streams)]
+        self.states: list[Any] = [None]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -216,12 +219,15 @@ class StreamBatches:
         del self.states[: -self.streams.back // self.streams.every]
         if not self.streams.has(self.position):
             self.epoch, self.position = self.epoch + 1, 0
-            self.states = [self.net.zero_state(self.streams.count)]
+            self.states = [None]
 
     def state_dict(self) -> dict[str, Any]:
+        """Return the position and the states; a beginning is stored as zeros, unless the network has learned it."""
         state: dict[str, Any] = {"epoch": self.epoch, "position": self.position, "states": len(self.states)}
+        learned = self.net.learn_initial_state
         for n, layers in enumerate(self.states):
-            for l, layer in enumerate(layers):
+            stored = [] if learned else self.net.zero_state(self.streams.count)
+            for l, layer in enumerate(stored if layers is None else layers):
                 state.update({f"state.{n}.{l}.{key}": value for key, value in layer.items()})
         return state
 
@@ -230,6 +236,9 @@ class StreamBatches:
         shapes = self.net.zero_state(self.streams.count)
         self.states = []
         for n in range(int(state["states"])):
+            if self.net.learn_initial_state and not any(key.startswith(f"state.{n}.") for key in state):
+                self.states.append(None)  # the learned beginning
+                continue
             layers = [{key: state[f"state.{n}.{l}.{key}"] for key in layer} for l, layer in enumerate(shapes)]
             for layer, zeros in zip(layers, shapes, strict=True):
                 if any(getattr(layer[key], "shape", ()) != getattr(zero, "shape", ()) for key, zero in zeros.items()):

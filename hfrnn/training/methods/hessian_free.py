@@ -17,7 +17,7 @@ from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, UpdateInterrupted
 from hfrnn.optim.kronecker import bytes_needed
 from hfrnn.training.coming import coming_sizes
-from hfrnn.training.methods.base import Method, Progress, Sequences, Stop, Work
+from hfrnn.training.methods.base import Method, Progress, Sequences, Stop, Work, state_noise
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network
@@ -176,7 +176,11 @@ class HessianFreeMethod(Method):
             if self._smaller[0] != self._present:
                 self._smaller = self._present, self._plans(self._present)[0]
             plans = self._smaller[1]
-        return _Stoppable(self.net, batch, self.config.threads, memory=self.config.memory_bytes, plan=plans.get(role))
+        N = pool.inputs.shape[1]
+        return _Stoppable(
+            self.net, batch, self.config.threads, memory=self.config.memory_bytes, plan=plans.get(role),
+            noise=state_noise(self.config, self.optimizer.updates, np.arange(N)[columns]),
+        )  # fmt: skip
 
     def lines(self) -> list[str]:
         damping = self.optimizer.damping

@@ -49,6 +49,7 @@ class OnlineMethod(Stepwise):
             ("density", "connectivity", "excitatory"), "--optimizer online knows no absent weights and no signs"
         )
         config.refuse(("update_every",), "--optimizer online updates at every step")
+        config.refuse(("learn_initial_state", "state_noise"), "--optimizer online does not have it")
         self.streams = TextStreams(text, config.streams, 1, 1)
         options = SGDOptions(config.momentum or 0.0, config.nesterov, config.weight_decay)
         self.rule = OnlineLSTM(net, config.streams, options)

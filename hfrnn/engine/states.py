@@ -1,0 +1,92 @@
+"""The states of a shard before each of its segments: zeros, those of the batch, or learned ones; and saved ones.
+
+A learned initial state is a parameter block `layer{l}.{name}0` for each array `name` of the layer's state:
+
+F1  state_0 = p0                                        the same row for every sequence, and for each h of a history
+R1  Rstate_0 = R(p0)                                    F1 by the rules of [P]
+B1  dp0 = sum dstate_0                                  adjoint of F1; the sum over those rows
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hfrnn.arrays.backend import Buffers
+from hfrnn.engine.batch import Batch
+from hfrnn.engine.input_map import Groups
+from hfrnn.engine.layers import initial_state_name
+from hfrnn.kernels.base import Arrays
+
+if TYPE_CHECKING:
+    from hfrnn.engine.layout import Layout
+
+States = list[Arrays]
+
+
+class SegmentStates:
+    """The states of one shard before its segments.
+
+    Parameters
+    ----------
+    layout : Layout
+    batch : Batch
+        Its initial state, if it has one, takes the place of zeros and of a learned state.
+    kept : Buffers
+        Where saved states lie.
+    again : int
+        Number of segments, if they will run again from saved states; else 0.
+    """
+
+    def __init__(self, layout: Layout, batch: Batch, kept: Buffers, again: int) -> None:
+        self.kept, self.again = kept, again
+        start = layout.zero_state(batch.B, kept.dtype)
+        self.zeros: States = [{key: x for key, x in layer.items() if not isinstance(x, int)} for layer in start]
+        self.learned = layout.learn_initial_state and batch.initial_state is None
+        self._start: States = start if batch.initial_state is None else list(batch.initial_state)
+        self._Rstart = self.zeros
+        if self.learned:  # arrays of their own: the zeros also start the backward pass
+            self._start, self._Rstart = (layout.zero_state(batch.B, kept.dtype) for _ in range(2))
+        self._integers: dict[tuple[str, int], list[dict[str, int]]] = {}  # the integers of saved states
+
+    def initial(self, p: Groups) -> States:
+        """Return the state before the first step, at parameters p."""
+        if self.learned:
+            self._write(self._start, p)  # F1
+        return self._start
+
+    def initial_tangent(self, v: Groups) -> States:
+        """Return the tangent of the state before the first step, along the parameter direction v."""
+        if self.learned:
+            self._write(self._Rstart, v)  # R1
+        return self._Rstart
+
+    def add_gradient(self, dstate: States, grad: Groups) -> None:
+        """Add the gradient of a learned initial state to grad, given the adjoint of the state before the first step."""
+        if self.learned:
+            for l, layer in enumerate(self.zeros):
+                for name, zeros in layer.items():
+                    over = tuple(range(zeros.ndim - 1))
+                    grad[f"layer{l}"][initial_state_name(name)] += dstate[l][name].sum(axis=over)  # B1
+
+    def save(self, name: str, s: int, state: States) -> None:
+        """Save the state before segment s, if the segment will run again."""
+        if not self.again:
+            return
+        self._integers[name, s] = [{key: x for key, x in layer.items() if isinstance(x, int)} for layer in state]
+        for l, layer in enumerate(self.zeros):
+            for key, value in layer.items():
+                self.kept.get(f"{name}.{l}.{key}", (self.again, *value.shape))[s] = state[l][key]
+
+    def saved(self, name: str, s: int) -> States:
+        """Return the state that was saved before segment s."""
+        return [
+            {key: self.kept.get(f"{name}.{l}.{key}", (self.again, *value.shape))[s] for key, value in layer.items()}
+            | self._integers[name, s][l]
+            for l, layer in enumerate(self.zeros)
+        ]
+
+    def _write(self, state: States, p: Groups) -> None:
+        """Overwrite the arrays of a state by their parameters, the same for every sequence."""
+        for l, layer in enumerate(self.zeros):
+            for name in layer:
+                state[l][name][...] = p[f"layer{l}"][initial_state_name(name)]

@@ -1,0 +1,221 @@
+"""Noise on the states: its numbers, where they are added, and that every pass and every plan adds the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from support.engine_cases import Case, assert_same, cases, everything, moved, plans, small_problem, vectors
+from support.fake_device import FakeBackend
+from support.noise_numbers import noise as numbers_of
+
+import hfrnn
+from hfrnn.engine.plan import Keep, Plan
+from hfrnn.errors import InputError
+from hfrnn.kernels import registry
+from hfrnn.kernels.base import Slot
+from hfrnn.kernels.rnn import RNN
+
+NOISE = {"scale": 0.3, "seed": 5, "draw": 2, "sequences": [8, 0, 3, 1, 70]}
+STACKS = cases("stack")
+SOME = [case for case in STACKS if case.arch in ("rnn", "mlstm", "hornn-gated", "clockwork", "scrn")]
+"""Every slot marked w, and a slot that is not; a clock; slots of different widths."""
+
+
+def added(net: hfrnn.Network, noise: hfrnn.StateNoise, l: int, T: int, B: int, first: int = 0) -> Any:
+    """What the noise adds to U of a layer in T steps from `first`."""
+    U = np.zeros((T, B, net.layers[l].slots), net.dtype)
+    noise.of_batch(net.layers, net.backend, net.dtype, B).add(l, slice(first, first + T), U)
+    return U
+
+
+@pytest.mark.parametrize("width", [1, 3, 4, 5, 16])
+def test_numbers_are_those_of_the_definition(width: int) -> None:
+    net, ids = hfrnn.Network("rnn", 2, (2, width), 2, dtype="float64"), [6, 0, 2**40]
+    noise = hfrnn.StateNoise(0.25, 3, 9, ids)
+    np.testing.assert_allclose(added(net, noise, 1, 6, 3), 0.25 * numbers_of(3, 9, 1, ids, 6, width), rtol=1e-12)
+
+
+def test_sequences_are_numbered_from_0_by_default() -> None:
+    net = hfrnn.Network("rnn", 2, 3, 2)
+    expected = added(net, hfrnn.StateNoise(1.0, sequences=range(4)), 0, 5, 4)
+    np.testing.assert_array_equal(added(net, hfrnn.StateNoise(1.0), 0, 5, 4), expected)
+
+
+def test_numbers_of_single_precision_are_those_of_double_precision_rounded() -> None:
+    single, double = (hfrnn.Network("lstm", 2, 7, 2, dtype=dtype) for dtype in ("float32", "float64"))
+    noise = hfrnn.StateNoise(0.7, 1)
+    expected = added(double, noise, 0, 9, 5).astype("float32")
+    np.testing.assert_array_equal(added(single, noise, 0, 9, 5), expected)
+
+
+def test_many_steps_and_sequences_have_the_numbers_of_each_step_alone() -> None:
+    """More numbers than are made at a time."""
+    net, noise = hfrnn.Network("lstm", 2, 40, 2), hfrnn.StateNoise(0.7, 1)
+    whole = added(net, noise, 0, 11, 90)
+    for t in range(11):
+        np.testing.assert_array_equal(added(net, noise, 0, 1, 90, first=t)[0], whole[t])
+        part = np.zeros((1, 20, 160), "float32")
+        noise.of_batch(net.layers, net.backend, net.dtype, 90).part(30, 50).add(0, slice(t, t + 1), part)
+        np.testing.assert_array_equal(part[0], whole[t, 30:50])
+
+
+def test_numbers_are_normal_and_independent() -> None:
+    net = hfrnn.Network("rnn", 2, (64, 64), 2, dtype="float64")
+    x = added(net, hfrnn.StateNoise(1.0, 1), 0, 50, 40)
+    others = [
+        added(net, hfrnn.StateNoise(1.0, 2), 0, 50, 40),
+        added(net, hfrnn.StateNoise(1.0, 1, 1), 0, 50, 40),
+        added(net, hfrnn.StateNoise(1.0, 1, 0, range(40, 80)), 0, 50, 40),
+        added(net, hfrnn.StateNoise(1.0, 1), 1, 50, 40),
+        *(np.roll(x, 1, axis) for axis in range(3)),
+    ]
+    deviation = 1 / np.sqrt(x.size)
+    moments = [np.mean(x), np.mean(x**2) - 1, np.mean(x**3), np.mean(x**4) - 3]
+    assert np.all(np.abs(moments) < 4 * deviation * np.sqrt([1, 2, 15, 96]))
+    for other in others:
+        assert abs(np.mean(x * other)) < 4 * deviation
+        assert abs(np.mean((x**2 - 1) * (other**2 - 1))) < 8 * deviation
+
+
+def test_a_sequence_has_the_same_noise_in_every_batch() -> None:
+    net, batch, theta = small_problem()
+    whole = hfrnn.Objective(net, batch, noise=hfrnn.StateNoise(0.3, 1, 4, [5, 2, 9, 7]))
+    parts = [
+        hfrnn.Objective(net, batch.columns(a, b), noise=hfrnn.StateNoise(0.3, 1, 4, ids))
+        for a, b, ids in ((0, 1, [5]), (1, 4, [2, 9, 7]))
+    ]
+    losses = [part.loss(theta) * part.total_weight for part in parts]
+    assert whole.loss(theta) == pytest.approx(sum(losses) / whole.total_weight, rel=1e-14)
+
+
+@pytest.mark.parametrize("change", [{"seed": 6}, {"draw": 3}, {"sequences": [0, 1, 2, 3]}, {"scale": 0.31}])
+def test_another_seed_draw_sequence_or_scale_is_other_noise(change: dict[str, Any]) -> None:
+    net, batch, theta = small_problem()
+    given = {**NOISE, "sequences": None}
+    losses = [
+        hfrnn.Objective(net, batch, noise=hfrnn.StateNoise(**noise)).loss(theta)
+        for noise in ({**given, "sequences": [1, 2, 3, 4]}, {**given, "sequences": [1, 2, 3, 4], **change})
+    ]
+    assert abs(losses[0] - losses[1]) > 1e-5
+
+
+def test_noise_of_deviation_0_is_none() -> None:
+    net, batch, theta = small_problem()
+    expected = hfrnn.Objective(net, batch).loss_and_gradient(theta)
+    loss, gradient = hfrnn.Objective(net, batch, noise=hfrnn.StateNoise(0.0)).loss_and_gradient(theta)
+    assert loss == expected[0]
+    np.testing.assert_array_equal(gradient, expected[1])
+
+
+def test_factors_of_multiplicative_networks_have_no_noise() -> None:
+    for arch, gates in (("mlstm", 4), ("mrnn", 1)):
+        U = added(hfrnn.Network(arch, 2, 6, 2), hfrnn.StateNoise(1.0), 0, 5, 3)
+        assert U[:, :, : 6 * gates].all()
+        assert not U[:, :, 6 * gates :].any()
+
+
+@pytest.fixture
+def alone() -> Iterator[str]:
+    """An architecture that no layer below can feed."""
+
+    class Alone(RNN):
+        def __init__(self, hidden: int) -> None:
+            super().__init__(hidden)
+            self.slots = (Slot("h", hidden),)
+
+    hfrnn.register_kernel("alone", Alone)
+    yield "alone"
+    del registry._kernels["alone"]
+
+
+def test_without_slots_for_a_layer_below_all_slots_have_noise(alone: str) -> None:
+    assert added(hfrnn.Network(alone, 2, 6, 2), hfrnn.StateNoise(1.0), 0, 5, 3).all()
+
+
+# ---------------------------------------------------------------------- one noise in every pass
+
+
+def results(case: Case, plan: Plan, threads: int = 1, **network: Any) -> dict[str, Any]:
+    net, batch = case.net(**network), case.data()
+    arrays = vectors(case.net(), batch)
+    return everything(net, batch, *arrays, plan=plan, threads=threads, noise=hfrnn.StateNoise(**NOISE))
+
+
+@pytest.mark.parametrize("plan", ["all-3", "states-2", "nothing-3", "nothing-1", "nothing"])
+@pytest.mark.parametrize("case", SOME, ids=lambda case: case.id)
+def test_results_do_not_depend_on_shards_and_checkpoints(case: Case, plan: str) -> None:
+    batch = case.data()
+    chosen = plans(batch.T, batch.B)
+    assert_same(results(case, chosen[plan]), results(case, chosen["all"]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("case", SOME, ids=lambda case: case.id)
+def test_results_have_the_same_bits_on_any_number_of_threads(case: Case) -> None:
+    plan = Plan((0, 1, 3, 5), 3, Keep.NOTHING)
+    assert_same(results(case, plan, threads=3), results(case, plan))
+
+
+@pytest.mark.parametrize("case", SOME, ids=lambda case: case.id)
+def test_a_device_computes_the_bits_of_numpy(case: Case) -> None:
+    fake, batch = FakeBackend(), case.data()
+    plan, arrays = plans(batch.T, batch.B)["nothing-3"], vectors(case.net(), batch)
+    noise = hfrnn.StateNoise(**NOISE)
+    actual = everything(case.net(backend=fake), moved(batch, fake), *arrays, plan=plan, noise=noise)
+    assert_same(actual, results(case, plan))
+
+
+@pytest.mark.parametrize("case", [case for case in SOME if case.arch != "clockwork"], ids=lambda case: case.id)
+def test_compiled_kernels_agree(case: Case) -> None:
+    pytest.importorskip("numba", reason="needs numba: install the extra fast")
+    batch = case.data()
+    plan = plans(batch.T, batch.B)["all-3"]
+    assert_same(results(case, plan, backend="numba"), results(case, plan), rtol=1e-11)
+
+
+@pytest.mark.parametrize("checkpoint", [None, 2])
+def test_gradients_of_parts_have_the_noise_of_the_whole(checkpoint: int | None) -> None:
+    net, batch, theta = small_problem()
+    noise = hfrnn.StateNoise(0.3, 1, 4, [5, 2, 9, 7])
+    objective = hfrnn.Objective(net, batch, checkpoint=checkpoint, noise=noise)
+    parts = objective.part_gradients(theta, 3) / np.sqrt(objective.total_weight)
+    np.testing.assert_allclose(parts.sum(0), objective.loss_and_gradient(theta)[1], rtol=1e-10, atol=1e-14)
+
+
+def test_a_carried_state_has_the_noise_of_its_steps() -> None:
+    net, batch, theta = small_problem()
+    states = []
+    for noise in (None, hfrnn.StateNoise(0.3)):
+        objective = hfrnn.Objective(net, batch, noise=noise)
+        objective.loss_and_gradient(theta)
+        states.append(objective.final_state()[0]["h"])
+    assert np.abs(states[0] - states[1]).min() > 1e-6
+
+
+# ---------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"scale": -1}, "scale is -1"),
+        ({"scale": float("nan")}, "scale is nan"),
+        ({"scale": 1, "seed": -1}, "seed is -1"),
+        ({"scale": 1, "draw": 1.5}, "draw is 1.5"),
+        ({"scale": 1, "sequences": [0, -2]}, "sequences holds -2: give whole numbers, 0 or more"),
+        ({"scale": 1, "sequences": [0.5]}, "sequences"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        hfrnn.StateNoise(**arguments)
+
+
+def test_a_number_is_needed_for_each_sequence() -> None:
+    net, batch, _ = small_problem()
+    with pytest.raises(InputError, match="the noise is for 3 sequences, but the batch has 4: give as many numbers"):
+        hfrnn.Objective(net, batch, noise=hfrnn.StateNoise(0.1, sequences=range(3)))
+    with pytest.raises(InputError, match=r"give a hfrnn\.StateNoise"):
+        hfrnn.Objective(net, batch, noise=0.1)
