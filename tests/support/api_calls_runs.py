@@ -170,6 +170,17 @@ CALLS: list[Call] = [
     ),
     Call("load", hfrnn.load, {"run": "run"}, {"run": RUN.plus(MORE_PATHS), "which": WHICH, "backend": BACKEND}),
     Call(
+        "save",
+        hfrnn.save,
+        {"net": net, "theta": theta, "path": "net.safetensors"},
+        {
+            "net": instance(net, batch),
+            "theta": array(theta),
+            "path": new_path().plus({"a folder": (lambda: "void", False)}),
+            "vocabulary": instance(vocabulary, net).or_none(),
+        },
+    ),
+    Call(
         "evaluate",
         hfrnn.evaluate,
         {**KNOWN, "text": "abcabc"},
