@@ -16,7 +16,7 @@ from hfrnn.cli.screen import say, say_data, say_json, say_lines, telling_of_comp
 from hfrnn.errors import InputError
 from hfrnn.names import AUTO, BACKENDS
 from hfrnn.runs.options import option_name
-from hfrnn.wording import counted
+from hfrnn.wording import counted, four_digits
 
 which_option = click.option(
     "--which", metavar="NAME", default="best", show_default=True, help="Checkpoint: best, last or update-120.",
@@ -200,12 +200,7 @@ def _evaluate_sequences(run: str, net: Any, theta: Any, part: str | None, wrong:
         say_json(found)
         return
     for name, value in found.items():
-        say(f"{name.replace('_', ' '):<20}{value if isinstance(value, str | int) else _figure(value)}")
-
-
-def _figure(value: float) -> str:
-    """Return a figure with four decimals, or as many significant digits if it is small."""
-    return format(value, ".4f" if abs(value) >= 0.1 or value == 0 else ".4g")
+        say(f"{name.replace('_', ' '):<20}{value if isinstance(value, str | int) else four_digits(value)}")
 
 
 def _content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any, str]:

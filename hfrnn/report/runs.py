@@ -20,6 +20,7 @@ from hfrnn.runs.metrics import clock, number
 from hfrnn.runs.options import run_options
 from hfrnn.runs.presets import DEFAULTS, kind_of_data
 from hfrnn.runs.run_folder import RunFolder
+from hfrnn.wording import four_digits
 
 NUMBERS = (
     "update", "seconds", "symbols", "train_loss", "valid_loss", "train_bits", "valid_bits", "valid_perplexity",
@@ -259,7 +260,7 @@ def _figures(columns: dict[str, list[Any]], n: int, part: str) -> str:
     if bits is not None and part == "valid" and columns["valid_perplexity"][n] is not None:
         figures.append(f"perplexity {columns['valid_perplexity'][n]:.2f}")
     if bits is None and loss is not None:
-        figures.append(f"loss {loss:.4g}")
+        figures.append(f"loss {four_digits(loss)}")
     if part == "valid" and errors is not None:
         figures.append(f"{errors:.1%} wrong")
     return ", ".join(figures) or "-"
