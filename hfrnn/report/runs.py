@@ -13,6 +13,7 @@ from hfrnn.errors import CheckpointError, InputError
 from hfrnn.files import DESCRIPTION, read_bytes
 from hfrnn.names import LENGTH, UNITS
 from hfrnn.option import Option
+from hfrnn.report.examples import read_examples
 from hfrnn.runs.checkpoint import array_sizes
 from hfrnn.runs.config import TrainConfig, all_options
 from hfrnn.runs.data import is_text
@@ -54,6 +55,7 @@ def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
         `words` : whether the level is "word"
         `columns` : the fields of metrics.jsonl as columns; columns without any value are left out
         `resumed` : the indices of the first records after the run was resumed
+        `examples` : validation sequences (`read_examples`); None for symbols
         `samples` : `update` and `text` of each sample; `update` is None for the sample at the end
         `facts`, `options` : texts by name
 
@@ -79,6 +81,7 @@ def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
         "columns": {key: column for key, column in columns.items() if any(value is not None for value in column)},
         "resumed": resumed,
         "samples": samples,
+        "examples": read_examples(folder),
         "options": _options(config),
     }
     return {**found, "facts": _facts(folder, config, summary, columns, len(resumed))}
