@@ -32,6 +32,6 @@ from .runs.config import TrainConfig as TrainConfig
 from .runs.load import LoadedRun as LoadedRun
 from .runs.load import load as load
 from .runs.saved import save as save
-from .training.trainer import Callback as Callback
-from .training.trainer import TrainingResult as TrainingResult
+from .training.callbacks import Callback as Callback
+from .training.callbacks import TrainingResult as TrainingResult
 from .training.trainer import train as train

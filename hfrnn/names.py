@@ -26,3 +26,16 @@ SCHEDULES = ("constant", "halve", "divide", "text8", "cosine")
 """Learning rate schedules."""
 INITIALIZERS = ("papers", "sutskever")
 """Initialization methods of the weights."""
+ARRAY_FILES = (".npz", ".npy", ".mat")
+"""Suffixes of files that hold arrays of sequences."""
+TABLES = (".csv", ".tsv")
+"""Suffixes of files that hold a table: one recording, with a row for each step."""
+IN_MEMORY = ("arrays", "batches")
+"""Data of runs that were given arrays in Python, or a function that draws them: they have no file."""
+LOSSES = ("auto", "squared", "logistic", "softmax")
+"""Losses of arrays and tables; auto chooses one from the targets."""
+
+
+def names_arrays(data: str | None) -> bool:
+    """Return whether a value of `--data` is a file of arrays or a table, by its suffix."""
+    return data is not None and data.lower().endswith((*ARRAY_FILES, *TABLES))

@@ -161,7 +161,7 @@ class Option:
             return None
         if not self.many:
             return self._convert_one(value, where)
-        items = [value] if is_number(value) else value
+        items = [value] if is_number(value) or (self.kind is str and isinstance(value, str)) else value
         if not isinstance(items, list | tuple) or not items:
             raise InputError(f"{where} is {shown(value)}: give one or more {_NOUNS[self.kind][2:]}s")
         return tuple(self._convert_one(item, where) for item in items)

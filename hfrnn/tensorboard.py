@@ -15,7 +15,8 @@ from hfrnn.checks import path
 from hfrnn.errors import CheckpointError, MissingExtraError, how_to_install
 from hfrnn.files import is_regular
 from hfrnn.runs.metrics import Record, number
-from hfrnn.training.trainer import Callback, Trainer, TrainingResult
+from hfrnn.training.callbacks import Callback, TrainingResult
+from hfrnn.training.trainer import Trainer
 
 TAGS = {
     "loss/train": "train_loss",

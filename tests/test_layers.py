@@ -37,7 +37,7 @@ NARROW = {  # packages that may import less than all layers below
     "arrays": {"errors", "names", "checks"},
     "kernels": {"errors", "names", "checks", "option", "arrays"},
     "optim": {"errors", "names", "checks", "arrays"},
-    "data": {"errors", "names", "checks", "files", "wording", "atomic", "locks", "arrays", "_version"},
+    "data": {"errors", "names", "checks", "files", "wording", "atomic", "locks", "option", "arrays", "_version"},
 }
 ONLY_IN = {
     "cupy": {"arrays", "kernels"}, "cupyx": {"arrays", "kernels"}, "mpi4py": {"engine"}, "numba": {"arrays", "kernels"},

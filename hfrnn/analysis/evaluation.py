@@ -23,6 +23,9 @@ from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.data import is_arrays
+from hfrnn.runs.run_folder import RunFolder
+from hfrnn.training.array_source import open_arrays
 from hfrnn.training.sources import chosen_part
 from hfrnn.wording import counted
 
@@ -218,8 +221,10 @@ def _surprisals(
             theta = learner.learn(theta, batch)
 
 
-def evaluate_sequences(net: Network, theta: Array, config: TrainConfig, part: str | None = None) -> dict[str, Any]:
-    """Score a network on a synthetic task or on music.
+def evaluate_sequences(
+    net: Network, theta: Array, config: TrainConfig, part: str | None = None, folder: RunFolder | None = None
+) -> dict[str, Any]:
+    """Score a network on a synthetic task, on music, or on arrays or a table.
 
     Parameters
     ----------
@@ -228,7 +233,9 @@ def evaluate_sequences(net: Network, theta: Array, config: TrainConfig, part: st
     config : TrainConfig
         The configuration of the run, which names the data.
     part : {"train", "valid", "test"}, optional
-        The part of the music, "valid" by default. A task has no parts and is scored on 10,000 new sequences.
+        The part of the data, "valid" by default. A task has no parts and is scored on 10,000 new sequences.
+    folder : RunFolder, optional
+        The run, whose scaling of arrays is used.
 
     Returns
     -------
@@ -257,6 +264,10 @@ def evaluate_sequences(net: Network, theta: Array, config: TrainConfig, part: st
         share = wrong / count
         solved = "yes" if share < SUCCESS else "no"
         return {"task": task.name, "sequences": count, "loss": losses / count, "wrong": share, "solved": solved}
+    if is_arrays(config):
+        source = open_arrays(config, folder, folder)
+        batch = source.part(part).batch(slice(None))
+        return {"data": config.data, "part": part, "sequences": batch.B, "loss": net.loss(theta, batch)}
     pieces = getattr(load_music(config.data or ""), part)
     loss = net.loss(theta, Batch(*music_batch(pieces)))
     return {"music": config.data, "part": part, "pieces": len(pieces), "nats_per_time_step": loss}

@@ -31,8 +31,10 @@ from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.names import AUTO, BACKENDS
 from hfrnn.optim.lanczos import Product, extreme_eigenvalues, lanczos, most_products, quadrature
 from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.data import is_arrays
 from hfrnn.runs.load import load
 from hfrnn.runs.run_folder import RunFolder
+from hfrnn.training.array_source import open_arrays
 from hfrnn.training.sources import Pool, chosen_part
 from hfrnn.wording import counted
 
@@ -268,6 +270,8 @@ def _sequences(
         count = max(symbols // config.length, 1)
         return Pool(*make_task(config.data, config.length).sequences(count, rng)), f"task {config.data}"
     name = f"{part} part of {config.data or config.text}"
+    if is_arrays(config):
+        return open_arrays(config, folder, folder).part(part), name
     if vocabulary is None:
         music = load_music(config.data or "")
         folder.check_data(music.sha256, music.source)

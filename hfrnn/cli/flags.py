@@ -16,7 +16,9 @@ from hfrnn.option import Option
 from hfrnn.runs.options import option_name, run_options
 
 MAIN = {
-    "data": ("NAME", "Corpus, task or music by name (hfrnn info lists them)."),
+    "data": ("DATA", "Corpus, task or music by name (see hfrnn info), or a file of arrays or a table."),
+    "inputs": ("COLUMNS", "Columns of a table that the network reads."),
+    "targets": ("COLUMNS", "Columns of a table to predict."),
     "level": ("LEVEL", "What a symbol is: char, byte or word."),
     "arch": ("NAME", "Architecture (see hfrnn info)."),
     "hidden": ("NUMBERS", "Hidden units; commas make a stack."),
@@ -133,7 +135,7 @@ def make_flag(declared: Option, text: str, choices: tuple[str, ...] | None = Non
     if declared.kind is bool:
         flag = f"{flag}/--no-{flag[2:]}"
     elif declared.many:
-        arguments.update(type=str, metavar="NUMBERS")
+        arguments.update(type=str, metavar="NAMES" if declared.kind is str else "NUMBERS")
     elif choices := declared.choices if choices is None else choices:
         arguments["type"] = NearChoice(choices)
     else:
@@ -141,8 +143,8 @@ def make_flag(declared: Option, text: str, choices: tuple[str, ...] | None = Non
     return click.Option([flag, declared.name], **arguments)
 
 
-def parsed(declared: Option, text: str) -> tuple[float, ...]:
-    """Return the numbers in the text that an option of several values got."""
+def parsed(declared: Option, text: str) -> tuple[Any, ...]:
+    """Return the values in the text that an option of several values got."""
     try:
         return tuple(declared.kind(part) for part in text.split(","))
     except ValueError:
@@ -193,4 +195,14 @@ def _metavar(declared: Option) -> str:
     """What a flag's value is called on the short page."""
     if declared.kind is bool:
         return ""
-    return "NAME" if declared.choices else "NUMBERS" if declared.many else "TEXT" if declared.kind is str else "NUMBER"
+    return (
+        "NAME"
+        if declared.choices
+        else "NAMES"
+        if declared.many and declared.kind is str
+        else "NUMBERS"
+        if declared.many
+        else "TEXT"
+        if declared.kind is str
+        else "NUMBER"
+    )

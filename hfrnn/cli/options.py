@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hfrnn.errors import InputError
+from hfrnn.names import names_arrays
 from hfrnn.option import near_hint, nearest
 
 if TYPE_CHECKING:
@@ -50,10 +51,17 @@ def check_data(text: str | None, data: str | None) -> None:
     names = [name for group in kinds.values() for name in group]
     if text is not None and text in names and not os.path.exists(text):
         raise InputError(f"there is no file {text}: for the data of that name write --data {text}")
-    if data is None or data in names:
+    if text is not None and data is None:
+        from hfrnn.runs.data import refuse_arrays_as_text
+
+        refuse_arrays_as_text(text)
+    if data is None or data in names or names_arrays(data):
         return
     if os.path.isfile(data):
-        raise InputError(f"there is no corpus named {data!r}, but a file: to train on it leave out --data")
+        raise InputError(
+            f"there is no corpus named {data!r}, but a file: to train on it leave out --data; a table ends in .csv or "
+            ".tsv, and a file of arrays in .npz, .npy or .mat"
+        )
     listed = "; ".join(f"{kind} {', '.join(group)}" for kind, group in kinds.items())
     raise InputError(f"there is no corpus named {data!r}{near_hint(data, names)}: give a text file, or one of {listed}")
 

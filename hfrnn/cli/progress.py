@@ -15,9 +15,10 @@ from hfrnn.cli.live_line import LiveLine, bar
 from hfrnn.cli.screen import make_console, raise_broken_pipe, say_json
 from hfrnn.cli.tables import opening_lines, run_table
 from hfrnn.runs.metrics import Record, clock
+from hfrnn.training.callbacks import Callback, TrainingResult
 from hfrnn.training.sources import LN2
 from hfrnn.training.time_left import TimeLeft
-from hfrnn.training.trainer import Callback, Trainer, TrainingResult
+from hfrnn.training.trainer import Trainer
 from hfrnn.wording import four_digits, one_line
 
 PLAIN_SECONDS = 10.0

@@ -189,13 +189,14 @@ def _evaluate_sequences(run: str, net: Any, theta: Any, part: str | None, wrong:
     from hfrnn.data.synthetic import tasks
     from hfrnn.runs.run_folder import RunFolder
 
-    config = RunFolder(run).config()
+    folder = RunFolder(run)
+    config = folder.config()
     if wrong:
         raise InputError(f"{run} was trained on {config.data}, which is not a text: leave {wrong[0]} out")
     if part is not None and config.data in tasks():
         raise InputError(f"{run} was trained on {config.data}, whose sequences are generated again: leave --part out")
     with telling_of_compilation(net.backend.name, as_json):
-        found = evaluate_sequences(net, theta, config, part)
+        found = evaluate_sequences(net, theta, config, part, folder)
     if as_json:
         say_json(found)
         return

@@ -14,8 +14,9 @@ from hfrnn.wording import counted, four_digits
 
 if TYPE_CHECKING:
     from hfrnn.runs.config import TrainConfig
+    from hfrnn.training.callbacks import TrainingResult
     from hfrnn.training.dry_run import DryRun
-    from hfrnn.training.trainer import Trainer, TrainingResult
+    from hfrnn.training.trainer import Trainer
 
 RECOMPUTATION = {
     Keep.STATES: "each product computes the predictions again",

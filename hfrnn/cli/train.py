@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hfrnn.cli.progress import Display
     from hfrnn.runs.config import TrainConfig
     from hfrnn.runs.metrics import Record
-    from hfrnn.training.trainer import TrainingResult
+    from hfrnn.training.callbacks import TrainingResult
 
 EXAMPLES = """\b
 Examples:
@@ -115,7 +115,7 @@ def _train(
     """Train, and print the run as the flags ask."""
     from hfrnn.cli.progress import LogLines
     from hfrnn.cli.tables import profile_lines, result_lines
-    from hfrnn.training.trainer import Callback
+    from hfrnn.training.callbacks import Callback
     from hfrnn.training.trainer import train as train_network
 
     callbacks: list[Callback] = [display] if display is not None else [LogLines()] if as_json else []

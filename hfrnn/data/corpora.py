@@ -165,7 +165,7 @@ def load_corpus(
     source, texts = known.read(level, find_files(str(name), known.files) if known.files else [])
     files = [None if path is None else read_text(path, level) for path in (valid_path, test_path)]
     if len(texts) == 1:
-        shares = _checked(known.fractions if fractions is None else fractions)
+        shares = checked_fractions(known.fractions if fractions is None else fractions)
         train, *parts = _cut(texts[0], level, shares, [file is not None for file in files])
         if level == "word" and known.line is not None:
             train, parts = broken(str(train), known.line), [broken(str(part), known.line) for part in parts]
@@ -181,7 +181,7 @@ def load_corpus(
     return Corpus(name, level, train, valid, test, source, digest.hexdigest(), min_count)
 
 
-def _checked(fractions: Sequence[float]) -> tuple[float, float, float]:
+def checked_fractions(fractions: Sequence[float]) -> tuple[float, float, float]:
     """Return three valid shares or raise an error."""
     given: Any = fractions
     given = given.tolist() if isinstance(given, np.ndarray) and given.ndim == 1 else given

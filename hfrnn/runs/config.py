@@ -22,7 +22,7 @@ from hfrnn.runs.options import (
     run_options,
 )
 from hfrnn.runs.parsing import parse_bytes
-from hfrnn.runs.presets import preset_values
+from hfrnn.runs.presets import kind_of_data, preset_values
 
 
 @dataclass(frozen=True, init=False)
@@ -152,15 +152,27 @@ class TrainConfig(RunOptions):
         for name in ("text", "valid", "test", "init_from"):
             path = getattr(self, name)
             changes[name] = None if path is None else os.path.abspath(path)
+        changes |= self._resolved_data()
         defaults = {name: declared.default for name, declared in own_arch_options(self.arch).items()}
         return replace(
             self,
-            data=self.data or (None if self.text else "python-manual"),
             minutes=None if self.time_limit is None else self.time_limit / 60,
             backend=resolve_backend(self.backend, self.arch),
             arch_options={**defaults, **self.arch_options},
             **changes,
         )
+
+    def _resolved_data(self) -> dict[str, Any]:
+        """Return the options of arrays and tables with their defaults, and their paths absolute."""
+        kind = kind_of_data(self.data)
+        if kind not in ("a table", "an array file", "arrays in memory"):
+            return {"data": self.data or (None if self.text else "python-manual")}
+        found: dict[str, Any] = {"standardize": kind == "a table" if self.standardize is None else self.standardize}
+        if kind != "arrays in memory":
+            found["data"] = os.path.abspath(str(self.data))
+        if kind == "an array file" and self.targets is not None:
+            found["targets"] = (os.path.abspath(",".join(self.targets)),)
+        return found
 
     def _has_lambda(self) -> bool:
         """Return whether the damping has a lambda, which the preconditioner can add to its diagonal."""

@@ -4,17 +4,88 @@ from __future__ import annotations
 
 import hashlib
 
+from hfrnn.data.arrays import ArrayData, load_arrays
 from hfrnn.data.corpora import PARTS, Corpus, load_corpus
-from hfrnn.data.music import FILES as MUSIC
-from hfrnn.data.synthetic import tasks
+from hfrnn.data.tables import load_table
 from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.data.windows import WINDOW, Windows
 from hfrnn.errors import InputError
+from hfrnn.names import IN_MEMORY, names_arrays
 from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.options import run_options
+from hfrnn.runs.presets import kind_of_data
+
+OF_ONE_KIND = (
+    "valid", "test", "fractions", "classes", "inputs", "targets", "window", "stride", "burn_in", "ahead", "time_first",
+    "loss", "standardize",
+)  # fmt: skip
+"""Options that are refused with data of another kind, in Python too."""
 
 
 def is_text(config: TrainConfig) -> bool:
-    """Return whether a configuration trains on a text, not on a synthetic task or music."""
-    return config.data not in (*tasks(), *MUSIC)
+    """Return whether a configuration trains on a text."""
+    return kind_of_data(config.data) == "a text"
+
+
+def is_arrays(config: TrainConfig) -> bool:
+    """Return whether a configuration trains on arrays or a table, from a file or from memory."""
+    return kind_of_data(config.data) in ("a table", "an array file", "arrays in memory")
+
+
+def load_run_arrays(config: TrainConfig) -> ArrayData:
+    """Return the arrays or the table that a resolved configuration names.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read or does not fit the options, or the arrays were in the memory of another process.
+    """
+    if config.data is None or config.data in IN_MEMORY:
+        raise InputError(
+            f"the data of the run were {config.data} in the memory of a Python program: resume it there, with "
+            f"hfrnn.train(resume=..., {'batches' if config.data == 'batches' else 'data'}=...)"
+        )
+    return read_arrays(config.data, config)
+
+
+def read_arrays(path: str, config: TrainConfig) -> ArrayData:
+    """Return the arrays or the table of a file, read as a resolved configuration says."""
+    fractions, loss = config.fractions, config.loss
+    if kind_of_data(path) == "a table":
+        windows = Windows(config.window or WINDOW, config.stride, config.burn_in)
+        return load_table(
+            path, config.inputs, config.targets, windows, config.ahead, fractions=fractions, loss=loss
+        )  # fmt: skip
+    targets = None if config.targets is None else ",".join(config.targets)
+    return load_arrays(
+        path, targets, time_first=config.time_first, fractions=fractions, loss=loss, windows=array_windows(config)
+    )  # fmt: skip
+
+
+def array_windows(config: TrainConfig) -> Windows | None:
+    """Return how to cut one recording in an array; None if the array holds sequences."""
+    return None if config.window is None else Windows(config.window, config.stride, config.burn_in)
+
+
+def refuse_foreign_options(config: TrainConfig) -> None:
+    """Raise InputError if an option was given that is for another kind of data."""
+    kind = kind_of_data(config.data)
+    for name in OF_ONE_KIND:
+        kinds = [need.allowed for need in run_options()[name].needs if need.option == "data"]
+        if any(kind not in allowed for allowed in kinds):
+            config.refuse((name,), f"--data {config.data} is {kind}" if config.data else f"the data are {kind}")
+    if kind in ("an array file", "arrays in memory") and config.window is None:
+        config.refuse(("stride", "burn_in"), "--window was not")
+
+
+def refuse_arrays_as_text(text: str | None) -> None:
+    """Raise InputError if a file to train on as a text is a table or a file of arrays, by its suffix."""
+    if not names_arrays(text):
+        return
+    kind = kind_of_data(text)
+    more = " --inputs COLUMNS --targets COLUMNS" if kind == "a table" else ""
+    raise InputError(f"{text} is {kind}, not a text: train on it with --data {text}{more}, or rename it to train on "
+                     "its characters")  # fmt: skip
 
 
 def load_run_corpus(config: TrainConfig) -> Corpus:

@@ -29,7 +29,7 @@ class Need:
         ----------
         chosen : object
             Holds the options of a run as attributes, with the defaults of its preset, and as `kind` the kind of its
-            data: `a text`, `a synthetic task` or `music`.
+            data, as `kind_of_data` names it.
         """
         if self is A_STACK:
             one_layer = len(chosen.hidden) == 1
@@ -37,9 +37,12 @@ class Need:
         if self is GROWING_BATCHES:
             flag = "--gradient-symbols" if chosen.gradient_symbols == 0 else "--first-gradient-symbols"
             return "" if chosen.first_gradient_symbols else f"{flag} is 0: it is for {self.allowed[0]}"
+        if self is WINDOWS:
+            cut = chosen.kind == "a table" or chosen.window is not None
+            return "" if cut else f"--window was not: it is for {self.allowed[0]}"
         if self.option == "data":
             data = chosen.text or chosen.data or "the built-in corpus"
-            return "" if chosen.kind in self.allowed else f"{data} is {chosen.kind}: it is for {self.allowed[0]}"
+            return "" if chosen.kind in self.allowed else f"{data} is {chosen.kind}: it is for {self._either}"
         value = getattr(chosen, self.option)
         if value is None:
             return f"--{self.option} was not: it is for --{self.option} {self._either}"
@@ -70,5 +73,11 @@ SUTSKEVER = Need("initializer", ("sutskever",))
 WORDS = Need("level", ("word",))
 TEXT = Need("data", ("a text",))
 TASK = Need("data", ("a synthetic task",))
+FILE = Need("data", ("a text", "a table", "an array file", "arrays in memory"))
+TABLE = Need("data", ("a table",))
+TABLE_OR_FILE = Need("data", ("a table", "an array file"))
+ARRAYS = Need("data", ("an array file", "arrays in memory"))
+RECORDING = REAL = Need("data", ("a table", "an array file", "arrays in memory"))
+WINDOWS = Need("window", ("one recording that --window cuts",))
 A_STACK = Need("hidden", ("a stack of layers",))
 GROWING_BATCHES = Need("first_gradient_symbols", ("batches that grow",))

@@ -6,13 +6,11 @@ Flags, configuration files, checks, messages and help texts are derived from the
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from hfrnn.checks import SHIFTS
-from hfrnn.errors import InputError
 from hfrnn.names import (
     ADAPTED,
     AUTO,
@@ -20,16 +18,15 @@ from hfrnn.names import (
     DAMPINGS,
     DTYPES,
     INITIALIZERS,
-    LENGTH,
-    LEVELS,
     METRICS,
     OPTIMIZERS,
     PRESETS,
     SCHEDULES,
 )
-from hfrnn.option import Option, option_key, option_name
+from hfrnn.option import option_key, option_name
 from hfrnn.runs import needs
-from hfrnn.runs.needs import Need
+from hfrnn.runs.data_options import DataOptions
+from hfrnn.runs.declare import RunOption, declaring
 from hfrnn.runs.presets import DEFAULTS, default_text
 
 __all__ = ["RunOption", "RunOptions", "option_key", "option_name", "run_options"]
@@ -57,89 +54,27 @@ def default_schedule(optimizer: str, watched: bool) -> str:
     return "divide" if watched and optimizer != "online" else "constant"
 
 
-@dataclass(frozen=True)
-class RunOption(Option):
-    """The declaration of an option of every run.
-
-    Parameters
-    ----------
-    group : str
-        The heading that the option stands under in `hfrnn train --help-all`.
-    needs : tuple of Need
-        What else has to be chosen for the option to have an effect.
-    """
-
-    group: str = ""
-    needs: tuple[Need, ...] = ()
-
-    def check(self, value: Any, where: str) -> None:
-        """Raise InputError for a value outside the choices or bounds, and for an empty name."""
-        if value == "" and self.default is None:
-            named = "the name of the text" if self.name == "text" else where
-            raise InputError(f"{named} is empty: give a name, or leave it out")
-        super().check(value, where)
-
-
-def _group(group: str, *always: Need) -> Callable[..., Any]:
-    """Return a function that declares fields of one group, which all have the given needs."""
-
-    def declare(default: Any, help: str, *more: Need, **declared: Any) -> Any:
-        return field(default=default, metadata={"help": help, "group": group, "needs": (*always, *more), **declared})
-
-    return declare
-
-
 def _of_each(defaults: dict[str, float]) -> str:
     return ", ".join(f"{value:g} for {optimizer}" for optimizer, value in defaults.items())
 
 
-_data = _group("Data")
-_network = _group("Network")
-_optimizer = _group("Optimizer")
-_hf = _group("Optimizer", needs.HF)
-_any_rate = _group("First-order optimizers")
-_first_order = _group("First-order optimizers", needs.FIRST_ORDER)
-_mini_batch = _group("First-order optimizers", needs.MINI_BATCHES)
-_momentum = _group("First-order optimizers", needs.MOMENTUM)
-_running = _group("Running")
+_network = declaring("Network")
+_optimizer = declaring("Optimizer")
+_hf = declaring("Optimizer", needs.HF)
+_any_rate = declaring("First-order optimizers")
+_first_order = declaring("First-order optimizers", needs.FIRST_ORDER)
+_mini_batch = declaring("First-order optimizers", needs.MINI_BATCHES)
+_momentum = declaring("First-order optimizers", needs.MOMENTUM)
+_running = declaring("Running")
 
 
 @dataclass(frozen=True, init=False)
-class RunOptions:
+class RunOptions(DataOptions):
     """The fields of a run's configuration, each with its declaration.
 
     The options of `presets.DEFAULTS` are None until `TrainConfig.resolved` fills them in. Their types are those of the
     values that they have then.
     """
-
-    text: str | None = _data(None, "Text file to train on.")
-    data: str | None = _data(
-        None, "Name of a corpus, task or music to train on instead of a file.", otherwise="python-manual"
-    )
-    level: str = _data("char", "What a symbol of the text is.", needs.TEXT, choices=LEVELS)
-    min_count: int | None = _data(
-        None, "Words that occur fewer times become <unk>, at level word.", needs.TEXT, needs.WORDS, least=1,
-        otherwise="the corpus's own: 11 for text8, else 1",
-    )  # fmt: skip
-    max_vocabulary: int | None = _data(
-        None, "Largest number of symbols, at level word; the rarest words become <unk>.", needs.TEXT, needs.WORDS,
-        least=2,
-    )  # fmt: skip
-    valid: str | None = _data(None, "File to validate on, instead of a part of the text.", needs.TEXT)
-    test: str | None = _data(None, "File to test on, instead of a part of the text.", needs.TEXT)
-    fractions: tuple[float, ...] | None = _data(
-        None, "Shares of the text for training, validation and test.", needs.TEXT,
-        otherwise="the corpus's own, else 0.9,0.1,0",
-    )  # fmt: skip
-    length: int = _data(LENGTH, "Length of the sequences of a synthetic task, in steps.", needs.TASK)
-    sequences: int = _data(1000, "New sequences of a synthetic task in each epoch.", needs.TASK, least=1)
-    sequence_length: int = _data(50, "Steps of a training sequence.", needs.SEQUENCES, needs.TEXT, least=1)
-    unknown: str = _data(
-        "skip",
-        "What to do with symbols that are not in the vocabulary: error, skip, or a known symbol to replace them with. "
-        "Words become <unk> where the vocabulary has it.",
-        needs.TEXT, digits=True,
-    )  # fmt: skip
 
     arch: str = _network("mlstm", "Architecture of the network; `hfrnn info` lists all.")
     hidden: tuple[int, ...] = _network((96,), "Hidden units of each layer; several sizes with commas make a stack.")

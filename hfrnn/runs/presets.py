@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from hfrnn.names import LENGTH, PRESETS
+from hfrnn.names import IN_MEMORY, LENGTH, PRESETS, TABLES, names_arrays
 
 __all__ = [
     "DEFAULTS",
@@ -34,15 +34,17 @@ class ByData(NamedTuple):
     text: Any
     music: Any
     task: Any
+    arrays: Any
 
     def of(self, kind: str) -> Any:
-        """Return the value for `a text`, `music` or `a synthetic task`."""
-        return {"a text": self.text, "music": self.music, "a synthetic task": self.task}[kind]
+        """Return the value for a kind of data, as `kind_of_data` names it."""
+        return {"a text": self.text, "music": self.music, "a synthetic task": self.task}.get(kind, self.arrays)
 
     def __str__(self) -> str:
-        if self.text != self.music:
-            return f"{shown(self.text)} for texts, {shown(self.music)} for music, {shown(self.task)} for tasks"
-        return f"{shown(self.text)} for texts and music, {shown(self.task)} for synthetic tasks"
+        names: dict[str, list[str]] = {}
+        for value, name in zip(self, ("texts", "music", "synthetic tasks", "arrays and tables"), strict=True):
+            names.setdefault(shown(value), []).append(name)
+        return ", ".join(f"{value} for {_listed(each)}" for value, each in names.items())
 
 
 class Sequences(NamedTuple):
@@ -72,14 +74,14 @@ class Default(NamedTuple):
 
 
 DEFAULTS: dict[str, Default] = {
-    "gradient_symbols": Default(ByData(text=12_500, music=12_500, task=Sequences(125)), 100_000),
-    "first_gradient_symbols": Default(ByData(text=5_000, music=5_000, task=Sequences(125)), 10_000),
+    "gradient_symbols": Default(ByData(text=12_500, music=12_500, task=Sequences(125), arrays=12_500), 100_000),
+    "first_gradient_symbols": Default(ByData(text=5_000, music=5_000, task=Sequences(125), arrays=12_500), 10_000),
     "batch_growth": Default(1.015, 1.15),
     "curvature_fraction": Default(0.4, 0.2),
-    "cg_iterations": Default(ByData(text=3, music=3, task=4), 100),
+    "cg_iterations": Default(ByData(text=3, music=3, task=4, arrays=4), 100),
     "warm_start": Default(0.0, 0.95),
     "mu_growth": Default(0.0, 3.0),
-    "least_damping": Default(ByData(text=0.1, music=0.1, task=0.0), 0.0),
+    "least_damping": Default(ByData(text=0.1, music=0.1, task=0.0, arrays=0.0), 0.0),
     "preconditioner": Default("kronecker", "none"),
     "preconditioner_parts": Default(20, 50),
     "preconditioner_every": Default(20, 10),
@@ -131,10 +133,24 @@ def unwritten_values(written: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def kind_of_data(data: str | None) -> str:
-    """Return the kind of the data of that name: `a text`, `music` or `a synthetic task`."""
+    """Return the kind of the data of that name.
+
+    Parameters
+    ----------
+    data : str or None
+        The option `data`; None for a text file.
+
+    Returns
+    -------
+    {"a text", "music", "a synthetic task", "a table", "an array file", "arrays in memory"}
+    """
     from hfrnn.data.music import FILES
     from hfrnn.data.synthetic import tasks
 
+    if data in IN_MEMORY:
+        return "arrays in memory"
+    if names_arrays(data):
+        return "a table" if str(data).lower().endswith(TABLES) else "an array file"
     return "a synthetic task" if data in tasks() else "music" if data in FILES else "a text"
 
 
@@ -143,3 +159,9 @@ def shown(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _listed(names: list[str]) -> str:
+    """Return names in a sentence: `texts, music and tasks`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last

@@ -2,6 +2,7 @@
 
 config.toml           the options of the run and the versions it was started with
 vocabulary.json       the symbols
+scaling.json          means and deviations of real inputs and targets, if they are scaled
 metrics.jsonl         a record for every update
 last.safetensors      the state after the last update, from which a run resumes
 best.safetensors      the state with the lowest validation loss (training loss without a validation part)
@@ -30,6 +31,7 @@ from hfrnn.arrays.backend import HostArray
 from hfrnn.atomic import write_atomic
 from hfrnn.checks import shown
 from hfrnn.data.corpora import PARTS, Corpus
+from hfrnn.data.scaling import Scaling
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.files import CHECKPOINT_SHARE, is_regular, memory_share, read_bytes
@@ -83,6 +85,7 @@ class RunFolder:
         versions: dict[str, str],
         vocabulary: Vocabulary | None,
         numbered: bool = False,
+        scaling: Scaling | None = None,
     ) -> RunFolder:
         """Create a run folder with its configuration and vocabulary, and hold its lock until `lock.release()`.
 
@@ -96,6 +99,7 @@ class RunFolder:
         vocabulary : Vocabulary or None
         numbered : bool
             Whether to make the folder path-2, path-3, ... if there is something at the path.
+        scaling : Scaling, optional
 
         Returns
         -------
@@ -122,6 +126,8 @@ class RunFolder:
             write_atomic(folder / "config.toml", content)
             if vocabulary is not None:
                 vocabulary.save(folder / "vocabulary.json")
+            if scaling is not None:
+                scaling.save(folder / "scaling.json")
         except BaseException:
             lock.release()
             raise
@@ -169,6 +175,22 @@ class RunFolder:
         if self.versions().get("vocabulary_sha256") not in (None, vocabulary.to_json()["sha256"]):
             raise CheckpointError(f"the vocabulary {path} is not that of the run: restore it from a copy")
         return vocabulary
+
+    def scaling(self) -> Scaling | None:
+        """Return the scaling of the run's inputs and targets; None if they are used as they are.
+
+        Raises
+        ------
+        CheckpointError
+            The file is missing, damaged or of another run.
+        """
+        stored = self.versions().get("scaling_sha256")
+        if stored is None:
+            return None
+        scaling = Scaling.load(self._file("scaling.json"))
+        if scaling.sha256 != stored:
+            raise CheckpointError(f"{self._file('scaling.json')} is not that of the run: restore it from a copy")
+        return scaling
 
     def corpus(self) -> Corpus:
         """Return the text that the run was started with.

@@ -13,6 +13,7 @@ import numpy as np
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.engine.plan import Plan
 from hfrnn.errors import CheckpointError
+from hfrnn.names import IN_MEMORY
 from hfrnn.optim.schedules import EarlyStopping
 from hfrnn.runs.checkpoint import check_description
 from hfrnn.runs.config import TrainConfig
@@ -116,7 +117,10 @@ class RunState:
 
     @property
     def resume_command(self) -> str:
-        """The shell command that resumes the run."""
+        """The shell command, or the call in Python, that resumes the run."""
+        if self.config.data in IN_MEMORY:
+            given = "batches" if self.config.data == "batches" else "data"
+            return f"hfrnn.train(resume={str(self.folder.path)!r}, {given}=...)"
         modules = {type(layer.kernel).__module__ for layer in self.net.layers}
         kernels = [word for module in sorted(modules) if (word := module.partition("hfrnn --kernel ")[2])]
         words = ["hfrnn", *(word for file in kernels for word in ("--kernel", file)), "train", "--resume"]
@@ -137,7 +141,9 @@ class RunState:
         out = config.out or f"runs/{config.arch}-{manner}-{time.strftime('%Y%m%d-%H%M%S')}"
         known = {} if self.vocabulary is None else {"vocabulary_sha256": self.vocabulary.to_json()["sha256"]}
         described = {**versions(), **self.source.checksums, **known}
-        self._folder = RunFolder.create(out, config, described, self.vocabulary, numbered=config.out is None)
+        self._folder = RunFolder.create(
+            out, config, described, self.vocabulary, numbered=config.out is None, scaling=self.source.scaling
+        )
         try:
             self._save(best=True)
         except BaseException:
@@ -260,6 +266,8 @@ class RunState:
         self.folder.delete_leftovers()
         if self.vocabulary is not None:
             self.vocabulary.save(self.folder.path / "vocabulary.json")
+        if self.source.scaling is not None:
+            self.source.scaling.save(self.folder.path / "scaling.json")
         self._save(best=True)
 
     def _load_last(self, replan: bool) -> int:

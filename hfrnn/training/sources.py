@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from hfrnn.arrays.backend import HostArray
 from hfrnn.data.corpora import PARTS, Corpus
 from hfrnn.data.music import FILES as MUSIC
 from hfrnn.data.music import Music, load_music, music_batch
+from hfrnn.data.scaling import Scaling
 from hfrnn.data.streams import evaluation_streams, training_sequences
 from hfrnn.data.synthetic import Task, make_task, tasks
 from hfrnn.data.vocabulary import Vocabulary, frequency_classes
@@ -18,8 +19,19 @@ from hfrnn.engine.batch import Batch
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.names import UNITS
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.data import is_text, load_run_corpus, part_checksums, run_vocabulary
+from hfrnn.runs.data import (
+    is_arrays,
+    is_text,
+    load_run_corpus,
+    part_checksums,
+    refuse_arrays_as_text,
+    refuse_foreign_options,
+    run_vocabulary,
+)
 from hfrnn.runs.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from hfrnn.training.memory import Memory
 
 VALIDATION_STREAMS = 64
 """Number of pieces into which the validation part of a text is cut, side by side."""
@@ -38,7 +50,7 @@ class Pool(NamedTuple):
     inputs : ndarray, shape (T, N) or (T, N, n_in)
         Symbols or values.
     targets : ndarray, shape (T, N) or (T, N, n_out)
-    weights : ndarray, shape (T, N), or None
+    weights : ndarray, shape (T, N) or (T, N, n_out), or None
         Weights of the targets; None if all weigh the same.
     lengths : ndarray, shape (N,), or None
         Lengths of the sequences; None if all have T steps.
@@ -48,6 +60,11 @@ class Pool(NamedTuple):
     targets: HostArray
     weights: HostArray | None = None
     lengths: HostArray | None = None
+
+    @property
+    def weighs_outputs(self) -> bool:
+        """Whether every output has its own weight."""
+        return self.weights is not None and self.weights.ndim == 3
 
     def batch(self, columns: HostArray | slice) -> Batch:
         """Return some of the sequences as a batch."""
@@ -105,6 +122,8 @@ class Source:
         Whether answers are right or wrong.
     in_bits : bool
         Whether the loss is that of a symbol, which is shown in bits.
+    scaling : Scaling or None
+        The scaling of real inputs and targets; None if they are used as they are.
     """
 
     name: str
@@ -113,11 +132,13 @@ class Source:
     validation: Batch | None
     sha256 = ""
     fresh = counts_errors = in_bits = False
+    scaling: Scaling | None = None
 
     @property
     def checksums(self) -> dict[str, str]:
-        """Checksums of the data and its parts, under the names that config.toml uses."""
-        return {"data_sha256": self.sha256}
+        """Checksums of the data, its parts and its scaling, under the names that config.toml uses."""
+        scaling = {} if self.scaling is None else {"scaling_sha256": self.scaling.sha256}
+        return {"data_sha256": self.sha256, **scaling}
 
     def pool(self, epoch: int) -> Pool:
         """Return the training sequences of an epoch."""
@@ -246,7 +267,9 @@ class MusicSource(Source):
         ]
 
 
-def open_source(config: TrainConfig, folder: RunFolder | None = None) -> tuple[Source, Vocabulary | None]:
+def open_source(
+    config: TrainConfig, folder: RunFolder | None = None, memory: Memory | None = None
+) -> tuple[Source, Vocabulary | None]:
     """Open the data of a run.
 
     The vocabulary and the classes come from `folder` if it holds a state, else from the run that the option `init_from`
@@ -258,6 +281,8 @@ def open_source(config: TrainConfig, folder: RunFolder | None = None) -> tuple[S
         The options, resolved.
     folder : RunFolder, optional
         The folder of a run to be resumed.
+    memory : Memory, optional
+        Arrays that were given in Python.
 
     Returns
     -------
@@ -277,9 +302,17 @@ def open_source(config: TrainConfig, folder: RunFolder | None = None) -> tuple[S
     if begins and config.init_from is not None:
         known = RunFolder(config.init_from)
         _check_first_run(config, known)
+    refuse_foreign_options(config)
     if is_text(config):
+        if folder is None:
+            refuse_arrays_as_text(config.text)
         return _open_text(config, folder, known)
-    config.refuse(("valid", "test", "fractions", "classes"), f"--data {config.data} is not a text")
+    if is_arrays(config):
+        from hfrnn.training.array_source import open_arrays
+
+        if memory is not None and memory.batches is not None:
+            return memory.drawn(config, known), None
+        return open_arrays(config, folder, known, memory), None
     if config.data in MUSIC:
         music = load_music(config.data)
         if folder is not None:

@@ -6,15 +6,16 @@ import contextlib
 import copy
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from numpy.random import Generator
+
 from hfrnn.arrays.backend import Array
 from hfrnn.checks import instance, path, wrong
-from hfrnn.data.vocabulary import Vocabulary
-from hfrnn.engine.network import Network
+from hfrnn.engine.batch import Batch
 from hfrnn.engine.sampling import draw_text
 from hfrnn.errors import CheckpointError, HfrnnError, MissingExtraError, NonFiniteError, StorageError
 from hfrnn.optim.hessian_free import UpdateInterrupted
@@ -23,7 +24,9 @@ from hfrnn.runs.load import first_weights
 from hfrnn.runs.metrics import Record
 from hfrnn.runs.resume import resumed_config
 from hfrnn.runs.run_folder import RunFolder
+from hfrnn.training.callbacks import Callback, TrainingResult
 from hfrnn.training.limits import TimeLimit, reached_limit, reason_to_end
+from hfrnn.training.memory import Memory, given_arrays
 from hfrnn.training.methods import METHODS
 from hfrnn.training.record import make_record
 from hfrnn.training.run_state import RunState, before_next_update
@@ -34,57 +37,17 @@ from hfrnn.training.validation import validate, validation_objective
 from hfrnn.wording import shell_command
 
 
-class Callback:
-    """Base class of objects that watch a training run. A subclass overrides the methods that it needs."""
-
-    def on_start(self, trainer: Trainer) -> None:
-        """Called before the first update.
-
-        Parameters
-        ----------
-        trainer : Trainer
-            The run: `config`, `net`, `source`, `vocabulary`, `method`, `validation`, `folder`, `path`, and the current
-            `theta`, `weights`, `update`, `seconds`, `symbols`, `last` and `best`.
-        """
-
-    def on_cg(self, iteration: int, q: float) -> None:
-        """Called after a CG iteration with the quadratic's value, or after a first-order step with the mean loss."""
-
-    def on_update(self, record: Record) -> bool | None:
-        """Called after an update, or an interval of first-order steps, with a copy of its record; True ends it."""
-
-    def on_interrupt(self) -> None:
-        """Called at the first SIGINT, SIGTERM or SIGHUP; training ends after the current CG iteration or step."""
-
-    def on_end(self, result: TrainingResult) -> None:
-        """Called after the last update, unless training failed or was interrupted."""
-
-
-@dataclass(frozen=True)
-class TrainingResult:
-    """How a training run ended."""
-
-    net: Network
-    theta: Array
-    """The weights with the lowest validation loss, or the last ones if none were validated."""
-    vocabulary: Vocabulary | None
-    """The symbols of a text."""
-    config: TrainConfig
-    """The options, resolved."""
-    folder: Path
-    """The run folder."""
-    summary: dict[str, Any]
-    """The content of summary.json."""
-
-
 def train(
     config: TrainConfig | None = None,
     *,
     resume: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
+    data: str | Path | Mapping[str, Any] | None = None,
+    batches: Callable[[Generator], Any] | None = None,
+    valid: str | Path | Mapping[str, Any] | Batch | None = None,
     **options: Any,
 ) -> TrainingResult:
-    """Train a network on a text, a synthetic task or music, and write a run folder.
+    """Train a network on a text, a synthetic task, music, arrays or a table, and write a run folder.
 
     Parameters
     ----------
@@ -96,6 +59,15 @@ def train(
         from now. A new limit of these three replaces all old ones.
     callbacks : sequence of Callback
         Objects that watch the run.
+    data : str, path or mapping of str to array, optional
+        The option `data`, or arrays by the names of docs/data.md: `x`, `y`, `mask`, `lengths`, `valid_x`, ... To resume
+        such a run, give the same arrays again.
+    batches : callable, optional
+        Called as `batches(rng)` with a `numpy.random.Generator`; returns new sequences for an epoch, as a dict of such
+        arrays (`x`, `y`, `mask`, `lengths`) or as a `hfrnn.Batch`. All calls return arrays of the same shapes, which
+        depend on `rng` only. To resume the run, give the function again.
+    valid : str, path, mapping of str to array or Batch, optional
+        The option `valid`; or, with `batches`, the sequences to validate on. By default they are drawn once.
     **options
         Single options by name, which override `config`: `text="book.txt", arch="mlstm", updates=20`.
 
@@ -127,13 +99,18 @@ def train(
     resume = path("resume", resume, or_none=True)
     if not isinstance(callbacks, list | tuple) or not all(isinstance(each, Callback) for each in callbacks):
         raise wrong("callbacks", callbacks, "give a list of objects of subclasses of hfrnn.Callback")
+    memory = given_arrays(data, batches, valid)
+    if memory is not None:
+        options["data"] = memory.name
+    else:
+        options |= {name: value for name, value in (("data", data), ("valid", valid)) if value is not None}
     values = checked_options(options, "train()")
     with handle_signals() as interruption:
         try:
             if resume is None:
-                trainer = Trainer.new(replace(config or TrainConfig(), **values), callbacks, interruption)
+                trainer = Trainer.new(replace(config or TrainConfig(), **values), callbacks, interruption, memory)
             else:
-                trainer = Trainer.resumed(resume, values, callbacks, interruption)
+                trainer = Trainer.resumed(resume, values, callbacks, interruption, memory)
             return trainer.run()
         except KeyboardInterrupt:
             interruption.response = Response.NOTED
@@ -154,6 +131,8 @@ class Trainer:
     callbacks : sequence of Callback
     interruption : Interruption, optional
         Says when to stop because of a signal.
+    memory : Memory, optional
+        Arrays that were given in Python.
 
     Attributes
     ----------
@@ -176,8 +155,9 @@ class Trainer:
         folder: RunFolder | None = None,
         callbacks: Sequence[Callback] = (),
         interruption: Interruption | None = None,
+        memory: Memory | None = None,
     ) -> None:
-        self.source, self.vocabulary = open_source(config, folder)
+        self.source, self.vocabulary = open_source(config, folder, memory)
         starts = config.init_from is not None and (folder is None or not folder.begun)
         first = first_weights(config, self.source.network, self.source.name) if starts else None
         if not self.source.in_bits:
@@ -194,10 +174,11 @@ class Trainer:
 
     @classmethod
     def new(
-        cls, config: TrainConfig, callbacks: Sequence[Callback] = (), interruption: Interruption | None = None
-    ) -> Trainer:
+        cls, config: TrainConfig, callbacks: Sequence[Callback] = (), interruption: Interruption | None = None,
+        memory: Memory | None = None,
+    ) -> Trainer:  # fmt: skip
         """Return a run from its beginning. Its folder is created after everything else was checked."""
-        trainer = cls(config.resolved(), None, callbacks, interruption)
+        trainer = cls(config.resolved(), None, callbacks, interruption, memory)
         if trainer.interruption():  # the signal came during an import
             raise KeyboardInterrupt
         trainer.interruption.response = Response.NOTED  # until `run` begins
@@ -212,6 +193,7 @@ class Trainer:
         changes: dict[str, Any],
         callbacks: Sequence[Callback] = (),
         interruption: Interruption | None = None,
+        memory: Memory | None = None,
     ) -> Trainer:
         """Return a run that continues after its last update, with changed options by field name."""
         folder, interruption = RunFolder(run), interruption or Interruption()
@@ -219,8 +201,8 @@ class Trainer:
         config = resumed_config(folder.config(), changes)
         folder.lock.acquire()
         try:
-            trainer = cls(config, folder, callbacks, interruption)
-            trainer.state.changes = changes
+            trainer = cls(config, folder, callbacks, interruption, memory)
+            trainer.state.changes = {name: value for name, value in changes.items() if name != "data"}
             trainer.state.load(folder, replan="checkpoint" in changes or "memory" in changes)
             trainer.state.repair()
             interruption.response = Response.NOTED  # until `run` begins

@@ -21,7 +21,8 @@ def validation_objective(net: Network, source: Source, config: TrainConfig) -> O
     if batch is None:
         return None
     net, symbols = net.without_penalty(), batch.inputs.ndim == 2
-    plan = make_plan(net, batch.T, batch.B, "auto", config.memory_bytes, symbols, Use.LOSS)
+    weighs = batch.weights is not None and batch.weights.ndim == 3
+    plan = make_plan(net, batch.T, batch.B, "auto", config.memory_bytes, symbols, Use.LOSS, weighs)
     return Objective(net, batch, config.threads, plan=plan)
 
 

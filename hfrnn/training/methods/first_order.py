@@ -56,9 +56,10 @@ class FirstOrderMethod(Stepwise):
         else:
             self.batches = SequenceBatches(config, source)
         (T, B), symbols = self.batches.shape, self.batches.symbols
-        plan = make_plan(net, T, B, config.checkpoint_argument, config.memory_bytes, symbols, Use.GRADIENT)
+        weighs = self.batches.weighs_outputs
+        plan = make_plan(net, T, B, config.checkpoint_argument, config.memory_bytes, symbols, Use.GRADIENT, weighs)
         self.plans = {"gradient": plan}
-        self.expected_bytes = footprint_of(net, symbols).bytes(plan, T, B, Use.GRADIENT)
+        self.expected_bytes = footprint_of(net, symbols).bytes(plan, T, B, Use.GRADIENT, weighs)
         self.threads = config.threads or default_threads()
         self.optimizer = make_optimizer(config, net, self.threads)
         # SOAP has arrays of other sizes than theta, and checks them itself
@@ -91,7 +92,7 @@ class FirstOrderMethod(Stepwise):
         self, theta: Array, progress: Progress, should_stop: Stop, most: int | None = None
     ) -> tuple[Array, Record]:
         wanted, epoch = self._begin(most)
-        losses, norms, symbols, updates, clipped, rate = 0.0, 0.0, 0, 0, 0, 0.0
+        losses, norms, weight, updates, clipped, rate = 0.0, 0.0, 0.0, 0, 0, 0.0
         while updates < wanted and self.epoch == epoch:
             if should_stop():
                 raise UpdateInterrupted("Training was interrupted between two updates.")
@@ -112,12 +113,12 @@ class FirstOrderMethod(Stepwise):
             if self.config.max_norm is not None:
                 self._bound_units(theta, self.config.max_norm)
             self.average.add(theta)
-            scored = round(objective.total_weight)
-            losses, norms, symbols, updates = losses + loss * scored, norms + length, symbols + scored, updates + 1
+            scored = objective.total_weight
+            losses, norms, weight, updates = losses + loss * scored, norms + length, weight + scored, updates + 1
             clipped += bool(self.config.clip_norm) and length > self.config.clip_norm
-            progress(updates, losses / symbols)
+            progress(updates, losses / weight)
         means = {"gradient_norm": norms / updates, "clipped": clipped / updates}
-        return theta, self._record(updates, symbols, losses / symbols, epoch, rate, **means)
+        return theta, self._record(updates, round(weight), losses / weight, epoch, rate, **means)
 
     def weights(self, theta: Array) -> Array:
         """Return the average of the parameters over the updates, or the last ones with `--average 0`."""
@@ -161,6 +162,8 @@ class StreamBatches:
 
     symbols = True
     """Whether the inputs are symbols."""
+    weighs_outputs = False
+    """Whether every output has its own weight."""
 
     def __init__(self, config: TrainConfig, net: Network, text: np.ndarray[Any, Any]) -> None:
         back = config.sequence_length
@@ -241,6 +244,10 @@ class SequenceBatches:
     @property
     def symbols(self) -> bool:
         return self.sequences.pool.inputs.ndim == 2
+
+    @property
+    def weighs_outputs(self) -> bool:
+        return self.sequences.pool.weighs_outputs
 
     @property
     def epoch(self) -> int:

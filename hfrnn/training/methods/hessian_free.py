@@ -224,7 +224,7 @@ class HessianFreeMethod(Method):
         The gradient may use half of the memory budget, and the curvature the rest.
         """
         pool = self.sequences.pool
-        T, symbols = pool.inputs.shape[0], pool.inputs.ndim == 2
+        T, symbols, weighs = pool.inputs.shape[0], pool.inputs.ndim == 2, pool.weighs_outputs
         part = self._part(rows)
         checkpoint, budget = self.config.checkpoint_argument, self.config.memory_bytes
         basis = 0
@@ -232,10 +232,12 @@ class HessianFreeMethod(Method):
             basis = bytes_needed(self.net.matrix_blocks, self.parts, self.net.dtype.itemsize)
             budget = max(budget - basis, 1)
         footprint = footprint_of(self.net, symbols)
-        plans = {"gradient": make_plan(self.net, T, rows, checkpoint, max(budget // 2, 1), symbols, Use.GRADIENT)}
-        taken = footprint.bytes(plans["gradient"], T, rows, Use.GRADIENT)
-        plans["curvature"] = make_plan(self.net, T, part, checkpoint, max(budget - taken, 1), symbols, Use.OPERATOR)
-        return plans, taken + footprint.bytes(plans["curvature"], T, part, Use.OPERATOR) + basis
+        half = max(budget // 2, 1)
+        plans = {"gradient": make_plan(self.net, T, rows, checkpoint, half, symbols, Use.GRADIENT, weighs)}
+        taken = footprint.bytes(plans["gradient"], T, rows, Use.GRADIENT, weighs)
+        left = max(budget - taken, 1)
+        plans["curvature"] = make_plan(self.net, T, part, checkpoint, left, symbols, Use.OPERATOR, weighs)
+        return plans, taken + footprint.bytes(plans["curvature"], T, part, Use.OPERATOR, weighs) + basis
 
     def _affordable_parts(self) -> int:
         """Return how many gradients the preconditioner may keep: as configured, within a quarter of the memory."""

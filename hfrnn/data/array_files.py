@@ -1,0 +1,234 @@
+"""Read `.npz`, `.npy` and `.mat` files that others may have made: plain numbers within a bound, never a pickle."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import math
+import os
+import struct
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from hfrnn.errors import InputError
+from hfrnn.files import TEXT_SHARE, memory_share, read_bytes
+from hfrnn.wording import one_line
+
+NUMBERS = "fiub"
+"""NumPy's letters of the types that are read: real numbers, integers and Booleans."""
+_COMPRESSED, _MAT5_HEADER = 15, 128  # of MATLAB's format 5
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy writes
+
+
+class ArrayFile(NamedTuple):
+    """The arrays of a file.
+
+    Attributes
+    ----------
+    arrays : dict of str to ndarray
+        Those that were asked for.
+    others : tuple of str
+        Names of the others, which were not read.
+    sha256 : str
+        The hash of the file.
+    """
+
+    arrays: dict[str, NDArray[Any]]
+    others: tuple[str, ...]
+    sha256: str
+
+
+def read_array_file(path: str | os.PathLike[str], wanted: Callable[[str], bool]) -> ArrayFile:
+    """Read arrays of numbers from a file of NumPy or MATLAB.
+
+    Parameters
+    ----------
+    path : path
+        A regular file that ends in .npz, .npy or .mat. The file, and all of its arrays that are read, may each take a
+        sixteenth of the machine's memory. A .npy file holds one array, which is named `x`.
+    wanted : callable
+        Returns whether to read the array of a name.
+
+    Returns
+    -------
+    ArrayFile
+
+    Raises
+    ------
+    InputError
+        The file is missing, too large or damaged, or an array holds something else than numbers. Pickled objects are
+        never loaded.
+    """
+    content = file_content(path)
+    suffix = Path(path).suffix.lower()
+    read = {".npz": _read_npz, ".npy": _read_npy_file, ".mat": _read_mat}[suffix]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of headers that are Python expressions, and of MATLAB's objects
+            arrays, others = read(content, str(path), wanted)
+    except InputError:
+        raise
+    except Exception as error:  # damage can surface in NumPy, SciPy, zipfile or zlib
+        raise InputError(
+            f"{path} cannot be read as a {suffix} file of plain arrays ({_reason(error)}): save it again"
+        ) from error
+    return ArrayFile(arrays, others, hashlib.sha256(content).hexdigest())
+
+
+def file_content(path: str | os.PathLike[str]) -> bytes:
+    """Return the bytes of a file of arrays or a table.
+
+    Raises
+    ------
+    InputError
+        The file is missing, empty, too large or unreadable, or it is not a regular file.
+    """
+    what = "give a file of arrays (.npz, .npy, .mat) or a table (.csv, .tsv)"
+    try:
+        data = read_bytes(path, memory_share(TEXT_SHARE))
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {path}: {what}") from error
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise InputError(f"{str(path)!r} cannot be read ({reason}): {what}") from error
+    if not data:
+        raise InputError(f"{path} is empty: {what}")
+    return data
+
+
+def check_size(shape: tuple[int, ...], itemsize: int, name: str, taken: int = 0) -> int:
+    """Return the bytes of an array; raise InputError if it, with `taken` bytes of others, is beyond the bound."""
+    size, most = math.prod(shape) * itemsize, memory_share(TEXT_SHARE)
+    if size + taken > most:
+        shown = f"({', '.join(map(_count, shape))}{',' if len(shape) == 1 else ''})"
+        raise InputError(
+            f"{name} has shape {shown} and takes {_count(size + taken)} bytes with the arrays before it, and at most "
+            f"{most:,} are read: give fewer or shorter sequences"
+        )
+    return size
+
+
+def _count(number: int) -> str:
+    """Return a whole number for a message; a very large one by its power of two."""
+    return str(number) if abs(number) < 2**63 else f"2^{number.bit_length() - 1}"
+
+
+def _reason(error: Exception) -> str:
+    """Return why a file cannot be read, in a few words."""
+    text = one_line(str(error)).rstrip(".")
+    return text if text and len(text) <= 120 and "allow_pickle" not in text else type(error).__name__
+
+
+# ---------------------------------------------------------------------- NumPy
+
+
+def _read_npz(content: bytes, source: str, wanted: Callable[[str], bool]) -> tuple[dict[str, NDArray[Any]], Any]:
+    arrays: dict[str, NDArray[Any]] = {}
+    taken = 0
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = [each for each in archive.infolist() if each.filename.endswith(".npy")]
+        names = [each.filename.removesuffix(".npy") for each in members]
+        for name, member in zip(names, members, strict=True):
+            if not wanted(name):
+                continue
+            if name in arrays:
+                raise InputError(f"{source} has two arrays {name}: save it again with one of each name")
+            if member.compress_type not in _METHODS:
+                raise InputError(f"array {name} of {source} is compressed in another way than NumPy's: save it again")
+            with archive.open(member) as stream:
+                arrays[name] = _read_npy(stream, f"array {name} of {source}", member.file_size, taken)
+            taken += arrays[name].nbytes
+    return arrays, tuple(name for name in names if name not in arrays)
+
+
+def _read_npy_file(content: bytes, source: str, wanted: Callable[[str], bool]) -> tuple[dict[str, NDArray[Any]], Any]:
+    return {"x": _read_npy(io.BytesIO(content), f"the array of {source}", len(content), 0)}, ()
+
+
+def _read_npy(stream: IO[bytes], name: str, available: int, taken: int) -> NDArray[Any]:
+    """Return an array in NumPy's format; its header is checked before its numbers are read."""
+    version = npy.read_magic(stream)
+    if version not in ((1, 0), (2, 0)):
+        raise InputError(f"{name} has version {version[0]}.{version[1]} of NumPy's format: save it as plain numbers")
+    shape, fortran, dtype = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(stream)
+    check_type(dtype, name)
+    if any(size < 0 for size in shape):
+        raise InputError(f"{name} has shape {shape}, which no array has: the file is damaged, save it again")
+    size = check_size(shape, dtype.itemsize, name, taken)
+    data = stream.read(size) if size <= available else b""
+    if len(data) != size:
+        raise InputError(f"{name} ends before its last number: the file is damaged, save it again")
+    found = np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran else "C")
+    return found.astype(dtype.newbyteorder("="), copy=False)
+
+
+def check_type(dtype: np.dtype[Any], name: str) -> None:
+    """Raise InputError unless a type is that of real numbers, integers or Booleans."""
+    if dtype.kind not in NUMBERS or dtype.itemsize == 0:
+        kinds = {"O": "Python objects, which are never loaded", "c": "complex numbers", "U": "strings", "S": "strings"}
+        held = "records" if dtype.names is not None else kinds.get(dtype.kind, f"values of type {dtype}")
+        raise InputError(f"{name} holds {held}: save an array of real numbers or integers")
+
+
+# ---------------------------------------------------------------------- MATLAB
+
+
+def _read_mat(content: bytes, source: str, wanted: Callable[[str], bool]) -> tuple[dict[str, NDArray[Any]], Any]:
+    found, others = load_mat(content, source, wanted)
+    for name, value in found.items():
+        if not isinstance(value, np.ndarray):
+            raise InputError(f"array {name} of {source} is sparse or an object: save a full array of numbers")
+        check_type(value.dtype, f"array {name} of {source}")
+    return found, others
+
+
+def load_mat(content: bytes, source: str, wanted: Callable[[str], bool]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return variables of a MATLAB file as SciPy loads them, and the names of the others.
+
+    Raises
+    ------
+    InputError
+        The file is of version 7.3 or too large; other errors are those of SciPy.
+    """
+    from scipy.io import loadmat, whosmat
+
+    if content[:19] == b"MATLAB 7.3 MAT-file" or content[:4] == b"\x89HDF":
+        raise InputError(f"{source} is a MATLAB file of version 7.3, which is not read: save it in MATLAB with -v7")
+    _check_unpacked(content, source)
+    taken, names, others = 0, [], []
+    for name, shape, _ in whosmat(io.BytesIO(content)):
+        if wanted(name):
+            taken += check_size(tuple(shape), 8, f"array {name} of {source}", taken)
+            names.append(name)
+        else:
+            others.append(name)
+    found = loadmat(io.BytesIO(content), variable_names=names, struct_as_record=True) if names else {}
+    return {name: found[name] for name in names if name in found}, tuple(others)
+
+
+def _check_unpacked(content: bytes, source: str) -> None:
+    """Raise InputError if the compressed variables of a MATLAB file are beyond the bound when they are unpacked."""
+    order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
+    left, position = memory_share(TEXT_SHARE), _MAT5_HEADER
+    while order is not None and position + 8 <= len(content):
+        kind, size = struct.unpack_from(f"{order}II", content, position)
+        position += 8
+        if kind == _COMPRESSED:
+            unpacker = zlib.decompressobj()
+            piece: bytes = content[position : position + size]
+            with contextlib.suppress(zlib.error):  # SciPy reports the damage
+                while piece and left >= 0:
+                    left -= len(unpacker.decompress(piece, 2**20))
+                    piece = unpacker.unconsumed_tail
+        if left < 0:
+            raise InputError(f"{source} unpacks to more than a sixteenth of the memory: give fewer sequences")
+        position += size

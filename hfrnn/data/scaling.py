@@ -1,0 +1,150 @@
+"""The scaling of real inputs and targets by their means and standard deviations in the training part."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hfrnn.atomic import write_atomic
+from hfrnn.data.synthetic import Sequences
+from hfrnn.errors import CheckpointError
+from hfrnn.files import DESCRIPTION, read_bytes
+
+Vector = NDArray[np.float64]
+_FIELDS = ("input_mean", "input_deviation", "target_mean", "target_deviation")
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """The means and standard deviations of the training part.
+
+    Attributes
+    ----------
+    input_mean, input_deviation : (n_in,) float64, or None
+        None if the inputs are left as they are.
+    target_mean, target_deviation : (n_out,) float64, or None
+        None if the targets are left as they are.
+    """
+
+    input_mean: Vector | None = None
+    input_deviation: Vector | None = None
+    target_mean: Vector | None = None
+    target_deviation: Vector | None = None
+
+    @staticmethod
+    def measure(sequences: Sequences, inputs: bool = True, targets: bool = True) -> Scaling:
+        """Return the scaling of some sequences.
+
+        Parameters
+        ----------
+        sequences : Sequences
+            The training part. Its padding does not count, nor do targets of weight 0.
+        inputs, targets : bool
+            Whether to scale them. Symbols are never scaled. An input of zeros and ones keeps its values, and one
+            without variation is only shifted.
+        """
+        x, y, weights, lengths = sequences
+        exists = np.arange(x.shape[0])[:, None] < lengths
+        found: list[Vector | None] = [None] * 4
+        if inputs and x.ndim == 3:
+            rows = x[exists].astype(np.float64)  # (steps, n_in)
+            mean, deviation = rows.mean(axis=0), rows.std(axis=0)
+            plain = ((rows == 0) | (rows == 1)).all(axis=0)
+            found[:2] = np.where(plain, 0.0, mean), np.where(plain | ~_varies(mean, deviation), 1.0, deviation)
+        if targets and y.ndim == 3:
+            shape = (*exists.shape, 1)
+            counted = (weights.reshape(*exists.shape, -1) > 0) & exists.reshape(shape)
+            counted = np.broadcast_to(counted, y.shape)
+            number = np.maximum(counted.sum(axis=(0, 1)), 1)
+            values = np.where(counted, y, 0.0).astype(np.float64)
+            mean = values.sum(axis=(0, 1)) / number
+            deviation = np.sqrt((np.where(counted, values - mean, 0.0) ** 2).sum(axis=(0, 1)) / number)
+            found[2:] = mean, np.where(_varies(mean, deviation), deviation, 1.0)
+        return Scaling(*found)
+
+    def scale_inputs(self, inputs: NDArray[Any]) -> NDArray[Any]:
+        """Return inputs (..., n_in) in units of their deviation, as the network reads them."""
+        if self.input_mean is None or self.input_deviation is None:
+            return inputs
+        return (inputs - self.input_mean) / self.input_deviation
+
+    def scale_targets(self, targets: NDArray[Any]) -> NDArray[Any]:
+        """Return targets (..., n_out) in units of their deviation, as the network learns them."""
+        if self.target_mean is None or self.target_deviation is None:
+            return targets
+        return (targets - self.target_mean) / self.target_deviation
+
+    def unscale_outputs(self, outputs: NDArray[Any]) -> NDArray[Any]:
+        """Return outputs (..., n_out) of the network in the units of the targets."""
+        if self.target_mean is None or self.target_deviation is None:
+            return outputs
+        return outputs * self.target_deviation + self.target_mean
+
+    def scale(self, sequences: Sequences) -> Sequences:
+        """Return sequences with scaled inputs and targets; their padding is zeros again."""
+        x, y, weights, lengths = sequences
+        exists = (np.arange(x.shape[0])[:, None] < lengths)[:, :, None]
+        if x.ndim == 3:
+            x = np.where(exists, self.scale_inputs(x), 0.0)
+        if y.ndim == 3:
+            y = np.where(exists, self.scale_targets(y), 0.0)
+        return Sequences(x, y, weights, lengths)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers as lists by name, as scaling.json holds them; None where nothing is scaled."""
+        values = {name: getattr(self, name) for name in _FIELDS}
+        return {name: None if value is None else value.tolist() for name, value in values.items()}
+
+    @staticmethod
+    def from_json(content: Any) -> Scaling:
+        """Return the scaling that `to_json` described; raise CheckpointError if it is damaged."""
+        given = content if isinstance(content, dict) else {}
+        values = [given.get(name) for name in _FIELDS]
+        if given.keys() != set(_FIELDS) or not (_fit(*values[:2]) and _fit(*values[2:])):
+            raise CheckpointError("it holds no means and deviations above 0: restore it from a copy")
+        return Scaling(*(None if value is None else np.array(value, dtype=np.float64) for value in values))
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the numbers."""
+        return hashlib.sha256(json.dumps(self.to_json()).encode()).hexdigest()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write scaling.json; raise StorageError if it cannot be written."""
+        write_atomic(path, json.dumps(self.to_json(), indent=1) + "\n")
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Scaling:
+        """Read scaling.json of a run; raise CheckpointError if it is missing or damaged."""
+        try:
+            return Scaling.from_json(json.loads(read_bytes(path, DESCRIPTION, links=False)))
+        except CheckpointError as error:
+            raise CheckpointError(f"the scaling {path} is damaged: {error}") from error
+        except OSError as error:
+            raise CheckpointError(f"cannot read the scaling {path}: {error.strerror or error}") from error
+        except (ValueError, RecursionError) as error:
+            raise CheckpointError(f"the scaling {path} is damaged: it is not JSON ({error})") from error
+
+
+def _varies(mean: Vector, deviation: Vector) -> NDArray[np.bool_]:
+    """Return where a deviation is more than the rounding errors of a constant."""
+    return deviation > 1e-12 * np.abs(mean)
+
+
+def _fit(mean: Any, deviation: Any) -> bool:
+    """Return whether two values are None, or lists of as many means as deviations."""
+    if mean is None or deviation is None:
+        return mean is deviation
+    numbers = _are_numbers(mean) and _are_numbers(deviation) and len(mean) == len(deviation)
+    return numbers and all(each > 0 for each in deviation)
+
+
+def _are_numbers(values: Any) -> bool:
+    """Return whether a value is a list of finite floats."""
+    return isinstance(values, list) and all(type(each) is float and np.isfinite(each) for each in values)

@@ -1,0 +1,232 @@
+"""Read a table (.csv, .tsv): one recording, with a row for each step and a column for each quantity."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import math
+import os
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hfrnn.data.array_files import file_content
+from hfrnn.data.arrays import ArrayData, assembled
+from hfrnn.data.layouts import LARGEST
+from hfrnn.data.windows import Windows, recording_parts
+from hfrnn.errors import InputError
+from hfrnn.option import near_hint
+from hfrnn.wording import counted, one_line
+
+DELIMITERS = (",", ";", "\t")
+_SHOWN = 12  # most names of columns in a message
+
+
+class Columns(NamedTuple):
+    """Columns of a table.
+
+    Attributes
+    ----------
+    inputs : (rows, n_in) float64
+    targets : (rows, n_out) float64
+        0 where `missing`.
+    missing : (rows, n_out) bool
+        Empty cells of the targets.
+    input_names, target_names : tuple of str
+    sha256 : str
+        The hash of the file.
+    """
+
+    inputs: NDArray[np.float64]
+    targets: NDArray[np.float64]
+    missing: NDArray[np.bool_]
+    input_names: tuple[str, ...]
+    target_names: tuple[str, ...]
+    sha256: str
+
+
+def load_table(
+    path: str | os.PathLike[str],
+    inputs: Sequence[str] | None,
+    targets: Sequence[str] | None,
+    windows: Windows | None = None,
+    ahead: int | None = None,
+    *,
+    fractions: Sequence[float] | None = None,
+    loss: str = "auto",
+) -> ArrayData:
+    """Load one recording from a table, in parts that are cut by time into windows.
+
+    Parameters
+    ----------
+    path : path
+        A text in UTF-8 with a row for each step. Columns are separated by commas, semicolons or tabs: by what the first
+        line has most of. The first line may name them.
+    inputs, targets : sequence of str
+        Columns by name or by number, counted from 1.
+    windows : Windows, optional
+    ahead : int, optional
+        Rows from an input to the target that it predicts, instead of that in `windows`; by default 1 if a column is
+        both an input and a target, else 0.
+    fractions : three floats, optional
+        Shares of the rows for training, validation and test. The last tenth validates by default.
+    loss : {"auto", "squared", "logistic"}
+
+    Returns
+    -------
+    ArrayData
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, a column is not known, a cell is not a number, or there are too few rows.
+    """
+    columns = read_columns(path, inputs, targets)
+    if loss == "softmax":
+        raise InputError(f"--loss is softmax, and the targets of {path} are real columns: use squared or logistic")
+    shared = [name for name in columns.target_names if name in columns.input_names]
+    ahead = ahead if ahead is not None else int(bool(shared))
+    rows = len(columns.inputs)
+    if ahead >= rows:
+        raise InputError(f"--ahead is {ahead}, and {path} has {counted(rows, 'row')}: give a smaller number")
+    if shared and ahead == 0:
+        raise InputError(
+            f"column {shared[0]} is an input and a target of the same step with --ahead 0: give --ahead 1 or more"
+        )
+    parts, notes = recording_parts(
+        columns.inputs, columns.targets, columns.missing, (windows or Windows())._replace(ahead=ahead), fractions,
+        str(path),
+    )  # fmt: skip
+    if ahead:
+        notes = (f"inputs predict the targets {counted(ahead, 'row')} later", *notes)
+    return assembled(
+        parts, loss, Path(path).name, str(path), columns.sha256, notes=notes, input_names=columns.input_names,
+        target_names=columns.target_names,
+    )  # fmt: skip
+
+
+def read_columns(path: str | os.PathLike[str], inputs: Sequence[str] | None, targets: Sequence[str] | None) -> Columns:
+    """Read some columns of a table; arguments and errors are those of `load_table`.
+
+    Without `targets`, the array of targets has no columns.
+    """
+    content = file_content(path)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} is not UTF-8 text: byte 0x{content[error.start]:02x} at offset {error.start} cannot be decoded; "
+            "convert the file"
+        ) from error
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
+    try:
+        first = next((row for row in rows if row), None)
+        if first is None:
+            raise InputError(f"{path} has no rows: give a table of numbers")
+        names = [cell.strip().removeprefix("#").strip() for cell in first]
+        plain = all(_number(cell) is not None for cell in names)
+        chosen = {role: _numbers_of(given, names, plain, role, path) for role, given in
+                  (("inputs", inputs), ("targets", targets))}  # fmt: skip
+        wanted = [*chosen["inputs"], *chosen["targets"]]
+        values, missing = array("d"), array("b")
+        body = _Body(path, names, plain, wanted, len(chosen["inputs"]))
+        if plain:
+            body.add(first, rows.line_num, values, missing)
+        for row in rows:
+            if row:
+                body.add(row, rows.line_num, values, missing)
+    except csv.Error as error:
+        raise InputError(f"line {rows.line_num} of {path} is no row of a table ({one_line(str(error))}): correct it"
+                         ) from error  # fmt: skip
+    if not values:
+        raise InputError(f"{path} has names of columns and no rows: give a table of numbers")
+    found = np.frombuffer(values, dtype=np.float64).reshape(-1, len(wanted))
+    gaps = np.frombuffer(missing, dtype=np.int8).astype(bool).reshape(-1, len(wanted))
+    n_in = len(chosen["inputs"])
+    shown = [str(n + 1) if plain else names[n] for n in wanted]
+    return Columns(
+        found[:, :n_in], found[:, n_in:], gaps[:, n_in:], tuple(shown[:n_in]), tuple(shown[n_in:]),
+        hashlib.sha256(content).hexdigest(),
+    )  # fmt: skip
+
+
+class _Body:
+    """The rows of a table below the names of its columns: adds their numbers to arrays."""
+
+    def __init__(self, path: Any, names: list[str], plain: bool, wanted: list[int], n_in: int) -> None:
+        self.path, self.names, self.plain, self.wanted, self.n_in = path, names, plain, wanted, n_in
+
+    def add(self, row: list[str], line: int, values: array[float], missing: array[int]) -> None:
+        """Add the numbers of a row."""
+        if len(row) != len(self.names):
+            raise InputError(
+                f"line {line} of {self.path} has {counted(len(row), 'cell')}, and the first line has "
+                f"{len(self.names)}: give each row as many"
+            )
+        for place, n in enumerate(self.wanted):
+            cell = row[n].strip()
+            is_gap = not cell and place >= self.n_in
+            value = 0.0 if is_gap else _number(cell)
+            if value is None or not abs(value) <= LARGEST:
+                raise self._wrong(cell, line, n, value)
+            values.append(value)
+            missing.append(is_gap)
+
+    def _wrong(self, cell: str, line: int, n: int, value: float | None) -> InputError:
+        column = f"column {n + 1}" + ("" if self.plain else f" ({self.names[n]})")
+        shown = one_line(cell[:40])
+        if not cell:
+            held, advice = "an empty cell", "give a number in every row of an input"
+        elif value is None:
+            held, advice = f"{shown!r}", "give numbers with a decimal point"
+        elif math.isfinite(value):
+            held, advice = shown, f"give numbers of at most {LARGEST:g} in size"
+        else:
+            held, advice = shown, "give finite numbers; a target that is not known may be an empty cell"
+        return InputError(f"line {line} of {self.path} holds {held} in {column}: {advice}")
+
+
+def _number(cell: str) -> float | None:
+    """Return the number in a cell; None if it holds something else. Infinities and NaN are numbers here."""
+    try:
+        return None if "_" in cell else float(cell)
+    except ValueError:
+        return None
+
+
+def _delimiter(text: str) -> str:
+    """Return the separator that the first line with text has most of."""
+    line = next((each for each in io.StringIO(text[: 2**20]) if each.strip()), "")
+    return max(DELIMITERS, key=line.count)
+
+
+def _numbers_of(given: Sequence[str] | None, names: list[str], plain: bool, role: str, path: Any) -> list[int]:
+    """Return the numbers of columns, counted from 0, that were given by name or by number."""
+    listed = [f"{n}" if plain else names[n - 1] or f"{n}" for n in range(1, len(names) + 1)]
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    shown = ", ".join(one_line(each[:40]) for each in listed[:_SHOWN])
+    has = f"{path} has {counted(len(names), 'column')}: {shown}{more}"
+    if given is None:
+        if role == "targets":
+            return []
+        raise InputError(f"{has}; name those to read with --inputs, and those to predict with --targets")
+    found = []
+    for name in map(str.strip, given):
+        if not plain and names.count(name) > 1:
+            raise InputError(f"{path} has {names.count(name)} columns named {name!r}: give --{role} by number")
+        if not plain and name in names:
+            found.append(names.index(name))
+        elif name.isascii() and name.isdecimal() and 1 <= int(name[:9]) <= len(names) and len(name) < 9:
+            found.append(int(name) - 1)
+        else:
+            hint = "" if plain else near_hint(name, names)
+            raise InputError(f"--{role} has {one_line(name[:80])!r}, which is no column{hint}: {has}")
+    if len(set(found)) < len(found):
+        twice = next(n for n in found if found.count(n) > 1)
+        raise InputError(f"--{role} has column {listed[twice]} twice: give each column once")
+    return found

@@ -1,0 +1,161 @@
+"""Cut one long recording into parts by time, and each part into windows.
+
+The state of the network is zero at the beginning of a window. The first steps of a window, the burn-in, therefore
+carry weight 0: the state settles before anything is scored. Training windows overlap. Validation and test windows
+overlap by the burn-in only, so every step is scored once, except the burn-in of the part's first window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hfrnn.data.array_files import check_size
+from hfrnn.data.corpora import DEFAULT_FRACTIONS, checked_fractions
+from hfrnn.data.layouts import LARGEST, Part
+from hfrnn.errors import InputError
+from hfrnn.wording import counted
+
+WINDOW = 200
+"""Steps of a window of a table, unless a number is given."""
+
+Values = NDArray[Any]
+
+
+class Windows(NamedTuple):
+    """How a recording is cut.
+
+    Attributes
+    ----------
+    window : int
+        Steps of a window.
+    stride : int or None
+        Steps from the beginning of a training window to that of the next; None for half a window.
+    burn_in : int or None
+        Steps at the beginning of a window that are not scored; None for a tenth of a window.
+    ahead : int
+        Steps from an input to the target that it predicts.
+    """
+
+    window: int = WINDOW
+    stride: int | None = None
+    burn_in: int | None = None
+    ahead: int = 0
+
+    def checked(self) -> tuple[int, int, int]:
+        """Return the window, the stride and the burn-in; raise InputError if they do not fit."""
+        stride = max(self.window // 2, 1) if self.stride is None else self.stride
+        burn_in = self.window // 10 if self.burn_in is None else self.burn_in
+        if burn_in >= self.window:
+            raise InputError(f"--burn-in is {burn_in}, and --window is {self.window}: give a --burn-in below --window")
+        if stride > self.window:
+            raise InputError(
+                f"--stride is {stride}, and --window is {self.window}: give a --stride of at most --window"
+            )
+        return self.window, stride, burn_in
+
+
+def recording_parts(
+    inputs: Values, targets: Values, missing: NDArray[np.bool_] | None, windows: Windows,
+    fractions: Sequence[float] | None, source: str,
+) -> tuple[dict[str, Part], tuple[str, ...]]:  # fmt: skip
+    """Return the parts of one recording, cut into windows, and notes for a person.
+
+    Parameters
+    ----------
+    inputs : (steps, n_in) or (steps,) real values
+    targets : (steps, n_out) or (steps,) real values
+    missing : (steps, n_out) bool, or None
+        Targets that are not known, which are not scored.
+    windows : Windows
+    fractions : three floats, optional
+        Shares of the steps for training, validation and test. The last tenth validates by default.
+    source : str
+        The file, for messages.
+
+    Raises
+    ------
+    InputError
+        Shapes disagree, a value is not finite, or a part has too few steps.
+    """
+    x, y = (_two_axes(each, name, source) for each, name in ((inputs, "x"), (targets, "y")))
+    if len(x) != len(y):
+        raise InputError(f"x has {len(x)} steps and y {len(y)} in {source}: give as many in both")
+    unknown = np.zeros(y.shape, dtype=bool) if missing is None else missing
+    if windows.ahead:
+        x, y, unknown = x[: -windows.ahead], y[windows.ahead :], unknown[windows.ahead :]
+    shares = checked_fractions(DEFAULT_FRACTIONS if fractions is None else fractions)
+    edges = [round(len(x) * share) for share in (0.0, shares[0], shares[0] + shares[1], 1.0)]
+    window, stride, burn_in = windows.checked()
+    if edges[1] < window:
+        raise InputError(
+            f"{source} has {counted(len(x), 'row')}, {edges[1]:,} of them to train on, and --window is {window}: give "
+            "a smaller --window"
+        )
+    _check_windows(edges[1], window, stride, x.shape[1] + 2 * y.shape[1], source)
+    parts = {}
+    for name, share, start, stop in zip(("train", "valid", "test"), shares, edges[:-1], edges[1:], strict=True):
+        if share == 0:
+            continue
+        rows = slice(start, stop)
+        if name == "train":
+            begins = [*range(0, stop - start - window, stride), stop - start - window]
+        elif stop - start > burn_in:
+            begins = list(range(0, stop - start - burn_in, window - burn_in))
+        else:
+            raise InputError(
+                f"the {name} part of {source} has {counted(stop - start, 'row')}, and --burn-in is {burn_in}: give "
+                "other --fractions or a smaller --burn-in"
+            )
+        part = _cut(x[rows], y[rows], unknown[rows], np.array(begins), window, burn_in)
+        if not part.lengths.size:
+            raise InputError(f"the {name} part of {source} has no target that is scored: give other --fractions")
+        parts[name] = part
+    notes = [f"{counted(int(unknown.sum()), 'missing target')} not scored"] if unknown.any() else []
+    return parts, tuple(notes)
+
+
+def _two_axes(values: Values, name: str, source: str) -> Values:
+    """Return the values of one recording as (steps, n), finite and as float64."""
+    found = values[:, None] if values.ndim == 1 else values
+    if found.ndim == 2 and found.shape[0] == 1 and found.shape[1] > 1:
+        found = found.T  # a row of MATLAB
+    if found.ndim != 2:
+        raise InputError(f"{name} of {source} has shape {values.shape}: with --window give one recording (steps, n)")
+    wrong = ~(np.abs(found.astype(np.float64)) <= LARGEST)
+    if wrong.any():
+        t, k = (int(each) for each in np.argwhere(wrong)[0])
+        raise InputError(
+            f"{name} of {source} holds {found[t, k]:g} at step {t}, entry {k} (counted from 0): give finite numbers of "
+            f"at most {LARGEST:g} in size"
+        )
+    return found.astype(np.float64)
+
+
+def _check_windows(steps: int, window: int, stride: int, columns: int, source: str) -> None:
+    """Raise InputError if overlapping windows of the training part would take too much memory."""
+    count = (steps - window) // stride + 2
+    try:
+        check_size((count, window, columns), 8, source)
+    except InputError as error:
+        raise InputError(f"{counted(count, 'window')} of {window} steps take too much memory: give a larger --stride"
+                         ) from error  # fmt: skip
+
+
+def _cut(x: Values, y: Values, unknown: NDArray[np.bool_], begins: Values, window: int, burn_in: int) -> Part:
+    """Return windows that begin at some steps, side by side; the last ones may be shorter."""
+    lengths = np.minimum(window, len(x) - begins)
+    T = int(lengths.max())
+    rows = begins + np.arange(T)[:, None]  # (T, N)
+    exists = np.arange(T)[:, None] < lengths
+    rows = np.where(exists, rows, 0)
+    weights = exists & (np.arange(T)[:, None] >= burn_in)
+    if unknown.any():
+        weights = weights[:, :, None] & ~unknown[rows]
+        weights = weights[:, :, 0] if y.shape[1] == 1 else weights
+    kept = weights.reshape(T, len(begins), -1).any(axis=(0, 2))
+    weights, rows, lengths = weights[:, kept], rows[:, kept], lengths[kept]
+    return Part(x[rows], y[rows], weights.astype(np.float32), lengths.astype(np.int64))

@@ -1,0 +1,201 @@
+"""Training and validation sequences from arrays and tables: of a file, or from the memory of a Python program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from hfrnn.arrays.backend import HostArray
+from hfrnn.data.arrays import ArrayData
+from hfrnn.data.scaling import Scaling
+from hfrnn.data.synthetic import Sequences
+from hfrnn.engine.batch import Batch
+from hfrnn.errors import InputError
+from hfrnn.names import IN_MEMORY
+from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.data import load_run_arrays
+from hfrnn.runs.run_folder import RunFolder
+from hfrnn.training.memory import Memory, same_shapes
+from hfrnn.training.sources import Pool, Source
+from hfrnn.wording import counted
+
+REASONABLE = 30.0
+"""Largest absolute value of inputs and targets that is not worth a hint to scale them."""
+
+
+class ArraySource(Source):
+    """Sequences of arrays or of a table, scaled if the options ask for it.
+
+    Parameters
+    ----------
+    config : TrainConfig
+        The options, resolved.
+    data : ArrayData
+    known : RunFolder, optional
+        The run whose scaling is used; by default it is measured on the training part.
+    """
+
+    unit = "time step"
+
+    def __init__(self, config: TrainConfig, data: ArrayData, known: RunFolder | None = None) -> None:
+        self.name, self.sha256, self.data, self._dtype = data.name, data.sha256, data, config.dtype
+        self.network = {"n_in": data.n_in, "n_out": data.n_out, "loss": data.loss}
+        self.counts_errors = data.loss == "softmax"
+        self.scaling = _scaling(config, data, known)
+        self._pool = Pool(*self._ready(data.train))
+        self.validation: Batch | None = None
+        if data.valid is not None:
+            self.validation = Pool(*self._ready(data.valid)).batch(slice(None))
+
+    def pool(self, epoch: int) -> Pool:
+        return self._pool
+
+    def part(self, name: str) -> Pool:
+        """Return the sequences of a part, as the network reads them.
+
+        Parameters
+        ----------
+        name : {"train", "valid", "test"}
+
+        Raises
+        ------
+        InputError
+            There is no such part.
+        """
+        if name not in self.data.parts:
+            raise InputError(f"{self.name} has no {name} part: use {' or '.join(self.data.parts)}")
+        return Pool(*self._ready(self.data.parts[name]))
+
+    def lines(self) -> list[str]:
+        data, T = self.data, self._pool.inputs.shape[0]
+        short = "" if int(data.train.lengths.min()) == T else " at most"
+        sizes = f"{counted(data.train.lengths.size, 'sequence')} of{short} {counted(T, 'step')} to train on"
+        valid = "none to validate" if data.valid is None else f"{data.valid.lengths.size:,} to validate"
+        inputs = counted(data.n_in, "symbol" if data.symbols else "input") + _named(data.input_names)
+        outputs = counted(data.n_out, "class" if self.counts_errors else "output").replace("classs", "classes")
+        lines = [f"data      {self.name}: {sizes}, {valid}"]
+        lines.append(f"          {inputs}, {outputs}{_named(data.target_names)}")
+        lines.append(f"loss      {data.loss}: {data.reason}")
+        if self.scaling is not None:
+            scaled = ["inputs"] * (self.scaling.input_mean is not None)
+            scaled += ["targets"] * (self.scaling.target_mean is not None)
+            lines.append(f"scaling   {' and '.join(scaled)} in units of their deviation in the training part")
+        elif self._is_large():
+            lines.append(f"scaling   none, though there are values above {REASONABLE:g}: consider --standardize")
+        return [*lines, *(f"          {note}" for note in data.notes)]
+
+    def errors(self, logits: HostArray) -> float:
+        """Return the share of scored steps with a wrong class, given logits of shape (T, B, n_out)."""
+        valid = self.data.valid
+        assert valid is not None
+        scored = valid.weights > 0
+        return float(np.mean((logits.argmax(axis=2) != valid.targets)[scored]))
+
+    def _ready(self, sequences: Sequences) -> Sequences:
+        """Return sequences as the network reads them: scaled, in the type of its numbers."""
+        x, y, weights, lengths = sequences if self.scaling is None else self.scaling.scale(sequences)
+        x, y = (each.astype(self._dtype) if each.ndim == 3 else each for each in (x, y))
+        return Sequences(x, y, weights, lengths)
+
+    def _is_large(self) -> bool:
+        """Return whether real inputs or targets of the training part are far from 0."""
+        arrays = (self.data.train.inputs, self.data.train.targets)
+        return any(each.ndim == 3 and float(np.abs(each).max()) > REASONABLE for each in arrays)
+
+
+class DrawnSource(ArraySource):
+    """Sequences that a function draws anew in every epoch.
+
+    Parameters
+    ----------
+    config : TrainConfig
+        The options, resolved.
+    data : ArrayData
+        The sequences of the first epoch, and those for validation.
+    known : RunFolder, optional
+        The run whose scaling is used.
+    memory : Memory
+        Holds the function.
+    """
+
+    fresh = True
+
+    def __init__(self, config: TrainConfig, data: ArrayData, known: RunFolder | None, memory: Memory) -> None:
+        super().__init__(config, data, known)
+        self._config, self._memory = replace(config, loss=data.loss), memory
+
+    def pool(self, epoch: int) -> Pool:
+        if epoch == 0:
+            return self._pool
+        drawn = self._memory.draw(self._config, epoch)
+        same_shapes(drawn.train, self._pool)
+        for what, size, most in (("symbol", drawn.n_in, self.data.n_in), ("class", drawn.n_out, self.data.n_out)):
+            if size > most:
+                raise InputError(
+                    f"batches returned the {what} {size - 1}, and {most - 1} was the largest at the first call: return "
+                    "the largest one at the first call too"
+                )
+        return Pool(*self._ready(drawn.train))
+
+    def lines(self) -> list[str]:
+        first, *more = super().lines()
+        return [first.replace("to train on", "in every epoch, drawn anew"), *more]
+
+
+def open_arrays(
+    config: TrainConfig, folder: RunFolder | None, known: RunFolder | None, memory: Memory | None = None
+) -> ArraySource:
+    """Open the arrays or the table of a run.
+
+    Parameters
+    ----------
+    config : TrainConfig
+        The options, resolved.
+    folder : RunFolder, optional
+        The folder of a run to be resumed.
+    known : RunFolder, optional
+        The run whose scaling is used.
+    memory : Memory, optional
+        Arrays that were given in Python.
+
+    Raises
+    ------
+    CheckpointError
+        The data have changed since the run was started.
+    InputError
+        The data do not fit the options.
+    """
+    try:
+        data = load_run_arrays(config) if memory is None else memory.arrays(config)
+    except InputError as error:
+        if folder is None or config.data in IN_MEMORY:
+            raise
+        raise InputError(f"the data of {folder.path} is not as it was when the run was started: {error}") from error
+    if folder is not None:
+        folder.check_data(data.sha256, data.source)
+    return ArraySource(config, data, known)
+
+
+def _scaling(config: TrainConfig, data: ArrayData, known: RunFolder | None) -> Scaling | None:
+    """Return the scaling of a run: that of a known run, or that of the training part; None if nothing is scaled."""
+    if known is not None:
+        scaling = known.scaling()
+    elif config.standardize:
+        scaling = Scaling.measure(data.train, targets=data.loss == "squared")
+    else:
+        return None
+    if scaling is None or (scaling.input_mean is None and scaling.target_mean is None):
+        return None
+    for mean, size, what in ((scaling.input_mean, data.n_in, "inputs"), (scaling.target_mean, data.n_out, "outputs")):
+        if mean is not None and len(mean) != size:
+            raise InputError(
+                f"the scaling of {known and known.path} is for {len(mean)} {what}, and {data.name} has {size}: give "
+                "data of that kind, or another run"
+            )
+    return scaling
+
+
+def _named(names: tuple[str, ...]) -> str:
+    """Return names in parentheses; nothing without names."""
+    return f" ({', '.join(names)})" if names else ""

@@ -1,0 +1,59 @@
+"""What a caller sees of a training run: callbacks while it goes on, and its result at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hfrnn.arrays.backend import Array
+from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.engine.network import Network
+from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.metrics import Record
+
+if TYPE_CHECKING:
+    from hfrnn.training.trainer import Trainer
+
+
+class Callback:
+    """Base class of objects that watch a training run. A subclass overrides the methods that it needs."""
+
+    def on_start(self, trainer: Trainer) -> None:
+        """Called before the first update.
+
+        Parameters
+        ----------
+        trainer : Trainer
+            The run: `config`, `net`, `source`, `vocabulary`, `method`, `validation`, `folder`, `path`, and the current
+            `theta`, `weights`, `update`, `seconds`, `symbols`, `last` and `best`.
+        """
+
+    def on_cg(self, iteration: int, q: float) -> None:
+        """Called after a CG iteration with the quadratic's value, or after a first-order step with the mean loss."""
+
+    def on_update(self, record: Record) -> bool | None:
+        """Called after an update, or an interval of first-order steps, with a copy of its record; True ends it."""
+
+    def on_interrupt(self) -> None:
+        """Called at the first SIGINT, SIGTERM or SIGHUP; training ends after the current CG iteration or step."""
+
+    def on_end(self, result: TrainingResult) -> None:
+        """Called after the last update, unless training failed or was interrupted."""
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """How a training run ended."""
+
+    net: Network
+    theta: Array
+    """The weights with the lowest validation loss, or the last ones if none were validated."""
+    vocabulary: Vocabulary | None
+    """The symbols of a text."""
+    config: TrainConfig
+    """The options, resolved."""
+    folder: Path
+    """The run folder."""
+    summary: dict[str, Any]
+    """The content of summary.json."""
