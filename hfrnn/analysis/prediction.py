@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hfrnn.analysis.figures import Score, figures
 from hfrnn.arrays.backend import Array, HostArray, host_copy
 from hfrnn.checks import count, flag, instance
+from hfrnn.data.scaling import Scaling
 from hfrnn.engine.batch import Batch, State
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, NonFiniteError
@@ -40,7 +41,9 @@ class Prediction(NamedTuple):
     states: HostStates | None
 
 
-def predict(net: Network, theta: Array, batch: Batch, states: bool = False) -> Prediction:
+def predict(
+    net: Network, theta: Array, batch: Batch, states: bool = False, scaling: Scaling | None = None
+) -> Prediction:
     """Predict the outputs of every step.
 
     Parameters
@@ -50,6 +53,8 @@ def predict(net: Network, theta: Array, batch: Batch, states: bool = False) -> P
         Targets are not needed.
     states : bool
         Whether to return the state after every step too.
+    scaling : Scaling, optional
+        The scaling of the run (`hfrnn.load_scaling`). The batch and the results are then in the units of the data.
 
     Returns
     -------
@@ -63,15 +68,17 @@ def predict(net: Network, theta: Array, batch: Batch, states: bool = False) -> P
     NonFiniteError
         An output is not finite.
     """
-    theta, states = _vector(net, theta, batch), flag("states", states)
+    theta, states, batch = _vector(net, theta, batch), flag("states", states), _read(net, batch, scaling)
     columns = [_run_columns(net, theta, part, states) for part in _parts(batch)]
     outputs = np.concatenate([z for z, _ in columns], axis=1)
     every = [each for _, each in columns if each is not None]
     found = _joined(every, lambda array: None if array.ndim == 1 else -2)  # all sequences share the time of clockwork
-    return Prediction(_expected(net, outputs, batch), found)
+    return Prediction(_expected(net, outputs, batch, scaling), found)
 
 
-def score(net: Network, theta: Array, batch: Batch, names: Sequence[str] | None = None) -> Score:
+def score(
+    net: Network, theta: Array, batch: Batch, names: Sequence[str] | None = None, scaling: Scaling | None = None
+) -> Score:
     """Score the predictions of a network: mean squared error, R2 and NRMSE, or cross-entropy and accuracy.
 
     Parameters
@@ -81,6 +88,8 @@ def score(net: Network, theta: Array, batch: Batch, names: Sequence[str] | None 
         Its weights and lengths count as in training.
     names : sequence of str, optional
         Names of the outputs or classes; by default their numbers, counted from 0.
+    scaling : Scaling, optional
+        The scaling of the run (`hfrnn.load_scaling`). The batch and the results are then in the units of the data.
 
     Returns
     -------
@@ -97,8 +106,13 @@ def score(net: Network, theta: Array, batch: Batch, names: Sequence[str] | None 
     theta = _vector(net, theta, batch)
     if batch.targets is None:
         raise InputError("the batch has no targets: give them to score the predictions")
-    rows = [scored_rows(_run_columns(net, theta, part)[0], part) for part in _parts(batch)]
+    rows = []
+    for part in _parts(batch):
+        read = _read(net, part, scaling)
+        net.prepare(read)  # checks the targets and weights
+        rows.append(scored_rows(_run_columns(net, theta, read)[0], part))
     outputs, targets, weights = (np.concatenate(each) for each in zip(*rows, strict=True))
+    outputs = outputs if scaling is None else scaling.unscale_outputs(outputs)
     return figures(net.loss_name, outputs, targets, weights, names)
 
 
@@ -112,7 +126,7 @@ def scored_rows(outputs: HostArray, batch: Batch) -> tuple[HostArray, HostArray,
     return outputs[used], host_copy(batch.targets)[used], weights[used]
 
 
-def free_run(net: Network, theta: Array, batch: Batch, steps: int) -> HostArray:
+def free_run(net: Network, theta: Array, batch: Batch, steps: int, scaling: Scaling | None = None) -> HostArray:
     """Let a network of a dynamical system run on its own outputs.
 
     The network first reads the inputs of the batch. From then on, each output is the next input.
@@ -125,6 +139,8 @@ def free_run(net: Network, theta: Array, batch: Batch, steps: int) -> HostArray:
         The inputs to begin with, (T, B, n_in).
     steps : int
         Number of steps to run freely, 1 or more.
+    scaling : Scaling, optional
+        The scaling of the run (`hfrnn.load_scaling`). The batch and the results are then in the units of the data.
 
     Returns
     -------
@@ -148,20 +164,21 @@ def free_run(net: Network, theta: Array, batch: Batch, steps: int) -> HostArray:
         not shape for each in net.layers for shape in each.kernel.state_shapes(1).values()
     ):
         raise InputError(f"the lengths of the batch differ, and {net.arch} counts the steps: give one length for all")
-    outputs = np.empty((steps, batch.B, net.n_out), net.dtype)
+    batch, found = _read(net, batch, scaling), []
     with np.errstate(over="ignore", invalid="ignore"):  # outputs that are not finite are refused below
         x, state = _last_output(net, theta, batch)
         for step in range(steps):
-            outputs[step] = x
+            found.append(x if scaling is None else scaling.unscale_outputs(x))
             if not np.isfinite(x).all():
                 raise NonFiniteError(
                     f"the outputs are not finite after {counted(step, 'free step')}: give fewer steps, or a network "
                     "that was trained longer"
                 )
             if step + 1 < steps:
+                x = x if scaling is None else scaling.scale_inputs(found[-1]).astype(net.dtype)
                 z, state = net.continued(theta, Batch(x[None], initial_state=state))
                 x = net.backend.to_host(z)[0]
-    return outputs
+    return np.stack(found)
 
 
 def _last_output(net: Network, theta: Array, batch: Batch) -> tuple[HostArray, State]:
@@ -180,6 +197,20 @@ def _vector(net: Network, theta: Array, batch: Batch) -> Array:
     theta = instance("net", net, Network, "a hfrnn.Network").vector(theta)
     instance("batch", batch, Batch, "a hfrnn.Batch")
     return theta
+
+
+def _read(net: Network, batch: Batch, scaling: Scaling | None) -> Batch:
+    """Return the batch with its inputs as the network reads them, and its targets as they are."""
+    instance("scaling", scaling, Scaling, "the scaling of the run, as hfrnn.load_scaling returns it", or_none=True)
+    if scaling is None:
+        return batch
+    inputs = host_copy(batch.inputs)
+    if inputs.ndim == 3:
+        width = len(scaling.input_mean) if scaling.input_mean is not None else inputs.shape[2]
+        if inputs.shape[2] != width:
+            raise InputError(f"inputs have {inputs.shape[2]} values per step, and the scaling is for {width}")
+        inputs = scaling.scale_inputs(inputs).astype(net.dtype)
+    return Batch(inputs, batch.targets, batch.weights, batch.lengths, batch.initial_state)
 
 
 def _parts(batch: Batch) -> Iterator[Batch]:
@@ -232,11 +263,11 @@ def _joined(parts: list[HostStates], axis: Callable[[HostArray], int | None]) ->
     return found or None
 
 
-def _expected(net: Network, z: HostArray, batch: Batch) -> HostArray:
-    """Return outputs as real values or probabilities; 0 in the padding."""
+def _expected(net: Network, z: HostArray, batch: Batch, scaling: Scaling | None) -> HostArray:
+    """Return outputs as real values in the units of the data, or probabilities; 0 in the padding."""
     if net.loss_name == "squared":
-        return z
-    if net.loss_name == "logistic":
+        p = z if scaling is None else scaling.unscale_outputs(z)
+    elif net.loss_name == "logistic":
         p = 0.5 * np.tanh(0.5 * z) + 0.5
     else:
         p = np.exp(z - z.max(axis=2, keepdims=True))

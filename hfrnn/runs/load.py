@@ -12,6 +12,7 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array, HostArray, host_copy
 from hfrnn.checks import choice, path, shown, string
+from hfrnn.data.scaling import Scaling
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.errors import CheckpointError, InputError
@@ -99,6 +100,29 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
             f"{net.n_in} inputs and {net.n_out} outputs: restore both from a copy"
         )
     return LoadedRun(net, theta, vocabulary)
+
+
+def load_scaling(run: str | Path) -> Scaling | None:
+    """Load the scaling of a run's inputs and targets.
+
+    Parameters
+    ----------
+    run : path
+        A run folder.
+
+    Returns
+    -------
+    Scaling or None
+        None if the run uses its data as they are.
+
+    Raises
+    ------
+    InputError
+        There is no such run.
+    CheckpointError
+        A file of the run is missing or damaged.
+    """
+    return RunFolder(path("run", run)).scaling()
 
 
 def first_weights(config: TrainConfig, network: Mapping[str, Any], data: str) -> HostArray:

@@ -187,7 +187,7 @@ def test_a_task_is_trained_and_scored_on_fresh_sequences(tmp_path: Path, flags: 
     net, theta, vocabulary = hfrnn.load(tmp_path / "run")
     config = hfrnn.runs.run_folder.RunFolder(tmp_path / "run").config()
     assert vocabulary is None
-    assert found == hfrnn.analysis.evaluation.evaluate_sequences(net, theta, config)
+    assert found == hfrnn.analysis.sequences.evaluate_sequences(net, theta, config)
     assert (found["task"], found["sequences"]) == ("addition", 10_000)
     shown = call("evaluate", tmp_path / "run").stdout
     assert re.search(rf"^wrong +{four_digits(found['wrong'])}$", shown, re.MULTILINE)
