@@ -126,6 +126,15 @@ def scored_rows(outputs: HostArray, batch: Batch) -> tuple[HostArray, HostArray,
     return outputs[used], host_copy(batch.targets)[used], weights[used]
 
 
+def scored_targets(net: Network, batch: Batch) -> HostArray:
+    """Return the targets (T, B, n_out) in float64, NaN where they are not scored; a class is 1 among zeros."""
+    targets = host_copy(batch.targets)
+    if targets.ndim == 2:
+        targets = np.eye(net.n_out)[targets]
+    weights = net.backend.to_host(batch.output_weights(net.backend))
+    return np.where(weights > 0, targets, np.nan).astype(np.float64)
+
+
 def free_run(net: Network, theta: Array, batch: Batch, steps: int, scaling: Scaling | None = None) -> HostArray:
     """Let a network of a dynamical system run on its own outputs.
 

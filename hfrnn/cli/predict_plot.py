@@ -10,6 +10,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from hfrnn.analysis.prediction import scored_targets
 from hfrnn.analysis.sequences import Given
 from hfrnn.arrays.backend import host_copy
 from hfrnn.engine.network import Network
@@ -37,12 +38,16 @@ def picture(net: Network, given: Given, begun: Given, outputs: NDArray[Any], kin
         Whether the predictions are those of a free run. The inputs of `given` are then its targets, one step ahead.
     """
     T, B, n_out = outputs.shape
-    names = given.output_names or tuple(f"output {k}" for k in range(n_out))
+    names = given.output_names or tuple(
+        f"{'class' if net.head.integer_targets else 'output'} {k}" for k in range(n_out)
+    )
     columns, rows = min(B, SEQUENCES), min(n_out, OUTPUTS)
     figure = Figure(figsize=(max(8.0, 4.5 * columns), 1.2 + 1.7 * rows), layout="constrained")
     figure.suptitle(f"{given.name}\n{net.describe()}", fontsize="medium")
     axes = figure.subplots(rows, columns, squeeze=False, sharex="col")
-    targets = host_copy(given.batch.inputs) if free else _targets(net, given)
+    targets = host_copy(given.batch.inputs) if free else None
+    if not free and given.batch.targets is not None:
+        targets = scored_targets(net, given.batch)
     first = 1 if given.recording else 0  # rows of a recording are counted from 1
     for b in range(columns):
         length = _length(given, b)
@@ -63,7 +68,7 @@ def picture(net: Network, given: Given, begun: Given, outputs: NDArray[Any], kin
         if not given.recording:
             axes[0, b].set_title(f"sequence {b}", fontsize="small")
         axes[rows - 1, b].set_xlabel("row" if given.recording else "step")
-    axes[0, 0].legend(frameon=False, fontsize="small")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper right", frameon=False, fontsize="small")
     drawn = io.BytesIO()
     with rc_context({"svg.hashsalt": "hfrnn"}):
         figure.savefig(drawn, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
@@ -80,15 +85,3 @@ def _draw_known(place: Any, at: NDArray[Any], values: NDArray[Any], label: str) 
 
 def _length(given: Given, b: int) -> int:
     return given.batch.T if given.batch.lengths is None else int(given.batch.lengths[b])
-
-
-def _targets(net: Network, given: Given) -> NDArray[Any] | None:
-    """Return the targets (T, B, n_out), NaN where they are not scored; a class as 1 among zeros. None without any."""
-    batch = given.batch
-    if batch.targets is None:
-        return None
-    targets = host_copy(batch.targets)
-    if targets.ndim == 2:
-        targets = np.eye(net.n_out)[targets]
-    weights = batch.output_weights(net.backend)
-    return np.where(net.backend.to_host(weights) > 0, targets, np.nan).astype(np.float64)

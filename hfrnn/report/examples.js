@@ -8,7 +8,7 @@ class Trace extends Panel {
   constructor(host, run, number) {
     const { outputs, shares, sequences } = run.examples, { targets, predictions, components } = sequences[number];
     const lanes = outputs.map((name, k) => ({
-      name: `output ${name}`,
+      name,
       series: [{ name: "target", values: targets[k], hue: "--c: var(--faint)" }, { name: "prediction", values: predictions[k], hue: `--c: ${colour(run.number)}` }],
     }));
     if (components.length) {
@@ -42,7 +42,7 @@ class Trace extends Panel {
     const ranges = this.lanes.map((lane) => extent(lane.series.flatMap((series) => series.values)));
     this.scales = ranges.map(([low, high], n) => {
       const from = this.top + (n + 1) * LANE - 14, to = this.top + n * LANE + 18;
-      return low <= high ? scale("linear", low, high, from, to, 26) : null;
+      return low <= high ? scale("linear", low, high, from, to, 16) : null;
     });
     const ticks = this.scales.flatMap((y) => (y ? y.ticks : []));
     this.left = 12 + 6.6 * Math.max(1, ...ticks.map(([, label]) => label.length));

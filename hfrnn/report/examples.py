@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.analysis.prediction import HostStates, predict
+from hfrnn.analysis.prediction import HostStates, predict, scored_targets
+from hfrnn.analysis.sequences import own_sequences
 from hfrnn.arrays.backend import HostArray
 from hfrnn.engine.batch import Batch
 from hfrnn.errors import HfrnnError
-from hfrnn.runs.data import is_text
+from hfrnn.runs.data import is_arrays, is_text
 from hfrnn.runs.load import load
 from hfrnn.runs.run_folder import RunFolder
-from hfrnn.training.sources import open_source
 
 SEQUENCES = 3
 """Sequences that the page draws."""
@@ -30,7 +30,7 @@ COMPONENTS = 3
 
 
 def read_examples(folder: RunFolder) -> dict[str, Any] | None:
-    """Return some validation sequences of a run on real values, as JSON values.
+    """Return some validation sequences of a run on real values, or with classes of arrays, as JSON values.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def read_examples(folder: RunFolder) -> dict[str, Any] | None:
     Returns
     -------
     dict or None
-        None for a run on symbols. Else `why`, the reason why there are no sequences, or
+        None for a text or a task of symbols. Else `why`, the reason why there are no sequences, or
         `outputs` : names of the drawn outputs
         `shares` : shares of the variance of the states that the principal components have
         `sequences` : for each sequence `targets` and `predictions`, a list of numbers for each output (None where the
@@ -49,23 +49,22 @@ def read_examples(folder: RunFolder) -> dict[str, Any] | None:
     if is_text(config):
         return None
     try:
-        source = open_source(config, folder)[0]
-        if source.network["loss"] not in ("squared", "logistic"):
-            return None
-        if source.validation is None:
-            return {"why": "The run has no validation data."}
         net, theta, _ = load(folder.path)
-        batch = _first_steps(source.validation)
-        predicted = predict(net, theta, batch, states=True)
+        if net.head.integer_targets and not is_arrays(config):
+            return None
+        given = own_sequences(folder)
+        batch = _first_steps(given.batch)
+        predicted = predict(net, theta, batch, states=True, scaling=given.scaling)
     except HfrnnError as error:
         return {"why": f"The predictions of this run cannot be computed: {error}."}
     assert predicted.states is not None
     lengths = np.full(batch.B, batch.T) if batch.lengths is None else np.asarray(batch.lengths)
     components, shares = principal_components(predicted.states, lengths)
-    targets = _scored_targets(batch)
+    targets = scored_targets(net, batch)
     chosen = _most_varied(targets)
+    what = "class" if net.head.integer_targets else "output"
     return {
-        "outputs": [str(k) for k in chosen],
+        "outputs": [given.output_names[k] if given.output_names else f"{what} {k}" for k in chosen],
         "shares": [round(share, 4) for share in shares],
         "sequences": [
             {
@@ -119,15 +118,6 @@ def _first_steps(batch: Batch) -> Batch:
     weights = None if part.weights is None else part.weights[:T]
     lengths = None if part.lengths is None else np.minimum(part.lengths, T)
     return Batch(part.inputs[:T], None if part.targets is None else part.targets[:T], weights, lengths)
-
-
-def _scored_targets(batch: Batch) -> HostArray:
-    """Return the targets (T, B, n_out), NaN where they are not scored."""
-    targets = np.asarray(batch.targets, np.float64)
-    if batch.weights is None:
-        return targets
-    weights = np.asarray(batch.weights)
-    return np.where((weights[:, :, None] if weights.ndim == 2 else weights) > 0, targets, np.nan)
 
 
 def _most_varied(targets: HostArray) -> list[int]:
