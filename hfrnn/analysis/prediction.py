@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hfrnn.analysis.figures import Score, figures
 from hfrnn.arrays.backend import Array, HostArray, host_copy
-from hfrnn.checks import count, flag, instance
+from hfrnn.checks import count, flag, instance, shown
 from hfrnn.data.scaling import Scaling
 from hfrnn.engine.batch import Batch, State
 from hfrnn.engine.network import Network
@@ -104,6 +104,9 @@ def score(
         An output is not finite.
     """
     theta = _vector(net, theta, batch)
+    listed = isinstance(names, list | tuple) and len(names) == net.n_out and all(isinstance(n, str) for n in names)
+    if names is not None and not listed:
+        raise InputError(f"names is {shown(names)}: give a list of {net.n_out} strings, one for each output, or None")
     if batch.targets is None:
         raise InputError("the batch has no targets: give them to score the predictions")
     rows = []
