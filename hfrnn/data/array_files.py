@@ -125,7 +125,8 @@ def _count(number: int) -> str:
 def _reason(error: Exception) -> str:
     """Return why a file cannot be read, in a few words."""
     text = one_line(str(error)).rstrip(".")
-    return text if text and len(text) <= 120 and "allow_pickle" not in text else type(error).__name__
+    plain = 0 < len(text) <= 120 and "allow_pickle" not in text and "<" not in text
+    return text if plain else "it is damaged"
 
 
 # ---------------------------------------------------------------------- NumPy

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from hfrnn.arrays.backend import host_copy
 from hfrnn.arrays.checks import as_array
 from hfrnn.data.array_files import check_size, check_type, read_array_file
-from hfrnn.data.corpora import DEFAULT_FRACTIONS, checked_fractions
+from hfrnn.data.fractions import DEFAULT_FRACTIONS, checked_fractions
 from hfrnn.data.layouts import Layout, Part, arranged
 from hfrnn.data.synthetic import Sequences
 from hfrnn.data.windows import Windows, recording_parts
@@ -226,7 +226,8 @@ def from_arrays(
         if given or time_first:
             what = f"{given[0]} is" if given else "--time-first is"
             raise InputError(f"--window cuts one recording, and {what} for separate sequences: leave one of them out")
-        parts, notes = recording_parts(arrays["x"], arrays["y"], None, windows, fractions, source)
+        x, y = (each.T if matlab and each.shape[0] == 1 else each for each in (arrays["x"], arrays["y"]))
+        parts, notes = recording_parts(x, y, None, windows, fractions, source)
     else:
         layout = Layout(source, time_first, matlab, loss)
         parts, notes = _sequence_parts(arrays, layout, fractions), ()

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import platform
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from hfrnn import checks
-from hfrnn.checks import number, shown, wrong
+from hfrnn.checks import shown
 from hfrnn.data.downloads import data_folder, data_folders, fetch
+from hfrnn.data.fractions import DEFAULT_FRACTIONS, checked_fractions
 from hfrnn.data.remotes import DOWNLOADS
 from hfrnn.data.text import LEVELS, Text, check_level
 from hfrnn.data.words import broken
 from hfrnn.errors import InputError
 from hfrnn.files import TEXT_SHARE, memory_share, read_bytes
 
-DEFAULT_FRACTIONS = (0.9, 0.1, 0.0)
 PARTS = ("train", "valid", "test")
 
 
@@ -179,21 +175,6 @@ def load_corpus(
         digest.update(part if isinstance(part, bytes) else part.encode("utf-8"))
     min_count = known.min_count if level == "word" else 1
     return Corpus(name, level, train, valid, test, source, digest.hexdigest(), min_count)
-
-
-def checked_fractions(fractions: Sequence[float]) -> tuple[float, float, float]:
-    """Return three valid shares or raise an error."""
-    given: Any = fractions
-    given = given.tolist() if isinstance(given, np.ndarray) and given.ndim == 1 else given
-    if not isinstance(given, list | tuple):
-        raise wrong("fractions", fractions, "give three numbers in [0, 1] with sum 1")
-    shares = tuple(number("a share of fractions", share) for share in given)
-    shown = ", ".join(f"{share:g}" for share in shares)
-    if len(shares) != 3 or not all(0 <= share <= 1 for share in shares):
-        raise InputError(f"the fractions of train, valid and test must be three numbers in [0, 1], not ({shown})")
-    if not math.isclose(sum(shares), 1.0, abs_tol=1e-9):
-        raise InputError(f"the fractions of train, valid and test must sum to 1, but ({shown}) sum to {sum(shares):g}")
-    return shares[0], shares[1], shares[2]
 
 
 def _cut(text: Text, level: str, shares: tuple[float, float, float], given: Sequence[bool]) -> list[Text]:

@@ -108,9 +108,17 @@ def _like(steps: NDArray[Any], values: Values) -> NDArray[Any]:
     return steps[:, :, None] if values.ndim == 3 else steps
 
 
+def as_float64(values: Values) -> NDArray[np.float64]:
+    """Return numbers as float64; those beyond its range become infinite."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float64)
+
+
 def _checked(values: Values, counted: NDArray[np.bool_], name: str, where: str) -> Values:
     """Return values as float64, or as int32 symbols, with 0 where they do not count."""
     symbols = values.ndim == 2
+    if not symbols:
+        values = as_float64(values)
     wrong = counted & ((values < 0) | (values > MOST_SYMBOLS) if symbols else ~(np.abs(values) <= LARGEST))
     if wrong.any():
         t, n, *k = (int(each) for each in np.argwhere(wrong)[0])
@@ -263,6 +271,7 @@ def _weights(mask: Values | None, y: Values, name: str, layout: Layout) -> Value
         wanted = " or ".join(dict.fromkeys((str(allowed[0]), str(allowed[-1]))))
         raise InputError(f"{name} of {layout.source} has shape {mask.shape}, which does not agree with x and y: give "
                          f"{wanted}")  # fmt: skip
+    mask = as_float64(mask)
     if not ((mask >= 0) & (mask <= LARGEST)).all():
         raise InputError(f"{name} of {layout.source} holds a negative number, NaN or infinity: give weights, 0 or more")
     mask = mask[:, :, 0] if mask.ndim == 3 and mask.shape[2] == 1 else mask

@@ -87,6 +87,8 @@ def load_table(
         The file cannot be read, a column is not known, a cell is not a number, or there are too few rows.
     """
     columns = read_columns(path, inputs, targets)
+    if not columns.target_names:
+        raise InputError(f"{path} is a table without --targets: name the columns to predict")
     if loss == "softmax":
         raise InputError(f"--loss is softmax, and the targets of {path} are real columns: use squared or logistic")
     shared = [name for name in columns.target_names if name in columns.input_names]

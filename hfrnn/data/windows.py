@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfrnn.data.array_files import check_size
-from hfrnn.data.corpora import DEFAULT_FRACTIONS, checked_fractions
-from hfrnn.data.layouts import LARGEST, Part
+from hfrnn.data.fractions import DEFAULT_FRACTIONS, checked_fractions
+from hfrnn.data.layouts import LARGEST, Part, as_float64
 from hfrnn.errors import InputError
 from hfrnn.wording import counted
 
@@ -121,18 +121,17 @@ def recording_parts(
 def two_axes(values: Values, name: str, source: str) -> Values:
     """Return the values of one recording as (steps, n), finite and as float64."""
     found = values[:, None] if values.ndim == 1 else values
-    if found.ndim == 2 and found.shape[0] == 1 and found.shape[1] > 1:
-        found = found.T  # a row of MATLAB
     if found.ndim != 2:
         raise InputError(f"{name} of {source} has shape {values.shape}: with --window give one recording (steps, n)")
-    wrong = ~(np.abs(found.astype(np.float64)) <= LARGEST)
+    found = as_float64(found)
+    wrong = ~(np.abs(found) <= LARGEST)
     if wrong.any():
         t, k = (int(each) for each in np.argwhere(wrong)[0])
         raise InputError(
             f"{name} of {source} holds {found[t, k]:g} at step {t}, entry {k} (counted from 0): give finite numbers of "
             f"at most {LARGEST:g} in size"
         )
-    return found.astype(np.float64)
+    return found
 
 
 def _check_windows(steps: int, window: int, stride: int, columns: int, source: str) -> None:

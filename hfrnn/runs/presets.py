@@ -42,7 +42,7 @@ class ByData(NamedTuple):
 
     def __str__(self) -> str:
         names: dict[str, list[str]] = {}
-        for value, name in zip(self, ("texts", "music", "synthetic tasks", "arrays and tables"), strict=True):
+        for value, name in zip(self, ("texts", "music", "tasks", "arrays"), strict=True):
             names.setdefault(shown(value), []).append(name)
         return ", ".join(f"{value} for {_listed(each)}" for value, each in names.items())
 

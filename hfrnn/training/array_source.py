@@ -143,6 +143,22 @@ class DrawnSource(ArraySource):
         return [first.replace("to train on", "in every epoch, drawn anew"), *more]
 
 
+def drawn_source(config: TrainConfig, known: RunFolder | None, memory: Memory) -> DrawnSource:
+    """Open the sequences that a function draws in every epoch; arguments and errors are those of `open_arrays`."""
+    config.refuse(("fractions", "window", "stride", "burn_in"), "batches= gives the sequences")
+    first, valid = memory.draw(config, 0), memory.validation(config)
+    if valid.loss != first.loss and config.loss == "auto":
+        first = replace(first, loss="squared", reason="the targets are real numbers")
+    pairs = {"x": (first.train.inputs, valid.train.inputs), "y": (first.train.targets, valid.train.targets)}
+    for name, (one, other) in pairs.items():
+        if one.shape[2:] != other.shape[2:]:
+            raise InputError(
+                f"batches returned {name} of shape {one.shape} (time first), and validation has {other.shape}: give "
+                "the same kind of sequences"
+            )
+    return DrawnSource(config, replace(first, valid=valid.train), known, memory)
+
+
 def open_arrays(
     config: TrainConfig, folder: RunFolder | None, known: RunFolder | None, memory: Memory | None = None
 ) -> ArraySource:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +16,7 @@ from hfrnn.engine.batch import Batch
 from hfrnn.errors import InputError
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.data import array_windows
-from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.sources import Pool
-
-if TYPE_CHECKING:
-    from hfrnn.training.array_source import DrawnSource
 
 Drawing = Callable[[np.random.Generator], Any]
 
@@ -56,17 +52,6 @@ class Memory:
             windows=array_windows(config),
         )  # fmt: skip
 
-    def drawn(self, config: TrainConfig, known: RunFolder | None) -> DrawnSource:
-        """Return the source of sequences that are drawn in every epoch."""
-        from hfrnn.training.array_source import DrawnSource
-
-        config.refuse(("fractions", "window", "stride", "burn_in"), "batches= gives the sequences")
-        first, valid = self.draw(config, 0), self._validation(config)
-        if valid.loss != first.loss and config.loss == "auto":
-            first, valid = (replace(each, loss="squared", reason="the targets are real numbers") for each in
-                            (first, valid))  # fmt: skip
-        return DrawnSource(config, replace(first, valid=valid.train), known, self)
-
     def draw(self, config: TrainConfig, epoch: int) -> ArrayData:
         """Return the sequences of an epoch; epoch -1 is validation, which is the same for every seed."""
         assert self.batches is not None
@@ -74,7 +59,8 @@ class Memory:
         rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
         return _read(self.batches(rng), "batches", config)
 
-    def _validation(self, config: TrainConfig) -> ArrayData:
+    def validation(self, config: TrainConfig) -> ArrayData:
+        """Return the sequences to validate on: the given ones, or one draw."""
         return self.draw(config, -1) if self.valid is None else _read(self.valid, "valid", config)
 
 

@@ -28,11 +28,11 @@ from hfrnn.training.callbacks import Callback, TrainingResult
 from hfrnn.training.limits import TimeLimit, reached_limit, reason_to_end
 from hfrnn.training.memory import Memory, given_arrays
 from hfrnn.training.methods import METHODS
+from hfrnn.training.opening import open_source
 from hfrnn.training.record import make_record
 from hfrnn.training.run_state import RunState, before_next_update
 from hfrnn.training.setup import build_network, initial_parameters
 from hfrnn.training.signals import CLOSED_OUTPUT, Interrupted, Interruption, Response, handle_signals
-from hfrnn.training.sources import open_source
 from hfrnn.training.validation import validate, validation_objective
 from hfrnn.wording import shell_command
 

@@ -26,7 +26,7 @@ from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
 from hfrnn.runs.config import TrainConfig
-from hfrnn.training.sources import open_source
+from hfrnn.training.opening import open_source
 
 TEXT = "daß über die brücke, 他 geht 他 nicht über die brücke\n" * 3
 VOCABULARY = Vocabulary.build(TEXT, "char")

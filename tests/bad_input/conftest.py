@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.array_files import ROWS, good, npz
 from support.refusals import TEXTS
 from support.tiny_runs import text_file, tiny_train
 
@@ -17,6 +18,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("home")
     for name, content in TEXTS.items():
         text_file(folder, content, name)
+    (folder / "table.csv").write_text(ROWS)
+    (folder / "arrays.npz").write_bytes(npz(good()))
     (folder / "folder").mkdir()
     (folder / "folder" / "diary.txt").write_text("dear")
     (folder / "void").mkdir()

@@ -33,6 +33,15 @@ RANGES: dict[str, tuple[str, ...]] = {  # on the command line
     "length": ("20", "0", "-1"),
     "sequences": ("0", "-1"),
     "sequence_length": ("0", "-3", "999999"),
+    "inputs": ("w", "0", "u,u", ""),
+    "targets": ("w", "0", "y,y", ""),
+    "window": ("0", "-1", "61"),
+    "stride": ("0", "-1", "11"),
+    "burn_in": ("-1", "10"),
+    "ahead": ("-1", "60"),
+    "time_first": (),
+    "loss": ("cubic", ""),
+    "standardize": (),
     "unknown": ("zz", "é", ""),
     "arch": ("tnn", ""),
     "hidden": ("0", "-5", "4,0", "big", "2.5", ",", ""),
@@ -123,7 +132,15 @@ RANGES: dict[str, tuple[str, ...]] = {  # on the command line
 SIZES = ("hidden", "embedding", "order", "context", "length", "sequences", "streams", "sequence_length", "classes")
 """Options that memory grows with."""
 
+COLUMNS = {"data": "table.csv", "arch": "rnn", "inputs": "u,v", "targets": "y", "window": "10"}
+"""Options of a run on a table."""
+
 NEEDED: dict[str, list[str]] = {  # flags that an option needs beside it
+    **{
+        name: [word for key, value in COLUMNS.items() if key != name for word in (option_name(key), value)]
+        for name in ("inputs", "targets", "window", "stride", "burn_in", "ahead", "loss", "standardize")
+    },
+    "time_first": ["--data", "arrays.npz", "--arch", "rnn"],
     **{name: ["--data", "addition", "--arch", "rnn"] for name in ("length", "sequences")},
     **{name: ["--level", "word"] for name in ("min_count", "max_vocabulary")},
     **{name: ["--hidden", "4,4"] for name in ("direct_input", "direct_output")},

@@ -28,6 +28,9 @@ CONFIGURATIONS: dict[str, list[str]] = {
     "adam": ["--optimizer", "adam", "--clip-norm", "0"],
     "online": ["--optimizer", "online", "--arch", "lstm-krause"],
     "words": ["--level", "word", "--min-count", "3", "--classes", "5"],
+    "table": ["--data", "r.csv", "--inputs", "u,2", "--targets", "y", "--window", "50", "--burn-in", "5"],
+    "arrays": ["--data", "r.npz", "--standardize", "--loss", "squared", "--fractions", "0.8,0.2,0.0"],
+    "matlab": ["--data", "x.mat", "--time-first"],
     "task": ["--data", "addition", "--length", "30", "--arch", "clockwork", "--periods", "1,3"],
 }
 

@@ -104,12 +104,13 @@ def test_first_order_optimizers_keep_their_average() -> None:
 
 def test_help_shows_the_defaults_of_both_presets() -> None:
     assert default_text("batch_growth") == "1.015; 1.15 with --preset published"
-    sequences = "12,500 for texts and music, 125 sequences for synthetic tasks; 100,000 with --preset published"
-    assert default_text("gradient_symbols") == sequences
+    assert default_text("gradient_symbols") == (
+        "12,500 for texts, music and arrays, 125 sequences for tasks; 100,000 with --preset published"
+    )
     shown = run_options()["cg_iterations"].shown_default
-    assert shown == "3 for texts and music, 4 for synthetic tasks; 100 with --preset published"
+    assert shown == "3 for texts and music, 4 for tasks and arrays; 100 with --preset published"
     assert str(Default(1.5, 1.5)) == "1.5"
-    assert str(Default(ByData(1, 2, 3), "x")) == "1 for texts, 2 for music, 3 for tasks; x with --preset published"
+    assert str(ByData(1, 2, 3, 2)) == "1 for texts, 2 for music and arrays, 3 for tasks"
     for name in DEFAULTS:
         assert run_options()[name].default is None
         assert default_text(name) in run_options()[name].shown_default

@@ -15,7 +15,7 @@ from hfrnn.errors import InputError
 from hfrnn.optim.hessian_free import HessianFree
 from hfrnn.runs.config import TrainConfig
 from hfrnn.training.methods.hessian_free import HessianFreeMethod
-from hfrnn.training.sources import open_source
+from hfrnn.training.opening import open_source
 from hfrnn.training.trainer import Callback, Trainer
 
 

@@ -15,7 +15,8 @@ from hfrnn.data.synthetic import tasks
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.config import TrainConfig
 from hfrnn.training.methods.base import Sequences
-from hfrnn.training.sources import VALIDATION_SEQUENCES, MusicSource, Pool, Source, TaskSource, TextSource, open_source
+from hfrnn.training.opening import open_source
+from hfrnn.training.sources import VALIDATION_SEQUENCES, MusicSource, Pool, Source, TaskSource, TextSource
 from hfrnn.training.trainer import train
 
 
@@ -213,7 +214,9 @@ def test_options_of_a_text_are_refused_without_one(
     tmp_path: Path, music: Path, data: str, option: dict[str, Any]
 ) -> None:
     (name,) = option
-    with pytest.raises(InputError, match=f"--{name} was given, and --data {data} is not a text: leave it out"):
+    with pytest.raises(
+        InputError, match=f"--{name} was given, and --data {data} is (a synthetic task|music): leave it out"
+    ):
         source(tmp_path, data=data, **option)
 
 

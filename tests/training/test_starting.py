@@ -22,7 +22,7 @@ from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.load import load
 from hfrnn.runs.run_folder import RunFolder
-from hfrnn.training.sources import open_source
+from hfrnn.training.opening import open_source
 from hfrnn.training.trainer import Callback, train
 
 OTHER = "a lazy fox and the quick brown dog, over it again.\n" * 30

@@ -1,0 +1,114 @@
+"""Open the data of a run, new or resumed."""
+
+from __future__ import annotations
+
+from hfrnn.data.music import FILES as MUSIC
+from hfrnn.data.music import load_music
+from hfrnn.data.synthetic import make_task
+from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.errors import CheckpointError, InputError
+from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.data import (
+    is_arrays,
+    is_text,
+    load_run_corpus,
+    refuse_arrays_as_text,
+    refuse_foreign_options,
+    run_vocabulary,
+)
+from hfrnn.runs.run_folder import RunFolder
+from hfrnn.training.array_source import drawn_source, open_arrays
+from hfrnn.training.memory import Memory
+from hfrnn.training.sources import MusicSource, Source, TaskSource, TextSource
+
+
+def open_source(
+    config: TrainConfig, folder: RunFolder | None = None, memory: Memory | None = None
+) -> tuple[Source, Vocabulary | None]:
+    """Open the data of a run.
+
+    The vocabulary and the classes come from `folder` if it holds a state, else from the run that the option `init_from`
+    names, else from the text.
+
+    Parameters
+    ----------
+    config : TrainConfig
+        The options, resolved.
+    folder : RunFolder, optional
+        The folder of a run to be resumed.
+    memory : Memory, optional
+        Arrays that were given in Python.
+
+    Returns
+    -------
+    source : Source
+    vocabulary : Vocabulary or None
+        The symbols of a text.
+
+    Raises
+    ------
+    CheckpointError
+        The data have changed since the run was started.
+    InputError
+        There are no such data, an option does not apply to them, or the run of `init_from` has data of another kind.
+    """
+    begins = folder is None or not folder.begun
+    known = None if begins else folder
+    if begins and config.init_from is not None:
+        known = RunFolder(config.init_from)
+        _check_first_run(config, known)
+    refuse_foreign_options(config)
+    if is_text(config):
+        if folder is None:
+            refuse_arrays_as_text(config.text)
+        return _open_text(config, folder, known)
+    if is_arrays(config):
+        if memory is not None and memory.batches is not None:
+            return drawn_source(config, known, memory), None
+        return open_arrays(config, folder, known, memory), None
+    if config.data in MUSIC:
+        music = load_music(config.data)
+        if folder is not None:
+            folder.check_data(music.sha256, music.source)
+        return MusicSource(music), None
+    assert config.data is not None
+    return TaskSource(config, make_task(config.data, config.length)), None
+
+
+def _open_text(config: TrainConfig, folder: RunFolder | None, known: RunFolder | None) -> tuple[TextSource, Vocabulary]:
+    """Open a text, checked against that of `folder`, with the vocabulary and the classes of `known`."""
+    try:
+        corpus = load_run_corpus(config)
+    except InputError as error:
+        if folder is None:
+            raise
+        raise InputError(f"the data of {folder.path} is not as it was when the run was started: {error}") from error
+    if folder is not None:
+        folder.check_corpus(corpus)
+    vocabulary = None if known is None else known.vocabulary()
+    network = None
+    if vocabulary is None or known is None:
+        vocabulary = run_vocabulary(config, corpus)
+    elif config.classes:
+        network = known.restore("last" if known is folder else "best")[1].get("network")
+        if not isinstance(network, dict):
+            raise CheckpointError(f"the checkpoint in {known.path} lacks 'network': it is not a training state")
+    return TextSource(config, corpus, vocabulary, network), vocabulary
+
+
+def _check_first_run(config: TrainConfig, known: RunFolder) -> None:
+    """Raise InputError unless a run with these options can start from the weights and symbols of another run."""
+    config.refuse(
+        ("initializer", "spectral_radius", "init_scale", "input_scale"), "--init-from gives the first weights"
+    )
+    config.refuse(("min_count", "max_vocabulary"), "--init-from gives the symbols")
+    if is_text(known.config()) != is_text(config) or known.config().level != config.level:
+        raise InputError(
+            f"the weights of {known.path} are for {_kind(known.config())}, and this run is on {_kind(config)}: "
+            "give data of that kind, or another run"
+        )
+
+
+def _kind(config: TrainConfig) -> str:
+    """Describe the data of a configuration in words, for error messages."""
+    return f"a text of --level {config.level}" if is_text(config) else f"--data {config.data}"

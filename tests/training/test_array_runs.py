@@ -1,0 +1,310 @@
+"""Runs on arrays and tables: every optimizer, resuming, scaling, changed data, and data from a Python program."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.array_files import good, npy, npz, table
+from support.command_line import call
+from support.run_states import assert_same
+from support.tiny_runs import metrics
+
+import hfrnn
+from hfrnn.data.scaling import Scaling
+from hfrnn.errors import CheckpointError, InputError
+from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.run_folder import RunFolder
+from hfrnn.training.callbacks import TrainingResult
+from hfrnn.training.opening import open_source
+from hfrnn.training.trainer import train
+
+OPTIONS: dict[str, Any] = {"arch": "rnn", "hidden": 4, "updates": 2, "backend": "numpy", "dtype": "float64"}
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(12, 9, 2)) * 3 + 1
+Y = X.cumsum(axis=1) + 40
+MASK = RNG.integers(0, 2, size=(12, 9, 2))
+MASK[:, 0] = 1
+TABLE: dict[str, Any] = {"inputs": ["u", "v"], "targets": ["y"], "window": 10}
+
+
+def run(folder: Path, name: str = "run", **options: Any) -> TrainingResult:
+    return train(out=folder / name, **{**OPTIONS, **options})
+
+
+def file(folder: Path, **arrays: Any) -> Path:
+    (folder / "a.npz").write_bytes(npz({"x": X, "y": Y, **arrays}))
+    return folder / "a.npz"
+
+
+def csv(folder: Path) -> Path:
+    (folder / "r.csv").write_text(table(80))
+    return folder / "r.csv"
+
+
+# ---------------------------------------------------------------------- training
+
+
+@pytest.mark.parametrize("optimizer", ["hf", "sgd", "adam", "soap", "muon"])
+@pytest.mark.parametrize(
+    "arrays", [{"mask": MASK}, {"y": MASK[:, :, 0]}, {"y": MASK, "lengths": np.arange(12) % 9 + 1}]
+)
+def test_every_optimizer_lowers_the_loss_and_resumes_to_the_same_bits(
+    tmp_path: Path, optimizer: str, arrays: dict[str, Any]
+) -> None:
+    options: dict[str, Any] = {"data": file(tmp_path, **arrays), "optimizer": optimizer, "updates": 20}
+    options |= {} if optimizer == "hf" else {"streams": 5, "log_interval": 2}
+    run(tmp_path, "whole", **options)
+    run(tmp_path, "halves", **{**options, "updates": 10})
+    train(resume=tmp_path / "halves", updates=20)
+    assert_same(tmp_path / "whole", tmp_path / "halves")
+    losses = [record["train_loss"] for record in metrics(tmp_path / "whole")]
+    assert losses[-1] < losses[0]
+
+
+def test_the_loss_is_that_of_the_network_on_the_arrays(tmp_path: Path) -> None:
+    result = run(tmp_path, data=file(tmp_path, mask=MASK, valid_x=X[:3], valid_y=Y[:3], valid_mask=MASK[:3]))
+    batch = hfrnn.Batch(*(each[:3].swapaxes(0, 1) for each in (X, Y, MASK)))
+    loss = result.net.loss(result.theta, batch)
+    assert result.summary["best"]["valid_loss"] == pytest.approx(loss, rel=1e-12)
+    difference = result.net.run(result.theta, batch)[0] - batch.targets
+    weights = MASK[:3].swapaxes(0, 1)
+    assert loss == pytest.approx((weights * difference**2).sum() / weights.sum(), rel=1e-12)  # n_out/2 times the mean
+
+
+def test_the_share_of_wrong_classes_counts_scored_steps_only(tmp_path: Path) -> None:
+    classes = RNG.integers(0, 3, size=(12, 9))
+    source, _ = open_source(TrainConfig(data=str(file(tmp_path, y=classes, mask=MASK[:, :, 0])), arch="rnn").resolved())
+    assert source.counts_errors
+    assert source.validation is not None
+    right = np.eye(3)[classes[-1:].T]  # (T, 1, 3)
+    assert source.errors(right) == 0
+    mask = MASK[-1, :, 0]
+    right[4] = -right[4]
+    assert source.errors(right) == mask[4] / mask.sum()
+    assert source.errors(-right) >= (mask.sum() - 1) / mask.sum()
+
+
+def test_a_table_trains_in_units_of_its_deviation(tmp_path: Path) -> None:
+    run(tmp_path, data=csv(tmp_path), **TABLE)
+    scaling = RunFolder(tmp_path / "run").scaling()
+    assert scaling is not None
+    source, _ = open_source(TrainConfig(data=str(csv(tmp_path)), **TABLE).resolved())
+    expected = Scaling.measure(source.data.train)  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(scaling.input_mean, expected.input_mean)
+    np.testing.assert_array_equal(scaling.target_deviation, expected.target_deviation)
+    inputs = source.pool(0).inputs
+    np.testing.assert_allclose(inputs.mean(axis=(0, 1)), 0, atol=1e-6)
+    np.testing.assert_allclose(inputs.std(axis=(0, 1)), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "scaled"),
+    [({}, (False, False)), ({"standardize": True}, (True, True)), ({"y": MASK, "standardize": True}, (True, False))],
+)
+def test_arrays_are_scaled_only_if_that_is_asked_for(
+    tmp_path: Path, options: dict[str, Any], scaled: tuple[bool, bool]
+) -> None:
+    y = options.pop("y", Y)
+    run(tmp_path, data=file(tmp_path, y=y), **options)
+    scaling = RunFolder(tmp_path / "run").scaling()
+    assert (scaling is not None) == any(scaled)
+    if scaling is not None:
+        assert (scaling.input_mean is not None, scaling.target_mean is not None) == scaled
+    assert (tmp_path / "run" / "scaling.json").exists() == any(scaled)
+
+
+# ---------------------------------------------------------------------- resuming
+
+
+def test_changed_data_are_refused(tmp_path: Path) -> None:
+    run(tmp_path, data=file(tmp_path))
+    file(tmp_path, y=Y + 1)
+    with pytest.raises(CheckpointError, match=r"has changed since the run was started \(.*a.npz\): put the old one"):
+        train(resume=tmp_path / "run", updates=3)
+    (tmp_path / "a.npz").unlink()
+    with pytest.raises(InputError, match=r"is not as it was when the run was started: there is no file"):
+        train(resume=tmp_path / "run", updates=3)
+
+
+def test_changed_targets_in_another_file_are_refused(tmp_path: Path) -> None:
+    for name, array in (("x.npy", X), ("y.npy", Y)):
+        (tmp_path / name).write_bytes(npy(array))
+    run(tmp_path, data=tmp_path / "x.npy", targets=[str(tmp_path / "y.npy")])
+    (tmp_path / "y.npy").write_bytes(npy(-Y))
+    with pytest.raises(CheckpointError, match="has changed"):
+        train(resume=tmp_path / "run", updates=3)
+
+
+@pytest.mark.parametrize("damage", [b"{}", None, b'{"input_mean": null}'])
+def test_a_damaged_or_lost_scaling_is_refused(tmp_path: Path, damage: bytes | None) -> None:
+    run(tmp_path, data=csv(tmp_path), **TABLE)
+    path = tmp_path / "run" / "scaling.json"
+    path.unlink()
+    if damage is not None:
+        path.write_bytes(damage)
+    with pytest.raises(CheckpointError, match="scaling"):
+        train(resume=tmp_path / "run", updates=3)
+
+
+def test_the_scaling_of_another_run_is_refused(tmp_path: Path) -> None:
+    run(tmp_path, data=csv(tmp_path), **TABLE)
+    Scaling(np.zeros(2), np.ones(2), np.zeros(1), np.ones(1)).save(tmp_path / "run" / "scaling.json")
+    with pytest.raises(CheckpointError, match=r"scaling.json is not that of the run"):
+        train(resume=tmp_path / "run", updates=3)
+
+
+def test_a_run_killed_before_its_first_state_gets_its_scaling_again(tmp_path: Path) -> None:
+    run(tmp_path, data=csv(tmp_path), **TABLE)
+    folder = shutil.copytree(tmp_path / "run", tmp_path / "killed")
+    for path in folder.iterdir():
+        if path.name != "config.toml":
+            path.unlink()
+    train(resume=folder, updates=2)
+    assert_same(tmp_path / "run", folder)
+    assert (folder / "scaling.json").read_bytes() == (tmp_path / "run" / "scaling.json").read_bytes()
+
+
+def test_a_run_from_the_weights_of_another_keeps_its_scaling(tmp_path: Path) -> None:
+    run(tmp_path, "first", data=file(tmp_path), standardize=True)
+    first = (tmp_path / "first" / "scaling.json").read_bytes()
+    run(tmp_path, "second", data=file(tmp_path, x=X * 9), standardize=True, init_from=tmp_path / "first")
+    assert (tmp_path / "second" / "scaling.json").read_bytes() == first
+
+
+def test_weights_of_a_text_are_no_start_for_arrays(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("abcdefg\n" * 50)
+    run(tmp_path, "text", text=tmp_path / "text.txt", sequence_length=5)
+    with pytest.raises(InputError, match="are for a text of --level char, and this run is on"):
+        run(tmp_path, data=file(tmp_path), init_from=tmp_path / "text")
+
+
+# ---------------------------------------------------------------------- in Python
+
+
+def draw(rng: np.random.Generator) -> dict[str, Any]:
+    x = rng.normal(size=(8, 6, 2))
+    return {"x": x, "y": x.cumsum(axis=1)}
+
+
+def test_arrays_in_memory_train_as_those_of_a_file(tmp_path: Path) -> None:
+    run(tmp_path, "file", data=file(tmp_path, mask=MASK))
+    run(tmp_path, "memory", data={"x": X, "y": Y, "mask": MASK})
+    assert metrics(tmp_path / "file") == metrics(tmp_path / "memory")
+
+
+def test_arrays_in_memory_resume_if_they_are_given_again(tmp_path: Path) -> None:
+    data = {"x": X, "y": Y}
+    run(tmp_path, "whole", data=data, updates=4)
+    run(tmp_path, "halves", data=data)
+    with pytest.raises(CheckpointError, match="has changed since the run was started"):
+        train(resume=tmp_path / "halves", data={"x": X, "y": -Y}, updates=4)
+    with pytest.raises(InputError, match=r"were arrays in the memory of a Python program: resume it there"):
+        train(resume=tmp_path / "halves", updates=4)
+    train(resume=tmp_path / "halves", data=data, updates=4)
+    assert_same(tmp_path / "whole", tmp_path / "halves")
+
+
+@pytest.mark.parametrize("optimizer", ["hf", "adam"])
+def test_drawn_batches_are_new_in_every_epoch_and_resume_to_the_same_bits(tmp_path: Path, optimizer: str) -> None:
+    drawn: list[Any] = []
+
+    def batches(rng: np.random.Generator) -> hfrnn.Batch:
+        found = draw(rng)
+        drawn.append(found["x"])
+        return hfrnn.Batch(*(each.swapaxes(0, 1) for each in found.values()))
+
+    options: dict[str, Any] = {"batches": batches, "optimizer": optimizer, "standardize": True, "updates": 6}
+    options |= {} if optimizer == "hf" else {"streams": 8, "log_interval": 1}
+    run(tmp_path, "whole", **options)
+    assert len(drawn) >= 6
+    assert all((one != other).any() for one, other in itertools.pairwise(drawn))
+    run(tmp_path, "halves", **{**options, "updates": 3})
+    train(resume=tmp_path / "halves", batches=draw, updates=6)  # a dict with the same sequences
+    assert_same(tmp_path / "whole", tmp_path / "halves")
+
+
+def test_drawn_batches_validate_on_what_is_given(tmp_path: Path) -> None:
+    valid = draw(np.random.default_rng(9))
+    result = run(tmp_path, batches=draw, valid=valid)
+    batch = hfrnn.Batch(*(each.swapaxes(0, 1) for each in valid.values()))
+    assert result.summary["best"]["valid_loss"] == pytest.approx(result.net.loss(result.theta, batch), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"batches": 3}, "batches is 3: give a function"),
+        ({"batches": lambda rng: None}, "batches is None: return a dict of arrays"),
+        ({"batches": lambda rng: {"x": X}}, "batches has no array y"),
+        ({"batches": lambda rng: {"x": X, "y": Y, "valid_x": X}}, "batches has valid_x"),
+        ({"batches": lambda rng: hfrnn.Batch(X)}, "batches has no targets"),
+        ({"batches": draw, "data": {"x": X}}, "both data and batches were given"),
+        ({"batches": draw, "valid": "valid.npz"}, "valid is 'valid.npz': with batches give a dict"),
+        ({"batches": draw, "valid": {"x": X[:, :, :1], "y": Y}}, "validation has"),
+        ({"batches": draw, "fractions": (0.5, 0.5, 0)}, "--fractions was given"),
+        ({"data": {"x": X, "y": Y}, "valid": {"x": X, "y": Y}}, "name the arrays of data valid_x"),
+        ({"data": {"x": X, "y": Y}, "inputs": ["u"]}, "--inputs was given"),
+        ({"data": {"x": X, "y": Y}, "stride": 3}, "--stride was given, and --window was not"),
+        ({"data": {"x": X, "y": Y}, "optimizer": "online"}, "learns from a text"),
+        ({"data": "addition", "window": 5}, "--window was given, and --data addition is a synthetic task"),
+        ({"text": "a.csv"}, "a.csv is a table, not a text: train on it with --data "),
+        ({"data": "arrays"}, "in the memory of a Python program"),
+    ],
+)
+def test_wrong_data_in_python_are_refused(tmp_path: Path, given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        run(tmp_path, **given)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [({"x": X[:4], "y": Y[:4]}, "return the same shapes at every call"),
+     ({"x": np.full((12, 9), 5), "y": Y}, "batches returned the symbol 5, and 1 was the largest")],
+)  # fmt: skip
+def test_batches_of_another_kind_end_a_run(tmp_path: Path, second: dict[str, Any], words: str) -> None:
+    first = {"x": X, "y": Y} if second["x"].ndim == 3 else {"x": np.ones((12, 9), dtype=int), "y": Y}
+    draws = iter([first, first, second])
+    with pytest.raises(InputError, match=words):
+        run(tmp_path, batches=lambda rng: next(draws))
+    assert (tmp_path / "run" / "last.safetensors").exists()
+
+
+# ---------------------------------------------------------------------- the command line
+
+
+def test_the_screen_says_what_is_trained_on(tmp_path: Path) -> None:
+    flags = ["--arch", "rnn", "--hidden", "4", "--updates", "1", "--backend", "numpy", "--out", tmp_path / "run"]
+    columns = ["--inputs", "u,v", "--targets", "y", "--window", "10"]
+    found = call("train", "--data", csv(tmp_path), *columns, *flags).stdout
+    for line in (
+        "data      r.csv: 14 sequences of 10 steps to train on, 1 to validate",
+        "          2 inputs (u, v), 1 output (y)",
+        "loss      squared: the targets are real numbers",
+        "scaling   inputs and targets in units of their deviation in the training part",
+        "loss per time step",
+    ):
+        assert line in found, found
+    assert "loss" in call("evaluate", tmp_path / "run").stdout
+
+
+def test_large_values_that_are_not_scaled_are_noticed(tmp_path: Path) -> None:
+    config = TrainConfig(data=str(file(tmp_path)), arch="rnn").resolved()
+    assert any("consider --standardize" in line for line in open_source(config)[0].lines())
+    config = TrainConfig(data=str(file(tmp_path, y=X / 9)), arch="rnn").resolved()
+    assert not any("standardize" in line for line in open_source(config)[0].lines())
+
+
+def test_a_dry_run_plans_a_run_on_arrays(tmp_path: Path) -> None:
+    data = (tmp_path / "g.npz", npz(good(mask=np.ones((6, 8, 1)))))
+    data[0].write_bytes(data[1])
+    for optimizer in ("hf", "adam"):
+        found = call(
+            "train", "--data", data[0], "--arch", "rnn", "--hidden", "4", "--optimizer", optimizer, "--dry-run"
+        )
+        assert "MiB expected" in found.stdout
