@@ -27,7 +27,7 @@ from hfrnn.runs.data import array_windows, is_arrays
 from hfrnn.runs.presets import kind_of_data
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.array_source import open_arrays
-from hfrnn.training.sources import chosen_part, open_source
+from hfrnn.training.sources import TaskSource, chosen_part
 
 TASK_SEQUENCES = 10_000
 """New sequences on which a synthetic task is scored (docs/specification.md, section 9)."""
@@ -96,7 +96,7 @@ def own_sequences(folder: RunFolder, part: str | None = None) -> Given:
         ahead = rows_ahead(*names, config.ahead) if kind_of_data(config.data) == "a table" else 0
         return Given(f"{part} part of {source.name}", batch, source.scaling, False, *names, ahead)
     if config.data in tasks():
-        validation = open_source(config, folder)[0].validation
+        validation = TaskSource(config, make_task(str(config.data), config.length)).validation
         assert validation is not None
         return Given(f"validation sequences of {config.data}", validation, None)
     if kind_of_data(config.data) != "music":

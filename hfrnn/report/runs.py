@@ -13,7 +13,6 @@ from hfrnn.errors import CheckpointError, InputError
 from hfrnn.files import DESCRIPTION, read_bytes
 from hfrnn.names import LENGTH, UNITS
 from hfrnn.option import Option
-from hfrnn.report.examples import read_examples
 from hfrnn.runs.checkpoint import array_sizes
 from hfrnn.runs.config import TrainConfig, all_options
 from hfrnn.runs.data import is_text
@@ -64,6 +63,8 @@ def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
     CheckpointError
         A file of the run is damaged.
     """
+    from hfrnn.report.examples import read_examples  # it imports the packages that compute predictions
+
     config, lines, summary = folder.config(), folder.metrics(), _summary(folder.path)
     columns: dict[str, list[Any]] = {key: [number(line.get(key)) for line in lines] for key in NUMBERS}
     columns |= {key: [_word(line.get(key)) for line in lines] for key in WORDS}
