@@ -20,7 +20,6 @@ from hfrnn.names import AUTO, BACKENDS
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.options import option_name
 from hfrnn.runs.run_folder import RunFolder
-from hfrnn.runs.saved import load_saved
 from hfrnn.runs.weights import checked_weights
 
 SHAPE_OPTIONS = (
@@ -87,6 +86,8 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
             raise InputError(
                 f"which is {shown(which)}, and {given} is a file, which holds one set of weights: leave it out"
             )
+        from hfrnn.runs.saved import load_saved
+
         return LoadedRun(*load_saved(given, backend))
     folder = RunFolder(given)
     vocabulary = folder.vocabulary()
