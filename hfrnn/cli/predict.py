@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  hfrnn predict runs/pendulum other.csv -o predictions.csv --plot predictions.svg
-  hfrnn predict runs/flip-flop new.npz -o predictions.npz
+  hfrnn predict runs/pendulum other.csv -o out.csv --plot out.svg
+  hfrnn predict runs/flip-flop new.npz -o out.npz
   hfrnn predict runs/lorenz start.csv --free-run 500 -o future.csv
 """
 
@@ -29,29 +29,29 @@ Examples:
 @click.argument("file", required=False, shell_complete=files)
 @click.option(
     "-o", "--output", metavar="FILE", shell_complete=files,
-    help="File to write: .npz with outputs and states, or .csv with the outputs of a table.",
+    help="File to write: .npz; .csv for the outputs of a table.",
 )  # fmt: skip
 @click.option("--plot", metavar="FILE", shell_complete=files, help="Plot targets and predictions: .svg, .png or .pdf.")
 @click.option(
     "--part", metavar="NAME", type=NearChoice(("train", "valid", "test")),
-    help="Part of the run's own data: train, valid, test.  [default: valid]",
+    help="Part of the own data: train, valid, test.  [default: valid]",
 )  # fmt: skip
 @click.option(
     "--free-run", metavar="N", type=int,
-    help="Read the data, and then run for N steps on the network's own outputs as inputs.",
+    help="Read the data, then run N steps on its own outputs.",
 )  # fmt: skip
-@click.option("--warm-up", metavar="N", type=int, help="Steps of the data to read before --free-run.  [default: all]")
-@click.option("--states/--no-states", default=True, help="Also write the state after every step.  [default: yes]")
+@click.option("--warm-up", metavar="N", type=int, help="Steps to read before --free-run.  [default: all]")
+@click.option("--no-states", is_flag=True, help="Write no states, only outputs.")
 @force_option("--output or --plot")
 @which_option
 @backend_option
 def predict(
     run: str, file: str | None, output: str | None, plot: str | None, part: str | None, free_run: int | None,
-    warm_up: int | None, states: bool, force: bool, which: str, backend: str,
+    warm_up: int | None, no_states: bool, force: bool, which: str, backend: str,
 ) -> None:  # fmt: skip
-    """Predict the data in FILE, or a part of the run's own data, with the network in the run folder RUN. The outputs
-    are in the units of the data; for classes and bits they are probabilities. A table is one recording: the state is
-    carried through all of its rows. FILE needs no targets.
+    """Predict the data in FILE, or a part of the run's own data, with the network in the run folder RUN. Outputs are in
+    the units of the data, and probabilities of classes and bits. A table is one recording, whose state is carried
+    through all rows. FILE needs no targets.
     """
     from hfrnn.analysis.prediction_files import FORMATS
     from hfrnn.analysis.sequences import file_sequences, own_sequences
@@ -72,7 +72,7 @@ def predict(
         raise InputError(f"--output is {output}, and {given.name} holds sequences: give a file that ends in .npz")
     with telling_of_compilation(net.backend.name, False):
         lines, contents = _predicted(
-            net, theta, given, folder, free_run=free_run, warm_up=warm_up, states=states, paths=(output, plot)
+            net, theta, given, folder, free_run=free_run, warm_up=warm_up, states=not no_states, paths=(output, plot)
         )
     for option, content in contents.items():
         outputs[option].write(content)

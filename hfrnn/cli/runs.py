@@ -73,8 +73,7 @@ def evaluate(
     positions: int | None, per_symbol: str | None, force: bool, backend: str, as_json: bool, **learning: Any,
 ) -> None:  # fmt: skip
     """Score FILE, or a part of the run's own data, with the network in the run folder RUN. A text is one stream: each
-    symbol but the first is predicted from all symbols before it. Arrays and tables get mean squared error, R2 and
-    NRMSE, or cross-entropy and accuracy, for each output.
+    symbol but the first is predicted from all symbols before it. Of arrays and tables each output is scored.
     """
     from hfrnn.analysis.evaluation import evaluate as score
     from hfrnn.names import UNITS

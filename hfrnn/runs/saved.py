@@ -19,6 +19,7 @@ from hfrnn.checks import path as checked_path
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.errors import CheckpointError, InputError
+from hfrnn.files import open_to_read
 from hfrnn.runs.checkpoint import Arrays, checkpoint_bytes, load_checkpoint
 from hfrnn.runs.outputs import Output
 
@@ -73,10 +74,12 @@ def load_saved(path: Path, backend: str) -> tuple[Network, Array, Vocabulary | N
     Raises
     ------
     InputError
-        The architecture of the network is not registered.
+        The architecture of the network is not registered, or the file is of another kind.
     CheckpointError
         The file is damaged, or `save` did not write it.
     """
+    if not _is_safetensors(path):
+        raise InputError(f"{path} is not a run folder: give the folder that hfrnn train made, or a file of hfrnn.save")
     arrays, description = load_checkpoint(os.path.realpath(path))
     arguments = description.get(ARGUMENTS)
     if not isinstance(arguments, dict) or not isinstance(arguments.get("arch"), str):
@@ -97,6 +100,15 @@ def load_saved(path: Path, backend: str) -> tuple[Network, Array, Vocabulary | N
         if not _fits(vocabulary, net):
             raise CheckpointError(f"{path}: {_sizes(vocabulary, net)}: restore it from a copy")
     return net, _weights(path, net, arrays), vocabulary
+
+
+def _is_safetensors(path: Path) -> bool:
+    """Return whether a file begins like one of safetensors: eight bytes, and a header of JSON. It may be damaged."""
+    try:
+        with open_to_read(path) as file:
+            return file.read(9)[8:] == b"{"
+    except OSError as error:
+        raise InputError(f"cannot read {path} ({error.strerror}): give a run folder or a file of hfrnn.save") from error
 
 
 def _check_sizes(path: Path, arguments: dict[str, Any], arrays: Arrays) -> None:
