@@ -26,8 +26,9 @@ from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.data import array_windows, is_arrays
 from hfrnn.runs.presets import kind_of_data
 from hfrnn.runs.run_folder import RunFolder
-from hfrnn.training.array_source import open_arrays
-from hfrnn.training.sources import TaskSource, chosen_part
+from hfrnn.training.array_source import ArraySource
+from hfrnn.training.opening import open_source
+from hfrnn.training.sources import chosen_part
 
 TASK_SEQUENCES = 10_000
 """New sequences on which a synthetic task is scored (docs/specification.md, section 9)."""
@@ -87,21 +88,20 @@ def own_sequences(folder: RunFolder, part: str | None = None) -> Given:
     """
     config = folder.config()
     part = chosen_part(config, part, "valid")
-    if is_arrays(config):
-        source = open_arrays(config, folder, folder)
-        if part not in source.data.parts:
-            raise InputError(f"{source.name} has no {part} part: use {' or '.join(source.data.parts)}")
-        batch = Batch(*source.data.parts[part])
-        names = (source.data.input_names, source.data.target_names)
-        ahead = rows_ahead(*names, config.ahead) if kind_of_data(config.data) == "a table" else 0
-        return Given(f"{part} part of {source.name}", batch, source.scaling, False, *names, ahead)
-    if config.data in tasks():
-        validation = TaskSource(config, make_task(str(config.data), config.length)).validation
-        assert validation is not None
-        return Given(f"validation sequences of {config.data}", validation, None)
-    if kind_of_data(config.data) != "music":
+    if kind_of_data(config.data) == "a text":
         raise InputError(f"{folder.path} was trained on a text: its network predicts symbols, see hfrnn evaluate")
-    return Given(f"{part} part of {config.data}", Batch(*music_batch(_pieces(config, part))), None)
+    source, _ = open_source(config, folder)
+    if config.data in tasks():
+        assert source.validation is not None
+        return Given(f"validation sequences of {config.data}", source.validation, None)
+    name = f"{part} part of {source.name}"
+    if not isinstance(source, ArraySource):  # music
+        return Given(name, source.part(part).batch(slice(None)), None)
+    if part not in source.data.parts:
+        raise InputError(f"{source.name} has no {part} part: use {' or '.join(source.data.parts)}")
+    names = (source.data.input_names, source.data.target_names)
+    ahead = rows_ahead(*names, config.ahead) if kind_of_data(config.data) == "a table" else 0
+    return Given(name, Batch(*source.data.parts[part]), source.scaling, False, *names, ahead)
 
 
 def file_sequences(folder: RunFolder, net: Network, path: str) -> Given:
@@ -252,7 +252,7 @@ def evaluate_sequences(
     if path is None and config.data in tasks():
         return _task_figures(net, theta, config)
     if path is None and not is_arrays(config):
-        pieces = _pieces(config, str(part))
+        pieces = getattr(load_music(str(config.data)), str(part))
         batch = Batch(*music_batch(pieces))
         where = {"music": config.data, "part": part, "pieces": len(pieces)}
         return {**where, "nats_per_time_step": net.loss(theta, batch), **score(net, theta, batch).overall}
@@ -298,7 +298,3 @@ def _task_figures(net: Network, theta: Array, config: TrainConfig) -> dict[str, 
         z, y, w = (np.concatenate(each) for each in zip(*rows, strict=True))
         overall = dict(figures(task.loss, z, y, w).overall)
     return {"task": task.name, "sequences": count, "loss": losses / count, "wrong": share, "solved": solved, **overall}
-
-
-def _pieces(config: TrainConfig, part: str) -> list[Any]:
-    return list(getattr(load_music(config.data or ""), part))

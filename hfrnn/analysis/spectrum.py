@@ -34,7 +34,7 @@ from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.data import is_arrays
 from hfrnn.runs.load import load
 from hfrnn.runs.run_folder import RunFolder
-from hfrnn.training.array_source import open_arrays
+from hfrnn.training.opening import open_source
 from hfrnn.training.sources import Pool, chosen_part
 from hfrnn.wording import counted
 
@@ -271,7 +271,7 @@ def _sequences(
         return Pool(*make_task(config.data, config.length).sequences(count, rng)), f"task {config.data}"
     name = f"{part} part of {config.data or config.text}"
     if is_arrays(config):
-        return open_arrays(config, folder, folder).part(part), name
+        return open_source(config, folder)[0].part(part), name
     if vocabulary is None:
         music = load_music(config.data or "")
         folder.check_data(music.sha256, music.source)

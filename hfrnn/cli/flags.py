@@ -16,9 +16,7 @@ from hfrnn.option import Option
 from hfrnn.runs.options import option_name, run_options
 
 MAIN = {
-    "data": ("DATA", "Corpus, task or music by name (see hfrnn info), or a file of arrays or a table."),
-    "inputs": ("COLUMNS", "Columns of a table that the network reads."),
-    "targets": ("COLUMNS", "Columns of a table to predict."),
+    "data": ("DATA", "Name (see hfrnn info), file of arrays, or table."),
     "level": ("LEVEL", "What a symbol is: char, byte or word."),
     "arch": ("NAME", "Architecture (see hfrnn info)."),
     "hidden": ("NUMBERS", "Hidden units; commas make a stack."),

@@ -132,6 +132,15 @@ def _reason(error: Exception) -> str:
 # ---------------------------------------------------------------------- NumPy
 
 
+def npz_names(content: bytes) -> tuple[str, ...]:
+    """Return the names of the arrays in a .npz file; none if it is damaged."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return tuple(name.removesuffix(".npy") for name in archive.namelist())
+    except Exception:  # whoever reads the arrays reports the damage
+        return ()
+
+
 def _read_npz(content: bytes, source: str, wanted: Callable[[str], bool]) -> tuple[dict[str, NDArray[Any]], Any]:
     arrays: dict[str, NDArray[Any]] = {}
     taken = 0
@@ -181,6 +190,18 @@ def check_type(dtype: np.dtype[Any], name: str) -> None:
 
 
 # ---------------------------------------------------------------------- MATLAB
+
+
+def mat_names(content: bytes) -> tuple[str, ...]:
+    """Return the names of the variables in a MATLAB file; none if it is damaged or of version 7.3."""
+    from scipy.io import whosmat
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return tuple(name for name, _, _ in whosmat(io.BytesIO(content)))
+    except Exception:  # whoever reads the variables reports the damage
+        return ()
 
 
 def _read_mat(content: bytes, source: str, wanted: Callable[[str], bool]) -> tuple[dict[str, NDArray[Any]], Any]:

@@ -75,7 +75,7 @@ def load_music(name: str = "jsb") -> Music:
     data = read_text(path, "byte")
     assert isinstance(data, bytes)
     arrays = _unzipped(data, str(path))
-    train, valid, test = (_pieces(arrays, part, str(path)) for part in ("train", "valid", "test"))
+    train, valid, test = (pieces_of(arrays, part, str(path)) for part in ("train", "valid", "test"))
     return Music(name, train, valid, test, str(path), hashlib.sha256(data).hexdigest())
 
 
@@ -131,7 +131,7 @@ def _unzipped(data: bytes, source: str) -> dict[str, NDArray[np.generic]]:
     return arrays
 
 
-def _pieces(arrays: dict[str, NDArray[np.generic]], part: str, source: str) -> list[NDArray[np.float32]]:
+def pieces_of(arrays: dict[str, NDArray[np.generic]], part: str, source: str) -> list[NDArray[np.float32]]:
     """Unpack the steps of one part and cut them into pieces."""
     packed, lengths = arrays[f"{part}_packed"], arrays[f"{part}_lengths"]
     if packed.dtype != np.uint8 or packed.shape[1:] != (KEYS // 8,):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hfrnn.data.music import FILES as MUSIC
 from hfrnn.data.music import load_music
+from hfrnn.data.rolls import load_rolls
 from hfrnn.data.synthetic import make_task
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.errors import CheckpointError, InputError
@@ -16,10 +17,14 @@ from hfrnn.runs.data import (
     refuse_foreign_options,
     run_vocabulary,
 )
+from hfrnn.runs.presets import kind_of_data
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.array_source import drawn_source, open_arrays
 from hfrnn.training.memory import Memory
 from hfrnn.training.sources import MusicSource, Source, TaskSource, TextSource
+
+OF_SEQUENCES = ("fractions", "targets", "window", "stride", "burn_in", "time_first", "loss", "standardize")
+"""Options of array files that do nothing for piano rolls."""
 
 
 def open_source(
@@ -63,6 +68,8 @@ def open_source(
             refuse_arrays_as_text(config.text)
         return _open_text(config, folder, known)
     if is_arrays(config):
+        if (rolls := _open_rolls(config, folder)) is not None:
+            return rolls, None
         if memory is not None and memory.batches is not None:
             return drawn_source(config, known, memory), None
         return open_arrays(config, folder, known, memory), None
@@ -73,6 +80,24 @@ def open_source(
         return MusicSource(music), None
     assert config.data is not None
     return TaskSource(config, make_task(config.data, config.length)), None
+
+
+def _open_rolls(config: TrainConfig, folder: RunFolder | None) -> MusicSource | None:
+    """Open a file of arrays that holds piano rolls, checked against that of `folder`; None if it holds others."""
+    if kind_of_data(config.data) != "an array file":
+        return None
+    try:
+        rolls = load_rolls(str(config.data))
+    except InputError as error:
+        if folder is None:
+            raise
+        raise InputError(f"the data of {folder.path} is not as it was when the run was started: {error}") from error
+    if rolls is None:
+        return None
+    config.refuse(OF_SEQUENCES, f"{config.data} holds piano rolls")
+    if folder is not None:
+        folder.check_data(rolls.sha256, rolls.source)
+    return MusicSource(rolls)
 
 
 def _open_text(config: TrainConfig, folder: RunFolder | None, known: RunFolder | None) -> tuple[TextSource, Vocabulary]:

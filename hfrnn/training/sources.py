@@ -131,6 +131,10 @@ class Source:
         """Return the training sequences of an epoch."""
         raise NotImplementedError
 
+    def part(self, name: str) -> Pool:
+        """Return the sequences of a part, as the network reads them; raise InputError if there is none."""
+        raise NotImplementedError
+
     def text(self) -> HostArray | None:
         """Return all training symbols in order, if they are one text; else None."""
         return None
@@ -247,6 +251,9 @@ class MusicSource(Source):
 
     def pool(self, epoch: int) -> Pool:
         return self._pool
+
+    def part(self, name: str) -> Pool:
+        return Pool(*music_batch(getattr(self.music, name)))
 
     def lines(self) -> list[str]:
         return [
