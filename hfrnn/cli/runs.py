@@ -72,7 +72,7 @@ def evaluate(
     run: str, text: str | None, part: str | None, which: str, unknown: str | None, rule: str | None,
     positions: int | None, per_symbol: str | None, force: bool, backend: str, as_json: bool, **learning: Any,
 ) -> None:  # fmt: skip
-    """Score FILE, or a part of the run's own data, with the network in the run folder RUN: a text as one stream, in which
+    """Score FILE, or a part of the run's own data, with the network in the run folder RUN: a text as one stream, where
     each symbol is predicted from all before it, and arrays and tables output by output.
     """
     from hfrnn.analysis.evaluation import evaluate as score
