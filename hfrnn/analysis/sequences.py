@@ -21,7 +21,7 @@ from hfrnn.data.windows import WINDOW, Windows, two_axes
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
-from hfrnn.names import ARRAY_FILES, TABLES, names_arrays
+from hfrnn.names import ARRAY_FILES, IN_MEMORY, TABLES, names_arrays
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.data import array_windows, is_arrays
 from hfrnn.runs.presets import kind_of_data
@@ -90,6 +90,11 @@ def own_sequences(folder: RunFolder, part: str | None = None) -> Given:
     part = chosen_part(config, part, "valid")
     if kind_of_data(config.data) == "a text":
         raise InputError(f"{folder.path} was trained on a text: its network predicts symbols, see hfrnn evaluate")
+    if config.data in IN_MEMORY:
+        raise InputError(
+            f"the data of {folder.path} were in the memory of a Python program, and are not stored: "
+            "give a file of arrays"
+        )
     source, _ = open_source(config, folder)
     if config.data in tasks():
         assert source.validation is not None

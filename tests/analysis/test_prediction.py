@@ -12,6 +12,7 @@ import hfrnn
 from hfrnn.analysis import prediction
 from hfrnn.analysis.figures import figures
 from hfrnn.analysis.prediction import free_run, predict, score
+from hfrnn.data.scaling import Scaling
 from hfrnn.errors import InputError, NonFiniteError
 
 
@@ -84,6 +85,32 @@ def test_a_score_needs_targets_and_finite_outputs() -> None:
         score(net, theta, replace(batch, targets=None))
     with pytest.raises(NonFiniteError, match="not finite"):
         predict(net, theta * 1e308, batch)
+
+
+@pytest.mark.parametrize("scaling", [None, Scaling(np.zeros(3), np.ones(3))])
+def test_a_score_needs_targets_and_weights_that_fit(scaling: Scaling | None) -> None:
+    net, theta, batch = problem()
+    wide = np.zeros((batch.T, batch.B, 4))
+    for wrong in (replace(batch, targets=wide), replace(batch, targets=wide[:, :, :1])):
+        with pytest.raises(InputError, match="targets"):
+            score(net, theta, wrong, scaling=scaling)
+    net, theta, batch = problem("softmax")
+    with pytest.raises(InputError, match="weights"):
+        score(net, theta, hfrnn.Batch(batch.inputs, batch.targets, np.ones((batch.T, batch.B))[:-1]))
+    with pytest.raises(InputError, match="target"):
+        score(net, theta, replace(batch, targets=batch.targets + 3), scaling=scaling)
+
+
+@pytest.mark.parametrize("arch", ["rnn", "lstm", "clockwork", "hornn"])
+def test_a_scaled_free_run_converts_outputs_to_inputs(arch: str) -> None:
+    net, theta, batch = problem(arch=arch)
+    scaling = Scaling(np.array([1.0, -2.0, 3.0]), np.full(3, 2.0), np.array([5.0, 0.0, 1.0]), np.array([0.5, 3.0, 1.0]))
+    found, inputs = free_run(net, theta, batch, 4, scaling), batch.inputs
+    for step in range(4):
+        z = net.run(theta, hfrnn.Batch((inputs - scaling.input_mean) / scaling.input_deviation))[0][-1]
+        expected = z * scaling.target_deviation + scaling.target_mean
+        np.testing.assert_allclose(found[step], expected, rtol=1e-10, atol=1e-12)
+        inputs = np.concatenate([inputs, expected[None]])
 
 
 @pytest.mark.parametrize("arch", ["rnn", "lstm", "clockwork", "hornn"])

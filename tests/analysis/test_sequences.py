@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.data_runs import ROWS, driven, make_data_runs, oscillator, write_table
+from support.data_runs import ROWS, TRAINED, driven, make_data_runs, oscillator, write_table
+from support.music_files import stored
 
 import hfrnn
 from hfrnn.analysis.sequences import evaluate_sequences, file_sequences, own_sequences
@@ -175,3 +176,27 @@ def test_a_run_keeps_its_scaling_for_other_files(runs: dict[str, Path], tmp_path
     assert given.scaling.to_json() == folder.scaling().to_json()
     found = evaluate_sequences(net, theta, folder.config(), None, folder, str(path))
     assert found["outputs"].keys() == {"temp", "speed"}
+
+
+def test_data_in_memory_are_not_stored_but_a_file_can_be_scored(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((6, 5, 2))
+    arrays = {"x": x, "y": x.cumsum(axis=1)}
+    run = hfrnn.train(data=arrays, out=tmp_path / "run", **TRAINED).folder
+    with pytest.raises(InputError, match="in the memory of a Python program"):
+        own_sequences(RunFolder(run))
+    np.savez(tmp_path / "same.npz", **arrays)
+    net, theta, _ = hfrnn.load(run)
+    time_first = hfrnn.Batch(x.swapaxes(0, 1), arrays["y"].swapaxes(0, 1))
+    found = evaluated(run, None, str(tmp_path / "same.npz"))
+    assert found["loss"] == pytest.approx(net.loss(theta, time_first), rel=1e-12)
+    assert {name: found[name] for name in ("mse", "r2")} == {
+        name: hfrnn.score(net, theta, time_first).overall[name] for name in ("mse", "r2")
+    }
+
+
+def test_music_of_a_file_is_predicted_by_parts(tmp_path: Path) -> None:
+    (tmp_path / "rolls.npz").write_bytes(stored())
+    run = hfrnn.train(data=str(tmp_path / "rolls.npz"), out=tmp_path / "run", **TRAINED).folder
+    found = evaluated(run, "test")
+    assert (found["part"], found["sequences"]) == ("test", 2)
+    assert 0 < found["cross_entropy"] < 1

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.command_line import call, refused
-from support.data_runs import ROWS, make_data_runs
+from support.data_runs import ROWS, TRAINED, make_data_runs
 from support.tiny_runs import snapshot, tiny_train
 
 import hfrnn
@@ -53,6 +53,18 @@ def test_outputs_and_states_of_arrays_are_written(runs: dict[str, Path], tmp_pat
         np.testing.assert_array_equal(found["lengths"], given.batch.lengths)
     assert f"{name}.npz: 20 sequences of 9 steps" in out
     assert f"y {found['y'].shape}" in out
+
+
+def test_time_first_arrays_give_time_first_outputs(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((5, 8, 2))
+    np.savez(tmp_path / "data.npz", x=x, y=x.cumsum(axis=0))
+    run = hfrnn.train(data=str(tmp_path / "data.npz"), time_first=True, out=tmp_path / "run", **TRAINED).folder
+    call("predict", run, tmp_path / "data.npz", "-o", tmp_path / "out.npz")
+    net, theta, _ = hfrnn.load(run)
+    expected = net.run(theta, hfrnn.Batch(x), states=True)
+    found = np.load(tmp_path / "out.npz")
+    np.testing.assert_allclose(found["y"], expected[0], rtol=1e-12)
+    np.testing.assert_allclose(found["layer0.h"], expected[2][0]["h"], rtol=1e-12)
 
 
 def test_a_part_of_the_own_data_is_predicted_by_default(runs: dict[str, Path], tmp_path: Path) -> None:
