@@ -55,10 +55,11 @@ def architectures(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 
 def data_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The names that `--data` takes."""
+    """The names that `--data` takes, or files if no name begins like this."""
     from hfrnn.cli.options import known_data
 
-    return _starting((name for names in known_data().values() for name in names), incomplete)
+    found = _starting((name for names in known_data().values() for name in names), incomplete)
+    return found or files(ctx, parameter, incomplete)
 
 
 EXAMPLES = """\b

@@ -177,8 +177,7 @@ def _read_npy(stream: IO[bytes], name: str, available: int, taken: int) -> NDArr
     data = stream.read(size) if size <= available else b""
     if len(data) != size:
         raise InputError(f"{name} ends before its last number: the file is damaged, save it again")
-    found = np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran else "C")
-    return found.astype(dtype.newbyteorder("="), copy=False)
+    return np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran else "C")
 
 
 def check_type(dtype: np.dtype[Any], name: str) -> None:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from hfrnn.arrays.backend import host_copy
 from hfrnn.arrays.checks import as_array
+from hfrnn.checks import shown
 from hfrnn.data.array_files import check_size, check_type, read_array_file
 from hfrnn.data.fractions import DEFAULT_FRACTIONS, checked_fractions
 from hfrnn.data.layouts import Layout, Part, arranged
@@ -154,24 +155,27 @@ def load_arrays(
 
 def from_memory(
     arrays: Mapping[str, Any], *, time_first: bool = False, fractions: Sequence[float] | None = None,
-    loss: str = "auto", windows: Windows | None = None, name: str = "arrays",
+    loss: str = "auto", windows: Windows | None = None, name: str = "data",
 ) -> ArrayData:  # fmt: skip
     """Return the data of arrays in memory, by the names above; arguments and errors are those of `from_arrays`."""
     if not isinstance(arrays, Mapping) or not all(isinstance(each, str) for each in arrays):
-        raise InputError(f"data is no table of arrays by name: give a dict with arrays {', '.join(NAMES[:4])}, ...")
+        raise InputError(f"{name} is no table of arrays by name: give a dict with arrays {', '.join(NAMES[:4])}, ...")
     for each in arrays:
         if each not in NAMES:
-            raise InputError(f"data has an array {each!r}{near_hint(each, NAMES)}: use {', '.join(NAMES)}")
+            raise InputError(f"{name} has an array {shown(each)}{near_hint(each, NAMES)}: use {', '.join(NAMES)}")
     read, digest = {}, hashlib.sha256()
     for each, value in sorted(arrays.items()):
         if value is None:
             continue
-        read[each] = np.ascontiguousarray(host_copy(as_array(each, value)))
-        check_type(read[each].dtype, each)
+        what = f"{each} of {name}"
+        read[each] = np.ascontiguousarray(host_copy(as_array(what, value)))
+        check_type(read[each].dtype, what)
         digest.update(f"{each} {read[each].dtype.str} {read[each].shape} ".encode())
         digest.update(read[each].tobytes())
-    return from_arrays(read, name, name, digest.hexdigest(), time_first=time_first, fractions=fractions, loss=loss,
-                       windows=windows)  # fmt: skip
+    return from_arrays(
+        read, "arrays" if name == "data" else name, name, digest.hexdigest(), time_first=time_first,
+        fractions=fractions, loss=loss, windows=windows,
+    )  # fmt: skip
 
 
 def from_arrays(

@@ -15,7 +15,7 @@ from hfrnn.names import LENGTH, UNITS
 from hfrnn.option import Option
 from hfrnn.runs.checkpoint import array_sizes
 from hfrnn.runs.config import TrainConfig, all_options
-from hfrnn.runs.data import is_text
+from hfrnn.runs.data import is_arrays, is_text
 from hfrnn.runs.metrics import clock, number
 from hfrnn.runs.options import run_options
 from hfrnn.runs.presets import DEFAULTS, kind_of_data
@@ -77,7 +77,7 @@ def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
     found = {
         "name": readable(name),
         "unit": UNITS[config.level] if text else None,
-        "loss": f"nats per {UNITS[config.level]}" if text else "nats" if config.data in MUSIC else "the task's loss",
+        "loss": _loss_name(config),
         "words": text and config.level == "word",
         "columns": {key: column for key, column in columns.items() if any(value is not None for value in column)},
         "resumed": resumed,
@@ -161,6 +161,13 @@ def _default(name: str, known: Mapping[str, Option], options: Mapping[str, str |
         length = int(options.get("length") or LENGTH)
         return shown(DEFAULTS[name].of(str(options["preset"]), kind_of_data(options["data"]), length))
     return shown(known[name].default) if name in known else None
+
+
+def _loss_name(config: TrainConfig) -> str:
+    """Return what a run's loss is called."""
+    if is_text(config):
+        return f"nats per {UNITS[config.level]}"
+    return "nats" if config.data in MUSIC else "loss per time step" if is_arrays(config) else "the task's loss"
 
 
 def shown(value: Any) -> str:

@@ -223,7 +223,7 @@ class RunOptions(DataOptions):
         None, "Incoming weights of a unit with a larger norm are scaled down to it.", above=0
     )
     streams: int = _first_order(
-        32, "Parts of a text that are read side by side; for a task or music, sequences of a batch.", least=1
+        32, "Parts of a text that are read side by side; for other data, sequences of a batch.", least=1
     )
     update_every: int | None = _mini_batch(
         None, "Steps between updates; errors are propagated back --sequence-length steps.", needs.TEXT, least=1,

@@ -103,6 +103,9 @@ def enclosing_run(path: str | os.PathLike[str]) -> Path | None:
 
 def data_files(config: TrainConfig) -> list[str | os.PathLike[str]]:
     """Return the files that the data of a run are read from."""
+    if names_arrays(config.data):
+        pair = config.targets if str(config.data).lower().endswith(".npy") else None
+        return [str(config.data), *(pair or ())]
     named: list[tuple[str, ...]] = []
     if config.data in MUSIC:
         named = [(MUSIC[config.data],)]

@@ -78,7 +78,7 @@ DEFAULTS: dict[str, Default] = {
     "first_gradient_symbols": Default(ByData(text=5_000, music=5_000, task=Sequences(125), arrays=12_500), 10_000),
     "batch_growth": Default(1.015, 1.15),
     "curvature_fraction": Default(0.4, 0.2),
-    "cg_iterations": Default(ByData(text=3, music=3, task=4, arrays=4), 100),
+    "cg_iterations": Default(ByData(text=3, music=3, task=4, arrays=30), 100),
     "warm_start": Default(0.0, 0.95),
     "mu_growth": Default(0.0, 3.0),
     "least_damping": Default(ByData(text=0.1, music=0.1, task=0.0, arrays=0.0), 0.0),

@@ -101,9 +101,8 @@ def train(
         raise wrong("callbacks", callbacks, "give a list of objects of subclasses of hfrnn.Callback")
     memory = given_arrays(data, batches, valid)
     if memory is not None:
-        options["data"] = memory.name
-    else:
-        options |= {name: value for name, value in (("data", data), ("valid", valid)) if value is not None}
+        data, valid = memory.name, None if batches is not None else valid
+    options |= {name: value for name, value in (("data", data), ("valid", valid)) if value is not None}
     values = checked_options(options, "train()")
     with handle_signals() as interruption:
         try:

@@ -148,7 +148,8 @@ def test_run_folders_are_completed(run: Path, tmp_path: Path, monkeypatch: pytes
 
 
 def test_files_are_left_to_the_shell() -> None:
-    for words in (("train", "bo"), ("evaluate", "run", "bo"), ("train", "--config", "bo"), ("train", "--valid", "bo")):
+    files = (("train", "bo"), ("evaluate", "run", "bo"), ("train", "--config", "bo"), ("train", "--valid", "bo"))
+    for words in (*files, ("train", "--data", "bo")):
         (item,) = ShellComplete(main, {}, "hfrnn", "_HFRNN_COMPLETE").get_completions(list(words[:-1]), "bo")
         assert (item.type, item.value) == ("file", "bo")
 

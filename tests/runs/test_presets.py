@@ -108,7 +108,7 @@ def test_help_shows_the_defaults_of_both_presets() -> None:
         "12,500 for texts, music and arrays, 125 sequences for tasks; 100,000 with --preset published"
     )
     shown = run_options()["cg_iterations"].shown_default
-    assert shown == "3 for texts and music, 4 for tasks and arrays; 100 with --preset published"
+    assert shown == "3 for texts and music, 4 for tasks, 30 for arrays; 100 with --preset published"
     assert str(Default(1.5, 1.5)) == "1.5"
     assert str(ByData(1, 2, 3, 2)) == "1 for texts, 2 for music and arrays, 3 for tasks"
     for name in DEFAULTS:

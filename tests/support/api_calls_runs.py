@@ -33,7 +33,7 @@ from .wrong_values import (
 )
 
 SAMPLED = {"level": "char", "text": "abcabc", "min_count": 1}
-NUMBERED_STRINGS = ("checkpoint", "memory", "unknown")
+NUMBERED_STRINGS = ("checkpoint", "memory", "unknown", "inputs", "targets")
 """Options that take strings, and whole numbers for their digits."""
 PAIRED = ("min_count", "max_vocabulary", "rho_low", "rho_high")
 """Options that are valid with other options only."""
@@ -122,7 +122,41 @@ def train(**options: Any) -> Any:
     return None if same else hfrnn.train(**options)
 
 
+@functools.cache
+def sequences() -> dict[str, Any]:
+    return {"x": np.ones((5, 4, 2)), "y": np.ones((5, 4, 1))}
+
+
+def train_on_arrays(**options: Any) -> Any:
+    """Train on arrays in memory with arguments of which one is wrong; the valid call is tried elsewhere."""
+    right = options.keys() == ARRAYS.keys() and options["data"] is sequences()
+    return None if right else hfrnn.train(**options)
+
+
+ARRAYS = {"data": sequences, "arch": "rnn", "hidden": 4, "updates": 1, "out": "never"}
+
+
 CALLS: list[Call] = [
+    Call(
+        "train on arrays",
+        train_on_arrays,
+        ARRAYS,
+        {
+            "data": nothing()
+            .but({"None": None})
+            .plus(
+                {
+                    "x of a list": (lambda: {**sequences(), "x": [1.0]}, False),
+                    "objects": (lambda: {**sequences(), "y": np.array([None])}, False),
+                    "another name": (lambda: {**sequences(), "z": np.ones(3)}, False),
+                    "no y": (lambda: {"x": np.ones((5, 4, 2))}, False),
+                    "other lengths": (lambda: {**sequences(), "y": np.ones((4, 4, 1))}, False),
+                }
+            ),
+            "batches": nothing().but({"None": None}),
+            "valid": nothing().but({"None": None}),
+        },
+    ),
     Call(
         "TrainConfig",
         hfrnn.TrainConfig,

@@ -18,6 +18,7 @@ import hfrnn
 from hfrnn.data.scaling import Scaling
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.outputs import data_files
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.callbacks import TrainingResult
 from hfrnn.training.opening import open_source
@@ -291,6 +292,14 @@ def test_the_screen_says_what_is_trained_on(tmp_path: Path) -> None:
     ):
         assert line in found, found
     assert "loss" in call("evaluate", tmp_path / "run").stdout
+
+
+def test_the_files_of_arrays_are_inputs_that_no_command_writes_to(tmp_path: Path) -> None:
+    for name, array in (("x.npy", X), ("y.npy", Y)):
+        (tmp_path / name).write_bytes(npy(array))
+    pair = [str(tmp_path / name) for name in ("x.npy", "y.npy")]
+    assert data_files(TrainConfig(data=pair[0], targets=[pair[1]]).resolved()) == pair
+    assert data_files(TrainConfig(data=str(csv(tmp_path)), **TABLE).resolved()) == [str(tmp_path / "r.csv")]
 
 
 def test_large_values_that_are_not_scaled_are_noticed(tmp_path: Path) -> None:
