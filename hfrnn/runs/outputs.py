@@ -14,7 +14,6 @@ from hfrnn.data.music import FILES as MUSIC
 from hfrnn.errors import InputError
 from hfrnn.names import names_arrays
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.presets import kind_of_data
 
 RUN_FILES = ("last.safetensors", "best.safetensors", "metrics.jsonl", "vocabulary.json", ".lock")
 """A folder is a run folder if it holds config.toml and one of these files."""
@@ -111,10 +110,7 @@ def data_files(config: TrainConfig) -> list[str | os.PathLike[str]]:
         named = [(MUSIC[config.data],)]
     elif config.data in CORPORA:
         named = [*CORPORA[config.data].files]
-    files = [config.text, config.valid, config.test]
-    if names_arrays(config.data):
-        files += [config.data, *((config.targets or ()) if kind_of_data(config.data) == "an array file" else ())]
-    return [*(path for path in files if path is not None), *located(named)]
+    return [*(path for path in (config.text, config.valid, config.test) if path is not None), *located(named)]
 
 
 def _same(one: str, other: str | os.PathLike[str]) -> bool:

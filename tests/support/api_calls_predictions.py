@@ -1,4 +1,4 @@
-"""Small valid calls of the public functions that predict and score sequences, and the kinds of their arguments."""
+"""Small valid calls of the public functions that predict, score and save networks, and write reports."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import numpy as np
 
 import hfrnn
 from hfrnn.data.scaling import Scaling
+from hfrnn.report import make_page, write_report
 
 from .api_calls import FLAG, Call, batch, net, real, squared, theta
-from .wrong_values import array, count, instance, nothing, path
+from .api_calls_runs import vocabulary
+from .wrong_values import array, count, instance, new_path, nothing, path
 
 
 @functools.cache
@@ -56,5 +58,35 @@ CALLS: list[Call] = [
         hfrnn.load_scaling,
         {"run": "run"},
         {"run": path("run").plus({"a folder": (lambda: "void", False), "a file": (lambda: "text.txt", False)})},
+    ),
+    Call(
+        "save",
+        hfrnn.save,
+        {"net": net, "theta": theta, "path": "net.safetensors"},
+        {
+            "net": instance(net, batch),
+            "theta": array(theta),
+            "path": new_path().plus({"a folder": (lambda: "void", False)}),
+            "vocabulary": instance(vocabulary, net).or_none(),
+        },
+    ),
+    Call(
+        "make_page",
+        make_page,
+        {"runs": ["run"]},
+        {
+            "runs": nothing().plus({"a number in a list": (lambda: [1], False), "a string": (lambda: "run", False)}),
+        },
+    ),
+    Call(
+        "write_report",
+        write_report,
+        {"runs": ["run"], "output": "report.html", "force": True},
+        {
+            "runs": nothing(),
+            "output": new_path()
+            .or_none()
+            .but(dict.fromkeys(("None", "string", "string of a number", "string with escapes", "long string"))),
+        },
     ),
 ]

@@ -12,7 +12,6 @@ import hfrnn
 from hfrnn.data.corpora import load_corpus
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.gradcheck import Outcome, gradcheck, table
-from hfrnn.report import make_page, write_report
 from hfrnn.runs.config import all_options
 from hfrnn.tensorboard import TensorBoard
 
@@ -204,17 +203,6 @@ CALLS: list[Call] = [
     ),
     Call("load", hfrnn.load, {"run": "run"}, {"run": RUN.plus(MORE_PATHS), "which": WHICH, "backend": BACKEND}),
     Call(
-        "save",
-        hfrnn.save,
-        {"net": net, "theta": theta, "path": "net.safetensors"},
-        {
-            "net": instance(net, batch),
-            "theta": array(theta),
-            "path": new_path().plus({"a folder": (lambda: "void", False)}),
-            "vocabulary": instance(vocabulary, net).or_none(),
-        },
-    ),
-    Call(
         "evaluate",
         hfrnn.evaluate,
         {**KNOWN, "text": "abcabc"},
@@ -403,23 +391,4 @@ CALLS: list[Call] = [
         {"outcomes": nothing().but({"empty list": None})},
     ),
     Call("TensorBoard", TensorBoard, {}, {"folder": new_path().or_none()}),
-    Call(
-        "make_page",
-        make_page,
-        {"runs": ["run"]},
-        {
-            "runs": nothing().plus({"a number in a list": (lambda: [1], False), "a string": (lambda: "run", False)}),
-        },
-    ),
-    Call(
-        "write_report",
-        write_report,
-        {"runs": ["run"], "output": "report.html", "force": True},
-        {
-            "runs": nothing(),
-            "output": new_path()
-            .or_none()
-            .but(dict.fromkeys(("None", "string", "string of a number", "string with escapes", "long string"))),
-        },
-    ),
 ]
