@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.engine_cases import SMALL, random_batch, vectors
+from support.engine_cases import SMALL, moved, random_batch, vectors
+from support.fake_device import FakeArray, FakeBackend
 
 import hfrnn
 from hfrnn.arrays.backend import get_backend
@@ -101,6 +102,18 @@ def test_compiled_kernels_give_the_states_of_the_reference(arch: str) -> None:
     ):
         for name, value in reference.items():
             np.testing.assert_allclose(other[name], value, rtol=1e-10, atol=1e-12, err_msg=name)
+
+
+@every_arch
+def test_states_stay_on_the_device(arch: str) -> None:
+    net, theta, batch = problem(arch, ragged=True, carried=True)
+    fake = FakeBackend()
+    device = hfrnn.Network(**net.config, backend=fake)
+    found = device.run(fake.asarray(theta), moved(batch, fake), states=True)[2]
+    for other, reference in zip(found, net.run(theta, batch, states=True)[2], strict=True):
+        for name, value in reference.items():
+            assert isinstance(other[name], FakeArray), name
+            np.testing.assert_array_equal(fake.to_host(other[name]), value, err_msg=name)
 
 
 def test_states_is_a_flag() -> None:
