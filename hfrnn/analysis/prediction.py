@@ -138,6 +138,16 @@ def scored_targets(net: Network, batch: Batch) -> HostArray:
     return np.where(weights > 0, targets, np.nan).astype(np.float64)
 
 
+def most_varied(values: HostArray, most: int) -> list[int]:
+    """Return the numbers of the outputs of (T, B, n_out) values that vary most, in order; NaN does not count."""
+    known = np.isfinite(values)
+    counts = np.maximum(known.sum(axis=(0, 1)), 1)
+    known_values = np.where(known, values, 0.0)
+    mean = known_values.sum(axis=(0, 1)) / counts
+    spread = (np.where(known, known_values - mean, 0.0) ** 2).sum(axis=(0, 1)) / counts
+    return sorted(np.argsort(-spread, kind="stable")[:most].tolist())
+
+
 def free_run(net: Network, theta: Array, batch: Batch, steps: int, scaling: Scaling | None = None) -> HostArray:
     """Let a network of a dynamical system run on its own outputs.
 

@@ -10,13 +10,13 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from hfrnn.analysis.prediction import scored_targets
+from hfrnn.analysis.prediction import most_varied, scored_targets
 from hfrnn.analysis.sequences import Given
 from hfrnn.arrays.backend import host_copy
 from hfrnn.engine.network import Network
 
 SEQUENCES, OUTPUTS = 3, 4
-"""Most sequences and outputs that are drawn."""
+"""Most sequences and outputs that are drawn: the first sequences, and the outputs that vary most."""
 STEPS_BEFORE = 200
 """Most steps that are drawn before a free run."""
 
@@ -41,13 +41,14 @@ def picture(net: Network, given: Given, begun: Given, outputs: NDArray[Any], kin
     names = given.output_names or tuple(
         f"{'class' if net.head.integer_targets else 'output'} {k}" for k in range(n_out)
     )
-    columns, rows = min(B, SEQUENCES), min(n_out, OUTPUTS)
-    figure = Figure(figsize=(max(8.0, 4.5 * columns), 1.2 + 1.7 * rows), layout="constrained")
-    figure.suptitle(f"{given.name}\n{net.describe()}", fontsize="medium")
-    axes = figure.subplots(rows, columns, squeeze=False, sharex="col")
     targets = host_copy(given.batch.inputs) if free else None
     if not free and given.batch.targets is not None:
         targets = scored_targets(net, given.batch)
+    chosen = most_varied(outputs if targets is None else targets, OUTPUTS)
+    columns, rows = min(B, SEQUENCES), len(chosen)
+    figure = Figure(figsize=(11.0 if columns == 1 else 4.5 * columns, 1.2 + 1.7 * rows), layout="constrained")
+    figure.suptitle(f"{given.name}\n{net.describe()}", fontsize="medium")
+    axes = figure.subplots(rows, columns, squeeze=False, sharex="col")
     first = 1 if given.recording else 0  # rows of a recording are counted from 1
     for b in range(columns):
         length = _length(given, b)
@@ -58,8 +59,8 @@ def picture(net: Network, given: Given, begun: Given, outputs: NDArray[Any], kin
         else:
             shown, predicted = slice(length), outputs[:length, b]
             known_at = at = np.arange(length) + first + (given.ahead if given.recording else 0)
-        for k in range(rows):
-            place = axes[k, b]
+        for row, k in enumerate(chosen):
+            place = axes[row, b]
             if targets is not None:
                 _draw_known(place, known_at, targets[shown, b, k], "data" if free else "target")
             place.plot(at, predicted[:, k], color="C0", linewidth=1, label="prediction")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.analysis.prediction import HostStates, predict, scored_targets
+from hfrnn.analysis.prediction import HostStates, most_varied, predict, scored_targets
 from hfrnn.analysis.sequences import own_sequences
 from hfrnn.arrays.backend import HostArray
 from hfrnn.engine.batch import Batch
@@ -61,7 +61,7 @@ def read_examples(folder: RunFolder) -> dict[str, Any] | None:
     lengths = np.full(batch.B, batch.T) if batch.lengths is None else np.asarray(batch.lengths)
     components, shares = principal_components(predicted.states, lengths)
     targets = scored_targets(net, batch)
-    chosen = _most_varied(targets)
+    chosen = most_varied(targets, OUTPUTS)
     what = "class" if net.head.integer_targets else "output"
     return {
         "outputs": [given.output_names[k] if given.output_names else f"{what} {k}" for k in chosen],
@@ -118,16 +118,6 @@ def _first_steps(batch: Batch) -> Batch:
     weights = None if part.weights is None else part.weights[:T]
     lengths = None if part.lengths is None else np.minimum(part.lengths, T)
     return Batch(part.inputs[:T], None if part.targets is None else part.targets[:T], weights, lengths)
-
-
-def _most_varied(targets: HostArray) -> list[int]:
-    """Return the numbers of the outputs whose targets vary most, in order."""
-    known = np.isfinite(targets)
-    counts = np.maximum(known.sum(axis=(0, 1)), 1)
-    values = np.where(known, targets, 0.0)
-    mean = values.sum(axis=(0, 1)) / counts
-    spread = (np.where(known, values - mean, 0.0) ** 2).sum(axis=(0, 1)) / counts
-    return sorted(np.argsort(-spread, kind="stable")[:OUTPUTS].tolist())
 
 
 def _numbers(values: HostArray) -> list[float | None]:
