@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+import page_dynamics
 import page_hf_vs_sgd
 import page_presets
 import page_speed
@@ -43,6 +44,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "preconditioners": page_presets.preconditioners,
     "characters": page_training.characters,
     "long-lags": page_training.long_lags,
+    "dynamics": page_dynamics.dynamics,
     "papers-hornn": page_training.papers_hornn,
     "papers-scrn": page_training.papers_scrn,
 }

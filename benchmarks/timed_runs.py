@@ -107,7 +107,7 @@ def is_done(folder: Path, budget: float) -> bool:
     return used or stopped not in UNFINISHED
 
 
-def run_within(folder: Path, budget: float, options: Mapping[str, Any]) -> None:
+def run_within(folder: Path, budget: float, options: Mapping[str, Any], data: Mapping[str, Any] | None = None) -> None:
     """Begin a run or resume it, until its processor seconds are used; leave a run that is done unchanged.
 
     Parameters
@@ -118,6 +118,8 @@ def run_within(folder: Path, budget: float, options: Mapping[str, Any]) -> None:
         Processor seconds of training, validation excluded.
     options : mapping
         Options of a new run.
+    data : mapping, optional
+        Arguments of `hfrnn.train` that give arrays in memory; a resumed run needs them too.
 
     Raises
     ------
@@ -135,9 +137,9 @@ def run_within(folder: Path, budget: float, options: Mapping[str, Any]) -> None:
     watch = Watch(folder.name, budget)
     try:
         if begun:
-            train(resume=folder, callbacks=[watch])
+            train(resume=folder, callbacks=[watch], **(data or {}))
         else:
-            train(out=folder, callbacks=[watch], **options)
+            train(out=folder, callbacks=[watch], **options, **(data or {}))
     except NonFiniteError as error:
         click.echo(f"{folder.name} has ended: {error}")
 

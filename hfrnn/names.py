@@ -39,3 +39,7 @@ LOSSES = ("auto", "squared", "logistic", "softmax")
 def names_arrays(data: str | None) -> bool:
     """Return whether a value of `--data` is a file of arrays or a table, by its suffix."""
     return data is not None and data.lower().endswith((*ARRAY_FILES, *TABLES))
+
+
+DYNAMICS = ("flip-flop", "sine")
+"""Synthetic tasks with a target at every step."""

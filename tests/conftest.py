@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import signal
 from itertools import islice
 from pathlib import Path
@@ -13,6 +15,28 @@ from hypothesis import settings
 
 settings.register_profile("hfrnn", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("hfrnn")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep a share of the slow cases of large tables, if HFRNN_SLOW_SHARE asks for it: `4/COMMIT` keeps one in 4.
+
+    A table is a parametrised test with more than 20 cases. The word after the stroke chooses which of them are kept.
+    """
+    share, _, seed = os.environ.get("HFRNN_SLOW_SHARE", "").partition("/")
+    if not share:
+        return
+    sizes: dict[str, int] = {}
+    for item in items:
+        sizes[item.nodeid.partition("[")[0]] = sizes.get(item.nodeid.partition("[")[0], 0) + 1
+
+    def left_out(item: pytest.Item) -> bool:
+        large = sizes[item.nodeid.partition("[")[0]] > 20 and item.get_closest_marker("slow") is not None
+        digest = hashlib.sha256(f"{seed} {item.nodeid}".encode()).digest()
+        return large and int.from_bytes(digest[:8]) % int(share) != 0
+
+    dropped = [item for item in items if left_out(item)]
+    config.hook.pytest_deselected(items=dropped)
+    items[:] = [item for item in items if not left_out(item)]
 
 
 @pytest.fixture(autouse=True, scope="session")

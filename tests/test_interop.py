@@ -88,6 +88,8 @@ def test_theta_comes_back_to_the_bit(seed: int) -> None:
     p = state_dict(**sizes(seed), seed=seed, dtype="float32")
     net, _ = from_torch(p, **taken(p))
     theta = np.random.default_rng(seed).standard_normal(net.n_parameters).astype("float32")
+    if "gru.bias_hh_l0" not in p:
+        without_b_hn(net, theta)
     there = to_torch(net, theta, p, **named(p))
     assert list(there) == list(p)
     for name, value in there.items():
@@ -96,6 +98,40 @@ def test_theta_comes_back_to_the_bit(seed: int) -> None:
         assert value.flags.c_contiguous
         assert not np.shares_memory(value, theta)
     np.testing.assert_array_equal(from_torch(there, **taken(p))[1], theta)
+
+
+def without_b_hn(net: hfrnn.Network, theta: Any) -> None:
+    """Set the biases that an nn.GRU without biases lacks, if there are any, to 0."""
+    for name, view in net.views(theta).items():
+        if name.endswith("b_hn"):
+            view[...] = 0
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_the_second_bias_of_a_gru_acts_on_its_candidate_alone(layers: int) -> None:
+    p = state_dict("gru", layers=layers)
+    net, theta = from_torch(p)
+    assert net.arch == "gru-torch"
+    back = to_torch(net, theta, p)
+    for l in range(layers):
+        b, b_hn = (net.views(theta)[f"layer{l}.{name}"] for name in ("b", "b_hn"))
+        np.testing.assert_array_equal(b_hn, p[f"gru.bias_hh_l{l}"][8:])
+        np.testing.assert_array_equal(b[8:], p[f"gru.bias_ih_l{l}"][8:])
+        np.testing.assert_array_equal(b[:8], p[f"gru.bias_ih_l{l}"][:8] + p[f"gru.bias_hh_l{l}"][:8])
+        np.testing.assert_array_equal(back[f"gru.bias_hh_l{l}"], np.append(np.zeros(8), b_hn))
+        np.testing.assert_array_equal(back[f"gru.bias_ih_l{l}"], b)
+
+
+def test_a_gru_without_biases_cannot_take_one() -> None:
+    p = state_dict("gru", bias=False)
+    net, theta = from_torch(p)
+    assert (net.views(theta)["layer0.b_hn"] == 0).all()
+    theta[...] = 1.0
+    with pytest.raises(hfrnn.InputError, match=r"^layer0\.b_hn of theta is not 0, and the model has no biases: set it"):
+        to_torch(net, theta, p)
+    assert all((value == 1).all() for value in gradient_to_torch(net, theta, p).values())
+    without_b_hn(net, theta)
+    assert all((value == 1).all() for value in to_torch(net, theta, p).values())
 
 
 def test_a_model_goes_there_and_back_with_its_outputs() -> None:
@@ -144,7 +180,7 @@ def cross_entropy(z: np.ndarray, targets: np.ndarray) -> Any:
     return (log_sum - np.take_along_axis(z, targets[..., None], axis=-1)[..., 0]).mean()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_curvature_product_is_that_of_the_equations(seed: int) -> None:
     p = state_dict(**sizes(seed), seed=seed)
     net, theta = from_torch(p, **taken(p))
@@ -178,7 +214,9 @@ LSTM = state_dict()
 WRONG: dict[str, tuple[Arrays, dict[str, Any], str]] = {
     "no recurrent module": (without(LSTM, *[n for n in LSTM if "lstm" in n]), {}, "0 recurrent modules"),
     "two recurrent modules": ({**LSTM, **{f"more.{n}": w.copy() for n, w in LSTM.items()}}, {}, "2 recurrent modules"),
-    "gru": (state_dict("gru"), {}, "gru is an nn.GRU"),
+    "a gru's bias": (
+        {**state_dict("gru"), "gru.bias_hh_l0": np.ones(8)}, {}, r"gru.bias_hh_l0 has the shape \(8,\): .* \(12,\)"
+    ),
     "two directions": ({**LSTM, "lstm.weight_ih_l0_reverse": np.ones((16, 5))}, {}, "two directions"),
     "projections": ({**LSTM, "lstm.weight_hr_l0": np.ones((2, 4))}, {}, "lstm has projections"),
     "one bias missing": (without(LSTM, "lstm.bias_ih_l0"), {}, "has the tensors bias_hh_l0, weight_hh_l0"),
@@ -186,7 +224,7 @@ WRONG: dict[str, tuple[Arrays, dict[str, Any], str]] = {
     "no linear": (without(LSTM, "decoder.weight", "decoder.bias"), {}, "besides lstm the model has nothing"),
     "layer norm": (
         {**LSTM, "norm.weight": np.ones(4), "norm.bias": np.ones(4)}, {},
-        "^norm.bias, norm.weight cannot be placed in a network of hfrnn: expected one nn.LSTM or nn.RNN, one nn.Linear",
+        "^norm.bias, norm.weight cannot be placed in a network of hfrnn: expected one nn.LSTM, nn.GRU or nn.RNN, one",
     ),
     "two linear modules": ({**LSTM, "more.weight": np.ones((4, 1))}, {}, "besides lstm the model has decoder, more"),
     "batch norm": ({**LSTM, "n.num_batches_tracked": np.array(3)}, {}, "^n.num_batches_tracked cannot be placed"),

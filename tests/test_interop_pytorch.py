@@ -36,15 +36,14 @@ def torch_model(torch: Any, kind: str = "lstm", n_in: int = 5, hidden: int = 4, 
 def torch_outputs(torch: Any, model: Any, inputs: Any, state: Any = None) -> tuple[Any, Any]:
     """Outputs (T, B, n_out) and last state."""
     weight = model["decoder"].weight
+    kind = next(kind for kind in ("lstm", "rnn", "gru") if kind in model)
     if "embedding" in model:
         xs = model["embedding"](inputs)
     elif inputs.dtype.is_floating_point:
         xs = inputs
     else:
-        xs = torch.nn.functional.one_hot(inputs, model["lstm" if "lstm" in model else "rnn"].input_size).to(
-            weight.dtype
-        )
-    hs, last = model["lstm" if "lstm" in model else "rnn"](xs, state)
+        xs = torch.nn.functional.one_hot(inputs, model[kind].input_size).to(weight.dtype)
+    hs, last = model[kind](xs, state)
     return model["decoder"](hs), last
 
 
@@ -85,12 +84,14 @@ def test_a_relu_network_of_pytorch(torch: Any) -> None:
     np.testing.assert_allclose(net.run(theta, batch)[0], expected, rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_step_taken_here_is_taken_in_pytorch(torch: Any, seed: int) -> None:
     model = torch_model(torch, **sizes(seed), seed=seed)
     state, called = model.state_dict(), named(model.state_dict())
     net, theta = from_torch(state, **taken(state))
     theta += 0.1 * np.random.default_rng(seed).standard_normal(theta.size).astype("float32")
+    for name, view in net.views(theta).items():
+        view *= "gru.bias_hh_l0" in state or not name.endswith("b_hn")
     there = to_torch(net, theta, state, **called)
     assert all(isinstance(value, torch.Tensor) and not value.requires_grad for value in there.values())
     model.load_state_dict(there)  # strict
@@ -118,7 +119,7 @@ def test_the_gradient_is_that_of_autograd(torch: Any, seed: int) -> None:
         np.testing.assert_allclose(there[name], parameter.grad, rtol=1e-9, atol=1e-15, err_msg=name)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_curvature_product_is_that_of_double_backward(torch: Any, seed: int) -> None:
     model = torch_model(torch, **sizes(seed), seed=seed).double()
     state, called = model.state_dict(), named(model.state_dict())
@@ -163,8 +164,8 @@ def test_targets_that_are_ignored_have_the_weight_0(torch: Any) -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ({"kind": "gru"}, "gru is an nn.GRU"),
         ({"bidirectional": True}, "lstm runs in two directions"),
+        ({"kind": "gru", "bidirectional": True}, "gru runs in two directions"),
         ({"proj_size": 2, "hidden": 4}, "lstm has projections"),
     ],
 )

@@ -252,6 +252,8 @@ def assembled(
                     f"{role} has {_kind(one)} and {PREFIXES[part]}{role} has {_kind(two)} in {source}: give the "
                     "same in both"
                 )
+    if found == "softmax" and not any(part.targets.any() for part in made.values()):
+        raise InputError(f"y of {source} holds only the class 0, so there is nothing to predict: give other classes")
     return ArrayData(
         name, source, sha256, first, made.get("valid"), made.get("test"), found, reason=reason, **more
     )  # fmt: skip

@@ -50,7 +50,7 @@ def load_rolls(path: str | os.PathLike[str]) -> Music | None:
             return None
         train, valid, test = _cells(content, str(path))
         digest = hashlib.sha256(content).hexdigest()
-    elif suffix == ".npz" and set(PACKED) & set(npz_names(file_content(path))):
+    elif suffix == ".npz" and _has_rolls(npz_names(file_content(path))):
         found = read_array_file(path, PACKED.__contains__)
         _check_names(PACKED, found.arrays, str(path))
         for part in PARTS:
@@ -62,6 +62,11 @@ def load_rolls(path: str | os.PathLike[str]) -> Music | None:
     for part, pieces in (("train", train), ("valid", valid), ("test", test)):
         check_size((max(map(len, pieces)), len(pieces), KEYS), 8, f"the {part} part of {path}")
     return Music(Path(path).name, train, valid, test, str(path), digest)
+
+
+def _has_rolls(names: Sequence[str]) -> bool:
+    """Return whether a .npz file holds packed rolls; `valid_lengths` alone may be that of other sequences."""
+    return any(f"{part}_packed" in names for part in PARTS)
 
 
 def _check_names(names: Sequence[str], found: Any, source: str) -> None:

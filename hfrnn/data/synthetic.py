@@ -1,4 +1,4 @@
-"""The synthetic tasks with long time lags of docs/specification.md, section 9, drawn from a random generator.
+"""The synthetic tasks of docs/specification.md, section 9, drawn from a random generator.
 
 Sources: Hochreiter & Schmidhuber 1997 [HS], Martens & Sutskever 2011 with Sutskever's code [MS], Pascanu et al. 2013
 and their code [P].
@@ -11,6 +11,8 @@ A range [a L, b L) means all integers in it for every L: 0.1 L is not rounded.
     temporal-order(-3bit)         8 symbols         last step               the marks read as binary, X = 0, Y = 1
     random-permutation            100 symbols       last step               the first symbol
     memorization-5bit, -20bit     k + 2 symbols     every step              blank (k), then the n symbols in order
+    flip-flop                     3 lines           every step              the last pulse of each line
+    sine                          1 level           every step              a sine wave of that frequency
 
 Where the sources differ or say nothing, these choices were made:
 
@@ -20,6 +22,8 @@ Where the sources differ or say nothing, these choices were made:
   later. So every symbol is remembered for L + n steps. The n symbols are of k kinds (0..k-1; blank k, cue k+1), and
   sequences have L + 2n steps.
 - xor has the lengths and marks of addition.
+
+`continuous.py` defines the last two tasks, which are about dynamics instead of long lags.
 """
 
 from __future__ import annotations
@@ -32,13 +36,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hfrnn.data.continuous import FLIP_FLOP_LINES, flip_flop, sine
 from hfrnn.errors import InputError
 
 SUCCESS = 0.01
 """A task is solved when less than this share of 10,000 new sequences is wrong ([P])."""
 
 TOLERANCE = 0.04
-"""A real-valued answer is wrong if it differs from its target by more than this ([HS], [MS])."""
+"""A real-valued answer of a long lag is wrong if it differs from its target by more than this ([HS], [MS])."""
 
 MOST_STEPS = 2**32
 """The largest number of steps of all sequences that are drawn at once."""
@@ -76,6 +81,8 @@ class Task:
         The steps that the loss counts.
     fixed_count : int or None
         The number of sequences in every batch, for a task with so few sequences that every batch holds all of them.
+    tolerance : float
+        A real-valued answer is wrong if it differs from its target by more than this.
     """
 
     name: str
@@ -87,6 +94,7 @@ class Task:
     steps: int
     predict: str
     fixed_count: int | None
+    tolerance: float = TOLERANCE
 
     def sequences(self, count: int, rng: np.random.Generator) -> Sequences:
         """Draw new sequences.
@@ -121,9 +129,9 @@ class Task:
     def wrong(self, outputs: NDArray[Any], sequences: Sequences) -> NDArray[np.bool_]:
         """Return which sequences a network gets wrong.
 
-        A real-valued answer is wrong if it is off by more than 0.04. A bit is wrong if the output is above 0 for a 0,
-        or not above 0 for a 1. A sequence of symbols is wrong if, at any scored step, the largest output is not that of
-        the target. For the random permutation only the last step is judged, for either `predict`. NaN is wrong.
+        A real-valued answer is wrong if it is off by more than `tolerance`. A bit is wrong if the output is above 0 for
+        a 0, or not above 0 for a 1. A sequence of symbols is wrong if, at any scored step, the largest output is not
+        that of the target. For the random permutation only the last step is judged, for either `predict`. NaN is wrong.
 
         Parameters
         ----------
@@ -155,7 +163,7 @@ class Task:
             step, column = np.nonzero(sequences.weights > 0)
         z, y = outputs[step, column], sequences.targets[step, column]  # (scored, n_out), (scored, ...)
         if self.loss == "squared":
-            right = (np.abs(z - y) <= TOLERANCE).all(axis=-1)
+            right = (np.abs(z - y) <= self.tolerance).all(axis=-1)
         elif self.loss == "logistic":
             right = np.where(y > 0.5, z > 0, z <= 0).all(axis=-1)
         else:
@@ -178,9 +186,9 @@ def make_task(name: str, length: int, *, predict: Literal["end", "all"] | None =
     name : str
         One of `tasks()`.
     length : int
-        L. Sequences have T in [L, 1.1 L) steps; for random-permutation L steps, for the memorizations L + 2n steps with
-        n symbols. L is at least 21 for the tasks with two marked values, 10 for the temporal orders, 2 for
-        random-permutation and 1 for the memorizations.
+        L. Sequences have T in [L, 1.1 L) steps; for random-permutation, flip-flop and sine L steps, for the
+        memorizations L + 2n steps with n symbols. L is at least 21 for the tasks with two marked values, 10 for the
+        temporal orders, 2 for random-permutation and 1 for the others.
     predict : {"end", "all"}, optional
         The steps that the loss counts, for the two families with targets at every step. random-permutation: the last
         step ("end", the default, [P]) or every step ("all", [MS]). memorization: every step ("all", the default) or the
@@ -218,6 +226,7 @@ def make_task(name: str, length: int, *, predict: Literal["end", "all"] | None =
         steps=known.steps(length),
         predict=predict,
         fixed_count=known.fixed_count,
+        tolerance=known.tolerance,
     )
 
 
@@ -326,11 +335,26 @@ class _Definition:
     steps: Callable[[int], int] = lambda length: _tenths(11, length) - 1
     predict: tuple[Literal["end", "all"], ...] = ("end",)
     fixed_count: int | None = None
+    tolerance: float = TOLERANCE
 
 
 def _pair(loss: str, answer: Callable[[Any, Any], Any], binary: bool = False, flag: bool = False) -> _Definition:
     draw = _marked_pair(answer, binary, flag)
     return _Definition(2, 1, loss, draw, least=21, why="the first mark lies in [2, 0.1 L)")
+
+
+def _dynamics(size: int, draw: Callable[..., tuple[Any, Any]], tolerance: float) -> _Definition:
+    """Return a task of `continuous.py`, whose sequences all have L steps that are all scored."""
+
+    def sequences(task: Task, count: int, rng: np.random.Generator) -> Sequences:
+        inputs, targets = draw(task.steps, count, rng)
+        lengths = np.full(count, task.steps, dtype=np.int64)
+        return Sequences(inputs, targets, np.ones((task.steps, count), dtype=np.float32), lengths)
+
+    return _Definition(
+        size, size, "squared", sequences, least=1, why="a sequence has at least one step", steps=lambda length: length,
+        predict=("all",), tolerance=tolerance,
+    )  # fmt: skip
 
 
 def _order(*places: tuple[int, int]) -> _Definition:
@@ -371,4 +395,6 @@ _DEFINITIONS = {
     "memorization-5bit": _memory(5, 2, fixed_count=32),
     "memorization-20bit": _memory(10, 5),
     "marked-addition": _pair("squared", np.add, flag=True),
+    "flip-flop": _dynamics(FLIP_FLOP_LINES, flip_flop, tolerance=0.5),
+    "sine": _dynamics(1, sine, tolerance=0.1),
 }

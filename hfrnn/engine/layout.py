@@ -298,12 +298,12 @@ class Layout:
         self._check_output_weights(batch)
         targets = None
         if batch.targets is not None:
-            targets = self._zero_padding(backend.asarray(batch.targets), exists)
-            if targets.dtype.kind == "f":  # those that no loss reads may be anything
+            targets = read = self._zero_padding(backend.asarray(batch.targets), exists)
+            if targets.dtype.kind == "f":  # those that no loss reads may be anything, also NaN
                 weights = batch.output_weights(backend)
                 read = backend.xp.where((weights if targets.ndim == 3 else weights[:, :, 0]) > 0, targets, 0)
                 array("targets of the batch", read, tuple(targets.shape), finite=True)
-            self.head.check_targets(targets, batch.T, batch.B)
+            self.head.check_targets(read, batch.T, batch.B)
         elif targets_needed:
             raise InputError("the batch has no targets: a loss needs them")
         state = batch.initial_state
@@ -319,7 +319,8 @@ class Layout:
     def _zero_padding(self, values: Array, exists: Array | None) -> Array:
         if exists is None:
             return values
-        return self.backend.xp.where(exists if values.ndim == 2 else exists[:, :, None], values, 0).astype(values.dtype)
+        zeroed = self.backend.xp.where(exists if values.ndim == 2 else exists[:, :, None], values, 0)
+        return zeroed.astype(values.dtype, copy=False)
 
     def _check_output_weights(self, batch: Batch) -> None:
         """Raise InputError if a batch has a weight per output that does not suit this network's loss or outputs."""

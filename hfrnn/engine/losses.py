@@ -60,7 +60,7 @@ class _RealTargets(FullHead):
     ) -> Sequence[ScoredSteps]:  # fmt: skip
         # targets may hold any value where nothing is predicted
         asked = backend.xp.where((wanted[:, :, None] if shares is None else shares) != 0, targets, 0)
-        return super().arrange(backend, asked, scale, wanted, spans, shares)
+        return super().arrange(backend, asked.astype(scale.dtype, copy=False), scale, wanted, spans, shares)
 
     def step_losses(self, xp: Any, z: Array, scored: ScoredSteps) -> Array:
         return self.predict(xp, z, scored.targets, scored.shares)
@@ -77,6 +77,7 @@ class Logistic(_RealTargets):
     """Binary cross entropy of n_out independent outputs. Targets are from 0 to 1."""
 
     probabilistic = True
+    temporary_arrays = 5
 
     def check_targets(self, targets: Array, T: int, B: int) -> None:
         super().check_targets(targets, T, B)
@@ -100,9 +101,12 @@ class Logistic(_RealTargets):
 class Squared(_RealTargets):
     """Half the squared error, summed over the outputs of a step."""
 
+    temporary_arrays = 1
+
     def predict(self, xp: Any, z: Array, targets: Array, shares: Array | None = None) -> Array:
-        difference = z - targets
-        return 0.5 * _summed(xp, difference * difference, shares)
+        losses = z - targets
+        losses *= losses
+        return 0.5 * _summed(xp, losses, shares)
 
     def curvature(self, xp: Any, p: Array, Rz: Array, work: Array) -> None:
         """Leave Rz as it is: the Hessian is the identity."""
@@ -110,6 +114,7 @@ class Squared(_RealTargets):
 
 def _summed(xp: Any, losses: Array, shares: Array | None) -> Array:
     """Return the sum of the losses (K, B, n_out) of every step, (K, B), each times its share if there are shares."""
-    # the loss of an output without weight may be infinite
-    weighted = losses if shares is None else xp.where(shares > 0, losses, 0.0) * shares
-    return weighted.sum(axis=-1)
+    if shares is not None:
+        losses = xp.where(shares > 0, losses, 0.0)  # the loss of an output without weight may be infinite
+        losses *= shares
+    return losses.sum(axis=-1)

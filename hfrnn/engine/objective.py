@@ -104,6 +104,15 @@ class Objective:
     def loss_and_gradient(self, theta: Array, out: Array | None = None) -> tuple[float, Array]:
         """Return f in nats and its gradient (n_parameters,), in `out` if given, else in a new vector."""
         theta = self.net.vector(theta)
+        penalty = self.penalty(theta)  # `out` may be theta
+        loss, gradient = self._loss_and_gradient(theta, out)
+        return loss + penalty, gradient
+
+    def data_loss_and_gradient(self, theta: Array, out: Array | None = None) -> tuple[float, Array]:
+        """Return f without its penalty, in nats, and the gradient of f with it, as `loss_and_gradient` does."""
+        return self._loss_and_gradient(self.net.vector(theta), out)
+
+    def _loss_and_gradient(self, theta: Array, out: Array | None) -> tuple[float, Array]:
         if out is None:
             out = self._empty()
         else:
@@ -114,7 +123,7 @@ class Objective:
             loss = sum(self._add(sweeps, lambda sweep, part: sweep.gradient(theta, part), out))
         if self.net.l2:
             out += self.net.l2 * theta
-        return float(loss) + self.penalty(theta), out
+        return float(loss), out
 
     def squared_gradients(self, theta: Array) -> Array:
         """Return D = sum_b g_b^2 / sum w, where g_b is the gradient of the summed w*loss of sequence b (SPEC 6).

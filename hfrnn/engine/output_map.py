@@ -125,6 +125,8 @@ class Head:
     """Names of the matrices that the flat vector stores column by column."""
     scored_bytes = 0
     """Upper bound of the bytes that `arrange` keeps per step and sequence."""
+    temporary_arrays = 0
+    """Number of temporary arrays (K, B, n_out), in double precision, while the loss of a segment is computed."""
     costly_target = 0
     """A target symbol whose loss needs the most memory."""
 

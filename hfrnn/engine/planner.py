@@ -132,8 +132,13 @@ class Footprint:
     """
 
     def __init__(self, layout: Layout, symbols: bool = True) -> None:
-        self._item, self._weights, self._scored = layout.dtype.itemsize, layout.n_parameters, layout.head.scored_bytes
-        self._outputs = layout.n_out
+        item, head = layout.dtype.itemsize, layout.head
+        self._item, self._weights, self._outputs = item, layout.n_parameters, layout.n_out * item
+        real_inputs, real_targets = 0 if symbols else layout.n_in * item, 0 if head.integer_targets else self._outputs
+        self._given = (real_inputs or 4) + (real_targets or 4)
+        # weights, scaled weights, arranged targets, and the inputs of a shard
+        self._copied = 8 + item + head.scored_bytes + real_targets + real_inputs
+        self._temporary = 8 * layout.n_out * head.temporary_arrays
         corners = {(K, B): _tiny_sweep(layout, K, B, symbols) for K in (1, 2) for B in (1, 2)}
         self._coefficients = {
             role: _bilinear({corner: sizes[role] for corner, sizes in corners.items()}) for role in corners[1, 1]
@@ -143,22 +148,29 @@ class Footprint:
 
     def bytes(self, plan: Plan, T: int, B: int, use: Use = Use.BOTH, weighs_outputs: bool = False) -> int:
         """Return the bytes that an objective on a batch (T, B) needs: batch, vectors of each worker, and buffers."""
-        item = self._item
         workers, largest = min(plan.workers, len(plan.shards) - 1), max(stop - start for start, stop in plan.parts)
-        total = T * B * (4 + 4) + (workers + 2) * self._weights * item  # symbols in and out
-        sweeps = T * B * (8 + item + self._scored)  # weights, scaled weights, and arranged targets
+        total, buffers = T * B * self._given + (workers + 2) * self._weights * self._item, 0
+        sweeps, making = T * B * self._copied, 0
         if weighs_outputs:
-            sweeps += T * B * 2 * self._outputs * item  # scaled weights and shares of all outputs
+            total += T * B * self._outputs  # weights as they are given
+            sweeps += T * B * 2 * self._outputs  # scaled weights and shares of all outputs
+            making = T * largest * 3 * 8 * (self._outputs // self._item)  # weights and shares, in double precision
         if use is Use.LOSS:
             one = self._size("gradient states", min(plan.segment or T, T), largest)
-            total += sweeps + workers * (one + self._scratch("gradient", Keep.NOTHING, plan, T, largest))
+            total += sweeps
+            buffers += workers * (one + self._scratch("gradient", Keep.NOTHING, plan, T, largest))
         if use in (Use.GRADIENT, Use.BOTH):
             keep = Keep.NOTHING if plan.keep is Keep.NOTHING else Keep.STATES
             one = self._kept("gradient", keep, plan, T, largest) + self._scratch("gradient", keep, plan, T, largest)
-            total += sweeps + workers * one
+            total += sweeps
+            buffers += workers * one
         if use in (Use.OPERATOR, Use.BOTH):
-            total += sweeps + workers * self._scratch("product", plan.keep, plan, T, largest)
-            total += sum(self._kept("product", plan.keep, plan, T, stop - start) for start, stop in plan.parts)
+            total += sweeps
+            buffers += workers * self._scratch("product", plan.keep, plan, T, largest)
+            buffers += sum(self._kept("product", plan.keep, plan, T, stop - start) for start, stop in plan.parts)
+        if use is not Use.OPERATOR or plan.keep is not Keep.ALL:  # else the loss runs before products need memory
+            buffers += workers * min(plan.segment or T, T) * largest * self._temporary
+        total += max(buffers, making)
         return math.ceil(MARGIN * total)
 
     def _scratch(self, task: str, keep: Keep, plan: Plan, T: int, B: int) -> int:

@@ -49,6 +49,10 @@ _variants: dict[str, dict[str, str]] = {
         "lstm-krause": "hfrnn.kernels.numba.lstm:KrauseLSTM",
         "mlstm": "hfrnn.kernels.numba.mlstm:MLSTM",
         "mlstm-standard": "hfrnn.kernels.numba.mlstm:StandardMLSTM",
+        "leaky": "hfrnn.kernels.numba.leaky:Leaky",
+        "rate": "hfrnn.kernels.numba.rate:Rate",
+        "gru-torch": "hfrnn.kernels.numba.gru_torch:TorchGRU",
+        "lstm-1997": "hfrnn.kernels.numba.lstm_1997:LSTM1997",
     },
 }
 """The faster variants, by backend and architecture. An architecture without one runs its reference kernel."""

@@ -18,7 +18,7 @@ from hfrnn.runs.config import TrainConfig, all_options
 from hfrnn.runs.data import is_arrays, is_text
 from hfrnn.runs.metrics import clock, number
 from hfrnn.runs.options import run_options
-from hfrnn.runs.presets import DEFAULTS, kind_of_data
+from hfrnn.runs.presets import DEFAULTS
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.wording import four_digits
 
@@ -159,7 +159,7 @@ def _default(name: str, known: Mapping[str, Option], options: Mapping[str, str |
     """Return the default of an option, with the preset and the data of a run, as text; None for an unknown option."""
     if name in DEFAULTS:
         length = int(options.get("length") or LENGTH)
-        return shown(DEFAULTS[name].of(str(options["preset"]), kind_of_data(options["data"]), length))
+        return shown(DEFAULTS[name].of(str(options["preset"]), options["data"], length))
     return shown(known[name].default) if name in known else None
 
 

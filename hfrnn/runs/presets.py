@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from hfrnn.names import IN_MEMORY, LENGTH, PRESETS, TABLES, names_arrays
+from hfrnn.names import DYNAMICS, IN_MEMORY, LENGTH, PRESETS, TABLES, names_arrays
 
 __all__ = [
     "DEFAULTS",
@@ -29,15 +29,19 @@ OFF_IF_UNWRITTEN = ("average", "first_gradient_symbols")
 
 
 class ByData(NamedTuple):
-    """A default that depends on the data of the run."""
+    """A default that depends on the data of the run.
+
+    Tasks with a target at every step, `flip-flop` and `sine`, have the defaults of arrays.
+    """
 
     text: Any
     music: Any
     task: Any
     arrays: Any
 
-    def of(self, kind: str) -> Any:
-        """Return the value for a kind of data, as `kind_of_data` names it."""
+    def of(self, data: str | None) -> Any:
+        """Return the value for the data of that name."""
+        kind = "arrays" if data in DYNAMICS else kind_of_data(data)
         return {"a text": self.text, "music": self.music, "a synthetic task": self.task}.get(kind, self.arrays)
 
     def __str__(self) -> str:
@@ -62,10 +66,10 @@ class Default(NamedTuple):
     fast: Any
     published: Any
 
-    def of(self, preset: str, kind: str, length: int) -> Any:
-        """Return the value of a preset for data of a kind, with synthetic sequences of a length."""
+    def of(self, preset: str, data: str | None, length: int) -> Any:
+        """Return the value of a preset for the data of that name, with synthetic sequences of a length."""
         value = self[PRESETS.index(preset)]
-        value = value.of(kind) if isinstance(value, ByData) else value
+        value = value.of(data) if isinstance(value, ByData) else value
         return value.number * max(length, 1) if isinstance(value, Sequences) else value
 
     def __str__(self) -> str:
@@ -77,7 +81,7 @@ DEFAULTS: dict[str, Default] = {
     "gradient_symbols": Default(ByData(text=12_500, music=12_500, task=Sequences(125), arrays=12_500), 100_000),
     "first_gradient_symbols": Default(ByData(text=5_000, music=5_000, task=Sequences(125), arrays=12_500), 10_000),
     "batch_growth": Default(1.015, 1.15),
-    "curvature_fraction": Default(0.4, 0.2),
+    "curvature_fraction": Default(ByData(text=0.4, music=0.4, task=0.4, arrays=1.0), 0.2),
     "cg_iterations": Default(ByData(text=3, music=3, task=4, arrays=30), 100),
     "warm_start": Default(0.0, 0.95),
     "mu_growth": Default(0.0, 3.0),
@@ -85,7 +89,7 @@ DEFAULTS: dict[str, Default] = {
     "preconditioner": Default("kronecker", "none"),
     "preconditioner_parts": Default(20, 50),
     "preconditioner_every": Default(20, 10),
-    "average": Default(0.999, 0.7),
+    "average": Default(ByData(text=0.999, music=0.999, task=0.999, arrays=0.9), 0.7),
 }
 """The options that a preset decides unless they are given, and their values."""
 
@@ -109,8 +113,7 @@ def preset_values(chosen: Any) -> dict[str, Any]:
         Values by name. Two defaults depend on other options too: line-search damping has no warm start, and the first
         gradient batch is not larger than the others.
     """
-    kind = kind_of_data(chosen.data)
-    found = {name: default.of(chosen.preset, kind, chosen.length) for name, default in DEFAULTS.items()}
+    found = {name: default.of(chosen.preset, chosen.data, chosen.length) for name, default in DEFAULTS.items()}
     given = {name: value for name in DEFAULTS if (value := getattr(chosen, name)) is not None}
     if chosen.damping == "line-search":
         found["warm_start"] = 0.0
@@ -127,7 +130,7 @@ def unwritten_values(written: Mapping[str, Any]) -> dict[str, Any]:
     written : mapping
         The options in the file, by name.
     """
-    of = written.get("preset", EARLIER), kind_of_data(written.get("data")), written.get("length", LENGTH)
+    of = written.get("preset", EARLIER), written.get("data"), written.get("length", LENGTH)
     found = {name: default.of(*of) for name, default in DEFAULTS.items() if name not in OFF_IF_UNWRITTEN}
     return {name: value for name, value in {"preset": of[0], **found}.items() if name not in written}
 

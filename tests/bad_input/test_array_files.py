@@ -113,6 +113,7 @@ ARRAYS: dict[str, tuple[dict[str, Any], str]] = {  # changes of good arrays, and
     "many symbols": ({"x": np.full((N, T), 2**31 - 2)}, "--memory is 4GiB"),
     "negative classes": ({"y": CLASSES - 1}, "y holds -1"),
     "huge classes": ({"y": CLASSES + 2**50}, "y holds"),
+    "one class": ({"y": CLASSES}, "holds only the class 0, so there is nothing to predict"),
     "many classes": ({"y": CLASSES + 2**31 - 2}, "--memory is 4GiB"),
     "other inputs in valid": ({"valid_x": X[:, :, :1], "valid_y": Y}, "x has 2 real values a step and valid_x has 1"),
     "other outputs in valid": ({"valid_x": X, "valid_y": np.concatenate([Y, Y], 2)}, "valid_y has 2 real values"),
@@ -347,7 +348,7 @@ def test_a_table_or_an_array_as_text_is_answered_with_the_option(name: str) -> N
 
 FILES: dict[str, tuple[bytes, list[str]]] = {
     "bad.npz": (npz(good(mask=np.ones((N, T)), lengths=np.full(N, T - 1))), []),
-    "packed.npz": (npz(good(x=CLASSES, y=CLASSES), pack=True), []),
+    "packed.npz": (npz(good(x=CLASSES, y=CLASSES + np.arange(T) % 2), pack=True), []),
     "bad.npy": (npy(X), ["--targets", "y.npy"]),
     "bad.mat": (MAT, []),
     "packed.mat": (mat(good(), do_compression=True), []),

@@ -33,6 +33,19 @@ def test_structural_damping_is_linear_in_its_strength(metric: str) -> None:
     assert np.abs(one - plain).max() > 1e-6
 
 
+@pytest.mark.parametrize("out", [False, True])
+def test_the_loss_of_the_data_is_without_the_penalty_and_the_gradient_with_it(out: bool) -> None:
+    net, batch, theta = small_problem(l2=0.4)
+    f, plain = hfrnn.Objective(net, batch), hfrnn.Objective(net.without_penalty(), batch)
+    expected, place = f.loss_and_gradient(theta)[1], theta.copy()
+    loss, gradient = f.data_loss_and_gradient(place, place) if out else f.data_loss_and_gradient(theta)
+    assert loss == plain.loss_and_gradient(theta)[0]
+    np.testing.assert_array_equal(gradient, expected)
+    assert (gradient is place) == out
+    place = theta.copy()
+    assert f.loss_and_gradient(place, place)[0] == loss + 0.2 * (theta @ theta)
+
+
 # ---------------------------------------------------------------------- how it is computed does not matter
 
 

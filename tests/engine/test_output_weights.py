@@ -138,17 +138,49 @@ def test_the_sum_of_parts_of_the_outputs_is_the_whole(loss: str) -> None:
     np.testing.assert_allclose(found[0], sum(found[1:]), rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.parametrize("missing", [np.nan, np.inf, -7.0])
+@pytest.mark.parametrize("given", ["outputs", "steps", "outputs and lengths", "steps and lengths", "lengths"])
 @pytest.mark.parametrize("checkpoint", [None, 2])
-def test_targets_of_outputs_without_weight_may_be_anything(checkpoint: int | None) -> None:
-    net, batch, theta, rng = problem("squared")
-    v, unknown = rng.standard_normal(theta.size), np.where(batch.weights > 0, batch.targets, np.nan)
+@by_loss
+def test_targets_without_weight_may_be_anything(loss: str, checkpoint: int | None, given: str, missing: float) -> None:
+    net, batch, theta, rng = problem(loss)
+    v, weights = rng.standard_normal(theta.size), batch.weights
+    if "steps" in given:
+        weights = np.where(weights.mean(axis=2) > 0.7, weights.mean(axis=2), 0.0)
+        weights[0] = 1.0
+    batch = replace(batch, weights=None if given == "lengths" else weights)
+    if "lengths" in given:
+        batch = replace(batch, lengths=np.array([6, 1, 4, 5]))
+    read = np.broadcast_to(batch.output_weights(net.backend) > 0, batch.targets.shape)
+    assert 0 < read.mean() < 1
     expected = derivatives(net, batch, theta, v, checkpoint=checkpoint)
-    actual = derivatives(net, replace(batch, targets=unknown), theta, v, checkpoint=checkpoint)
+    unknown = replace(batch, targets=np.where(read, batch.targets, missing))
+    actual = derivatives(net, unknown, theta, v, checkpoint=checkpoint)
     for name, value in expected.items():
         np.testing.assert_array_equal(actual[name], value, err_msg=name)
-    read = np.where(batch.weights > 0, np.nan, batch.targets)
-    with pytest.raises(hfrnn.InputError, match="targets of the batch holds NaN"):
-        net.loss(theta, replace(batch, targets=read))
+        assert np.isfinite(value).all()
+
+
+@pytest.mark.parametrize("given", ["outputs", "steps", None])
+@by_loss
+def test_missing_targets_with_weight_are_refused(loss: str, given: str | None) -> None:
+    net, batch, theta, _ = problem(loss)
+    weights = {"outputs": batch.weights, "steps": batch.weights[..., 0], None: None}[given]
+    targets = batch.targets.copy()
+    targets[0, 3, 2] = np.nan  # the first step has weights
+    with pytest.raises(hfrnn.InputError) as caught:
+        net.loss(theta, replace(batch, weights=weights, targets=targets))
+    assert str(caught.value).startswith("targets of the batch holds NaN")
+    assert "\n" not in str(caught.value)
+
+
+def test_log_probabilities_of_missing_targets_are_missing() -> None:
+    net, batch, theta, _ = problem("logistic")
+    expected = net.log_probabilities(theta, batch)
+    missing = replace(batch, targets=np.where(batch.weights > 0, batch.targets, np.nan))
+    found, whole = net.log_probabilities(theta, missing), (batch.weights > 0).all(axis=2)
+    np.testing.assert_array_equal(found[whole], expected[whole])
+    assert np.isnan(found[~whole]).all()
 
 
 @pytest.mark.filterwarnings("ignore:overflow")

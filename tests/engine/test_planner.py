@@ -27,13 +27,25 @@ def _batch(net: hfrnn.Network, T: int, B: int) -> hfrnn.Batch:
     return hfrnn.Batch(rng.integers(0, net.n_in, (T, B)).astype(np.int32), rng.integers(0, net.n_out, (T, B)))
 
 
-def _measured_peak(net: hfrnn.Network, batch: hfrnn.Batch, plan: Plan, threads: int, use: Use = Use.BOTH) -> int:
-    """The most that an objective, and what is asked of it (a loss, a gradient, products), hold at a time."""
+def _values(net: hfrnn.Network, T: int, B: int, real: bool, weights: str) -> hfrnn.Batch:
+    """A batch with real targets, in the network's type."""
+    rng = np.random.default_rng(0)
+    shape = {"none": None, "steps": (T, B), "outputs": (T, B, net.n_out)}[weights]
+    inputs = rng.random((T, B, net.n_in), net.dtype) if real else rng.integers(net.n_in, size=(T, B), dtype=np.int32)
+    return hfrnn.Batch(inputs, rng.random((T, B, net.n_out), net.dtype), shape and rng.random(shape, net.dtype))
+
+
+def _measured_peak(net: hfrnn.Network, batch: Any, plan: Plan, threads: int, use: Use = Use.BOTH) -> int:
+    """The most that an objective, and what is asked of it (a loss, a gradient, products), hold at a time.
+
+    `batch` is a batch, or a function that makes one; the memory of the batch counts then.
+    """
     theta = net.init(0)
     v, out = theta.copy(), theta.copy()
     tracemalloc.start()
     try:
-        objective = hfrnn.Objective(net, batch, threads=threads, plan=plan)
+        made = batch() if callable(batch) else batch
+        objective = hfrnn.Objective(net, made, threads=threads, plan=plan)
         if use is Use.LOSS:
             objective.loss(theta)
         if use in (Use.GRADIENT, Use.BOTH):
@@ -103,6 +115,35 @@ def test_what_is_expected_is_the_sum_of_the_buffers_of_each_segment(keep: Keep, 
         assert footprint.bytes(plan, T, B, use) == math.ceil(MARGIN * (batch + size)), use
 
 
+@pytest.mark.parametrize("use", list(Use))
+@pytest.mark.parametrize("keep", list(Keep))
+@pytest.mark.parametrize("weighs", [False, True])
+@pytest.mark.parametrize(("loss", "temporary"), [("logistic", 5), ("squared", 1)])
+def test_real_values_add_their_arrays_to_those_of_symbols(
+    loss: str, temporary: int, weighs: bool, keep: Keep, use: Use
+) -> None:
+    n_in, n_out, T, B, item = 3, 50, 6, 8, 4
+    net, plan = hfrnn.Network("rnn", n_in, 5, n_out, loss=loss), Plan((0, 4, 8), 3, keep, 1)
+    one = hfrnn.engine.planner._tiny_sweep(net, 3, 4, False)  # what one segment takes
+    states, all_kept = 4 * 5 * item, keep is Keep.ALL  # bytes of h between segments
+    given = T * B * (n_in + n_out * (2 if weighs else 1)) * item + 3 * net.n_parameters * item
+    sweeps = T * B * (8 + item + (n_in + n_out * (3 if weighs else 1)) * item)
+    run = {task: one[f"{task} scratch"] + one[f"{task} predictions"] for task in ("gradient", "product")}
+    boundaries = [one["gradient states"] + 2 * states, 2 * (one["product states"] + 2 * 2 * states)]
+    whole = [2 * one["gradient states"], 2 * 2 * (one["product states"] + all_kept * one["product predictions"])]
+    gradient, product = boundaries if keep is Keep.NOTHING else whole
+    gradient, product = gradient + run["gradient"], product + (one["product scratch"] if all_kept else run["product"])
+    buffers = {
+        Use.LOSS: run["gradient"] + one["gradient states"], Use.GRADIENT: gradient, Use.OPERATOR: product,
+        Use.BOTH: gradient + product,
+    }[use]  # fmt: skip
+    if use is not Use.OPERATOR or not all_kept:
+        buffers += 3 * 4 * n_out * 8 * temporary
+    making = T * 4 * n_out * 8 * 3 if weighs else 0  # more than the buffers where little is kept
+    total = given + (2 if use is Use.BOTH else 1) * sweeps + max(buffers, making)
+    assert Footprint(net, False).bytes(plan, T, B, use, weighs) == math.ceil(MARGIN * total)
+
+
 @pytest.mark.parametrize("checkpoint", [None, "sqrt"])
 def test_losses_take_at_most_what_is_expected_of_them(checkpoint: str | None) -> None:
     net, T, B = _network("lstm", 64, 40), 60, 200
@@ -113,19 +154,42 @@ def test_losses_take_at_most_what_is_expected_of_them(checkpoint: str | None) ->
     assert footprint.bytes(whole, T, B, Use.LOSS) == footprint.bytes(whole, T, B, Use.GRADIENT)
 
 
+@pytest.mark.parametrize("use", [Use.GRADIENT, Use.OPERATOR, Use.BOTH])
+@pytest.mark.parametrize(
+    ("loss", "n_in", "n_out", "real", "weights", "checkpoint", "most"),
+    [
+        ("squared", 64, 64, True, "none", "sqrt", 1.15),
+        ("squared", 3, 64, False, "steps", "sqrt", 1.15),
+        ("squared", 20, 40, True, "outputs", "sqrt", 1.25),
+        ("squared", 20, 3, True, "steps", None, 1.15),
+        ("squared", 20, 64, True, "outputs", None, 1.25),
+        ("logistic", 64, 64, True, "none", "sqrt", 1.25),
+        ("logistic", 3, 64, False, "outputs", "sqrt", 1.25),
+        ("logistic", 64, 20, True, "none", None, 1.25),
+    ],
+)
+def test_real_values_take_what_is_expected_of_them(
+    loss: str, n_in: int, n_out: int, real: bool, weights: str, checkpoint: str | None, most: float, use: Use
+) -> None:
+    net, T, B = hfrnn.Network("rnn", n_in, 32, n_out, loss=loss), 90, 160
+    plan = replace(make_plan(net, T, B, checkpoint, symbols=not real), workers=1)
+    expected = Footprint(net, not real).bytes(plan, T, B, use, weights == "outputs")
+    measured = _measured_peak(net, lambda: _values(net, T, B, real, weights), plan, 1, use)
+    assert 0.95 * measured <= expected <= most * measured
+
+
 @pytest.mark.parametrize("use", list(Use))
 def test_weights_of_outputs_take_what_is_expected_of_them(use: Use) -> None:
-    net, T, B, rng = _network("rnn", 16, 64, loss="squared"), 80, 256, np.random.default_rng(0)
-    given = rng.integers(64, size=(T, B)), rng.random((T, B, 64), "float32")
+    net, T, B = _network("rnn", 16, 64, loss="squared"), 80, 256
     plan = replace(make_plan(net, T, B, None), workers=2)
-    batches = [hfrnn.Batch(*given, weights) for weights in (rng.random((T, B)), rng.random((T, B, 64)))]
-    taken = [_measured_peak(net, batch, plan, 1, use) for batch in batches]  # threads may peak together or not
+    make = [lambda of=of: _values(net, T, B, False, of) for of in ("steps", "outputs")]
+    taken = [_measured_peak(net, batch, plan, 1, use) for batch in make]  # threads may peak together or not
     expected = [Footprint(net).bytes(plan, T, B, use, weighs_outputs) for weighs_outputs in (False, True)]
     assert 0.75 * (taken[1] - taken[0]) <= expected[1] - expected[0] <= 1.3 * (taken[1] - taken[0])
     assert make_plan(net, T, B, "auto", expected[1], use=use, weighs_outputs=True) == plan
     assert make_plan(net, T, B, "auto", expected[1] - 1, use=use, weighs_outputs=True) != plan
     if use is Use.BOTH:
-        found = [hfrnn.Objective(net, batch, memory=expected[1] - 1).plan == plan for batch in batches]
+        found = [hfrnn.Objective(net, batch(), memory=expected[1] - 1).plan == plan for batch in make]
         assert found == [True, False]
 
 

@@ -163,6 +163,43 @@ def test_tanh_is_exact_to_a_few_units_in_the_last_place(dtype: str) -> None:
     assert np.isnan(out[0])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("activation", ["tanh", "logistic", "relu", "softplus"])
+@pytest.mark.parametrize("arch", ["leaky", "rate"])
+def test_every_activation_agrees_with_numpy_where_it_saturates(arch: str, activation: str, dtype: str) -> None:
+    """Inputs of -100 to 100; the weights are large, so that many units are at the ends of the activation function."""
+    nets = [
+        hfrnn.Network(
+            arch, 3, 5, 2, loss="squared", activation=activation, dtype=dtype, learn_leak=True, backend=backend
+        )
+        for backend in ("numpy", "numba")
+    ]
+    rng = np.random.default_rng(0)
+    batch = hfrnn.Batch(rng.uniform(-100, 100, (6, 4, 3)), rng.random((6, 4, 2)))
+    theta, v, u = vectors(nets[0], batch)
+    expected, actual = (everything(net, batch, theta, v, u) for net in nets)
+    assert_same(actual, expected, rtol={"float32": 1e-4, "float64": 1e-12}[dtype])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_compiled_activations_keep_nan_and_reach_their_limits(dtype: str) -> None:
+    from numba import njit
+
+    from hfrnn.kernels.numba.pointwise import ACTIVATIONS, activate
+
+    @njit
+    def each(kind: int, x: Any, out: Any) -> None:
+        for n in range(x.size):
+            out[n] = activate(kind, x[n])
+
+    x = np.array([np.nan, -np.inf, -200.0, 0.0, 200.0, np.inf], dtype)
+    limits = {"tanh": (-1, -1, 0, 1, 1), "logistic": (0, 0, 0.5, 1, 1), "relu": (0, 0, 0, 200, np.inf)}
+    for name, expected in limits.items():
+        out = np.empty_like(x)
+        each(ACTIVATIONS[name], x, out)
+        np.testing.assert_allclose(out, [np.nan, *expected], atol=4 * np.finfo(dtype).eps, rtol=0, err_msg=name)
+
+
 def test_other_architectures_and_metrics_run_on_numpys_loops() -> None:
     for arch, metric in (("clockwork", "hidden"), ("mlstm", "matching"), ("lstm-krause", "preactivation")):
         net = hfrnn.Network(arch, n_in=4, hidden=3, n_out=4, dtype="float64")

@@ -26,7 +26,7 @@ PUBLISHED = {
     "preconditioner": "none",
     "average": 0.7,
 }
-DATA = {"a text": "python-manual", "music": "jsb", "a synthetic task": "addition"}
+DATA = {"a text": "python-manual", "music": "jsb", "a synthetic task": "addition", "a table": "a.csv"}
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -34,7 +34,7 @@ DATA = {"a text": "python-manual", "music": "jsb", "a synthetic task": "addition
 def test_a_preset_resolves_to_the_values_of_the_table(preset: str, kind: str) -> None:
     resolved = TrainConfig(preset=preset, data=DATA[kind]).resolved()
     assert {name: getattr(resolved, name) for name in DEFAULTS} == {
-        name: default.of(preset, kind, 100) for name, default in DEFAULTS.items()
+        name: default.of(preset, DATA[kind], 100) for name, default in DEFAULTS.items()
     }
     assert resolved.resolved() == resolved
 
@@ -49,9 +49,11 @@ def test_the_published_preset_has_the_values_of_the_papers(data: str) -> None:
 def test_fast_is_the_default_and_depends_on_the_kind_of_data() -> None:
     found = {kind: TrainConfig(data=data).resolved() for kind, data in DATA.items()}
     assert {kind: each.preset for kind, each in found.items()} == dict.fromkeys(DATA, "fast")
-    assert [each.cg_iterations for each in found.values()] == [3, 3, 4]
-    assert [each.curvature_fraction for each in found.values()] == [0.4, 0.4, 0.4]
-    assert [each.gradient_symbols for each in found.values()] == [12_500, 12_500, 12_500]
+    assert [each.cg_iterations for each in found.values()] == [3, 3, 4, 30]
+    assert [each.curvature_fraction for each in found.values()] == [0.4, 0.4, 0.4, 1.0]
+    assert [each.gradient_symbols for each in found.values()] == [12_500] * 4
+    for name in ("flip-flop", "sine"):  # a target at every step
+        assert TrainConfig(data=name).resolved().cg_iterations == 30
     assert TrainConfig(data="addition", length=40).resolved().gradient_symbols == 125 * 40
     assert {each.preconditioner for each in found.values()} == {"kronecker"}
 
@@ -142,7 +144,7 @@ def test_the_file_of_a_run_without_a_preset_is_a_published_one(tmp_path: Path) -
 def test_what_the_file_of_a_run_lacks_has_the_value_that_the_run_has() -> None:
     assert unwritten_values({"preset": "fast", "data": "addition", **dict.fromkeys(DEFAULTS)}) == {}
     found = unwritten_values({"preset": "fast", "data": "addition"})
-    assert found == {name: default.of("fast", "a synthetic task", 100) for name, default in DEFAULTS.items()
+    assert found == {name: default.of("fast", "addition", 100) for name, default in DEFAULTS.items()
                      if name not in ("average", "first_gradient_symbols")}  # fmt: skip
     assert unwritten_values({"warm_start": 0.5})["preset"] == "published"
 

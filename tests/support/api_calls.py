@@ -1,6 +1,6 @@
 """Small valid calls of the public functions for networks and their curvature, and the kinds of their arguments.
 
-`api_calls_optim.py`, `api_calls_kernels.py` and `api_calls_runs.py` have those of other packages.
+`api_calls_optim.py`, `api_calls_kernels.py`, `api_calls_runs.py` and `api_calls_train.py` have those of other packages.
 """
 
 from __future__ import annotations
@@ -303,16 +303,19 @@ CALLS: list[Call] = [
             "like": instance(objective, net).or_none(),
         },
     ),
-    Call(
-        "Objective.loss_and_gradient",
-        of("loss_and_gradient"),
-        {"self": objective, "theta": theta},
-        {
-            "theta": THETA,
-            "out": array(lambda: np.zeros(N), finite=False, lists=False, integers=False)
-            .or_none()
-            .but({"read-only": False, "other byte order": False, "strided": None}),
-        },
+    *(
+        Call(
+            f"Objective.{name}",
+            of(name),
+            {"self": objective, "theta": theta},
+            {
+                "theta": THETA,
+                "out": array(lambda: np.zeros(N), finite=False, lists=False, integers=False)
+                .or_none()
+                .but({"read-only": False, "other byte order": False, "strided": None}),
+            },
+        )
+        for name in ("loss_and_gradient", "data_loss_and_gradient")
     ),
     *(
         Call(f"Objective.{name}", of(name), {"self": objective, "theta": theta}, {"theta": THETA})

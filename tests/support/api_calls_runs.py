@@ -12,7 +12,6 @@ import hfrnn
 from hfrnn.data.corpora import load_corpus
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.gradcheck import Outcome, gradcheck, table
-from hfrnn.runs.config import all_options
 from hfrnn.tensorboard import TensorBoard
 
 from .api_calls import SEED, Call, N, batch, net, objective, of, theta
@@ -22,7 +21,6 @@ from .wrong_values import (
     array,
     choice,
     count,
-    flag,
     function,
     instance,
     new_path,
@@ -32,11 +30,6 @@ from .wrong_values import (
 )
 
 SAMPLED = {"level": "char", "text": "abcabc", "min_count": 1}
-NUMBERED_STRINGS = ("checkpoint", "memory", "unknown", "inputs", "targets")
-"""Options that take strings, and whole numbers for their digits."""
-PAIRED = ("min_count", "max_vocabulary", "rho_low", "rho_high")
-"""Options that are valid with other options only."""
-PATHS = ("text", "valid", "test", "out", "init_from")
 
 
 @functools.cache
@@ -71,136 +64,15 @@ def costly(kind: Kind) -> Kind:
     return Kind(accepts, {label: (make, None if valid else False) for label, (make, valid) in kind.more.items()})
 
 
-def of_option(name: str) -> Kind:
-    """The kind of an option of a run."""
-    option = all_options()[name]
-    if option.kind is bool:
-        kind = flag()
-    elif option.choices:
-        kind = choice(*option.choices)
-    elif option.kind is str:
-        kind = any_string()
-        if name in NUMBERED_STRINGS:
-            kind = kind.but(dict.fromkeys(("0", "1", "-1", "NumPy's 1", "10**30", "-10**30", "10**5000"), None))
-        if name in PATHS:
-            kind = kind.but(dict.fromkeys(("empty string", "string with NUL", "string with escapes"), None))
-    else:
-        low = option.least if option.least is not None else option.above
-        high = option.most if option.most is not None else option.below
-        if option.kind is int:
-            kind = count(-(2**63) if low is None else int(low))
-        else:
-            bounds = -np.inf if low is None else low, np.inf if high is None else high
-            kind = number(*bounds, option.above is not None, option.below is not None)
-            kind = kind.but({"10**30": False, "-10**30": False})
-        if option.zero:
-            kind = kind.but({"0": True, "end 0": True, "below": None})
-        if name in PAIRED:
-            kind = costly(kind)
-    if option.kind is str and option.default is None and name not in PATHS:
-        kind = kind.but({"empty string": False})
-    if option.many:
-        kind = kind.but({"list of a number": option.kind is float})
-    if option.optional or option.default is None:
-        kind = kind.or_none()
-    return kind
-
-
 SPECTRUM_BASE = {"objective": objective, "theta": theta, "count": 1, "vectors": 1, "steps": 3}
 RUN = path("run")
 WHICH = choice("best", "last")
 BACKEND = choice("numpy")
 KNOWN = {"net": net, "theta": theta, "vocabulary": vocabulary}
-TRAIN = {"text": "text.txt", "hidden": 4, "updates": 1, "out": "never"}
 MORE_PATHS = {"a folder": (lambda: "void", False), "a missing file": (lambda: Path("nowhere"), False)}
 
 
-def train(**options: Any) -> Any:
-    """Train with arguments of which one is wrong; the valid call is tried elsewhere."""
-    same = options.keys() == TRAIN.keys() and all(options[name] is TRAIN[name] for name in TRAIN)
-    return None if same else hfrnn.train(**options)
-
-
-@functools.cache
-def sequences() -> dict[str, Any]:
-    return {"x": np.ones((5, 4, 2)), "y": np.ones((5, 4, 1))}
-
-
-def train_on_arrays(**options: Any) -> Any:
-    """Train on arrays in memory with arguments of which one is wrong; the valid call is tried elsewhere."""
-    right = options.keys() == ARRAYS.keys() and options["data"] is sequences()
-    return None if right else hfrnn.train(**options)
-
-
-ARRAYS = {"data": sequences, "arch": "rnn", "hidden": 4, "updates": 1, "out": "never"}
-
-
 CALLS: list[Call] = [
-    Call(
-        "train on arrays",
-        train_on_arrays,
-        ARRAYS,
-        {
-            "data": nothing()
-            .but({"None": None})
-            .plus(
-                {
-                    "x of a list": (lambda: {**sequences(), "x": [1.0]}, False),
-                    "objects": (lambda: {**sequences(), "y": np.array([None])}, False),
-                    "another name": (lambda: {**sequences(), "z": np.ones(3)}, False),
-                    "no y": (lambda: {"x": np.ones((5, 4, 2))}, False),
-                    "other lengths": (lambda: {**sequences(), "y": np.ones((4, 4, 1))}, False),
-                }
-            ),
-            "batches": nothing().but({"None": None}),
-            "valid": nothing().but({"None": None}),
-        },
-    ),
-    Call(
-        "TrainConfig",
-        hfrnn.TrainConfig,
-        {},
-        {
-            **{
-                name: of_option(name)
-                for name in all_options()
-                if name
-                not in ("order", "activation", "alpha", "learn_alpha", "context", "periods", "leak", "learn_leak")
-            },
-            "arch_options": nothing().or_none().but({"dict": None}),
-        },
-    ),
-    Call(
-        "TrainConfig of hornn-fofe",
-        hfrnn.TrainConfig,
-        {"arch": "hornn-fofe"},
-        {name: of_option(name) for name in ("order", "activation", "alpha")},
-    ),
-    Call(
-        "TrainConfig of scrn",
-        hfrnn.TrainConfig,
-        {"arch": "scrn"},
-        {name: of_option(name) for name in ("alpha", "learn_alpha", "context")},
-    ),
-    Call(
-        "TrainConfig of leaky",
-        hfrnn.TrainConfig,
-        {"arch": "leaky"},
-        {name: of_option(name) for name in ("leak", "learn_leak")},
-    ),
-    Call(
-        "train",
-        train,
-        TRAIN,
-        {
-            "config": nothing().but({"None": None}),
-            "resume": path().but({"None": None}).plus(MORE_PATHS),
-            "callbacks": nothing().but({"empty list": None}).plus({"a class": (lambda: [hfrnn.Callback], False)}),
-            "text": path().but({"None": None}).plus(MORE_PATHS),
-            "out": costly(of_option("out")),
-            **{name: costly(of_option(name)) for name in ("hidden", "updates", "minutes", "optimizer", "seed", "l2")},
-        },
-    ),
     Call("load", hfrnn.load, {"run": "run"}, {"run": RUN.plus(MORE_PATHS), "which": WHICH, "backend": BACKEND}),
     Call(
         "evaluate",

@@ -58,6 +58,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "gated-order-9": ("hornn-gated", {"order": 9}),
     "leaky-logistic-slow": ("leaky", {"activation": "logistic", "leak": 0.03}),
     "leaky-relu-whole": ("leaky", {"activation": "relu", "leak": 1.0}),
+    "leaky-relu-learned": ("leaky", {"activation": "relu", "learn_leak": True}),  # compiled; softplus is not
     "leaky-softplus-learned": ("leaky", {"activation": "softplus", "learn_leak": True}),
     "rate-logistic-slow": ("rate", {"activation": "logistic", "leak": 0.03}),
     "rate-relu-learned": ("rate", {"activation": "relu", "learn_leak": True}),

@@ -18,8 +18,8 @@ def sizes(seed: int) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     n_in, hidden, n_out, layers = (int(n) for n in rng.integers((2, 1, 2, 1), (9, 12, 9, 4)))
     return {
-        "kind": ("lstm", "rnn")[seed % 2], "n_in": n_in, "hidden": hidden, "n_out": n_out, "layers": layers,
-        "embedding": int(rng.integers(1, 7)) if seed % 3 else None, "bias": bool(seed % 5),
+        "kind": ("lstm", "rnn", "gru")[seed % 3], "n_in": n_in, "hidden": hidden, "n_out": n_out, "layers": layers,
+        "embedding": int(rng.integers(1, 7)) if seed % 4 else None, "bias": bool(seed % 5),
     }  # fmt: skip
 
 
@@ -44,13 +44,18 @@ def state_dict(
     return {name: 0.6 * rng.standard_normal(shape).astype(dtype) for name, shape in shapes.items()}
 
 
+def kind_of(p: Arrays) -> str:
+    """The kind of a state dict, which is the name of its recurrent module."""
+    return next(kind for kind in ("lstm", "rnn", "gru") if f"{kind}.weight_hh_l0" in p)
+
+
 def sigma(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
 
 
 def reference(p: Arrays, inputs: np.ndarray, activation: Any = np.tanh) -> tuple[np.ndarray, list[Arrays]]:
-    """The outputs (T, B, n_out) and last states by the equations in the documentation of nn.LSTM and nn.RNN."""
-    kind = "lstm" if "lstm.weight_hh_l0" in p else "rnn"
+    """The outputs (T, B, n_out) and last states by the equations in the documentation of nn.LSTM, nn.GRU and nn.RNN."""
+    kind = kind_of(p)
     if "embedding.weight" in p:
         xs = p["embedding.weight"][inputs]
     else:
@@ -62,11 +67,15 @@ def reference(p: Arrays, inputs: np.ndarray, activation: Any = np.tanh) -> tuple
         h = c = np.zeros((xs.shape[1], W_hh.shape[1]), W_hh.dtype)
         hs = []
         for x in xs:
-            a = x @ W_ih.T + b_ih + h @ W_hh.T + b_hh
+            a_x, a_h = x @ W_ih.T + b_ih, h @ W_hh.T + b_hh
             if kind == "rnn":
-                h = activation(a)
+                h = activation(a_x + a_h)
+            elif kind == "gru":
+                (x_r, x_z, x_n), (h_r, h_z, h_n) = (np.split(part, 3, axis=1) for part in (a_x, a_h))
+                z, n = sigma(x_z + h_z), np.tanh(x_n + sigma(x_r + h_r) * h_n)
+                h = (1 - z) * n + z * h
             else:
-                a_i, a_f, a_g, a_o = np.split(a, 4, axis=1)  # torch's order
+                a_i, a_f, a_g, a_o = np.split(a_x + a_h, 4, axis=1)  # torch's order
                 c = sigma(a_f) * c + sigma(a_i) * np.tanh(a_g)
                 h = sigma(a_o) * np.tanh(c)
             hs.append(h)
@@ -105,4 +114,4 @@ def named(p: Arrays) -> dict[str, str]:
 
 def taken(p: Arrays) -> dict[str, str]:
     """The arguments that `from_torch` needs with a state dict: the embedding's name and an rnn's activation."""
-    return named(p) | ({} if any("lstm" in name for name in p) else {"activation": "tanh"})
+    return named(p) | ({"activation": "tanh"} if kind_of(p) == "rnn" else {})

@@ -22,7 +22,7 @@ from hfrnn.runs.outputs import data_files
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.callbacks import TrainingResult
 from hfrnn.training.opening import open_source
-from hfrnn.training.trainer import train
+from hfrnn.training.trainer import Trainer, train
 
 OPTIONS: dict[str, Any] = {"arch": "rnn", "hidden": 4, "updates": 2, "backend": "numpy", "dtype": "float64"}
 RNG = np.random.default_rng(5)
@@ -75,6 +75,24 @@ def test_the_loss_is_that_of_the_network_on_the_arrays(tmp_path: Path) -> None:
     difference = result.net.run(result.theta, batch)[0] - batch.targets
     weights = MASK[:3].swapaxes(0, 1)
     assert loss == pytest.approx((weights * difference**2).sum() / weights.sum(), rel=1e-12)  # n_out/2 times the mean
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_small_weights_train_as_large_ones(tmp_path: Path, optimizer: str) -> None:
+    small, large = (
+        metrics(run(tmp_path, name, data=file(tmp_path, mask=mask), optimizer=optimizer).folder)[-1]["train_loss"]
+        for name, mask in (("small", MASK * 2.0**-20), ("large", MASK))
+    )
+    assert small == pytest.approx(large, rel=1e-12)
+
+
+@pytest.mark.parametrize("optimizer", ["hf", "adam"])
+def test_the_plan_counts_the_weights_of_outputs(tmp_path: Path, optimizer: str) -> None:
+    def expected(mask: Any) -> int:
+        config = TrainConfig(data=str(file(tmp_path, mask=mask)), optimizer=optimizer, **OPTIONS).resolved()
+        return Trainer(config).method.expected_bytes
+
+    assert expected(MASK) > expected(MASK[:, :, 0])
 
 
 def test_the_share_of_wrong_classes_counts_scored_steps_only(tmp_path: Path) -> None:
@@ -175,6 +193,15 @@ def test_a_run_from_the_weights_of_another_keeps_its_scaling(tmp_path: Path) -> 
     first = (tmp_path / "first" / "scaling.json").read_bytes()
     run(tmp_path, "second", data=file(tmp_path, x=X * 9), standardize=True, init_from=tmp_path / "first")
     assert (tmp_path / "second" / "scaling.json").read_bytes() == first
+
+
+def test_an_older_run_on_a_text_with_the_name_of_a_table_resumes(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text(table(80))
+    run(tmp_path, text=tmp_path / "text.txt", sequence_length=5)
+    (tmp_path / "text.txt").rename(tmp_path / "text.csv")
+    config = tmp_path / "run" / "config.toml"
+    config.write_text(config.read_text().replace("text.txt", "text.csv"))
+    assert train(resume=tmp_path / "run", updates=3).summary["updates"] == 3
 
 
 def test_weights_of_a_text_are_no_start_for_arrays(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ if llvm.llvm_version_info[0] >= 20:
 # tanh is 1 in single precision; by iteratively reweighted least squares
 P = tuple(np.float32(c) for c in (9.99999979e-01, 1.33810254e-01, 3.49558786e-03, 2.06090784e-05, 1.33546566e-08))
 Q = tuple(np.float32(c) for c in (1.0, 4.67143410e-01, 2.58769811e-02, 3.28563440e-04, 7.77655621e-07))
-NINE, ONE, HALF = np.float32(9), np.float32(1), np.float32(0.5)  # exact in double precision too
+NINE, ONE, HALF, ZERO = np.float32(9), np.float32(1), np.float32(0.5), np.float32(0)  # exact in double precision too
 
 
 def tanh(x: Any) -> Any:
@@ -55,6 +55,31 @@ roundings when the loop comes from numba's cache. Its arrays are indexed fully: 
 @inlined
 def sigma(x: Any) -> Any:
     return HALF * tanh(HALF * x) + HALF
+
+
+TANH, LOGISTIC, RELU = range(3)
+ACTIVATIONS = {"tanh": TANH, "logistic": LOGISTIC, "relu": RELU}
+"""The activation functions of the loops that take one as a number. numba's softplus is slower than NumPy's."""
+
+
+@inlined
+def activate(kind: int, a: Any) -> Any:
+    """Return f(a)."""
+    if kind == TANH:
+        return tanh(a)
+    if kind == LOGISTIC:
+        return sigma(a)
+    return ZERO if a <= ZERO else a  # NaN stays NaN
+
+
+@inlined
+def slope_of(kind: int, h: Any) -> Any:
+    """Return f'(a), computed from h = f(a)."""
+    if kind == TANH:
+        return ONE - h * h
+    if kind == LOGISTIC:
+        return h * (ONE - h)
+    return ONE if h > ZERO else ZERO
 
 
 def parts(x: Array, H: int) -> Array:

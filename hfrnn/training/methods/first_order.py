@@ -98,8 +98,7 @@ class FirstOrderMethod(Stepwise):
                 raise UpdateInterrupted("Training was interrupted between two updates.")
             batch = self.batches.next()
             objective = Objective(self.net, batch, self.config.threads, plan=self.plans["gradient"], like=self._last)
-            loss, gradient = objective.loss_and_gradient(theta, out=self._gradient)
-            loss -= objective.penalty(theta)
+            loss, gradient = objective.data_loss_and_gradient(theta, out=self._gradient)
             self._gradient = gradient
             self.batches.done(objective)
             self._last = objective

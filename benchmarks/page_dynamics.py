@@ -1,0 +1,24 @@
+"""The figures of docs/tasks.md that dynamics.py measures, as Markdown. They show the cells that there are."""
+
+from __future__ import annotations
+
+from dynamics_results import read, rows
+from page_text import RESULTS, table
+
+FOLDER = RESULTS / "dynamics"
+
+
+def dynamics() -> str:
+    """Return the table of all tasks and a picture of each."""
+    results = read(FOLDER)
+    if not results:
+        return "Not measured yet."
+    parts = [
+        "`python benchmarks/dynamics.py`: medians of the lowest validation loss within some processor seconds. The "
+        "last column is, for each seed, the time until Adam's lowest loss of 300 seconds is reached, divided by 300.",
+        table(*rows(results)),
+    ]
+    for path in sorted(FOLDER.glob("*.svg")):
+        alternative = f"Validation loss over processor seconds: {path.stem}"
+        parts.append(f"![{alternative}](../benchmarks/results/dynamics/{path.name})")
+    return "\n\n".join(parts)

@@ -1,0 +1,126 @@
+"""Compiled rate: the equations of kernels/rate.py, under its numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hfrnn.arrays.backend import Array
+from hfrnn.kernels import rate as reference
+from hfrnn.kernels.base import Arrays, Tape
+from hfrnn.kernels.numba.leaky import shares
+from hfrnn.kernels.numba.pointwise import ACTIVATIONS, ONE, activate, compile_loop, is_compiled, slope_of
+from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
+
+
+@compile_loop
+def rate_forward(
+    kind: int, W: Array, leak: Array, U: Array, x: Array, rs: Array, k: Array, e: Array, work: Array
+) -> None:
+    K, B, H = U.shape
+    recorded, learned = k.shape[0] > K, e.shape[0] == K
+    for b in range(B):
+        for j in range(H):
+            r = activate(kind, x[b, j])  # F3
+            rs[0, b, j] = r
+            if recorded:
+                k[0, b, j] = slope_of(kind, r)  # L1
+    for t in range(K):
+        np.dot(rs[t], W, work)
+        for b in range(B):
+            for j in range(H):
+                n, before, share = work[b, j] + U[t, b, j], x[b, j], leak[j]  # F1
+                after = before * (ONE - share) + n * share  # F2
+                r = activate(kind, after)  # F3
+                x[b, j] = after
+                rs[t + 1, b, j] = r
+                if recorded:
+                    k[t + 1, b, j] = slope_of(kind, r)  # L1
+                if learned:
+                    e[t, b, j] = (n - before) * (share * (ONE - share))  # L2
+
+
+@compile_loop
+def rate_rforward(
+    W: Array, leak: Array, Rq: Array, Rn: Array, RU: Array, k: Array, e: Array, Rx: Array, Rr: Array, Rrs: Array,
+    work: Array,
+) -> None:  # fmt: skip
+    K, B, H = RU.shape
+    learned = e.shape[0] == K
+    for b in range(B):
+        for j in range(H):
+            Rr[b, j] = k[0, b, j] * Rx[b, j]  # R3
+    for t in range(K):
+        np.dot(Rr if t == 0 else Rrs[t - 1], W, work)
+        for b in range(B):
+            for j in range(H):
+                R = Rn[t, b, j] + RU[t, b, j] + work[b, j]  # R1
+                Rx_t = (ONE - leak[j]) * Rx[b, j] + leak[j] * R  # R2
+                if learned:
+                    Rx_t += e[t, b, j] * Rq[j]  # R2
+                Rx[b, j] = Rx_t
+                Rrs[t, b, j] = k[t + 1, b, j] * Rx_t  # R3
+
+
+@compile_loop
+def rate_backward(
+    W_T: Array, leak: Array, dhs: Array, k: Array, e: Array, dx: Array, dr: Array, dU: Array, de: Array
+) -> None:
+    K, B, H = dhs.shape
+    learned = e.shape[0] == K
+    for t in range(K - 1, -1, -1):
+        for b in range(B):
+            for j in range(H):
+                d = dx[b, j] + (dr[b, j] + dhs[t, b, j]) * k[t + 1, b, j]  # B1
+                if learned:
+                    de[t, b, j] = d * e[t, b, j]  # B5
+                dU[t, b, j] = leak[j] * d  # B2
+                dx[b, j] = (ONE - leak[j]) * d  # B4
+        np.dot(dU[t], W_T, dr)  # B3
+    for b in range(B):
+        for j in range(H):
+            dx[b, j] += dr[b, j] * k[0, b, j]  # B1
+
+
+class Rate(reference.Rate):
+    """`rate` with compiled loops, for tanh, logistic and relu units."""
+
+    def _is_compiled(self, tape: Tape) -> bool:
+        return self.activation in ACTIVATIONS and is_compiled(tape)
+
+    def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
+        if not self._is_compiled(tape):
+            return super().forward(p, U, state, tape)
+        (K, B, H), leak = U.shape, shares(self.leak, p, tape, U.shape[2])
+        x, rs, k = tape.new("x", B, H), tape.new("r", K + 1, B, H), tape.new("k", K + 1 if tape.records else 0, B, H)
+        e = tape.new("e", K if tape.records and self.leak.learned else 0, B, H)
+        x[...] = state["x"]
+        kind, work = ACTIVATIONS[self.activation], tape.scratch("work", B, H)
+        rate_forward(kind, p["W_h"], leak, U, x, rs, k, e, work)  # F1-F3, L1, L2
+        return rs[1:], {"x": x}
+
+    def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
+        if not self._is_compiled(tape):
+            return super().rforward(p, v, tape, RU, Rstate)
+        (K, B, H), leak = RU.shape, shares(self.leak, p, tape, RU.shape[2])
+        Rn = product(tape, tape["r"][:K], v["W_h"], out=tape.scratch("Rn", K, B, H))
+        Rx, Rr, work = tape.new("Rx", B, H), tape.scratch("Rr_before", B, H), tape.scratch("work", B, H)
+        Rx[...] = Rstate["x"]
+        Rrs, Rq = tape.new("Rr", K, B, H), v["q"] if self.leak.learned else leak
+        rate_rforward(p["W_h"], leak, Rq, Rn, RU, tape["k"], tape["e"], Rx, Rr, Rrs, work)  # R1-R3
+        return Rrs, {"x": Rx}
+
+    def backward(
+        self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays,
+        preactivation_adjoint: Array | None = None,
+    ) -> tuple[Array, Arrays]:  # fmt: skip
+        if not self._is_compiled(tape) or preactivation_adjoint is not None:
+            return super().backward(p, tape, dhs, dstate, grad, preactivation_adjoint)
+        (K, B, H), leak, learned = dhs.shape, shares(self.leak, p, tape, dhs.shape[2]), self.leak.learned
+        dU, des = tape.scratch("dU", K, B, H), tape.scratch("de", K if learned else 0, B, H)
+        dx, dr = tape.new("dx", B, H), tape.scratch("dr", B, H)
+        dx[...], dr[...] = dstate["x"], 0
+        rate_backward(transpose(p, "W_h"), leak, dhs, tape["k"], tape["e"], dx, dr, dU, des)  # B1-B4
+        add_weight_gradient(tape, tape["r"][:K], dU, grad["W_h"])  # B5
+        if learned:
+            grad["q"] += rows(des).sum(axis=0)  # B5
+        return dU, {"x": dx}

@@ -1,0 +1,70 @@
+"""The systems that the examples simulate, each against its definition."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import signal
+
+
+def example(name: str) -> Any:
+    """Return an example as a module."""
+    path = Path(__file__).resolve().parent.parent / "examples" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"example_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_lorenz_trajectories_follow_the_equations() -> None:
+    lorenz = example("lorenz")
+    found = lorenz.trajectories(3, 200, np.random.default_rng(0))  # (points, count, 3)
+    x, y, z = np.moveaxis(found[1:-1], -1, 0)
+    velocity = (found[2:] - found[:-2]) / 0.02
+    expected = np.stack([10 * (y - x), x * (28 - z) - y, x * y - 8 / 3 * z], axis=-1)
+    assert abs(velocity - expected).max() < 0.02 * abs(expected).max()  # the differences have errors of order 0.01^2
+
+
+def test_lorenz_pieces_begin_with_their_input_and_have_variance_one() -> None:
+    lorenz = example("lorenz")
+    found = lorenz.pieces(500, np.random.default_rng(0))
+    assert {name: array.shape for name, array in found.items()} == {"x": (500, 32, 3), "y": (500, 32, 3)}
+    assert not found["x"][:, 1:].any()
+    assert abs(found["y"][:, 0] - found["x"][:, 0]).max() < 0.7  # one step further on the same trajectory
+    assert (abs(found["y"].mean((0, 1))) < 0.15).all()
+    assert (abs(found["y"].std((0, 1)) - 1) < 0.1).all()
+
+
+def test_context_trials_ask_for_the_sign_of_the_cued_stream() -> None:
+    context = example("context_integration")
+    found = context.trials(2000, np.random.default_rng(0))
+    x, y, mask = found["x"], found["y"][..., 0], found["mask"]
+    assert (x[..., 2:].sum(-1) == 1).all()
+    assert (x[..., 2:] == x[:, :1, 2:]).all()
+    assert not x[:, :20, :2].any()
+    assert not x[:, 70:, :2].any()
+    cued = np.where(x[:, 0, 2] == 1, x[:, 20:70, 0].mean(1), x[:, 20:70, 1].mean(1))
+    assert (np.sign(cued) == y[:, -1]).mean() > 0.99
+    other = np.where(x[:, 0, 2] == 1, x[:, 20:70, 1].mean(1), x[:, 20:70, 0].mean(1))
+    assert abs((np.sign(other) == y[:, -1]).mean() - 0.5) < 0.05
+    assert (abs(y[:, 70:]) == 1).all()
+    assert not y[:, :70].any()
+    assert (mask[:, 70:80] == 0).all()
+    assert (np.delete(mask, np.s_[70:80], axis=1) == 1).all()
+
+
+def test_the_recording_has_the_bands_of_its_filters_and_is_not_linear() -> None:
+    system = example("wiener_hammerstein")
+    u, y = system.recording(60_000, np.random.default_rng(0))
+    frequency, power = signal.welch(u, fs=51_200, nperseg=1024)
+    assert power[frequency > 15_000].mean() < 0.01 * power[frequency < 8_000].mean()
+    coherence = signal.coherence(u, y, fs=51_200, nperseg=1024)[1]
+    assert coherence[(frequency > 200) & (frequency < 3_000)].mean() < 0.97  # 1 for a linear system
+    assert y.mean() < -0.3  # positive voltages saturate
+    again = system.recording(60_000, np.random.default_rng(0))
+    np.testing.assert_array_equal(np.stack([u, y]), np.stack(again))
