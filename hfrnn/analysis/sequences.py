@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from hfrnn.analysis.figures import Row, figures
 from hfrnn.analysis.prediction import score, scored_rows
 from hfrnn.arrays.backend import Array
-from hfrnn.data.array_files import read_array_file
-from hfrnn.data.arrays import ROLES, from_arrays
+from hfrnn.data.array_files import check_size, read_array_file
+from hfrnn.data.arrays import ROLES
+from hfrnn.data.layouts import Layout, arranged
 from hfrnn.data.music import load_music, music_batch
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.synthetic import SUCCESS, make_task, tasks
@@ -180,12 +181,14 @@ def _arrays(config: TrainConfig, net: Network, path: str) -> Given:
             **{role: arrays[role] for role in ("x", "lengths") if role in arrays},
             "y": np.zeros(T_N if symbols else (*T_N, net.n_out), dtype=np.int64 if symbols else np.float64),
         }
-    data = from_arrays(
-        arrays, name, path, found.sha256, time_first=config.time_first, fractions=(1.0, 0.0, 0.0),
-        loss="softmax" if net.head.integer_targets else net.loss_name, matlab=path.lower().endswith(".mat"),
-        others=found.others,
-    )  # fmt: skip
-    x, y, weights, lengths = data.train
+    for role, value in arrays.items():
+        check_size(value.shape, 8, f"{role} of {path}")
+        if value.size == 0:
+            raise InputError(f"{role} of {path} has shape {value.shape}, which holds nothing: give some numbers")
+    loss = "softmax" if net.head.integer_targets else net.loss_name
+    layout = Layout(path, config.time_first, path.lower().endswith(".mat"), loss)
+    part = arranged({role: arrays.get(role) for role in ROLES}, "", layout)
+    x, y, weights, lengths = part.sequences(path)
     return Given(name, Batch(x, None, lengths=lengths) if note else Batch(x, y, weights, lengths), None, note=note)
 
 

@@ -156,6 +156,19 @@ def test_arrays_of_other_sizes_are_refused(runs: dict[str, Path], tmp_path: Path
             evaluated(runs[name], None, str(tmp_path / f"{file}.npz"))
 
 
+def test_a_file_may_hold_one_class_only(runs: dict[str, Path], tmp_path: Path) -> None:
+    np.savez(tmp_path / "one.npz", x=np.ones((3, 4, 2)), y=np.zeros((3, 4), dtype=int))
+    assert evaluated(runs["classes"], None, str(tmp_path / "one.npz"))["outputs"].keys() == {"0"}
+
+
+def test_empty_and_odd_arrays_are_refused(runs: dict[str, Path], tmp_path: Path) -> None:
+    for x in (np.zeros((0, 4, 2)), np.zeros((3, 0, 2)), np.zeros(5), np.full((3, 4, 2), np.nan), np.zeros((3, 4))):
+        np.savez(tmp_path / "odd.npz", x=x)
+        folder, net, _ = opened(runs["real"])
+        with pytest.raises(InputError, match=r"odd\.npz"):
+            file_sequences(folder, net, str(tmp_path / "odd.npz"))
+
+
 def test_data_that_have_changed_are_noticed(runs: dict[str, Path], tmp_path: Path) -> None:
     file = runs["bits"].parent / "bits.npz"
     before = file.read_bytes()
