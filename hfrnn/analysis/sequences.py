@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hfrnn.analysis.figures import Row, figures
 from hfrnn.analysis.prediction import score, scored_rows
-from hfrnn.arrays.backend import Array
+from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.data.array_files import check_size, read_array_file
 from hfrnn.data.arrays import ROLES
 from hfrnn.data.layouts import Layout, arranged
@@ -33,6 +33,9 @@ from hfrnn.training.sources import chosen_part
 
 TASK_SEQUENCES = 10_000
 """New sequences on which a synthetic task is scored (docs/specification.md, section 9)."""
+
+TASK_STEPS = 1_000_000
+"""Scored steps of a task after which its errors are measured on no more sequences, so that they fit in memory."""
 
 
 class Given(NamedTuple):
@@ -287,14 +290,14 @@ def _task_figures(net: Network, theta: Array, config: TrainConfig) -> dict[str, 
     """Return the share of wrong answers of a task on new sequences, and the figures of real or binary answers."""
     task = make_task(str(config.data), config.length)
     rng, wrong, losses, count = np.random.default_rng([2, config.seed]), 0, 0.0, 0
-    rows = []
+    rows: list[tuple[HostArray, HostArray, HostArray]] = []
     while count < TASK_SEQUENCES:
         drawn = task.sequences(min(TASK_SEQUENCES - count, 1000), rng)
         batch, size = Batch(*drawn), drawn.lengths.size
         losses += net.loss(theta, batch) * size
         outputs = net.backend.to_host(net.run(theta, batch)[0])
         wrong += int(task.wrong(outputs, drawn).sum())
-        if task.loss != "softmax":
+        if task.loss != "softmax" and sum(len(z) for z, _, _ in rows) < TASK_STEPS:
             rows.append(scored_rows(outputs, batch))
         count += size
         if task.fixed_count:  # this batch holds all sequences
