@@ -38,8 +38,8 @@ import wiener_hammerstein
 
 STEPS = 100
 """Steps of the built-in tasks."""
-COUNT, HELD_OUT = 1000, 500
-"""Sequences of an epoch, which are drawn anew for each, and of the validation."""
+COUNT, HELD_OUT, FIXED = 1000, 500, 200
+"""Sequences of an epoch, which are drawn anew for each, of the validation, and of a fixed training set."""
 WINDOW, BURN_IN, SAMPLES, VALID_SAMPLES = 200, 50, 60_000, 20_000
 """Steps of a window of the recording, steps of it that are not scored, and samples of both parts."""
 
@@ -61,6 +61,11 @@ DRAWN: dict[str, Callable[[int, np.random.Generator], Drawn]] = {
 """Tasks whose sequences are drawn anew for each epoch."""
 
 
+def arrays(batch: Any) -> dict[str, Any]:
+    """Return the inputs and targets of a batch as arrays (sequences, steps, values)."""
+    return {"x": batch.inputs.swapaxes(0, 1), "y": batch.targets.swapaxes(0, 1)}
+
+
 def windows(samples: int, rng: np.random.Generator) -> dict[str, Any]:
     """Return a recording of the Wiener-Hammerstein system in windows that overlap by half."""
     u, y = wiener_hammerstein.recording(samples, rng)
@@ -75,12 +80,19 @@ def data_of(task: str) -> dict[str, Any]:
     if task in DRAWN:
         draw = DRAWN[task]
         return {"batches": lambda rng: draw(COUNT, rng), "valid": draw(HELD_OUT, np.random.default_rng(1))}
-    train, valid = windows(SAMPLES, np.random.default_rng(0)), windows(VALID_SAMPLES, np.random.default_rng(1))
+    if task == "flip-flop-fixed":
+        train, valid = (
+            arrays(DRAWN["flip-flop"](count, np.random.default_rng(seed)))
+            for seed, count in enumerate((FIXED, HELD_OUT))
+        )
+    else:
+        train, valid = windows(SAMPLES, np.random.default_rng(0)), windows(VALID_SAMPLES, np.random.default_rng(1))
     return {"data": {**train, **{f"valid_{name}": array for name, array in valid.items()}}}
 
 
 RNN = {"arch": "rnn", "hidden": 100}
 TASKS: dict[str, dict[str, Any]] = {
+    "flip-flop-fixed": RNN,
     "flip-flop": RNN,
     "sine": RNN,
     "context": RNN,

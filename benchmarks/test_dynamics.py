@@ -50,7 +50,7 @@ def test_the_data_of_a_task_do_not_depend_on_the_run(task: str) -> None:
         other = found["batches"](np.random.default_rng(6))
         held = found["valid"], again["valid"]
     else:
-        first, second, other = found["data"], again["data"], {"x": found["data"]["valid_x"]}
+        first, second, other = found["data"], again["data"], {"x": found["data"]["valid_x"][: len(found["data"]["x"])]}
         held = found["data"], again["data"]
     x, same, others = (each.inputs if isinstance(each, Batch) else each["x"] for each in (first, second, other))
     np.testing.assert_array_equal(x, same)
