@@ -86,9 +86,9 @@ def figures(
         No step has a weight above 0.
     """
     z, w = np.asarray(outputs, np.float64), np.asarray(weights, np.float64)
+    if not (w > 0).any():
+        raise InputError("no step has a weight above 0, so there is nothing to score: give more targets")
     used = (w > 0).reshape(len(w), -1).any(axis=1)
-    if not used.any():
-        raise InputError("no step has a weight above 0: there is nothing to score")
     z, w, y = z[used], w[used], np.asarray(targets)[used]
     known = [str(n) for n in range(z.shape[1])] if names is None else list(names)
     if loss in ("softmax", "class-softmax"):

@@ -113,3 +113,5 @@ def test_an_output_that_is_never_scored_is_left_out() -> None:
 def test_nothing_to_score_is_refused() -> None:
     with pytest.raises(InputError, match="no step has a weight"):
         figures("squared", Z, Y, np.zeros(30))
+    with pytest.raises(InputError, match="no step has a weight"):
+        figures("squared", Z[:0], Y[:0], np.zeros((0, 3)))
