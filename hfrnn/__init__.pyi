@@ -3,6 +3,11 @@ from .analysis.dynamic_evaluation import Dynamic as Dynamic
 from .analysis.dynamic_evaluation import mean_square_gradient as mean_square_gradient
 from .analysis.evaluation import Evaluation as Evaluation
 from .analysis.evaluation import evaluate as evaluate
+from .analysis.figures import Score as Score
+from .analysis.prediction import Prediction as Prediction
+from .analysis.prediction import free_run as free_run
+from .analysis.prediction import predict as predict
+from .analysis.prediction import score as score
 from .analysis.spectrum import Spectrum as Spectrum
 from .analysis.spectrum import load_objective as load_objective
 from .analysis.spectrum import spectrum as spectrum
@@ -34,6 +39,8 @@ from .option import Option as Option
 from .runs.config import TrainConfig as TrainConfig
 from .runs.load import LoadedRun as LoadedRun
 from .runs.load import load as load
+from .runs.load import load_scaling as load_scaling
+from .runs.saved import save as save
 from .training.callbacks import Callback as Callback
 from .training.callbacks import TrainingResult as TrainingResult
 from .training.trainer import train as train

@@ -16,6 +16,20 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def four_digits(value: float) -> str:
+    """Return a number with four significant digits: `0.5000`, `0.001234`, `1.234e-5`, `123456`; 0 as `0`.
+
+    It has at most eight characters unless it is negative or its size is below 1e-9 or from 1e10 on.
+    """
+    size = abs(value)
+    if value == 0:
+        return "0"
+    if 1e4 <= size < 1e8:
+        return format(value, ".0f")
+    text = format(value, "#.4g" if 1e-3 <= size < 1e4 else ".3e")
+    return text.removesuffix(".").replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+
+
 def visible(text: str) -> str:
     r"""Return a text that is safe on a terminal: control characters are written as `\x1b` or `\u202e`.
 

@@ -11,13 +11,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfrnn.wording import counted, escaped, one_line, shell_command, visible
+from hfrnn.wording import counted, escaped, four_digits, one_line, shell_command, visible
 
 HOSTILE = "\x1b[31m\x9b2J\x08\r\x07\x7f\u202e\u2066\u200f\u061c\u2028\x00\udc9b"
 
 
 def test_one_is_singular() -> None:
     assert [counted(n, "update") for n in (0, 1, 2, 1000)] == ["0 updates", "1 update", "2 updates", "1,000 updates"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"), (0.5, "0.5000"), (1.0, "1.000"), (12.3, "12.30"), (1234.4, "1234"), (123456.7, "123457"),
+        (1.23456e8, "1.235e8"), (0.0123456, "0.01235"), (0.00123456, "0.001235"), (0.000999999, "1.000e-3"),
+        (1.23456e-4, "1.235e-4"), (2.4e-10, "2.400e-10"), (1.5e300, "1.500e300"), (-0.25, "-0.2500"),
+    ],
+)  # fmt: skip
+def test_four_digits_are_kept(value: float, text: str) -> None:
+    assert four_digits(value) == text
+
+
+@given(st.floats(1e-9, 9.99e9))
+def test_four_digits_take_eight_characters(value: float) -> None:
+    assert len(four_digits(value)) <= 8
+    assert float(four_digits(value)) == pytest.approx(value, rel=5.1e-4)
 
 
 def test_control_characters_become_visible_and_newlines_stay() -> None:

@@ -1,4 +1,4 @@
-"""Score a text as one unbroken stream, with fixed weights or with dynamic evaluation; score tasks and music."""
+"""Score a text as one unbroken stream, with fixed weights or with dynamic evaluation."""
 
 from __future__ import annotations
 
@@ -15,24 +15,15 @@ from numpy.typing import NDArray
 from hfrnn.analysis.dynamic_evaluation import Dynamic, Learner
 from hfrnn.arrays.backend import Array
 from hfrnn.checks import count, function, instance, is_whole, shown
-from hfrnn.data.music import load_music, music_batch
-from hfrnn.data.synthetic import SUCCESS, make_task, tasks
 from hfrnn.data.text import Text
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.data import is_arrays
-from hfrnn.runs.run_folder import RunFolder
-from hfrnn.training.opening import open_source
-from hfrnn.training.sources import chosen_part
 from hfrnn.wording import counted
 
 CHUNK = 1000
 """Symbols in one forward pass; the result does not depend on it."""
-TASK_SEQUENCES = 10_000
-"""New sequences on which a synthetic task is scored (docs/specification.md, section 9)."""
 
 
 def _none() -> NDArray[Any]:
@@ -221,55 +212,3 @@ def _surprisals(
         yield -net.backend.to_host(log_p)[:, 0].astype(np.float64)
         if learner is not None and stop < count:
             theta = learner.learn(theta, batch)
-
-
-def evaluate_sequences(
-    net: Network, theta: Array, config: TrainConfig, part: str | None = None, folder: RunFolder | None = None
-) -> dict[str, Any]:
-    """Score a network on a synthetic task, on music, or on arrays or a table.
-
-    Parameters
-    ----------
-    net : Network
-    theta : (n_parameters,) array
-    config : TrainConfig
-        The configuration of the run, which names the data.
-    part : {"train", "valid", "test"}, optional
-        The part of the data, "valid" by default. A task has no parts and is scored on 10,000 new sequences.
-    folder : RunFolder, optional
-        The run, whose scaling of arrays is used.
-
-    Returns
-    -------
-    dict
-        `loss` (the mean over all scored steps, in nats for music) and the name and size of the data; for a task also
-        `wrong`, the share of wrong answers, and `solved`, "yes" or "no".
-
-    Raises
-    ------
-    InputError
-        A part was given for a task, the part is unknown, or the music file is missing.
-    """
-    part = chosen_part(config, part, "valid")
-    net = net.without_penalty()
-    if config.data in tasks():
-        task = make_task(config.data, config.length)
-        rng, wrong, losses, count = np.random.default_rng([2, config.seed]), 0, 0.0, 0
-        while count < TASK_SEQUENCES:
-            drawn = task.sequences(min(TASK_SEQUENCES - count, 1000), rng)
-            batch, size = Batch(*drawn), drawn.lengths.size
-            losses += net.loss(theta, batch) * size
-            wrong += int(task.wrong(net.backend.to_host(net.run(theta, batch)[0]), drawn).sum())
-            count += size
-            if task.fixed_count:  # this batch holds all sequences
-                break
-        share = wrong / count
-        solved = "yes" if share < SUCCESS else "no"
-        return {"task": task.name, "sequences": count, "loss": losses / count, "wrong": share, "solved": solved}
-    if is_arrays(config):
-        source, _ = open_source(config, folder)
-        batch = source.part(part).batch(slice(None))
-        return {"data": config.data, "part": part, "sequences": batch.B, "loss": net.loss(theta, batch)}
-    pieces = getattr(load_music(config.data or ""), part)
-    loss = net.loss(theta, Batch(*music_batch(pieces)))
-    return {"music": config.data, "part": part, "pieces": len(pieces), "nats_per_time_step": loss}

@@ -18,6 +18,7 @@ from hfrnn.cli.completion import completion, files
 from hfrnn.cli.data import data
 from hfrnn.cli.gradcheck import gradcheck
 from hfrnn.cli.info import info
+from hfrnn.cli.predict import predict
 from hfrnn.cli.report import report
 from hfrnn.cli.runs import evaluate, sample
 from hfrnn.cli.screen import finish_streams, is_lost_output, prepare_streams, say, show_failure, show_lost_output
@@ -141,5 +142,5 @@ def main(kernels: tuple[str, ...]) -> None:
         import_kernels(file)
 
 
-for command in (train, evaluate, sample, report, spectrum, data, gradcheck, info, completion):
+for command in (train, evaluate, predict, sample, report, spectrum, data, gradcheck, info, completion):
     main.add_command(command)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hfrnn.runs.metrics import Record, clock
+from hfrnn.wording import four_digits
 
 WIDTH = 80
 """Width of a whole table."""
@@ -51,10 +52,15 @@ class RunTable:
         Whether the share of wrong answers is shown.
     width : int
         Characters that a line may have. There are fewer columns if not all fit.
+    in_bits : bool
+        Whether the loss is shown in bits. Other losses have four significant digits, and wider columns.
     """
 
-    def __init__(self, strength: str | None = "mu", errors: bool = False, width: int = WIDTH) -> None:
-        wanted = [*COMMON, *(_steps(errors) if strength is None else _hessian_free(strength))]
+    def __init__(
+        self, strength: str | None = "mu", errors: bool = False, width: int = WIDTH, in_bits: bool = True
+    ) -> None:
+        own = _steps(in_bits) if strength is None else _hessian_free(strength, in_bits)
+        wanted: list[Column] = [*CLOCK, *(BITS if in_bits else LOSSES), *own, *(ERRORS if errors else ())]
         while sum(column.width for column in wanted) > width and len(wanted) > 1:
             wanted.remove(min(wanted, key=lambda column: column.keep))
         self.columns = wanted
@@ -89,44 +95,56 @@ def _short(text: str) -> str:
     return text.replace("e-0", "e-")
 
 
+def _bits(part: str) -> Callable[[Record, float | None], str]:
+    return lambda record, left: number(record.get(f"{part}_bits"))
+
+
 def _loss(part: str) -> Callable[[Record, float | None], str]:
     def text(record: Record, left: float | None) -> str:
-        return number(record.get(f"{part}_{'loss' if record['train_bits'] is None else 'bits'}"))
+        loss = record.get(f"{part}_loss")
+        return "-" if loss is None else four_digits(loss)
 
     return text
 
 
-COMMON = (
+CLOCK = (
     Column("update", 6, lambda record, left: str(record["update"]), 9),
     Column("time", 9, lambda record, left: clock(record["seconds"]), 7),
     Column("left", 8, lambda record, left: clock(left), 6),
-    Column("train", 7, _loss("train"), 9),
-    Column("valid", 7, _loss("valid"), 8),
 )
-"""The columns of every run."""
+BITS = (Column("train", 7, _bits("train"), 9), Column("valid", 7, _bits("valid"), 8))
+LOSSES = (Column("train", 9, _loss("train"), 9), Column("valid", 9, _loss("valid"), 8))
+ERRORS = (Column("wrong", 7, lambda record, left: _share(record["valid_errors"], ".1%"), 5),)
 
 
-def _hessian_free(strength: str) -> list[Column]:
-    """The columns of Hessian-free optimization."""
+def _hessian_free(strength: str, in_bits: bool) -> list[Column]:
+    """The columns of Hessian-free optimization; narrower ones beside losses that are not in bits."""
+    prefix, spared = ("", 0) if in_bits else ("max_", 4)
     return [
         Column("CG", 5, lambda record, left: str(record["cg_iterations"]), 5),
-        Column("ended by", 16, lambda record, left: record["cg_stop"].replace("_", " "), 1, left=True),
+        Column(
+            "ended by", 16 - spared,
+            lambda record, left: record["cg_stop"].removeprefix(prefix).replace("_", " "), 1, left=True,
+        ),
         Column("rho", 7, lambda record, left: number(record.get("rho")), 2),
         Column(strength, 9, lambda record, left: _strength(record["mu"] or record["lambda"]), 3),
         Column("step", 6, lambda record, left: format(record["step_size"], ".2f"), 4),
-    ]
+    ]  # fmt: skip
 
 
-def _steps(errors: bool) -> list[Column]:
-    """The columns of the other optimizers."""
-    wrong = Column("wrong", 7, lambda record, left: _share(record["valid_errors"], ".1%"), 5)
+def _steps(in_bits: bool) -> list[Column]:
+    """The columns of the other optimizers; narrower ones beside losses that are not in bits."""
+    spared = 0 if in_bits else 1
     return [
-        Column("epoch", 8, lambda record, left: format(record["epoch"], ".2f"), 4),
-        Column("rate", 9, lambda record, left: format(record["learning_rate"], ".3g"), 3),
-        Column("gradient", 10, lambda record, left: number(record["gradient_norm"]), 1),
-        Column("clipped", 9, lambda record, left: _share(record["clipped"], ".0%"), 2),
-        *([wrong] if errors else []),
+        Column("epoch", 8 - spared, lambda record, left: _epoch(record["epoch"]), 4),
+        Column("rate", 9 - spared, lambda record, left: _short(format(record["learning_rate"], ".3g")), 3),
+        Column("gradient", 10 - spared, lambda record, left: number(record["gradient_norm"]), 1),
+        Column("clipped", 9 - spared, lambda record, left: _share(record["clipped"], ".0%"), 2),
     ]
+
+
+def _epoch(value: float) -> str:
+    return format(value, ".2f" if value < 1000 else ".1f")
 
 
 def _strength(value: float | None) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, MissingExtraError, how_to_install
 from hfrnn.names import names_arrays
 from hfrnn.option import near_hint, nearest
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     _Choice = click.Choice[str]
 else:
     _Choice = click.Choice  # which has no type of its choices before click 8.2
+
+
+PICTURES = (".svg", ".png", ".pdf")
 
 
 class NearChoice(_Choice):
@@ -75,3 +78,13 @@ def check_force(force: bool, path: str | None, option: str) -> None:
     """Raise InputError if `--force` was given without the option that it is for."""
     if force and path is None:
         raise InputError(f"--force was given, and it is for {option}: give both, or leave it out")
+
+
+def check_picture(path: str) -> None:
+    """Raise InputError if the picture of `--plot` could not be drawn; called before long work."""
+    if not path.lower().endswith(PICTURES):
+        raise InputError(f"--plot is {path}: give a file that ends in {', '.join(PICTURES)}")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(f"--plot needs matplotlib: {how_to_install('plot')}") from error

@@ -19,7 +19,7 @@ from hfrnn.training.callbacks import Callback, TrainingResult
 from hfrnn.training.sources import LN2
 from hfrnn.training.time_left import TimeLeft
 from hfrnn.training.trainer import Trainer
-from hfrnn.wording import one_line
+from hfrnn.wording import four_digits, one_line
 
 PLAIN_SECONDS = 10.0
 """Seconds between lines that report progress where there is no terminal."""
@@ -117,7 +117,7 @@ class Display(Callback):
         """Return a loss in the unit of the table: bits for a text."""
         if nats is None or self._trainer is None:
             return ""
-        return f"{number(nats / LN2)} bits" if self._trainer.source.in_bits else f"loss {number(nats)}"
+        return f"{number(nats / LN2)} bits" if self._trainer.source.in_bits else f"loss {four_digits(nats)}"
 
     def _show(self, doing: str, at_once: bool = False) -> None:
         """Update the live line, if there is one."""

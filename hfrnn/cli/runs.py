@@ -12,6 +12,7 @@ from hfrnn.checks import count
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
 from hfrnn.cli.options import NearChoice, check_force, force_option
+from hfrnn.cli.scores import evaluate_data
 from hfrnn.cli.screen import say, say_data, say_json, say_lines, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.names import AUTO, BACKENDS
@@ -32,6 +33,7 @@ Examples:
   hfrnn evaluate runs/book                       its validation part
   hfrnn evaluate runs/book other.txt --unknown skip
   hfrnn evaluate runs/book --dynamic rms --positions 10
+  hfrnn evaluate runs/pendulum other.csv         arrays and tables: errors, R2
 """
 SAMPLE_EXAMPLES = """\b
 Examples:
@@ -39,9 +41,9 @@ Examples:
 """
 
 
-@click.command(short_help="Score a text with a trained network.", epilog=EVALUATE_EXAMPLES)
+@click.command(short_help="Score a trained network on a text or on other data.", epilog=EVALUATE_EXAMPLES)
 @click.argument("run", shell_complete=run_folders)
-@click.argument("text", required=False, shell_complete=files)
+@click.argument("text", required=False, metavar="[FILE]", shell_complete=files)
 @click.option(
     "--part", metavar="NAME", type=NearChoice(("train", "valid", "test")),
     help="Part of the data: train, valid, test.  [default: valid]",
@@ -70,8 +72,8 @@ def evaluate(
     run: str, text: str | None, part: str | None, which: str, unknown: str | None, rule: str | None,
     positions: int | None, per_symbol: str | None, force: bool, backend: str, as_json: bool, **learning: Any,
 ) -> None:  # fmt: skip
-    """Score the file TEXT, or a part of the run's own data, with the network in the run folder RUN. The text is one
-    stream: each symbol but the first is predicted from all symbols before it.
+    """Score FILE, or a part of the run's own data, with the network in the run folder RUN: a text as one stream, where
+    each symbol is predicted from all before it, and arrays and tables output by output.
     """
     from hfrnn.analysis.evaluation import evaluate as score
     from hfrnn.names import UNITS
@@ -80,7 +82,7 @@ def evaluate(
     from hfrnn.runs.run_folder import RunFolder
 
     if text is not None and part is not None:
-        raise InputError("give either a TEXT or --part, not both")
+        raise InputError("give either a FILE or --part, not both")
     learning = {name: value for name, value in learning.items() if value is not None}
     for name in learning:
         if rule is None:
@@ -97,8 +99,8 @@ def evaluate(
     net, theta, vocabulary = load(run, which, backend)
     if vocabulary is None:
         given = {"--unknown": unknown, "--dynamic": rule, "--positions": positions, "--per-symbol": per_symbol}
-        wrong = ([] if text is None else [text]) + [name for name, value in given.items() if value is not None]
-        _evaluate_sequences(run, net, theta, part, wrong, as_json)
+        wrong = [name for name, value in given.items() if value is not None]
+        evaluate_data(folder, net, theta, part, text, wrong, as_json)
         return
     unknown = _unknown(unknown, vocabulary)
     content, source = _content(folder, vocabulary.level, text, part or "valid")
@@ -178,35 +180,6 @@ def _unknown(given: str | None, vocabulary: Any) -> str:
     if given is not None and vocabulary.stand_in is not None:
         raise InputError("--unknown was given, and this network reads unknown words as <unk>: leave it out")
     return given or "error"
-
-
-def _evaluate_sequences(run: str, net: Any, theta: Any, part: str | None, wrong: list[str], as_json: bool) -> None:
-    """Score a network that was trained on a synthetic task or on music.
-
-    `wrong` holds the arguments that were given although they are for texts.
-    """
-    from hfrnn.analysis.evaluation import evaluate_sequences
-    from hfrnn.data.synthetic import tasks
-    from hfrnn.runs.run_folder import RunFolder
-
-    folder = RunFolder(run)
-    config = folder.config()
-    if wrong:
-        raise InputError(f"{run} was trained on {config.data}, which is not a text: leave {wrong[0]} out")
-    if part is not None and config.data in tasks():
-        raise InputError(f"{run} was trained on {config.data}, whose sequences are generated again: leave --part out")
-    with telling_of_compilation(net.backend.name, as_json):
-        found = evaluate_sequences(net, theta, config, part, folder)
-    if as_json:
-        say_json(found)
-        return
-    for name, value in found.items():
-        say(f"{name.replace('_', ' '):<20}{value if isinstance(value, str | int) else _figure(value)}")
-
-
-def _figure(value: float) -> str:
-    """Return a figure with four decimals, or as many significant digits if it is small."""
-    return format(value, ".4f" if abs(value) >= 0.1 or value == 0 else ".4g")
 
 
 def _content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any, str]:

@@ -11,10 +11,10 @@ import click
 
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
-from hfrnn.cli.options import NearChoice, check_force, force_option
+from hfrnn.cli.options import NearChoice, check_force, check_picture, force_option
 from hfrnn.cli.runs import backend_option, which_option
 from hfrnn.cli.screen import say, say_json, telling_of_compilation
-from hfrnn.errors import InputError, MissingExtraError, how_to_install
+from hfrnn.errors import InputError
 from hfrnn.wording import counted
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ Examples:
   hfrnn spectrum runs/book --matrix both --count 20 --vectors 0
   hfrnn spectrum runs/book --symbols 20000 --steps 80 --plot spectrum.svg
 """
-PICTURES = (".svg", ".png", ".pdf")
 
 
 @click.command(short_help="Show the eigenvalues of a trained network's curvature.", epilog=EXAMPLES)
@@ -83,7 +82,9 @@ def spectrum(
     if plot is not None:
         output = Output("--plot", plot, force, data_files(RunFolder(run).config()))
         output.check()
-        _check_picture(plot, numbers["vectors"])
+        check_picture(plot)
+        if numbers["vectors"] == 0:
+            raise InputError("--plot draws the density, and --vectors is 0: give 1 or more, or leave --plot out")
     found, seconds = [], []
     with telling_of_compilation(backend, as_json), working("left at most") as show:
         objective, theta, data = load_objective(run, which, part, symbols, seed, backend)
@@ -135,15 +136,3 @@ def _lines(found: Spectrum, count: int) -> list[str]:
             values = found.ranked(rank)[: len(ends)]
             lines.append(f"{f'{rank:,}th':>14}" + "".join(f"{value:>12.3g}" for value in values))
     return lines
-
-
-def _check_picture(path: str, vectors: int) -> None:
-    """Raise InputError if the plot could not be drawn; called before long work."""
-    if not path.lower().endswith(PICTURES):
-        raise InputError(f"--plot is {path}: give a file that ends in {', '.join(PICTURES)}")
-    if vectors == 0:
-        raise InputError("--plot draws the density, and --vectors is 0: give 1 or more, or leave --plot out")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError(f"--plot needs matplotlib: {how_to_install('plot')}") from error

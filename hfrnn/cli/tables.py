@@ -10,7 +10,7 @@ from hfrnn.cli.columns import WIDTH, RunTable, number
 from hfrnn.engine.plan import Keep, Plan
 from hfrnn.names import UNITS
 from hfrnn.runs.metrics import Record, clock
-from hfrnn.wording import counted
+from hfrnn.wording import counted, four_digits
 
 if TYPE_CHECKING:
     from hfrnn.runs.config import TrainConfig
@@ -51,7 +51,7 @@ def run_table(trainer: Trainer, width: int = WIDTH) -> tuple[RunTable, list[str]
     """Return the table of a run's updates, and the two lines of its head."""
     config, source = trainer.config, trainer.source
     strength = None if config.optimizer != "hf" else "lambda" if config.damping == "tikhonov" else "mu"
-    table = RunTable(strength, source.counts_errors, width)
+    table = RunTable(strength, source.counts_errors, width, source.in_bits)
     return table, [table.unit(f"{'bits' if source.in_bits else 'loss'} per {source.unit}"), table.header()]
 
 
@@ -71,16 +71,21 @@ def dry_run_lines(dry_run: DryRun, config: TrainConfig) -> list[str]:
     """Return what a run would do, its memory and its time."""
     first = "update" if dry_run.product is None else "gradient"
     parts = ((first, dry_run.gradient), ("loss", dry_run.loss), ("product", dry_run.product))
-    updates = [f"{dry_run.update_seconds(n):.1f} s with {n}" for n in sorted({10, 30, config.cg_iterations})]
+    updates = [f"{_time(dry_run.update_seconds(n))} with {n}" for n in sorted({10, 30, config.cg_iterations})]
     hf = [f"update    about {', '.join(updates)} CG iterations"] if dry_run.product is not None else []
     return folded(
         [
             f"network   {dry_run.network}",
             *plan_lines(dry_run.plans, dry_run.expected_bytes, config),
-            *(f"{name:<9} {seconds:.3f} s" for name, seconds in parts if seconds is not None),
+            *(f"{name:<9} {_time(seconds)}" for name, seconds in parts if seconds is not None),
             *hf,
         ]
     )
+
+
+def _time(seconds: float) -> str:
+    """Return a measured time with three significant digits."""
+    return f"{seconds:.3g} s" if seconds >= 0.1 else f"{1000 * seconds:.3g} ms"
 
 
 def folded(lines: Iterable[str], width: int = WIDTH) -> list[str]:
@@ -131,7 +136,7 @@ def result_lines(result: TrainingResult) -> list[str]:
         if best[f"{part}_bits"] is not None:
             figure = f"{number(best[f'{part}_bits'])} bits per {UNITS[result.config.level]}"
         else:
-            figure = f"loss {best[f'{part}_loss']:.4g}"
+            figure = f"loss {four_digits(best[f'{part}_loss'])}"
         wrong = "" if best["valid_errors"] is None else f", {best['valid_errors']:.1%} wrong"
         lines.append(f"best: {figure} in {measure}{wrong}, after update {best['update']}")
     return [*lines, f"run folder: {result.folder}"]

@@ -92,7 +92,7 @@ def load_table(
     if loss == "softmax":
         raise InputError(f"--loss is softmax, and the targets of {path} are real columns: use squared or logistic")
     shared = [name for name in columns.target_names if name in columns.input_names]
-    ahead = ahead if ahead is not None else int(bool(shared))
+    ahead = rows_ahead(columns.input_names, columns.target_names, ahead)
     rows = len(columns.inputs)
     if ahead >= rows:
         raise InputError(f"--ahead is {ahead}, and {path} has {counted(rows, 'row')}: give a smaller number")
@@ -110,6 +110,11 @@ def load_table(
         parts, loss, Path(path).name, str(path), columns.sha256, notes=notes, input_names=columns.input_names,
         target_names=columns.target_names,
     )  # fmt: skip
+
+
+def rows_ahead(input_names: Sequence[str], target_names: Sequence[str], ahead: int | None) -> int:
+    """Return the rows from an input to its target: by default 1 if a column is an input and a target, else 0."""
+    return int(any(name in input_names for name in target_names)) if ahead is None else ahead
 
 
 def read_columns(path: str | os.PathLike[str], inputs: Sequence[str] | None, targets: Sequence[str] | None) -> Columns:

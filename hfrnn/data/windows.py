@@ -81,7 +81,7 @@ def recording_parts(
     InputError
         Shapes disagree, a value is not finite, or a part has too few steps.
     """
-    x, y = (_two_axes(each, name, source) for each, name in ((inputs, "x"), (targets, "y")))
+    x, y = (two_axes(each, name, source) for each, name in ((inputs, "x"), (targets, "y")))
     if len(x) != len(y):
         raise InputError(f"x has {len(x)} steps and y {len(y)} in {source}: give as many in both")
     unknown = np.zeros(y.shape, dtype=bool) if missing is None else missing
@@ -118,7 +118,7 @@ def recording_parts(
     return parts, tuple(notes)
 
 
-def _two_axes(values: Values, name: str, source: str) -> Values:
+def two_axes(values: Values, name: str, source: str) -> Values:
     """Return the values of one recording as (steps, n), finite and as float64."""
     found = values[:, None] if values.ndim == 1 else values
     if found.ndim != 2:

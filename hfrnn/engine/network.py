@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import itertools
-from typing import Any
+from typing import Any, Literal, overload
 
 from hfrnn.arrays.backend import Array
-from hfrnn.checks import instance
+from hfrnn.checks import flag, instance
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.objective import Objective
@@ -95,7 +95,13 @@ class Network(Layout):
         """Pickle the arguments and the name of the backend: a network holds no arrays."""
         return functools.partial(type(self), **self.config, backend=self.backend.name), ()
 
-    def run(self, theta: Array, batch: Batch) -> tuple[Array, States]:
+    @overload
+    def run(self, theta: Array, batch: Batch, states: Literal[False] = False) -> tuple[Array, States]: ...
+
+    @overload
+    def run(self, theta: Array, batch: Batch, states: Literal[True]) -> tuple[Array, States, States]: ...
+
+    def run(self, theta: Array, batch: Batch, states: bool = False) -> tuple[Any, ...]:
         """Run the network, and return its logits and final state.
 
         Parameters
@@ -103,6 +109,8 @@ class Network(Layout):
         theta : (n_parameters,) array
         batch : Batch
             Targets are not needed.
+        states : bool
+            Whether to return the state after every step too. This runs one step at a time and takes longer.
 
         Returns
         -------
@@ -111,12 +119,17 @@ class Network(Layout):
         state : list of dict
             The state after the last step of each sequence, one dict of arrays per layer. The time `t` of clockwork is
             that of the longest sequence.
+        states : list of dict
+            Only with `states`: the state after every step, one dict of arrays per layer. Each array has time as a new
+            first axis, (T, B, H) for a hidden state (B, H), and is 0 in the padding. The time `t` of clockwork is an
+            array of T integers.
         """
-        ready = self.prepare(batch, targets_needed=False)
+        states, ready, theta = flag("states", states), self.prepare(batch, targets_needed=False), self.vector(theta)
         if ready.lengths is None:
-            return self._sweep(ready, Keep.STATES).logits(self.vector(theta))
-        edges = sorted({0, ready.T, *ready.lengths.tolist()})
-        return self._run_mixed_lengths(self.vector(theta), ready, edges)
+            found = self._sweep(ready, Keep.STATES).logits(theta)
+        else:
+            found = self._run_mixed_lengths(theta, ready, sorted({0, ready.T, *ready.lengths.tolist()}))
+        return (*found, self._every_state(theta, ready)) if states else found
 
     def continued(self, theta: Array, batch: Batch) -> tuple[Array, States]:
         """Return `run` for sequences of equal length without a check of theta, a vector that `vector` returned."""
@@ -168,6 +181,25 @@ class Network(Layout):
 
     def _sweep(self, batch: Batch, keep: Keep) -> Sweep:
         return Sweep(self, batch, 1.0, boundaries=segment_boundaries(batch.T, None), keep=keep)
+
+    def _every_state(self, theta: Array, batch: Batch) -> States:
+        """Return the state after every step, with time on the first axis; see `run`."""
+        exists, state = batch.exists(self.backend), batch.initial_state
+        every: States = [
+            {
+                name: self.backend.zeros((batch.T, *shape), self.dtype if shape else "int64")
+                for name, shape in layer.kernel.state_shapes(batch.B).items()
+            }
+            for layer in self.layers
+        ]
+        for t in range(batch.T):
+            _, state = self._sweep(Batch(batch.inputs[t : t + 1], initial_state=state), Keep.STATES).logits(theta)
+            for layer, collected in zip(state, every, strict=True):
+                for name, value in layer.items():
+                    collected[name][t] = value
+                    if exists is not None and not isinstance(value, int):
+                        collected[name][t] = self.backend.xp.where(exists[t][:, None], value, 0)
+        return every
 
     def _run_mixed_lengths(self, theta: Array, batch: Batch, edges: list[int]) -> tuple[Array, States]:
         """Run in parts that stop at each sequence's end, and collect the state of each sequence there."""

@@ -162,6 +162,7 @@ function build() {
   const kinds = new Set(RUNS.map((run) => Boolean(run.columns.cg_stop)));
   if (kinds.size > 1) chosen.axis = "seconds"; // updates of different optimizers cannot be compared
   const learning = learningSection();
+  examples();
   const facts = section("Summary");
   facts.classList.add("tables");
   renewed(facts, () => table("Summary", visible().map(runHead), Object.keys(RUNS[0].facts).map((name) => ({ head: name, cells: visible().map((run) => run.facts[name]) }))));

@@ -24,7 +24,7 @@ from hfrnn.report.runs import option_rows, read_run, run_names
 from hfrnn.runs.outputs import Output, data_files
 from hfrnn.runs.run_folder import RunFolder
 
-SCRIPTS = ("tools.js", "axes.js", "lines.js", "bars.js", "page.js")
+SCRIPTS = ("tools.js", "axes.js", "lines.js", "bars.js", "examples.js", "page.js")
 """The scripts in order; each uses names of those before it."""
 DEFAULT_OUTPUT = "report.html"
 GENERATOR = b'<meta name="generator" content="hfrnn '

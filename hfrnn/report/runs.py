@@ -20,6 +20,7 @@ from hfrnn.runs.metrics import clock, number
 from hfrnn.runs.options import run_options
 from hfrnn.runs.presets import DEFAULTS
 from hfrnn.runs.run_folder import RunFolder
+from hfrnn.wording import four_digits
 
 NUMBERS = (
     "update", "seconds", "symbols", "train_loss", "valid_loss", "train_bits", "valid_bits", "valid_perplexity",
@@ -53,6 +54,7 @@ def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
         `words` : whether the level is "word"
         `columns` : the fields of metrics.jsonl as columns; columns without any value are left out
         `resumed` : the indices of the first records after the run was resumed
+        `examples` : validation sequences (`read_examples`); None for symbols
         `samples` : `update` and `text` of each sample; `update` is None for the sample at the end
         `facts`, `options` : texts by name
 
@@ -61,6 +63,8 @@ def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
     CheckpointError
         A file of the run is damaged.
     """
+    from hfrnn.report.examples import read_examples  # it imports the packages that compute predictions
+
     config, lines, summary = folder.config(), folder.metrics(), _summary(folder.path)
     columns: dict[str, list[Any]] = {key: [number(line.get(key)) for line in lines] for key in NUMBERS}
     columns |= {key: [_word(line.get(key)) for line in lines] for key in WORDS}
@@ -78,6 +82,7 @@ def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
         "columns": {key: column for key, column in columns.items() if any(value is not None for value in column)},
         "resumed": resumed,
         "samples": samples,
+        "examples": read_examples(folder),
         "options": _options(config),
     }
     return {**found, "facts": _facts(folder, config, summary, columns, len(resumed))}
@@ -266,7 +271,7 @@ def _figures(columns: dict[str, list[Any]], n: int, part: str) -> str:
     if bits is not None and part == "valid" and columns["valid_perplexity"][n] is not None:
         figures.append(f"perplexity {columns['valid_perplexity'][n]:.2f}")
     if bits is None and loss is not None:
-        figures.append(f"loss {loss:.4g}")
+        figures.append(f"loss {four_digits(loss)}")
     if part == "valid" and errors is not None:
         figures.append(f"{errors:.1%} wrong")
     return ", ".join(figures) or "-"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hfrnn.arrays.backend import Array, HostArray, host_copy
-from hfrnn.checks import choice, path, string
+from hfrnn.checks import choice, path, shown, string
+from hfrnn.data.scaling import Scaling
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.errors import CheckpointError, InputError
@@ -44,14 +46,14 @@ class LoadedRun(NamedTuple):
 
 
 def load(run: str | Path, which: str = "best", backend: str = "numpy") -> LoadedRun:
-    """Load the network, weights and vocabulary of a run.
+    """Load the network, weights and vocabulary of a run, or of a file that `hfrnn.save` wrote.
 
     Parameters
     ----------
     run : path
-        A run folder.
+        A run folder, or a file of `hfrnn.save`.
     which : {"best", "last"} or str
-        The checkpoint to load; also one that `keep` has kept, such as "update-000120".
+        The checkpoint of the run to load; also one that `keep` has kept, such as "update-000120". A file has no others.
     backend : {"numpy", "numba", "cupy"}
         Backend of the network. It need not be the one that the run was trained with.
 
@@ -63,9 +65,9 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
     Raises
     ------
     InputError
-        There is no such run or no checkpoint of that name.
+        There is no such run or no checkpoint of that name, or the architecture is not registered.
     CheckpointError
-        A file of the run is missing, damaged or does not fit the others.
+        A file is missing, damaged or does not fit the others.
 
     Notes
     -----
@@ -73,7 +75,16 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
     """
     choice("backend", backend, (AUTO, *BACKENDS))
     string("which", which, "best, last or the name of a kept checkpoint")
-    folder = RunFolder(path("run", run))
+    given = path("run", run)
+    if os.path.isfile(given):
+        if which != "best":
+            raise InputError(
+                f"which is {shown(which)}, and {given} is a file, which holds one set of weights: leave it out"
+            )
+        from hfrnn.runs.saved import load_saved
+
+        return LoadedRun(*load_saved(given, backend))
+    folder = RunFolder(given)
     vocabulary = folder.vocabulary()
     arrays, meta = folder.restore(which)
     arguments = folder.config().network_arguments(meta["network"])
@@ -85,6 +96,29 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
             f"{net.n_in} inputs and {net.n_out} outputs: restore both from a copy"
         )
     return LoadedRun(net, theta, vocabulary)
+
+
+def load_scaling(run: str | Path) -> Scaling | None:
+    """Load the scaling of a run's inputs and targets.
+
+    Parameters
+    ----------
+    run : path
+        A run folder.
+
+    Returns
+    -------
+    Scaling or None
+        None if the run uses its data as they are.
+
+    Raises
+    ------
+    InputError
+        There is no such run.
+    CheckpointError
+        A file of the run is missing or damaged.
+    """
+    return RunFolder(path("run", run)).scaling()
 
 
 def first_weights(config: TrainConfig, network: Mapping[str, Any], data: str) -> HostArray | None:

@@ -16,7 +16,8 @@ from support.music_files import pieces_of, stored
 from support.tiny_runs import text_file, tiny_train
 
 import hfrnn
-from hfrnn.analysis.evaluation import TASK_SEQUENCES, Evaluation, evaluate, evaluate_sequences
+from hfrnn.analysis.evaluation import Evaluation, evaluate
+from hfrnn.analysis.sequences import TASK_SEQUENCES, evaluate_sequences
 from hfrnn.cli import main
 from hfrnn.data.music import music_batch
 from hfrnn.data.synthetic import Task, make_task

@@ -18,7 +18,7 @@ from support.music_files import stored
 from support.refusals import STEPS, call, refused, replaced
 from support.tiny_runs import snapshot, tiny_train
 
-from hfrnn.analysis.evaluation import evaluate_sequences
+from hfrnn.analysis.sequences import evaluate_sequences
 from hfrnn.errors import InputError
 from hfrnn.runs.load import load
 from hfrnn.runs.run_folder import RunFolder

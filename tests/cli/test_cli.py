@@ -24,6 +24,7 @@ from hfrnn.cli import main
 from hfrnn.kernels import architectures
 from hfrnn.runs.config import all_options
 from hfrnn.runs.options import option_name
+from hfrnn.wording import four_digits
 
 
 @pytest.fixture(scope="module")
@@ -186,11 +187,11 @@ def test_a_task_is_trained_and_scored_on_fresh_sequences(tmp_path: Path, flags: 
     net, theta, vocabulary = hfrnn.load(tmp_path / "run")
     config = hfrnn.runs.run_folder.RunFolder(tmp_path / "run").config()
     assert vocabulary is None
-    assert found == hfrnn.analysis.evaluation.evaluate_sequences(net, theta, config)
+    assert found == hfrnn.analysis.sequences.evaluate_sequences(net, theta, config)
     assert (found["task"], found["sequences"]) == ("addition", 10_000)
     shown = call("evaluate", tmp_path / "run").stdout
-    assert re.search(rf"^wrong +{found['wrong']:.4f}$", shown, re.MULTILINE)
-    assert re.search(rf"^loss +{found['loss']:.4f}$", shown, re.MULTILINE)
+    assert re.search(rf"^wrong +{four_digits(found['wrong'])}$", shown, re.MULTILINE)
+    assert re.search(rf"^loss +{four_digits(found['loss'])}$", shown, re.MULTILINE)
     out = call("train", "--resume", tmp_path / "run", "--updates", 8).stdout
     assert "stopped by updates after 8 updates" in out
 
@@ -211,7 +212,7 @@ def test_music_is_trained_and_scored_by_parts(tmp_path: Path, monkeypatch: pytes
     assert found[()] == found["--part", "valid"]
     assert found[()]["nats_per_time_step"] == pytest.approx(best["valid_loss"], rel=1e-5)
     assert len({each["nats_per_time_step"] for each in found.values()}) == 3
-    assert re.search(r"^nats per time step +\d+\.\d{4}$", call("evaluate", tmp_path / "run").stdout, re.MULTILINE)
+    assert re.search(r"^nats per time step +[\d.]{5}$", call("evaluate", tmp_path / "run").stdout, re.MULTILINE)
 
 
 def test_flags_of_other_optimizers_reach_the_run(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_a_row_fits_80_columns(stop: CGStop, huge: float | None) -> None:
 @pytest.mark.parametrize("strength", ["mu", None])
 @pytest.mark.parametrize("width", [80, 70, 60, 40, 10])
 def test_a_table_has_as_many_columns_as_fit(strength: str | None, width: int) -> None:
-    table = RunTable(strength, errors=True, width=width)
+    table = RunTable(strength, errors=strength is None, width=width)
     line = table.row({**RECORD, **({} if strength else {**STEPS, "valid_errors": 0.5})}, 60.0)
     assert max(len(table.header()), len(line)) <= width
     assert len(table.header().split()) == len(line.replace("mu growth", "mu_growth").split()) + (
@@ -201,8 +201,30 @@ def test_columns_of_other_optimizers_stand_under_their_names() -> None:
 
 
 def test_what_is_not_in_bits_is_shown_as_a_loss() -> None:
-    line = RunTable(None).row({**STEPS, "train_bits": None, "valid_bits": None}, None)
-    assert "  1.500  1.750 " in line
+    for strength, record in ((None, STEPS), ("mu", {**RECORD, "train_loss": 1.5, "valid_loss": 1.75})):
+        line = RunTable(strength, in_bits=False).row({**record, "train_bits": None, "valid_bits": None}, None)
+        assert "  1.500    1.750 " in line
+
+
+@pytest.mark.parametrize("strength", [None, "mu"])
+def test_losses_keep_four_digits_and_their_places(strength: str | None) -> None:
+    table = RunTable(strength, errors=True, in_bits=False)
+    record = {**RECORD, **STEPS, "train_loss": 1.23456e-7, "valid_loss": 0.00123456, "valid_errors": 0.125}
+    record |= {"cg_iterations": 17, "cg_stop": "max_iterations"}
+    line, head = table.row(record, 120.0), table.header()
+    for name, value in (("train", "1.235e-7"), ("valid", "0.001235"), ("wrong", "12.5%")):
+        assert line[: head.index(name) + len(name)].endswith(f" {value}"), name
+    assert len(table.row({**record, "epoch": 12345.678, "learning_rate": 1.2345e-5}, 35999.0)) <= 80
+
+
+def test_the_narrower_column_still_names_every_end_of_cg() -> None:
+    table, names = RunTable(in_bits=False), []
+    start = table.header().index("ended by")
+    for stop in CGStop:
+        line = table.row({**RECORD, "train_loss": 1.0, "valid_loss": None, "cg_stop": stop.value}, 1.0)
+        names.append(line[start : start + 12].strip())
+        assert line[start - 1] == line[start + 10] == " "
+    assert names == ["progress", "iterations", "mu growth", "no gain", "curvature", "residual", "non finite"]
 
 
 @pytest.mark.parametrize("huge", [None, 1e300, -1e99])
@@ -241,10 +263,12 @@ def test_another_optimizer_says_how_it_trains_and_shows_its_lines(tmp_path: Path
     }[name] in lines
     assert "limit     update 20 or epoch 2 or 5:00" in lines
     assert ("loss per answer" if name == "task" else "bits per character") in [line.strip() for line in lines]
-    assert RunTable(None, name == "task").header() in lines
+    assert RunTable(None, name == "task", in_bits=name != "task").header() in lines
     wrong = r" +\d+\.\d%" if name == "task" else ""
     rows = [
-        line for line in lines if re.match(r" +\d+ +0:0\d +\S+ +\d+\.\d{3} +\S+ +\d\.\d\d +\S+ +\S+ +\S+" + wrong, line)
+        line
+        for line in lines
+        if re.match(r" +\d+ +0:0\d +\S+ +\d+\.\d{3,5} +\S+ +\d\.\d\d +\S+ +\S+ +\S+" + wrong, line)
     ]
     assert len(rows) == 2
     assert rows[-1].split()[4] != "-"

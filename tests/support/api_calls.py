@@ -274,6 +274,12 @@ CALLS: list[Call] = [
         )
     ),
     Call(
+        "Network.run with states",
+        of("run"),
+        {"self": net, "theta": theta, "batch": batch, "states": True},
+        {"states": FLAG},
+    ),
+    Call(
         "Batch",
         hfrnn.Batch,
         {"inputs": symbols, "targets": symbols},

@@ -12,7 +12,6 @@ import hfrnn
 from hfrnn.data.corpora import load_corpus
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.gradcheck import Outcome, gradcheck, table
-from hfrnn.report import make_page, write_report
 from hfrnn.tensorboard import TensorBoard
 
 from .api_calls import SEED, Call, N, batch, net, objective, of, theta
@@ -264,23 +263,4 @@ CALLS: list[Call] = [
         {"outcomes": nothing().but({"empty list": None})},
     ),
     Call("TensorBoard", TensorBoard, {}, {"folder": new_path().or_none()}),
-    Call(
-        "make_page",
-        make_page,
-        {"runs": ["run"]},
-        {
-            "runs": nothing().plus({"a number in a list": (lambda: [1], False), "a string": (lambda: "run", False)}),
-        },
-    ),
-    Call(
-        "write_report",
-        write_report,
-        {"runs": ["run"], "output": "report.html", "force": True},
-        {
-            "runs": nothing(),
-            "output": new_path()
-            .or_none()
-            .but(dict.fromkeys(("None", "string", "string of a number", "string with escapes", "long string"))),
-        },
-    ),
 ]

@@ -50,6 +50,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path, monkeypatc
         "network", "gradient", "curvature", "memory", "gradient", "loss", "product", "update",
     ]  # fmt: skip
     assert max(map(len, result.output.splitlines())) <= 80
+    assert " 0.0" not in result.output
     assert snapshot(tmp_path) == before
 
 

@@ -1,0 +1,303 @@
+"""Run a trained network on sequences: predict, score the predictions, and let it run freely on its own outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hfrnn.analysis.figures import Score, figures
+from hfrnn.arrays.backend import Array, HostArray, host_copy
+from hfrnn.checks import count, flag, instance, shown
+from hfrnn.data.scaling import Scaling
+from hfrnn.engine.batch import Batch, State
+from hfrnn.engine.network import Network
+from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.wording import counted
+
+STEPS = 1000
+"""Most steps that run at once where the state is carried; the results do not depend on it."""
+TOGETHER = 50_000
+"""Most steps of all sequences that run at once."""
+
+
+HostStates = list[dict[str, HostArray]]
+
+
+class Prediction(NamedTuple):
+    """What a network predicts.
+
+    Attributes
+    ----------
+    outputs : (T, B, n_out) array
+        Real values for the squared loss, probabilities for the other losses; 0 in the padding.
+    states : list of dict, or None
+        The state after every step, one dict of arrays (T, B, H) per layer, as `net.run(..., states=True)` returns it.
+    """
+
+    outputs: HostArray
+    states: HostStates | None
+
+
+def predict(
+    net: Network, theta: Array, batch: Batch, states: bool = False, scaling: Scaling | None = None
+) -> Prediction:
+    """Predict the outputs of every step.
+
+    Parameters
+    ----------
+    net, theta : as `hfrnn.load` returns them
+    batch : Batch
+        Targets are not needed.
+    states : bool
+        Whether to return the state after every step too.
+    scaling : Scaling, optional
+        The scaling of the run (`hfrnn.load_scaling`). The batch and the results are then in the units of the data.
+
+    Returns
+    -------
+    Prediction
+        Arrays in the memory of the host.
+
+    Raises
+    ------
+    InputError
+        The batch does not fit the network.
+    NonFiniteError
+        An output is not finite.
+    """
+    theta, states, batch = _vector(net, theta, batch), flag("states", states), _read(net, batch, scaling)
+    columns = [_run_columns(net, theta, part, states) for part in _parts(batch)]
+    outputs = np.concatenate([z for z, _ in columns], axis=1)
+    every = [each for _, each in columns if each is not None]
+    found = _joined(every, lambda array: None if array.ndim == 1 else -2)  # all sequences share the time of clockwork
+    return Prediction(_expected(net, outputs, batch, scaling), found)
+
+
+def score(
+    net: Network, theta: Array, batch: Batch, names: Sequence[str] | None = None, scaling: Scaling | None = None
+) -> Score:
+    """Score the predictions of a network: mean squared error, R2 and NRMSE, or cross-entropy and accuracy.
+
+    Parameters
+    ----------
+    net, theta : as `hfrnn.load` returns them
+    batch : Batch
+        Its weights and lengths count as in training.
+    names : sequence of str, optional
+        Names of the outputs or classes; by default their numbers, counted from 0.
+    scaling : Scaling, optional
+        The scaling of the run (`hfrnn.load_scaling`). The batch and the results are then in the units of the data.
+
+    Returns
+    -------
+    Score
+        The overall figures and those of each output.
+
+    Raises
+    ------
+    InputError
+        The batch does not fit the network, or has no targets.
+    NonFiniteError
+        An output is not finite.
+    """
+    theta = _vector(net, theta, batch)
+    listed = isinstance(names, list | tuple) and len(names) == net.n_out and all(isinstance(n, str) for n in names)
+    if names is not None and not listed:
+        raise InputError(f"names is {shown(names)}: give a list of {net.n_out} strings, one for each output, or None")
+    if batch.targets is None:
+        raise InputError("the batch has no targets: give them to score the predictions")
+    rows = []
+    for part in _parts(batch):
+        read = _read(net, part, scaling)
+        net.prepare(read)  # checks the targets and weights
+        rows.append(scored_rows(_run_columns(net, theta, read)[0], part))
+    outputs, targets, weights = (np.concatenate(each) for each in zip(*rows, strict=True))
+    outputs = outputs if scaling is None else scaling.unscale_outputs(outputs)
+    return figures(net.loss_name, outputs, targets, weights, names)
+
+
+def scored_rows(outputs: HostArray, batch: Batch) -> tuple[HostArray, HostArray, HostArray]:
+    """Return the outputs (N, n_out), targets (N, ...) and weights (N, ...) of the steps with a weight above 0."""
+    assert batch.targets is not None
+    weights = np.ones((batch.T, batch.B)) if batch.weights is None else host_copy(batch.weights)
+    exists = _exists(batch)
+    weights = np.where(exists if weights.ndim == 2 else exists[:, :, None], weights, 0)
+    used = weights > 0 if weights.ndim == 2 else (weights > 0).any(axis=2)
+    return outputs[used], host_copy(batch.targets)[used], weights[used]
+
+
+def scored_targets(net: Network, batch: Batch) -> HostArray:
+    """Return the targets (T, B, n_out) in float64, NaN where they are not scored; a class is 1 among zeros."""
+    targets = host_copy(batch.targets)
+    if targets.ndim == 2:
+        targets = np.eye(net.n_out)[targets]
+    weights = net.backend.to_host(batch.output_weights(net.backend))
+    return np.where(weights > 0, targets, np.nan).astype(np.float64)
+
+
+def most_varied(values: HostArray, most: int) -> list[int]:
+    """Return the numbers of the outputs of (T, B, n_out) values that vary most, in order; NaN does not count."""
+    known = np.isfinite(values)
+    counts = np.maximum(known.sum(axis=(0, 1)), 1)
+    known_values = np.where(known, values, 0.0)
+    mean = known_values.sum(axis=(0, 1)) / counts
+    spread = (np.where(known, known_values - mean, 0.0) ** 2).sum(axis=(0, 1)) / counts
+    return sorted(np.argsort(-spread, kind="stable")[:most].tolist())
+
+
+def free_run(net: Network, theta: Array, batch: Batch, steps: int, scaling: Scaling | None = None) -> HostArray:
+    """Let a network of a dynamical system run on its own outputs.
+
+    The network first reads the inputs of the batch. From then on, each output is the next input.
+
+    Parameters
+    ----------
+    net, theta : as `hfrnn.load` returns them
+        A network with the squared loss, whose outputs are its inputs one step later.
+    batch : Batch
+        The inputs to begin with, (T, B, n_in).
+    steps : int
+        Number of steps to run freely, 1 or more.
+    scaling : Scaling, optional
+        The scaling of the run (`hfrnn.load_scaling`). The batch and the results are then in the units of the data.
+
+    Returns
+    -------
+    (steps, B, n_out) array
+        The first entry is the output after the last input of the batch: the prediction of the step that follows.
+
+    Raises
+    ------
+    InputError
+        The outputs cannot be inputs, or the batch does not fit the network.
+    NonFiniteError
+        The outputs have grown beyond all bounds.
+    """
+    theta, steps = _vector(net, theta, batch), count("steps", steps, 1)
+    if net.loss_name != "squared" or net.n_in != net.n_out or batch.inputs.ndim == 2:
+        raise InputError(
+            f"the outputs of this network cannot be its inputs: it has {net.n_in} inputs, {net.n_out} outputs and the "
+            f"loss {net.loss_name!r}; a free run needs real inputs, as many real outputs, and the loss 'squared'"
+        )
+    if batch.lengths is not None and any(
+        not shape for each in net.layers for shape in each.kernel.state_shapes(1).values()
+    ):
+        raise InputError(f"the lengths of the batch differ, and {net.arch} counts the steps: give one length for all")
+    batch, found = _read(net, batch, scaling), []
+    with np.errstate(over="ignore", invalid="ignore"):  # outputs that are not finite are refused below
+        x, state = _last_output(net, theta, batch)
+        for step in range(steps):
+            found.append(x if scaling is None else scaling.unscale_outputs(x))
+            if not np.isfinite(x).all():
+                raise NonFiniteError(
+                    f"the outputs are not finite after {counted(step, 'free step')}: give fewer steps, or a network "
+                    "that was trained longer"
+                )
+            if step + 1 < steps:
+                x = x if scaling is None else scaling.scale_inputs(found[-1]).astype(net.dtype)
+                z, state = net.continued(theta, Batch(x[None], initial_state=state))
+                x = net.backend.to_host(z)[0]
+    return np.stack(found)
+
+
+def _last_output(net: Network, theta: Array, batch: Batch) -> tuple[HostArray, State]:
+    """Return the output (B, n_out) after the last input of each sequence, and the state."""
+    if batch.lengths is not None:
+        z, state = net.run(theta, batch)
+        return net.backend.to_host(z)[host_copy(batch.lengths) - 1, np.arange(batch.B)], state
+    last: tuple[HostArray, State] | None = None
+    for outputs, after, _ in _in_time(net, theta, batch):
+        last = outputs[-1], after
+    assert last is not None
+    return last
+
+
+def _vector(net: Network, theta: Array, batch: Batch) -> Array:
+    theta = instance("net", net, Network, "a hfrnn.Network").vector(theta)
+    instance("batch", batch, Batch, "a hfrnn.Batch")
+    return theta
+
+
+def _read(net: Network, batch: Batch, scaling: Scaling | None) -> Batch:
+    """Return the batch with its inputs as the network reads them, and its targets as they are."""
+    instance("scaling", scaling, Scaling, "the scaling of the run, as hfrnn.load_scaling returns it", or_none=True)
+    if scaling is None:
+        return batch
+    inputs = host_copy(batch.inputs)
+    if inputs.ndim == 3:
+        width = len(scaling.input_mean) if scaling.input_mean is not None else inputs.shape[2]
+        if inputs.shape[2] != width:
+            raise InputError(f"inputs have {inputs.shape[2]} values per step, and the scaling is for {width}")
+        inputs = scaling.scale_inputs(inputs).astype(net.dtype)
+    return Batch(inputs, batch.targets, batch.weights, batch.lengths, batch.initial_state)
+
+
+def _parts(batch: Batch) -> Iterator[Batch]:
+    """Yield the batch in parts of a bounded number of steps."""
+    width = max(TOGETHER // min(batch.T, STEPS if batch.lengths is None else batch.T), 1)
+    for start in range(0, batch.B, width):
+        yield batch.columns(start, min(start + width, batch.B))
+
+
+def _in_time(
+    net: Network, theta: Array, batch: Batch, states: bool = False
+) -> Iterator[tuple[HostArray, list[dict[str, Any]], HostStates | None]]:
+    """Yield outputs, the state after them, and every state if asked: of a bounded number of steps, one after another.
+
+    Sequences of mixed lengths run in one go.
+    """
+    state = batch.initial_state
+    for start in range(0, batch.T, STEPS if batch.lengths is None else batch.T):
+        part = batch
+        if batch.lengths is None:
+            part = Batch(batch.inputs[start : start + STEPS], initial_state=state)
+        every = None
+        if states:
+            z, state, found = net.run(theta, part, states=True)
+            every = [{name: net.backend.to_host(value) for name, value in layer.items()} for layer in found]
+        else:
+            z, state = net.run(theta, part)
+        yield net.backend.to_host(z), state, every
+
+
+def _run_columns(net: Network, theta: Array, batch: Batch, states: bool = False) -> tuple[HostArray, HostStates | None]:
+    """Return the outputs (T, B, n_out) of some sequences before any softmax, and the state of every step if asked."""
+    with np.errstate(over="ignore", invalid="ignore"):  # outputs that are not finite are refused below
+        parts = list(_in_time(net, theta, batch, states))
+    outputs = np.concatenate([z for z, _, _ in parts])
+    if not np.isfinite(outputs).all():
+        raise NonFiniteError("the network's outputs are not finite: its weights are too large, use another checkpoint")
+    return outputs, _joined([every for _, _, every in parts if every is not None], lambda array: 0)
+
+
+def _joined(parts: list[HostStates], axis: Callable[[HostArray], int | None]) -> HostStates | None:
+    """Join states along an axis; None leaves the first array as it is. There are no states without parts."""
+    found: HostStates = []
+    for l, layer in enumerate(parts[0] if parts else []):
+        found.append({})
+        for name, first in layer.items():
+            along = axis(first)
+            arrays = [part[l][name] for part in parts]
+            found[l][name] = first if along is None else np.concatenate(arrays, axis=along)
+    return found or None
+
+
+def _expected(net: Network, z: HostArray, batch: Batch, scaling: Scaling | None) -> HostArray:
+    """Return outputs as real values in the units of the data, or probabilities; 0 in the padding."""
+    if net.loss_name == "squared":
+        p = z if scaling is None else scaling.unscale_outputs(z)
+    elif net.loss_name == "logistic":
+        p = 0.5 * np.tanh(0.5 * z) + 0.5
+    else:
+        p = np.exp(z - z.max(axis=2, keepdims=True))
+        p /= p.sum(axis=2, keepdims=True)
+    return np.where(_exists(batch)[:, :, None], p, 0).astype(p.dtype)
+
+
+def _exists(batch: Batch) -> NDArray[np.bool_]:
+    """Return which steps (T, B) are not padding."""
+    lengths = np.full(batch.B, batch.T) if batch.lengths is None else host_copy(batch.lengths)
+    return np.arange(batch.T)[:, None] < lengths

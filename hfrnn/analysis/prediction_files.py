@@ -1,0 +1,115 @@
+"""Predictions as a file: a `.npz` of arrays, or a `.csv` with the prediction of every row of a table.
+
+y                outputs in the units of the data, or probabilities; axes as in the file that was read
+layer0.h, ...    the state after every step, each array of each layer: (sequences, steps, units)
+lengths          the steps of each sequence, if they differ
+row              for a table: the row that each step predicts, counted from 1
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hfrnn.analysis.prediction import Prediction
+from hfrnn.analysis.sequences import Given
+from hfrnn.arrays.backend import host_copy
+from hfrnn.engine.batch import Batch
+from hfrnn.errors import InputError
+
+FORMATS = (".npz", ".csv")
+
+
+def free_given(given: Given, warm_up: int | None) -> Given:
+    """Return the sequences that a free run begins with: the first steps of all.
+
+    Parameters
+    ----------
+    given : Given
+    warm_up : int or None
+        Number of steps; None for all.
+
+    Raises
+    ------
+    InputError
+        There are not so many steps, or the columns of a table are not those that it predicts one row ahead.
+    """
+    names = (given.input_names, given.output_names)
+    if any(names) and (names[0] != names[1] or given.ahead != 1):
+        raise InputError(
+            f"the network reads {', '.join(names[0])} and predicts {', '.join(names[1])}, {given.ahead} rows ahead: a "
+            "free run needs the same columns in the same order in --inputs and --targets, and --ahead 1"
+        )
+    batch = given.batch
+    if warm_up is None:
+        return given
+    shortest = batch.T if batch.lengths is None else int(host_copy(batch.lengths).min())
+    if not 1 <= warm_up <= shortest:
+        raise InputError(
+            f"--warm-up is {warm_up}, and the shortest sequence has {shortest} steps: give 1 to {shortest}"
+        )
+    return given._replace(batch=Batch(batch.inputs[:warm_up]))
+
+
+def file_arrays(given: Given, prediction: Prediction, time_first: bool, free: bool = False) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a file of predictions.
+
+    Parameters
+    ----------
+    given : Given
+        What was predicted.
+    prediction : Prediction
+        Outputs (T, B, n_out) and perhaps states.
+    time_first : bool
+        Whether the file has the steps on the first axis, before the sequences.
+    free : bool
+        Whether the outputs are those of a free run, which begins after the last step of `given`.
+    """
+
+    def arranged(values: NDArray[Any]) -> NDArray[Any]:
+        if given.recording:
+            return values[..., 0, :]
+        return np.ascontiguousarray(np.moveaxis(values, -2, 1 if time_first else 0))
+
+    found = {"y": arranged(prediction.outputs)}
+    for l, layer in enumerate(prediction.states or []):
+        found.update({f"layer{l}.{name}": arranged(value) for name, value in layer.items() if value.ndim > 1})
+    lengths = given.batch.lengths
+    if lengths is not None and not free and (host_copy(lengths) != given.batch.T).any():
+        found["lengths"] = host_copy(lengths)
+    if given.recording and given.input_names:
+        first = given.batch.T if free else 1
+        found["row"] = np.arange(first, first + len(found["y"])) + given.ahead
+    return found
+
+
+def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return the content of a .npz file; no object is pickled."""
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **arrays)
+    return content.getvalue()
+
+
+def csv_text(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> str:
+    """Return a table of the predictions of one recording: the predicted row, and a column for each output.
+
+    Parameters
+    ----------
+    arrays : mapping
+        `y` (rows, n_out) and perhaps `row`, as `file_arrays` returns them.
+    names : tuple of str
+        Names of the outputs; by default y0, y1, ... Numbers have nine significant digits.
+    """
+    y = arrays["y"]
+    rows = arrays["row"] if "row" in arrays else np.arange(1, len(y) + 1)
+    content = io.StringIO()
+    writer = csv.writer(content, lineterminator="\n")
+    writer.writerow(["row", *(names or [f"y{k}" for k in range(y.shape[1])])])
+    for row, values in zip(rows.tolist(), y.tolist(), strict=True):
+        writer.writerow([row, *(f"{value:.9g}" for value in values)])
+    return content.getvalue()

@@ -1,0 +1,142 @@
+"""`hfrnn predict`: write what a trained network predicts, and the states behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hfrnn.cli.completion import files, run_folders
+from hfrnn.cli.options import NearChoice, check_force, check_picture, force_option
+from hfrnn.cli.runs import backend_option, which_option
+from hfrnn.cli.screen import say, telling_of_compilation
+from hfrnn.errors import InputError
+from hfrnn.wording import counted
+
+if TYPE_CHECKING:
+    from hfrnn.runs.outputs import Output
+
+EXAMPLES = """\b
+Examples:
+  hfrnn predict runs/pendulum other.csv -o out.csv --plot out.svg
+  hfrnn predict runs/flip-flop new.npz -o out.npz
+  hfrnn predict runs/lorenz start.csv --free-run 500 -o future.csv
+"""
+
+
+@click.command(short_help="Write the predictions and states of a trained network.", epilog=EXAMPLES)
+@click.argument("run", shell_complete=run_folders)
+@click.argument("file", required=False, shell_complete=files)
+@click.option(
+    "-o", "--output", metavar="FILE", shell_complete=files,
+    help="File to write: .npz; .csv for the outputs of a table.",
+)  # fmt: skip
+@click.option("--plot", metavar="FILE", shell_complete=files, help="Plot targets and predictions: .svg, .png or .pdf.")
+@click.option(
+    "--part", metavar="NAME", type=NearChoice(("train", "valid", "test")),
+    help="Part of the own data: train, valid, test.  [default: valid]",
+)  # fmt: skip
+@click.option(
+    "--free-run", metavar="N", type=int,
+    help="Read the data, then run N steps on its own outputs.",
+)  # fmt: skip
+@click.option("--warm-up", metavar="N", type=int, help="Steps to read before --free-run.  [default: all]")
+@click.option("--no-states", is_flag=True, help="Write no states, only outputs.")
+@force_option("--output or --plot")
+@which_option
+@backend_option
+def predict(
+    run: str, file: str | None, output: str | None, plot: str | None, part: str | None, free_run: int | None,
+    warm_up: int | None, no_states: bool, force: bool, which: str, backend: str,
+) -> None:  # fmt: skip
+    """Predict the data in FILE, or a part of the run's own data, with the network in the run folder RUN. Outputs are in
+    the units of the data, and probabilities of classes and bits. A table is one recording, whose state is carried
+    through all rows. FILE needs no targets.
+    """
+    from hfrnn.analysis.prediction_files import FORMATS
+    from hfrnn.analysis.sequences import file_sequences, own_sequences
+    from hfrnn.runs.load import load
+    from hfrnn.runs.run_folder import RunFolder
+
+    _check(file, part, output, plot, free_run, warm_up)
+    if output is not None and not output.lower().endswith(FORMATS):
+        raise InputError(f"--output is {output}: give a file that ends in {' or '.join(FORMATS)}")
+    check_force(force, output or plot, "--output or --plot")
+    folder = RunFolder(run)
+    outputs = _outputs(folder.config(), file, {"--output": output, "--plot": plot}, force)
+    if plot is not None:
+        check_picture(plot)
+    net, theta, _ = load(run, which, backend)
+    given = own_sequences(folder, part) if file is None else file_sequences(folder, net, file)
+    if output is not None and output.lower().endswith(".csv") and not given.recording:
+        raise InputError(f"--output is {output}, and {given.name} holds sequences: give a file that ends in .npz")
+    with telling_of_compilation(net.backend.name, False):
+        lines, contents = _predicted(
+            net, theta, given, folder, free_run=free_run, warm_up=warm_up, states=not no_states, paths=(output, plot)
+        )
+    for option, content in contents.items():
+        outputs[option].write(content)
+    for line in lines:
+        say(line)
+
+
+def _check(
+    file: str | None, part: str | None, output: str | None, plot: str | None, free_run: int | None, warm_up: int | None
+) -> None:
+    """Raise InputError for options that do not go together."""
+    if file is not None and part is not None:
+        raise InputError("give either a FILE or --part, not both")
+    if output is None and plot is None:
+        raise InputError("nothing would be written: give --output FILE, --plot FILE or both")
+    if free_run is not None and free_run < 1:
+        raise InputError(f"--free-run is {free_run}: give a whole number of steps, 1 or more")
+    if warm_up is not None and free_run is None:
+        raise InputError("--warm-up was given, and it is for --free-run: give both, or leave it out")
+
+
+def _outputs(config: Any, file: str | None, paths: dict[str, str | None], force: bool) -> dict[str, Output]:
+    """Return the files to write by option, after checking that they can be written."""
+    from hfrnn.runs.outputs import Output, data_files
+
+    inputs = [*data_files(config), *([] if file is None else [file])]
+    found = {option: Output(option, path, force, inputs) for option, path in paths.items() if path is not None}
+    for each in found.values():
+        each.check()
+    return found
+
+
+def _predicted(
+    net: Any, theta: Any, given: Any, folder: Any, *, free_run: int | None, warm_up: int | None, states: bool,
+    paths: tuple[str | None, str | None],
+) -> tuple[list[str], dict[str, str | bytes]]:  # fmt: skip
+    """Return lines for the screen, and the contents of the files by option."""
+    from hfrnn.analysis import prediction_files as to_file
+    from hfrnn.analysis.prediction import Prediction, predict
+    from hfrnn.analysis.prediction import free_run as run_freely
+
+    output, plot = paths
+    if free_run is None:
+        begun = given
+        found = predict(net, theta, given.batch, states and str(output).lower().endswith(".npz"), given.scaling)
+    else:
+        begun = to_file.free_given(given, warm_up)
+        found = Prediction(run_freely(net, theta, begun.batch, free_run, begun.scaling), None)
+    arrays = to_file.file_arrays(begun, found, folder.config().time_first, free_run is not None)
+    contents: dict[str, str | bytes] = {}
+    lines = [f"{given.name}: {counted(begun.batch.B, 'sequence')} of {counted(len(found.outputs), 'step')}"]
+    if free_run is not None:
+        lines[0] += f" on their own after {counted(begun.batch.T, 'step')} of the data"
+    if given.note:
+        lines.append(f"without targets: {given.note}")
+    if output is not None:
+        table = output.lower().endswith(".csv")
+        contents["--output"] = to_file.csv_text(arrays, given.output_names) if table else to_file.npz_bytes(arrays)
+        held = ", ".join(f"{name} {value.shape}" for name, value in arrays.items())
+        lines.append(f"{output}: {held}" if not table else f"{output}: {counted(len(arrays['y']), 'row')}")
+    if plot is not None:
+        from hfrnn.cli.predict_plot import picture
+
+        kind = plot.rpartition(".")[2].lower()
+        contents["--plot"] = picture(net, given, begun, found.outputs, kind, free_run is not None)
+        lines.append(plot)
+    return lines, contents

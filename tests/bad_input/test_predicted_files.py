@@ -1,0 +1,69 @@
+"""Damaged and odd files for `hfrnn predict` and `hfrnn evaluate`: one sentence, exit code 2, and nothing written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.array_files import good, npz, table, trap
+from support.refusals import refused
+
+import hfrnn
+
+X = good()["x"]
+FILES: dict[str, tuple[str, bytes | str, str]] = {  # the run, the content of the file, words of the sentence
+    "empty": ("arrays", b"", "is empty"),
+    "rubbish": ("arrays", b"rubbish" * 9, "cannot be read as a .npz file"),
+    "a cut file": ("arrays", npz(good())[:200], "cannot be read as a .npz file"),
+    "no inputs": ("arrays", npz({"y": good()["y"]}), "has no array x"),
+    "objects": ("arrays", npz({"x": np.array([None, {}], dtype=object)}), "Python objects"),
+    "a pickle": ("arrays", npz({"x": np.array([[trap()]], dtype=object)}), "Python objects"),
+    "strings": ("arrays", npz({"x": np.full((2, 3, 2), "a")}), "strings"),
+    "NaN": ("arrays", npz({"x": X * np.nan}), "NaN"),
+    "an infinity": ("arrays", npz({"x": np.full(X.shape, np.inf)}), "infinit"),
+    "no sequences": ("arrays", npz({"x": X[:0]}), "holds nothing"),
+    "too few axes": ("arrays", npz({"x": X[0]}), "has shape"),
+    "too many inputs": ("arrays", npz({"x": np.zeros((2, 3, 5)), "y": np.zeros((2, 3, 1))}), "n_in = 2"),
+    "long lengths": ("arrays", npz({"x": X, "lengths": np.full(len(X), 99)}), "lengths"),
+    "an empty table": ("table", "", "is empty"),
+    "names only": ("table", "u,v,y\n", "no rows"),
+    "another column": ("table", table(60, "u,w,y"), "has 'v', which is no column"),
+    "a word": ("table", "u,v,y\n1,one,2\n", "holds 'one'"),
+    "no input": ("table", "u,v,y\n1,,2\n", "an empty cell"),
+    "bytes": ("table", b"u,v,y\n\xff\xfe\n", "not UTF-8"),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "data.npz").write_bytes(npz(good()))
+    (folder / "data.csv").write_text(table())
+    options = {"arch": "rnn", "hidden": 3, "updates": 1, "optimizer": "adam", "backend": "numpy"}
+    hfrnn.train(data=str(folder / "data.npz"), out=folder / "arrays", **options)
+    hfrnn.train(
+        data=str(folder / "data.csv"), inputs=("u", "v"), targets=("y",), window=10, out=folder / "table", **options
+    )
+    return folder
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_an_odd_file_is_refused(case: str, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run, content, words = FILES[case]
+    bad = "bad.csv" if run == "table" else "bad.npz"
+    Path(bad).write_bytes(content if isinstance(content, bytes) else content.encode())
+    for command in (["predict", runs / run, bad, "-o", "out.npz"], ["evaluate", runs / run, bad]):
+        assert words in refused(*map(str, command))
+    assert os.listdir() == [bad]  # no output, and no trap of a pickle
+
+
+@pytest.mark.parametrize("content", [table(1), "u,v,y\n" + "1,2,\n" * 30])
+def test_a_table_without_scored_rows_is_not_scored(
+    content: str, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("few.csv").write_text(content)
+    assert "nothing to score" in refused("evaluate", str(runs / "table"), "few.csv")

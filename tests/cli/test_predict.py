@@ -1,0 +1,247 @@
+"""`hfrnn predict`, and `hfrnn evaluate` of runs on arrays and tables."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.command_line import call, refused
+from support.data_runs import ROWS, TRAINED, make_data_runs
+from support.tiny_runs import snapshot, tiny_train
+
+import hfrnn
+from hfrnn.analysis.sequences import file_sequences, own_sequences
+from hfrnn.runs.run_folder import RunFolder
+
+matplotlib = pytest.mark.skipif(
+    not any((Path(each) / "matplotlib").is_dir() for each in sys.path), reason="matplotlib is not installed"
+)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return make_data_runs(tmp_path_factory.mktemp("data"))
+
+
+def data_of(run: Path) -> Path:
+    return next(run.parent.glob(f"{run.name}.*"))
+
+
+def predicted(run: Path, **how: Any) -> Any:
+    """What the library predicts for the data of a run."""
+    net, theta, _ = hfrnn.load(run)
+    given = file_sequences(RunFolder(run), net, str(data_of(run)))
+    return given, hfrnn.predict(net, theta, given.batch, scaling=given.scaling, **how)
+
+
+@pytest.mark.parametrize("name", ["real", "bits", "classes"])
+def test_outputs_and_states_of_arrays_are_written(runs: dict[str, Path], tmp_path: Path, name: str) -> None:
+    out = call("predict", runs[name], data_of(runs[name]), "-o", tmp_path / "out.npz").stdout
+    given, expected = predicted(runs[name], states=True)
+    found = np.load(tmp_path / "out.npz")
+    np.testing.assert_array_equal(found["y"], expected.outputs.swapaxes(0, 1))
+    np.testing.assert_array_equal(found["layer0.h"], expected.states[0]["h"].swapaxes(0, 1))
+    assert set(found.files) == {"y", "layer0.h"} | ({"lengths"} if name == "real" else set())
+    if name == "real":
+        np.testing.assert_array_equal(found["lengths"], given.batch.lengths)
+    assert f"{name}.npz: 20 sequences of 9 steps" in out
+    assert f"y {found['y'].shape}" in out
+
+
+def test_time_first_arrays_give_time_first_outputs(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((5, 8, 2))
+    np.savez(tmp_path / "data.npz", x=x, y=x.cumsum(axis=0))
+    run = hfrnn.train(data=str(tmp_path / "data.npz"), time_first=True, out=tmp_path / "run", **TRAINED).folder
+    call("predict", run, tmp_path / "data.npz", "-o", tmp_path / "out.npz")
+    net, theta, _ = hfrnn.load(run)
+    expected = net.run(theta, hfrnn.Batch(x), states=True)
+    found = np.load(tmp_path / "out.npz")
+    np.testing.assert_allclose(found["y"], expected[0], rtol=1e-12)
+    np.testing.assert_allclose(found["layer0.h"], expected[2][0]["h"], rtol=1e-12)
+
+
+def test_a_part_of_the_own_data_is_predicted_by_default(runs: dict[str, Path], tmp_path: Path) -> None:
+    net, theta, _ = hfrnn.load(runs["real"])
+    for arguments, part in (([], "valid"), (["--part", "train"], "train")):
+        call("predict", runs["real"], *arguments, "-o", tmp_path / f"{part}.npz", "--no-states")
+        given = own_sequences(RunFolder(runs["real"]), part)
+        expected = hfrnn.predict(net, theta, given.batch, scaling=given.scaling).outputs
+        found = np.load(tmp_path / f"{part}.npz")
+        np.testing.assert_array_equal(found["y"], expected.swapaxes(0, 1))
+        assert set(found.files) == {"y", "lengths"}
+
+
+def test_every_row_of_a_table_is_predicted(runs: dict[str, Path], tmp_path: Path) -> None:
+    call("predict", runs["drive"], data_of(runs["drive"]), "-o", tmp_path / "out.csv")
+    rows = list(csv.reader((tmp_path / "out.csv").open()))
+    assert rows[0] == ["row", "temp", "speed"]
+    assert [row[0] for row in rows[1:]] == [str(n) for n in range(1, ROWS + 1)]
+    expected = predicted(runs["drive"])[1].outputs[:, 0]
+    np.testing.assert_allclose(np.array(rows[1:], float)[:, 1:], expected, rtol=1e-8)
+    call("predict", runs["drive"], data_of(runs["drive"]), "-o", tmp_path / "out.npz")
+    found = np.load(tmp_path / "out.npz")
+    np.testing.assert_array_equal(found["y"], expected)
+    np.testing.assert_array_equal(found["row"], np.arange(1, ROWS + 1))
+    assert found["layer0.h"].shape == (ROWS, 4)
+
+
+def test_a_row_is_the_one_that_is_predicted(runs: dict[str, Path], tmp_path: Path) -> None:
+    call("predict", runs["vdp"], data_of(runs["vdp"]), "-o", tmp_path / "out.csv")
+    rows = (tmp_path / "out.csv").read_text().splitlines()
+    assert (rows[1].split(",")[0], rows[-1].split(",")[0]) == ("2", str(ROWS + 1))
+
+
+def test_a_free_run_continues_a_table(runs: dict[str, Path], tmp_path: Path) -> None:
+    start = ["predict", runs["vdp"], data_of(runs["vdp"]), "--free-run", 6]
+    out = call(*start, "--warm-up", 100, "-o", tmp_path / "some.csv").stdout
+    assert "1 sequence of 6 steps on their own after 100 steps of the data" in out
+    call(*start, "-o", tmp_path / "all.csv")
+    net, theta, _ = hfrnn.load(runs["vdp"])
+    given = predicted(runs["vdp"])[0]
+    for name, steps in (("some", 100), ("all", ROWS)):
+        rows = np.loadtxt(tmp_path / f"{name}.csv", delimiter=",", skiprows=1)
+        np.testing.assert_array_equal(rows[:, 0], np.arange(6) + steps + 1)
+        inputs = given.batch.inputs[:steps]
+        for row in rows:
+            expected = hfrnn.predict(net, theta, hfrnn.Batch(inputs), scaling=given.scaling).outputs[-1:]
+            np.testing.assert_allclose(row[None, None, 1:], expected, rtol=1e-7)
+            inputs = np.concatenate([inputs, expected])
+
+
+def test_a_free_run_of_arrays(runs: dict[str, Path], tmp_path: Path) -> None:
+    call("predict", runs["same"], data_of(runs["same"]), "--free-run", 5, "--warm-up", 3, "-o", tmp_path / "out.npz")
+    net, theta, _ = hfrnn.load(runs["same"])
+    x = np.load(data_of(runs["same"]))["x"].swapaxes(0, 1)
+    found = np.load(tmp_path / "out.npz")
+    assert found.files == ["y"]
+    np.testing.assert_array_equal(found["y"], hfrnn.free_run(net, theta, hfrnn.Batch(x[:3]), 5).swapaxes(0, 1))
+
+
+def test_music_and_tasks_are_predicted_too(tmp_path: Path) -> None:
+    options = {"arch": "rnn", "hidden": 3, "length": 21, "sequences": 20, "updates": 1, "optimizer": "adam"}
+    hfrnn.train(data="addition", out=tmp_path / "run", **options)
+    call("predict", tmp_path / "run", "-o", tmp_path / "out.npz")
+    assert np.load(tmp_path / "out.npz")["y"].shape == (1000, 23, 1)
+
+
+@matplotlib
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [("real", []), ("classes", []), ("drive", []), ("window", []), ("vdp", ["--free-run", 9]),
+     ("vdp", ["--free-run", 300, "--warm-up", 100]), ("same", ["--free-run", 4, "--warm-up", 2])],
+)  # fmt: skip
+def test_a_plot_is_drawn(runs: dict[str, Path], tmp_path: Path, name: str, more: list[Any]) -> None:
+    command = ["predict", runs[name], data_of(runs[name]), *more, "--plot"]
+    call(*command, tmp_path / "one.svg")
+    text = (tmp_path / "one.svg").read_text()
+    assert text.startswith("<?xml")
+    assert ("<!-- data -->" in text, "<!-- target -->" in text) == (bool(more), not more)
+    assert "<!-- prediction -->" in text
+    call(*command, tmp_path / "two.svg")
+    assert (tmp_path / "two.svg").read_text() == text
+    call("predict", runs[name], "--plot", tmp_path / "own.png")
+    assert (tmp_path / "own.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_file_without_targets_says_why(runs: dict[str, Path], tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x=np.zeros((2, 5, 2)))
+    out = call("predict", runs["real"], tmp_path / "x.npz", "-o", tmp_path / "out.npz").stdout
+    assert "without targets: x.npz has no array y" in out
+
+
+REFUSED: dict[str, tuple[list[Any], str]] = {
+    "nothing to write": (["real"], "nothing would be written"),
+    "a part and a file": (["real", "real.npz", "--part", "valid", "-o", "out.npz"], "not both"),
+    "another ending": (["real", "-o", "out.txt"], "ends in .npz or .csv"),
+    "sequences in a table": (["real", "-o", "out.csv"], "give a file that ends in .npz"),
+    "windows in a table": (["drive", "-o", "out.csv"], "give a file that ends in .npz"),
+    "another picture": (["real", "--plot", "out.txt"], ".svg, .png, .pdf"),
+    "no such part": (["real", "--part", "test", "-o", "out.npz"], "no test part"),
+    "no such file": (["real", "nowhere.npz", "-o", "out.npz"], "there is no file"),
+    "a text": (["real", "out.txt", "-o", "out.npz"], "give a file ending in"),
+    "its own file": (["real", "real.npz", "-o", "real.npz", "--force"], "a file that the command reads"),
+    "the run's file": (["real", "other.npz", "-o", "real.npz", "--force"], "a file that the command reads"),
+    "a run folder": (["real", "-o", "real/out.npz"], "inside the run folder"),
+    "an older file": (["real", "-o", "other.npz"], "exists already"),
+    "force for nothing": (["real", "--force"], "nothing would be written"),
+    "no steps": (["vdp", "--free-run", "0", "-o", "out.npz"], "--free-run is 0"),
+    "a warm-up of nothing": (["vdp", "--warm-up", "5", "-o", "out.npz"], "it is for --free-run"),
+    "a long warm-up": (["same", "--free-run", "2", "--warm-up", "9", "-o", "out.npz"], "give 1 to 8"),
+    "a warm-up of 0": (["same", "--free-run", "2", "--warm-up", "0", "-o", "out.npz"], "--warm-up is 0"),
+    "other columns": (["drive", "drive.csv", "--free-run", "3", "-o", "out.npz"], "the same columns"),
+    "free classes": (["classes", "--free-run", "3", "-o", "out.npz"], "cannot be its inputs"),
+    "no run": (["nowhere", "-o", "out.npz"], "is not a run folder"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_is_refused_and_nothing_is_written(
+    runs: dict[str, Path], case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = runs["real"].parent
+    monkeypatch.chdir(folder)
+    np.savez(folder / "other.npz", x=np.zeros((2, 5, 2)))
+    arguments, message = REFUSED[case]
+    before = snapshot(folder)
+    assert message in refused("predict", *arguments)
+    assert snapshot(folder) == before
+
+
+def test_a_text_has_no_such_predictions(tmp_path: Path) -> None:
+    tiny_train(tmp_path, "run", updates=1)
+    assert "trained on a text" in refused("predict", tmp_path / "run", "-o", tmp_path / "out.npz")
+
+
+def test_force_replaces_an_older_file(runs: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "out.npz").write_text("older")
+    call("predict", runs["bits"], "-o", tmp_path / "out.npz", "--force")
+    assert "y" in np.load(tmp_path / "out.npz").files
+    assert os.listdir(tmp_path) == ["out.npz"]
+
+
+# ---------------------------------------------------------------------- hfrnn evaluate
+
+
+@pytest.mark.parametrize("name", ["real", "bits", "classes", "drive"])
+def test_evaluate_shows_a_line_for_each_output(runs: dict[str, Path], name: str) -> None:
+    found = json.loads(call("evaluate", runs[name], "--json").stdout)
+    lines = call("evaluate", runs[name]).stdout.splitlines()
+    figures = {
+        "real": "output MSE RMSE R2 NRMSE", "drive": "output MSE RMSE R2 NRMSE",
+        "bits": "output cross-entropy accuracy", "classes": "class cross-entropy accuracy",
+    }[name]  # fmt: skip
+    assert lines[0].startswith(f"valid part of {data_of(runs[name])}: {found['sequences']} sequence")
+    assert lines[1].split() == figures.split()
+    rows = {line.split()[0]: line.split()[1:] for line in lines[2 : 3 + len(found["outputs"])]}
+    assert rows.keys() == {*found["outputs"], "overall"}
+    for label, row in rows.items():
+        values = found if label == "overall" else found["outputs"][label]
+        keys = [{"cross-entropy": "cross_entropy"}.get(key, key.lower()) for key in lines[1].split()[1:]]
+        for text, key in zip(row, keys, strict=True):
+            assert float(text) == pytest.approx(values[key], rel=6e-4, abs=1e-12)
+    assert ("standard deviation of the targets" in lines[-1]) == ("NRMSE" in figures)
+
+
+def test_evaluate_scores_a_file(runs: dict[str, Path]) -> None:
+    out = call("evaluate", runs["drive"], data_of(runs["drive"])).stdout
+    assert re.search(r"drive\.csv: 1 sequence, 256 scored steps, loss \d", out)
+    assert "not both" in refused("evaluate", runs["drive"], data_of(runs["drive"]), "--part", "valid")
+    assert "is not a text: leave --dynamic out" in refused("evaluate", runs["drive"], "--dynamic", "sgd")
+
+
+def test_many_outputs_get_twenty_lines(tmp_path: Path) -> None:
+    from hfrnn.cli.scores import score_lines
+
+    row = {"cross_entropy": 0.25, "accuracy": None}
+    found = {"data": "d", "sequences": 1, "steps": 5, "loss": 2.0, **row, "outputs": {f"o{n}": row for n in range(30)}}
+    lines = score_lines(found, "output")
+    assert len(lines) == 2 + 20 + 1 + 1
+    assert lines[-2] == "... and 10 more, which --json shows"
+    assert lines[-1].split() == ["overall", "0.2500", "-"]

@@ -1,0 +1,185 @@
+"""`hfrnn.save` and `hfrnn.load` of its files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from support.engine_cases import SMALL
+
+import hfrnn
+from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.errors import CheckpointError, InputError
+from hfrnn.kernels import registry
+from hfrnn.runs.checkpoint import checkpoint_bytes, load_checkpoint
+
+Arrays = dict[str, Any]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A saved network."""
+    net = hfrnn.Network("leaky", 3, (5, 4), 2, loss="squared", leak=0.3, l2=0.1)
+    hfrnn.save(net, net.init(seed=1), tmp_path / "net.safetensors")
+    return tmp_path / "net.safetensors"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("arch", hfrnn.architectures())
+def test_a_saved_network_comes_back_with_its_arguments_and_the_bits_of_its_weights(
+    tmp_path: Path, arch: str, dtype: str
+) -> None:
+    net = hfrnn.Network(
+        arch, 4, (4, 3), 4, dtype=dtype, embedding=2, l2=0.5, direct_output=False, **SMALL.get(arch, {})
+    )
+    theta = net.init(seed=5) + np.arange(net.n_parameters, dtype=dtype)
+    hfrnn.save(net, theta, tmp_path / "net.safetensors")
+    found = hfrnn.load(tmp_path / "net.safetensors")
+    assert found.net.config == net.config
+    assert found.theta.dtype == net.dtype
+    np.testing.assert_array_equal(found.theta, theta)
+    assert found.vocabulary is None
+
+
+def test_options_and_classes_come_back(tmp_path: Path) -> None:
+    for net in (
+        hfrnn.Network("clockwork", 3, 6, 3, periods=(1, 5)),
+        hfrnn.Network("scrn", 3, 0, 3, context=np.int64(4), learn_alpha=True, alpha=np.float32(0.5)),
+        hfrnn.Network("rnn", 3, 4, 5, loss="class-softmax", classes=[1, 0, 1, 2, 0]),
+    ):
+        hfrnn.save(net, net.init(), tmp_path / "net.safetensors")
+        found = hfrnn.load(tmp_path / "net.safetensors").net
+        assert found.describe() == net.describe()
+        assert {k: list(v) if isinstance(v, tuple) else v for k, v in net.config.items()} == found.config
+
+
+def test_the_blocks_are_stored_under_their_names(file: Path) -> None:
+    net, theta, _ = hfrnn.load(file)
+    blocks = load_file(file)
+    assert blocks.keys() == net.views(theta).keys()
+    for name, view in net.views(theta).items():
+        np.testing.assert_array_equal(blocks[name], view)
+
+
+def test_a_vocabulary_is_saved_with_its_network(tmp_path: Path) -> None:
+    vocabulary = Vocabulary.build("hello", "char")
+    net = hfrnn.Network("rnn", vocabulary.size, 3, vocabulary.size)
+    hfrnn.save(net, net.init(), tmp_path / "net", vocabulary)
+    found = hfrnn.load(tmp_path / "net").vocabulary
+    assert found is not None
+    assert found.to_json() == vocabulary.to_json()
+    other = hfrnn.Network("rnn", 3, 3, 3)
+    with pytest.raises(InputError, match="4 symbols, and the network 3 inputs"):
+        hfrnn.save(other, other.init(), tmp_path / "net", vocabulary)
+
+
+def test_a_file_is_replaced_in_one_step_and_left_alone_by_an_error(file: Path) -> None:
+    before, net = file.read_bytes(), hfrnn.Network("rnn", 1, 1, 1)
+    with pytest.raises(InputError, match="theta"):
+        hfrnn.save(net, np.full(net.n_parameters, np.nan), file)
+    assert file.read_bytes() == before
+    hfrnn.save(net, net.init(), file)
+    assert hfrnn.load(file).net.config == net.config
+    assert os.listdir(file.parent) == [file.name]
+
+
+def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
+    net = hfrnn.Network("rnn", 1, 1, 1)
+    with pytest.raises(InputError, match="no folder"):
+        hfrnn.save(net, net.init(), tmp_path / "nowhere" / "net")
+
+
+def test_an_option_that_json_cannot_hold_is_refused(tmp_path: Path) -> None:
+    net = hfrnn.Network("rnn", 1, 1, 1)
+    net.config["colour"] = object()
+    with pytest.raises(InputError, match="JSON"):
+        hfrnn.save(net, net.init(), tmp_path / "net")
+    assert not os.listdir(tmp_path)
+
+
+def test_an_architecture_must_be_registered_to_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_kernels", {**registry._kernels, "mine": registry.kernel_class("rnn")})
+    net = hfrnn.Network("mine", 2, 2, 2)
+    hfrnn.save(net, net.init(), tmp_path / "net")
+    assert hfrnn.load(tmp_path / "net").net.config == net.config
+    monkeypatch.undo()
+    with pytest.raises(InputError, match=r"'mine' is not known.*import it first"):
+        hfrnn.load(tmp_path / "net")
+
+
+def test_a_link_to_a_file_is_followed(file: Path) -> None:
+    link = file.with_name("link")
+    link.symlink_to(file)
+    assert hfrnn.load(link).net.config == hfrnn.load(file).net.config
+
+
+def test_a_file_has_one_set_of_weights(file: Path) -> None:
+    with pytest.raises(InputError, match="which is 'last'"):
+        hfrnn.load(file, which="last")
+
+
+def changed(**given: Any) -> Callable[[Arrays, Arrays], tuple[Arrays, Arrays]]:
+    """Change arguments of the network."""
+    return lambda arrays, meta: (arrays, {**meta, "arguments": {**meta["arguments"], **given}})
+
+
+DAMAGED: dict[str, Callable[[Arrays, Arrays], tuple[Arrays, Arrays]]] = {
+    "no arguments": lambda arrays, meta: (arrays, {}),
+    "arguments of a list": lambda arrays, meta: (arrays, {"arguments": [1]}),
+    "the description of a run": lambda arrays, meta: (arrays, {"network": {"n_in": 3, "n_out": 2}, "update": 3}),
+    "an architecture of a list": changed(arch=[1]),
+    "another size": changed(hidden=[4, 4]),
+    "a huge size": changed(n_in=10**12),
+    "huge layers": changed(hidden=[10**12, 4]),
+    "a size that is text": changed(hidden="5"),
+    "no size": changed(n_out=None),
+    "an unknown option": changed(colour=1),
+    "an option out of range": changed(leak=3.0),
+    "another type": changed(dtype="float64"),
+    "another loss": changed(loss="hinge"),
+    "a block less": lambda arrays, meta: ({k: v for k, v in arrays.items() if k != "layer0.W_h"}, meta),
+    "a block more": lambda arrays, meta: ({**arrays, "layer0.W_z": arrays["layer0.W_h"]}, meta),
+    "a block of another shape": lambda arrays, meta: ({**arrays, "layer0.W_h": arrays["layer0.W_h"][:-1]}, meta),
+    "a block of another type": lambda arrays, meta: ({**arrays, "layer0.W_h": arrays["layer0.W_h"].astype(int)}, meta),
+    "a block with NaN": lambda arrays, meta: ({**arrays, "layer0.W_h": arrays["layer0.W_h"] * np.nan}, meta),
+    "a damaged vocabulary": lambda arrays, meta: (arrays, {**meta, "vocabulary": {"format": "x"}}),
+    "a vocabulary of a list": lambda arrays, meta: (arrays, {**meta, "vocabulary": [1]}),
+    "another vocabulary": lambda arrays, meta: (
+        arrays,
+        {**meta, "vocabulary": Vocabulary.build("ab", "char").to_json()},
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_file_that_does_not_fit_itself_is_refused_in_one_sentence(file: Path, damage: str) -> None:
+    arrays, meta = DAMAGED[damage](*load_checkpoint(file))
+    file.write_bytes(checkpoint_bytes(arrays, meta))
+    with pytest.raises(InputError) as refused:
+        hfrnn.load(file)
+    assert file.name in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_every_cut_and_every_flipped_byte_is_noticed(file: Path) -> None:
+    content = file.read_bytes()
+    rng = np.random.default_rng(0)
+    for position in rng.integers(0, len(content), 150).tolist():
+        file.write_bytes(content[:position])
+        with pytest.raises(CheckpointError if position > 8 else InputError):
+            hfrnn.load(file)
+        file.write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
+        with pytest.raises(InputError):
+            hfrnn.load(file)
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    for name, content in {"empty": b"", "text": b"no weights here, only words", "pickle": b"\x80\x04N."}.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=f"{name} is not a run folder"):
+            hfrnn.load(tmp_path / name)
