@@ -38,8 +38,8 @@ import wiener_hammerstein
 
 STEPS = 100
 """Steps of the built-in tasks."""
-COUNT, HELD_OUT, FIXED = 1000, 500, 200
-"""Sequences of an epoch, which are drawn anew for each, of the validation, and of a fixed training set."""
+COUNT, HELD_OUT = 1000, 500
+"""Sequences of an epoch, which are drawn anew for each, and of the validation."""
 WINDOW, BURN_IN, SAMPLES, VALID_SAMPLES = 200, 50, 60_000, 20_000
 """Steps of a window of the recording, steps of it that are not scored, and samples of both parts."""
 
@@ -59,11 +59,6 @@ DRAWN: dict[str, Callable[[int, np.random.Generator], Drawn]] = {
     "lorenz": lorenz.pieces,
 }
 """Tasks whose sequences are drawn anew for each epoch."""
-
-
-def arrays(batch: Any) -> dict[str, Any]:
-    """Return the inputs and targets of a batch as arrays (sequences, steps, values)."""
-    return {"x": batch.inputs.swapaxes(0, 1), "y": batch.targets.swapaxes(0, 1)}
 
 
 def windows(samples: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -92,7 +87,6 @@ def data_of(task: str) -> dict[str, Any]:
 
 RNN = {"arch": "rnn", "hidden": 100}
 TASKS: dict[str, dict[str, Any]] = {
-    "flip-flop-fixed": RNN,
     "flip-flop": RNN,
     "sine": RNN,
     "context": RNN,
