@@ -75,13 +75,7 @@ def data_of(task: str) -> dict[str, Any]:
     if task in DRAWN:
         draw = DRAWN[task]
         return {"batches": lambda rng: draw(COUNT, rng), "valid": draw(HELD_OUT, np.random.default_rng(1))}
-    if task == "flip-flop-fixed":
-        train, valid = (
-            arrays(DRAWN["flip-flop"](count, np.random.default_rng(seed)))
-            for seed, count in enumerate((FIXED, HELD_OUT))
-        )
-    else:
-        train, valid = windows(SAMPLES, np.random.default_rng(0)), windows(VALID_SAMPLES, np.random.default_rng(1))
+    train, valid = windows(SAMPLES, np.random.default_rng(0)), windows(VALID_SAMPLES, np.random.default_rng(1))
     return {"data": {**train, **{f"valid_{name}": array for name, array in valid.items()}}}
 
 

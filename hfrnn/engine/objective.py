@@ -84,9 +84,7 @@ class Objective:
         self.total_weight = self.batch.total_weight(net.backend)
         self._parts = [self.batch.columns(start, stop) for start, stop in self.plan.parts]
         instance("noise", noise, StateNoise, "a hfrnn.StateNoise", or_none=True)
-        self.noise = (
-            noise.of_batch(net.layers, net.backend, net.dtype, batch.B) if noise is not None and noise.scale else None
-        )
+        self.noise = noise.of_batch(net.layers, net.backend, net.dtype, batch.B) if noise and noise.scale else None
         self._boundaries = segment_boundaries(batch.T, self.plan.segment)
         self._passing: dict[Keep, list[Sweep]] = {}
         self._passing_buffers: list[tuple[Buffers, Buffers]] = []

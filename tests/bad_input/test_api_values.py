@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from support import (
     api_calls,
+    api_calls_constraints,
     api_calls_kernels,
     api_calls_optim,
     api_calls_predictions,
@@ -24,7 +25,10 @@ from support.api_calls import Call
 
 from hfrnn.errors import HfrnnError
 
-TABLES = (api_calls, api_calls_optim, api_calls_kernels, api_calls_predictions, api_calls_runs, api_calls_train)
+TABLES = (
+    api_calls, api_calls_constraints, api_calls_optim, api_calls_kernels, api_calls_predictions, api_calls_runs,
+    api_calls_train,
+)  # fmt: skip
 CALLS = [call for table in TABLES for call in table.CALLS]
 EVERY = 71
 """One of this many values is tried in the quick tests."""

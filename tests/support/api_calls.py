@@ -1,6 +1,6 @@
 """Small valid calls of the public functions for networks and their curvature, and the kinds of their arguments.
 
-`api_calls_optim.py`, `api_calls_kernels.py`, `api_calls_runs.py` and `api_calls_train.py` have those of other packages.
+`api_calls_constraints.py`, `api_calls_optim.py` and others have those of other parts.
 """
 
 from __future__ import annotations
@@ -93,21 +93,6 @@ def objective() -> hfrnn.Objective:
     return hfrnn.Objective(net(), batch(), threads=1)
 
 
-@functools.cache
-def constraints() -> hfrnn.Constraints:
-    """No weight is absent, and every weight from the first hidden unit to the others is 0 or more."""
-    return hfrnn.Constraints(net(), {"layer0.W_h": np.ones((2, 2))}, {"layer0.W_h": [1, 0]})
-
-
-@functools.cache
-def constrained() -> hfrnn.ConstrainedObjective:
-    return hfrnn.ConstrainedObjective(objective(), constraints())
-
-
-def allowed() -> Any:
-    return np.linspace(0.01, 1.0, N)
-
-
 def of(name: str) -> Callable[..., Any]:
     """A method of an object, as a function of `self` and keywords."""
     return lambda self, **arguments: getattr(self, name)(**arguments)
@@ -120,16 +105,6 @@ FLAG, SEED = flag(), count(0).but({"10**30": None})
 NETWORK = instance(net, batch)
 BATCH = instance(batch, net)
 STRENGTH = number(0)
-TABLE = (
-    nothing()
-    .or_none()
-    .plus(
-        {
-            "a table": (lambda: {"layer0.W_h": np.ones((2, 2))}, True),
-            "of a wrong name": (lambda: {"W_h": np.ones((2, 2))}, False),
-        }
-    )
-)
 NETWORK_KINDS = {
     "arch": string("rnn").but({"string": False}),
     "n_in": count(1),
@@ -369,51 +344,6 @@ CALLS: list[Call] = [
             "tikhonov": STRENGTH,
             "metric": choice(*METRICS),
         },
-    ),
-    Call(
-        "Constraints",
-        hfrnn.Constraints,
-        {"net": net},
-        {"net": NETWORK, "masks": TABLE, "signs": TABLE},
-    ),
-    *(
-        Call(f"Constraints.{name}", of(name), {"self": constraints, argument: allowed}, {argument: array(allowed)})
-        for name, argument in (
-            ("weights", "variables"),
-            ("variables", "weights"),
-            ("allows", "weights"),
-            ("initial", "theta"),
-        )
-    ),
-    Call(
-        "Constraints.variables of others",
-        of("variables"),
-        {"self": constraints, "weights": allowed},
-        {"like": array(theta).or_none()},
-    ),
-    Call(
-        "ConstrainedObjective",
-        hfrnn.ConstrainedObjective,
-        {"objective": objective, "constraints": constraints},
-        {"objective": instance(objective, net), "constraints": instance(constraints, net)},
-    ),
-    *(
-        Call(f"ConstrainedObjective.{name}", of(name), {"self": constrained, "variables": theta}, {"variables": THETA})
-        for name in (
-            "loss",
-            "loss_and_gradient",
-            "penalty",
-            "squared_gradients",
-            "part_gradients",
-            "hessian",
-            "jacobian",
-        )
-    ),
-    Call(
-        "ConstrainedObjective.gauss_newton",
-        of("gauss_newton"),
-        {"self": constrained, "variables": theta},
-        {"variables": THETA, "structural": STRENGTH, "tikhonov": STRENGTH, "metric": choice(*METRICS)},
     ),
     *vector_calls("G", lambda: objective().gauss_newton(theta()), N),
     *vector_calls("H", lambda: objective().hessian(theta()), N),
