@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy import signal
+
+import hfrnn
 
 
 def example(name: str) -> Any:
@@ -68,3 +71,22 @@ def test_the_recording_has_the_bands_of_its_filters_and_is_not_linear() -> None:
     assert y.mean() < -0.3  # positive voltages saturate
     again = system.recording(60_000, np.random.default_rng(0))
     np.testing.assert_array_equal(np.stack([u, y]), np.stack(again))
+
+
+@pytest.mark.parametrize("name", ["context_integration", "lorenz", "neurogym_task"])
+def test_an_example_trains_and_scores_its_network(name: str, tmp_path: Path) -> None:
+    if name == "neurogym_task":
+        pytest.importorskip("neurogym")
+    found = example(name).main(minutes=0.03, out=str(tmp_path / "run"))
+    assert 0 <= found < 10
+    assert hfrnn.load(tmp_path / "run").net.n_parameters > 0
+
+
+def test_the_example_of_a_recording_trains_on_its_table(tmp_path: Path) -> None:
+    table = tmp_path / "recording.csv"
+    error = example("wiener_hammerstein").main(0.03, str(tmp_path / "run"), str(table), samples=3000)
+    assert 0 < error < 10
+    rows = np.loadtxt(table, delimiter=",", skiprows=1)
+    np.testing.assert_array_equal(
+        rows, np.stack(example("wiener_hammerstein").recording(3000, np.random.default_rng(0)), 1)
+    )
