@@ -50,11 +50,11 @@ def names_arrays(data: str | None) -> bool:
 def names_midi(data: str | None) -> bool:
     """Return whether a value of `--data`, not a name of other data, is MIDI music: a file by its suffix, or a folder.
 
-    The path of a run's folder is absolute, which tells it from a name where the folder is no longer there.
+    The path of a folder in a resolved configuration ends in a slash, so that it is known if the folder is gone.
     """
     if data is None:
         return False
-    return data.lower().endswith(MIDI_FILES) or os.path.isabs(data) or os.path.isdir(data)
+    return data.lower().endswith(MIDI_FILES) or data.endswith(("/", os.sep)) or os.path.isdir(data)
 
 
 DYNAMICS = ("flip-flop", "sine")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hfrnn.errors import InputError, MissingExtraError, how_to_install
-from hfrnn.names import MIDI_FILES, names_arrays
+from hfrnn.names import names_arrays, names_midi
 from hfrnn.option import near_hint, nearest
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def check_data(text: str | None, data: str | None) -> None:
         from hfrnn.runs.data import refuse_arrays_as_text
 
         refuse_arrays_as_text(text)
-    if data is None or data in names or names_arrays(data) or data.lower().endswith(MIDI_FILES) or os.path.isdir(data):
+    if data is None or data in names or names_arrays(data) or names_midi(data):
         return
     if os.path.isfile(data):
         raise InputError(

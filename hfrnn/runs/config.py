@@ -174,7 +174,9 @@ class TrainConfig(RunOptions):
         """Return the options of arrays and tables with their defaults, and their paths absolute."""
         kind = kind_of_data(self.data)
         if kind == "MIDI music":
-            return {"data": os.path.abspath(str(self.data))}
+            name, path = str(self.data), os.path.abspath(str(self.data))
+            folder = os.path.isdir(path) or name.endswith(("/", os.sep))
+            return {"data": os.path.join(path, "") if folder else path}
         if kind not in ("a table", "an array file", "arrays in memory"):
             return {"data": self.data or (None if self.text else "python-manual")}
         found: dict[str, Any] = {"standardize": kind == "a table" if self.standardize is None else self.standardize}

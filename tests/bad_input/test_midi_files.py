@@ -66,6 +66,8 @@ def test_a_damaged_file_is_read_or_refused(tmp_path: Path, seed: int) -> None:
     [
         (["--data", "silent"], "has no files that end in .mid or .midi"),
         (["--data", "missing.mid"], "there is no file"),
+        (["--data", "missing/"], "is no folder"),
+        (["--data", "text.txt/"], "is no folder"),
         (["--data", "tunes", "--fractions", "0.5,0.5"], "three numbers in [0, 1]"),
         (["--data", "tunes/00.mid", "--fractions", "0.5,0.5,0"], "has 1 piece, too few for these --fractions"),
         (["--data", "tunes", "--steps-per-beat", "0"], "steps-per-beat"),

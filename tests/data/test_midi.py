@@ -13,6 +13,8 @@ from support.midi_files import END, midi, off, on, track, tune, write_tunes
 import hfrnn
 from hfrnn.data.midi import load_midi
 from hfrnn.errors import CheckpointError, InputError, MissingExtraError
+from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.presets import kind_of_data
 
 pytest.importorskip("mido")
 
@@ -141,6 +143,27 @@ def test_a_run_notices_that_its_midi_files_have_changed(tmp_path: Path) -> None:
         file.unlink()
     tunes.rmdir()
     assert "is not as it was when" in call("train", "--resume", tmp_path / "run", "--updates", "2", code=2).stderr
+
+
+def test_a_folder_is_resolved_to_a_path_that_stays_midi_music(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_tunes(tmp_path / "tunes", 1)
+    (tmp_path / "ptb").mkdir()
+    resolved = TrainConfig(data="tunes").resolved()
+    assert resolved.data == f"{tmp_path}/tunes/"
+    (tmp_path / "tunes" / "00.mid").unlink()
+    (tmp_path / "tunes").rmdir()
+    assert resolved.resolved() == resolved
+    assert [kind_of_data(name) for name in (resolved.data, "a.MID", "ptb", "x")] == ["MIDI music"] * 2 + ["a text"] * 2
+
+
+def test_outputs_are_not_written_over_midi_files(tmp_path: Path) -> None:
+    tunes = write_tunes(tmp_path / "tunes", 2)
+    call("train", "--data", tunes, *FLAGS, "--out", tmp_path / "run", "--updates", "1")
+    before = (tunes / "00.mid").read_bytes()
+    told = call("predict", tmp_path / "run", "-o", tunes / "00.mid", "--force", code=2).stderr
+    assert "00.mid" in told
+    assert (tunes / "00.mid").read_bytes() == before
 
 
 def test_midi_files_without_mido_name_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
