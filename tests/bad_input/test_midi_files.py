@@ -51,6 +51,21 @@ def test_damaged_midi_files_are_refused(case: str) -> None:
     assert words in refuse("a.mid", content).replace(f"{os.getcwd()}/", "")
 
 
+@pytest.mark.parametrize(
+    ("most", "words"), [(2000, "the piano roll of tunes/01.mid"), (3000, "the train part of tunes")]
+)
+def test_the_pieces_and_their_padded_parts_have_a_bound(
+    most: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tunes").mkdir()
+    for k in range(2):
+        (Path("tunes") / f"{k:02}.mid").write_bytes(tune(60))  # a roll of 4 * 88 * 4 bytes
+    monkeypatch.setattr("hfrnn.data.array_files.memory_share", lambda divisor: most)
+    with pytest.raises(InputError, match=words):
+        load_midi("tunes", fractions=(1, 0, 0))
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_damaged_file_is_read_or_refused(tmp_path: Path, seed: int) -> None:
     rng, content = np.random.default_rng(seed), bytearray(TUNE)
