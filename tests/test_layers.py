@@ -41,7 +41,7 @@ NARROW = {  # packages that may import less than all layers below
 }
 ONLY_IN = {
     "cupy": {"arrays", "kernels"}, "cupyx": {"arrays", "kernels"}, "mpi4py": {"engine"}, "numba": {"arrays", "kernels"},
-    "tensorboard": {"tensorboard"},
+    "tensorboard": {"tensorboard"}, "mido": {"data"},
 }  # fmt: skip
 OPTIM_IMPORTS = {"numpy", "scipy", "hfrnn"} | set(sys.stdlib_module_names)
 NEVER = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}

@@ -14,7 +14,7 @@ from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.data.array_files import check_size, read_array_file
 from hfrnn.data.arrays import ROLES
 from hfrnn.data.layouts import Layout, arranged
-from hfrnn.data.music import load_music, music_batch
+from hfrnn.data.music import music_batch
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.synthetic import SUCCESS, make_task, tasks
 from hfrnn.data.tables import read_columns, rows_ahead
@@ -24,7 +24,7 @@ from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
 from hfrnn.names import ARRAY_FILES, IN_MEMORY, TABLES, names_arrays
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.data import array_windows, is_arrays
+from hfrnn.runs.data import array_windows, is_arrays, load_run_music
 from hfrnn.runs.presets import kind_of_data
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.array_source import ArraySource
@@ -263,7 +263,10 @@ def evaluate_sequences(
     if path is None and config.data in tasks():
         return _task_figures(net, theta, config)
     if path is None and not is_arrays(config):
-        pieces = getattr(load_music(str(config.data)), str(part))
+        music = load_run_music(config)
+        if folder is not None:
+            folder.check_data(music.sha256, music.source)
+        pieces = music.part(str(part))
         batch = Batch(*music_batch(pieces))
         where = {"music": config.data, "part": part, "pieces": len(pieces)}
         return {**where, "nats_per_time_step": net.loss(theta, batch), **score(net, theta, batch).overall}

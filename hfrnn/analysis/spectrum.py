@@ -21,7 +21,7 @@ from hfrnn import checks
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.checks import INSIDE_ONE, choice, function, instance, number, path, string
 from hfrnn.data.corpora import PARTS
-from hfrnn.data.music import load_music, music_batch
+from hfrnn.data.music import music_batch
 from hfrnn.data.streams import training_sequences
 from hfrnn.data.synthetic import make_task, tasks
 from hfrnn.data.vocabulary import Vocabulary
@@ -31,7 +31,7 @@ from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.names import AUTO, BACKENDS
 from hfrnn.optim.lanczos import Product, extreme_eigenvalues, lanczos, most_products, quadrature
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.data import is_arrays
+from hfrnn.runs.data import is_arrays, load_run_music
 from hfrnn.runs.load import load
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.opening import open_source
@@ -273,9 +273,9 @@ def _sequences(
     if is_arrays(config):
         return open_source(config, folder)[0].part(part), name
     if vocabulary is None:
-        music = load_music(config.data or "")
+        music = load_run_music(config)
         folder.check_data(music.sha256, music.source)
-        return Pool(*music_batch(getattr(music, part))), name
+        return Pool(*music_batch(music.part(part))), name
     corpus = folder.corpus()
     row = vocabulary.encode(getattr(corpus, part), config.unknown)
     if row.size < 2:

@@ -16,8 +16,8 @@ from hfrnn.wording import counted
 
 EXTRAS = {
     "fast": ("numba",), "cuda12": ("cupy-cuda12x",), "cuda13": ("cupy-cuda13x",), "tensorboard": ("tensorboard",),
-    "plot": ("matplotlib",), "oracle": ("jax",), "peers": ("jax", "torch"),
-    "test": ("pytest", "pytest-xdist", "hypothesis"), "docs": ("sphinx", "myst-parser", "furo"),
+    "plot": ("matplotlib",), "midi": ("mido",), "oracle": ("jax",), "peers": ("jax", "torch"),
+    "test": ("pytest", "pytest-xdist", "hypothesis", "mido"), "docs": ("sphinx", "myst-parser", "furo"),
     "dev": ("ruff", "mypy", "pre-commit"),
 }  # fmt: skip
 """The optional extras of pyproject.toml, and the packages that each installs."""

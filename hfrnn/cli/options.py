@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hfrnn.errors import InputError, MissingExtraError, how_to_install
-from hfrnn.names import names_arrays
+from hfrnn.names import names_arrays, names_midi
 from hfrnn.option import near_hint, nearest
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ def check_data(text: str | None, data: str | None) -> None:
         from hfrnn.runs.data import refuse_arrays_as_text
 
         refuse_arrays_as_text(text)
-    if data is None or data in names or names_arrays(data):
+    if data is None or data in names or names_arrays(data) or names_midi(data):
         return
     if os.path.isfile(data):
         raise InputError(
             f"there is no corpus named {data!r}, but a file: to train on it leave out --data; a table ends in .csv or "
-            ".tsv, and a file of arrays in .npz, .npy or .mat"
+            ".tsv, a file of arrays in .npz, .npy or .mat, and MIDI in .mid or .midi"
         )
     listed = "; ".join(f"{kind} {', '.join(group)}" for kind, group in kinds.items())
     raise InputError(f"there is no corpus named {data!r}{near_hint(data, names)}: give a text file, or one of {listed}")

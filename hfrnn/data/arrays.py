@@ -25,7 +25,7 @@ from hfrnn.arrays.backend import host_copy
 from hfrnn.arrays.checks import as_array
 from hfrnn.checks import shown
 from hfrnn.data.array_files import check_size, check_type, read_array_file
-from hfrnn.data.fractions import DEFAULT_FRACTIONS, checked_fractions
+from hfrnn.data.fractions import part_ranges
 from hfrnn.data.layouts import Layout, Part, arranged
 from hfrnn.data.synthetic import Sequences
 from hfrnn.data.windows import Windows, recording_parts
@@ -299,11 +299,5 @@ def _sequence_parts(
 
 def cut_sequences(whole: Part, fractions: Sequence[float] | None, source: str) -> dict[str, Part]:
     """Cut sequences into parts in their order. Every share above 0 has a sequence if there are enough."""
-    shares = checked_fractions(DEFAULT_FRACTIONS if fractions is None else fractions)
-    N = whole.x.shape[1]
-    test = min(max(round(N * shares[2]), 1), N - 1) if shares[2] else 0
-    valid = min(max(round(N * shares[1]), 1), N - 1 - test) if shares[1] else 0
-    if fractions is not None and sum(share > 0 for share in shares) > N:
-        raise InputError(f"{source} has {counted(N, 'sequence')}, too few for these --fractions: give others")
-    edges = {"train": (0, N - valid - test), "valid": (N - valid - test, N - test), "test": (N - test, N)}
+    edges = part_ranges(whole.x.shape[1], fractions, source, "sequence")
     return {name: whole.columns(start, stop) for name, (start, stop) in edges.items() if stop > start}

@@ -10,6 +10,7 @@ import numpy as np
 
 from hfrnn.checks import number, wrong
 from hfrnn.errors import InputError
+from hfrnn.wording import counted
 
 DEFAULT_FRACTIONS = (0.9, 0.1, 0.0)
 """The last tenth validates, unless shares are given."""
@@ -28,3 +29,41 @@ def checked_fractions(fractions: Sequence[float]) -> tuple[float, float, float]:
     if not math.isclose(sum(shares), 1.0, abs_tol=1e-9):
         raise InputError(f"the fractions of train, valid and test must sum to 1, but ({shown}) sum to {sum(shares):g}")
     return shares[0], shares[1], shares[2]
+
+
+def part_ranges(
+    number: int, fractions: Sequence[float] | None, source: str, noun: str
+) -> dict[str, tuple[int, int]]:  # fmt: skip
+    """Return the first and the end of each part of a number of sequences, cut in their order.
+
+    Parameters
+    ----------
+    number : int
+        The number of sequences, at least 1.
+    fractions : three floats, optional
+        Shares for training, validation and test; `DEFAULT_FRACTIONS` by default. Every share above 0 has a sequence if
+        there are enough; training has at least one.
+    source : str
+        Where the sequences come from, for messages.
+    noun : str
+        What a sequence is called.
+
+    Returns
+    -------
+    dict of str to (int, int)
+        For `train`, `valid` and `test`; equal numbers where a part is empty.
+
+    Raises
+    ------
+    InputError
+        The shares are wrong, or shares were given for more parts than there are sequences.
+    """
+    shares = checked_fractions(DEFAULT_FRACTIONS if fractions is None else fractions)
+    test = min(max(round(number * shares[2]), 1), number - 1) if shares[2] else 0
+    valid = min(max(round(number * shares[1]), 1), number - 1 - test) if shares[1] else 0
+    if fractions is not None and sum(share > 0 for share in shares) > number:
+        raise InputError(f"{source} has {counted(number, noun)}, too few for these --fractions: give others")
+    return {
+        "train": (0, number - valid - test), "valid": (number - valid - test, number - test),
+        "test": (number - test, number),
+    }  # fmt: skip

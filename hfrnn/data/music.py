@@ -37,9 +37,11 @@ class Music:
     train, valid, test : list of (T, 88) arrays, float32
         The pieces of each part: 1 where a key sounds, else 0.
     source : str
-        The path of the file.
+        The path of the file or folder.
     sha256 : str
-        The hash of the file.
+        The hash of the file, or of the files of a folder and their names.
+    note : str
+        A line about the pieces for the screen, if there is more to say.
     """
 
     name: str
@@ -48,6 +50,21 @@ class Music:
     test: list[NDArray[np.float32]]
     source: str
     sha256: str
+    note: str = ""
+
+    def part(self, name: str) -> list[NDArray[np.float32]]:
+        """Return the pieces of the part "train", "valid" or "test".
+
+        Raises
+        ------
+        InputError
+            The part has no pieces.
+        """
+        pieces = {"train": self.train, "valid": self.valid, "test": self.test}
+        if not pieces[name]:
+            held = " or ".join(each for each in pieces if pieces[each])
+            raise InputError(f"{self.name} has no {name} part: use {held}")
+        return pieces[name]
 
 
 def load_music(name: str = "jsb") -> Music:

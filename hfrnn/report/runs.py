@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hfrnn.data.music import FILES as MUSIC
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.files import DESCRIPTION, read_bytes
 from hfrnn.names import LENGTH, UNITS
 from hfrnn.option import Option
 from hfrnn.runs.checkpoint import array_sizes
 from hfrnn.runs.config import TrainConfig, all_options
-from hfrnn.runs.data import is_arrays, is_text
+from hfrnn.runs.data import is_arrays, is_music, is_text
 from hfrnn.runs.metrics import clock, number
 from hfrnn.runs.options import run_options
 from hfrnn.runs.presets import DEFAULTS
@@ -167,7 +166,7 @@ def _loss_name(config: TrainConfig) -> str:
     """Return what a run's loss is called."""
     if is_text(config):
         return f"nats per {UNITS[config.level]}"
-    return "nats" if config.data in MUSIC else "loss per time step" if is_arrays(config) else "the task's loss"
+    return "nats" if is_music(config) else "loss per time step" if is_arrays(config) else "the task's loss"
 
 
 def shown(value: Any) -> str:

@@ -173,6 +173,10 @@ class TrainConfig(RunOptions):
     def _resolved_data(self) -> dict[str, Any]:
         """Return the options of arrays and tables with their defaults, and their paths absolute."""
         kind = kind_of_data(self.data)
+        if kind == "MIDI music":
+            name, path = str(self.data), os.path.abspath(str(self.data))
+            folder = os.path.isdir(path) or name.endswith(("/", os.sep))
+            return {"data": os.path.join(path, "") if folder else path}
         if kind not in ("a table", "an array file", "arrays in memory"):
             return {"data": self.data or (None if self.text else "python-manual")}
         found: dict[str, Any] = {"standardize": kind == "a table" if self.standardize is None else self.standardize}

@@ -6,18 +6,20 @@ import hashlib
 
 from hfrnn.data.arrays import ArrayData, load_arrays
 from hfrnn.data.corpora import PARTS, Corpus, load_corpus
+from hfrnn.data.midi import load_midi
+from hfrnn.data.music import Music, load_music
 from hfrnn.data.tables import load_table
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.data.windows import WINDOW, Windows
 from hfrnn.errors import InputError
-from hfrnn.names import IN_MEMORY, names_arrays
+from hfrnn.names import IN_MEMORY, MIDI_FILES, names_arrays
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.options import run_options
 from hfrnn.runs.presets import kind_of_data
 
 OF_ONE_KIND = (
     "valid", "test", "fractions", "classes", "inputs", "targets", "window", "stride", "burn_in", "ahead", "time_first",
-    "loss", "standardize",
+    "loss", "standardize", "steps_per_beat",
 )  # fmt: skip
 """Options that are refused with data of another kind, in Python too."""
 
@@ -30,6 +32,27 @@ def is_text(config: TrainConfig) -> bool:
 def is_arrays(config: TrainConfig) -> bool:
     """Return whether a configuration trains on arrays or a table, from a file or from memory."""
     return kind_of_data(config.data) in ("a table", "an array file", "arrays in memory")
+
+
+def is_music(config: TrainConfig) -> bool:
+    """Return whether a configuration trains on music by name or on MIDI files."""
+    return kind_of_data(config.data) in ("music", "MIDI music")
+
+
+def load_run_music(config: TrainConfig) -> Music:
+    """Return the music by name, or the MIDI files, that a resolved configuration names.
+
+    Raises
+    ------
+    InputError
+        The files are missing or damaged, or too few for the options.
+    MissingExtraError
+        MIDI files need mido, which is not installed.
+    """
+    name = str(config.data)
+    if kind_of_data(name) == "MIDI music":
+        return load_midi(name, config.steps_per_beat, config.fractions)
+    return load_music(name)
 
 
 def load_run_arrays(config: TrainConfig) -> ArrayData:
@@ -79,8 +102,8 @@ def refuse_foreign_options(config: TrainConfig) -> None:
 
 
 def refuse_arrays_as_text(text: str | None) -> None:
-    """Raise InputError if a file to train on as a text is a table or a file of arrays, by its suffix."""
-    if not names_arrays(text):
+    """Raise InputError if a file to train on as a text is a table, a file of arrays or a MIDI file, by its suffix."""
+    if text is None or not (names_arrays(text) or text.lower().endswith(MIDI_FILES)):
         return
     kind = kind_of_data(text)
     more = " --inputs COLUMNS --targets COLUMNS" if kind == "a table" else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hfrnn.names import LENGTH, LEVELS, LOSSES
+from hfrnn.names import LENGTH, LEVELS, LOSSES, STEPS_PER_BEAT
 from hfrnn.runs import needs
 from hfrnn.runs.declare import declaring
 
@@ -18,8 +18,8 @@ class DataOptions:
     text: str | None = _data(None, "Text file to train on.")
     data: str | None = _data(
         None,
-        "What to train on instead of a text file: a corpus, task or music by name, a file of arrays (.npz, .npy, .mat) "
-        "or a table (.csv, .tsv).",
+        "What to train on instead of a text: a corpus, task or music by name, a file of arrays (.npz, .npy, .mat), "
+        "a table (.csv, .tsv) or a folder of MIDI files (.mid, .midi).",
         otherwise="python-manual",
     )
     level: str = _data("char", "What a symbol of the text is.", needs.TEXT, choices=LEVELS)
@@ -34,7 +34,8 @@ class DataOptions:
     valid: str | None = _data(None, "File to validate on, instead of a part of the text.", needs.TEXT)
     test: str | None = _data(None, "File to test on, instead of a part of the text.", needs.TEXT)
     fractions: tuple[float, ...] | None = _data(
-        None, "Shares of the data for training, validation and test, in the order of the file.", needs.FILE,
+        None, "Shares of the data for training, validation and test, in the order of the file, or of the names of "
+        "MIDI files.", needs.FILE,
         otherwise="the corpus's own, else 0.9,0.1,0",
     )  # fmt: skip
     length: int = _data(LENGTH, "Length of the sequences of a synthetic task, in steps.", needs.TASK)
@@ -69,6 +70,9 @@ class DataOptions:
         None, "Rows from an input to the target that it predicts.", needs.TABLE, least=0,
         otherwise="1 if a column is an input and a target, else 0",
     )  # fmt: skip
+    steps_per_beat: int = _data(
+        STEPS_PER_BEAT, "Steps per beat, a quarter note, of piano rolls from MIDI files.", needs.MIDI, least=1
+    )
     time_first: bool = _data(
         False, "Arrays are (steps, sequences, ...) instead of (sequences, steps, ...).", needs.ARRAYS
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Sequence
@@ -10,10 +11,12 @@ from pathlib import Path
 
 from hfrnn.atomic import write_atomic
 from hfrnn.data.corpora import CORPORA, located
+from hfrnn.data.midi import midi_files
 from hfrnn.data.music import FILES as MUSIC
 from hfrnn.errors import InputError
 from hfrnn.names import names_arrays
 from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.presets import kind_of_data
 
 RUN_FILES = ("last.safetensors", "best.safetensors", "metrics.jsonl", "vocabulary.json", ".lock")
 """A folder is a run folder if it holds config.toml and one of these files."""
@@ -105,6 +108,10 @@ def data_files(config: TrainConfig) -> list[str | os.PathLike[str]]:
     if names_arrays(config.data):
         pair = config.targets if str(config.data).lower().endswith(".npy") else None
         return [str(config.data), *(pair or ())]
+    if kind_of_data(config.data) == "MIDI music":
+        with contextlib.suppress(InputError):
+            return [*midi_files(str(config.data))]
+        return []
     named: list[tuple[str, ...]] = []
     if config.data in MUSIC:
         named = [(MUSIC[config.data],)]

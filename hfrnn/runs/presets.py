@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from hfrnn.names import DYNAMICS, IN_MEMORY, LENGTH, PRESETS, TABLES, names_arrays
+from hfrnn.names import DYNAMICS, IN_MEMORY, LENGTH, PRESETS, TABLES, names_arrays, names_midi
 
 __all__ = [
     "DEFAULTS",
@@ -42,7 +42,8 @@ class ByData(NamedTuple):
     def of(self, data: str | None) -> Any:
         """Return the value for the data of that name."""
         kind = "arrays" if data in DYNAMICS else kind_of_data(data)
-        return {"a text": self.text, "music": self.music, "a synthetic task": self.task}.get(kind, self.arrays)
+        known = {"a text": self.text, "music": self.music, "MIDI music": self.music, "a synthetic task": self.task}
+        return known.get(kind, self.arrays)
 
     def __str__(self) -> str:
         names: dict[str, list[str]] = {}
@@ -145,8 +146,9 @@ def kind_of_data(data: str | None) -> str:
 
     Returns
     -------
-    {"a text", "music", "a synthetic task", "a table", "an array file", "arrays in memory"}
+    {"a text", "music", "a synthetic task", "a table", "an array file", "arrays in memory", "MIDI music"}
     """
+    from hfrnn.data.corpora import CORPORA
     from hfrnn.data.music import FILES
     from hfrnn.data.synthetic import tasks
 
@@ -154,7 +156,9 @@ def kind_of_data(data: str | None) -> str:
         return "arrays in memory"
     if names_arrays(data):
         return "a table" if str(data).lower().endswith(TABLES) else "an array file"
-    return "a synthetic task" if data in tasks() else "music" if data in FILES else "a text"
+    if data in tasks() or data in FILES:
+        return "a synthetic task" if data in tasks() else "music"
+    return "MIDI music" if data not in CORPORA and names_midi(data) else "a text"
 
 
 def shown(value: Any) -> str:

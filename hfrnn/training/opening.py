@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from hfrnn.data.music import FILES as MUSIC
-from hfrnn.data.music import load_music
+import contextlib
+from collections.abc import Iterator
+
 from hfrnn.data.rolls import load_rolls
 from hfrnn.data.synthetic import make_task
 from hfrnn.data.vocabulary import Vocabulary
-from hfrnn.errors import CheckpointError, InputError
+from hfrnn.errors import CheckpointError, InputError, MissingExtraError
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.data import (
     is_arrays,
+    is_music,
     is_text,
     load_run_corpus,
+    load_run_music,
     refuse_arrays_as_text,
     refuse_foreign_options,
     run_vocabulary,
@@ -54,6 +57,8 @@ def open_source(
     ------
     CheckpointError
         The data have changed since the run was started.
+    MissingExtraError
+        The data need a package that is not installed.
     InputError
         There are no such data, an option does not apply to them, or the run of `init_from` has data of another kind.
     """
@@ -73,8 +78,9 @@ def open_source(
         if memory is not None and memory.batches is not None:
             return drawn_source(config, known, memory), None
         return open_arrays(config, folder, known, memory), None
-    if config.data in MUSIC:
-        music = load_music(config.data)
+    if is_music(config):
+        with _as_before(folder):
+            music = load_run_music(config)
         if folder is not None:
             folder.check_data(music.sha256, music.source)
         return MusicSource(music), None
@@ -82,16 +88,25 @@ def open_source(
     return TaskSource(config, make_task(config.data, config.length)), None
 
 
-def _open_rolls(config: TrainConfig, folder: RunFolder | None) -> MusicSource | None:
-    """Open a file of arrays that holds piano rolls, checked against that of `folder`; None if it holds others."""
-    if kind_of_data(config.data) != "an array file":
-        return None
+@contextlib.contextmanager
+def _as_before(folder: RunFolder | None) -> Iterator[None]:
+    """Say in an error about the data that those of the run in `folder` could be read when it was started."""
     try:
-        rolls = load_rolls(str(config.data))
+        yield
+    except MissingExtraError:
+        raise
     except InputError as error:
         if folder is None:
             raise
         raise InputError(f"the data of {folder.path} is not as it was when the run was started: {error}") from error
+
+
+def _open_rolls(config: TrainConfig, folder: RunFolder | None) -> MusicSource | None:
+    """Open a file of arrays that holds piano rolls, checked against that of `folder`; None if it holds others."""
+    if kind_of_data(config.data) != "an array file":
+        return None
+    with _as_before(folder):
+        rolls = load_rolls(str(config.data))
     if rolls is None:
         return None
     config.refuse(OF_SEQUENCES, f"{config.data} holds piano rolls")
@@ -102,12 +117,8 @@ def _open_rolls(config: TrainConfig, folder: RunFolder | None) -> MusicSource | 
 
 def _open_text(config: TrainConfig, folder: RunFolder | None, known: RunFolder | None) -> tuple[TextSource, Vocabulary]:
     """Open a text, checked against that of `folder`, with the vocabulary and the classes of `known`."""
-    try:
+    with _as_before(folder):
         corpus = load_run_corpus(config)
-    except InputError as error:
-        if folder is None:
-            raise
-        raise InputError(f"the data of {folder.path} is not as it was when the run was started: {error}") from error
     if folder is not None:
         folder.check_corpus(corpus)
     vocabulary = None if known is None else known.vocabulary()

@@ -19,6 +19,7 @@ from hfrnn.errors import InputError
 from hfrnn.names import UNITS
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.data import part_checksums
+from hfrnn.wording import counted
 
 VALIDATION_STREAMS = 64
 """Number of pieces into which the validation part of a text is cut, side by side."""
@@ -247,15 +248,16 @@ class MusicSource(Source):
         self._pool = Pool(*music_batch(music.train))
         n = self._pool.inputs.shape[2]
         self.network = {"n_in": n, "n_out": n, "loss": "logistic"}
-        self.validation = Pool(*music_batch(music.valid)).batch(slice(None))
+        self.validation = Pool(*music_batch(music.valid)).batch(slice(None)) if music.valid else None
 
     def pool(self, epoch: int) -> Pool:
         return self._pool
 
     def part(self, name: str) -> Pool:
-        return Pool(*music_batch(getattr(self.music, name)))
+        return Pool(*music_batch(self.music.part(name)))
 
     def lines(self) -> list[str]:
-        return [
-            f"music     {self.name}: {len(self.music.train)} pieces to train on, {len(self.music.valid)} to validate"
-        ]
+        music = self.music
+        train, valid, test = counted(len(music.train), "piece"), len(music.valid), len(music.test)
+        lines = [f"music     {self.name}: {train} to train on, {valid} to validate, {test} to test"]
+        return [*lines, f"          {self.music.note}"] if self.music.note else lines

@@ -209,7 +209,7 @@ class Trainer:
             interruption.saved = trainer.state.interrupted
         except BaseException as error:
             folder.lock.release()
-            if isinstance(error, MissingExtraError) and config.backend != "numpy":
+            if isinstance(error, MissingExtraError) and f"backend {config.backend!r}" in str(error):
                 command = shell_command(["hfrnn", "train", "--resume", str(run), "--backend", "numpy"])
                 raise MissingExtraError(f"{error}: {command} resumes without it") from error
             raise

@@ -39,6 +39,7 @@ RANGES: dict[str, tuple[str, ...]] = {  # on the command line
     "stride": ("0", "-1", "11"),
     "burn_in": ("-1", "10"),
     "ahead": ("-1", "60"),
+    "steps_per_beat": ("0", "-1"),
     "time_first": (),
     "loss": ("cubic", ""),
     "standardize": (),
@@ -142,6 +143,7 @@ NEEDED: dict[str, list[str]] = {  # flags that an option needs beside it
         name: [word for key, value in COLUMNS.items() if key != name for word in (option_name(key), value)]
         for name in ("inputs", "targets", "window", "stride", "burn_in", "ahead", "loss", "standardize")
     },
+    "steps_per_beat": ["--data", "folder", "--arch", "rnn"],
     "time_first": ["--data", "arrays.npz", "--arch", "rnn"],
     **{name: ["--data", "addition", "--arch", "rnn"] for name in ("length", "sequences")},
     **{name: ["--level", "word"] for name in ("min_count", "max_vocabulary")},

@@ -31,6 +31,7 @@ CONFIGURATIONS: dict[str, list[str]] = {
     "table": ["--data", "r.csv", "--inputs", "u,2", "--targets", "y", "--window", "50", "--burn-in", "5"],
     "arrays": ["--data", "r.npz", "--standardize", "--loss", "squared", "--fractions", "0.8,0.2,0.0"],
     "matlab": ["--data", "x.mat", "--time-first"],
+    "midi": ["--data", "tunes/", "--steps-per-beat", "2", "--fractions", "0.8,0.1,0.1"],
     "task": ["--data", "addition", "--length", "30", "--arch", "clockwork", "--periods", "1,3"],
 }
 

@@ -1,0 +1,178 @@
+"""Piano rolls from MIDI files: which keys sound in each step, a fixed fraction of a beat. Needs the extra `midi`.
+
+A beat is a quarter note. The tempo does not matter: a file counts ticks, and its header says how many make a beat.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hfrnn.checks import count
+from hfrnn.data.array_files import check_size
+from hfrnn.data.fractions import part_ranges
+from hfrnn.data.music import KEYS, Music
+from hfrnn.errors import InputError, MissingExtraError, how_to_install
+from hfrnn.files import read_bytes
+from hfrnn.names import MIDI_FILES, STEPS_PER_BEAT
+from hfrnn.wording import counted
+
+LOWEST = 21
+"""The MIDI note of the first key of a piano."""
+DRUMS = 9
+"""The channel of percussion, counted from 0; musicians call it channel 10."""
+LARGEST = 2**22
+"""Most bytes of a MIDI file; its messages take far more memory than the file."""
+_ENDLESS = re.compile(rb"[\x80-\xff]{4096}")  # a number of that many digits would take very long to read
+
+
+class _Note(NamedTuple):
+    """A key and the steps in which it sounds: the first one and the one after the last."""
+
+    key: int
+    first: int
+    end: int
+
+
+def load_midi(
+    path: str | os.PathLike[str], steps_per_beat: int = STEPS_PER_BEAT, fractions: Sequence[float] | None = None
+) -> Music:
+    """Load MIDI files as piano rolls.
+
+    Parameters
+    ----------
+    path : path
+        A folder, whose files that end in .mid or .midi are read, those of its folders too, without hidden ones; or one
+        such file.
+    steps_per_beat : int
+        Steps of a quarter note.
+    fractions : three floats, optional
+        Shares of the pieces for training, validation and test, in the order of the names; by default 0.9, 0.1 and 0.
+
+    Returns
+    -------
+    Music
+        A piece for each file, from the first step in which a key sounds to the last one. Notes begin and end at the
+        nearest step and last at least one. Percussion (channel 10) and notes beyond the keys of a piano are left out.
+
+    Raises
+    ------
+    InputError
+        There are no such files, a file is too large, damaged or silent, or an argument is wrong.
+    MissingExtraError
+        mido is not installed.
+    """
+    count("steps_per_beat", steps_per_beat, 1)
+    files = midi_files(path)
+    digest, pieces, taken = hashlib.sha256(), [], 0
+    for file in files:
+        content = _content(file)
+        digest.update(f"{file.relative_to(path).as_posix()}\n".encode("utf-8", "surrogateescape"))
+        digest.update(hashlib.sha256(content).digest())
+        pieces.append(_roll(_notes(content, steps_per_beat, str(file)), str(file), taken))
+        taken += pieces[-1].nbytes
+    ranges = part_ranges(len(pieces), fractions, str(path), "piece")
+    parts = {name: pieces[start:stop] for name, (start, stop) in ranges.items()}
+    for name, part in parts.items():
+        check_size((max(map(len, part), default=0), len(part), KEYS), 8, f"the {name} part of {path}")
+    steps = counted(sum(map(len, pieces)), "step")
+    note = f"in the order of names; {counted(steps_per_beat, 'step')} per beat, {steps} in all"
+    return Music(Path(path).name, **parts, source=str(path), sha256=digest.hexdigest(), note=note)
+
+
+def midi_files(path: str | os.PathLike[str]) -> list[Path]:
+    """Return the MIDI files of a folder and its folders in the order of their names, or the one of that path.
+
+    Raises
+    ------
+    InputError
+        There are none.
+    """
+    if str(path).lower().endswith(MIDI_FILES) and not os.path.isdir(path):
+        return [Path(path)]
+    if not os.path.isdir(path):
+        raise InputError(f"{path} is no folder: give a folder of MIDI files ({' or '.join(MIDI_FILES)})")
+    found = [
+        Path(folder, name)
+        for folder, _, names in os.walk(path)
+        for name in names
+        if name.lower().endswith(MIDI_FILES) and not name.startswith(".")
+    ]
+    if not found:
+        raise InputError(f"the folder {path} has no files that end in {' or '.join(MIDI_FILES)}: give one that has")
+    return sorted(found, key=lambda file: file.relative_to(path).as_posix())
+
+
+def _content(file: Path) -> bytes:
+    """Return the bytes of a MIDI file."""
+    try:
+        return read_bytes(file, LARGEST)
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {file}: give a MIDI file, or a folder of them") from error
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise InputError(f"{str(file)!r} cannot be read ({reason}): give a MIDI file, or a folder of them") from error
+
+
+def _parsed(content: bytes, source: str) -> Any:
+    """Return a file as mido reads it."""
+    try:
+        from mido import MidiFile
+    except ImportError as error:
+        raise MissingExtraError(f"MIDI files need mido: {how_to_install('midi')}") from error
+    try:
+        if _ENDLESS.search(content):
+            raise ValueError("a number has too many digits")
+        return MidiFile(file=io.BytesIO(content))
+    except Exception as error:  # damage surfaces in many places of mido
+        raise InputError(f"{source} is damaged or no MIDI file: save it again, or take it away") from error
+
+
+def _notes(content: bytes, steps_per_beat: int, source: str) -> Iterator[_Note]:
+    """Yield the notes of a file that a piano can play."""
+    file = _parsed(content, source)
+    beat = file.ticks_per_beat
+    if file.type == 2 or beat < 1:
+        why = "holds independent sequences (format 2)" if file.type == 2 else "counts time in frames instead of beats"
+        raise InputError(f"{source} {why}, which is not read: save it in format 0 or 1 with ticks per beat")
+    for track in file.tracks:
+        now = 0
+        begun: dict[tuple[int, int], int] = {}  # channel and key -> the tick in which the note began
+        for message in track:
+            now += message.time
+            if message.type not in ("note_on", "note_off") or message.channel == DRUMS:
+                continue
+            voice = (message.channel, message.note - LOWEST)
+            if voice in begun:
+                yield _note(voice[1], begun.pop(voice), now, steps_per_beat, beat)
+            if message.type == "note_on" and message.velocity > 0 and 0 <= voice[1] < KEYS:
+                begun[voice] = now
+        for (_, key), start in begun.items():  # never released: they end with the track
+            yield _note(key, start, now, steps_per_beat, beat)
+
+
+def _note(key: int, start: int, stop: int, steps_per_beat: int, beat: int) -> _Note:
+    """Return a note that begins and ends at the steps nearest to two ticks."""
+    first, end = ((2 * tick * steps_per_beat + beat) // (2 * beat) for tick in (start, stop))
+    return _Note(key, first, max(end, first + 1))
+
+
+def _roll(notes: Iterator[_Note], source: str, taken: int) -> NDArray[np.float32]:
+    """Return the piano roll of some notes, (steps, 88); `taken` bytes are held by those before it."""
+    found = list(notes)
+    if not found:
+        raise InputError(f"{source} has no notes that a piano can play, without percussion: take it away")
+    begin, end = min(note.first for note in found), max(note.end for note in found)
+    check_size((end - begin, KEYS), 4, f"the piano roll of {source}", taken)
+    roll = np.zeros((end - begin, KEYS), dtype=np.float32)
+    for note in found:
+        roll[note.first - begin : note.end - begin, note.key] = 1.0
+    return roll

@@ -1,0 +1,177 @@
+"""Piano rolls from MIDI files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.command_line import call
+from support.midi_files import END, midi, off, on, track, tune, write_tunes
+
+import hfrnn
+from hfrnn.data.midi import load_midi
+from hfrnn.errors import CheckpointError, InputError, MissingExtraError
+from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.presets import kind_of_data
+
+pytest.importorskip("mido")
+
+FLAGS = ["--arch", "rnn", "--hidden", "4", "--backend", "numpy"]
+
+
+def sounding(path: Path, content: bytes, steps_per_beat: int = 4) -> list[list[int]]:
+    """Return the MIDI notes that sound in each step of the only piece of a file."""
+    path.write_bytes(content)
+    (piece,) = load_midi(path, steps_per_beat).train
+    assert piece.dtype == np.float32
+    assert piece.shape[1] == 88
+    assert set(np.unique(piece)) <= {0.0, 1.0}
+    return [[int(key) + 21 for key in np.flatnonzero(step)] for step in piece]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "a.mid"
+
+
+def test_a_key_sounds_from_the_step_where_it_is_pressed_to_that_where_it_is_released(file: Path) -> None:
+    content = midi(track(on(0, 60), on(240, 64), off(120, 60), off(120, 64), END))
+    assert sounding(file, content) == [[60], [60], [60, 64], [64]]
+    assert sounding(file, content, 2) == [[60], [60, 64]]
+    assert sounding(file, content, 8) == [[60]] * 4 + [[60, 64]] * 2 + [[64]] * 2
+
+
+def test_ticks_per_beat_come_from_the_file_and_the_tempo_does_not_matter(file: Path) -> None:
+    tempo = (0, b"\xff\x51\x03\x01\x00\x00")
+    assert sounding(file, midi(track(tempo, on(0, 60), off(96, 60), END), beat=96)) == [[60]] * 4
+
+
+def test_notes_begin_and_end_at_the_nearest_step(file: Path) -> None:
+    content = midi(track(on(0, 40), off(120, 40), on(59, 60), off(1, 60), on(0, 62), off(119, 62), END))
+    assert sounding(file, content) == [[40], [60], [62]]  # ticks 179, 180 and 299; a step has 120
+
+
+def test_the_shortest_note_lasts_a_step(file: Path) -> None:
+    assert sounding(file, midi(track(on(0, 60), off(0, 60), on(120, 61), off(1, 61), END))) == [[60], [61]]
+
+
+def test_velocity_0_releases_a_key(file: Path) -> None:
+    assert sounding(file, midi(track(on(0, 60), on(120, 60, velocity=0), on(0, 61), off(120, 61), END))) == [[60], [61]]
+
+
+def test_a_key_that_is_not_released_sounds_until_its_track_ends(file: Path) -> None:
+    assert sounding(file, midi(track(on(0, 60), (360, END[1])))) == [[60]] * 3
+
+
+def test_a_key_that_is_pressed_again_goes_on(file: Path) -> None:
+    assert sounding(file, midi(track(on(0, 60), on(120, 60), off(120, 60), END))) == [[60], [60]]
+
+
+def test_tracks_and_channels_sound_together(file: Path) -> None:
+    tracks = track(on(0, 60), off(240, 60), END), track(on(0, 60), off(120, 60), on(0, 67, 3), off(120, 67, 3), END)
+    assert sounding(file, midi(*tracks)) == [[60], [60, 67]]
+    assert sounding(file, midi(track(on(0, 60), on(0, 60, 1), off(120, 60), off(120, 60, 1), END))) == [[60], [60]]
+
+
+def test_percussion_is_left_out(file: Path) -> None:
+    assert sounding(file, midi(track(on(0, 35, 9), on(0, 60), off(120, 60), off(480, 35, 9), END))) == [[60]]
+
+
+def test_notes_beyond_the_keys_of_a_piano_are_left_out(file: Path) -> None:
+    pressed, released = [on(0, note) for note in (20, 21, 108, 109)], [off(120, 20), off(0, 21), off(0, 108)]
+    assert sounding(file, midi(track(*pressed, *released, off(480, 109), END))) == [[21, 108]]
+
+
+def test_silence_is_kept_only_within_a_piece(file: Path) -> None:
+    content = midi(track(on(960, 60), off(120, 60), on(120, 61), off(120, 61), (960, END[1])))
+    assert sounding(file, content) == [[60], [], [61]]
+
+
+def test_the_pieces_are_cut_in_the_order_of_their_names(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    for k, name in enumerate(["a.mid", "b/1.MIDI", "b/2.mid", "c.midi"]):
+        (tmp_path / name).write_bytes(tune(*[60 + k] * (k + 1)))
+    for name in (".hidden.mid", "readme.txt"):
+        (tmp_path / name).write_bytes(b"no music")
+    music = load_midi(tmp_path, 1, (0.5, 0.25, 0.25))
+    assert [[len(piece) for piece in part] for part in (music.train, music.valid, music.test)] == [[1, 2], [3], [4]]
+    assert [int(piece[0].argmax()) + 21 for piece in (*music.train, *music.valid, *music.test)] == [60, 61, 62, 63]
+    default = load_midi(tmp_path)
+    assert [len(part) for part in (default.train, default.valid, default.test)] == [3, 1, 0]
+    with pytest.raises(InputError, match="has no test part: use train or valid"):
+        default.part("test")
+
+
+def test_the_checksum_is_that_of_all_files_and_their_names(tmp_path: Path) -> None:
+    found = []
+    for name, content in (("a.mid", tune(60)), ("b.mid", tune(61)), ("b.mid", tune(62))):
+        (tmp_path / name).write_bytes(content)
+        found.append(load_midi(tmp_path).sha256)
+    (tmp_path / "b.mid").rename(tmp_path / "c.mid")
+    found.append(load_midi(tmp_path).sha256)
+    assert len(set(found)) == 4
+
+
+def test_a_run_on_midi_files_says_what_it_read_and_resumes_to_the_same_weights(tmp_path: Path) -> None:
+    tunes = write_tunes(tmp_path / "tunes", 5)
+    told = ["--data", tunes, *FLAGS, "--fractions", "0.6,0.2,0.2", "--steps-per-beat", "2"]
+    found = call("train", *told, "--out", tmp_path / "run", "--updates", "2").stdout
+    assert "music     tunes: 3 pieces to train on, 1 to validate, 1 to test" in found
+    assert "in the order of names; 2 steps per beat, 60 steps in all" in found
+    call("train", "--resume", tmp_path / "run", "--updates", "4")
+    call("train", *told, "--out", tmp_path / "whole", "--updates", "4")
+    net, theta, _ = hfrnn.load(tmp_path / "run", "last")
+    np.testing.assert_array_equal(theta, hfrnn.load(tmp_path / "whole", "last")[1])
+    assert (net.n_in, net.n_out, net.loss_name) == (88, 88, "logistic")
+    assert "nats per time step" in call("evaluate", tmp_path / "run", "--part", "test").stdout
+    call("predict", tmp_path / "run", "-o", tmp_path / "o.npz")
+    assert np.load(tmp_path / "o.npz")["y"].shape == (1, 14, 88)  # the tune of 7 notes
+    call("spectrum", tmp_path / "run", "--symbols", "4", "--steps", "2")
+
+
+def test_a_run_notices_that_its_midi_files_have_changed(tmp_path: Path) -> None:
+    tunes = write_tunes(tmp_path / "tunes", 3)
+    call("train", "--data", tunes, *FLAGS, "--out", tmp_path / "run", "--updates", "1")
+    (tunes / "zz.mid").write_bytes(tune(70))
+    for command in (["train", "--updates", "2", "--resume"], ["evaluate"]):
+        assert "has changed since the run was started" in call(*command, tmp_path / "run", code=2).stderr
+    with pytest.raises(CheckpointError, match="has changed"):
+        hfrnn.train(resume=tmp_path / "run", updates=2)
+    for file in tunes.iterdir():
+        file.unlink()
+    tunes.rmdir()
+    assert "is not as it was when" in call("train", "--resume", tmp_path / "run", "--updates", "2", code=2).stderr
+
+
+def test_a_folder_is_resolved_to_a_path_that_stays_midi_music(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_tunes(tmp_path / "tunes", 1)
+    (tmp_path / "ptb").mkdir()
+    resolved = TrainConfig(data="tunes").resolved()
+    assert resolved.data == f"{tmp_path}/tunes/"
+    (tmp_path / "tunes" / "00.mid").unlink()
+    (tmp_path / "tunes").rmdir()
+    assert resolved.resolved() == resolved
+    assert [kind_of_data(name) for name in (resolved.data, "a.MID", "ptb", "x")] == ["MIDI music"] * 2 + ["a text"] * 2
+
+
+def test_outputs_are_not_written_over_midi_files(tmp_path: Path) -> None:
+    tunes = write_tunes(tmp_path / "tunes", 2)
+    call("train", "--data", tunes, *FLAGS, "--out", tmp_path / "run", "--updates", "1")
+    before = (tunes / "00.mid").read_bytes()
+    told = call("predict", tmp_path / "run", "-o", tunes / "00.mid", "--force", code=2).stderr
+    assert "00.mid" in told
+    assert (tunes / "00.mid").read_bytes() == before
+
+
+def test_midi_files_without_mido_name_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tunes = write_tunes(tmp_path / "tunes", 2)
+    call("train", "--data", tunes, *FLAGS[:4], "--backend", "numba", "--out", tmp_path / "run", "--updates", "1")
+    monkeypatch.setitem(sys.modules, "mido", None)
+    with pytest.raises(MissingExtraError, match="MIDI files need mido: install the extra midi"):
+        load_midi(tunes)
+    told = call("train", "--resume", tmp_path / "run", "--updates", "2", code=2).stderr
+    assert "install the extra midi" in told
+    assert "resumes without it" not in told  # as it would without the backend
