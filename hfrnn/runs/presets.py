@@ -90,7 +90,7 @@ DEFAULTS: dict[str, Default] = {
     "preconditioner": Default("kronecker", "none"),
     "preconditioner_parts": Default(20, 50),
     "preconditioner_every": Default(20, 10),
-    "average": Default(ByData(text=0.999, music=0.999, task=0.999, arrays=0.9), 0.7),
+    "average": Default(ByData(text=0.999, music=0.999, task=0.999, arrays=0.0), 0.7),
 }
 """The options that a preset decides unless they are given, and their values."""
 

@@ -215,7 +215,7 @@ def test_a_run_that_a_callback_ends_unvalidated_has_its_last_state(tmp_path: Pat
 def test_a_state_that_is_not_finite_leaves_that_of_the_last_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: str
 ) -> None:
-    compute, calls = Objective.loss_and_gradient, []
+    compute, calls = Objective.data_loss_and_gradient, []
 
     def failing(self: Objective, theta: Any, out: Any = None) -> Any:
         loss, gradient = compute(self, theta, out)
@@ -225,7 +225,7 @@ def test_a_state_that_is_not_finite_leaves_that_of_the_last_line(
             gradient[3] = {"loss": 0.0, "gradient": float("inf"), "step": 3e38}[bad]
         return loss, gradient
 
-    monkeypatch.setattr(Objective, "loss_and_gradient", failing)
+    monkeypatch.setattr(Objective, "data_loss_and_gradient", failing)
     options = {"clip_norm": 0.0, "learning_rate": 2.0}
     with pytest.raises(NonFiniteError, match=r"after update 10, whose state is kept in .*smaller --learning-rate") as e:
         run(tmp_path, updates=40, **options)

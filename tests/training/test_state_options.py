@@ -17,7 +17,7 @@ from hfrnn.errors import InputError
 from hfrnn.runs.load import load
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.methods.hessian_free import HessianFreeMethod
-from hfrnn.training.sources import open_source
+from hfrnn.training.opening import open_source
 from hfrnn.training.trainer import Callback, train
 
 LEARNED: dict[str, Any] = {"learn_initial_state": True}

@@ -9,12 +9,12 @@ import numpy as np
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import leaky as reference
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.numba.pointwise import ACTIVATIONS, ONE, activate, compile_loop, is_compiled, slope_of
+from hfrnn.kernels.numba.pointwise import ACTIVATIONS, ONE, activate, compile_exact_loop, is_compiled, slope_of
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
 from hfrnn.kernels.share import Share
 
 
-@compile_loop
+@compile_exact_loop
 def leaky_forward(kind: int, W: Array, leak: Array, U: Array, hs: Array, k: Array, e: Array) -> None:
     K, B, H = U.shape
     recorded, learned = k.shape[0] == K, e.shape[0] == K
@@ -31,7 +31,7 @@ def leaky_forward(kind: int, W: Array, leak: Array, U: Array, hs: Array, k: Arra
                     e[t, b, j] = (g - before) * (share * (ONE - share))  # L2
 
 
-@compile_loop
+@compile_exact_loop
 def leaky_rforward(
     W: Array, leak: Array, Rq: Array, Rh: Array, Ra: Array, RU: Array, k: Array, e: Array, Rhs: Array, work: Array
 ) -> None:
@@ -49,7 +49,7 @@ def leaky_rforward(
                 Rhs[t, b, j] = R
 
 
-@compile_loop
+@compile_exact_loop
 def leaky_backward(
     W_T: Array, leak: Array, dhs: Array, k: Array, e: Array, dh: Array, dU: Array, de: Array, work: Array
 ) -> None:

@@ -8,11 +8,11 @@ from hfrnn.arrays.backend import Array
 from hfrnn.kernels import rate as reference
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.numba.leaky import shares
-from hfrnn.kernels.numba.pointwise import ACTIVATIONS, ONE, activate, compile_loop, is_compiled, slope_of
+from hfrnn.kernels.numba.pointwise import ACTIVATIONS, ONE, activate, compile_exact_loop, is_compiled, slope_of
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
 
 
-@compile_loop
+@compile_exact_loop
 def rate_forward(
     kind: int, W: Array, leak: Array, U: Array, x: Array, rs: Array, k: Array, e: Array, work: Array
 ) -> None:
@@ -39,7 +39,7 @@ def rate_forward(
                     e[t, b, j] = (n - before) * (share * (ONE - share))  # L2
 
 
-@compile_loop
+@compile_exact_loop
 def rate_rforward(
     W: Array, leak: Array, Rq: Array, Rn: Array, RU: Array, k: Array, e: Array, Rx: Array, Rr: Array, Rrs: Array,
     work: Array,
@@ -61,7 +61,7 @@ def rate_rforward(
                 Rrs[t, b, j] = k[t + 1, b, j] * Rx_t  # R3
 
 
-@compile_loop
+@compile_exact_loop
 def rate_backward(
     W_T: Array, leak: Array, dhs: Array, k: Array, e: Array, dx: Array, dr: Array, dU: Array, de: Array
 ) -> None:
