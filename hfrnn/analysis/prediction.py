@@ -179,8 +179,8 @@ def free_run(net: Network, theta: Array, batch: Batch, steps: int, scaling: Scal
     theta, steps = _vector(net, theta, batch), count("steps", steps, 1)
     if net.loss_name != "squared" or net.n_in != net.n_out or batch.inputs.ndim == 2:
         raise InputError(
-            f"the outputs of this network cannot be its inputs: it has {net.n_in} inputs, {net.n_out} outputs and the "
-            f"loss {net.loss_name!r}; a free run needs real inputs, as many real outputs, and the loss 'squared'"
+            f"the outputs of this network cannot be its inputs: n_in is {net.n_in}, n_out is {net.n_out} and the "
+            f"loss is {net.loss_name!r}; a free run needs real inputs, as many real outputs, and the loss 'squared'"
         )
     if batch.lengths is not None and any(
         not shape for each in net.layers for shape in each.kernel.state_shapes(1).values()

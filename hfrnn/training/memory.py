@@ -74,6 +74,8 @@ def given_arrays(data: Any, batches: Any, valid: Any) -> Memory | None:
     """
     arrays = data if isinstance(data, Mapping) else None
     function("batches", batches, or_none=True)
+    if isinstance(data, tuple | list | np.ndarray):
+        raise InputError(f"data is {shown(data)}: give a dict with the arrays x and y, or the name of a file")
     if batches is not None and data is not None:
         raise InputError("both data and batches were given: give one of them")
     if isinstance(valid, Mapping | Batch) and batches is None:
