@@ -24,6 +24,8 @@ from hfrnn.option import near_hint
 from hfrnn.wording import counted, one_line
 
 DELIMITERS = (",", ";", "\t")
+GAPS = ("", "nan", "na")
+"""What the cell of a target that is not known may hold, in letters of any case."""
 _SHOWN = 12  # most names of columns in a message
 
 
@@ -144,8 +146,15 @@ def read_columns(path: str | os.PathLike[str], inputs: Sequence[str] | None, tar
         body = _Body(path, names, plain, wanted, len(chosen["inputs"]))
         if plain:
             body.add(first, rows.line_num, values, missing)
+        empty = 0  # number of the last empty line
         for row in rows:
-            if row:
+            if not row:
+                empty = rows.line_num
+            elif empty:
+                raise InputError(
+                    f"line {empty} of {path} is empty, and a row follows it: delete the line, or write its numbers"
+                )
+            else:
                 body.add(row, rows.line_num, values, missing)
     except csv.Error as error:
         raise InputError(f"line {rows.line_num} of {path} is no row of a table ({one_line(str(error))}): correct it"
@@ -177,7 +186,7 @@ class _Body:
             )
         for place, n in enumerate(self.wanted):
             cell = row[n].strip()
-            is_gap = not cell and place >= self.n_in
+            is_gap = cell.lower() in GAPS and place >= self.n_in
             value = 0.0 if is_gap else _number(cell)
             if value is None or not abs(value) <= LARGEST:
                 raise self._wrong(cell, line, n, value)
@@ -194,7 +203,7 @@ class _Body:
         elif math.isfinite(value):
             held, advice = shown, f"give numbers of at most {LARGEST:g} in size"
         else:
-            held, advice = shown, "give finite numbers; a target that is not known may be an empty cell"
+            held, advice = shown, "give finite numbers; a target that is not known may be an empty cell or nan"
         return InputError(f"line {line} of {self.path} holds {held} in {column}: {advice}")
 
 

@@ -69,8 +69,9 @@ def test_inputs_predict_later_targets_if_a_column_is_both(tmp_path: Path, ahead:
     assert f"{steps} row" in data.notes[0]
 
 
-def test_an_empty_cell_of_a_target_is_not_scored(tmp_path: Path) -> None:
-    text = "u,a,b\n" + "".join(f"{t},{t if t % 3 else ''},{-t}\n" for t in range(30))
+@pytest.mark.parametrize("cell", ["", " ", "nan", "NaN", "NA"])
+def test_a_cell_of_a_target_without_a_number_is_not_scored(tmp_path: Path, cell: str) -> None:
+    text = "u,a,b\n" + "".join(f"{t},{t if t % 3 else cell},{-t}\n" for t in range(30))
     data = load_table(write(tmp_path, text), ["u"], ["a", "b"], Windows(10, 10, 2), fractions=WHOLE)
     t = np.arange(30).reshape(3, 10).T
     expected = np.stack([t % 3 != 0, np.ones_like(t, dtype=bool)], axis=2) & (np.arange(10) >= 2)[:, None, None]
