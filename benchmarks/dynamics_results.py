@@ -86,13 +86,13 @@ def rows(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
                 for mark in MARKS
             ]  # fmt: skip
             shares = ratios(methods, method)
-            listed = ", ".join(_number(share, ".2f") for share in shares)
-            median = f"{listed} (median {_number(statistics.median(shares), '.2f')})" if shares else ""
+            listed = ", ".join(number(share, ".2f") for share in shares)
+            median = f"{listed} (median {number(statistics.median(shares), '.2f')})" if shares else ""
             lines.append(
                 [
                     task,
                     f"{method} ({found[0]['cell']['trial']})",
-                    *(_number(loss, ".2g", "") for loss in losses),
+                    *(number(loss, ".2g", "") for loss in losses),
                     str(len(found)),
                     "" if method == "adam" else median,
                 ]
@@ -143,5 +143,6 @@ def draw(path: Path, task: str, results: Sequence[Result]) -> None:
     click.echo(f"wrote {path}")
 
 
-def _number(value: float, form: str, never: str = "never") -> str:
+def number(value: float, form: str, never: str = "never") -> str:
+    """Return a number in a format; `never` if it is infinite."""
     return format(value, form) if math.isfinite(value) else never

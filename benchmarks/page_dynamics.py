@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dynamics_results import read, rows
+import statistics
+
+from dynamics_results import compared, number, ratios, read, rows
 from page_text import RESULTS, table
 
 FOLDER = RESULTS / "dynamics"
@@ -14,7 +16,7 @@ def dynamics() -> str:
     if not results:
         return "Not measured yet."
     parts = [
-        "`python benchmarks/dynamics.py`: medians of the lowest validation loss within some processor seconds. The "
+        "`python benchmarks/dynamics.py`: medians of the lowest validation loss within some processor seconds.\nThe "
         "last column is, for each seed, the time until Adam's lowest loss of 300 seconds is reached, divided by 300.",
         table(*rows(results)),
     ]
@@ -22,3 +24,10 @@ def dynamics() -> str:
         alternative = f"Validation loss over processor seconds: {path.stem}"
         parts.append(f"![{alternative}](../benchmarks/results/dynamics/{path.name})")
     return "\n\n".join(parts)
+
+
+def shares() -> str:
+    """Return the median share of Adam's time that HF needs on each task, in a line."""
+    results = read(FOLDER)
+    found = {task: ratios(compared(results, task), "hf") for task in sorted({each["cell"]["task"] for each in results})}
+    return ", ".join(f"{number(statistics.median(own), '.2f')} on {task}" for task, own in found.items() if own)

@@ -46,6 +46,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "characters": page_training.characters,
     "long-lags": page_training.long_lags,
     "dynamics": page_dynamics.dynamics,
+    "dynamics-shares": page_dynamics.shares,
     "papers-hornn": page_training.papers_hornn,
     "papers-scrn": page_training.papers_scrn,
 }
