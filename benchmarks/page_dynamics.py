@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 
 from dynamics_results import compared, number, ratios, read, rows
@@ -19,6 +20,7 @@ def dynamics() -> str:
         "`python benchmarks/dynamics.py`: medians of the lowest validation loss within some processor seconds.\nThe "
         "last column is, for each seed, the time until Adam's lowest loss of 300 seconds is reached, divided by 300.",
         table(*rows(results)),
+        _jax_sysid(),
     ]
     for path in sorted(FOLDER.glob("*.svg")):
         alternative = f"Validation loss over processor seconds: {path.stem}"
@@ -31,3 +33,14 @@ def shares() -> str:
     results = read(FOLDER)
     found = {task: ratios(compared(results, task), "hf") for task in sorted({each["cell"]["task"] for each in results})}
     return ", ".join(f"{number(statistics.median(own), '.2f')} on {task}" for task, own in found.items() if own)
+
+
+def _jax_sysid() -> str:
+    """Return what jax-sysid reached on the recording, in a sentence."""
+    run = json.loads((RESULTS / "jax-sysid.json").read_text("utf-8"))["runs"][0]
+    used = run["curve"][-1]["seconds_processor"]
+    return (
+        "On the recording (wiener-hammerstein), the quasi-Newton method of jax-sysid reaches a validation loss of\n"
+        f"{run['best']:.2g} within {used:.0f} processor seconds, compilation left out\n"
+        "(`python benchmarks/jax_sysid_recording.py`, seed 0, the same network and first weights in double precision)."
+    )
