@@ -29,6 +29,8 @@ OPPONENTS = {"Adam's best": ("adam",), "SGD's best": ("sgd",), "the best of all 
 """Methods whose best validation bits are a target for all methods."""
 MARKS = (15, 30, 60, 100, 160, 300, 600, 900)
 """Processor seconds at which methods are compared."""
+BITS = "valid_bits"
+"""The figure of a point that is compared, unless another one is named."""
 SLACK = 1.01
 """A run ends with the first record after its budget, so a mark counts validations up to 1% later."""
 TUNING = "tinyshakespeare-mlstm-64"
@@ -39,17 +41,17 @@ TUNING_SEED = 0
 # ---------------------------------------------------------------------- curves
 
 
-def best_within(curve: Curve, seconds: float = math.inf) -> float:
-    """Return the lowest validation bits within a time; infinity if there is no validation."""
-    return min((p["valid_bits"] for p in curve if p["seconds_processor"] <= SLACK * seconds), default=math.inf)
+def best_within(curve: Curve, seconds: float = math.inf, key: str = BITS) -> float:
+    """Return the lowest validation bits within a time, or another figure; infinity if there is no validation."""
+    return min((p[key] for p in curve if p["seconds_processor"] <= SLACK * seconds), default=math.inf)
 
 
-def time_to(curve: Curve, bits: float) -> float:
-    """Return the processor seconds of the first validation with at most `bits`; infinity if there is none."""
-    return next((float(p["seconds_processor"]) for p in curve if p["valid_bits"] <= bits), math.inf)
+def time_to(curve: Curve, value: float, key: str = BITS) -> float:
+    """Return the processor seconds of the first validation with at most this value; infinity if there is none."""
+    return next((float(p["seconds_processor"]) for p in curve if p[key] <= value), math.inf)
 
 
-def thin(curve: Curve, count: int) -> list[Point]:
+def thin(curve: Curve, count: int, key: str = BITS) -> list[Point]:
     """Return about `count` points at equal distances, with the last point and the first of the best.
 
     Parameters
@@ -57,6 +59,8 @@ def thin(curve: Curve, count: int) -> list[Point]:
     curve : sequence of points
     count : int
         A curve with at most so many points is returned whole.
+    key : str
+        The figure whose lowest value is kept.
 
     Returns
     -------
@@ -64,7 +68,7 @@ def thin(curve: Curve, count: int) -> list[Point]:
         At most `count` + 2 of them.
     """
     step = -(-len(curve) // count)
-    best = min(range(len(curve)), key=lambda n: curve[n]["valid_bits"], default=None)
+    best = min(range(len(curve)), key=lambda n: curve[n][key], default=None)
     return [p for n, p in enumerate(curve) if n % step == 0 or n in (best, len(curve) - 1)]
 
 
@@ -217,12 +221,12 @@ def _times(method: str, races: Iterable[Race]) -> str:
     ran = [each for each in races if method in each.seconds]
     if not ran:
         return ""
-    shown = ", ".join(_number(each.seconds[method], ".0f") for each in ran)
+    shown = ", ".join(number(each.seconds[method], ".0f") for each in ran)
     if method not in HF:
         return shown
     ratios = [each.ratio(method) for each in ran]
-    median = _number(statistics.median(ratios), ".2f")
-    return f"{shown} (ratio {', '.join(_number(ratio, '.2f') for ratio in ratios)}; median {median})"
+    median = number(statistics.median(ratios), ".2f")
+    return f"{shown} (ratio {', '.join(number(ratio, '.2f') for ratio in ratios)}; median {median})"
 
 
 def tuning_table(cells: Iterable[Result]) -> Rows:
@@ -237,8 +241,9 @@ def tuning_table(cells: Iterable[Result]) -> Rows:
 
 
 def _bits(bits: float) -> str:
-    return _number(bits, ".3f")
+    return number(bits, ".3f")
 
 
-def _number(value: float, form: str) -> str:
-    return format(value, form) if math.isfinite(value) else "never"
+def number(value: float, form: str, never: str = "never") -> str:
+    """Return a number in a format; `never` if it is infinite."""
+    return format(value, form) if math.isfinite(value) else never

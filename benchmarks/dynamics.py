@@ -23,7 +23,8 @@ from typing import Any
 import click
 import common
 import numpy as np
-from dynamics_results import METHODS, best_loss, chosen_trial, draw, print_table, read
+from comparison import read_cells, thin
+from dynamics_results import LOSS, METHODS, best_loss, chosen_trial, draw, print_table
 from rich.console import Console
 from rich.table import Table
 from timed_runs import ENDLESS, is_done, progress, records, run_within, spent, updates_per_second, validations
@@ -39,7 +40,7 @@ import wiener_hammerstein
 STEPS = 100
 """Steps of the built-in tasks."""
 COUNT, HELD_OUT = 1000, 500
-"""Sequences of an epoch, which are drawn anew for each, and of the validation."""
+"""Number of training sequences, which every epoch draws anew, and number of validation sequences."""
 WINDOW, BURN_IN, SAMPLES, VALID_SAMPLES = 200, 50, 60_000, 20_000
 """Steps of a window of the recording, steps of it that are not scored, and samples of both parts."""
 
@@ -58,7 +59,7 @@ DRAWN: dict[str, Callable[[int, np.random.Generator], Drawn]] = {
     "context": context_integration.trials,
     "lorenz": lorenz.pieces,
 }
-"""Tasks whose sequences are drawn anew for each epoch."""
+"""Tasks whose training sequences are new in every epoch: functions that draw a number of sequences."""
 
 
 def windows(samples: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def windows(samples: int, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def data_of(task: str) -> dict[str, Any]:
-    """Return the arguments of `hfrnn.train` that give the data of a task; the seed of a run does not change them."""
+    """Return the data of a task as arguments of `hfrnn.train`. They do not depend on the seed of the run."""
     if task in DRAWN:
         draw = DRAWN[task]
         return {"batches": lambda rng: draw(COUNT, rng), "valid": draw(HELD_OUT, np.random.default_rng(1))}
@@ -142,12 +143,12 @@ def measured_options(options: Mapping[str, Any], data: Mapping[str, Any]) -> dic
 
 
 def wanted_cells(tasks: Iterable[str], methods: Iterable[str], seeds: Sequence[int], out: Path) -> Iterator[Cell]:
-    """Yield the trials of tasks and methods, and then, for each seed, a run with the best of them."""
+    """Yield the trials of each task and method. After them, yield a run with the best trial for each seed."""
     for task, method in product(tasks, methods):
         trials = TRIALS[method]
         if len(trials) > 1:
             yield from (Cell(task, method, trial, 0, tunes=True) for trial in trials)
-        chosen = next(iter(trials)) if len(trials) == 1 else chosen_trial(read(out), task, method, trials)
+        chosen = next(iter(trials)) if len(trials) == 1 else chosen_trial(read_cells(out), task, method, trials)
         if chosen:
             yield from (Cell(task, method, chosen, seed) for seed in seeds)
         else:
@@ -172,8 +173,6 @@ def run_cell(cell: Cell, budget: float, runs: Path, out: Path) -> None:
 def result_of(cell: Cell, budget: float, folder: Path) -> dict[str, Any]:
     """Return the result of a run that is done: its options, machine and learning curve."""
     points, lines = validations(folder, ("update", "valid_loss"), budget), records(folder)
-    step, best = -(-len(points) // POINTS), best_loss(points)
-    kept = [p for n, p in enumerate(points) if n % step == 0 or p["valid_loss"] == best or n == len(points) - 1]
     last = lines[-1] if lines else {"seconds": 0.0, "update": 0}
     return {
         "machine": common.machine(1),
@@ -183,15 +182,15 @@ def result_of(cell: Cell, budget: float, folder: Path) -> dict[str, Any]:
         "stopped": progress(folder)[1],
         "updates": last["update"],
         "seconds_processor": spent(last),
-        "best": best,
-        "curve": kept,
+        "best": best_loss(points),
+        "curve": thin(points, POINTS, LOSS),
     }
 
 
 def print_list(cells: Iterable[Cell], runs: Path, out: Path) -> None:
     """Print the state of every cell and its lowest validation loss."""
     table = Table("cell", "state", "processor seconds", "lowest loss")
-    done = {Cell(**found["cell"]): found for found in read(out)}
+    done = {Cell(**found["cell"]): found for found in read_cells(out)}
     for cell in cells:
         found, lines = done.get(cell), records(runs / cell.name)
         used = found["seconds_processor"] if found else spent(lines[-1]) if lines else 0.0
@@ -216,7 +215,7 @@ def main(
 ) -> None:  # fmt: skip
     """Train the cells that are not done, one after another."""
     if summary:
-        results = read(out)
+        results = read_cells(out)
         print_table(results)
         for task in dict.fromkeys(each["cell"]["task"] for each in results):
             draw(out / f"{task}.svg", task, results)

@@ -6,44 +6,26 @@ reached are infinite.
 
 from __future__ import annotations
 
-import io
-import json
+import functools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import click
-from pictures import described
+import comparison
+from comparison import Result, best_within, number
+from pictures import drawn, save_picture
 from rich.console import Console
 from rich.table import Table
-
-from hfrnn.atomic import write_atomic
 
 METHODS = ("hf", "adam", "sgd")
 MARKS = (10, 30, 60, 150, 300)
 """Processor seconds at which methods are compared."""
-SLACK = 1.01
-"""A run ends with the first record after its budget, so a mark counts validations up to 1% later."""
+LOSS = "valid_loss"
+"""The figure of a point that is compared."""
 
-Point = Mapping[str, Any]
-Result = Mapping[str, Any]
-
-
-def read(folder: Path) -> list[Result]:
-    """Return the results of all cells in a folder, ordered by file name."""
-    return [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))]
-
-
-def best_loss(curve: Iterable[Point], seconds: float = math.inf) -> float:
-    """Return the lowest validation loss within a time; infinity if there is none."""
-    return min((p["valid_loss"] for p in curve if p["seconds_processor"] <= SLACK * seconds), default=math.inf)
-
-
-def time_to(curve: Iterable[Point], loss: float) -> float:
-    """Return the processor seconds of the first validation with at most this loss; infinity if there is none."""
-    return next((float(p["seconds_processor"]) for p in curve if p["valid_loss"] <= loss), math.inf)
+best_loss = functools.partial(best_within, key=LOSS)
+time_to = functools.partial(comparison.time_to, key=LOSS)
 
 
 def chosen_trial(results: Sequence[Result], task: str, method: str, trials: Iterable[str]) -> str | None:
@@ -133,16 +115,8 @@ def draw(path: Path, task: str, results: Sequence[Result]) -> None:
         axis.set_title(task)
         axis.grid(alpha=0.3)
         axis.legend(frameon=False)
-        content = io.StringIO()
-        figure.savefig(content, format="svg", metadata={"Date": None})
-        plt.close(figure)
+        content = drawn(figure)
     lowest = {name: min(result["best"] for result in seeds.values()) for name, seeds in methods.items()}
     listed = ", ".join(f"{name} {loss:.2g}" for name, loss in sorted(lowest.items(), key=lambda pair: pair[1]))
     title = f"{task}: validation loss over processor seconds"
-    write_atomic(path, described(content.getvalue(), title, f"{title}, a line for each seed. Lowest losses: {listed}."))
-    click.echo(f"wrote {path}")
-
-
-def number(value: float, form: str, never: str = "never") -> str:
-    """Return a number in a format; `never` if it is infinite."""
-    return format(value, form) if math.isfinite(value) else never
+    save_picture(path, content, title, f"{title}, a line for each seed. Lowest losses: {listed}.")

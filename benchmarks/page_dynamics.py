@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import statistics
 
-from dynamics_results import compared, number, ratios, read, rows
+from comparison import number, read_cells
+from dynamics_results import compared, ratios, rows
 from page_text import RESULTS, table
 
 FOLDER = RESULTS / "dynamics"
@@ -13,7 +14,7 @@ FOLDER = RESULTS / "dynamics"
 
 def dynamics() -> str:
     """Return the table of all tasks and a picture of each."""
-    results = read(FOLDER)
+    results = read_cells(FOLDER)
     if not results:
         return "Not measured yet."
     parts = [
@@ -30,7 +31,7 @@ def dynamics() -> str:
 
 def shares() -> str:
     """Return the median share of Adam's time that HF needs on each task, in a line."""
-    results = read(FOLDER)
+    results = read_cells(FOLDER)
     found = {task: ratios(compared(results, task), "hf") for task in sorted({each["cell"]["task"] for each in results})}
     return ", ".join(f"{number(statistics.median(own), '.2f')} on {task}" for task, own in found.items() if own)
 

@@ -8,6 +8,7 @@ import re
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -26,6 +27,23 @@ def described(svg: str, title: str, description: str) -> str:
     inside = f"<title id='title'>{html.escape(title)}</title>\n <desc id='desc'>{html.escape(description)}</desc>"
     opened = re.sub(r"<svg ", "<svg role='img' aria-labelledby='title desc' ", svg, count=1)
     return re.sub(r"(<svg [^>]*>)", lambda found: f"{found[1]}\n {inside}", opened, count=1)
+
+
+def drawn(figure: Any) -> str:
+    """Return a figure of Matplotlib as SVG, and close it."""
+    from matplotlib import pyplot as plt
+
+    content = io.StringIO()
+    figure.savefig(content, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    return content.getvalue()
+
+
+def save_picture(path: Path, svg: str, title: str, description: str) -> None:
+    """Write an SVG picture with a title and a description."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, described(svg, title, description))
+    click.echo(f"wrote {path}")
 
 
 def description_of(methods: Mapping[str, Seeds], budget: float) -> str:
@@ -68,13 +86,8 @@ def draw_problem(path: Path, problem: str, methods: Mapping[str, Seeds], budget:
         axis.set_title(problem)
         axis.grid(alpha=0.3)
         axis.legend(frameon=False)
-        content = io.StringIO()
-        figure.savefig(content, format="svg", metadata={"Date": None})
-        plt.close(figure)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    title = f"{problem}: validation bits over processor seconds"
-    write_atomic(path, described(content.getvalue(), title, description_of(methods, budget)))
-    click.echo(f"wrote {path}")
+        content = drawn(figure)
+    save_picture(path, content, f"{problem}: validation bits over processor seconds", description_of(methods, budget))
 
 
 def _limits(methods: Mapping[str, Seeds], budget: float) -> tuple[float | None, float | None]:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from comparison import read_cells
 from dynamics import BUDGETS, TASKS, TRIALS, Cell, data_of, wanted_cells
-from dynamics_results import METHODS, best_loss, chosen_trial, compared, draw, ratios, read, rows, time_to
+from dynamics_results import METHODS, best_loss, chosen_trial, compared, draw, ratios, rows, time_to
 
 from hfrnn.engine.batch import Batch
 from hfrnn.runs.config import TrainConfig, checked_options
@@ -62,7 +63,7 @@ def test_the_data_of_a_task_do_not_depend_on_the_run(task: str) -> None:
 def test_the_best_trial_is_used_for_all_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save(tmp_path, result("adam", "0.0003", 0, 0.5, tunes=True), result("adam", "0.001", 0, 0.4, tunes=True))
     trials = [Cell("sine", "adam", trial, 0, tunes=True) for trial in TRIALS["adam"]]
-    assert chosen_trial(read(tmp_path), "sine", "adam", TRIALS["adam"]) is None
+    assert chosen_trial(read_cells(tmp_path), "sine", "adam", TRIALS["adam"]) is None
     assert list(wanted_cells(["sine"], ["adam"], [0, 1], tmp_path)) == trials
     assert "left out" in capsys.readouterr().out
     save(tmp_path, result("adam", "0.003", 0, 0.7, tunes=True), result("adam", "0.003", 1, 0.1))

@@ -8,7 +8,7 @@ import secrets
 from pathlib import Path
 from typing import NoReturn
 
-from hfrnn.errors import StorageError
+from hfrnn.errors import StorageError, reason_of
 from hfrnn.files import open_to_append
 
 
@@ -95,9 +95,8 @@ def refuse_to_write(path: Path, error: OSError | ValueError) -> NoReturn:
     StorageError
         Always.
     """
-    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     raise StorageError(
-        f"cannot write {path} ({reason}); what was there before is unchanged: "
+        f"cannot write {path} ({reason_of(error)}); what was there before is unchanged: "
         "free some space or choose a folder that can be written to"
     ) from error
 

@@ -37,3 +37,8 @@ class StorageError(HfrnnError):
 
 class NonFiniteError(HfrnnError, ArithmeticError):
     """A loss, gradient or weight is not finite; the last finite state is kept."""
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a file could not be opened, read or written, for a message: the system's reason without its number."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -9,10 +9,11 @@ For one output with targets y, outputs z and weights w (sums over all scored ste
     cross-entropy              = -sum w log p(y) / W, in nats
     accuracy                   = share of the weight where the prediction is right
 
-R2 and NRMSE are None for an output whose targets do not vary, and accuracy is None if a target is no bit. The overall
-figures are means over the outputs, so that each output counts alike whatever its unit (the overall R2 is scikit-learn's
-`r2_score` with its default); the overall RMSE and NRMSE are the roots of the overall MSE and of 1 - R2. For classes the
-overall figures are means over the steps, and the figures of a class are means over the steps whose target it is.
+R2 and NRMSE are None for an output with constant targets. Accuracy is None for an output with targets other than 0 and
+1. The overall figures are means over the outputs. Every output has the same share, whatever its unit; the overall R2 is
+that of scikit-learn's `r2_score` with its default. The overall RMSE is the root of the overall MSE, and the overall
+NRMSE the root of 1 - R2. For classes, the overall figures are means over all scored steps. The figures of one class are
+means over the steps with that class as the target.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from hfrnn.analysis.figures import Row, figures
 from hfrnn.analysis.prediction import score, scored_rows
 from hfrnn.arrays.backend import Array, HostArray
-from hfrnn.data.array_files import check_size, read_array_file
-from hfrnn.data.arrays import ROLES
+from hfrnn.data.array_files import read_array_file
+from hfrnn.data.arrays import ROLES, check_filled
 from hfrnn.data.layouts import Layout, arranged
 from hfrnn.data.music import music_batch
 from hfrnn.data.scaling import Scaling
@@ -106,11 +106,10 @@ def own_sequences(folder: RunFolder, part: str | None = None) -> Given:
     name = f"{part} part of {source.name}"
     if not isinstance(source, ArraySource):  # music
         return Given(name, source.part(part).batch(slice(None)), None)
-    if part not in source.data.parts:
-        raise InputError(f"{source.name} has no {part} part: use {' or '.join(source.data.parts)}")
+    sequences = source.sequences(part)
     names = (source.data.input_names, source.data.target_names)
     ahead = rows_ahead(*names, config.ahead) if kind_of_data(config.data) == "a table" else 0
-    return Given(name, Batch(*source.data.parts[part]), source.scaling, False, *names, ahead)
+    return Given(name, Batch(*sequences), source.scaling, False, *names, ahead)
 
 
 def file_sequences(folder: RunFolder, net: Network, path: str) -> Given:
@@ -184,10 +183,7 @@ def _arrays(config: TrainConfig, net: Network, path: str) -> Given:
             **{role: arrays[role] for role in ("x", "lengths") if role in arrays},
             "y": np.zeros(T_N if symbols else (*T_N, net.n_out), dtype=np.int64 if symbols else np.float64),
         }
-    for role, value in arrays.items():
-        check_size(value.shape, 8, f"{role} of {path}")
-        if value.size == 0:
-            raise InputError(f"{role} of {path} has shape {value.shape}, which holds nothing: give some numbers")
+    check_filled(arrays, path)
     loss = "softmax" if net.head.integer_targets else net.loss_name
     layout = Layout(path, config.time_first, path.lower().endswith(".mat"), loss)
     part = arranged({role: arrays.get(role) for role in ROLES}, "", layout)

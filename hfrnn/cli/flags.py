@@ -194,14 +194,8 @@ def _metavar(declared: Option) -> str:
     """What a flag's value is called on the short page."""
     if declared.kind is bool:
         return ""
-    return (
-        "NAME"
-        if declared.choices
-        else "NAMES"
-        if declared.many and declared.kind is str
-        else "NUMBERS"
-        if declared.many
-        else "TEXT"
-        if declared.kind is str
-        else "NUMBER"
-    )
+    if declared.choices:
+        return "NAME"
+    if declared.many:
+        return "NAMES" if declared.kind is str else "NUMBERS"
+    return "TEXT" if declared.kind is str else "NUMBER"

@@ -19,12 +19,14 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, reason_of
 from hfrnn.files import TEXT_SHARE, memory_share, read_bytes
 from hfrnn.wording import one_line
 
 NUMBERS = "fiub"
 """NumPy's letters of the types that are read: real numbers, integers and Booleans."""
+HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+"""What reads the header of an array: its shape, whether columns come first, and its type, by version of the format."""
 _COMPRESSED, _MAT5_HEADER = 15, 128  # of MATLAB's format 5
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy writes
 
@@ -98,8 +100,7 @@ def file_content(path: str | os.PathLike[str]) -> bytes:
     except FileNotFoundError as error:
         raise InputError(f"there is no file {path}: {what}") from error
     except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise InputError(f"{str(path)!r} cannot be read ({reason}): {what}") from error
+        raise InputError(f"{str(path)!r} cannot be read ({reason_of(error)}): {what}") from error
     if not data:
         raise InputError(f"{path} is empty: {what}")
     return data
@@ -167,9 +168,9 @@ def _read_npy_file(content: bytes, source: str, wanted: Callable[[str], bool]) -
 def _read_npy(stream: IO[bytes], name: str, available: int, taken: int) -> NDArray[Any]:
     """Return an array in NumPy's format; its header is checked before its numbers are read."""
     version = npy.read_magic(stream)
-    if version not in ((1, 0), (2, 0)):
+    if version not in HEADERS:
         raise InputError(f"{name} has version {version[0]}.{version[1]} of NumPy's format: save it as plain numbers")
-    shape, fortran, dtype = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(stream)
+    shape, fortran, dtype = HEADERS[version](stream)
     check_type(dtype, name)
     if any(size < 0 for size in shape):
         raise InputError(f"{name} has shape {shape}, which no array has: the file is damaged, save it again")

@@ -221,10 +221,7 @@ def from_arrays(
         if each not in arrays:
             held = ", ".join([*arrays, *others]) or "nothing"
             raise InputError(f"{source} has no array {each}{near_hint(each, others)}: it holds {held}; name it {each}")
-    for each, value in arrays.items():
-        check_size(value.shape, 8, f"{each} of {source}")
-        if value.size == 0:
-            raise InputError(f"{each} of {source} has shape {value.shape}, which holds nothing: give some numbers")
+    check_filled(arrays, source)
     if windows is not None:
         given = [each for each in arrays if each not in ("x", "y")]
         if given or time_first:
@@ -236,6 +233,14 @@ def from_arrays(
         layout = Layout(source, time_first, matlab, loss)
         parts, notes = _sequence_parts(arrays, layout, fractions), ()
     return assembled(parts, loss, name, source, sha256, notes=notes)
+
+
+def check_filled(arrays: Mapping[str, NDArray[Any]], source: str) -> None:
+    """Raise InputError if an array is empty, or too large in double precision."""
+    for name, value in arrays.items():
+        check_size(value.shape, 8, f"{name} of {source}")
+        if value.size == 0:
+            raise InputError(f"{name} of {source} has shape {value.shape}, which holds nothing: give some numbers")
 
 
 def assembled(

@@ -17,7 +17,7 @@ from hfrnn.data.fractions import DEFAULT_FRACTIONS, checked_fractions
 from hfrnn.data.remotes import DOWNLOADS
 from hfrnn.data.text import LEVELS, Text, check_level
 from hfrnn.data.words import broken
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, reason_of
 from hfrnn.files import TEXT_SHARE, memory_share, read_bytes
 
 PARTS = ("train", "valid", "test")
@@ -85,8 +85,7 @@ def read_text(path: str | os.PathLike[str], level: str) -> Text:
     except PermissionError as error:
         raise InputError(f"{path} cannot be read (permission denied); allow reading it or give another file") from error
     except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise InputError(f"{str(path)!r} cannot be read ({reason}); give the path of a text file") from error
+        raise InputError(f"{str(path)!r} cannot be read ({reason_of(error)}); give the path of a text file") from error
     if not data:
         raise InputError(f"{path} is empty; give a file with text in it")
     if level == "byte":

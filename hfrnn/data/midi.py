@@ -20,7 +20,7 @@ from hfrnn.checks import count
 from hfrnn.data.array_files import check_size
 from hfrnn.data.fractions import part_ranges
 from hfrnn.data.music import KEYS, Music
-from hfrnn.errors import InputError, MissingExtraError, how_to_install
+from hfrnn.errors import InputError, MissingExtraError, how_to_install, reason_of
 from hfrnn.files import read_bytes
 from hfrnn.names import MIDI_FILES, STEPS_PER_BEAT
 from hfrnn.wording import counted
@@ -118,8 +118,9 @@ def _content(file: Path) -> bytes:
     except FileNotFoundError as error:
         raise InputError(f"there is no file {file}: give a MIDI file, or a folder of them") from error
     except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise InputError(f"{str(file)!r} cannot be read ({reason}): give a MIDI file, or a folder of them") from error
+        raise InputError(
+            f"{str(file)!r} cannot be read ({reason_of(error)}): give a MIDI file, or a folder of them"
+        ) from error
 
 
 def _parsed(content: bytes, source: str) -> Any:
@@ -133,7 +134,7 @@ def _parsed(content: bytes, source: str) -> Any:
             raise ValueError("a number has too many digits")
         return MidiFile(file=io.BytesIO(content))
     except Exception as error:  # damage surfaces in many places of mido
-        raise InputError(f"{source} is damaged or no MIDI file: save it again, or take it away") from error
+        raise InputError(f"{source} is damaged or no MIDI file: save it again, or remove it") from error
 
 
 def _notes(content: bytes, steps_per_beat: int, source: str) -> Iterator[_Note]:

@@ -133,7 +133,7 @@ class Scaling:
 
 
 def _varies(mean: Vector, deviation: Vector) -> NDArray[np.bool_]:
-    """Return where a deviation is more than the rounding errors of a constant."""
+    """Return for each column whether it varies: a constant column has rounding errors only."""
     return deviation > 1e-12 * np.abs(mean)
 
 

@@ -8,6 +8,7 @@ O4  J -> J D
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hfrnn.arrays.backend import Array
@@ -66,17 +67,11 @@ class ConstrainedObjective:
 
     def loss_and_gradient(self, variables: Array, out: Array | None = None) -> tuple[float, Array]:
         """Return f in nats and its gradient (n_parameters,) in the variables, in `out` if given (O1)."""
-        w, D = self._at(variables)
-        loss, gradient = self.objective.loss_and_gradient(w, out)
-        gradient *= D
-        return loss, gradient
+        return self._gradient(self.objective.loss_and_gradient, variables, out)
 
     def data_loss_and_gradient(self, variables: Array, out: Array | None = None) -> tuple[float, Array]:
         """Return f without its penalty, in nats, and the gradient of f with it, as `loss_and_gradient` does (O1)."""
-        w, D = self._at(variables)
-        loss, gradient = self.objective.data_loss_and_gradient(w, out)
-        gradient *= D
-        return loss, gradient
+        return self._gradient(self.objective.data_loss_and_gradient, variables, out)
 
     def penalty(self, variables: Array) -> float:
         """Return the part of the loss that is not the data's: l2/2 * |w|^2."""
@@ -133,6 +128,15 @@ class ConstrainedObjective:
         """Return the weights of variables, and D."""
         v = self.net.vector(variables, "variables")
         return self.constraints.weights(v), self.constraints.slopes(v)
+
+    def _gradient(
+        self, compute: Callable[[Array, Array | None], tuple[float, Array]], variables: Array, out: Array | None
+    ) -> tuple[float, Array]:
+        """Return a loss and its gradient in the variables, given what computes them in the weights (O1)."""
+        w, D = self._at(variables)
+        loss, gradient = compute(w, out)
+        gradient *= D
+        return loss, gradient
 
     def _symmetric(self, A: Any, D: Array, diagonal: Array | None) -> Any:
         """Return the operator D A D + diag(diagonal)."""

@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_safetensors
 from safetensors.numpy import save as safetensors_bytes
 
-from hfrnn.errors import CheckpointError, InputError
+from hfrnn.errors import CheckpointError, InputError, reason_of
 from hfrnn.files import CHECKPOINT_SHARE, DESCRIPTION, memory_share, open_to_read
 
 FORMAT = "hfrnn-checkpoint"
@@ -192,8 +192,7 @@ def _opened(path: Path) -> BinaryIO:
     except FileNotFoundError as error:
         raise CheckpointError(f"there is no checkpoint {path}; give a file that a run has written") from error
     except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise CheckpointError(f"cannot read checkpoint {path}: {reason}") from error
+        raise CheckpointError(f"cannot read checkpoint {path}: {reason_of(error)}") from error
 
 
 def _start(path: Path, file: BinaryIO) -> bytes:

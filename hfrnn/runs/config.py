@@ -22,7 +22,7 @@ from hfrnn.runs.options import (
     run_options,
 )
 from hfrnn.runs.parsing import parse_bytes
-from hfrnn.runs.presets import kind_of_data, preset_values
+from hfrnn.runs.presets import KINDS_OF_ARRAYS, kind_of_data, preset_values
 
 
 @dataclass(frozen=True, init=False)
@@ -177,7 +177,7 @@ class TrainConfig(RunOptions):
             name, path = str(self.data), os.path.abspath(str(self.data))
             folder = os.path.isdir(path) or name.endswith(("/", os.sep))
             return {"data": os.path.join(path, "") if folder else path}
-        if kind not in ("a table", "an array file", "arrays in memory"):
+        if kind not in KINDS_OF_ARRAYS:
             return {"data": self.data or (None if self.text else "python-manual")}
         found: dict[str, Any] = {"standardize": kind == "a table" if self.standardize is None else self.standardize}
         if kind != "arrays in memory":

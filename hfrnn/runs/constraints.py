@@ -13,7 +13,8 @@ import numpy as np
 from numpy.lib import format as npy
 
 from hfrnn.arrays.backend import HostArray
-from hfrnn.errors import CheckpointError, InputError
+from hfrnn.data.array_files import HEADERS
+from hfrnn.errors import CheckpointError, InputError, reason_of
 from hfrnn.files import open_to_read
 
 if TYPE_CHECKING:
@@ -71,9 +72,8 @@ def read_connectivity(path: str | Path, net: Network) -> Tables:
         zipfile.BadZipFile,
         zlib.error,
     ) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or error or "it is damaged"
         raise InputError(
-            f"--connectivity {path} cannot be read ({reason}): give a file that numpy.savez has written"
+            f"--connectivity {path} cannot be read ({reason_of(error)}): give a file that numpy.savez has written"
         ) from error
     if not (tables[0] or tables[1]):
         raise InputError(f"--connectivity {path} holds no arrays: give a mask or signs for at least one parameter")
@@ -83,10 +83,9 @@ def read_connectivity(path: str | Path, net: Network) -> Tables:
 def _read_array(member: IO[bytes], name: str, most: int) -> HostArray:
     """Return an array of at most `most` numbers; its declared shape is checked before memory is allocated."""
     version = npy.read_magic(member)
-    if version not in ((1, 0), (2, 0)):
+    if version not in HEADERS:
         raise ValueError(f"{name} has the format version {version}")
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, in_columns, dtype = read(member)
+    shape, in_columns, dtype = HEADERS[version](member)
     if dtype.kind not in "biuf" or dtype.itemsize > 8:
         raise ValueError(f"{name} holds {dtype}, no plain numbers")
     if min(shape, default=0) < 0 or (size := math.prod(shape)) > most:

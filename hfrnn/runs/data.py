@@ -15,7 +15,7 @@ from hfrnn.errors import InputError
 from hfrnn.names import IN_MEMORY, MIDI_FILES, names_arrays
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.options import run_options
-from hfrnn.runs.presets import kind_of_data
+from hfrnn.runs.presets import KINDS_OF_ARRAYS, kind_of_data
 
 OF_ONE_KIND = (
     "valid", "test", "fractions", "classes", "inputs", "targets", "window", "stride", "burn_in", "ahead", "time_first",
@@ -31,7 +31,7 @@ def is_text(config: TrainConfig) -> bool:
 
 def is_arrays(config: TrainConfig) -> bool:
     """Return whether a configuration trains on arrays or a table, from a file or from memory."""
-    return kind_of_data(config.data) in ("a table", "an array file", "arrays in memory")
+    return kind_of_data(config.data) in KINDS_OF_ARRAYS
 
 
 def is_music(config: TrainConfig) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from hfrnn.runs.presets import KINDS_OF_ARRAYS
+
 
 @dataclass(frozen=True)
 class Need:
@@ -73,12 +75,12 @@ SUTSKEVER = Need("initializer", ("sutskever",))
 WORDS = Need("level", ("word",))
 TEXT = Need("data", ("a text",))
 TASK = Need("data", ("a synthetic task",))
-FILE = Need("data", ("a text", "a table", "an array file", "arrays in memory", "MIDI music"))
+FILE = Need("data", ("a text", *KINDS_OF_ARRAYS, "MIDI music"))
 MIDI = Need("data", ("MIDI music",))
 TABLE = Need("data", ("a table",))
 TABLE_OR_FILE = Need("data", ("a table", "an array file"))
 ARRAYS = Need("data", ("an array file", "arrays in memory"))
-RECORDING = REAL = Need("data", ("a table", "an array file", "arrays in memory"))
+RECORDING = REAL = Need("data", KINDS_OF_ARRAYS)
 WINDOWS = Need("window", ("one recording that --window cuts",))
 A_STACK = Need("hidden", ("a stack of layers",))
 GROWING_BATCHES = Need("first_gradient_symbols", ("batches that grow",))

@@ -13,7 +13,7 @@ from hfrnn.atomic import write_atomic
 from hfrnn.data.corpora import CORPORA, located
 from hfrnn.data.midi import midi_files
 from hfrnn.data.music import FILES as MUSIC
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, reason_of
 from hfrnn.names import names_arrays
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.presets import kind_of_data
@@ -88,8 +88,7 @@ class Output:
         except FileNotFoundError:
             return False
         except (OSError, ValueError) as error:
-            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            raise InputError(f"{given}, which cannot be written ({reason}): give another file") from error
+            raise InputError(f"{given}, which cannot be written ({reason_of(error)}): give another file") from error
         if os.path.exists(self.path) and not stat.S_ISREG(os.stat(self.path).st_mode):
             raise InputError(f"{given}, which is not a regular file: give another file")
         return True

@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, reason_of
 from hfrnn.files import CONFIGURATION, read_bytes
 
 
@@ -53,8 +53,7 @@ def read_toml(path: str | Path, *, links: bool = True) -> tuple[dict[str, Any], 
     try:
         content = read_bytes(path, CONFIGURATION, links=links)
     except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise InputError(f"configuration {path} cannot be read ({reason}): give a TOML file") from error
+        raise InputError(f"configuration {path} cannot be read ({reason_of(error)}): give a TOML file") from error
     try:
         table = tomllib.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, and of a number with too many digits

@@ -24,6 +24,8 @@ __all__ = [
 
 EARLIER = "published"
 """The preset of runs whose config.toml names none: its values were the only defaults then."""
+KINDS_OF_ARRAYS = ("a table", "an array file", "arrays in memory")
+"""The kinds of data, as `kind_of_data` names them, that are sequences of numbers of one's own."""
 OFF_IF_UNWRITTEN = ("average", "first_gradient_symbols")
 """Options that a run does not use if its config.toml lacks them."""
 

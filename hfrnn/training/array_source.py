@@ -17,11 +17,11 @@ from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.data import load_run_arrays
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.memory import Memory, same_shapes
-from hfrnn.training.sources import Pool, Source
+from hfrnn.training.sources import Pool, Source, as_before
 from hfrnn.wording import counted
 
 REASONABLE = 30.0
-"""Largest absolute value of inputs and targets that is not worth a hint to scale them."""
+"""With larger absolute values of inputs or targets, a run prints a hint to scale them."""
 
 
 class ArraySource(Source):
@@ -52,7 +52,10 @@ class ArraySource(Source):
         return self._pool
 
     def part(self, name: str) -> Pool:
-        """Return the sequences of a part, as the network reads them.
+        return Pool(*self._ready(self.sequences(name)))
+
+    def sequences(self, name: str) -> Sequences:
+        """Return the sequences of a part, in the units of the data.
 
         Parameters
         ----------
@@ -65,7 +68,7 @@ class ArraySource(Source):
         """
         if name not in self.data.parts:
             raise InputError(f"{self.name} has no {name} part: use {' or '.join(self.data.parts)}")
-        return Pool(*self._ready(self.data.parts[name]))
+        return self.data.parts[name]
 
     def lines(self) -> list[str]:
         data, T = self.data, self._pool.inputs.shape[0]
@@ -73,7 +76,7 @@ class ArraySource(Source):
         sizes = f"{counted(data.train.lengths.size, 'sequence')} of{short} {counted(T, 'step')} to train on"
         valid = "none to validate" if data.valid is None else f"{data.valid.lengths.size:,} to validate"
         inputs = counted(data.n_in, "symbol" if data.symbols else "input") + _named(data.input_names)
-        outputs = counted(data.n_out, "class" if self.counts_errors else "output").replace("classs", "classes")
+        outputs = f"{data.n_out:,} classes" if self.counts_errors else counted(data.n_out, "output")
         lines = [f"data      {self.name}: {sizes}, {valid}"]
         lines.append(f"          {inputs}, {outputs}{_named(data.target_names)}")
         lines.append(f"loss      {data.loss}: {data.reason}")
@@ -182,12 +185,8 @@ def open_arrays(
     InputError
         The data do not fit the options.
     """
-    try:
+    with as_before(None if config.data in IN_MEMORY else folder):
         data = load_run_arrays(config) if memory is None else memory.arrays(config)
-    except InputError as error:
-        if folder is None or config.data in IN_MEMORY:
-            raise
-        raise InputError(f"the data of {folder.path} is not as it was when the run was started: {error}") from error
     if folder is not None:
         folder.check_data(data.sha256, data.source)
     return ArraySource(config, data, known)

@@ -16,7 +16,7 @@ from hfrnn.engine.batch import Batch
 from hfrnn.errors import InputError
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.data import array_windows
-from hfrnn.training.sources import Pool
+from hfrnn.training.sources import Pool, epoch_generator
 
 Drawing = Callable[[np.random.Generator], Any]
 
@@ -55,9 +55,7 @@ class Memory:
     def draw(self, config: TrainConfig, epoch: int) -> ArrayData:
         """Return the sequences of an epoch; epoch -1 is validation, which is the same for every seed."""
         assert self.batches is not None
-        entropy = [0, 0] if epoch < 0 else [1, config.seed, epoch]
-        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
-        return _read(self.batches(rng), "batches", config)
+        return _read(self.batches(epoch_generator(config.seed, epoch)), "batches", config)
 
     def validation(self, config: TrainConfig) -> ArrayData:
         """Return the sequences to validate on: the given ones, or one draw."""
@@ -79,7 +77,10 @@ def given_arrays(data: Any, batches: Any, valid: Any) -> Memory | None:
     if batches is not None and data is not None:
         raise InputError("both data and batches were given: give one of them")
     if isinstance(valid, Mapping | Batch) and batches is None:
-        raise InputError("valid is sequences, which go with batches: name the arrays of data valid_x, valid_y, ...")
+        raise InputError(
+            "valid= takes sequences only together with batches=; with data=, name the arrays of data valid_x, "
+            "valid_y, ..."
+        )
     if batches is not None:
         if valid is not None and not isinstance(valid, Mapping | Batch):
             raise InputError(f"valid is {shown(valid)}: with batches give a dict of arrays or a hfrnn.Batch")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
 from hfrnn.data.rolls import load_rolls
 from hfrnn.data.synthetic import make_task
 from hfrnn.data.vocabulary import Vocabulary
-from hfrnn.errors import CheckpointError, InputError, MissingExtraError
+from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.data import (
     is_arrays,
@@ -24,7 +21,7 @@ from hfrnn.runs.presets import kind_of_data
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.array_source import drawn_source, open_arrays
 from hfrnn.training.memory import Memory
-from hfrnn.training.sources import MusicSource, Source, TaskSource, TextSource
+from hfrnn.training.sources import MusicSource, Source, TaskSource, TextSource, as_before
 
 OF_SEQUENCES = ("fractions", "targets", "window", "stride", "burn_in", "time_first", "loss", "standardize")
 """Options of array files that do nothing for piano rolls."""
@@ -79,7 +76,7 @@ def open_source(
             return drawn_source(config, known, memory), None
         return open_arrays(config, folder, known, memory), None
     if is_music(config):
-        with _as_before(folder):
+        with as_before(folder):
             music = load_run_music(config)
         if folder is not None:
             folder.check_data(music.sha256, music.source)
@@ -88,24 +85,11 @@ def open_source(
     return TaskSource(config, make_task(config.data, config.length)), None
 
 
-@contextlib.contextmanager
-def _as_before(folder: RunFolder | None) -> Iterator[None]:
-    """Say in an error about the data that those of the run in `folder` could be read when it was started."""
-    try:
-        yield
-    except MissingExtraError:
-        raise
-    except InputError as error:
-        if folder is None:
-            raise
-        raise InputError(f"the data of {folder.path} is not as it was when the run was started: {error}") from error
-
-
 def _open_rolls(config: TrainConfig, folder: RunFolder | None) -> MusicSource | None:
     """Open a file of arrays that holds piano rolls, checked against that of `folder`; None if it holds others."""
     if kind_of_data(config.data) != "an array file":
         return None
-    with _as_before(folder):
+    with as_before(folder):
         rolls = load_rolls(str(config.data))
     if rolls is None:
         return None
@@ -117,7 +101,7 @@ def _open_rolls(config: TrainConfig, folder: RunFolder | None) -> MusicSource | 
 
 def _open_text(config: TrainConfig, folder: RunFolder | None, known: RunFolder | None) -> tuple[TextSource, Vocabulary]:
     """Open a text, checked against that of `folder`, with the vocabulary and the classes of `known`."""
-    with _as_before(folder):
+    with as_before(folder):
         corpus = load_run_corpus(config)
     if folder is not None:
         folder.check_corpus(corpus)

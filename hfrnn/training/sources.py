@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,10 +17,11 @@ from hfrnn.data.streams import evaluation_streams, training_sequences
 from hfrnn.data.synthetic import Task, tasks
 from hfrnn.data.vocabulary import Vocabulary, frequency_classes
 from hfrnn.engine.batch import Batch
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, MissingExtraError
 from hfrnn.names import UNITS
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.data import part_checksums
+from hfrnn.runs.run_folder import RunFolder
 from hfrnn.wording import counted
 
 VALIDATION_STREAMS = 64
@@ -59,6 +62,25 @@ class Pool(NamedTuple):
         weights = None if self.weights is None else self.weights[:, columns]
         lengths = None if self.lengths is None else self.lengths[columns]
         return Batch(self.inputs[:, columns], self.targets[:, columns], weights, lengths)
+
+
+def epoch_generator(seed: int, epoch: int) -> np.random.Generator:
+    """Return the random generator of an epoch; epoch -1 is validation, which is the same for every seed."""
+    entropy = [0, 0] if epoch < 0 else [1, seed, epoch]
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
+
+
+@contextlib.contextmanager
+def as_before(folder: RunFolder | None) -> Iterator[None]:
+    """Add to an InputError about the data that the run in `folder` could read them when it was started."""
+    try:
+        yield
+    except MissingExtraError:
+        raise
+    except InputError as error:
+        if folder is None:
+            raise
+        raise InputError(f"the data of {folder.path} is not as it was when the run was started: {error}") from error
 
 
 def chosen_part(config: TrainConfig, part: str | None, default: str) -> str:
@@ -216,11 +238,11 @@ class TaskSource(Source):
     def __init__(self, config: TrainConfig, task: Task) -> None:
         self.name, self.task, self.seed, self.count = task.name, task, config.seed, config.sequences
         self.network = {"n_in": task.n_in, "n_out": task.n_out, "loss": task.loss}
-        self._held_out = task.sequences(VALIDATION_SEQUENCES, self._generator(-1))
+        self._held_out = task.sequences(VALIDATION_SEQUENCES, epoch_generator(self.seed, -1))
         self.validation = Pool(*self._held_out).batch(slice(None))
 
     def pool(self, epoch: int) -> Pool:
-        return Pool(*self.task.sequences(self.count, self._generator(epoch)))
+        return Pool(*self.task.sequences(self.count, epoch_generator(self.seed, epoch)))
 
     def lines(self) -> list[str]:
         assert self.validation is not None
@@ -231,11 +253,6 @@ class TaskSource(Source):
 
     def errors(self, logits: HostArray) -> float:
         return float(np.mean(self.task.wrong(logits, self._held_out)))
-
-    def _generator(self, epoch: int) -> np.random.Generator:
-        """Return the random generator of an epoch; epoch -1 is validation, which is the same for every seed."""
-        entropy = [0, 0] if epoch < 0 else [1, self.seed, epoch]
-        return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
 
 
 class MusicSource(Source):

@@ -76,11 +76,8 @@ class HORNN(plain.HORNN):
     def _powers(self, tape: Tape) -> Array:
         return np.ones(self.order, tape.kept.dtype)
 
-    def _is_compiled(self, tape: Tape) -> bool:
-        return self.activation == "tanh" and is_compiled(tape)
-
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        if not self._is_compiled(tape):
+        if not is_compiled(tape, self.activation):
             return super().forward(p, U, state, tape)
         (K, B, H), N = U.shape, self.order
         hs, slope = tape.new("h", N + K, B, H), tape.new("slope", K if tape.records else 0, B, H)
@@ -89,7 +86,7 @@ class HORNN(plain.HORNN):
         return hs[N:], {"history": latest_first(tape, "history", hs[K:])}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        if not self._is_compiled(tape):
+        if not is_compiled(tape, self.activation):
             return super().rforward(p, v, tape, RU, Rstate)
         (K, B, H), N, powers = RU.shape, self.order, self._powers(tape)
         Ra, Rxs, Rhs = tape.scratch("Ra", K, B, H), tape.scratch("Rxs", K, B, H), tape.new("Rh", N + K, B, H)
@@ -106,7 +103,7 @@ class HORNN(plain.HORNN):
         self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays,
         preactivation_adjoint: Array | None = None,
     ) -> tuple[Array, Arrays]:  # fmt: skip
-        if not self._is_compiled(tape) or preactivation_adjoint is not None:
+        if not is_compiled(tape, self.activation) or preactivation_adjoint is not None:
             return super().backward(p, tape, dhs, dstate, grad, preactivation_adjoint)
         (K, B, H), N, powers = dhs.shape, self.order, self._powers(tape)
         das, dxs = tape.scratch("da", K, B, H), tape.scratch("dxs", K, B, H)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import leaky as reference
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.numba.pointwise import ACTIVATIONS, ONE, activate, compile_exact_loop, is_compiled, slope_of
+from hfrnn.kernels.numba.pointwise import (
+    ACTIVATIONS,
+    ONE,
+    activate,
+    compile_exact_loop,
+    is_compiled,
+    slope_of,
+    units_share,
+)
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
-from hfrnn.kernels.share import Share
 
 
 @compile_exact_loop
@@ -69,42 +74,33 @@ def leaky_backward(
                 dh[b, j] = (ONE - leak[j]) * dh[b, j] + work[b, j]  # B2
 
 
-def shares(share: Share, p: Arrays, tape: Tape, H: int) -> Array:
-    """Return the share of each unit, (H,)."""
-    value: Any = share.value(p, tape)
-    return value if share.learned else np.full(H, value, tape.kept.dtype)
-
-
 class Leaky(reference.Leaky):
     """`leaky` with compiled loops, for tanh, logistic and relu units."""
 
-    def _is_compiled(self, tape: Tape) -> bool:
-        return self.activation in ACTIVATIONS and is_compiled(tape)
-
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        if not self._is_compiled(tape):
+        if not is_compiled(tape, self.activation, ACTIVATIONS):
             return super().forward(p, U, state, tape)
         K, B, H = U.shape
         steps = K if tape.records else 0
         hs, k = tape.new("h", K + 1, B, H), tape.new("k", steps, B, H)
         e = tape.new("e", steps if self.leak.learned else 0, B, H)
-        hs[0] = state["h"]
-        leaky_forward(ACTIVATIONS[self.activation], p["W_h"], shares(self.leak, p, tape, H), U, hs, k, e)  # F1-F3, L1
+        hs[0], leak = state["h"], units_share(self.leak, p, tape, H)
+        leaky_forward(ACTIVATIONS[self.activation], p["W_h"], leak, U, hs, k, e)  # F1-F3, L1, L2
         return hs[1:], {"h": hs[K]}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        if not self._is_compiled(tape):
+        if not is_compiled(tape, self.activation, ACTIVATIONS):
             return super().rforward(p, v, tape, RU, Rstate)
-        (K, B, H), leak = RU.shape, shares(self.leak, p, tape, RU.shape[2])
+        (K, B, H), leak = RU.shape, units_share(self.leak, p, tape, RU.shape[2])
         Ra = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Ra", K, B, H))
         Rhs, work, Rq = tape.new("Rh", K, B, H), tape.scratch("work", B, H), v["q"] if self.leak.learned else leak
         leaky_rforward(p["W_h"], leak, Rq, Rstate["h"], Ra, RU, tape["k"], tape["e"], Rhs, work)  # R1, R2
         return Rhs, {"h": Rhs[K - 1]}
 
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
-        if not self._is_compiled(tape):
+        if not is_compiled(tape, self.activation, ACTIVATIONS):
             return super().backward(p, tape, dhs, dstate, grad)
-        (K, B, H), leak, learned = dhs.shape, shares(self.leak, p, tape, dhs.shape[2]), self.leak.learned
+        (K, B, H), leak, learned = dhs.shape, units_share(self.leak, p, tape, dhs.shape[2]), self.leak.learned
         dU, des = tape.scratch("dU", K, B, H), tape.scratch("de", K if learned else 0, B, H)
         dh, work = tape.new("dh", B, H), tape.scratch("work", B, H)
         dh[...] = dstate["h"]

@@ -7,8 +7,15 @@ import numpy as np
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import rate as reference
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.numba.leaky import shares
-from hfrnn.kernels.numba.pointwise import ACTIVATIONS, ONE, activate, compile_exact_loop, is_compiled, slope_of
+from hfrnn.kernels.numba.pointwise import (
+    ACTIVATIONS,
+    ONE,
+    activate,
+    compile_exact_loop,
+    is_compiled,
+    slope_of,
+    units_share,
+)
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
 
 
@@ -84,13 +91,10 @@ def rate_backward(
 class Rate(reference.Rate):
     """`rate` with compiled loops, for tanh, logistic and relu units."""
 
-    def _is_compiled(self, tape: Tape) -> bool:
-        return self.activation in ACTIVATIONS and is_compiled(tape)
-
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        if not self._is_compiled(tape):
+        if not is_compiled(tape, self.activation, ACTIVATIONS):
             return super().forward(p, U, state, tape)
-        (K, B, H), leak = U.shape, shares(self.leak, p, tape, U.shape[2])
+        (K, B, H), leak = U.shape, units_share(self.leak, p, tape, U.shape[2])
         x, rs, k = tape.new("x", B, H), tape.new("r", K + 1, B, H), tape.new("k", K + 1 if tape.records else 0, B, H)
         e = tape.new("e", K if tape.records and self.leak.learned else 0, B, H)
         x[...] = state["x"]
@@ -99,9 +103,9 @@ class Rate(reference.Rate):
         return rs[1:], {"x": x}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        if not self._is_compiled(tape):
+        if not is_compiled(tape, self.activation, ACTIVATIONS):
             return super().rforward(p, v, tape, RU, Rstate)
-        (K, B, H), leak = RU.shape, shares(self.leak, p, tape, RU.shape[2])
+        (K, B, H), leak = RU.shape, units_share(self.leak, p, tape, RU.shape[2])
         Rn = product(tape, tape["r"][:K], v["W_h"], out=tape.scratch("Rn", K, B, H))
         Rx, Rr, work = tape.new("Rx", B, H), tape.scratch("Rr_before", B, H), tape.scratch("work", B, H)
         Rx[...] = Rstate["x"]
@@ -113,9 +117,9 @@ class Rate(reference.Rate):
         self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays,
         preactivation_adjoint: Array | None = None,
     ) -> tuple[Array, Arrays]:  # fmt: skip
-        if not self._is_compiled(tape) or preactivation_adjoint is not None:
+        if not is_compiled(tape, self.activation, ACTIVATIONS) or preactivation_adjoint is not None:
             return super().backward(p, tape, dhs, dstate, grad, preactivation_adjoint)
-        (K, B, H), leak, learned = dhs.shape, shares(self.leak, p, tape, dhs.shape[2]), self.leak.learned
+        (K, B, H), leak, learned = dhs.shape, units_share(self.leak, p, tape, dhs.shape[2]), self.leak.learned
         dU, des = tape.scratch("dU", K, B, H), tape.scratch("de", K if learned else 0, B, H)
         dx, dr = tape.new("dx", B, H), tape.scratch("dr", B, H)
         dx[...], dr[...] = dstate["x"], 0

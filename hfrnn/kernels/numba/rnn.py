@@ -48,11 +48,8 @@ def rnn_backward(W_T: Array, dhs: Array, slope: Array, dh: Array, dU: Array) -> 
 class RNN(reference.RNN):
     """`rnn` with compiled loops, for tanh units."""
 
-    def _is_compiled(self, tape: Tape) -> bool:
-        return self.activation == "tanh" and is_compiled(tape)
-
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        if not self._is_compiled(tape):
+        if not is_compiled(tape, self.activation):
             return super().forward(p, U, state, tape)
         K, B, H = U.shape
         hs, slope = tape.new("h", K + 1, B, H), tape.new("slope", K if tape.records else 0, B, H)
@@ -61,7 +58,7 @@ class RNN(reference.RNN):
         return hs[1:], {"h": hs[K]}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        if not self._is_compiled(tape):
+        if not is_compiled(tape, self.activation):
             return super().rforward(p, v, tape, RU, Rstate)
         K, B, H = RU.shape
         Ra = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Ra", K, B, H))
@@ -73,7 +70,7 @@ class RNN(reference.RNN):
         self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays,
         preactivation_adjoint: Array | None = None,
     ) -> tuple[Array, Arrays]:  # fmt: skip
-        if not self._is_compiled(tape) or preactivation_adjoint is not None:
+        if not is_compiled(tape, self.activation) or preactivation_adjoint is not None:
             return super().backward(p, tape, dhs, dstate, grad, preactivation_adjoint)
         K, B, H = dhs.shape
         dU, dh = tape.scratch("dU", K, B, H), tape.new("dh", B, H)

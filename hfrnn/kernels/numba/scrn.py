@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import scrn as reference
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.numba.pointwise import ONE, compile_loop, is_compiled, sigma
+from hfrnn.kernels.numba.pointwise import ONE, compile_loop, is_compiled, sigma, units_share
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
 
 
@@ -83,15 +81,10 @@ def context_backward(alpha: Array, dhs: Array, first: int, ds_next: Array, ds: A
 class SCRN(reference.SCRN):
     """`scrn` with compiled loops."""
 
-    def _alphas(self, p: Arrays, tape: Tape) -> Array:
-        """Return alpha as an array (C,)."""
-        alpha: Any = self.alpha.value(p, tape)
-        return alpha if self.alpha.learned else np.full(self.context, alpha, tape.kept.dtype)
-
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
         if not is_compiled(tape):
             return super().forward(p, U, state, tape)
-        (K, B, _), H, C, alpha = U.shape, self.hidden, self.context, self._alphas(p, tape)
+        (K, B, _), H, C, alpha = U.shape, self.hidden, self.context, units_share(self.alpha, p, tape, self.context)
         ss, hs = tape.new("s", K + 1, B, C), tape.new("h", K + 1, B, H)  # ss[t] = s_{t-1}, hs[t] = h_{t-1}
         ss[0], hs[0] = state["s"], state["h"]
         context_forward(alpha, U, H, ss)  # F1
@@ -107,7 +100,7 @@ class SCRN(reference.SCRN):
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
         if not is_compiled(tape):
             return super().rforward(p, v, tape, RU, Rstate)
-        (K, B, _), H, C, alpha = RU.shape, self.hidden, self.context, self._alphas(p, tape)
+        (K, B, _), H, C, alpha = RU.shape, self.hidden, self.context, units_share(self.alpha, p, tape, self.context)
         hs, ss = tape["h"], tape["s"]
         Rss, Rhs = tape.new("Rs", K + 1, B, C), tape.new("Rh", K + 1, B, H)
         Rss[0], Rhs[0] = Rstate["s"], Rstate["h"]
@@ -128,7 +121,7 @@ class SCRN(reference.SCRN):
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
         if not is_compiled(tape):
             return super().backward(p, tape, dhs, dstate, grad)
-        (K, B, _), H, C, alpha = dhs.shape, self.hidden, self.context, self._alphas(p, tape)
+        (K, B, _), H, C, alpha = dhs.shape, self.hidden, self.context, units_share(self.alpha, p, tape, self.context)
         das, dss, dU = tape.scratch("da", K, B, H), tape.scratch("ds", K, B, C), tape.scratch("dU", K, B, H + C)
         dh, ds = tape.new("dh", B, H), tape.new("ds_before", B, C)
         dh[...], ds[...] = dstate["h"], dstate["s"]
