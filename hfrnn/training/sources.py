@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from hfrnn.errors import InputError, MissingExtraError
 from hfrnn.names import UNITS
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.data import part_checksums
-from hfrnn.runs.run_folder import RunFolder
 from hfrnn.wording import counted
+
+if TYPE_CHECKING:
+    from hfrnn.runs.run_folder import RunFolder
 
 VALIDATION_STREAMS = 64
 """Number of pieces into which the validation part of a text is cut, side by side."""
