@@ -18,6 +18,8 @@ Array: TypeAlias = Any
 """An array of whichever backend is in use."""
 HostArray: TypeAlias = np.ndarray[Any, Any]
 """A NumPy array, in the memory of the host."""
+PIECE_BYTES = 2**20
+"""Approximate size of the part of a weight gradient that is computed at a time on a CPU before it is added."""
 
 
 class Backend:
@@ -37,6 +39,11 @@ class Backend:
     def __init__(self, name: str, xp: Any) -> None:
         self.name = name
         self.xp = xp
+
+    @property
+    def variants(self) -> str:
+        """Name under which the registry of kernels lists the variants for this backend."""
+        return self.name
 
     @contextmanager
     def compiling(self, tell: Callable[[], object]) -> Iterator[None]:
@@ -125,6 +132,41 @@ class Backend:
         """
         return np.maximum.reduceat(x.real, starts)
 
+    def add_product(self, x: Array, da: Array, grad: Array, buffers: Buffers) -> None:
+        """Add `x.T @ da` to `grad`.
+
+        Some columns are computed at a time, and added while they are in the cache.
+
+        Parameters
+        ----------
+        x : (N, n) array
+        da : (N, m) array
+        grad : (n, m) array
+            Changed in place.
+        buffers : Buffers
+            Provide a scratch array.
+        """
+        if grad.strides[0] < grad.strides[1]:  # stored column by column
+            x, da, grad = da, x, grad.T
+        m = grad.shape[1]
+        width = -(-m // max(1, grad.nbytes // PIECE_BYTES))
+        for start in range(0, m, width or 1):
+            columns = slice(start, start + width)
+            part = grad[:, columns]
+            work = buffers.get("weight_gradient", part.shape)
+            self.xp.matmul(x.T, da[:, columns], out=work)
+            part += work
+
+    def cuda_function(self, source: str, name: str) -> Callable[..., object]:
+        """Return the function of this name in a CUDA source, for backends whose kernels are written in CUDA C.
+
+        Returns
+        -------
+        callable
+            It takes the sizes of the grid and of a block, as tuples, the arguments, and `shared_mem` in bytes.
+        """
+        raise NotImplementedError(f"backend {self.name!r} has no CUDA functions")
+
     def linear_operator_base(self) -> type[Any]:
         """Return the class `LinearOperator` of SciPy, or the one of CuPy."""
         return scipy.sparse.linalg.LinearOperator  # type: ignore[no-any-return]
@@ -187,6 +229,21 @@ class CupyBackend(Backend):
                 "with one"
             )
         super().__init__("cupy", cupy)
+        self._functions: dict[tuple[str, str], Callable[..., object]] = {}
+
+    def add_product(self, x: Array, da: Array, grad: Array, buffers: Buffers) -> None:
+        """Add `x.T @ da` to `grad` in one product of cuBLAS."""
+        from cupy import cublas
+
+        cublas.gemm("T", "N", x, da, out=grad, alpha=1.0, beta=1.0)
+
+    def cuda_function(self, source: str, name: str) -> Callable[..., object]:
+        if (source, name) not in self._functions:
+            function = self.xp.RawModule(code=source).get_function(name)
+            limit = self.xp.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+            function.max_dynamic_shared_size_bytes = limit
+            self._functions[source, name] = function
+        return self._functions[source, name]
 
     def to_host(self, values: Array) -> HostArray:
         host: HostArray = self.xp.asnumpy(values)

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from hfrnn.arrays.backend import Array, Backend, Buffers
 from hfrnn.engine.layers import Columns, Layer
 from hfrnn.kernels.base import Arrays
-from hfrnn.kernels.pointwise import add_product, rows
+from hfrnn.kernels.pointwise import rows
 
 Groups = dict[str, Arrays]
 
@@ -158,7 +158,7 @@ class InputMap:
             if one_hot is None:
                 self.backend.add_rows(target, self.symbols[span].reshape(-1), dUc, self.scratch)  # type: ignore[index]
             else:
-                add_product(self.xp, self.scratch, rows(one_hot), dUc, target)
+                self.backend.add_product(rows(one_hot), dUc, target, self.scratch)
 
     def _one_hot(self, span: slice) -> Array:
         symbols = self.symbols[span]  # type: ignore[index]

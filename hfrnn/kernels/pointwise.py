@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hfrnn.arrays.backend import Array, Buffers
+from hfrnn.arrays.backend import Array
 
 if TYPE_CHECKING:
     from hfrnn.kernels.base import Arrays, Tape
-
-PIECE_BYTES = 2**20
-"""Approximate size of the part of a weight gradient that is computed at a time before it is added."""
 
 
 def sigmoid_(xp: Any, x: Array) -> None:
@@ -55,21 +52,7 @@ def product(tape: Tape, x: Array, W: Array, out: Array) -> Array:
 
 def add_weight_gradient(tape: Tape, x: Array, da: Array, grad: Array) -> None:
     """grad += sum over time steps and sequences of x.T @ da: x (K, B, n), da (K, B, m), grad (n, m)."""
-    add_product(tape.xp, tape.shared, rows(x), rows(da), grad)
-
-
-def add_product(xp: Any, scratch: Buffers, x: Array, da: Array, grad: Array) -> None:
-    """grad += x.T @ da: x (N, n), da (N, m), grad (n, m). Some columns at a time, added while they are in the cache."""
-    if grad.strides[0] < grad.strides[1]:  # stored column by column
-        x, da, grad = da, x, grad.T
-    m = grad.shape[1]
-    width = -(-m // max(1, grad.nbytes // PIECE_BYTES))
-    for start in range(0, m, width or 1):
-        columns = slice(start, start + width)
-        part = grad[:, columns]
-        work = scratch.get("weight_gradient", part.shape)
-        xp.matmul(x.T, da[:, columns], out=work)
-        part += work
+    tape.backend.add_product(rows(x), rows(da), grad, tape.shared)
 
 
 def transpose(p: Arrays, name: str) -> Array:

@@ -54,6 +54,25 @@ _variants: dict[str, dict[str, str]] = {
         "gru-torch": "hfrnn.kernels.numba.gru_torch:TorchGRU",
         "lstm-1997": "hfrnn.kernels.numba.lstm_1997:LSTM1997",
     },
+    "cupy": {
+        "rnn": "hfrnn.kernels.cuda.rnn:RNN",
+        "mrnn": "hfrnn.kernels.cuda.mrnn:MRNN",
+        "lstm": "hfrnn.kernels.cuda.lstm:LSTM",
+        "lstm-krause": "hfrnn.kernels.cuda.lstm:KrauseLSTM",
+        "mlstm": "hfrnn.kernels.cuda.mlstm:MLSTM",
+        "mlstm-standard": "hfrnn.kernels.cuda.mlstm:StandardMLSTM",
+        "hornn": "hfrnn.kernels.cuda.hornn:HORNN",
+        "hornn-max": "hfrnn.kernels.cuda.hornn:MaxHORNN",
+        "hornn-fofe": "hfrnn.kernels.cuda.hornn:FOFE",
+        "hornn-gated": "hfrnn.kernels.cuda.hornn:GatedHORNN",
+        "scrn": "hfrnn.kernels.cuda.scrn:SCRN",
+        "gru": "hfrnn.kernels.cuda.gru:GRU",
+        "clockwork": "hfrnn.kernels.cuda.clockwork:Clockwork",
+        "leaky": "hfrnn.kernels.cuda.leaky:Leaky",
+        "rate": "hfrnn.kernels.cuda.rate:Rate",
+        "gru-torch": "hfrnn.kernels.cuda.gru_torch:TorchGRU",
+        "lstm-1997": "hfrnn.kernels.cuda.lstm_1997:LSTM1997",
+    },
 }
 """The faster variants, by backend and architecture. An architecture without one runs its reference kernel."""
 

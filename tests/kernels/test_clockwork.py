@@ -12,7 +12,7 @@ from support.fake_device import FakeBackend
 
 import hfrnn
 from hfrnn.analysis.evaluation import evaluate
-from hfrnn.arrays.backend import Buffers, get_backend
+from hfrnn.arrays.backend import Backend, Buffers, get_backend
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.kernels.clockwork import Clockwork
 
@@ -199,6 +199,7 @@ def test_there_is_no_product_for_modules_that_rest(periods: tuple[int, ...], sta
     kernel, recorded = Clockwork(WIDTH * len(periods), periods), tape()
     names = ("multiply", "subtract", "tanh")
     recorded.xp = SimpleNamespace(matmul=matmul, **{name: getattr(np, name) for name in names})
+    recorded.backend = Backend("counting", recorded.xp)
     p, U, h = arrays(kernel, K)
     activations = np.array([sum((start + t) % T == 0 for t in range(K)) for T in np.repeat(periods, WIDTH)])
     expected = B * int((heard(periods) * activations).sum())

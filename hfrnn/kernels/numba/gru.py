@@ -7,7 +7,8 @@ import numpy as np
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import gru as reference
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.numba.pointwise import ONE, compile_loop, is_compiled, parts, sigma, tanh
+from hfrnn.kernels.fused import is_fused
+from hfrnn.kernels.numba.pointwise import ONE, compile_loop, parts, sigma, tanh
 from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose
 
 
@@ -90,7 +91,7 @@ class GRU(reference.GRU):
     """`gru` with compiled loops."""
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        if not is_compiled(tape):
+        if not is_fused(tape):
             return super().forward(p, U, state, tape)
         (K, B, _), H = U.shape, self.hidden
         steps = K if tape.records else 1
@@ -102,7 +103,7 @@ class GRU(reference.GRU):
         return hs[1:], {"h": hs[K]}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        if not is_compiled(tape):
+        if not is_fused(tape):
             return super().rforward(p, v, tape, RU, Rstate)
         (K, B, _), H = RU.shape, self.hidden
         Ra = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Ra_rz", K, B, 2 * H))
@@ -116,7 +117,7 @@ class GRU(reference.GRU):
         return Rhs, {"h": Rhs[K - 1]}
 
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
-        if not is_compiled(tape):
+        if not is_fused(tape):
             return super().backward(p, tape, dhs, dstate, grad)
         K, B, H = dhs.shape
         rz, k_rz, k_g = parts(tape["rz"], H), parts(tape["k_rz"], H), tape["k_g"]

@@ -7,7 +7,8 @@ import numpy as np
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import gru_torch as reference
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.numba.pointwise import ONE, compile_loop, is_compiled, parts, sigma, tanh
+from hfrnn.kernels.fused import is_fused
+from hfrnn.kernels.numba.pointwise import ONE, compile_loop, parts, sigma, tanh
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
 
 
@@ -79,7 +80,7 @@ class TorchGRU(reference.TorchGRU):
     """`gru-torch` with compiled loops."""
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        if not is_compiled(tape):
+        if not is_fused(tape):
             return super().forward(p, U, state, tape)
         (K, B, _), H = U.shape, self.hidden
         a, rz = tape.new("k", K if tape.records else 1, B, 3 * H), tape.new("rz", K if tape.records else 0, B, 2 * H)
@@ -89,7 +90,7 @@ class TorchGRU(reference.TorchGRU):
         return hs[1:], {"h": hs[K]}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        if not is_compiled(tape):
+        if not is_fused(tape):
             return super().rforward(p, v, tape, RU, Rstate)
         (K, B, _), H, k, rz = RU.shape, self.hidden, tape["k"], tape["rz"]
         Rs = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Rs", K, B, 3 * H))
@@ -101,7 +102,7 @@ class TorchGRU(reference.TorchGRU):
         return Rhs, {"h": Rhs[K - 1]}
 
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
-        if not is_compiled(tape):
+        if not is_fused(tape):
             return super().backward(p, tape, dhs, dstate, grad)
         (K, B, H), k, rz = dhs.shape, parts(tape["k"], self.hidden), parts(tape["rz"], self.hidden)
         dU, ds = tape.scratch("dU", K, B, 3 * H), tape.scratch("ds", K, B, 3 * H)

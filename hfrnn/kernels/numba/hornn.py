@@ -11,8 +11,9 @@ from hfrnn.arrays.backend import Array
 from hfrnn.kernels import hornn as plain
 from hfrnn.kernels import hornn_fofe as fofe
 from hfrnn.kernels.base import Arrays, Tape
+from hfrnn.kernels.fused import is_fused
 from hfrnn.kernels.hornn import adjoints_of_states, latest_first, steps_before
-from hfrnn.kernels.numba.pointwise import ONE, compile_loop, is_compiled, tanh
+from hfrnn.kernels.numba.pointwise import ONE, compile_loop, tanh
 from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose
 
 
@@ -77,7 +78,7 @@ class HORNN(plain.HORNN):
         return np.ones(self.order, tape.kept.dtype)
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        if not is_compiled(tape, self.activation):
+        if not is_fused(tape, self.activation):
             return super().forward(p, U, state, tape)
         (K, B, H), N = U.shape, self.order
         hs, slope = tape.new("h", N + K, B, H), tape.new("slope", K if tape.records else 0, B, H)
@@ -86,7 +87,7 @@ class HORNN(plain.HORNN):
         return hs[N:], {"history": latest_first(tape, "history", hs[K:])}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        if not is_compiled(tape, self.activation):
+        if not is_fused(tape, self.activation):
             return super().rforward(p, v, tape, RU, Rstate)
         (K, B, H), N, powers = RU.shape, self.order, self._powers(tape)
         Ra, Rxs, Rhs = tape.scratch("Ra", K, B, H), tape.scratch("Rxs", K, B, H), tape.new("Rh", N + K, B, H)
@@ -103,7 +104,7 @@ class HORNN(plain.HORNN):
         self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays,
         preactivation_adjoint: Array | None = None,
     ) -> tuple[Array, Arrays]:  # fmt: skip
-        if not is_compiled(tape, self.activation) or preactivation_adjoint is not None:
+        if not is_fused(tape, self.activation) or preactivation_adjoint is not None:
             return super().backward(p, tape, dhs, dstate, grad, preactivation_adjoint)
         (K, B, H), N, powers = dhs.shape, self.order, self._powers(tape)
         das, dxs = tape.scratch("da", K, B, H), tape.scratch("dxs", K, B, H)

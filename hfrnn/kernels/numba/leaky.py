@@ -7,15 +7,8 @@ import numpy as np
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import leaky as reference
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.numba.pointwise import (
-    ACTIVATIONS,
-    ONE,
-    activate,
-    compile_exact_loop,
-    is_compiled,
-    slope_of,
-    units_share,
-)
+from hfrnn.kernels.fused import is_fused, units_share
+from hfrnn.kernels.numba.pointwise import ACTIVATIONS, ONE, activate, compile_exact_loop, slope_of
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
 
 
@@ -78,7 +71,7 @@ class Leaky(reference.Leaky):
     """`leaky` with compiled loops, for tanh, logistic and relu units."""
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        if not is_compiled(tape, self.activation, ACTIVATIONS):
+        if not is_fused(tape, self.activation, ACTIVATIONS):
             return super().forward(p, U, state, tape)
         K, B, H = U.shape
         steps = K if tape.records else 0
@@ -89,7 +82,7 @@ class Leaky(reference.Leaky):
         return hs[1:], {"h": hs[K]}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        if not is_compiled(tape, self.activation, ACTIVATIONS):
+        if not is_fused(tape, self.activation, ACTIVATIONS):
             return super().rforward(p, v, tape, RU, Rstate)
         (K, B, H), leak = RU.shape, units_share(self.leak, p, tape, RU.shape[2])
         Ra = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Ra", K, B, H))
@@ -98,7 +91,7 @@ class Leaky(reference.Leaky):
         return Rhs, {"h": Rhs[K - 1]}
 
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
-        if not is_compiled(tape, self.activation, ACTIVATIONS):
+        if not is_fused(tape, self.activation, ACTIVATIONS):
             return super().backward(p, tape, dhs, dstate, grad)
         (K, B, H), leak, learned = dhs.shape, units_share(self.leak, p, tape, dhs.shape[2]), self.leak.learned
         dU, des = tape.scratch("dU", K, B, H), tape.scratch("de", K if learned else 0, B, H)

@@ -10,6 +10,7 @@ import numpy as np
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import lstm as reference
 from hfrnn.kernels.base import Arrays, Tape
+from hfrnn.kernels.fused import begin_cell, is_fused, last_state
 from hfrnn.kernels.numba.cells import (
     cell_backward,
     cell_rforward,
@@ -18,7 +19,7 @@ from hfrnn.kernels.numba.cells import (
     standard_linearized,
     standard_step,
 )
-from hfrnn.kernels.numba.pointwise import compile_loop, is_compiled, parts
+from hfrnn.kernels.numba.pointwise import compile_loop, parts
 from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose
 
 
@@ -65,32 +66,13 @@ def lstm_backward(
         np.dot(dU[t], W_T, dh)  # B2
 
 
-def begin_cell(tape: Tape, K: int, B: int, H: int, state: Arrays) -> tuple[Array, Array, Array, Array, Array]:
-    """Return the buffers cs (2, B, H), hs (K + 1, B, H), k, f and k_c, with the state in the first rows of cs and hs.
-
-    k (K, B, 4H), f and k_c (K, B, H) have one row where nothing is recorded.
-    """
-    rows = K if tape.records else 1
-    cs, hs = tape.scratch("cs", 2, B, H), tape.new("h", K + 1, B, H)
-    cs[0], hs[0] = state["c"], state["h"]
-    return cs, hs, tape.new("k", rows, B, 4 * H), tape.new("f", rows, B, H), tape.new("k_c", rows, B, H)
-
-
-def last_state(tape: Tape, K: int) -> Arrays:
-    """Return the state after a segment of K steps."""
-    cs, h = tape["cs"], tape["h"][K]
-    c = tape.new("c", *h.shape)
-    c[...] = cs[K % 2]
-    return {"h": h, "c": c}
-
-
 class LSTM(reference.LSTM):
     """`lstm` with compiled loops."""
 
     forward_loop: ClassVar[Callable[..., Any]] = staticmethod(standard_forward)
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        if not is_compiled(tape):
+        if not is_fused(tape):
             return super().forward(p, U, state, tape)
         (K, B, _), H = U.shape, self.hidden
         cs, hs, k, f, k_c = begin_cell(tape, K, B, H, state)
@@ -98,7 +80,7 @@ class LSTM(reference.LSTM):
         return hs[1:], last_state(tape, K)
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        if not is_compiled(tape):
+        if not is_fused(tape):
             return super().rforward(p, v, tape, RU, Rstate)
         (K, B, S), H, k = RU.shape, self.hidden, parts(tape["k"], self.hidden)
         Ra = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Rgates", K, B, S))
@@ -113,7 +95,7 @@ class LSTM(reference.LSTM):
         self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays,
         preactivation_adjoint: Array | None = None,
     ) -> tuple[Array, Arrays]:  # fmt: skip
-        if not is_compiled(tape) or preactivation_adjoint is not None:
+        if not is_fused(tape) or preactivation_adjoint is not None:
             return super().backward(p, tape, dhs, dstate, grad, preactivation_adjoint)
         (K, B, H), k = dhs.shape, parts(tape["k"], self.hidden)
         dU, dh, dc = tape.scratch("dU", K, B, 4 * H), tape.new("dh", B, H), tape.new("dc", B, H)

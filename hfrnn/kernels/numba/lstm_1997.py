@@ -7,7 +7,8 @@ import numpy as np
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import lstm_1997 as reference
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.numba.pointwise import ONE, compile_loop, is_compiled, parts, sigma, tanh
+from hfrnn.kernels.fused import is_fused
+from hfrnn.kernels.numba.pointwise import ONE, compile_loop, parts, sigma, tanh
 from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose
 
 
@@ -70,7 +71,7 @@ class LSTM1997(reference.LSTM1997):
     """`lstm-1997` with compiled loops."""
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        if not is_compiled(tape):
+        if not is_fused(tape):
             return super().forward(p, U, state, tape)
         (K, B, _), H = U.shape, self.hidden
         a, k_c = tape.new("k", K if tape.records else 1, B, 3 * H), tape.new("k_c", K if tape.records else 0, B, H)
@@ -80,7 +81,7 @@ class LSTM1997(reference.LSTM1997):
         return hs[1:], {"h": hs[K], "c": c}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        if not is_compiled(tape):
+        if not is_fused(tape):
             return super().rforward(p, v, tape, RU, Rstate)
         (K, B, S), H = RU.shape, self.hidden
         Ra = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Rgates", K, B, S))
@@ -93,7 +94,7 @@ class LSTM1997(reference.LSTM1997):
         return Rhs, {"h": Rhs[K - 1], "c": Rc}
 
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
-        if not is_compiled(tape):
+        if not is_fused(tape):
             return super().backward(p, tape, dhs, dstate, grad)
         (K, B, H), k = dhs.shape, parts(tape["k"], self.hidden)
         dU, dh, dc = tape.scratch("dU", K, B, 3 * H), tape.new("dh", B, H), tape.new("dc", B, H)

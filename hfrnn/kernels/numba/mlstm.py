@@ -13,6 +13,7 @@ import numpy as np
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import mlstm as reference
 from hfrnn.kernels.base import Arrays, Tape
+from hfrnn.kernels.fused import begin_cell, is_fused, last_state
 from hfrnn.kernels.numba.cells import (
     cell_backward,
     cell_rforward,
@@ -21,9 +22,8 @@ from hfrnn.kernels.numba.cells import (
     standard_linearized,
     standard_step,
 )
-from hfrnn.kernels.numba.lstm import begin_cell, last_state
 from hfrnn.kernels.numba.multiplied import copy_gates, multiplied_backward, multiplied_forward, multiplied_rforward
-from hfrnn.kernels.numba.pointwise import compile_loop, is_compiled, parts
+from hfrnn.kernels.numba.pointwise import compile_loop, parts
 from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose
 
 
@@ -92,7 +92,7 @@ class MLSTM(reference.MLSTM):
     forward_loop: ClassVar[Callable[..., Any]] = staticmethod(krause_forward)
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        if not is_compiled(tape):
+        if not is_fused(tape):
             return super().forward(p, U, state, tape)
         (K, B, _), H = U.shape, self.hidden
         cs, hs, k, f, k_c = begin_cell(tape, K, B, H, state)
@@ -101,7 +101,7 @@ class MLSTM(reference.MLSTM):
         return hs[1:], last_state(tape, K)
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        if not is_compiled(tape):
+        if not is_fused(tape):
             return super().rforward(p, v, tape, RU, Rstate)
         (K, B, _), H, f, k_c = RU.shape, self.hidden, tape["f"], tape["k_c"]
         U_m, xi, m = tape["U_m"], tape["xi"], tape["m"]
@@ -125,7 +125,7 @@ class MLSTM(reference.MLSTM):
         grad: Arrays,
         preactivation_adjoint: Array | None = None,
     ) -> tuple[Array, Arrays]:
-        if not is_compiled(tape) or preactivation_adjoint is not None:
+        if not is_fused(tape) or preactivation_adjoint is not None:
             return super().backward(p, tape, dhs, dstate, grad, preactivation_adjoint)
         (K, B, H), k, f, k_c = dhs.shape, parts(tape["k"], self.hidden), tape["f"], tape["k_c"]
         U_m, xi, m, das = tape["U_m"], tape["xi"], tape["m"], tape.scratch("da", K, B, 4 * H)

@@ -7,8 +7,9 @@ import numpy as np
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import mrnn as reference
 from hfrnn.kernels.base import Arrays, Tape
+from hfrnn.kernels.fused import is_fused
 from hfrnn.kernels.numba.multiplied import multiplied_backward, multiplied_forward, multiplied_rforward
-from hfrnn.kernels.numba.pointwise import ONE, compile_loop, is_compiled, parts, tanh
+from hfrnn.kernels.numba.pointwise import ONE, compile_loop, parts, tanh
 from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose
 
 
@@ -64,7 +65,7 @@ class MRNN(reference.MRNN):
     """`mrnn` with compiled loops."""
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        if not is_compiled(tape):
+        if not is_fused(tape):
             return super().forward(p, U, state, tape)
         (K, B, _), H = U.shape, self.hidden
         U_m, xi, m = tape.new("U_m", K, B, H), tape.new("xi", K, B, H), tape.new("m", K, B, H)
@@ -74,7 +75,7 @@ class MRNN(reference.MRNN):
         return hs[1:], {"h": hs[K]}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        if not is_compiled(tape):
+        if not is_fused(tape):
             return super().rforward(p, v, tape, RU, Rstate)
         (K, B, _), H, U_m, xi, m = RU.shape, self.hidden, tape["U_m"], tape["xi"], tape["m"]
         Rxi = product(tape, tape["h"][:K], v["W_hm"], out=tape.scratch("Rxi", K, B, H))
@@ -89,7 +90,7 @@ class MRNN(reference.MRNN):
         self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays,
         preactivation_adjoint: Array | None = None,
     ) -> tuple[Array, Arrays]:  # fmt: skip
-        if not is_compiled(tape) or preactivation_adjoint is not None:
+        if not is_fused(tape) or preactivation_adjoint is not None:
             return super().backward(p, tape, dhs, dstate, grad, preactivation_adjoint)
         (K, B, H), U_m, xi, m = dhs.shape, tape["U_m"], tape["xi"], tape["m"]
         dU, dxi, dm = tape.scratch("dU", K, B, 2 * H), tape.scratch("dxi", K, B, H), tape.scratch("dm", B, H)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -12,8 +11,6 @@ from numba import njit, types
 from numba.extending import overload
 
 from hfrnn.arrays.backend import Array
-from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.share import Share
 
 if llvm.llvm_version_info[0] >= 20:
     # One overlap check before the loop over sequences always fails, because the gates of a sequence lie between those
@@ -91,17 +88,3 @@ def slope_of(kind: int, h: Any) -> Any:
 def parts(x: Array, H: int) -> Array:
     """Return a view of x (..., n*H) as (..., n, H): one row for each slot or gate."""
     return x.reshape(*x.shape[:-1], x.shape[-1] // H, H)
-
-
-def is_compiled(tape: Tape, activation: str = "tanh", compiled: Container[str] = ("tanh",)) -> bool:
-    """Return whether the compiled loops serve an activation and these arrays.
-
-    The arrays must be real numbers, and no tangent of a pre-activation may be asked for.
-    """
-    return activation in compiled and tape.kept.dtype.kind == "f" and not tape.keeps_preactivation
-
-
-def units_share(share: Share, p: Arrays, tape: Tape, units: int) -> Array:
-    """Return the share of each unit of a layer, (units,)."""
-    value: Any = share.value(p, tape)
-    return value if share.learned else np.full(units, value, tape.kept.dtype)

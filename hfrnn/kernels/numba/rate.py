@@ -7,15 +7,8 @@ import numpy as np
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import rate as reference
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.numba.pointwise import (
-    ACTIVATIONS,
-    ONE,
-    activate,
-    compile_exact_loop,
-    is_compiled,
-    slope_of,
-    units_share,
-)
+from hfrnn.kernels.fused import is_fused, units_share
+from hfrnn.kernels.numba.pointwise import ACTIVATIONS, ONE, activate, compile_exact_loop, slope_of
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
 
 
@@ -92,7 +85,7 @@ class Rate(reference.Rate):
     """`rate` with compiled loops, for tanh, logistic and relu units."""
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        if not is_compiled(tape, self.activation, ACTIVATIONS):
+        if not is_fused(tape, self.activation, ACTIVATIONS):
             return super().forward(p, U, state, tape)
         (K, B, H), leak = U.shape, units_share(self.leak, p, tape, U.shape[2])
         x, rs, k = tape.new("x", B, H), tape.new("r", K + 1, B, H), tape.new("k", K + 1 if tape.records else 0, B, H)
@@ -103,7 +96,7 @@ class Rate(reference.Rate):
         return rs[1:], {"x": x}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        if not is_compiled(tape, self.activation, ACTIVATIONS):
+        if not is_fused(tape, self.activation, ACTIVATIONS):
             return super().rforward(p, v, tape, RU, Rstate)
         (K, B, H), leak = RU.shape, units_share(self.leak, p, tape, RU.shape[2])
         Rn = product(tape, tape["r"][:K], v["W_h"], out=tape.scratch("Rn", K, B, H))
@@ -117,7 +110,7 @@ class Rate(reference.Rate):
         self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays,
         preactivation_adjoint: Array | None = None,
     ) -> tuple[Array, Arrays]:  # fmt: skip
-        if not is_compiled(tape, self.activation, ACTIVATIONS) or preactivation_adjoint is not None:
+        if not is_fused(tape, self.activation, ACTIVATIONS) or preactivation_adjoint is not None:
             return super().backward(p, tape, dhs, dstate, grad, preactivation_adjoint)
         (K, B, H), leak, learned = dhs.shape, units_share(self.leak, p, tape, dhs.shape[2]), self.leak.learned
         dU, des = tape.scratch("dU", K, B, H), tape.scratch("de", K if learned else 0, B, H)

@@ -7,7 +7,8 @@ import numpy as np
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import rnn as reference
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.numba.pointwise import ONE, compile_loop, is_compiled, tanh
+from hfrnn.kernels.fused import is_fused
+from hfrnn.kernels.numba.pointwise import ONE, compile_loop, tanh
 from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose
 
 
@@ -49,7 +50,7 @@ class RNN(reference.RNN):
     """`rnn` with compiled loops, for tanh units."""
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        if not is_compiled(tape, self.activation):
+        if not is_fused(tape, self.activation):
             return super().forward(p, U, state, tape)
         K, B, H = U.shape
         hs, slope = tape.new("h", K + 1, B, H), tape.new("slope", K if tape.records else 0, B, H)
@@ -58,7 +59,7 @@ class RNN(reference.RNN):
         return hs[1:], {"h": hs[K]}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        if not is_compiled(tape, self.activation):
+        if not is_fused(tape, self.activation):
             return super().rforward(p, v, tape, RU, Rstate)
         K, B, H = RU.shape
         Ra = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Ra", K, B, H))
@@ -70,7 +71,7 @@ class RNN(reference.RNN):
         self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays,
         preactivation_adjoint: Array | None = None,
     ) -> tuple[Array, Arrays]:  # fmt: skip
-        if not is_compiled(tape, self.activation) or preactivation_adjoint is not None:
+        if not is_fused(tape, self.activation) or preactivation_adjoint is not None:
             return super().backward(p, tape, dhs, dstate, grad, preactivation_adjoint)
         K, B, H = dhs.shape
         dU, dh = tape.scratch("dU", K, B, H), tape.new("dh", B, H)

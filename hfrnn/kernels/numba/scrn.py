@@ -7,7 +7,8 @@ import numpy as np
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import scrn as reference
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.numba.pointwise import ONE, compile_loop, is_compiled, sigma, units_share
+from hfrnn.kernels.fused import is_fused, units_share
+from hfrnn.kernels.numba.pointwise import ONE, compile_loop, sigma
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
 
 
@@ -82,7 +83,7 @@ class SCRN(reference.SCRN):
     """`scrn` with compiled loops."""
 
     def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
-        if not is_compiled(tape):
+        if not is_fused(tape):
             return super().forward(p, U, state, tape)
         (K, B, _), H, C, alpha = U.shape, self.hidden, self.context, units_share(self.alpha, p, tape, self.context)
         ss, hs = tape.new("s", K + 1, B, C), tape.new("h", K + 1, B, H)  # ss[t] = s_{t-1}, hs[t] = h_{t-1}
@@ -98,7 +99,7 @@ class SCRN(reference.SCRN):
         return self.side_by_side(tape, "y", hs[1:], ss[1:]), {"h": hs[K], "s": ss[K]}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        if not is_compiled(tape):
+        if not is_fused(tape):
             return super().rforward(p, v, tape, RU, Rstate)
         (K, B, _), H, C, alpha = RU.shape, self.hidden, self.context, units_share(self.alpha, p, tape, self.context)
         hs, ss = tape["h"], tape["s"]
@@ -119,7 +120,7 @@ class SCRN(reference.SCRN):
         return self.side_by_side(tape, "Ry", Rhs[1:], Rss[1:]), {"h": Rhs[K], "s": Rss[K]}
 
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
-        if not is_compiled(tape):
+        if not is_fused(tape):
             return super().backward(p, tape, dhs, dstate, grad)
         (K, B, _), H, C, alpha = dhs.shape, self.hidden, self.context, units_share(self.alpha, p, tape, self.context)
         das, dss, dU = tape.scratch("da", K, B, H), tape.scratch("ds", K, B, C), tape.scratch("dU", K, B, H + C)

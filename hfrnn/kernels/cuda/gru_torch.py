@@ -1,0 +1,54 @@
+"""Fused gru-torch: the equations of kernels/gru_torch.py, under its numbers."""
+
+from __future__ import annotations
+
+from hfrnn.arrays.backend import Array
+from hfrnn.kernels import gru_torch as reference
+from hfrnn.kernels.base import Arrays, Tape
+from hfrnn.kernels.cuda.launch import Kernels
+from hfrnn.kernels.fused import is_fused
+from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
+
+
+class TorchGRU(reference.TorchGRU):
+    """`gru-torch` with fused steps."""
+
+    def forward(self, p: Arrays, U: Array, state: Arrays, tape: Tape) -> tuple[Array, Arrays]:
+        if not is_fused(tape):
+            return super().forward(p, U, state, tape)
+        xp, (K, B, _), H, run = tape.xp, U.shape, self.hidden, Kernels("gru_torch", tape)
+        recorded, hs = int(tape.records), tape.new("h", K + 1, B, H)  # hs[t] = h_{t-1}
+        k = tape.new("k", K if recorded else 1, B, 3 * H)
+        rz = tape.new("rz", K, B, 2 * H) if recorded else k
+        hs[0] = state["h"]
+        for t in range(K):
+            xp.matmul(hs[t], p["W_h"], out=k[t % k.shape[0]])  # F1
+            run.each("gru_torch_forward", B * H, t, B, H, recorded, U, p["b_hn"], hs, k, rz)  # F2-F5, L1-L3
+        return hs[1:], {"h": hs[K]}
+
+    def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
+        if not is_fused(tape):
+            return super().rforward(p, v, tape, RU, Rstate)
+        xp, (K, B, _), H, run, rz, k = tape.xp, RU.shape, self.hidden, Kernels("gru_torch", tape), tape["rz"], tape["k"]
+        Rs = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Rs", K, B, 3 * H))
+        Rhs, recurrent = tape.new("Rh", K + 1, B, H), tape.scratch("recurrent", B, 3 * H)  # Rhs[t] = Rh_{t-1}
+        Rhs[0] = Rstate["h"]
+        for t in range(K):
+            xp.matmul(Rhs[t], p["W_h"], out=recurrent)  # R1
+            run.each("gru_torch_rforward", B * H, t, B, H, RU, Rs, recurrent, v["b_hn"], rz, k, Rhs)  # R1-R5
+        return Rhs[1:], {"h": Rhs[K]}
+
+    def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
+        if not is_fused(tape):
+            return super().backward(p, tape, dhs, dstate, grad)
+        xp, (K, B, H), run, rz, k = tape.xp, dhs.shape, Kernels("gru_torch", tape), tape["rz"], tape["k"]
+        dU, ds, W_T = tape.scratch("dU", K, B, 3 * H), tape.scratch("ds", K, B, 3 * H), transpose(p, "W_h")
+        dh, recurrent = tape.new("dh", B, H), tape.scratch("recurrent", B, H)
+        dh[...], recurrent[...] = dstate["h"], 0
+        for t in reversed(range(K)):
+            run.each("gru_torch_backward", B * H, t, B, H, dhs, recurrent, rz, k, dh, dU, ds)  # B1-B4
+            xp.matmul(ds[t], W_T, out=recurrent)  # B4
+        dh += recurrent  # B4
+        add_weight_gradient(tape, tape["h"][:K], ds, grad["W_h"])  # B5
+        grad["b_hn"] += rows(ds)[:, 2 * H :].sum(axis=0)  # B5
+        return dU, {"h": dh}

@@ -1,0 +1,158 @@
+"""The fused CUDA kernels agree with the reference, run where they should, and launch no more than they may.
+
+The sources are compiled by the C++ compiler and run on the CPU, on the strict fake device.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.cuda_on_cpu import FusedFakeBackend, compiled
+from support.engine_cases import MU, Case, assert_same, cases, everything, moved, plans, random_batch, vectors
+from support.fake_device import counts
+from support.slow import one_in
+
+import hfrnn
+from hfrnn.arrays.backend import Backend, Buffers, get_backend
+from hfrnn.kernels import registry
+from hfrnn.kernels.base import Kernel, Tape
+from hfrnn.kernels.cuda.launch import source
+from hfrnn.kernels.registry import BUILT_IN, kernel_class, make_kernel
+
+fake = FusedFakeBackend()
+ARCHITECTURES = tuple(arch for arch in hfrnn.architectures() if arch in BUILT_IN)
+PLANS = ("all", "all-3", "states-2", "nothing-3")
+
+
+@pytest.mark.parametrize(
+    ("case", "plan"), one_in(9, product(cases(), PLANS)), ids=lambda value: getattr(value, "id", value)
+)
+def test_everything_agrees_with_the_reference_in_float64(case: Case, plan: str) -> None:
+    batch = case.data()
+    theta, v, u = vectors(case.net(), batch)
+    chosen = plans(batch.T, batch.B)[plan]
+    expected = everything(case.net(), batch, theta, v, u, plan=chosen)
+    actual = everything(case.net(backend=fake), moved(batch, fake), theta, v, u, plan=chosen)
+    assert_same(actual, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("case", one_in(5, cases()), ids=lambda case: case.id)
+def test_everything_agrees_with_the_reference_in_float32(case: Case) -> None:
+    batch = case.data()
+    theta, v, u = (x.astype("float32") for x in vectors(case.net(), batch))
+    expected = everything(case.net(dtype="float32"), batch, theta, v, u)
+    actual = everything(case.net(dtype="float32", backend=fake), moved(batch, fake), theta, v, u)
+    assert_same(actual, expected, rtol=1e-5)
+
+
+def routines(kernel: Kernel, backend: Backend, K: int, B: int, dtype: str = "float64") -> dict[str, Any]:
+    """Return what the three routines of a kernel give for random arrays: outputs, states and parameter gradients."""
+    rng = np.random.default_rng(K * 1000 + B)
+
+    def random(*shape: int) -> Any:
+        return backend.asarray(rng.standard_normal(shape).astype(dtype))
+
+    def parameters() -> dict[str, Any]:
+        return {name: random(*shape) for name, shape in kernel.parameter_shapes().items()}
+
+    def states() -> dict[str, Any]:
+        return {name: random(*shape) for name, shape in kernel.state_shapes(B).items() if shape}
+
+    tape, slots = Tape("", Buffers(backend, dtype), Buffers(backend, dtype)), sum(slot.width for slot in kernel.slots)
+    p, v, state = parameters(), parameters(), {"t": 3} | states()
+    hs, after = kernel.forward(p, random(K, B, slots), state, tape)
+    Rhs, Rafter = kernel.rforward(p, v, tape, random(K, B, slots), states())
+    grad = {name: backend.zeros(x.shape, dtype) for name, x in p.items()}
+    results = {"hs": hs, "Rhs": Rhs} | {f"R{name}": x for name, x in Rafter.items()}
+    results |= {name: x for name, x in after.items() if not isinstance(x, int)}
+    found = {name: backend.to_host(x).copy() for name, x in results.items()}
+    dU, before = kernel.backward(p, tape, random(K, B, kernel.width), states(), grad)
+    more = {"dU": dU} | {f"d{name}": x for name, x in before.items()} | {f"grad {name}": x for name, x in grad.items()}
+    return found | {name: backend.to_host(x).copy() for name, x in more.items()}
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@settings(max_examples=8, deadline=None)
+@given(K=st.integers(1, 5), B=st.sampled_from([1, 2, 7, 33]), H=st.sampled_from([1, 5, 31, 63]))
+def test_every_block_of_every_routine_agrees_at_odd_sizes(arch: str, K: int, B: int, H: int) -> None:
+    expected = routines(make_kernel(arch, H, {}), get_backend("numpy"), K, B)
+    actual = routines(make_kernel(arch, H, {}, "cupy"), fake, K, B)
+    assert actual.keys() == expected.keys()
+    for name, x in expected.items():
+        scale = float(np.abs(x).max()) if x.size else 1.0
+        np.testing.assert_allclose(actual[name], x, rtol=1e-11, atol=1e-12 * max(scale, 1.0), err_msg=name)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_the_registry_picks_the_fused_class_for_the_gpu(arch: str) -> None:
+    fused, reference = kernel_class(arch, "cupy"), kernel_class(arch)
+    assert issubclass(fused, reference)
+    assert fused.__module__.startswith("hfrnn.kernels.cuda.")
+    assert type(hfrnn.Network(arch, n_in=4, hidden=4, n_out=4, backend=fake).layers[0].kernel) is fused
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_real_arrays_never_run_the_reference_routines(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = hfrnn.Network(arch, n_in=4, hidden=4, n_out=4, backend=fake)
+
+    def fail(*arguments: Any, **more: Any) -> None:
+        raise AssertionError("the reference ran")
+
+    for routine in ("forward", "rforward", "backward"):
+        monkeypatch.setattr(kernel_class(arch), routine, fail)
+    batch = random_batch(net, np.random.default_rng(0))
+    product = net.gauss_newton(net.init(), batch, structural=MU) @ net.init(seed=1)
+    assert np.isfinite(fake.to_host(product)).all()
+    with pytest.raises(AssertionError, match="the reference ran"):
+        net.hessian(net.init(), batch) @ net.init(seed=1)
+
+
+def test_a_kernel_of_a_user_runs_its_reference_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_kernels", dict(registry._kernels))
+    hfrnn.register_kernel("on-any-device", kernel_class("rnn"))
+    assert kernel_class("on-any-device", "cupy") is kernel_class("rnn")
+
+
+PRODUCTS = dict.fromkeys(ARCHITECTURES, 1) | dict.fromkeys(("mrnn", "mlstm", "mlstm-standard", "gru", "hornn-gated"), 2)
+"""Matrix products of a step: one for each recurrent matrix; the N matrices of a HORNN are one batched product."""
+
+
+@pytest.mark.parametrize("routine", ["forward", "rforward", "backward"])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_a_step_is_one_launch_for_each_product_and_nothing_else(
+    arch: str, routine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[dict[str, int]] = []
+    original = getattr(kernel_class(arch, "cupy"), routine)
+
+    def counted(self: Kernel, *arguments: Any) -> Any:
+        counts.clear()
+        fake.launches.clear()
+        result = original(self, *arguments)
+        views = {"__getitem__", "reshape", "swapaxes"}
+        used.append({name: n for name, n in counts.items() if name not in views} | {"launch": fake.launches.total()})
+        return result
+
+    monkeypatch.setattr(kernel_class(arch, "cupy"), routine, counted)
+    for K in (5, 9):
+        routines(make_kernel(arch, 8, {}, "cupy"), fake, K, 3)
+    short, long = used
+    more = {name: long.get(name, 0) - short.get(name, 0) for name in {*long, *short}}
+    expected = {"matmul": 4 * PRODUCTS[arch], "launch": 4 * (1 if arch == "hornn-gated" else PRODUCTS[arch])}
+    assert {name: n for name, n in more.items() if n} == expected
+
+
+def test_a_kernel_of_zeros_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = source("cells", "float64")
+    broken = text.replace("dU_t[H] = da_t[H] = k_t[H] * dc_t;", "dU_t[H] = da_t[H] = 0;")
+    assert broken != text
+    monkeypatch.setattr("hfrnn.kernels.cuda.launch.source", lambda name, dtype: broken)
+    compiled(broken)
+    expected = routines(make_kernel("lstm", 5, {}), get_backend("numpy"), 3, 2)
+    actual = routines(make_kernel("lstm", 5, {}, "cupy"), fake, 3, 2)
+    assert not np.allclose(actual["grad W_h"], expected["grad W_h"], rtol=1e-6)

@@ -1,0 +1,55 @@
+"""The CUDA sources compile to machine code for the devices of four generations, without a GPU and without spills."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cuda_on_cpu import kernels_in
+
+from hfrnn.kernels.cuda.launch import FOLDER, source, source_names
+
+ARCHITECTURES = ("sm_70", "sm_80", "sm_90", "sm_100")
+EQUATION = re.compile(r"//.*\b[FRBL]\d")
+
+
+def compiler() -> Any:
+    """Return CuPy's interface of the compiler NVRTC, which needs no GPU; skip the test where it is missing."""
+    pytest.importorskip("cupy", reason="needs CuPy: install the extra cuda12 or cuda13")
+    package = pytest.importorskip("nvidia.cuda_nvrtc", reason="needs the package nvidia-cuda-nvrtc-cu12")
+    for library in sorted(Path(package.__path__[0], "lib").glob("libnvrtc*")):
+        ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+    return importlib.import_module("cupy.cuda").nvrtc
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", source_names())
+def test_every_source_compiles_for_every_generation_without_spills(name: str, dtype: str) -> None:
+    nvrtc = compiler()
+    for architecture in ARCHITECTURES:
+        program = nvrtc.createProgram(source(name, dtype), f"{name}.cu", (), ())
+        try:
+            nvrtc.compileProgram(program, (f"--gpu-architecture={architecture}", "--ptxas-options=-v", "-std=c++17"))
+        except nvrtc.NVRTCError:
+            pytest.fail(f"{architecture}: {nvrtc.getProgramLog(program)}")
+        log = nvrtc.getProgramLog(program)
+        report = [line for line in log.splitlines() if "spill stores" in line]
+        assert len(report) >= len(kernels_in(source(name, dtype)))
+        assert all("0 bytes spill stores, 0 bytes spill loads" in line for line in report), log
+        assert len(nvrtc.getCUBIN(program)) > 0
+
+
+@pytest.mark.parametrize("name", source_names())
+def test_every_source_cites_the_equations_of_its_reference(name: str) -> None:
+    text = (FOLDER / f"{name}.cu").read_text()
+    for body in text.split('extern "C" __global__')[1:]:
+        assert EQUATION.search(body) or "collect(" in body, body.partition("(")[0]
+
+
+def test_every_kernel_has_a_name_of_its_own() -> None:
+    names = [kernel for name in source_names() for kernel in kernels_in(source(name, "float32"))]
+    assert len(names) == len(set(names)) > 30
