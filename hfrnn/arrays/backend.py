@@ -35,6 +35,10 @@ class Backend:
 
     on_host = True
     """Whether arrays are NumPy arrays, in the memory of the host."""
+    shared_memory = 0
+    """Bytes of shared memory that a block of a CUDA function may have."""
+    processors = 1
+    """Number of processors of a device, each of which runs blocks of CUDA functions."""
 
     def __init__(self, name: str, xp: Any) -> None:
         self.name = name
@@ -230,6 +234,9 @@ class CupyBackend(Backend):
             )
         super().__init__("cupy", cupy)
         self._functions: dict[tuple[str, str], Callable[..., object]] = {}
+        attributes = cupy.cuda.Device().attributes
+        self.shared_memory = attributes["MaxSharedMemoryPerBlockOptin"]
+        self.processors = attributes["MultiProcessorCount"]
 
     def add_product(self, x: Array, da: Array, grad: Array, buffers: Buffers) -> None:
         """Add `x.T @ da` to `grad` in one product of cuBLAS."""
@@ -240,8 +247,7 @@ class CupyBackend(Backend):
     def cuda_function(self, source: str, name: str) -> Callable[..., object]:
         if (source, name) not in self._functions:
             function = self.xp.RawModule(code=source).get_function(name)
-            limit = self.xp.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
-            function.max_dynamic_shared_size_bytes = limit
+            function.max_dynamic_shared_size_bytes = self.shared_memory
             self._functions[source, name] = function
         return self._functions[source, name]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.cuda_on_cpu import FusedFakeBackend, compiled
+from support.cuda_on_cpu import FusedFakeBackend
 from support.engine_cases import MU, Case, assert_same, cases, everything, moved, plans, random_batch, vectors
 from support.fake_device import counts
 from support.slow import one_in
@@ -21,12 +21,14 @@ import hfrnn
 from hfrnn.arrays.backend import Backend, Buffers, get_backend
 from hfrnn.kernels import registry
 from hfrnn.kernels.base import Kernel, Tape
-from hfrnn.kernels.cuda.launch import source
+from hfrnn.kernels.cuda.launch import SegmentKernels, source
 from hfrnn.kernels.registry import BUILT_IN, kernel_class, make_kernel
 
-fake = FusedFakeBackend()
+fake, small_memory = FusedFakeBackend(), FusedFakeBackend(shared_memory=0)  # the second runs no whole segment
 ARCHITECTURES = tuple(arch for arch in hfrnn.architectures() if arch in BUILT_IN)
 PLANS = ("all", "all-3", "states-2", "nothing-3")
+WHOLE_SEGMENTS = ("rnn", "leaky", "rate", "lstm", "lstm-krause", "mlstm", "mlstm-standard")
+"""The architectures that run a segment in one launch where the network is small."""
 
 
 @pytest.mark.parametrize(
@@ -37,8 +39,9 @@ def test_everything_agrees_with_the_reference_in_float64(case: Case, plan: str) 
     theta, v, u = vectors(case.net(), batch)
     chosen = plans(batch.T, batch.B)[plan]
     expected = everything(case.net(), batch, theta, v, u, plan=chosen)
-    actual = everything(case.net(backend=fake), moved(batch, fake), theta, v, u, plan=chosen)
-    assert_same(actual, expected, rtol=1e-12)
+    for device in (fake, small_memory) if case.arch in WHOLE_SEGMENTS else (fake,):
+        actual = everything(case.net(backend=device), moved(batch, device), theta, v, u, plan=chosen)
+        assert_same(actual, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("case", one_in(5, cases()), ids=lambda case: case.id)
@@ -46,8 +49,9 @@ def test_everything_agrees_with_the_reference_in_float32(case: Case) -> None:
     batch = case.data()
     theta, v, u = (x.astype("float32") for x in vectors(case.net(), batch))
     expected = everything(case.net(dtype="float32"), batch, theta, v, u)
-    actual = everything(case.net(dtype="float32", backend=fake), moved(batch, fake), theta, v, u)
-    assert_same(actual, expected, rtol=1e-5)
+    for device in (fake, small_memory) if case.arch in WHOLE_SEGMENTS else (fake,):
+        actual = everything(case.net(dtype="float32", backend=device), moved(batch, device), theta, v, u)
+        assert_same(actual, expected, rtol=1e-5)
 
 
 def routines(kernel: Kernel, backend: Backend, K: int, B: int, dtype: str = "float64") -> dict[str, Any]:
@@ -81,11 +85,12 @@ def routines(kernel: Kernel, backend: Backend, K: int, B: int, dtype: str = "flo
 @given(K=st.integers(1, 5), B=st.sampled_from([1, 2, 7, 33]), H=st.sampled_from([1, 5, 31, 63]))
 def test_every_block_of_every_routine_agrees_at_odd_sizes(arch: str, K: int, B: int, H: int) -> None:
     expected = routines(make_kernel(arch, H, {}), get_backend("numpy"), K, B)
-    actual = routines(make_kernel(arch, H, {}, "cupy"), fake, K, B)
-    assert actual.keys() == expected.keys()
-    for name, x in expected.items():
-        scale = float(np.abs(x).max()) if x.size else 1.0
-        np.testing.assert_allclose(actual[name], x, rtol=1e-11, atol=1e-12 * max(scale, 1.0), err_msg=name)
+    for device in (fake, small_memory) if arch in WHOLE_SEGMENTS else (fake,):
+        actual = routines(make_kernel(arch, H, {}, "cupy"), device, K, B)
+        assert actual.keys() == expected.keys()
+        for name, x in expected.items():
+            scale = float(np.abs(x).max()) if x.size else 1.0
+            np.testing.assert_allclose(actual[name], x, rtol=1e-11, atol=1e-12 * max(scale, 1.0), err_msg=name)
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -122,37 +127,70 @@ PRODUCTS = dict.fromkeys(ARCHITECTURES, 1) | dict.fromkeys(("mrnn", "mlstm", "ml
 """Matrix products of a step: one for each recurrent matrix; the N matrices of a HORNN are one batched product."""
 
 
-@pytest.mark.parametrize("routine", ["forward", "rforward", "backward"])
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_a_step_is_one_launch_for_each_product_and_nothing_else(
-    arch: str, routine: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def used_by_more_steps(
+    arch: str, routine: str, device: FusedFakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, int]:
+    """Return how often a routine calls what when its segment is four steps longer, beyond views of arrays."""
     used: list[dict[str, int]] = []
     original = getattr(kernel_class(arch, "cupy"), routine)
 
     def counted(self: Kernel, *arguments: Any) -> Any:
         counts.clear()
-        fake.launches.clear()
+        device.launches.clear()
         result = original(self, *arguments)
         views = {"__getitem__", "reshape", "swapaxes"}
-        used.append({name: n for name, n in counts.items() if name not in views} | {"launch": fake.launches.total()})
+        used.append({name: n for name, n in counts.items() if name not in views} | {"launch": device.launches.total()})
         return result
 
     monkeypatch.setattr(kernel_class(arch, "cupy"), routine, counted)
     for K in (5, 9):
-        routines(make_kernel(arch, 8, {}, "cupy"), fake, K, 3)
+        routines(make_kernel(arch, 8, {}, "cupy"), device, K, 3)
     short, long = used
     more = {name: long.get(name, 0) - short.get(name, 0) for name in {*long, *short}}
+    return {name: n for name, n in more.items() if n}
+
+
+@pytest.mark.parametrize("routine", ["forward", "rforward", "backward"])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_a_step_is_one_launch_for_each_product_and_nothing_else(
+    arch: str, routine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = {"matmul": 4 * PRODUCTS[arch], "launch": 4 * (1 if arch == "hornn-gated" else PRODUCTS[arch])}
-    assert {name: n for name, n in more.items() if n} == expected
+    assert used_by_more_steps(arch, routine, small_memory, monkeypatch) == expected
+
+
+@pytest.mark.parametrize("routine", ["forward", "rforward", "backward"])
+@pytest.mark.parametrize("arch", WHOLE_SEGMENTS)
+def test_a_small_network_runs_a_segment_in_one_launch(arch: str, routine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert used_by_more_steps(arch, routine, fake, monkeypatch) == {}
+
+
+@pytest.mark.parametrize(("arch", "most"), [("rnn", 236), ("rate", 236), ("lstm", 117), ("mlstm", 105)])
+def test_the_largest_network_of_whole_segments_is_bounded_by_shared_memory(arch: str, most: int) -> None:
+    for H, whole in ((most, True), (most + 10, False)):
+        fake.launches.clear()
+        routines(make_kernel(arch, H, {}, "cupy"), fake, 2, 3, "float32")
+        assert (f"segment_{arch}_backward" in fake.launches) is whole
+
+
+def test_few_sequences_are_spread_over_all_processors() -> None:
+    tape = Tape("", Buffers(fake, "float32"), Buffers(fake, "float32"))
+    chosen = {}
+    for B in (1, 3, 4, 6, 7, 100):
+        kernels = SegmentKernels("segment_rnn", tape, B, 8, 64, 16)
+        chosen[B] = -(-B // kernels._blocks)
+    assert chosen == {1: 1, 3: 1, 4: 2, 6: 2, 7: 4, 100: 4}
 
 
 def test_a_kernel_of_zeros_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = source("cells", "float64")
-    broken = text.replace("dU_t[H] = da_t[H] = k_t[H] * dc_t;", "dU_t[H] = da_t[H] = 0;")
-    assert broken != text
-    monkeypatch.setattr("hfrnn.kernels.cuda.launch.source", lambda name, dtype: broken)
-    compiled(broken)
+    def broken(name: str, dtype: str, sequences: int = 1) -> str:
+        text = source(name, dtype, sequences)
+        changed = text.replace("da[1] = k[H] * dc_t;", "da[1] = 0;")
+        assert changed != text
+        return changed
+
+    monkeypatch.setattr("hfrnn.kernels.cuda.launch.source", broken)
     expected = routines(make_kernel("lstm", 5, {}), get_backend("numpy"), 3, 2)
-    actual = routines(make_kernel("lstm", 5, {}, "cupy"), fake, 3, 2)
-    assert not np.allclose(actual["grad W_h"], expected["grad W_h"], rtol=1e-6)
+    for device in (fake, small_memory):
+        actual = routines(make_kernel("lstm", 5, {}, "cupy"), device, 3, 2)
+        assert not np.allclose(actual["grad W_h"], expected["grad W_h"], rtol=1e-6)

@@ -61,11 +61,13 @@ static void start_block(unsigned size) {
     }
 }
 
-// Launch a grid. Threads that never synchronise run as plain calls.
-static void launch(
+// Launch a grid. Threads that never synchronise run as plain calls. Returns whether all blocks kept to their shared
+// memory.
+static bool launch(
     unsigned grid, unsigned size, size_t shared, bool synchronizes, void (*function)(void*), void* arguments)
 {
-    if (shared > sizeof shared_storage) abort();
+    if (shared + 4096 > sizeof shared_storage) abort();
+    bool kept = true;
     gridDim = {grid, 1, 1};
     blockDim = {size, 1, 1};
     body = function;
@@ -76,16 +78,19 @@ static void launch(
     }
     for (unsigned b = 0; b < grid; b++) {
         blockIdx = {b, 0, 0};
-        memset(shared_storage, 0xff, sizeof shared_storage);  // NaN: memory read before it is written shows
+        memset(shared_storage, 0xff, shared + 4096);  // NaN: memory read before it is written shows
         if (synchronizes) start_block(size);
         else
             for (unsigned n = 0; n < size; n++) {
                 threadIdx = {n, 0, 0};
                 function(arguments);
             }
+        const unsigned char* bytes = (const unsigned char*)shared_storage;
+        for (size_t n = shared; n < shared + 4096; n++) kept = kept && bytes[n] == 0xff;
     }
     if (synchronizes) {
         for (unsigned n = 0; n < size; n++) free(threads[n].stack);
         free(threads);
     }
+    return kept;
 }

@@ -57,13 +57,14 @@ def _launchers(source: str) -> str:
         given, stored = ", ".join(f"given_->{p.name}" for p in parameters), ", ".join(p.name for p in parameters)
         begin = source.index("{", source.index(f" {name}("))
         body = source[begin : (source + 'extern "C"').index('extern "C"', begin)]
+        synchronizes = str("__syncthreads" in body).lower()
         made.append(
             f"struct {name}_arguments {{ {struct} }};\n"
             f"static void {name}_thread(void* x) {{\n"
             f"  {name}_arguments* given_ = ({name}_arguments*)x;\n  {name}({given});\n}}\n"
-            f'extern "C" void launch_{name}(long long grid_, long long block_, long long shared_, {listed}) {{\n'
+            f'extern "C" bool launch_{name}(long long grid_, long long block_, long long shared_, {listed}) {{\n'
             f"  {name}_arguments given_ = {{ {stored} }};\n"
-            f"  launch(grid_, block_, shared_, {str('__syncthreads' in body).lower()}, {name}_thread, &given_);\n}}\n"
+            f"  return launch(grid_, block_, shared_, {synchronizes}, {name}_thread, &given_);\n}}\n"
         )
     return "\n".join(made)
 
@@ -105,17 +106,23 @@ def _argument(parameter: Parameter, value: Any, real: Any) -> Any:
 class FusedFakeBackend(FakeBackend):
     """The fake device with the fused kernels of the backend `cupy`.
 
+    Parameters
+    ----------
+    shared_memory : int
+        Bytes of shared memory that a block may have; with 0 no kernel runs a whole segment.
+
     Attributes
     ----------
     launches : Counter
         Number of launches of each kernel.
     """
 
-    shared_memory = 232448
-    """Bytes of shared memory that a block may have: those of compute capability 9.0."""
+    processors = 3
+    """So few that blocks of several sequences occur."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared_memory: int = 232448) -> None:
         super().__init__()
+        self.shared_memory = shared_memory  # by default that of compute capability 9.0
         self.launches: Counter[str] = Counter()
 
     @property
@@ -133,6 +140,9 @@ class FusedFakeBackend(FakeBackend):
             assert grid[0] >= 1
             assert shared_mem <= self.shared_memory
             given = [_argument(p, value, real) for p, value in zip(parameters, arguments, strict=True)]
-            getattr(library, f"launch_{name}")(*(ctypes.c_longlong(n) for n in (grid[0], block[0], shared_mem)), *given)
+            function = getattr(library, f"launch_{name}")
+            function.restype = ctypes.c_bool
+            kept = function(*(ctypes.c_longlong(n) for n in (grid[0], block[0], shared_mem)), *given)
+            assert kept, f"{name} wrote beyond its {shared_mem} bytes of shared memory"
 
         return launch

@@ -1,6 +1,8 @@
 // One step of clockwork: the equations of kernels/clockwork.py, under its numbers. period (H,) holds the period of each
 // unit; time is t + start. A resting unit keeps its state.
 
+#include "common.cuh"
+
 __device__ inline bool is_active(const real* period, Index j, Index time)
 {
     return time % (Index)period[j] == 0;

@@ -1,6 +1,8 @@
 // One step of gru, in two parts around the product with W_hg: the equations of kernels/gru.py, under its numbers.
 // U and RU have 3H columns: r, z and g. Where nothing is recorded, rz, q and g have one row.
 
+#include "common.cuh"
+
 extern "C" __global__ void gru_reset(
     Index t, Index B, Index H, Index recorded, const real* U, const real* hs, real* rz, real* q, real* k_rz)
 {

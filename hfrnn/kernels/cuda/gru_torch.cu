@@ -1,6 +1,8 @@
 // One step of gru-torch: the equations of kernels/gru_torch.py, under its numbers. The blocks r, z and n of a unit are
 // H columns apart.
 
+#include "common.cuh"
+
 // Before the step, row t of k holds s_t, which the coefficients replace; where nothing is recorded, k has one row.
 extern "C" __global__ void gru_torch_forward(
     Index t, Index B, Index H, Index recorded, const real* U, const real* b_hn, real* hs, real* k, real* rz)

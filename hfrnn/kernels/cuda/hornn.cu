@@ -3,6 +3,8 @@
 // belongs to h_{t-N+m}, which is n = N - m in the equations. hs and Rhs (N+K, B, H) hold h_t in row N+t; U, RU and dU
 // have S columns.
 
+#include "common.cuh"
+
 // The adjoints of step t+1 that come through its products: dh_{t+1-n} += work_n, alpha^n times for fofe.
 __device__ inline void collect(
     Index t, Index n, Index N, Index e, double alpha, const real* work, const real* more, real* dh)

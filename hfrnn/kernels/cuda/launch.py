@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
-from hfrnn.kernels.base import Tape
+from hfrnn.arrays.backend import Array
+from hfrnn.kernels.base import Arrays, Tape
+from hfrnn.kernels.pointwise import transpose
 
 THREADS = 256
-"""Number of threads in a block."""
+"""Number of threads in a block of a kernel that computes one step."""
+MOST_UNITS = 1024
+"""Largest number of threads in a block, and so of units in a kernel that runs a whole segment."""
+SEQUENCES = (4, 2, 1)
+"""Numbers of sequences that a block of such a kernel may compute, the largest first."""
 KINDS = {"tanh": 0, "logistic": 1, "relu": 2, "softplus": 3}
 """The activation functions by name, numbered as in common.cuh."""
 REALS = {"float32": "float", "float64": "double"}
 """The type `real` of the sources, by data type."""
 FOLDER = Path(__file__).parent
+INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
 
 
 @cache
-def source(name: str, dtype: str) -> str:
-    """Return the whole source of `name`.cu for a data type: the type `real`, the common functions, and the kernels."""
-    parts = [f"typedef {REALS[dtype]} real;\n", *((FOLDER / part).read_text() for part in ("common.cuh", f"{name}.cu"))]
-    return "\n".join(parts)
+def source(name: str, dtype: str, sequences: int = SEQUENCES[0]) -> str:
+    """Return the whole source `name`.cu, with its headers, for a data type and a number of sequences per block."""
+    text = (FOLDER / f"{name}.cu").read_text()
+    whole = INCLUDE.sub(lambda found: (FOLDER / found[1]).read_text(), text)
+    return f"typedef {REALS[dtype]} real;\n#define SEQUENCES {sequences}\n{whole}"
 
 
 def source_names() -> list[str]:
     """Return the names of all sources, in alphabetical order."""
     return sorted(path.stem for path in FOLDER.glob("*.cu"))
+
+
+def contiguous_transpose(tape: Tape, p: Arrays, name: str) -> Array:
+    """Return the transpose of p[name], C-contiguous as CUDA functions need it: they ignore strides."""
+    W_T = transpose(p, name)
+    if W_T.flags.c_contiguous:
+        return W_T
+    copy = tape.scratch(f"{name}.T", *W_T.shape)
+    copy[...] = W_T
+    return copy
 
 
 class Kernels:
@@ -55,3 +74,40 @@ class Kernels:
         if count:
             function = self._backend.cuda_function(self._source, kernel)
             function((-(-count // THREADS),), (THREADS,), arguments)
+
+
+class SegmentKernels:
+    """The kernels that run all steps of a segment of a small network in one launch, for the arrays of a tape.
+
+    Parameters
+    ----------
+    name : str
+        Name of the source file, without `.cu`.
+    tape : Tape
+    B : int
+        Number of sequences.
+    units : int
+        Number of units, one thread of a block each.
+    matrices : int
+        Number of entries of the recurrent matrices, which a block keeps in shared memory.
+    rows : int
+        Number of values for each sequence of a block that lie in shared memory beside them.
+    """
+
+    def __init__(self, name: str, tape: Tape, B: int, units: int, matrices: int, rows: int) -> None:
+        self._backend, self._threads = tape.backend, -(-units // 32) * 32
+        item, limit, processors = tape.kept.dtype.itemsize, tape.backend.shared_memory, tape.backend.processors
+        bytes_of = {each: (matrices + rows * each) * item for each in SEQUENCES}
+        self._fitting = [each for each in SEQUENCES if bytes_of[each] <= limit]
+        self.fit = bool(self._fitting and 1 <= units <= MOST_UNITS)
+        """Whether a block's threads and shared memory suffice."""
+        if self.fit:  # few sequences per block while all blocks run at the same time
+            few = [each for each in self._fitting if -(-B // each) <= processors]
+            sequences = few[-1] if few else self._fitting[0]
+            self._blocks, self._shared = -(-B // sequences), bytes_of[sequences]
+            self._source = source(name, tape.kept.dtype.name, sequences)
+
+    def run(self, kernel: str, *arguments: object) -> None:
+        """Launch a kernel; its arguments are those of `Kernels.each`."""
+        function = self._backend.cuda_function(self._source, kernel)
+        function((self._blocks,), (self._threads,), arguments, shared_mem=self._shared)

@@ -1,5 +1,7 @@
 // One step of leaky: the equations of kernels/leaky.py, under its numbers. leak (H,) holds the leak of each unit.
 
+#include "common.cuh"
+
 // Before the step, row t of g holds the recurrent part of a_t; where nothing is recorded, g has one row.
 extern "C" __global__ void leaky_forward(
     Index t, Index B, Index H, Index kind, Index recorded, Index learned, const real* U, const real* leak,

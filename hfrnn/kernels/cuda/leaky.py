@@ -5,9 +5,9 @@ from __future__ import annotations
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import leaky as reference
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.cuda.launch import KINDS, Kernels
+from hfrnn.kernels.cuda.launch import KINDS, Kernels, SegmentKernels, contiguous_transpose
 from hfrnn.kernels.fused import is_fused, units_share
-from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
+from hfrnn.kernels.pointwise import add_weight_gradient, product, rows
 
 
 class Leaky(reference.Leaky):
@@ -23,6 +23,10 @@ class Leaky(reference.Leaky):
         k = tape.new("k", K, B, H) if recorded else hs
         e = tape.new("e", K, B, H) if recorded and learned else hs
         hs[0] = state["h"]
+        if (segment := self._segment(tape, B)).fit:
+            given = U, p["W_h"], leak, hs, k, e
+            segment.run("segment_leaky_forward", K, B, H, kind, recorded, learned, *given)  # F1-F3, L1, L2
+            return hs[1:], {"h": hs[K]}
         for t in range(K):
             xp.matmul(hs[t], p["W_h"], out=g[t % g.shape[0]])  # F1
             run.each("leaky_forward", B * H, t, B, H, kind, recorded, learned, U, leak, g, hs, k, e)  # F1-F3, L1, L2
@@ -37,6 +41,10 @@ class Leaky(reference.Leaky):
         Ra = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Ra", K, B, H))
         Rhs, recurrent = tape.new("Rh", K + 1, B, H), tape.scratch("recurrent", B, H)  # Rhs[t] = Rh_{t-1}
         Rhs[0] = Rstate["h"]
+        if (segment := self._segment(tape, B)).fit:
+            given = RU, p["W_h"], Ra, leak, k, e, Rq, Rhs
+            segment.run("segment_leaky_rforward", K, B, H, int(learned), *given)  # R1, R2
+            return Rhs[1:], {"h": Rhs[K]}
         for t in range(K):
             xp.matmul(Rhs[t], p["W_h"], out=recurrent)
             run.each("leaky_rforward", B * H, t, B, H, int(learned), RU, Ra, recurrent, leak, k, e, Rq, Rhs)  # R1, R2
@@ -45,16 +53,31 @@ class Leaky(reference.Leaky):
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
         if not is_fused(tape, self.activation, KINDS):
             return super().backward(p, tape, dhs, dstate, grad)
-        xp, (K, B, H), run, k, W_T = tape.xp, dhs.shape, Kernels("leaky", tape), tape["k"], transpose(p, "W_h")
+        xp, (K, B, H), run, k, W_T = (
+            tape.xp,
+            dhs.shape,
+            Kernels("leaky", tape),
+            tape["k"],
+            contiguous_transpose(tape, p, "W_h"),
+        )
         leak, learned = units_share(self.leak, p, tape, H), self.leak.learned
         dU, dh, recurrent = tape.scratch("dU", K, B, H), tape.new("dh", B, H), tape.scratch("recurrent", B, H)
         e, de = (tape["e"], tape.scratch("de", K, B, H)) if learned else (k, dU)
         dh[...], recurrent[...] = dstate["h"], 0
-        for t in reversed(range(K)):
-            run.each("leaky_backward", B * H, t, B, H, int(learned), dhs, recurrent, leak, k, e, dh, dU, de)  # B1-B3
-            xp.matmul(dU[t], W_T, out=recurrent)  # B2
-        dh += recurrent  # B2
+        if (segment := self._segment(tape, B)).fit:
+            given = dhs, W_T, leak, k, e, dh, dU, de
+            segment.run("segment_leaky_backward", K, B, H, int(learned), *given)  # B1-B3
+        else:
+            for t in reversed(range(K)):
+                given = dhs, recurrent, leak, k, e, dh, dU, de
+                run.each("leaky_backward", B * H, t, B, H, int(learned), *given)  # B1-B3
+                xp.matmul(dU[t], W_T, out=recurrent)  # B2
+            dh += recurrent  # B2
         add_weight_gradient(tape, tape["h"][:K], dU, grad["W_h"])  # B3
         if learned:
             grad["q"] += rows(de).sum(axis=0)  # B3
         return dU, {"h": dh}
+
+    def _segment(self, tape: Tape, B: int) -> SegmentKernels:
+        """Return the kernels that run a whole segment, for B sequences."""
+        return SegmentKernels("segment_leaky", tape, B, self.hidden, self.hidden**2, 2 * self.hidden)

@@ -3,6 +3,8 @@
 // The gates i, o and g of a unit are H columns apart. Before a forward step, row t of k holds the recurrent part of
 // a_t; the step replaces it by the coefficients. Where nothing is recorded, k has one row, which is not changed.
 
+#include "common.cuh"
+
 extern "C" __global__ void lstm_1997_forward(
     Index t, Index B, Index H, Index recorded, const real* U, real* c, real* hs, real* k, real* k_c)
 {

@@ -1,6 +1,8 @@
 // The multiplicative units m = U_m * xi of mrnn and mlstm, one step: equations F2, R2 and B3 of kernels/mlstm.py and
 // kernels/mrnn.py. U, RU and dU have S columns, of which the last H belong to U_m.
 
+#include "common.cuh"
+
 // U_m (K, B, H) receives a copy of its columns of U, for the other two routines.
 extern "C" __global__ void multiplied_forward(
     Index t, Index B, Index H, Index S, const real* U, const real* xi, real* U_m, real* m)

@@ -1,6 +1,8 @@
 // One step of rate: the equations of kernels/rate.py, under its numbers. leak (H,) holds the leak of each unit, and
 // row t of rs and k (K+1, B, H) is that of step t-1.
 
+#include "common.cuh"
+
 extern "C" __global__ void rate_begin(Index n, Index kind, Index recorded, const real* x, real* rs, real* k)
 {
     EACH(e, n);

@@ -1,6 +1,8 @@
 // One step of a plain unit, for rnn, mrnn and scrn: the equations of kernels/rnn.py, under its numbers.
 // U, RU and dU have S columns, of which the first H are used; dhs has D columns, of which the first H are used.
 
+#include "common.cuh"
+
 extern "C" __global__ void rnn_forward(
     Index t, Index B, Index H, Index S, Index kind, Index recorded, const real* U, real* hs, real* slope)
 {

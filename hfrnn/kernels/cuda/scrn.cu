@@ -2,6 +2,8 @@
 // A thread computes one unit of one sequence. alpha (C,) holds the share of each unit; U, RU, dhs and dU have S
 // columns, of which the last C belong to the context units. The hidden units run the kernels of rnn.cu.
 
+#include "common.cuh"
+
 // ss (K+1, B, C) starts with the state before the segment.
 extern "C" __global__ void scrn_forward(
     Index K, Index B, Index C, Index S, Index recorded, Index learned, const real* U, const real* alpha, real* ss,

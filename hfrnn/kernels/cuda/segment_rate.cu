@@ -1,0 +1,105 @@
+// All steps of a segment of rate: the equations of kernels/rate.py, under its numbers. x holds the rates of two steps;
+// the arguments are those of rate.cu, and rate_begin has run.
+
+#include "common.cuh"
+#include "segment.cuh"
+
+extern "C" __global__ void segment_rate_forward(
+    Index K, Index B, Index H, Index kind, Index recorded, Index learned, const real* U, const real* W_h,
+    const real* leak, real* x_kept, real* e_kept, real* rs, real* k)
+{
+    DYNAMIC_SHARED(real, shared);
+    real *W = shared, *x = W + H * H, state[SEQUENCES];
+    const Index j = threadIdx.x;
+    const real a = j < H ? leak[j] : real(0), kept = real(1) - a;
+    copy_in(W, W_h, H * H);
+    if (j < H) EACH_SEQUENCE {
+        x[j * SEQUENCES + s] = sequence(s) < B ? rs[sequence(s) * H + j] : real(0);
+        state[s] = sequence(s) < B ? x_kept[sequence(s) * H + j] : real(0);
+    }
+    __syncthreads();
+    for (Index t = 0; t < K; t++) {
+        real sum[SEQUENCES], *before = x + (t % 2) * H * SEQUENCES, *after = x + ((t + 1) % 2) * H * SEQUENCES;
+        if (j < H) {
+            multiply(before, W, H, H, j, sum);
+            EACH_SEQUENCE {
+                if (sequence(s) >= B) continue;
+                const Index now = (t * B + sequence(s)) * H + j, next = now + B * H;
+                const real n = sum[s] + U[now], earlier = state[s];  // F1
+                state[s] = earlier * kept + n * a;  // F2
+                const real r = activate(kind, state[s]);  // F3
+                after[j * SEQUENCES + s] = rs[next] = r;
+                if (recorded) k[next] = slope_of(kind, r);  // L1
+                if (recorded && learned) e_kept[now] = (n - earlier) * (a * kept);  // L2
+            }
+        }
+        __syncthreads();
+    }
+    if (j < H) EACH_SEQUENCE if (sequence(s) < B) x_kept[sequence(s) * H + j] = state[s];
+}
+
+extern "C" __global__ void segment_rate_rforward(
+    Index K, Index B, Index H, Index learned, const real* RU, const real* W_h, const real* Rn, const real* leak,
+    const real* k, const real* e_kept, const real* Rq, real* Rx, real* Rrs)
+{
+    DYNAMIC_SHARED(real, shared);
+    real *W = shared, *x = W + H * H, state[SEQUENCES];
+    const Index j = threadIdx.x;
+    const real a = j < H ? leak[j] : real(0), Rq_j = j < H && learned ? Rq[j] : real(0);
+    copy_in(W, W_h, H * H);
+    if (j < H) EACH_SEQUENCE {
+        x[j * SEQUENCES + s] = sequence(s) < B ? Rrs[sequence(s) * H + j] : real(0);
+        state[s] = sequence(s) < B ? Rx[sequence(s) * H + j] : real(0);
+    }
+    __syncthreads();
+    for (Index t = 0; t < K; t++) {
+        real sum[SEQUENCES], *before = x + (t % 2) * H * SEQUENCES, *after = x + ((t + 1) % 2) * H * SEQUENCES;
+        if (j < H) {
+            multiply(before, W, H, H, j, sum);
+            EACH_SEQUENCE {
+                if (sequence(s) >= B) continue;
+                const Index now = (t * B + sequence(s)) * H + j, next = now + B * H;
+                state[s] = state[s] * (real(1) - a) + (Rn[now] + sum[s] + RU[now]) * a;  // R1, R2
+                if (learned) state[s] += e_kept[now] * Rq_j;  // R2
+                after[j * SEQUENCES + s] = Rrs[next] = k[next] * state[s];  // R3
+            }
+        }
+        __syncthreads();
+    }
+    if (j < H) EACH_SEQUENCE if (sequence(s) < B) Rx[sequence(s) * H + j] = state[s];
+}
+
+// dx (B, H) changes from the adjoint after the segment to that before it, without the part of dr, which the call leaves.
+extern "C" __global__ void segment_rate_backward(
+    Index K, Index B, Index H, Index learned, const real* dhs, const real* W_h_T, const real* leak, const real* k,
+    const real* e_kept, real* dx, real* dr, real* dU, real* de)
+{
+    DYNAMIC_SHARED(real, shared);
+    real *W = shared, *x = W + H * H, sum[SEQUENCES], carried[SEQUENCES];
+    const Index j = threadIdx.x;
+    const real a = j < H ? leak[j] : real(0);
+    copy_in(W, W_h_T, H * H);
+    if (j < H) EACH_SEQUENCE {
+        sum[s] = 0;
+        carried[s] = sequence(s) < B ? dx[sequence(s) * H + j] : real(0);
+        x[j * SEQUENCES + s] = x[(H + j) * SEQUENCES + s] = 0;
+    }
+    for (Index t = K - 1; t >= 0; t--) {
+        real* dn = x + (t % 2) * H * SEQUENCES;
+        if (j < H) EACH_SEQUENCE {
+            if (sequence(s) >= B) continue;
+            const Index now = (t * B + sequence(s)) * H + j;
+            const real dx_t = carried[s] + (sum[s] + dhs[now]) * k[now + B * H];  // B1
+            if (learned) de[now] = dx_t * e_kept[now];  // B5
+            dU[now] = dn[j * SEQUENCES + s] = dx_t * a;  // B2
+            carried[s] = dx_t * (real(1) - a);  // B4
+        }
+        __syncthreads();
+        if (j < H) multiply(dn, W, H, H, j, sum);  // B3
+    }
+    if (j < H) EACH_SEQUENCE {
+        if (sequence(s) >= B) continue;
+        dx[sequence(s) * H + j] = carried[s];
+        dr[sequence(s) * H + j] = sum[s];
+    }
+}
