@@ -45,7 +45,12 @@ ENGINE = (
     "tests/engine/test_objective.py",
 )
 
+CUDA = ("tests/kernels/test_cuda.py -k 'odd_sizes or more_steps'", "tests/kernels/test_cuda.py")
+
 TARGETS = (
+    Target("hfrnn/kernels/cuda/*.cu", CUDA, True),
+    Target("hfrnn/kernels/cuda/*.cuh", CUDA, True),
+    Target("hfrnn/kernels/cuda/*.py", CUDA, True),
     Target("hfrnn/kernels/numba/*.py", ("tests/kernels/test_numba.py -m '' -k 'float64 and all-3'",), True),
     Target("hfrnn/kernels/cells.py", (f"{KERNEL_TESTS} -k lstm]", f"{ORACLE} -k '[lstm or [mlstm'"), True),
     Target("hfrnn/kernels/clockwork.py", (f"{KERNEL_TESTS} -k [clockwork", "tests/kernels/test_clockwork.py"), True),

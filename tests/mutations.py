@@ -33,6 +33,7 @@ from py_compile import PycInvalidationMode
 from threading import Lock
 
 from mutation_table import EQUIVALENTS, TARGETS, Equivalent, Target
+from support.cuda_mutants import cuda_mutants
 from support.mutants import Mutant, mutants
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -168,8 +169,13 @@ def every_mutant(project: Path) -> list[Mutant]:
     return [
         mutant
         for file, target in targets(project).items()
-        for mutant in mutants(file, (project / file).read_bytes(), target.only_cited)
+        for mutant in mutants_of(file, (project / file).read_bytes(), target.only_cited)
     ]
+
+
+def mutants_of(file: str, source: bytes, only_cited: bool) -> list[Mutant]:
+    """Return the mutants of a Python or CUDA source."""
+    return mutants(file, source, only_cited) if file.endswith(".py") else cuda_mutants(file, source)
 
 
 def equivalent(mutant: Mutant) -> Equivalent | None:

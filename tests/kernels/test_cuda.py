@@ -5,14 +5,19 @@ The sources are compiled by the C++ compiler and run on the CPU, on the strict f
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.cuda_on_cpu import FusedFakeBackend
+from support.cuda_on_cpu import SANITIZE, FusedFakeBackend
 from support.engine_cases import MU, Case, assert_same, cases, everything, moved, plans, random_batch, vectors
 from support.fake_device import counts
 from support.slow import one_in
@@ -194,3 +199,30 @@ def test_a_kernel_of_zeros_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     for device in (fake, small_memory):
         actual = routines(make_kernel("lstm", 5, {}, "cupy"), device, 3, 2)
         assert not np.allclose(actual["grad W_h"], expected["grad W_h"], rtol=1e-6)
+
+
+ACCESSES = """
+from kernels.test_cuda import ARCHITECTURES, fake, make_kernel, routines, small_memory
+for arch in ARCHITECTURES:
+    for K, B, H in ((1, 1, 1), (2, 3, 5), (3, 7, 6), (2, 1, 33)):
+        for device in (fake, small_memory):
+            routines(make_kernel(arch, H, {}, "cupy"), device, K, B)
+    print("ran", arch)
+"""
+
+
+@pytest.mark.slow
+def test_no_kernel_reads_or_writes_outside_its_arrays() -> None:
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("needs g++ and its address sanitizer")
+    asked = subprocess.run([compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+    if not Path(library := asked.stdout.strip()).is_absolute():
+        pytest.skip("g++ has no address sanitizer here: install libasan")
+    environment = os.environ | {
+        "LD_PRELOAD": library, "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0",
+        SANITIZE: "1", "PYTHONPATH": os.pathsep.join((*sys.path, str(Path(__file__).parents[1]))),
+    }  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", ACCESSES], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:3000]
+    assert done.stdout.split()[1::2] == list(ARCHITECTURES)

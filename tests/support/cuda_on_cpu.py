@@ -25,6 +25,8 @@ import pytest
 from support.fake_device import FakeArray, FakeBackend
 
 HEADER = Path(__file__).with_suffix(".h")
+SANITIZE = "HFRNN_TEST_SANITIZE"
+"""Environment variable; if it is set, the compiled code checks the addresses of its memory accesses."""
 KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\w+\) )?(\w+)\(([^)]*)\)')
 
 
@@ -75,14 +77,15 @@ def compiled(source: str) -> ctypes.CDLL:
     compiler = shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         pytest.skip("needs a C++ compiler: install g++ or clang++")
-    code = f"{HEADER.read_text()}\n{source}\n{_launchers(source)}"
+    sanitized = ["-fsanitize=address", "-g"] if SANITIZE in os.environ else []
+    code = f"{HEADER.read_text()}\n{source}\n{_launchers(source)}\n// {sanitized}\n"
     folder = Path(tempfile.gettempdir()) / f"hfrnn-cuda-on-cpu-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     library = folder / f"{hashlib.sha256(code.encode()).hexdigest()[:32]}.so"
     if not library.exists():
         made = folder / f"{library.stem}-{os.getpid()}"
         made.with_suffix(".cpp").write_text(code)
-        command = [compiler, "-O1", "-std=c++17", "-shared", "-fPIC", "-o", f"{made}.tmp", f"{made}.cpp"]
+        command = [compiler, "-O1", "-std=c++17", "-shared", "-fPIC", *sanitized, "-o", f"{made}.tmp", f"{made}.cpp"]
         subprocess.run(command, check=True, capture_output=True, text=True)
         os.replace(f"{made}.tmp", library)
         made.with_suffix(".cpp").unlink()

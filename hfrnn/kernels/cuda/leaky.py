@@ -69,8 +69,8 @@ class Leaky(reference.Leaky):
             segment.run("segment_leaky_backward", K, B, H, int(learned), *given)  # B1-B3
         else:
             for t in reversed(range(K)):
-                given = dhs, recurrent, leak, k, e, dh, dU, de
-                run.each("leaky_backward", B * H, t, B, H, int(learned), *given)  # B1-B3
+                step = dhs, recurrent, leak, k, e, dh, dU, de
+                run.each("leaky_backward", B * H, t, B, H, int(learned), *step)  # B1-B3
                 xp.matmul(dU[t], W_T, out=recurrent)  # B2
             dh += recurrent  # B2
         add_weight_gradient(tape, tape["h"][:K], dU, grad["W_h"])  # B3

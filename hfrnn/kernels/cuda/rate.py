@@ -73,8 +73,8 @@ class Rate(reference.Rate):
             segment.run("segment_rate_backward", K, B, H, int(learned), *given)  # B1-B5
         else:
             for t in reversed(range(K)):
-                given = dhs, dr, leak, k, e, dx, dU, de
-                run.each("rate_backward", B * H, t, B, H, int(learned), *given)  # B1, B2, B4, B5
+                step = dhs, dr, leak, k, e, dx, dU, de
+                run.each("rate_backward", B * H, t, B, H, int(learned), *step)  # B1, B2, B4, B5
                 xp.matmul(dU[t], W_T, out=dr)  # B3
         dr *= k[0]
         dx += dr  # B1
