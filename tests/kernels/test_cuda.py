@@ -27,10 +27,10 @@ from hfrnn.arrays.backend import Backend, Buffers, get_backend
 from hfrnn.kernels import registry
 from hfrnn.kernels.base import Kernel, Tape
 from hfrnn.kernels.cuda.launch import SegmentKernels, source
-from hfrnn.kernels.registry import BUILT_IN, kernel_class, make_kernel
+from hfrnn.kernels.registry import kernel_class, make_kernel
 
 fake, small_memory = FusedFakeBackend(), FusedFakeBackend(shared_memory=0)  # the second runs no whole segment
-ARCHITECTURES = tuple(arch for arch in hfrnn.architectures() if arch in BUILT_IN)
+ARCHITECTURES = tuple(arch for arch in hfrnn.architectures() if kernel_class(arch, "cupy") is not kernel_class(arch))
 PLANS = ("all", "all-3", "states-2", "nothing-3")
 WHOLE_SEGMENTS = ("rnn", "leaky", "rate", "lstm", "lstm-krause", "mlstm", "mlstm-standard")
 """The architectures that run a segment in one launch where the network is small."""
