@@ -45,7 +45,7 @@ ENGINE = (
     "tests/engine/test_objective.py",
 )
 
-CUDA = ("tests/kernels/test_cuda.py -k 'odd_sizes or more_steps'", "tests/kernels/test_cuda.py")
+CUDA = tuple(f"tests/kernels/test_cuda.py -m '' -k '{names}'" for names in ("odd_sizes", "float64 and all-3"))
 
 TARGETS = (
     Target("hfrnn/kernels/cuda/*.cu", CUDA, True),
