@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse.linalg
 
+from hfrnn.arrays.row_groups import RowGroups, group_rows, pairs_of_places
 from hfrnn.checks import wrong
 from hfrnn.errors import MissingExtraError, how_to_install
 from hfrnn.names import AUTO, BACKENDS
@@ -20,6 +21,8 @@ HostArray: TypeAlias = np.ndarray[Any, Any]
 """A NumPy array, in the memory of the host."""
 PIECE_BYTES = 2**20
 """Approximate size of the part of a weight gradient that is computed at a time on a CPU before it is added."""
+Runs: TypeAlias = Sequence[tuple[slice, slice]]
+"""Runs of neighbouring pieces of equal length: their numbers, and their entries."""
 
 
 class Backend:
@@ -83,38 +86,45 @@ class Backend:
         """
         np.take(table, index, axis=0, out=out, mode="clip")
 
-    def add_rows(self, out: Array, index: Array, rows: Array, buffers: Buffers | None = None) -> None:
+    def row_groups(self, index: Array) -> RowGroups:
+        """Return the groups of rows with the same number, for `add_rows`.
+
+        Parameters
+        ----------
+        index : (N,) integer array
+            Row numbers, N >= 1; the same number may occur more than once.
+        """
+        return group_rows(index)
+
+    def add_rows(self, out: Array, groups: RowGroups, rows: Array, buffers: Buffers | None = None) -> None:
         """Add `rows[n]` to `out[index[n]]` for every n, in a fixed order.
 
         Parameters
         ----------
         out : (V, S) array
             Changed in place.
-        index : (N,) integer array
-            Row numbers from 0 to V-1, N >= 1; the same number may occur more than once.
+        groups : RowGroups
+            What `row_groups(index)` returned, for (N,) row numbers from 0 to V-1.
         rows : (N, S) array
         buffers : Buffers, optional
             Provide two scratch arrays (N, S).
         """
         buffers = buffers or Buffers(self, rows.dtype)
-        order = np.argsort(index, kind="stable")
-        gathered = np.take(rows, order, axis=0, out=buffers.get("sorted_rows", rows.shape), mode="clip")
-        ordered = index[order]
-        starts = np.concatenate(([0], np.flatnonzero(np.diff(ordered)) + 1))
-        sums = buffers.get("row_sums", rows.shape)[: starts.size]
-        np.add.reduceat(gathered, starts, axis=0, out=sums)
-        out[ordered[starts]] += sums
+        gathered = np.take(rows, groups.order, axis=0, out=buffers.get("sorted_rows", rows.shape), mode="clip")
+        sums = buffers.get("row_sums", rows.shape)[: groups.starts.size]
+        np.add.reduceat(gathered, groups.starts, axis=0, out=sums)
+        out[groups.numbers] += sums
 
-    def sums_of_pieces(self, x: Array, starts: Array, owner: Array) -> Array:
-        """Sum each of N neighbouring pieces of a vector.
+    def sums_of_pieces(self, x: Array, starts: Array, runs: Runs) -> Array:
+        """Sum each of N neighbouring pieces of a vector, in a fixed order.
 
         Parameters
         ----------
         x : (n,) array
         starts : (N,) integer array
             Index of the first entry of each piece. The first piece starts at 0, and no piece is empty.
-        owner : (n,) integer array
-            Number of the piece that each entry belongs to.
+        runs : sequence of (slice, slice)
+            The pieces, and their entries, of runs of neighbouring pieces that have the same length.
 
         Returns
         -------
@@ -122,12 +132,12 @@ class Backend:
         """
         return np.add.reduceat(x, starts)
 
-    def tops_of_pieces(self, x: Array, starts: Array, owner: Array) -> Array:
+    def tops_of_pieces(self, x: Array, starts: Array, runs: Runs) -> Array:
         """Return the largest real part in each of N neighbouring pieces of a vector.
 
         Parameters
         ----------
-        x, starts, owner : arrays
+        x, starts, runs
             As for `sums_of_pieces`.
 
         Returns
@@ -258,21 +268,38 @@ class CupyBackend(Backend):
     def take_rows(self, table: Array, index: Array, out: Array) -> None:
         self.xp.take(table, index, axis=0, out=out)
 
-    def add_rows(self, out: Array, index: Array, rows: Array, buffers: Buffers | None = None) -> None:
-        """Add rows as on a CPU, but with atomic additions in any order: the last bits may differ between runs."""
-        parts = [(out.real, rows.real), (out.imag, rows.imag)] if out.dtype.kind == "c" else [(out, rows)]
-        for sums, values in parts:  # the GPU has no atomic addition of complex numbers
-            self.xp.add.at(sums, index, values)
+    def row_groups(self, index: Array) -> RowGroups:
+        """Return the groups as on a CPU, with additions that a GPU can do side by side. The host computes them."""
+        host = group_rows(self.to_host(index))
+        pairs = pairs_of_places(host.starts, host.order.size)
+        order, starts, *levels = (self.asarray(x, dtype="int32") for x in (host.order, host.starts, *pairs))
+        return RowGroups(order, starts, self.asarray(host.numbers), tuple(levels))
 
-    def sums_of_pieces(self, x: Array, starts: Array, owner: Array) -> Array:
-        """Sum as on a CPU, but in any order."""
-        sums = self.xp.zeros(starts.shape, dtype=x.dtype)
-        self.add_rows(sums, owner, x)
+    def add_rows(self, out: Array, groups: RowGroups, rows: Array, buffers: Buffers | None = None) -> None:
+        """Add rows without atomic additions: the rows of a group in the order of a binary tree."""
+        xp, buffers = self.xp, buffers or Buffers(self, rows.dtype)
+        sums, work = buffers.get("sorted_rows", rows.shape), buffers.get("row_sums", rows.shape)
+        xp.take(rows, groups.order, axis=0, out=sums)
+        for places in groups.pairs:
+            count = places.shape[0] // 2
+            left, right = work[:count], work[count : 2 * count]
+            xp.take(sums, places, axis=0, out=work[: 2 * count])
+            left += right
+            sums[places[:count]] = left
+        totals = work[: groups.starts.shape[0]]
+        xp.take(sums, groups.starts, axis=0, out=totals)
+        out[groups.numbers] += totals
+
+    def sums_of_pieces(self, x: Array, starts: Array, runs: Runs) -> Array:
+        sums = self.xp.empty(starts.shape, dtype=x.dtype)
+        for pieces, entries in runs:
+            x[entries].reshape(pieces.stop - pieces.start, -1).sum(axis=1, out=sums[pieces])
         return sums
 
-    def tops_of_pieces(self, x: Array, starts: Array, owner: Array) -> Array:
-        tops = self.xp.full(starts.shape, -math.inf, dtype=x.real.dtype)
-        self.xp.maximum.at(tops, owner, x.real)
+    def tops_of_pieces(self, x: Array, starts: Array, runs: Runs) -> Array:
+        tops = self.xp.empty(starts.shape, dtype=x.real.dtype)
+        for pieces, entries in runs:
+            x[entries].real.reshape(pieces.stop - pieces.start, -1).max(axis=1, out=tops[pieces])
         return tops
 
     def linear_operator_base(self) -> type[Any]:

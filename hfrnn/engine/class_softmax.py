@@ -123,6 +123,11 @@ class ScoredTokens:
     shape: tuple[int, int]
     groups: list[tuple[slice, slice, slice]]
 
+    @property
+    def runs(self) -> list[tuple[slice, slice]]:
+        """The tokens and the outputs of each group; its tokens have the same number of outputs."""
+        return [(tokens, outputs) for tokens, _, outputs in self.groups]
+
 
 class ClassSoftmax(Head):
     """Cross entropy of one symbol out of n_out, factored into its class and the symbol within its class.
@@ -229,10 +234,10 @@ class ClassSoftmax(Head):
             tokens, columns, _ = group
             self.map.forward(self.map.columns(p, columns), _tokens(found, tokens), tape, _part(z, *group))  # F2
         z[scored.masked] = -math.inf
-        z -= _spread(tape, tape.backend.tops_of_pieces(z, scored.starts, scored.owner), scored)
+        z -= _spread(tape, tape.backend.tops_of_pieces(z, scored.starts, scored.runs), scored)
         chosen = z[scored.outputs]
         xp.exp(z, out=z)
-        totals = tape.backend.sums_of_pieces(z, scored.starts, scored.owner)
+        totals = tape.backend.sums_of_pieces(z, scored.starts, scored.runs)
         z /= _spread(tape, totals, scored)
         of_tokens += xp.log(totals) - chosen  # F3
         losses = tape.backend.zeros((scored.shape[0] * scored.shape[1],), of_tokens.dtype)
@@ -259,7 +264,7 @@ class ClassSoftmax(Head):
             own, vown = self.map.columns(p, columns), self.map.columns(v, columns)
             self.map.rforward(own, vown, _tokens(found, tokens), _tokens(Rfound, tokens), tape, _part(Rz, *group))  # R1
         Rz *= z
-        work = _spread(tape, tape.backend.sums_of_pieces(Rz, scored.starts, scored.owner), scored)
+        work = _spread(tape, tape.backend.sums_of_pieces(Rz, scored.starts, scored.runs), scored)
         work *= z
         Rz -= work  # R2
         self._backward(p, found, Ry, Rz, scored, tape, grad, dhs)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hfrnn.arrays.backend import Array, Backend, Buffers
+from hfrnn.arrays.row_groups import RowGroups
 from hfrnn.engine.layers import Columns, Layer
 from hfrnn.kernels.base import Arrays
 from hfrnn.kernels.pointwise import rows
@@ -31,7 +32,7 @@ Term = tuple[Columns, Array | None, Array | None]
 """Columns of U, the values mapped into them (None: one-hot symbols), and the matrix (None: the block is absent)."""
 
 ONE_HOT_LIMIT = 512
-"""Up to this many symbols, the gradient of a look-up is a product with a one-hot matrix; above, a scatter-add."""
+"""Up to this many symbols, the gradient of a look-up is a product with a one-hot matrix; above, a sum of rows."""
 
 
 class InputMap:
@@ -62,6 +63,7 @@ class InputMap:
         self.layers, self.n_in, self.embedding = layers, n_in, embedding
         self.backend, self.xp, self.scratch = backend, backend.xp, scratch
         self.symbols = inputs if inputs.ndim == 2 else None
+        self._groups: dict[int, RowGroups] = {}
         real_kind = "float64" if scratch.dtype.kind == "c" else scratch.dtype
         self.values = None if inputs.ndim == 2 else backend.asarray(inputs, dtype=real_kind)
 
@@ -156,9 +158,16 @@ class InputMap:
             dUc = rows(dU)[:, start : start + width]
             target = dW[:, first : first + width]
             if one_hot is None:
-                self.backend.add_rows(target, self.symbols[span].reshape(-1), dUc, self.scratch)  # type: ignore[index]
+                self.backend.add_rows(target, self._row_groups(span), dUc, self.scratch)
             else:
                 self.backend.add_product(rows(one_hot), dUc, target, self.scratch)
+
+    def _row_groups(self, span: slice) -> RowGroups:
+        """Return the groups of the tokens of `span` with the same symbol. They are computed once for each segment."""
+        if span.start not in self._groups:
+            symbols = self.symbols[span]  # type: ignore[index]
+            self._groups[span.start] = self.backend.row_groups(symbols.reshape(-1))
+        return self._groups[span.start]
 
     def _one_hot(self, span: slice) -> Array:
         symbols = self.symbols[span]  # type: ignore[index]
@@ -169,8 +178,7 @@ class InputMap:
         return one_hot
 
     def _add_embedding_gradient(self, W: Array, columns: Columns, dU: Array, span: slice, dE: Array) -> None:
-        symbols = self.symbols[span]  # type: ignore[index]
-        de = self.scratch.get("de", (symbols.size, dE.shape[1]))
+        de = self.scratch.get("de", (rows(dU).shape[0], dE.shape[1]))
         for start, first, width in columns.runs:
             self.xp.matmul(rows(dU)[:, start : start + width], W[:, first : first + width].T, out=de)
-            self.backend.add_rows(dE, symbols.reshape(-1), de, self.scratch)
+            self.backend.add_rows(dE, self._row_groups(span), de, self.scratch)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from support.fake_device import FakeBackend
 
 import hfrnn
 from hfrnn.arrays.backend import Backend, Buffers, get_backend
+from hfrnn.arrays.row_groups import pairs_of_places
 
 numpy = get_backend("numpy")
 
@@ -25,8 +28,28 @@ def test_rows_are_scatter_added_with_repeats(backend: Backend, dtype: str, n: in
     for k in range(n):
         expected[index[k], 1:3] += rows[k]
     out = backend.asarray(before.copy())
-    backend.add_rows(out[:, 1:3], backend.asarray(index), backend.asarray(rows), Buffers(backend, dtype))
+    groups = backend.row_groups(backend.asarray(index))
+    backend.add_rows(out[:, 1:3], groups, backend.asarray(rows), Buffers(backend, dtype))
     np.testing.assert_allclose(backend.to_host(out), expected, rtol=1e-5 if dtype == "float32" else 1e-13, atol=1e-6)
+
+
+@given(sizes=st.lists(st.integers(1, 20), min_size=1, max_size=6))
+def test_rows_of_a_group_are_added_as_a_binary_tree(sizes: list[int]) -> None:
+    starts = np.cumsum([0, *sizes])[:-1]
+    places = [{place} for place in range(sum(sizes))]
+    levels = pairs_of_places(starts, len(places))
+    for level in levels:
+        assert len(set(level.tolist())) == level.size  # no two additions of a level touch the same place
+        for left, right in zip(*np.split(level, 2), strict=True):
+            assert not places[left] & places[right]
+            places[left] |= places[right]
+    assert [places[start] for start in starts] == [set(range(a, a + n)) for a, n in zip(starts, sizes, strict=True)]
+    assert len(levels) == (max(sizes) - 1).bit_length()
+
+
+def test_the_device_adds_rows_without_atomic_functions() -> None:
+    with pytest.raises(AttributeError):
+        FakeBackend().xp.add
 
 
 @pytest.mark.parametrize("backend", [numpy, FakeBackend()], ids=["numpy", "device"])
@@ -46,8 +69,11 @@ def test_pieces_have_their_sums_and_their_greatest_real_parts(
     rng = np.random.default_rng(seed)
     x = (rng.standard_normal(sum(sizes)) - (1 + 2j if dtype == "complex128" else 1)).astype(dtype)
     pieces = np.split(x, np.cumsum(sizes))[:-1]
-    starts, owner = np.cumsum([0, *sizes])[:-1], np.repeat(np.arange(len(sizes)), np.array(sizes, int))
-    arguments = [backend.asarray(values) for values in (x, starts, owner)]
+    edges = np.cumsum([0, *sizes]).tolist()
+    same = [(k, len(list(run))) for k, run in itertools.groupby(sizes)]  # lengths, and how many pieces have each
+    ends = np.cumsum([0, *(count for _, count in same)]).tolist()
+    runs = [(slice(a, b), slice(edges[a], edges[b])) for a, b in itertools.pairwise(ends)]
+    arguments = backend.asarray(x), backend.asarray(np.array(edges[:-1], int)), runs
     sums, tops = (backend.to_host(f(*arguments)) for f in (backend.sums_of_pieces, backend.tops_of_pieces))
     np.testing.assert_allclose(
         sums, [piece.sum() for piece in pieces], rtol=1e-5 if dtype == "float32" else 1e-13, atol=1e-6

@@ -6,7 +6,7 @@ GPU. How a call is checked depends on what CuPy tells about itself:
 - Python functions and `matmul` have a signature;
 - array methods are compiled, and Cython leaves their signature in the first line of their docstring;
 - universal functions have none: they take `nin` inputs of the types that they list, and `out=` and `dtype=`;
-- operators take one operand by definition of the language; `add.at` takes (a, indices, b) as in NumPy, on real types.
+- operators take one operand by definition of the language.
 """
 
 from __future__ import annotations
@@ -85,9 +85,6 @@ def check(call: Call) -> None:
     elif name in OPERATORS:
         assert callable(function)
         assert (arguments, keywords) == (OPERATORS[name], frozenset())
-    elif name == "add.at":
-        assert not keywords
-        signature(function).bind("a", "indices", "b")
     elif kind == "method":
         signature(function).bind("self", *range(arguments), **dict.fromkeys(keywords))
     else:
@@ -112,7 +109,7 @@ def test_cupy_has_everything_that_the_engine_calls() -> None:
 
 def test_the_record_is_not_empty_and_knows_both_ways_to_call() -> None:
     names = {(kind, name) for kind, name, *_ in recorded()}
-    expected = {"function": "matmul take add.at asnumpy cuda.get_current_stream", "method": "sum astype __iadd__"}
+    expected = {"function": "matmul take asnumpy cuda.get_current_stream", "method": "sum astype __iadd__"}
     assert all((kind, name) in names for kind, listed in expected.items() for name in listed.split())
 
 

@@ -91,6 +91,18 @@ def test_initial_parameters_have_the_bits_of_numpy(gpu: Backend) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_rows_are_added_with_the_same_bits_every_time(gpu: Backend, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    index, rows = rng.integers(50, size=20_000), rng.standard_normal((20_000, 64)).astype(dtype)
+    found = []
+    for _ in range(5):
+        sums = gpu.zeros((50, 64), dtype)
+        gpu.add_rows(sums, gpu.row_groups(gpu.asarray(index)), gpu.asarray(rows))
+        found.append(gpu.to_host(sums))
+    assert all(np.array_equal(each, found[0]) for each in found)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
 def test_rows_are_taken_and_scatter_added_on_every_type(gpu: Backend, dtype: str) -> None:
     rng = np.random.default_rng(0)
     index = rng.integers(6, size=40)
@@ -98,7 +110,8 @@ def test_rows_are_taken_and_scatter_added_on_every_type(gpu: Backend, dtype: str
     expected = np.zeros((6, 5), dtype)
     np.add.at(expected[:, 1:4], index, rows)
     actual = gpu.zeros((6, 5), dtype)
-    gpu.add_rows(actual[:, 1:4], gpu.asarray(index), gpu.asarray(rows), Buffers(gpu, dtype))  # into some columns
+    groups, columns = gpu.row_groups(gpu.asarray(index)), actual[:, 1:4]
+    gpu.add_rows(columns, groups, gpu.asarray(rows), Buffers(gpu, dtype))
     np.testing.assert_allclose(gpu.to_host(actual), expected, rtol=1e-5 if dtype == "float32" else 1e-13)
     taken = gpu.empty((40, 3), dtype)
     gpu.take_rows(gpu.asarray(table), gpu.asarray(index), taken)
