@@ -49,7 +49,7 @@ def test_rows_of_a_group_are_added_as_a_binary_tree(sizes: list[int]) -> None:
 
 def test_the_device_adds_rows_without_atomic_functions() -> None:
     with pytest.raises(AttributeError):
-        FakeBackend().xp.add
+        _ = FakeBackend().xp.add
 
 
 @pytest.mark.parametrize("backend", [numpy, FakeBackend()], ids=["numpy", "device"])
