@@ -10,8 +10,14 @@ DTYPES = ("float32", "float64")
 """Data types of the parameters."""
 BACKENDS = ("numpy", "numba", "cupy")
 """Backends: the libraries that a network can compute with."""
+DEVICES = ("cupy",)
+"""The backends whose arrays are in the memory of a GPU."""
 AUTO = "auto"
-"""The name that selects numba if it is installed and has a variant of the architecture, else numpy."""
+"""The name that selects cupy with a usable GPU, else numba if it is installed and has the architecture, else numpy."""
+HOST_MEMORY = 4 * 2**30
+"""Default memory budget of an objective and its operator on a CPU, in bytes."""
+DEVICE_SHARE = 0.6
+"""Default memory budget on a GPU, as a share of its free memory. Vectors and validation take from the rest."""
 DAMPINGS = ("structural", "tikhonov", "structural+tikhonov", "line-search", "none")
 """Damping methods of Hessian-free optimization."""
 METRICS = ("hidden", "matching", "preactivation")

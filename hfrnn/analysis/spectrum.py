@@ -28,7 +28,7 @@ from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.names import AUTO, BACKENDS
+from hfrnn.names import AUTO, BACKENDS, DEVICES
 from hfrnn.optim.lanczos import Product, extreme_eigenvalues, lanczos, most_products, quadrature
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.data import is_arrays, load_run_music
@@ -255,7 +255,8 @@ def load_objective(
     columns = np.sort(rng.permutation(N)[: max(round(symbols / length), 1)])
     batch = pool.batch(columns)
     steps = columns.size * T if batch.lengths is None else int(batch.lengths.sum())
-    objective = Objective(wide, batch, config.threads, memory=config.memory_bytes)
+    memory = config.memory_bytes if wide.backend.on_host == (config.backend not in DEVICES) else None
+    objective = Objective(wide, batch, config.threads, memory=memory)
     words = f"{counted(columns.size, 'random sequence')} of the {name}, {steps:,} steps"
     return RunObjective(objective, wide.backend.asarray(theta, dtype="float64"), words)
 

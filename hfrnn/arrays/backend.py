@@ -13,7 +13,7 @@ import scipy.sparse.linalg
 from hfrnn.arrays.row_groups import RowGroups, group_rows, pairs_of_places
 from hfrnn.checks import wrong
 from hfrnn.errors import MissingExtraError, how_to_install
-from hfrnn.names import AUTO, BACKENDS
+from hfrnn.names import AUTO, BACKENDS, DEVICE_SHARE, HOST_MEMORY
 
 Array: TypeAlias = Any
 """An array of whichever backend is in use."""
@@ -181,6 +181,10 @@ class Backend:
         """
         raise NotImplementedError(f"backend {self.name!r} has no CUDA functions")
 
+    def default_memory(self) -> int:
+        """Return the default memory budget of an objective in bytes. A GPU is asked for its free memory."""
+        return HOST_MEMORY
+
     def linear_operator_base(self) -> type[Any]:
         """Return the class `LinearOperator` of SciPy, or the one of CuPy."""
         return scipy.sparse.linalg.LinearOperator  # type: ignore[no-any-return]
@@ -301,6 +305,15 @@ class CupyBackend(Backend):
         for pieces, entries in runs:
             x[entries].real.reshape(pieces.stop - pieces.start, -1).max(axis=1, out=tops[pieces])
         return tops
+
+    def free_memory(self) -> int:
+        """Return the bytes that are free on the device, with those that CuPy holds but does not use."""
+        free: int = self.xp.cuda.runtime.memGetInfo()[0] + self.xp.get_default_memory_pool().free_bytes()
+        return free
+
+    def default_memory(self) -> int:
+        """Return a share of the free memory, in whole MiB."""
+        return max(int(DEVICE_SHARE * self.free_memory()) >> 20, 1) << 20
 
     def linear_operator_base(self) -> type[Any]:
         from cupyx.scipy.sparse.linalg import LinearOperator

@@ -40,7 +40,7 @@ class Objective:
         What is kept of the forward pass. None: everything. An integer: the states every that many steps. "sqrt": the
         states every ceil(sqrt(T)) steps. "auto": the fastest plan that fits `memory`.
     memory : int, optional
-        Memory budget for "auto" in bytes; 4 GiB by default.
+        Memory budget for "auto" in bytes; by default 4 GiB, on a GPU a share of its free memory.
     plan : Plan, optional
         An existing plan, used instead of `checkpoint` and `memory`.
     like : Objective, optional

@@ -1,7 +1,7 @@
 """The plan of an objective: how a batch is divided, and what is kept of the forward pass.
 
 The sequences of a batch are divided into shards, and the steps of every shard into segments of time. `planner.py`
-chooses the sizes. They are stored with a run.
+chooses the sizes. They are stored with a run. On a GPU the shards run one after another.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ that fits the budget. The cost is in units of one matrix product over all steps:
     states     computes the predictions again for every product      4 units, and one output map more
     sqrt       keeps only the states every ceil(sqrt(T)) steps       4 units, forward twice and R-forward once more
     shards     as sqrt, with smaller shards that share buffers       as sqrt, in smaller matrix products
+
+On a CPU, shards and segments are small, so that threads share the work and buffers stay in the cache. On a GPU there is
+one shard, and the segments are as long as the memory allows. Only the last way has more shards, one after another.
 """
 
 from __future__ import annotations
@@ -23,14 +26,14 @@ import numpy as np
 from hfrnn.checks import count, is_whole, shown
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
-from hfrnn.engine.plan import SHARD, WORKERS, Keep, Plan, Use, segment_boundaries, shard_boundaries
+from hfrnn.engine.plan import SHARD, Keep, Plan, Use, segment_boundaries, shard_boundaries
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
 
-DEFAULT_MEMORY = 4 * 2**30
-"""Default memory budget of an objective and its operator, in bytes."""
 MARGIN = 1.05
 """Factor on the estimated memory, for small temporary arrays and growing buffers that are not counted."""
+COPIES = 2
+"""Copies of U, or of the logits, of a segment that CuPy makes at a time: it copies operands that are not contiguous."""
 SEGMENT_BYTES = 2 * 2**20
 """Approximate limit on the size of U, and of the logits, of a segment, so that they stay in the cache."""
 OUTPUT_BYTES = 16 * 2**20
@@ -59,7 +62,7 @@ def make_plan(
         What to keep of the forward pass. None: everything. An integer: the states every that many steps. "sqrt": the
         states every ceil(sqrt(T)) steps. "auto": the fastest of the four ways above that fits the budget.
     memory : int, optional
-        Memory budget in bytes; 4 GiB by default. Only "auto" respects it.
+        Memory budget in bytes; by default 4 GiB, on a GPU a share of its free memory. Only "auto" respects it.
     symbols : bool
         Whether the inputs are symbols. Otherwise they are real values.
     use : Use
@@ -73,26 +76,25 @@ def make_plan(
         `checkpoint` has another value, the budget is not positive, or no plan fits it.
     """
     memory = count("memory", memory, 1, or_none=True, unit="bytes")
-    shards, root = shard_boundaries(B), math.ceil(math.sqrt(T))
-    cache_segment = _cache_segment(layout, T, shards[1])
+    largest, root = _largest(layout, T, B), math.ceil(math.sqrt(T))
     if checkpoint is None:
-        return Plan(shards, cache_segment, Keep.ALL)
+        return largest
     if isinstance(checkpoint, str) and checkpoint == "sqrt":
-        return Plan(shards, root, Keep.NOTHING)
+        return replace(largest, segment=root, keep=Keep.NOTHING)
     if not isinstance(checkpoint, str) or checkpoint != "auto":
         if not (is_whole(checkpoint) and int(checkpoint) >= 1):
             raise InputError(
                 f'checkpoint is {shown(checkpoint)}: use None, "sqrt", "auto" or a number of steps, 1 or more'
             )
-        return Plan(shards, int(checkpoint), Keep.NOTHING)
-    budget, footprint = memory or DEFAULT_MEMORY, footprint_of(layout, symbols)
-    candidates = [Plan(shards, cache_segment, keep) for keep in (Keep.ALL, Keep.STATES)]
-    sizes = [SHARD >> n for n in range(SHARD.bit_length())]
-    candidates += [Plan(shard_boundaries(B, size), root, Keep.NOTHING) for size in sizes if size <= max(B, 2)]
+        return replace(largest, segment=int(checkpoint), keep=Keep.NOTHING)
+    budget, footprint = memory or layout.backend.default_memory(), footprint_of(layout, symbols)
+    lengths, divisions = _host_sizes(largest, B) if layout.backend.on_host else _device_sizes(T, B)
+    candidates = [replace(largest, segment=length, keep=keep) for keep in (Keep.ALL, Keep.STATES) for length in lengths]
+    candidates += [replace(largest, shards=shards, segment=root, keep=Keep.NOTHING) for shards in divisions]
     for side_by_side in (2, 1):  # prefer two shards at a time with more recomputation to one at a time
         for plan in candidates:
-            workers = min(len(plan.shards) - 1, WORKERS)
-            while workers >= min(side_by_side, len(plan.shards) - 1):
+            workers = most = min(len(plan.shards) - 1, plan.workers)
+            while workers >= min(side_by_side, most):
                 sized = replace(plan, workers=workers)
                 if footprint.bytes(sized, T, B, use, weighs_outputs) <= budget:
                     return sized
@@ -102,6 +104,27 @@ def make_plan(
         f"{B} sequences of {T} steps need at least {least / 2**20:,.1f} MiB, and the budget is "
         f"{budget / 2**20:,.1f} MiB: give more memory, fewer or shorter sequences, or a smaller network"
     )
+
+
+def _largest(layout: Layout, T: int, B: int) -> Plan:
+    """Return the plan that keeps everything, with the largest shards and segments that run fast."""
+    if not layout.backend.on_host:
+        return Plan((0, B), T, Keep.ALL, workers=1)
+    shards = shard_boundaries(B)
+    return Plan(shards, _cache_segment(layout, T, shards[1]), Keep.ALL)
+
+
+def _host_sizes(largest: Plan, B: int) -> tuple[list[int | None], list[tuple[int, ...]]]:
+    """Return the steps of a segment to try on a CPU where forward is kept, and the shards to try where it is not."""
+    sizes = [size for n in range(SHARD.bit_length()) if (size := SHARD >> n) <= max(B, 2)]
+    return [largest.segment], [shard_boundaries(B, size) for size in sizes]
+
+
+def _device_sizes(T: int, B: int) -> tuple[list[int | None], list[tuple[int, ...]]]:
+    """Return the same for a GPU: both from the largest down, and all sequences in one shard first."""
+    counts = range(1, max(T // LEAST_SEGMENT, 1) + 1)
+    lengths: list[int | None] = list(dict.fromkeys(math.ceil(T / count) for count in counts))
+    return lengths, [(0, B), *(shard_boundaries(B, B >> n) for n in range(1, B.bit_length()))]
 
 
 def _cache_segment(layout: Layout, T: int, B: int) -> int:
@@ -139,6 +162,8 @@ class Footprint:
         # weights, scaled weights, arranged targets, and the inputs of a shard
         self._copied = 8 + item + head.scored_bytes + real_targets + real_inputs
         self._temporary = 8 * layout.n_out * head.temporary_arrays
+        widest = max(head.outputs_a_target, *(layer.slots for layer in layout.layers))
+        self._copies = 0 if layout.backend.on_host else COPIES * item * widest
         corners = {(K, B): _tiny_sweep(layout, K, B, symbols) for K in (1, 2) for B in (1, 2)}
         self._coefficients = {
             role: _bilinear({corner: sizes[role] for corner, sizes in corners.items()}) for role in corners[1, 1]
@@ -172,6 +197,7 @@ class Footprint:
             buffers += sum(self._kept("product", plan.keep, plan, T, stop - start) for start, stop in plan.parts)
         if use is not Use.OPERATOR or plan.keep is not Keep.ALL:  # else the loss runs before products need memory
             buffers += workers * min(plan.segment or T, T) * largest * self._temporary
+        buffers += workers * min(plan.segment or T, T) * largest * self._copies
         total += max(buffers, making)
         return math.ceil(MARGIN * total)
 

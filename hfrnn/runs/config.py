@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hfrnn.checks import instance
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, MissingExtraError
+from hfrnn.names import DEVICES, HOST_MEMORY
 from hfrnn.option import Option, nearest
 from hfrnn.runs import needs
 from hfrnn.runs.options import (
@@ -118,8 +120,8 @@ class TrainConfig(RunOptions):
 
     @property
     def memory_bytes(self) -> int:
-        """`memory` in bytes."""
-        return parse_bytes(self.memory)
+        """`memory` in bytes; that of a CPU if there is none yet."""
+        return HOST_MEMORY if self.memory is None else parse_bytes(self.memory)
 
     def network_arguments(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of `Network`.
@@ -162,10 +164,12 @@ class TrainConfig(RunOptions):
             changes[name] = None if path is None else os.path.abspath(path)
         changes |= self._resolved_data()
         defaults = {name: declared.default for name, declared in own_arch_options(self.arch).items()}
+        backend = resolve_backend(self.backend, self.arch)
         return replace(
             self,
             minutes=None if self.time_limit is None else self.time_limit / 60,
-            backend=resolve_backend(self.backend, self.arch),
+            backend=backend,
+            memory=default_memory(backend) if self.memory is None else self.memory,
             arch_options={**defaults, **self.arch_options},
             **changes,
         )
@@ -198,6 +202,17 @@ class TrainConfig(RunOptions):
         table = {**pairs, **self.arch_options}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()
                 if value is not None}  # fmt: skip
+
+
+def default_memory(backend: str) -> str | None:
+    """Return the default of `memory` for a backend; None if its GPU cannot be used, which a network will refuse."""
+    from hfrnn.arrays.backend import get_backend
+
+    if backend not in DEVICES:
+        return f"{HOST_MEMORY // 2**30}GiB"
+    with contextlib.suppress(MissingExtraError):
+        return f"{get_backend(backend).default_memory() // 2**20}MiB"
+    return None
 
 
 def arch_declarations() -> dict[str, dict[str, Option]]:

@@ -16,7 +16,9 @@ from hfrnn.names import (
     AUTO,
     BACKENDS,
     DAMPINGS,
+    DEVICE_SHARE,
     DTYPES,
+    HOST_MEMORY,
     INITIALIZERS,
     METRICS,
     OPTIMIZERS,
@@ -284,7 +286,10 @@ class RunOptions(DataOptions):
         "auto", "States to store for CG: auto, all, sqrt, or a number of steps from one to the next.", needs.SEQUENCES,
         digits=True,
     )  # fmt: skip
-    memory: str = _running("4GiB", "Memory that --checkpoint auto may use for gradient and curvature.", digits=True)
+    memory: str | None = _running(
+        None, "Memory that --checkpoint auto may use for gradient and curvature.", digits=True,
+        otherwise=f"{HOST_MEMORY // 2**30}GiB; on a GPU {DEVICE_SHARE:.0%} of its free memory",
+    )  # fmt: skip
     sample_length: int = _running(
         300, "Symbols of a sample text, drawn at updates 1, 2, 4, ... and at the end", needs.TEXT, least=1,
         zero="for none",

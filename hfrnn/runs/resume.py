@@ -7,7 +7,8 @@ from typing import Any
 
 from hfrnn.errors import InputError
 from hfrnn.kernels.registry import resolve_backend
-from hfrnn.runs.config import TrainConfig
+from hfrnn.names import DEVICES
+from hfrnn.runs.config import TrainConfig, default_memory
 from hfrnn.runs.options import option_key
 
 LIMITS = ("updates", "minutes", "epochs")
@@ -26,7 +27,8 @@ def resumed_config(stored: TrainConfig, changes: dict[str, Any]) -> TrainConfig:
     stored : TrainConfig
         The configuration that the run was started with.
     changes : dict
-        New values of options by field name. Options outside `RESUMABLE` must have their stored values.
+        New values of options by field name. Options outside `RESUMABLE` must have their stored values. A change
+        between a CPU and a GPU also changes `memory` to its default there, unless it is given.
 
     Returns
     -------
@@ -45,4 +47,18 @@ def resumed_config(stored: TrainConfig, changes: dict[str, Any]) -> TrainConfig:
         stored = replace(stored, updates=None, minutes=None, epochs=None)
     if "backend" in changes:
         changes = {**changes, "backend": resolve_backend(changes["backend"], stored.arch)}
+        if (changes["backend"] in DEVICES) != (stored.backend in DEVICES):
+            changes = {"memory": default_memory(changes["backend"]), **changes}
     return replace(stored, **changes)
+
+
+def needs_plans(stored: TrainConfig, config: TrainConfig) -> bool:
+    """Return whether a resumed run needs other plans than the stored ones.
+
+    Parameters
+    ----------
+    stored, config : TrainConfig
+        The configurations that the run was started with and is resumed with.
+    """
+    moved = (stored.backend in DEVICES) != (config.backend in DEVICES)
+    return moved or any(getattr(stored, name) != getattr(config, name) for name in ("checkpoint", "memory"))

@@ -12,6 +12,7 @@ from hfrnn.arrays.threads import default_threads
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Plan
 from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.resume import needs_plans
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.methods.base import state_noise
 from hfrnn.training.methods.hessian_free import HessianFreeMethod
@@ -67,9 +68,7 @@ def dry_run(config: TrainConfig, resume: str | Path | None = None) -> DryRun:
     config, folder = config.resolved(), None if resume is None else RunFolder(resume)
     trainer = Trainer(config, folder)
     if folder is not None:
-        stored = folder.config()
-        replan = any(getattr(stored, name) != getattr(config, name) for name in ("checkpoint", "memory"))
-        trainer.state.load(folder, replan)
+        trainer.state.load(folder, needs_plans(folder.config(), config))
         if folder.begun:
             folder.metrics_file.until(trainer.update)
     with warnings.catch_warnings():

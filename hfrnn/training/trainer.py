@@ -22,7 +22,7 @@ from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.runs.config import TrainConfig, checked_options
 from hfrnn.runs.load import first_weights
 from hfrnn.runs.metrics import Record
-from hfrnn.runs.resume import resumed_config
+from hfrnn.runs.resume import needs_plans, resumed_config
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.callbacks import Callback, TrainingResult
 from hfrnn.training.limits import TimeLimit, reached_limit, reason_to_end
@@ -198,12 +198,13 @@ class Trainer:
         """Return a run that continues after its last update, with changed options by field name."""
         folder, interruption = RunFolder(run), interruption or Interruption()
         interruption.saved = before_next_update(folder)
-        config = resumed_config(folder.config(), changes)
+        stored = folder.config()
+        config = resumed_config(stored, changes)
         folder.lock.acquire()
         try:
             trainer = cls(config, folder, callbacks, interruption, memory)
             trainer.state.changes = {name: value for name, value in changes.items() if name != "data"}
-            trainer.state.load(folder, replan="checkpoint" in changes or "memory" in changes)
+            trainer.state.load(folder, needs_plans(stored, config))
             trainer.state.repair()
             interruption.response = Response.NOTED  # until `run` begins
             interruption.saved = trainer.state.interrupted

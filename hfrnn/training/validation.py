@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from hfrnn.runs.config import TrainConfig
     from hfrnn.training.sources import Source
 
+DEVICE_PART = 4
+"""On a GPU, validation may use the memory budget divided by this, from what the budget leaves free."""
+
 
 def validation_objective(net: Network, source: Source, config: TrainConfig) -> Objective | None:
     """Return the objective on the validation data, without the penalty on the weights; None without such data."""
@@ -22,7 +25,8 @@ def validation_objective(net: Network, source: Source, config: TrainConfig) -> O
         return None
     net, symbols = net.without_penalty(), batch.inputs.ndim == 2
     weighs = batch.weights is not None and batch.weights.ndim == 3
-    plan = make_plan(net, batch.T, batch.B, "auto", config.memory_bytes, symbols, Use.LOSS, weighs)
+    memory = config.memory_bytes if net.backend.on_host else config.memory_bytes // DEVICE_PART
+    plan = make_plan(net, batch.T, batch.B, "auto", memory, symbols, Use.LOSS, weighs)
     return Objective(net, batch, config.threads, plan=plan)
 
 

@@ -177,7 +177,25 @@ class _Stream:
         _record("function", "cuda.Stream.synchronize", 1)  # self counts: it is looked up on the class
 
 
+class _Runtime:
+    TOTAL = 8 * 2**30
+
+    def memGetInfo(self) -> tuple[int, int]:
+        """Free and total bytes."""
+        _record("function", "cuda.runtime.memGetInfo")
+        return 5 * 2**30, self.TOTAL
+
+
+class _Pool:
+    def free_bytes(self) -> int:
+        _record("function", "cuda.MemoryPool.free_bytes", 1)
+        return 2**30
+
+
 class _Cuda:
+    def __init__(self) -> None:
+        self.runtime = _Runtime()
+
     def get_current_stream(self) -> _Stream:
         _record("function", "cuda.get_current_stream")
         return _Stream()
@@ -216,6 +234,10 @@ class Namespace:
         _record("function", "empty", 1, {"dtype"})
         kind = np.dtype(dtype)
         return FakeArray(np.full(shape, np.nan if kind.kind in "fc" else -(10**6), kind))
+
+    def get_default_memory_pool(self) -> _Pool:
+        _record("function", "get_default_memory_pool")
+        return _Pool()
 
     def may_share_memory(self, a: FakeArray, b: FakeArray) -> bool:
         _record("function", "may_share_memory", 2)
