@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse.linalg
 
+from hfrnn.arrays import gpu
 from hfrnn.arrays.row_groups import RowGroups, group_rows, pairs_of_places
 from hfrnn.checks import wrong
 from hfrnn.errors import MissingExtraError, how_to_install
@@ -228,23 +229,15 @@ class CupyBackend(Backend):
     on_host = False
 
     def __init__(self) -> None:
-        try:
-            import cupy
-        except ImportError as error:
+        cupy, why = gpu.find_gpu()
+        if why == gpu.MISSING:
             raise MissingExtraError(
                 f"backend 'cupy' needs CuPy: {how_to_install('cuda12', 'cuda13')}, or use backend 'numpy'"
-            ) from error
-        try:
-            count = cupy.cuda.runtime.getDeviceCount()
-        except Exception as error:
+            )
+        if why:
             raise MissingExtraError(
-                f"backend 'cupy' found no usable GPU ({type(error).__name__}): install an NVIDIA driver and the extra "
-                "that fits it (cuda12 or cuda13), or use backend 'numpy'"
-            ) from error
-        if count == 0:
-            raise MissingExtraError(
-                "backend 'cupy' found no GPU: use backend 'numpy', or install the extra cuda12 or cuda13 on a machine "
-                "with one"
+                f"backend 'cupy' found no usable GPU, because {why}: install an NVIDIA driver and the extra that fits "
+                "it (cuda12 or cuda13), or use backend 'numpy'"
             )
         super().__init__("cupy", cupy)
         self._functions: dict[tuple[str, str], Callable[..., object]] = {}

@@ -11,7 +11,6 @@ import click
 
 from hfrnn.cli.options import known_data
 from hfrnn.cli.screen import say_json, say_lines
-from hfrnn.errors import MissingExtraError
 from hfrnn.wording import counted
 
 EXTRAS = {
@@ -28,8 +27,8 @@ PEAK_SECONDS = 0.25
 @click.command(short_help="Show versions, processors, and the available choices.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def info(as_json: bool) -> None:
-    """Show versions, processors, the BLAS library and its speed, which optional packages are there, and the names of
-    architectures (--arch) and of corpora, tasks and music (--data).
+    """Show versions, processors, the BLAS library and its speed, the GPU, which optional packages are there, and the
+    names of architectures (--arch) and of corpora, tasks and music (--data).
     """
     table = {**describe(), **{kind: list(names) for kind, names in known_data().items()}}
     if as_json:
@@ -90,11 +89,7 @@ def _version(package: str) -> str:
 
 
 def _gpu() -> str:
-    from hfrnn.arrays.backend import get_backend
+    from hfrnn.arrays.gpu import describe_gpu, find_gpu
 
-    try:
-        backend = get_backend("cupy")
-    except MissingExtraError as error:
-        return f"none: {str(error).split(':')[0]}"
-    name = backend.xp.cuda.runtime.getDeviceProperties(0)["name"]
-    return str(name.decode() if isinstance(name, bytes) else name)
+    cupy, why = find_gpu()
+    return f"none: {why}" if cupy is None else describe_gpu(cupy)

@@ -38,7 +38,7 @@ def opening_lines(trainer: Trainer, width: int = WIDTH) -> list[str]:
         *trainer.source.lines(),
         *method.lines(),
         *plan_lines(method.plans, method.expected_bytes, config),
-        f"backend   {trainer.net.backend.name}",
+        f"backend   {trainer.net.backend.name}{f' (auto: {trainer.why_backend})' if trainer.why_backend else ''}",
         f"limit     {' or '.join(limits)}",
     ]
     lines = [*folded(lines, width), f"folder    {trainer.path}"]

@@ -64,7 +64,6 @@ def train(
     """
     _check_modes(dry_run, print_config, tensorboard, profile, quiet, as_json)
     from hfrnn.cli.merge import merged
-    from hfrnn.kernels.registry import resolve_backend
     from hfrnn.runs.config import all_options
 
     declared = all_options()
@@ -86,14 +85,14 @@ def train(
     if print_config:
         _print_config(full)
     elif dry_run:
-        with telling_of_compilation(resolve_backend(full.backend, full.arch)):
+        with telling_of_compilation(full.chosen_backend):
             _dry_run(full, resume)
     else:
         from hfrnn.cli.progress import Display
 
         display = None if quiet or as_json else Display(make_console())
         tell = None if display is None else display.print
-        with telling_of_compilation(resolve_backend(full.backend, full.arch), display is None, tell):
+        with telling_of_compilation(full.chosen_backend, display is None, tell):
             _train(resume, values, tensorboard, profile, display, as_json)
 
 

@@ -33,7 +33,8 @@ class Network(Layout):
     loss : {"softmax", "class-softmax", "logistic", "squared"}
     dtype : {"float32", "float64"}
     backend : {"numpy", "numba", "cupy", "auto"}
-        "auto" means numba if it is installed and has a compiled variant of the architecture, else numpy.
+        "auto" means cupy with a GPU that CuPy can use, else numba if it is installed and has a compiled variant of the
+        architecture, else numpy.
     embedding : int, optional
         Width of a trained embedding of the input symbols; without one, symbols are one-hot.
     bias : bool, optional

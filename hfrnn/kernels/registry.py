@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from hfrnn.arrays import gpu
 from hfrnn.checks import count, is_number, shown, wrong
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Kernel
@@ -206,19 +207,39 @@ def declared_options() -> dict[str, dict[str, Option]]:
     return found
 
 
-def resolve_backend(backend: str, arch: str) -> str:
-    """Return the backend for a name. `auto` means numba if it is installed and has a variant of `arch`, else numpy.
+def resolve_backend(backend: str, arch: str, on_gpu: bool = True) -> str:
+    """Return the backend for a name; `auto` means the one that `choose_backend` returns.
 
     Parameters
     ----------
     backend : str
         `auto`, or the name of a backend, which is returned unchanged.
+    arch, on_gpu
+        As for `choose_backend`.
+    """
+    return choose_backend(arch, on_gpu)[0] if isinstance(backend, str) and backend == AUTO else backend
+
+
+def choose_backend(arch: str, on_gpu: bool = True) -> tuple[str, str]:
+    """Return the fastest backend that there is here, and the reason in a few words.
+
+    It is cupy with a GPU that CuPy can use, else numba if it is installed and has a variant of `arch`, else numpy.
+
+    Parameters
+    ----------
     arch : str
         The architecture.
+    on_gpu : bool
+        Whether what is to be computed can run on a GPU.
     """
-    if not isinstance(backend, str) or backend != AUTO:
-        return backend
-    return "numba" if arch in _variants["numba"] and importlib.util.find_spec("numba") is not None else "numpy"
+    cupy, why = gpu.find_gpu() if on_gpu else (None, "online learning runs on the CPU")
+    if cupy is not None:
+        return "cupy", gpu.gpu_name(cupy)
+    if arch not in _variants["numba"]:
+        return "numpy", f"{why}; numba has no loops for {arch}"
+    if importlib.util.find_spec("numba") is None:
+        return "numpy", f"{why}; numba is not installed"
+    return "numba", why
 
 
 def _is_one_of(value: Any, defaults: Sequence[Any]) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hfrnn.checks import instance
 from hfrnn.errors import InputError, MissingExtraError
-from hfrnn.names import DEVICES, HOST_MEMORY
+from hfrnn.names import AUTO, DEVICES, HOST_MEMORY
 from hfrnn.option import Option, nearest
 from hfrnn.runs import needs
 from hfrnn.runs.options import (
@@ -119,6 +119,20 @@ class TrainConfig(RunOptions):
         return self.checkpoint
 
     @property
+    def chosen_backend(self) -> str:
+        """The name of the backend to compute with, where `backend` may be "auto"."""
+        from hfrnn.kernels.registry import resolve_backend
+
+        return resolve_backend(self.backend, self.arch, on_gpu=self.optimizer != "online")
+
+    @property
+    def why_backend(self) -> str:
+        """Why "auto" chose that backend, in a few words; "" if another one was named."""
+        from hfrnn.kernels.registry import choose_backend
+
+        return choose_backend(self.arch, self.optimizer != "online")[1] if self.backend == AUTO else ""
+
+    @property
     def memory_bytes(self) -> int:
         """`memory` in bytes; that of a CPU if there is none yet."""
         return HOST_MEMORY if self.memory is None else parse_bytes(self.memory)
@@ -146,8 +160,6 @@ class TrainConfig(RunOptions):
 
     def resolved(self) -> TrainConfig:
         """Return a copy with every default resolved and every path absolute."""
-        from hfrnn.kernels.registry import resolve_backend
-
         hf = preset_values(self)
         if self.optimizer != "hf":
             del hf["average"]
@@ -164,7 +176,7 @@ class TrainConfig(RunOptions):
             changes[name] = None if path is None else os.path.abspath(path)
         changes |= self._resolved_data()
         defaults = {name: declared.default for name, declared in own_arch_options(self.arch).items()}
-        backend = resolve_backend(self.backend, self.arch)
+        backend = self.chosen_backend
         return replace(
             self,
             minutes=None if self.time_limit is None else self.time_limit / 60,

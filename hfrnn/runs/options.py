@@ -276,7 +276,8 @@ class RunOptions(DataOptions):
     keep: int = _running(0, "Number of latest checkpoints to keep beside last and best.", least=0)
     seed: int = _running(0, "Seed of the initial weights and of everything drawn at random.", least=0)
     backend: str = _running(
-        AUTO, "What to compute with; auto is numba where it is installed and helps, else numpy.",
+        AUTO,
+        "What to compute with; auto is cupy with a usable GPU, else numba where it is installed and helps, else numpy.",
         choices=(AUTO, *BACKENDS),
     )  # fmt: skip
     threads: int | None = _running(

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from hfrnn.errors import InputError
-from hfrnn.kernels.registry import resolve_backend
 from hfrnn.names import DEVICES
 from hfrnn.runs.config import TrainConfig, default_memory
 from hfrnn.runs.options import option_key
@@ -46,7 +45,7 @@ def resumed_config(stored: TrainConfig, changes: dict[str, Any]) -> TrainConfig:
     if set(LIMITS) & changes.keys():
         stored = replace(stored, updates=None, minutes=None, epochs=None)
     if "backend" in changes:
-        changes = {**changes, "backend": resolve_backend(changes["backend"], stored.arch)}
+        changes = {**changes, "backend": replace(stored, backend=changes["backend"]).chosen_backend}
         if (changes["backend"] in DEVICES) != (stored.backend in DEVICES):
             changes = {"memory": default_memory(changes["backend"]), **changes}
     return replace(stored, **changes)

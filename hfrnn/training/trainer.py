@@ -144,6 +144,8 @@ class Trainer:
         How the run trains.
     validation : Objective or None
         The validation data; None without any.
+    why_backend : str
+        Why the option `backend` with the value auto chose the backend; "" if another one was named.
     state : RunState
         What training changes. The trainer has properties for what callbacks need of it.
     """
@@ -166,6 +168,7 @@ class Trainer:
         self.method.constraints = run_constraints(config, self.net) if new else None  # else from the checkpoint
         theta = initial_parameters(config, self.net, first, self.method.constraints)
         self.state = RunState(config, self.source, self.vocabulary, self.net, self.method, theta)
+        self.why_backend = ""
         self.callbacks = tuple(callbacks)
         self.interruption = interruption or Interruption()
         self.validation = validation_objective(self.net, self.source, config)
@@ -179,6 +182,7 @@ class Trainer:
     ) -> Trainer:  # fmt: skip
         """Return a run from its beginning. Its folder is created after everything else was checked."""
         trainer = cls(config.resolved(), None, callbacks, interruption, memory)
+        trainer.why_backend = config.why_backend
         if trainer.interruption():  # the signal came during an import
             raise KeyboardInterrupt
         trainer.interruption.response = Response.NOTED  # until `run` begins
@@ -204,6 +208,7 @@ class Trainer:
         try:
             trainer = cls(config, folder, callbacks, interruption, memory)
             trainer.state.changes = {name: value for name, value in changes.items() if name != "data"}
+            trainer.why_backend = replace(stored, backend=changes.get("backend", stored.backend)).why_backend
             trainer.state.load(folder, needs_plans(stored, config))
             trainer.state.repair()
             interruption.response = Response.NOTED  # until `run` begins

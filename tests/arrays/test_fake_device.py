@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from support.engine_cases import Case, assert_same, cases, everything, moved, plans, vectors
-from support.fake_device import FakeArray, FakeBackend, HostInTheOrderOfTheDevice
+from support.fake_device import FakeArray, FakeBackend, HostAsDevice
 from support.slow import one_in
 
 import hfrnn
 
-fake, host = FakeBackend(), HostInTheOrderOfTheDevice()
+fake, host = FakeBackend(), HostAsDevice()
 PLANS = ("all", "all-3", "states-2", "nothing-3")
 
 

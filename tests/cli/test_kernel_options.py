@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 from support.command_line import call_then_forget as call
+from support.fake_device import register_device
 from support.tiny_runs import FLAGS, OPTIONS, snapshot, text_file
 
 import hfrnn
+from hfrnn.arrays import gpu
 from hfrnn.kernels import registry
 from hfrnn.runs.config import TrainConfig, checked_options
 from hfrnn.runs.run_folder import RunFolder
@@ -264,10 +266,16 @@ def test_the_declared_defaults_are_those_of_the_constructor(arch: str) -> None:
 # ---------------------------------------------------------------------- the backend auto
 
 
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "find_gpu", lambda: gpu.Found(None, "there is no GPU"))
+
+
 def without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry.importlib.util, "find_spec", lambda name: None)
 
 
+@pytest.mark.usefixtures("no_gpu")
 def test_auto_is_numba_where_it_is_installed_and_has_the_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry.importlib.util, "find_spec", lambda name: object())
     assert registry.resolve_backend("auto", "mlstm") == "numba"
@@ -282,11 +290,39 @@ def test_a_network_takes_auto() -> None:
     assert hfrnn.Network("rnn", 3, 2, 3, backend="auto").backend.name == registry.resolve_backend("auto", "rnn")
 
 
+@pytest.mark.parametrize(
+    ("arch", "numba", "expected"),
+    [
+        ("mlstm", True, ("numba", "there is no GPU")),
+        ("mlstm", False, ("numpy", "there is no GPU; numba is not installed")),
+        (NAME, True, ("numpy", f"there is no GPU; numba has no loops for {NAME}")),
+    ],
+)
+@pytest.mark.usefixtures("no_gpu")
+def test_the_choice_has_a_reason(
+    arch: str, numba: bool, expected: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry.importlib.util, "find_spec", lambda name: object() if numba else None)
+    assert registry.choose_backend(arch) == expected
+
+
+def test_auto_is_cupy_with_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    register_device(monkeypatch, "Model 1")
+    assert registry.choose_backend("mlstm") == ("cupy", "Model 1")
+
+
+def test_online_learning_takes_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    register_device(monkeypatch)
+    assert hfrnn.TrainConfig(optimizer="online", arch="lstm-krause").chosen_backend != "cupy"
+    assert hfrnn.TrainConfig(arch="lstm-krause").chosen_backend == "cupy"
+
+
+@pytest.mark.usefixtures("no_gpu")
 def test_a_run_says_and_keeps_the_backend_that_auto_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_numba(monkeypatch)
     flags = [*FLAGS[2:], "--sample-length", 0]
     out = call("train", text_file(tmp_path), *flags, "--out", tmp_path / "run").stdout
-    assert "\nbackend   numpy\n" in out
+    assert "\nbackend   numpy (auto: there is no GPU; numba is not installed)\n" in out
     assert tomllib.loads((tmp_path / "run" / "config.toml").read_text("utf-8"))["backend"] == "numpy"
     assert printed("--arch", "mlstm")["backend"] == "numpy"
     monkeypatch.setattr(registry.importlib.util, "find_spec", lambda name: object())

@@ -16,6 +16,7 @@ from support.engine_cases import MU, Case, assert_same, cases, everything, plans
 from support.slow import one_in
 
 import hfrnn
+from hfrnn.arrays import gpu
 from hfrnn.arrays.backend import get_backend
 from hfrnn.kernels.registry import kernel_class, resolve_backend
 
@@ -86,7 +87,8 @@ def test_real_arrays_never_run_the_reference_routines(arch: str, monkeypatch: py
         net.hessian(net.init(), batch) @ net.init(seed=1)
 
 
-def test_a_kernel_without_a_compiled_class_runs_its_reference() -> None:
+def test_a_kernel_without_a_compiled_class_runs_its_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "find_gpu", lambda: gpu.Found(None, "there is no GPU"))
     assert kernel_class("clockwork", "numba") is kernel_class("clockwork")
     assert {resolve_backend("auto", arch) for arch in ARCHITECTURES} == {"numba"}
     assert resolve_backend("auto", "clockwork") == "numpy"

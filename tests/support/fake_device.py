@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from hfrnn.arrays.backend import Backend, CupyBackend
+from hfrnn.arrays import gpu
+from hfrnn.arrays.backend import Backend, CupyBackend, _makers
 
 Call = tuple[str, str, int, frozenset[str], str]
 calls: set[Call] = set()
@@ -295,11 +297,33 @@ class FakeBackend(CupyBackend):
         return FakeLinearOperator
 
 
-class HostInTheOrderOfTheDevice(Backend):
-    """NumPy with the sums of the device, in their order, so that results can be compared to the bit."""
+class HostAsDevice(CupyBackend):
+    """The backend for CuPy on NumPy arrays: the plans and the order of sums of a device, without its strictness.
 
-    row_groups, add_rows = CupyBackend.row_groups, CupyBackend.add_rows
-    sums_of_pieces, tops_of_pieces = CupyBackend.sums_of_pieces, CupyBackend.tops_of_pieces
+    Results can be compared with those of the strict device to the bit, and whole runs can be made on it.
+    """
+
+    FREE = 64 * 2**20
 
     def __init__(self) -> None:
-        super().__init__("numpy", np)
+        self.name, self.xp = "cupy", np
+
+    def to_host(self, values: Any) -> Any:
+        return np.asarray(values)
+
+    def free_memory(self) -> int:
+        return self.FREE
+
+    def linear_operator_base(self) -> type[Any]:
+        return Backend.linear_operator_base(self)
+
+    def synchronize(self) -> None:
+        pass
+
+
+def register_device(monkeypatch: Any, name: str = "Fake GPU") -> None:
+    """Let the backend "cupy" be `HostAsDevice` in a test, as if CuPy had found a GPU."""
+    properties = SimpleNamespace(getDevice=lambda: 0, getDeviceProperties=lambda device: {"name": name.encode()})
+    cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=properties))
+    monkeypatch.setattr(gpu, "find_gpu", lambda: gpu.Found(cupy))
+    monkeypatch.setitem(_makers, "cupy", HostAsDevice)

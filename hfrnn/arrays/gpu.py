@@ -1,0 +1,75 @@
+"""Whether CuPy can compute on a GPU here, and what GPU it is. CuPy is imported only where there is a driver."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import sys
+from functools import cache
+from typing import Any, NamedTuple
+
+MISSING = "CuPy is not installed"
+DRIVERS = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
+"""Names of the library of the NVIDIA driver."""
+
+
+class Found(NamedTuple):
+    """CuPy with a GPU that it can use, or why there is none.
+
+    Attributes
+    ----------
+    cupy : module or None
+    why : str
+        A few words; "" where CuPy can be used.
+    """
+
+    cupy: Any
+    why: str = ""
+
+
+def find_gpu() -> Found:
+    """Look for a GPU that CuPy can use. Where there is one, the first call takes longer than the others."""
+    if importlib.util.find_spec("cupy") is None:
+        return Found(None, MISSING)
+    return _try_cupy() if _driver_loads() else Found(None, "there is no NVIDIA driver")
+
+
+@cache
+def _try_cupy() -> Found:
+    """Import CuPy and compute a product, which needs the libraries of CUDA that CuPy does not load before."""
+    try:
+        import cupy
+
+        if cupy.cuda.runtime.getDeviceCount() == 0:
+            return Found(None, "there is no GPU")
+        trial = cupy.ones((2, 2), dtype="float32")
+        (trial @ trial).sum().item()
+    except Exception as error:  # CuPy and the loader have many kinds of errors
+        reason = " ".join(str(error).split())
+        return Found(None, f"CuPy cannot use the GPU ({type(error).__name__}: {reason})")
+    return Found(cupy)
+
+
+def _driver_loads() -> bool:
+    """Return whether the library of the NVIDIA driver can be loaded."""
+    for name in DRIVERS:
+        try:
+            ctypes.CDLL(name)
+            return True
+        except OSError:
+            pass
+    return False
+
+
+def gpu_name(cupy: Any) -> str:
+    """Return the name of the GPU that CuPy computes on."""
+    name = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["name"]
+    return str(name.decode() if isinstance(name, bytes) else name)
+
+
+def describe_gpu(cupy: Any) -> str:
+    """Return the name of the GPU, its memory, and the versions of CUDA of its driver and of CuPy."""
+    runtime = cupy.cuda.runtime
+    free, total = (size / 2**30 for size in runtime.memGetInfo())
+    driver, own = (f"{n // 1000}.{n % 1000 // 10}" for n in (runtime.driverGetVersion(), runtime.runtimeGetVersion()))
+    return f"{gpu_name(cupy)}, {free:.1f} of {total:.1f} GiB free, driver for CUDA {driver}, CUDA runtime {own}"
