@@ -19,6 +19,7 @@ from .engine.noise import StateNoise as StateNoise
 from .engine.objective import Objective as Objective
 from .engine.sampling import sample as sample
 from .errors import CheckpointError as CheckpointError
+from .errors import DeviceMemoryError as DeviceMemoryError
 from .errors import HfrnnError as HfrnnError
 from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError

@@ -39,6 +39,10 @@ class NonFiniteError(HfrnnError, ArithmeticError):
     """A loss, gradient or weight is not finite; the last finite state is kept."""
 
 
+class DeviceMemoryError(HfrnnError, MemoryError):
+    """The memory of a GPU is used up; the last finished update of a run is kept."""
+
+
 def reason_of(error: Exception) -> str:
     """Return why a file could not be opened, read or written, for a message: the system's reason without its number."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -43,6 +43,8 @@ class Backend:
     """Bytes of shared memory that a block of a CUDA function may have."""
     processors = 1
     """Number of processors of a device, each of which runs blocks of CUDA functions."""
+    memory_errors: tuple[type[Exception], ...] = ()
+    """What a device raises when its memory is used up."""
 
     def __init__(self, name: str, xp: Any) -> None:
         self.name = name
@@ -240,6 +242,7 @@ class CupyBackend(Backend):
                 "it (cuda12 or cuda13), or use backend 'numpy'"
             )
         super().__init__("cupy", cupy)
+        self.memory_errors = (cupy.cuda.memory.OutOfMemoryError,)
         self._functions: dict[tuple[str, str], Callable[..., object]] = {}
         attributes = cupy.cuda.Device().attributes
         self.shared_memory = attributes["MaxSharedMemoryPerBlockOptin"]

@@ -59,5 +59,4 @@ def needs_plans(stored: TrainConfig, config: TrainConfig) -> bool:
     stored, config : TrainConfig
         The configurations that the run was started with and is resumed with.
     """
-    moved = (stored.backend in DEVICES) != (config.backend in DEVICES)
-    return moved or any(getattr(stored, name) != getattr(config, name) for name in ("checkpoint", "memory"))
+    return any(getattr(stored, name) != getattr(config, name) for name in ("checkpoint", "memory"))

@@ -119,13 +119,19 @@ class RunState:
     @property
     def resume_command(self) -> str:
         """The shell command, or the call in Python, that resumes the run."""
+        return self.command_to_resume({})
+
+    def command_to_resume(self, changed: dict[str, str]) -> str:
+        """Return `resume_command` with other values of some options, by name."""
         if self.config.data in IN_MEMORY:
             given = "batches" if self.config.data == "batches" else "data"
-            return f"hfrnn.train(resume={str(self.folder.path)!r}, {given}=...)"
+            more = "".join(f", {name}={value!r}" for name, value in changed.items())
+            return f"hfrnn.train(resume={str(self.folder.path)!r}, {given}=...{more})"
         modules = {type(layer.kernel).__module__ for layer in self.net.layers}
         kernels = [word for module in sorted(modules) if (word := module.partition("hfrnn --kernel ")[2])]
         words = ["hfrnn", *(word for file in kernels for word in ("--kernel", file)), "train", "--resume"]
-        changes = ((option_name(name), str(value)) for name, value in self.changes.items() if value is not None)
+        options = {**self.changes, **changed}
+        changes = ((option_name(name), str(value)) for name, value in options.items() if value is not None)
         return shell_command([*words, str(self.folder.path), *(word for pair in changes for word in pair)])
 
     @property
@@ -230,6 +236,7 @@ class RunState:
             "stopping": None if self.stopping is None else self.stopping.state_dict(),
             "best": self.best, "last": self.last, "network": self.source.network,
             "plans": {role: plan.to_json() for role, plan in self.method.plans.items()},
+            "on_host": self.net.backend.on_host,
         }  # fmt: skip
         return arrays, meta
 
@@ -294,7 +301,8 @@ class RunState:
             self.best, self.last, self.saved = meta["best"], meta["last"], meta
             if self.stopping is not None and meta["stopping"] is not None:
                 self.stopping.load_state_dict(meta["stopping"])
-            if not replan:
+            moved = meta.get("on_host", True) != self.net.backend.on_host  # to a GPU or from one
+            if not (replan or moved):
                 self.method.plans = {role: _plan(meta["plans"][role], own) for role, own in self.method.plans.items()}
             return int(self.update if self.best is None else self.best["update"])
         except (KeyError, IndexError, TypeError, AttributeError, OverflowError, ValueError) as error:

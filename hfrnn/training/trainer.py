@@ -25,6 +25,7 @@ from hfrnn.runs.metrics import Record
 from hfrnn.runs.resume import needs_plans, resumed_config
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.callbacks import Callback, TrainingResult
+from hfrnn.training.device_memory import after_an_update, before_updates
 from hfrnn.training.limits import TimeLimit, reached_limit, reason_to_end
 from hfrnn.training.memory import Memory, given_arrays
 from hfrnn.training.methods import METHODS
@@ -83,6 +84,8 @@ def train(
         A file cannot be written; the last update on the disk is complete.
     NonFiniteError
         The loss or the gradient is no longer finite; the last good state is in the run folder.
+    DeviceMemoryError
+        The memory of the GPU is used up; the last finished update is in the run folder.
     Interrupted
         SIGINT, SIGTERM or SIGHUP was received, or the output was closed; the last finished update is in the run folder.
     KeyboardInterrupt
@@ -164,14 +167,15 @@ class Trainer:
         if not self.source.in_bits:
             config.refuse(("target_bits",), f"the loss of {self.source.name} is not in bits")
         self.net = build_network(config, self.source.network)
-        self.method = METHODS[config.optimizer](config, self.source, self.net)
-        self.method.constraints = run_constraints(config, self.net) if new else None  # else from the checkpoint
-        theta = initial_parameters(config, self.net, first, self.method.constraints)
-        self.state = RunState(config, self.source, self.vocabulary, self.net, self.method, theta)
+        with before_updates(self.net.backend, config):
+            self.method = METHODS[config.optimizer](config, self.source, self.net)
+            self.method.constraints = run_constraints(config, self.net) if new else None  # else from the checkpoint
+            theta = initial_parameters(config, self.net, first, self.method.constraints)
+            self.state = RunState(config, self.source, self.vocabulary, self.net, self.method, theta)
+            self.validation = validation_objective(self.net, self.source, config)
         self.why_backend = ""
         self.callbacks = tuple(callbacks)
         self.interruption = interruption or Interruption()
-        self.validation = validation_objective(self.net, self.source, config)
         self._time = TimeLimit(config.time_limit)
         self._sample: str | None = None  # drawn at the end, from the weights that the run returns
 
@@ -301,6 +305,9 @@ class Trainer:
                 f"{self.path}: start a new run with {self.method.remedy if update else ''}a smaller --init-scale "
                 "or --dtype float64"
             ) from error
+        except self.net.backend.memory_errors as error:
+            state.write_summary("a GPU without free memory", self._sample)
+            raise after_an_update(state) from error
         except StorageError as error:
             self.folder.lock.check()
             with contextlib.suppress(StorageError, CheckpointError):

@@ -98,3 +98,8 @@ def test_a_gpu_is_described_by_its_memory_and_versions() -> None:
 def test_cupy_has_the_functions_that_describe_a_gpu() -> None:
     cupy = pytest.importorskip("cupy", reason="needs CuPy: install the extra cuda12 or cuda13")
     assert all(callable(getattr(cupy.cuda.runtime, name)) for name in vars(runtime()))
+
+
+def test_cupy_raises_an_error_of_its_own_without_memory() -> None:
+    cupy = pytest.importorskip("cupy", reason="needs CuPy: install the extra cuda12 or cuda13")
+    assert issubclass(cupy.cuda.memory.OutOfMemoryError, MemoryError)

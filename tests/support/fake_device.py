@@ -297,6 +297,10 @@ class FakeBackend(CupyBackend):
         return FakeLinearOperator
 
 
+class OutOfMemoryError(MemoryError):
+    """In the place of cupy.cuda.memory.OutOfMemoryError."""
+
+
 class HostAsDevice(CupyBackend):
     """The backend for CuPy on NumPy arrays: the plans and the order of sums of a device, without its strictness.
 
@@ -307,6 +311,7 @@ class HostAsDevice(CupyBackend):
 
     def __init__(self) -> None:
         self.name, self.xp = "cupy", np
+        self.memory_errors = (OutOfMemoryError,)
 
     def to_host(self, values: Any) -> Any:
         return np.asarray(values)

@@ -1,0 +1,212 @@
+"""Runs on a device, NumPy arrays in place of CuPy's: their budget, their move to and from a CPU, and used-up memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.command_line import call
+from support.fake_device import HostAsDevice, OutOfMemoryError, register_device
+from support.tiny_runs import metrics, snapshot, text_file, tiny_train
+
+import hfrnn
+from hfrnn.engine.objective import Objective
+from hfrnn.names import DEVICE_SHARE
+from hfrnn.runs.run_folder import RunFolder
+from hfrnn.training.trainer import Trainer, train
+
+BUDGET = f"{int(DEVICE_SHARE * HostAsDevice.FREE) >> 20}MiB"
+OPTIMIZERS = ("hf", "sgd", "adam", "soap", "muon")
+
+
+@pytest.fixture(autouse=True)
+def device(monkeypatch: pytest.MonkeyPatch) -> None:
+    register_device(monkeypatch)
+
+
+def device_run(folder: Path, **options: Any) -> Path:
+    """A run of two updates on the device, which auto chooses."""
+    return tiny_train(folder, **{"backend": "auto", **options}).folder
+
+
+def stored_plans(run: Path) -> Any:
+    return RunFolder(run).restore("last")[1]["plans"]
+
+
+def test_a_run_stores_the_budget_that_it_was_given_by_the_device(tmp_path: Path) -> None:
+    assert RunFolder(device_run(tmp_path)).config().memory == BUDGET
+
+
+def test_a_run_on_a_device_has_one_shard(tmp_path: Path) -> None:
+    plans = stored_plans(device_run(tmp_path, optimizer="hf", gradient_symbols=1000))
+    assert {tuple(plan["shards"]) for plan in plans.values()} == {(0, 100), (0, 40)}
+
+
+def test_a_resumed_run_keeps_the_plan_when_less_memory_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = device_run(tmp_path)
+    plans = stored_plans(run)
+    monkeypatch.setattr(HostAsDevice, "FREE", 2**20)
+    trainer = Trainer.resumed(run, {"updates": 4})
+    trainer.folder.lock.release()
+    assert {role: plan.to_json() for role, plan in trainer.method.plans.items()} == plans
+    assert trainer.config.memory == BUDGET
+
+
+def test_a_resumed_run_on_a_device_makes_the_same_updates(tmp_path: Path) -> None:
+    whole = device_run(tmp_path, name="whole", updates=4)
+    run = device_run(tmp_path)
+    train(resume=run, updates=4)
+    assert metrics(run) == metrics(whole)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(("first", "then"), [("cupy", "numpy"), ("numpy", "cupy")])
+def test_a_run_moves_between_a_device_and_a_cpu(tmp_path: Path, optimizer: str, first: str, then: str) -> None:
+    options = {"optimizer": optimizer, "dtype": "float64", **({} if optimizer == "hf" else {"log_interval": 1})}
+    if optimizer != "hf":
+        options["gradient_symbols"] = None
+    whole = device_run(tmp_path, name="whole", backend=first, updates=4, **options)
+    run = device_run(tmp_path, backend=first, **options)
+    train(resume=run, backend=then, updates=4)
+    for one, other in zip(metrics(run), metrics(whole), strict=True):
+        assert one["train_loss"] == pytest.approx(other["train_loss"], rel=1e-6)
+    weights = [hfrnn.load(each, "last").theta for each in (run, whole)]
+    assert np.linalg.norm(weights[0] - weights[1]) <= 1e-6 * np.linalg.norm(weights[1])
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "memory", "shards"), [("cupy", "numpy", "4GiB", 2), ("numpy", "cupy", BUDGET, 1)]
+)
+def test_a_run_that_moves_gets_the_budget_and_the_plan_of_its_new_place(
+    tmp_path: Path, first: str, then: str, memory: str, shards: int
+) -> None:
+    run = device_run(tmp_path, backend=first)
+    train(resume=run, backend=then, updates=3)
+    trainer = Trainer.resumed(run, {"backend": then, "updates": 4})
+    trainer.folder.lock.release()
+    assert trainer.config.memory == memory
+    assert len(trainer.method.plans["gradient"].parts) == shards
+
+
+def test_a_run_that_comes_back_to_the_device_has_one_shard_again(tmp_path: Path) -> None:
+    run = device_run(tmp_path)
+    train(resume=run, backend="numpy", updates=3)
+    trainer = Trainer.resumed(run, {"updates": 4})
+    trainer.folder.lock.release()
+    assert len(trainer.method.plans["gradient"].parts) == 1
+
+
+def test_a_budget_that_is_given_when_a_run_moves_is_used(tmp_path: Path) -> None:
+    trainer = Trainer.resumed(device_run(tmp_path), {"backend": "numpy", "memory": "7MiB", "updates": 4})
+    trainer.folder.lock.release()
+    assert trainer.config.memory == "7MiB"
+
+
+def test_a_numba_run_that_numpy_resumes_keeps_its_budget(tmp_path: Path) -> None:
+    run = device_run(tmp_path, backend="numpy", memory="8MiB")
+    trainer = Trainer.resumed(run, {"backend": "numba", "updates": 4})
+    trainer.folder.lock.release()
+    assert trainer.config.memory == "8MiB"
+
+
+def test_the_spectrum_of_a_run_of_a_device_has_the_budget_of_its_own_backend(tmp_path: Path) -> None:
+    run, budgets = device_run(tmp_path), []
+    with pytest.MonkeyPatch.context() as patch:
+        inner = Objective.__init__
+        patch.setattr(Objective, "__init__", lambda *a, **b: (budgets.append(b["memory"]), inner(*a, **b))[1])
+        for backend in ("numpy", "cupy"):
+            hfrnn.load_objective(run, symbols=100, backend=backend)
+    assert budgets == [None, RunFolder(run).config().memory_bytes]
+
+
+def test_the_screen_says_which_gpu_auto_took(tmp_path: Path) -> None:
+    out = call("train", text_file(tmp_path), "--hidden", 4, "--updates", 1, "--out", tmp_path / "run").stdout
+    assert "\nbackend   cupy (auto: Fake GPU)\n" in out
+
+
+# ---------------------------------------------------------------------- the memory of the device is used up
+
+
+def full(*_: Any, **__: Any) -> Any:
+    raise OutOfMemoryError("Out of memory allocating 123 bytes")
+
+
+def run_out(patch: pytest.MonkeyPatch, calls: int = 0) -> None:
+    """Let the device have no memory for another objective after so many."""
+    inner, made = Objective.gauss_newton, []
+
+    def gauss_newton(*arguments: Any, **options: Any) -> Any:
+        made.append(1)
+        return (full if len(made) > calls else inner)(*arguments, **options)
+
+    patch.setattr(Objective, "gauss_newton", gauss_newton)
+
+
+def test_used_up_memory_is_told_with_the_update_the_budget_and_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_out(monkeypatch, calls=2)
+    with pytest.raises(hfrnn.DeviceMemoryError) as told:
+        device_run(tmp_path, updates=5)
+    command = f"hfrnn train --resume {tmp_path / 'run'} --memory {int(BUDGET[:-3]) // 2}MiB"
+    assert str(told.value) == (
+        "the memory of the GPU is used up after update 2, which is saved, with a budget of "
+        f"{BUDGET}: resume with a smaller one, {command}"
+    )
+    assert isinstance(told.value, MemoryError)
+
+
+def test_a_run_out_of_memory_goes_on_with_the_budget_that_its_message_names(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        run_out(patch, calls=2)
+        with pytest.raises(hfrnn.DeviceMemoryError):
+            device_run(tmp_path, updates=4)
+    run = tmp_path / "run"
+    assert json.loads((run / "summary.json").read_text())["stopped"] == "a GPU without free memory"
+    train(resume=run, memory="19MiB")
+    assert metrics(run) == metrics(device_run(tmp_path, name="whole", updates=4))
+
+
+def test_used_up_memory_has_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_out(monkeypatch)
+    flags = ["--hidden", 4, "--updates", 1, "--quiet", "--out", tmp_path / "run"]
+    result = call("train", text_file(tmp_path), *flags, code=1)
+    assert result.stderr.startswith("Error: the memory of the GPU is used up after update 0, which is saved")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("checkpoint", ["all", "5"])
+def test_a_run_without_a_budget_is_told_to_use_one(
+    tmp_path: Path, checkpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_out(monkeypatch)
+    with pytest.raises(hfrnn.DeviceMemoryError, match=r"--checkpoint auto --memory 19MiB$"):
+        device_run(tmp_path, checkpoint=checkpoint)
+
+
+def test_a_run_on_arrays_is_told_how_to_go_on_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_out(monkeypatch)
+    data = {name: np.random.default_rng(0).standard_normal((20, 5, 2)) for name in ("x", "y")}
+    with pytest.raises(hfrnn.DeviceMemoryError, match=r"hfrnn.train\(resume='.*run', data=..., memory='19MiB'\)$"):
+        train(data=data, hidden=3, updates=1, out=tmp_path / "run")
+
+
+def test_used_up_memory_before_a_run_begins_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HostAsDevice, "asarray", full)
+    with pytest.raises(hfrnn.DeviceMemoryError, match=rf"before the first update, with a budget of {BUDGET}: .*19MiB"):
+        device_run(tmp_path)
+    assert not (tmp_path / "run").exists()
+
+
+def test_used_up_memory_before_a_resumed_update_leaves_the_folder_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = device_run(tmp_path)
+    before = snapshot(run)
+    monkeypatch.setattr(HostAsDevice, "asarray", full)
+    with pytest.raises(hfrnn.DeviceMemoryError, match="is used up before"):
+        train(resume=run, updates=4)
+    assert snapshot(run) == before
