@@ -8,6 +8,8 @@ LEVELS = tuple(UNITS)
 """Levels: how a text is divided into symbols."""
 DTYPES = ("float32", "float64")
 """Data types of the parameters."""
+PRECISIONS = ("float32", "tf32")
+"""Precisions of the matrix products in curvature products. TF32 rounds factors to 10 bits of mantissa, on GPUs."""
 BACKENDS = ("numpy", "numba", "cupy")
 """Backends: the libraries that a network can compute with."""
 DEVICES = ("cupy",)

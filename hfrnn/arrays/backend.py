@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,9 +12,9 @@ import scipy.sparse.linalg
 
 from hfrnn.arrays import gpu
 from hfrnn.arrays.row_groups import RowGroups, group_rows, pairs_of_places
-from hfrnn.checks import wrong
-from hfrnn.errors import MissingExtraError, how_to_install
-from hfrnn.names import AUTO, BACKENDS, DEVICE_SHARE, HOST_MEMORY
+from hfrnn.checks import choice, wrong
+from hfrnn.errors import InputError, MissingExtraError, how_to_install
+from hfrnn.names import AUTO, BACKENDS, DEVICE_SHARE, HOST_MEMORY, PRECISIONS
 
 Array: TypeAlias = Any
 """An array of whichever backend is in use."""
@@ -188,6 +188,33 @@ class Backend:
         """Return the default memory budget of an objective in bytes. A GPU is asked for its free memory."""
         return HOST_MEMORY
 
+    def check_precision(self, precision: str, dtype: Any) -> None:
+        """Check that matrix products of a data type can be computed in a precision.
+
+        Parameters
+        ----------
+        precision : {"float32", "tf32"}
+        dtype : data type
+
+        Raises
+        ------
+        InputError
+            They cannot.
+        """
+        if choice("precision", precision, PRECISIONS) == "tf32":
+            raise InputError(
+                f"precision is 'tf32', and backend {self.name!r} runs on the CPU, which has no TF32: use backend "
+                "'cupy', or precision 'float32'"
+            )
+
+    @contextmanager
+    def products_in(self, precision: str) -> Iterator[None]:
+        """Compute matrix products within the context in a precision that `check_precision` accepts.
+
+        On a GPU, this holds for all threads of the process.
+        """
+        yield
+
     def linear_operator_base(self) -> type[Any]:
         """Return the class `LinearOperator` of SciPy, or the one of CuPy."""
         return scipy.sparse.linalg.LinearOperator  # type: ignore[no-any-return]
@@ -310,6 +337,19 @@ class CupyBackend(Backend):
     def default_memory(self) -> int:
         """Return a share of the free memory, in whole MiB."""
         return max(int(DEVICE_SHARE * self.free_memory()) >> 20, 1) << 20
+
+    def compute_capability(self) -> int:
+        """Return the compute capability of the GPU times 10."""
+        return int(self.xp.cuda.Device().compute_capability)
+
+    def check_precision(self, precision: str, dtype: Any) -> None:
+        if choice("precision", precision, PRECISIONS) == "tf32":
+            gpu.check_tf32(self.compute_capability(), np.dtype(dtype))
+
+    @contextmanager
+    def products_in(self, precision: str) -> Iterator[None]:
+        with gpu.products_in_tf32() if precision == "tf32" else nullcontext():
+            yield
 
     def linear_operator_base(self) -> type[Any]:
         from cupyx.scipy.sparse.linalg import LinearOperator

@@ -5,12 +5,20 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
+
+import numpy as np
+
+from hfrnn.errors import InputError
 
 MISSING = "CuPy is not installed"
 DRIVERS = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
 """Names of the library of the NVIDIA driver."""
+TF32_CAPABILITY = 80
+"""Smallest compute capability of a GPU with TF32, times 10."""
 
 
 class Found(NamedTuple):
@@ -73,3 +81,27 @@ def describe_gpu(cupy: Any) -> str:
     free, total = (size / 2**30 for size in runtime.memGetInfo())
     driver, own = (f"{n // 1000}.{n % 1000 // 10}" for n in (runtime.driverGetVersion(), runtime.runtimeGetVersion()))
     return f"{gpu_name(cupy)}, {free:.1f} of {total:.1f} GiB free, driver for CUDA {driver}, CUDA runtime {own}"
+
+
+def check_tf32(capability: int, dtype: np.dtype[Any]) -> None:
+    """Raise InputError unless a GPU of this compute capability, times 10, has products of this type in TF32."""
+    if dtype != np.float32:
+        raise InputError(f"precision is 'tf32', and dtype is {dtype}: use dtype float32 with it")
+    if capability < TF32_CAPABILITY:
+        raise InputError(
+            f"precision is 'tf32', and the GPU has the compute capability {capability / 10}: use a GPU with "
+            f"{TF32_CAPABILITY / 10} or more, or precision 'float32'"
+        )
+
+
+@contextmanager
+def products_in_tf32() -> Iterator[None]:
+    """Let CuPy compute the matrix products of float32 arrays in TF32 within the context, in all threads."""
+    from cupy._core import _routines_linalg as linalg
+
+    before = linalg.get_compute_type(np.float32)
+    linalg.set_compute_type(np.float32, linalg.COMPUTE_TYPE_TF32)
+    try:
+        yield
+    finally:
+        linalg.set_compute_type(np.float32, before)

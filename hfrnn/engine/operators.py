@@ -12,6 +12,7 @@ from hfrnn.arrays.backend import Array, Backend
 from hfrnn.arrays.checks import array, as_array
 from hfrnn.checks import shown
 from hfrnn.errors import InputError
+from hfrnn.names import PRECISIONS
 
 
 def check_output(backend: Backend, name: str, out: Array, shape: tuple[int, ...], dtype: Any) -> None:
@@ -46,12 +47,24 @@ def _operator_class(base: Any) -> Any:
         def __init__(self, backend: Backend, shape: tuple[int, int], dtype: Any, apply: Any, adjoint: Any) -> None:
             super().__init__(dtype, shape)
             self._backend, self._apply, self._apply_adjoint = backend, apply, adjoint
+            self._precision = PRECISIONS[0]
+
+        @property
+        def precision(self) -> str:
+            """Precision of the matrix products: "float32", the full one of the data type, or "tf32" on a GPU."""
+            return self._precision
+
+        @precision.setter
+        def precision(self, value: str) -> None:
+            self._backend.check_precision(value, self.dtype)
+            self._precision = value
 
         def apply(self, v: Array, out: Array) -> Array:
             """Write A v to `out` and return it. Only the first call allocates memory, unless v and `out` overlap."""
             check_output(self._backend, "out", out, (self.shape[0],), self.dtype)
             v = self._vector(v, self.shape[1])
-            self._apply(v.copy() if self._backend.xp.may_share_memory(v, out) else v, out)
+            with self._backend.products_in(self._precision):
+                self._apply(v.copy() if self._backend.xp.may_share_memory(v, out) else v, out)
             return out
 
         def __reduce_ex__(self, protocol: Any) -> Any:
@@ -62,7 +75,8 @@ def _operator_class(base: Any) -> Any:
 
         def _product(self, size: int, function: Callable[[Array, Array], None], v: Array) -> Array:
             out = self._backend.empty((size,), self.dtype)
-            function(self._vector(v.reshape(-1), v.size), out)
+            with self._backend.products_in(self._precision):
+                function(self._vector(v.reshape(-1), v.size), out)
             return out
 
         def _vector(self, v: Array, size: int) -> Array:

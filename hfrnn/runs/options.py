@@ -22,6 +22,7 @@ from hfrnn.names import (
     INITIALIZERS,
     METRICS,
     OPTIMIZERS,
+    PRECISIONS,
     PRESETS,
     SCHEDULES,
 )
@@ -148,6 +149,11 @@ class RunOptions(DataOptions):
         otherwise="the damping's own",
     )  # fmt: skip
     metric: str = _hf("hidden", "Distance that structural damping limits.", needs.STRUCTURAL, choices=METRICS)
+    precision: str = _hf(
+        "float32",
+        "Matrix products of the curvature: float32 (all that --dtype has), or on a GPU tf32 (faster, less accurate).",
+        choices=PRECISIONS,
+    )  # fmt: skip
     gradient_symbols: int | None = _hf(
         None, "Symbols of a gradient batch", least=1, unit="symbols", zero="for the whole training part"
     )

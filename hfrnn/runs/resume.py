@@ -13,7 +13,8 @@ from hfrnn.runs.options import option_key
 LIMITS = ("updates", "minutes", "epochs")
 """Limits of a run. A new one replaces all old ones."""
 RESUMABLE = (
-    *LIMITS, "target_bits", "patience", "keep", "threads", "backend", "checkpoint", "memory", "sample_length",
+    *LIMITS, "target_bits", "patience", "keep", "threads", "backend", "checkpoint", "memory", "precision",
+    "sample_length",
 )  # fmt: skip
 """Names of the options that may change."""
 

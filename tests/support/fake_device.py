@@ -9,9 +9,10 @@ shows. `calls` collects every function and method used, with the arguments' numb
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -308,10 +309,22 @@ class HostAsDevice(CupyBackend):
     """
 
     FREE = 64 * 2**20
+    CAPABILITY = 90
+    precisions: ClassVar = ["float32"]
+    """The precisions of the contexts `products_in` that are entered, from the outermost in."""
 
     def __init__(self) -> None:
         self.name, self.xp = "cupy", np
         self.memory_errors = (OutOfMemoryError,)
+
+    def compute_capability(self) -> int:
+        return self.CAPABILITY
+
+    @contextmanager
+    def products_in(self, precision: str) -> Iterator[None]:
+        self.precisions.append(precision)
+        yield
+        self.precisions.pop()
 
     def to_host(self, values: Any) -> Any:
         return np.asarray(values)

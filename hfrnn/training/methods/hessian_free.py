@@ -42,14 +42,23 @@ FIRST_VALIDATIONS, QUICK = 20, 150_000
 
 
 class _Stoppable(Objective):
-    """An objective whose losses can be interrupted too. Without it, an update stops only during CG."""
+    """An objective whose losses can be interrupted too. Without it, an update stops only during CG.
+
+    Its curvature products have a precision.
+    """
 
     should_stop: Stop
+    precision: str
 
     def loss(self, theta: Array) -> float:
         if self.should_stop():
             raise UpdateInterrupted("The update was interrupted during its line search: nothing was changed.")
         return super().loss(theta)
+
+    def gauss_newton(self, *arguments: Any, **options: Any) -> Any:
+        operator = super().gauss_newton(*arguments, **options)
+        operator.precision = self.precision
+        return operator
 
 
 class HessianFreeMethod(Method):
@@ -66,6 +75,7 @@ class HessianFreeMethod(Method):
 
     def __init__(self, config: TrainConfig, source: Source, net: Network) -> None:
         self.config, self.net = config, net
+        net.backend.check_precision(config.precision, net.dtype)
         first, growth = config.first_gradient_symbols or None, config.batch_growth
         self.sequences = Sequences(source, config.gradient_symbols or None, None, config.seed, first, growth)
         sampler = self.sequences.sampler
@@ -118,7 +128,7 @@ class HessianFreeMethod(Method):
             batches["separate"] = sampler.draw_beside(batches["gradient"], batches["curvature"].size)
         objectives = {role: self.objective(self.sequences.pool, columns, role) for role, columns in batches.items()}
         for objective in objectives.values():
-            objective.should_stop = should_stop
+            objective.should_stop, objective.precision = should_stop, self.config.precision
         bounds, plain = self.constraints, objectives.values()
         seen = plain if bounds is None else [ConstrainedObjective(each, bounds) for each in plain]
         step = self.optimizer.update(theta, *seen, on_cg=progress, should_stop=should_stop)
