@@ -82,10 +82,9 @@ def train(
         An option, the data or the run folder is wrong, or another process writes to the folder; nothing was written.
     StorageError
         A file cannot be written; the last update on the disk is complete.
-    NonFiniteError
-        The loss or the gradient is no longer finite; the last good state is in the run folder.
-    DeviceMemoryError
-        The memory of the GPU is used up; the last finished update is in the run folder.
+    NonFiniteError, DeviceMemoryError
+        The loss or the gradient is no longer finite, or the memory of the GPU is used up; the last good state is in
+        the run folder.
     Interrupted
         SIGINT, SIGTERM or SIGHUP was received, or the output was closed; the last finished update is in the run folder.
     KeyboardInterrupt

@@ -79,6 +79,7 @@ RANGES: dict[str, tuple[str, ...]] = {  # on the command line
     "mu": ("-1", "1e9"),
     "lambda_": ("-1", "1e9"),
     "metric": ("cubic",),
+    "precision": ("float16",),
     "gradient_symbols": ("-1",),
     "first_gradient_symbols": ("-1",),
     "least_damping": ("-0.1", "1.5"),
