@@ -84,12 +84,14 @@ def _measured(trainer: Trainer) -> DryRun:
         seconds = min(_update_seconds(trainer) for _ in range(3))
         return DryRun(described, method.plans, method.expected_bytes, seconds, None, None)
     gradient, share = _few_shards(trainer, "gradient")
-    gradient_seconds = share * _seconds(lambda: gradient.loss_and_gradient(theta))
-    loss_seconds = share * _seconds(lambda: gradient.loss(theta))
+    wait = trainer.net.backend.synchronize
+    gradient_seconds = share * _seconds(lambda: gradient.loss_and_gradient(theta), wait)
+    loss_seconds = share * _seconds(lambda: gradient.loss(theta), wait)
     curvature, share = _few_shards(trainer, "curvature")
     damping, out = method.optimizer.damping, theta.copy()
     operator = curvature.gauss_newton(theta, damping.mu, damping.lambda_, damping.metric)
-    product_seconds = share * _seconds(lambda: operator.apply(theta, out))
+    operator.precision = trainer.config.precision
+    product_seconds = share * _seconds(lambda: operator.apply(theta, out), wait)
     return DryRun(described, method.plans, method.expected_bytes, gradient_seconds, loss_seconds, product_seconds)
 
 
@@ -98,6 +100,7 @@ def _update_seconds(trainer: Trainer) -> float:
     windows = trainer.config.sequence_length // (trainer.config.update_every or trainer.config.sequence_length)
     begin = time.perf_counter()
     _, record = trainer.method.advance(trainer.theta, lambda *_: None, lambda: False, most=windows)
+    trainer.net.backend.synchronize()
     return (time.perf_counter() - begin) / int(record["updates"])
 
 
@@ -112,12 +115,17 @@ def _few_shards(trainer: Trainer, role: str) -> tuple[Objective, float]:
     return objective, plan.shards[-1] / part.shards[-1]
 
 
-def _seconds(task: Callable[[], object]) -> float:
-    """Return the time of a task: the shorter of two calls, after a first call that allocates buffers."""
+def _seconds(task: Callable[[], object], wait: Callable[[], object]) -> float:
+    """Return the time of a task: the shorter of two calls, after a first call that allocates buffers.
+
+    `wait` returns when the device has finished.
+    """
     task()
+    wait()
     runs = []
     for _ in range(2):
         begin = time.perf_counter()
         task()
+        wait()
         runs.append(time.perf_counter() - begin)
     return min(runs)

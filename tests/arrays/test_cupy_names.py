@@ -47,6 +47,7 @@ def recorded() -> frozenset[Call]:
         everything(net, moved(batch, fake), *vectors(case.net(), batch), plan=plan, noise=noise)
         net.init()
     fake.synchronize()
+    fake.default_memory()
     return frozenset(calls)
 
 

@@ -16,6 +16,8 @@ import hfrnn
 from hfrnn.engine.objective import Objective
 from hfrnn.names import DEVICE_SHARE
 from hfrnn.runs.run_folder import RunFolder
+from hfrnn.training import validation
+from hfrnn.training.dry_run import dry_run
 from hfrnn.training.trainer import Trainer, train
 
 BUDGET = f"{int(DEVICE_SHARE * HostAsDevice.FREE) >> 20}MiB"
@@ -122,9 +124,31 @@ def test_the_spectrum_of_a_run_of_a_device_has_the_budget_of_its_own_backend(tmp
     assert budgets == [None, RunFolder(run).config().memory_bytes]
 
 
+@pytest.mark.parametrize(("backend", "share"), [("cupy", 4), ("numpy", 1)])
+def test_validation_on_a_device_takes_a_quarter_of_the_budget(
+    tmp_path: Path, backend: str, share: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budgets: list[int] = []
+    inner = validation.make_plan
+    monkeypatch.setattr(validation, "make_plan", lambda *a: (budgets.append(a[4]), inner(*a))[1])
+    device_run(tmp_path, backend=backend, memory="8MiB")
+    assert budgets == [8 * 2**20 // share]
+
+
 def test_the_screen_says_which_gpu_auto_took(tmp_path: Path) -> None:
     out = call("train", text_file(tmp_path), "--hidden", 4, "--updates", 1, "--out", tmp_path / "run").stdout
     assert "\nbackend   cupy (auto: Fake GPU)\n" in out
+
+
+@pytest.mark.parametrize("optimizer", ["hf", "adam"])
+def test_a_dry_run_waits_for_the_device_before_it_stops_the_clock(
+    tmp_path: Path, optimizer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[int] = []
+    monkeypatch.setattr(HostAsDevice, "synchronize", lambda self: waits.append(1))
+    config = hfrnn.TrainConfig(text=text_file(tmp_path), hidden=3, optimizer=optimizer, sequence_length=10)
+    dry_run(config)
+    assert len(waits) == (9 if optimizer == "hf" else 3)  # three calls of each of three parts, or three updates
 
 
 # ---------------------------------------------------------------------- the memory of the device is used up
