@@ -19,6 +19,8 @@ DRIVERS = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libc
 """Names of the library of the NVIDIA driver."""
 TF32_CAPABILITY = 80
 """Smallest compute capability of a GPU with TF32, times 10."""
+TF32_MATH = 3
+"""The math mode CUBLAS_TF32_TENSOR_OP_MATH of cuBLAS, for which CuPy has no name."""
 
 
 class Found(NamedTuple):
@@ -96,12 +98,21 @@ def check_tf32(capability: int, dtype: np.dtype[Any]) -> None:
 
 @contextmanager
 def products_in_tf32() -> Iterator[None]:
-    """Let CuPy compute the matrix products of float32 arrays in TF32 within the context, in all threads."""
-    from cupy._core import _routines_linalg as linalg
+    """Compute the matrix products of float32 arrays in TF32 within the context.
 
-    before = linalg.get_compute_type(np.float32)
+    CuPy's own products go by a type that all threads share. `cupy.cublas.gemm` goes by the mode of a handle of cuBLAS,
+    of which each thread has its own.
+    """
+    from cupy._core import _routines_linalg as linalg
+    from cupy.cuda import device
+    from cupy_backends.cuda.libs import cublas
+
+    handle = device.get_cublas_handle()
+    kind, mode = linalg.get_compute_type(np.float32), cublas.getMathMode(handle)
     linalg.set_compute_type(np.float32, linalg.COMPUTE_TYPE_TF32)
+    cublas.setMathMode(handle, TF32_MATH)
     try:
         yield
     finally:
-        linalg.set_compute_type(np.float32, before)
+        cublas.setMathMode(handle, mode)
+        linalg.set_compute_type(np.float32, kind)

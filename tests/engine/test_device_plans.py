@@ -10,6 +10,7 @@ import pytest
 from support.fake_device import FakeBackend
 
 import hfrnn
+from hfrnn.engine import planner
 from hfrnn.engine.plan import Keep, Plan, Use, shard_boundaries
 from hfrnn.engine.planner import footprint_of, make_plan
 from hfrnn.names import DEVICE_SHARE, HOST_MEMORY
@@ -82,10 +83,12 @@ def test_the_default_budget_on_a_host_is_4_gib() -> None:
 
 
 @pytest.mark.parametrize("use", list(Use))
-def test_a_device_expects_room_for_the_copies_of_cupy(use: Use) -> None:
-    host, plan = hfrnn.Network("lstm", 30, 64, 30), Plan((0, B), 25, Keep.ALL, 1)
-    more = footprint_of(NET).bytes(plan, T, B, use) - footprint_of(host).bytes(plan, T, B, use)
-    assert more == pytest.approx(1.05 * 2 * 4 * 256 * 25 * B, abs=2)
+def test_a_device_expects_room_for_the_copies_of_cupy(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, found = Plan((0, B), 25, Keep.ALL, 1), []
+    for copies in (0, 2):
+        monkeypatch.setattr(planner, "COPIES", copies)
+        found.append(planner.Footprint(NET).bytes(plan, T, B, use))
+    assert found[1] - found[0] == pytest.approx(planner.MARGIN * 2 * 4 * 256 * 25 * B, abs=2)  # two copies of U
 
 
 def test_a_plan_of_the_device_gives_the_product_of_the_host() -> None:

@@ -120,21 +120,25 @@ def test_cupy_computes_in_tf32_within_the_context_and_as_before_after_it(
     fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     linalg = pytest.importorskip("cupy._core._routines_linalg", reason="needs CuPy: install the extra cuda12 or cuda13")
-    chosen = [linalg.COMPUTE_TYPE_PEDANTIC]
+    libs = pytest.importorskip("cupy_backends.cuda.libs")
+    kinds, modes = [linalg.COMPUTE_TYPE_PEDANTIC], [0]
     instead = SimpleNamespace(
         COMPUTE_TYPE_TF32=linalg.COMPUTE_TYPE_TF32,
-        get_compute_type=lambda dtype: chosen[-1],
-        set_compute_type=lambda dtype, kind: chosen.append(kind),
+        get_compute_type=lambda dtype: kinds[-1],
+        set_compute_type=lambda dtype, kind: kinds.append(kind),
     )
+    cublas = SimpleNamespace(getMathMode=lambda handle: modes[-1], setMathMode=lambda handle, mode: modes.append(mode))
     monkeypatch.setattr("cupy._core._routines_linalg", instead)
+    monkeypatch.setattr("cupy.cuda.device.get_cublas_handle", lambda: 1)
+    monkeypatch.setitem(vars(libs), "cublas", cublas)
     try:
         with FakeBackend().products_in("tf32"):
-            assert chosen[-1] == linalg.COMPUTE_TYPE_TF32
+            assert (kinds[-1], modes[-1]) == (linalg.COMPUTE_TYPE_TF32, 3)
             if fails:
                 raise KeyboardInterrupt
     except KeyboardInterrupt:
         pass
-    assert chosen[-1] == linalg.COMPUTE_TYPE_PEDANTIC
+    assert (kinds[-1], modes[-1]) == (linalg.COMPUTE_TYPE_PEDANTIC, 0)
 
 
 def test_cupy_has_the_functions_that_choose_a_precision() -> None:
