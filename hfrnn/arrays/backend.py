@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import scipy.sparse.linalg
@@ -256,6 +256,8 @@ class CupyBackend(Backend):
     """Arrays on an NVIDIA GPU."""
 
     on_host = False
+    _functions: ClassVar[dict[tuple[int, str, str], Callable[..., object]]] = {}
+    """The CUDA functions of all backends of the process, by device, source and name."""
 
     def __init__(self) -> None:
         cupy, why = gpu.find_gpu()
@@ -270,7 +272,7 @@ class CupyBackend(Backend):
             )
         super().__init__("cupy", cupy)
         self.memory_errors = (cupy.cuda.memory.OutOfMemoryError,)
-        self._functions: dict[tuple[str, str], Callable[..., object]] = {}
+        self._device = cupy.cuda.Device().id
         attributes = cupy.cuda.Device().attributes
         self.shared_memory = attributes["MaxSharedMemoryPerBlockOptin"]
         self.processors = attributes["MultiProcessorCount"]
@@ -282,11 +284,12 @@ class CupyBackend(Backend):
         cublas.gemm("T", "N", x, da, out=grad, alpha=1.0, beta=1.0)
 
     def cuda_function(self, source: str, name: str) -> Callable[..., object]:
-        if (source, name) not in self._functions:
+        key = (self._device, source, name)
+        if key not in self._functions:
             function = self.xp.RawModule(code=source).get_function(name)
             function.max_dynamic_shared_size_bytes = self.shared_memory
-            self._functions[source, name] = function
-        return self._functions[source, name]
+            self._functions[key] = function
+        return self._functions[key]
 
     def to_host(self, values: Array) -> HostArray:
         host: HostArray = self.xp.asnumpy(values)
