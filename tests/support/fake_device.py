@@ -2,14 +2,19 @@
 
 `FakeArray` holds a NumPy array and offers only what the engine uses and CuPy has. It refuses what CuPy refuses (host
 conversion, mixing with NumPy arrays) and what CuPy allows but waits for the device (`bool`, `int`, `float`, iteration);
-`item`, `tolist` and `asnumpy` are the explicit ways. New memory holds NaN, so that a buffer read before it is written
-shows. `calls` collects every function and method used, with the arguments' number and names.
+`item`, `tolist` and `asnumpy` are the explicit ways, and `transfers` lists each use of them. New memory holds NaN, so
+that a buffer read before it is written shows. `calls` collects every function and method used, with the arguments'
+number and names.
+
+The package of the fake is called `fake_cupy`, as `library` in hfrnn/arrays/vectors.py finds it.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,6 +28,8 @@ characters of a function's positional arguments, "." for what is no device array
 
 counts: Counter[str] = Counter()
 """Number of calls of each function and method, by name."""
+transfers: list[str] = []
+"""Where in hfrnn the host asked for the values of an array, and waited for the device: one entry for each time."""
 
 SCALARS = (bool, int, float, complex)
 
@@ -31,6 +38,14 @@ def _record(kind: str, name: str, arguments: int = 0, keywords: Any = (), types:
     calls.add((kind, name, arguments, frozenset(keywords), types))
     if kind != "attribute":
         counts[name] += 1
+
+
+def _transferred() -> None:
+    """Add the place in hfrnn that asked for values to `transfers`."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and "/hfrnn/" not in frame.f_code.co_filename.replace("\\", "/"):
+        frame = frame.f_back
+    transfers.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
 
 
 def _refuse(what: str) -> Callable[..., Any]:
@@ -93,6 +108,7 @@ def _method(name: str) -> Callable[..., Any]:
 def _explicit(name: str) -> Callable[..., Any]:
     def method(self: FakeArray) -> Any:
         _record("method", name)
+        _transferred()
         return getattr(self._host, name)()
 
     return method
@@ -107,9 +123,13 @@ def _attribute(name: str, array: bool) -> property:
     return property(get)
 
 
+PACKAGE = "fake_cupy"
+
+
 class FakeArray:
     """An array on the fake device."""
 
+    __module__ = PACKAGE
     __slots__ = ("_host",)
     __array_ufunc__ = None  # NumPy's functions and operators refuse it
     __hash__ = None  # type: ignore[assignment]
@@ -129,9 +149,12 @@ class FakeArray:
     )
     T, real, imag = (_attribute(n, True) for n in ("T", "real", "imag"))
     item, tolist = _explicit("item"), _explicit("tolist")
-    sum, max, min, all, reshape, swapaxes, astype, copy, view = (
-        _method(n) for n in ("sum", "max", "min", "all", "reshape", "swapaxes", "astype", "copy", "view")
-    )
+    sum, max, min, all, reshape, swapaxes, astype, copy, view, repeat, argsort = (
+        _method(n)
+        for n in (
+            "sum", "max", "min", "all", "reshape", "swapaxes", "astype", "copy", "view", "repeat", "argsort",
+        )
+    )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self._host)
@@ -148,14 +171,27 @@ class FakeArray:
         _record("method", "__neg__")
         return FakeArray(-self._host)
 
+    def __abs__(self) -> FakeArray:
+        _record("method", "__abs__")
+        return FakeArray(abs(self._host))
+
+    def fill(self, value: float) -> None:
+        _record("method", "fill", 1)
+        self._host.fill(_operand(value))
+
+    def clip(self, low: float | None, high: float | None, out: FakeArray | None = None) -> FakeArray:
+        _record("method", "clip", 2, () if out is None else {"out"})
+        found = self._host.clip(low, high, out=None if out is None else out._host)
+        return FakeArray(found) if out is None else out
+
     __eq__, __ne__ = _binary("__eq__"), _binary("__ne__")  # type: ignore[assignment]
 
 
-for _name in ("add", "sub", "mul", "truediv", "matmul", "and", "or", "xor", "rshift", "lt", "le", "gt", "ge"):
+for _name in ("add", "sub", "mul", "truediv", "matmul", "and", "or", "xor", "rshift", "lt", "le", "gt", "ge", "pow"):
     setattr(FakeArray, f"__{_name}__", _binary(f"__{_name}__"))
 for _name in ("add", "sub", "mul", "truediv", "matmul"):
     setattr(FakeArray, f"__r{_name}__", _binary(f"__r{_name}__"))
-for _name in ("add", "sub", "mul", "truediv"):
+for _name in ("add", "sub", "mul", "truediv", "pow", "and"):
     setattr(FakeArray, f"__i{_name}__", _in_place(f"__i{_name}__"))
 
 
@@ -184,6 +220,26 @@ class _Atomic:
         getattr(np, self.name).at(_operand(a), _operand(indices), _operand(b))
 
 
+class _Linalg:
+    """The decompositions that optimizers use."""
+
+    def eigh(self, a: FakeArray) -> tuple[FakeArray, FakeArray]:
+        _record("function", "linalg.eigh", 1)
+        values, vectors = np.linalg.eigh(_device_operand(a))
+        return FakeArray(values), FakeArray(vectors)
+
+    def qr(self, a: FakeArray) -> tuple[FakeArray, FakeArray]:
+        _record("function", "linalg.qr", 1)
+        Q, R = np.linalg.qr(_device_operand(a))
+        return FakeArray(Q), FakeArray(R)
+
+
+def _device_operand(a: Any) -> Any:
+    if not isinstance(a, FakeArray):
+        raise TypeError(f"the device decomposes its own arrays, not a {type(a).__name__}")
+    return a._host
+
+
 class _Stream:
     def synchronize(self) -> None:
         _record("function", "cuda.Stream.synchronize", 1)  # self counts: it is looked up on the class
@@ -195,10 +251,10 @@ class _Cuda:
         return _Stream()
 
 
-class Namespace:
-    """The functions of the device's array library that the engine may use, and no others."""
+class Namespace(ModuleType):
+    """The functions of the device's array library that hfrnn may use, and no others."""
 
-    ndarray = FakeArray
+    ndarray = FakeArray = FakeArray
     CREATES = ("zeros", "ones", "full", "arange")
     COMPUTES = (
         "ascontiguousarray", "where", "exp", "expm1", "log", "log1p", "tanh", "arctanh", "matmul", "multiply",
@@ -206,8 +262,9 @@ class Namespace:
     )  # fmt: skip
 
     def __init__(self) -> None:
+        super().__init__(PACKAGE)
         self.add, self.maximum = _Atomic("add"), _Atomic("maximum")
-        self.cuda = _Cuda()
+        self.cuda, self.linalg = _Cuda(), _Linalg()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in self.CREATES + self.COMPUTES:
@@ -230,6 +287,10 @@ class Namespace:
         kind = np.dtype(dtype)
         return FakeArray(np.full(shape, np.nan if kind.kind in "fc" else -(10**6), kind))
 
+    def copyto(self, dst: FakeArray, src: FakeArray, where: FakeArray) -> None:
+        _record("function", "copyto", 2, {"where"})
+        np.copyto(dst._host, _operand(src), where=_operand(where))
+
     def may_share_memory(self, a: FakeArray, b: FakeArray) -> bool:
         _record("function", "may_share_memory", 2)
         return np.may_share_memory(_operand(a), _operand(b))
@@ -248,7 +309,11 @@ class Namespace:
     def asnumpy(self, a: FakeArray) -> Any:
         """The explicit way back."""
         _record("function", "asnumpy", 1)
+        _transferred()
         return np.array(_operand(a))
+
+
+sys.modules[PACKAGE] = Namespace()
 
 
 class FakeLinearOperator:
@@ -275,7 +340,7 @@ class FakeBackend(CupyBackend):
 
     def __init__(self) -> None:
         self.name = "fake"
-        self.xp = Namespace()
+        self.xp = sys.modules[PACKAGE]
 
     def add_product(self, x: FakeArray, da: FakeArray, grad: FakeArray, buffers: Any) -> None:
         """`cupy.cublas.gemm` with beta = 1, which takes no part in the record of names: its module loads cuBLAS."""
