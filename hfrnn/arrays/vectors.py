@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Number
 from typing import Any, TypeAlias
 
@@ -123,11 +123,17 @@ def lazy_finite(*arrays: Vector) -> Scalar:
     if all(isinstance(x, np.ndarray) for x in arrays):
         return all(is_finite(x) for x in arrays)
     with np.errstate(invalid="ignore"):
-        sums = [(x - x).sum() for x in arrays]  # 0, or NaN if an entry is not finite
-    total = sums[0]
-    for each in sums[1:]:
-        total = total + each
-    return total == 0
+        return lazy_all([(x - x).sum() == 0 for x in arrays])  # 0, or NaN if an entry is not finite
+
+
+def lazy_all(flags: Sequence[Scalar]) -> Scalar:
+    """Return whether all flags are true, without waiting for a device; all of them lie on the same side."""
+    if all(isinstance(each, bool) for each in flags):
+        return all(flags)
+    found = flags[0]
+    for each in flags[1:]:
+        found = found & each
+    return found
 
 
 def scaled(x: Vector, factor: Scalar, out: Vector) -> None:

@@ -346,7 +346,7 @@ class Sweep:
         """Prepare the targets of each segment, at least for the steps where `wanted` (T, B) is not 0."""
         if self.batch.targets is not None:
             head, spans = self.layout.head, [segment.span for segment in self.segments]
-            targets = (head.reads_targets and self.batch.host or self.batch).targets
+            targets = ((head.reads_targets and self.batch.host) or self.batch).targets
             scored_parts = head.arrange(self.backend, targets, self.scale, wanted, spans, shares)
             for segment, scored in zip(self.segments, scored_parts, strict=True):
                 segment.scored = scored

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from support.fake_device import FakeArray, FakeBackend
+from support.fake_device import FakeBackend
 from support.method_runs import Losses
 from support.method_runs import run as tiny_method
 from support.run_states import assert_same, state
