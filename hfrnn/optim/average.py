@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.vectors import Vector
 from hfrnn.checks import BELOW_ONE, count, number, shown
@@ -46,8 +48,9 @@ class Average:
         self.value: Vector | None = None
 
     def add(self, theta: Vector) -> None:
-        """Add another vector (n,) to the average."""
-        theta = array("theta", theta, (None,) if self.value is None else self.value.shape, "f", finite=True)
+        """Add another vector (n,) to the average; on a device, the caller knows that it is finite."""
+        shape, on_host = (None,) if self.value is None else self.value.shape, isinstance(theta, np.ndarray)
+        theta = array("theta", theta, shape, "f", finite=on_host)
         if not self.decay:
             return
         self.count += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from hfrnn.arrays.vectors import Apply, Vector, dot, norm
+from hfrnn.arrays.vectors import Apply, Vector, dot, fetch, lazy_dot, norm
 from hfrnn.optim.damping import Damping
 from hfrnn.optim.options import Objective
 
@@ -114,7 +114,8 @@ class Quadratic:
         product = x.copy()
         self._timed(self._undamped, x, product)
         self.products += 1
-        return dot(self.g, x) + 0.5 * dot(x, product)
+        gx, xGx = fetch(lazy_dot(self.g, x), lazy_dot(x, product))
+        return gx + 0.5 * xGx
 
     def _timed(self, apply: Apply, v: Vector, out: Vector) -> None:
         begin = time.perf_counter()

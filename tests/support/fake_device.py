@@ -40,10 +40,15 @@ def _record(kind: str, name: str, arguments: int = 0, keywords: Any = (), types:
         counts[name] += 1
 
 
+def _asks(file: str) -> bool:
+    """Whether a file is one of hfrnn, but not the one that fetches for others."""
+    return "/hfrnn/" in file and not file.endswith("/arrays/vectors.py")
+
+
 def _transferred() -> None:
     """Add the place in hfrnn that asked for values to `transfers`."""
     frame = sys._getframe(2)
-    while frame.f_back is not None and "/hfrnn/" not in frame.f_code.co_filename.replace("\\", "/"):
+    while frame.f_back is not None and not _asks(frame.f_code.co_filename.replace("\\", "/")):
         frame = frame.f_back
     transfers.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
 
