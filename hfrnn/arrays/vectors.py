@@ -32,10 +32,14 @@ DEVICE_PIECE = 1 << 22
 """Elements that `dot` multiplies in float64 at a time on a device; bounds its scratch memory."""
 
 
+def is_on_host(x: Any) -> bool:
+    """Return whether an array is one of NumPy."""
+    return isinstance(x, np.ndarray)
+
+
 def library(x: Vector) -> Any:
     """Return the module that an array belongs to: NumPy, or CuPy."""
-    on_host = isinstance(x, np.ndarray)
-    return np if on_host else importlib.import_module(type(x).__module__.partition(".")[0])
+    return np if is_on_host(x) else importlib.import_module(type(x).__module__.partition(".")[0])
 
 
 def fetch(*scalars: Scalar) -> list[float]:
@@ -68,7 +72,7 @@ def dot(a: Vector, b: Vector, threads: int = 1) -> float:
 
 def lazy_dot(a: Vector, b: Vector, threads: int = 1) -> Scalar:
     """Return `dot` without waiting for a device."""
-    if not isinstance(a, np.ndarray):
+    if not is_on_host(a):
         return _device_dot(a, b)
     count = -(-a.shape[0] // PIECE)
     workers = max(1, min(threads, count))
@@ -110,7 +114,7 @@ def lazy_norm(a: Vector, threads: int = 1) -> Scalar:
 
 def is_finite(x: Vector) -> bool:
     """Return whether every entry of an array is finite; on the host without allocating memory."""
-    if not isinstance(x, np.ndarray):
+    if not is_on_host(x):
         return bool(fetch(lazy_finite(x))[0])
     with np.errstate(over="ignore", invalid="ignore"):
         if x.ndim == 1 and math.isfinite(np.dot(x, x)):
@@ -120,7 +124,7 @@ def is_finite(x: Vector) -> bool:
 
 def lazy_finite(*arrays: Vector) -> Scalar:
     """Return whether every entry of some arrays is finite, without waiting for a device."""
-    if all(isinstance(x, np.ndarray) for x in arrays):
+    if all(map(is_on_host, arrays)):
         return all(is_finite(x) for x in arrays)
     with np.errstate(invalid="ignore"):
         return lazy_all([(x - x).sum() == 0 for x in arrays])  # 0, or NaN if an entry is not finite

@@ -14,10 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from hfrnn.arrays.checks import array
-from hfrnn.arrays.vectors import Vector
+from hfrnn.arrays.vectors import Vector, is_on_host
 from hfrnn.checks import BELOW_ONE, count, number, shown
 from hfrnn.errors import InputError
 
@@ -49,8 +47,8 @@ class Average:
 
     def add(self, theta: Vector) -> None:
         """Add another vector (n,) to the average; on a device, the caller knows that it is finite."""
-        shape, on_host = (None,) if self.value is None else self.value.shape, isinstance(theta, np.ndarray)
-        theta = array("theta", theta, shape, "f", finite=on_host)
+        shape = (None,) if self.value is None else self.value.shape
+        theta = array("theta", theta, shape, "f", finite=is_on_host(theta))
         if not self.decay:
             return
         self.count += 1

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hfrnn.arrays.backend import Array
-from hfrnn.arrays.vectors import Scalar, Vector, is_finite, lazy_finite, lazy_norm, library, norm, of_type
+from hfrnn.arrays.vectors import Scalar, Vector, is_finite, is_on_host, lazy_finite, lazy_norm, library, norm, of_type
 from hfrnn.checks import POSITIVE, number
 from hfrnn.errors import InputError, NonFiniteError
 
@@ -59,7 +59,7 @@ def lazy_clip_norm(gradient: Vector, bound: float, threads: int = 1) -> Scalar:
 
     The step of an optimizer notices the NaN.
     """
-    if isinstance(gradient, np.ndarray):
+    if is_on_host(gradient):
         return clip_norm(gradient, bound, threads)
     number("bound", bound, POSITIVE)
     length, where = lazy_norm(gradient), library(gradient).where
@@ -70,7 +70,7 @@ def lazy_clip_norm(gradient: Vector, bound: float, threads: int = 1) -> Scalar:
 
 def lazy_clip_values(gradient: Vector, bound: float) -> None:
     """Do `clip_values` without waiting for a device, where a gradient that is not finite becomes NaN."""
-    if isinstance(gradient, np.ndarray):
+    if is_on_host(gradient):
         clip_values(gradient, bound)
         return
     number("bound", bound, POSITIVE)

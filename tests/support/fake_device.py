@@ -196,7 +196,7 @@ for _name in ("add", "sub", "mul", "truediv", "matmul", "and", "or", "xor", "rsh
     setattr(FakeArray, f"__{_name}__", _binary(f"__{_name}__"))
 for _name in ("add", "sub", "mul", "truediv", "matmul"):
     setattr(FakeArray, f"__r{_name}__", _binary(f"__r{_name}__"))
-for _name in ("add", "sub", "mul", "truediv", "pow", "and"):
+for _name in ("add", "sub", "mul", "truediv", "pow"):
     setattr(FakeArray, f"__i{_name}__", _in_place(f"__i{_name}__"))
 
 

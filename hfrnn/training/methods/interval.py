@@ -14,7 +14,7 @@ class Interval:
     Parameters
     ----------
     clip_norm : float or None
-        Bound of the norm of the gradients.
+        Bound of the norm of the gradients; None or 0 for none.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Interval:
 
     def __init__(self, clip_norm: float | None) -> None:
         self.updates, self.weight = 0, 0.0
-        self._clip_norm = clip_norm
+        self._clip_norm = clip_norm or math.inf
         self._losses, self._norms, self._known, self._clipped = 0.0, 0.0, 0.0, 0
         self._waiting: list[tuple[Scalar, Scalar, float]] = []
 
@@ -58,7 +58,7 @@ class Interval:
                 raise NonFiniteError("The training loss is not finite.")
             self._losses, self._known = self._losses + loss * weight, self._known + weight
             self._norms += norm
-            self._clipped += bool(self._clip_norm) and norm > self._clip_norm
+            self._clipped += norm > self._clip_norm
 
     @property
     def loss(self) -> float:
