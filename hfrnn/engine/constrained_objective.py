@@ -66,6 +66,10 @@ class ConstrainedObjective:
         """Return f in nats at variables (n_parameters,)."""
         return self.objective.loss(self.constraints.weights(variables))
 
+    def lazy_loss(self, variables: Array) -> Scalar:
+        """Return `loss` without waiting for a device, as an `Objective` does."""
+        return self.objective.lazy_loss(self.constraints.weights(variables))
+
     def loss_and_gradient(self, variables: Array, out: Array | None = None) -> tuple[float, Array]:
         """Return f in nats and its gradient (n_parameters,) in the variables, in `out` if given (O1)."""
         return self._gradient(self.objective.loss_and_gradient, variables, out)

@@ -103,11 +103,14 @@ class Objective:
 
     def loss(self, theta: Array) -> float:
         """Return f at theta (n_parameters,), in nats."""
-        theta = self.net.vector(theta)
+        return fetch(self.lazy_loss(self.net.vector(theta)))[0]
+
+    def lazy_loss(self, theta: Array) -> Scalar:
+        """Return `loss`. On a device the call does not wait: it returns an array (), and theta may hold anything."""
+        theta = self.net.lazy_vector(theta)
         with self._lock:
             sweeps = self._transient(Keep.NOTHING)
-            parts = self.threads.ordered(lambda s: sweeps[s].loss(theta), len(sweeps))
-            return fetch(sum(parts) + self._penalty(theta))[0]
+            return sum(self.threads.ordered(lambda s: sweeps[s].loss(theta), len(sweeps))) + self._penalty(theta)
 
     def loss_and_gradient(self, theta: Array, out: Array | None = None) -> tuple[float, Array]:
         """Return f in nats and its gradient (n_parameters,), in `out` if given, else in a new vector."""
@@ -299,18 +302,15 @@ class Objective:
                     z[:, start:stop] = Rz
 
         def adjoint(u: Array, out: Array) -> None:
-            dz = u.reshape(shape)
+            dz, asarray = u.reshape(shape), self.net.backend.asarray
             parts = {id(sweep): dz[:, start:stop] for sweep, (start, stop) in zip(sweeps, self.plan.parts, strict=True)}
             with self._lock:
-                self._add(sweeps, lambda sweep, g: self._transpose(sweep, parts[id(sweep)], g), out)
+                self._add(sweeps, lambda s, g: s.jacobian_transpose_product(asarray(parts[id(s)]), g), out)
 
         rows = shape[0] * shape[1] * shape[2]
         return make_operator(self.net.backend, (rows, self.net.n_parameters), self.net.dtype, apply, adjoint)
 
     # ------------------------------------------------------------------ shards
-
-    def _transpose(self, sweep: Sweep, u: Array, out: Array) -> None:
-        sweep.jacobian_transpose_product(self.net.backend.asarray(u), out)
 
     @property
     def matrix_blocks(self) -> tuple[MatrixBlock, ...]:

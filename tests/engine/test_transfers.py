@@ -64,6 +64,8 @@ def test_a_loss_waits_twice(l2: float) -> None:
     assert len(transfers) == 2
     objective.loss_and_gradient(theta)
     assert len(transfers) == 4
+    assert fetch(objective.lazy_loss(theta)) == [objective.loss(theta)]
+    assert len(transfers) == 7
 
 
 def test_a_batch_on_the_device_is_checked_there() -> None:

@@ -112,6 +112,7 @@ def test_an_update_that_is_not_finite_is_told_at_the_next_line(
         run(tmp_path, updates=40, backend="cupy", **options)
     assert len(calls) == 20  # up to the next line
     monkeypatch.undo()
+    assert metrics(tmp_path / "run")[-1]["update"] == 10
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["updates"] == 10
     good = run(tmp_path, "good", **options, updates=10)
     assert training_state(tmp_path / "run")[0] == training_state(good.folder)[0]
