@@ -67,10 +67,14 @@ TARGETS = (
     ),
     Target("hfrnn/optim/average.py", ("tests/training/test_average.py",)),
     Target("hfrnn/optim/lanczos.py", ("tests/optim/test_lanczos.py", "tests/analysis/test_spectrum.py")),
-    Target(
-        "hfrnn/optim/first_order.py",
-        ("tests/optim/test_sgd.py tests/optim/test_adam.py tests/optim/test_clipping.py", "tests/optim"),
+    *(
+        Target(
+            f"hfrnn/optim/{name}.py",
+            ("tests/optim/test_sgd.py tests/optim/test_adam.py tests/optim/test_clipping.py", "tests/optim"),
+        )
+        for name in ("first_order", "stepping")
     ),
+    Target("hfrnn/optim/cg_state.py", ("tests/optim/test_cg*.py", "tests/optim")),
     *(
         Target(f"hfrnn/optim/{name}.py", (f"tests/optim/test_{name}.py", "tests/optim/test_matrix_steps.py"))
         for name in ("soap", "muon")
@@ -115,13 +119,13 @@ BOTH = "if F is None or Q is None:"
 KRYLOV = "kept = max(2 * count + 1, 20)"
 
 EQUIVALENTS = (
-    Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace(" and ", " or "), WORKERS),
-    Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace("min", "max"), WORKERS),
-    Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace("else 1", "else 2"), WORKERS),
-    Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace("on_host and n", "not (on_host and n)"), WORKERS),
-    Equivalent("hfrnn/optim/first_order.py", SIZE, SIZE.replace("min", "max"), "One piece gives the same bits."),
+    Equivalent("hfrnn/optim/stepping.py", PIECES, PIECES.replace(" and ", " or "), WORKERS),
+    Equivalent("hfrnn/optim/stepping.py", PIECES, PIECES.replace("min", "max"), WORKERS),
+    Equivalent("hfrnn/optim/stepping.py", PIECES, PIECES.replace("else 1", "else 2"), WORKERS),
+    Equivalent("hfrnn/optim/stepping.py", PIECES, PIECES.replace("on_host and n", "not (on_host and n)"), WORKERS),
+    Equivalent("hfrnn/optim/stepping.py", SIZE, SIZE.replace("min", "max"), "One piece gives the same bits."),
     Equivalent(
-        "hfrnn/optim/first_order.py", SIZE, SIZE.replace("on_host", "not (on_host)"), "One piece gives the same bits."
+        "hfrnn/optim/stepping.py", SIZE, SIZE.replace("on_host", "not (on_host)"), "One piece gives the same bits."
     ),
     Equivalent("hfrnn/engine/planner.py", SHARDS, SHARDS.replace("max(B, 2)", "max(B, 3)"), "Sizes are powers of 2."),
     *(

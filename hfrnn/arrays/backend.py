@@ -300,7 +300,7 @@ class CupyBackend(Backend):
 
     def row_groups(self, index: Array) -> RowGroups:
         """Return the groups as on a CPU, with additions that a GPU can do side by side. The host computes them."""
-        host = group_rows(self.to_host(index))
+        host = group_rows(index if isinstance(index, np.ndarray) else self.to_host(index))
         pairs = pairs_of_places(host.starts, host.order.size)
         order, starts, *levels = (self.asarray(x, dtype="int32") for x in (host.order, host.starts, *pairs))
         return RowGroups(order, starts, self.asarray(host.numbers), tuple(levels))

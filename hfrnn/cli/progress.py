@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -75,6 +76,8 @@ class Display(Callback):
         if self._trainer is None:
             return
         name, value = ("CG", f"q {q:.4g}") if self._hf else ("step", self._loss(q))
+        if math.isnan(q):  # a GPU tells the loss at the next record
+            value = self._last or "loss not known yet"
         self._show(f"{name} {iteration:3d}  {value}", at_once=iteration == 1)
         now = time.monotonic()
         if self._live is None and now - self._spoken >= PLAIN_SECONDS and self._left is not None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
-from hfrnn.arrays.backend import Array, Backend, host_copy
+import numpy as np
+
+from hfrnn.arrays.backend import Array, Backend, get_backend, host_copy
 from hfrnn.arrays.checks import array, as_array, shown_type
 from hfrnn.checks import count, is_number, shown
 from hfrnn.errors import InputError
@@ -82,6 +85,7 @@ class Batch:
         self.weights = weights
         self.lengths = lengths
         self.initial_state = initial_state
+        self.host: Batch | None = None  # the same batch in the memory of the host, if it was moved from there
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: the arrays, in the memory of the host."""
@@ -110,6 +114,7 @@ class Batch:
         part.targets = None if self.targets is None else self.targets[:, start:stop]
         part.weights = None if self.weights is None else self.weights[:, start:stop]
         part.lengths = None if self.lengths is None else self.lengths[start:stop]
+        part.host = None if self.host is None else self.host.columns(start, stop)
         part.initial_state = (
             None
             if self.initial_state is None
@@ -119,6 +124,27 @@ class Batch:
             ]
         )
         return part
+
+    def with_state(self, state: State | None) -> Batch:
+        """Return this batch with another initial state; arrays of a device are not checked, because that waits."""
+        _check_state([{key: x for key, x in layer.items() if isinstance(x, np.ndarray)} for layer in state or [{}]])
+        found = copy.copy(self)
+        found.initial_state = state
+        return found
+
+    def home(self, backend: Backend) -> Backend:
+        """Return the backend where the arrays lie: NumPy, or the one that is given."""
+        given = (self.inputs, self.targets, self.weights, self.lengths)
+        on_host = all(x is None or isinstance(x, np.ndarray) for x in given)
+        return get_backend("numpy") if on_host and not backend.on_host else backend
+
+    def moved(self, backend: Backend) -> Batch:
+        """Return this batch, whose arrays lie on the host, on the device of a backend."""
+        found = copy.copy(self)
+        found.inputs, found.host = backend.asarray(self.inputs), self
+        found.targets = None if self.targets is None else backend.asarray(self.targets)
+        found.weights = None if self.weights is None else backend.asarray(self.weights)
+        return found
 
     def exists(self, backend: Backend) -> Array | None:
         """Return (T, B) Booleans that are False in the padding, or None if the batch has no `lengths`."""
@@ -160,7 +186,8 @@ class Batch:
         InputError
             The sum is 0, so that nothing is predicted, or it is not finite.
         """
-        total = float(self.step_weights(backend).sum().item())
+        weights = self.step_weights(backend) if self.host is None else self.host.step_weights(get_backend("numpy"))
+        total = float(weights.sum().item())
         if not total > 0:
             raise InputError("the weights of the batch sum to 0: give at least one step a weight above 0")
         if total == float("inf"):

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.arrays.backend import Array, Backend, get_backend
+from hfrnn.arrays.backend import Array, Backend, HostArray, get_backend
 from hfrnn.arrays.checks import array
 from hfrnn.checks import is_whole, wrong
 from hfrnn.engine.output_map import ByLayer, Head, OutputMap, check_symbols, curve_, first_of, normalise_
@@ -142,6 +142,7 @@ class ClassSoftmax(Head):
 
     integer_targets = True
     probabilistic = True
+    reads_targets = True
 
     def __init__(self, n_out: int, widths: Mapping[int, int], bias: bool, classes: int | Sequence[int] | None) -> None:
         super().__init__(n_out, widths, bias)
@@ -185,11 +186,11 @@ class ClassSoftmax(Head):
     # ------------------------------------------------------------------ the loss of a segment and what follows
 
     def arrange(
-        self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice],
+        self, backend: Backend, targets: Array, scale: Array, wanted: HostArray, spans: Sequence[slice],
         shares: Array | None = None,
     ) -> list[ScoredTokens]:  # fmt: skip
-        symbols, asked = backend.to_host(targets), backend.to_host(wanted)
-        return [self._arrange(backend, symbols[span], scale[span], asked[span] > 0) for span in spans]
+        symbols = targets if isinstance(targets, np.ndarray) else backend.to_host(targets)
+        return [self._arrange(backend, symbols[span], scale[span], wanted[span] > 0) for span in spans]
 
     def _arrange(
         self, backend: Backend, symbols: np.ndarray[Any, Any], scale: Array, wanted: np.ndarray[Any, Any]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.threads import Threads
+from hfrnn.arrays.vectors import Scalar
 from hfrnn.checks import NOT_NEGATIVE, instance, methods, number
 from hfrnn.engine.constraints import Constraints
 from hfrnn.engine.operators import make_operator
@@ -65,12 +66,16 @@ class ConstrainedObjective:
         """Return f in nats at variables (n_parameters,)."""
         return self.objective.loss(self.constraints.weights(variables))
 
+    def lazy_loss(self, variables: Array) -> Scalar:
+        """Return `loss` without waiting for a device, as an `Objective` does."""
+        return self.objective.lazy_loss(self.constraints.weights(variables))
+
     def loss_and_gradient(self, variables: Array, out: Array | None = None) -> tuple[float, Array]:
         """Return f in nats and its gradient (n_parameters,) in the variables, in `out` if given (O1)."""
         return self._gradient(self.objective.loss_and_gradient, variables, out)
 
-    def data_loss_and_gradient(self, variables: Array, out: Array | None = None) -> tuple[float, Array]:
-        """Return f without its penalty, in nats, and the gradient of f with it, as `loss_and_gradient` does (O1)."""
+    def data_loss_and_gradient(self, variables: Array, out: Array | None = None) -> tuple[Scalar, Array]:
+        """Return f without its penalty, in nats, and the gradient of f with it (O1), as an `Objective` does."""
         return self._gradient(self.objective.data_loss_and_gradient, variables, out)
 
     def penalty(self, variables: Array) -> float:
@@ -126,12 +131,12 @@ class ConstrainedObjective:
 
     def _at(self, variables: Array) -> tuple[Array, Array]:
         """Return the weights of variables, and D."""
-        v = self.net.vector(variables, "variables")
+        v = self.net.lazy_vector(variables, "variables")
         return self.constraints.weights(v), self.constraints.slopes(v)
 
     def _gradient(
-        self, compute: Callable[[Array, Array | None], tuple[float, Array]], variables: Array, out: Array | None
-    ) -> tuple[float, Array]:
+        self, compute: Callable[[Array, Array | None], tuple[Scalar, Array]], variables: Array, out: Array | None
+    ) -> tuple[Scalar, Array]:
         """Return a loss and its gradient in the variables, given what computes them in the weights (O1)."""
         w, D = self._at(variables)
         loss, gradient = compute(w, out)

@@ -146,7 +146,7 @@ class Constraints:
         (n_parameters,) array
             A new vector.
         """
-        v, where = self.net.vector(variables, "variables"), self.net.backend.xp.where
+        v, where = self.net.lazy_vector(variables, "variables"), self.net.backend.xp.where
         return where(self.absent, 0, where(self._signed, self._s * v * v, v))  # C1
 
     def variables(self, weights: Array, like: Array | None = None) -> Array:
@@ -169,16 +169,20 @@ class Constraints:
         InputError
             The constraints do not allow the weights.
         """
-        w, xp = self.net.vector(weights, "weights"), self.net.backend.xp
+        w = self.net.vector(weights, "weights")
         if not self.allows(w):
             raise InputError(
                 "weights has an entry other than 0 for an absent weight, or one of the wrong sign: give weights that "
                 "the constraints allow, such as initial(net.init())"
             )
-        root = xp.sqrt(self._s * w)
+        return self.lazy_variables(w, None if like is None else self.net.vector(like, "like"))
+
+    def lazy_variables(self, weights: Array, like: Array | None = None) -> Array:
+        """Return `variables` of weights that are known to be allowed, without a check, which waits for a device."""
+        root, xp = self.net.backend.xp.sqrt(self._s * weights), self.net.backend.xp
         if like is not None:
-            root = xp.where(self.net.vector(like, "like") < 0, -root, root)
-        return xp.where(self._signed, root, w)
+            root = xp.where(like < 0, -root, root)
+        return xp.where(self._signed, root, weights)
 
     def slopes(self, variables: Array) -> Array:
         """Return dw/dv of all weights (C2) at variables (n_parameters,), of their type."""

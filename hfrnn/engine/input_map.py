@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hfrnn.arrays.backend import Array, Backend, Buffers
+from hfrnn.arrays.backend import Array, Backend, Buffers, HostArray
 from hfrnn.arrays.row_groups import RowGroups
 from hfrnn.engine.layers import Columns, Layer
 from hfrnn.kernels.base import Arrays
@@ -49,6 +49,8 @@ class InputMap:
     inputs : (T, B) symbols or (T, B, n_in) real values, on the backend's device
     scratch : Buffers
         Buffers for temporary arrays, which other objects may share.
+    host : array, optional
+        The inputs on the host, if they came from there: groups of symbols then need no transfer.
     """
 
     def __init__(
@@ -59,10 +61,12 @@ class InputMap:
         backend: Backend,
         inputs: Array,
         scratch: Buffers,
+        host: HostArray | None = None,
     ) -> None:
         self.layers, self.n_in, self.embedding = layers, n_in, embedding
         self.backend, self.xp, self.scratch = backend, backend.xp, scratch
         self.symbols = inputs if inputs.ndim == 2 else None
+        self._known = inputs if host is None else host  # the same symbols where groups of them can be computed
         self._groups: dict[int, RowGroups] = {}
         real_kind = "float64" if scratch.dtype.kind == "c" else scratch.dtype
         self.values = None if inputs.ndim == 2 else backend.asarray(inputs, dtype=real_kind)
@@ -165,8 +169,7 @@ class InputMap:
     def _row_groups(self, span: slice) -> RowGroups:
         """Return the groups of the tokens of `span` with the same symbol. They are computed once for each segment."""
         if span.start not in self._groups:
-            symbols = self.symbols[span]  # type: ignore[index]
-            self._groups[span.start] = self.backend.row_groups(symbols.reshape(-1))
+            self._groups[span.start] = self.backend.row_groups(self._known[span].reshape(-1))
         return self._groups[span.start]
 
     def _one_hot(self, span: slice) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.arrays.backend import Array, Buffers, get_backend
+from hfrnn.arrays.backend import Array, Backend, Buffers, get_backend
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.initializers import Initializer, constant, fixed_fan_in, normal
 from hfrnn.arrays.parameters import ParameterLayout
@@ -189,10 +189,14 @@ class Layout:
         InputError
             It has another shape or kind, or an entry is not finite.
         """
+        return array(name, self.lazy_vector(theta, name), (self.n_parameters,), finite=True)
+
+    def lazy_vector(self, theta: Array, name: str = "theta") -> Array:
+        """Return `vector`, on a device without the check that all entries are finite, which waits."""
         found = array(name, theta, (self.n_parameters,), backend=self.backend)
         with np.errstate(over="ignore"):
             found = self.backend.asarray(found, dtype=self.dtype)
-        return array(name, found, (self.n_parameters,), finite=True)
+        return array(name, found, (self.n_parameters,), finite=self.backend.on_host)
 
     def groups(self, theta: Array, transposes: Buffers | None = None) -> dict[str, dict[str, Array]]:
         """Return the views grouped by the first part of their names: `embedding`, `layer0`, ..., `output`.
@@ -277,6 +281,8 @@ class Layout:
     def prepare(self, batch: Batch, targets_needed: bool = True) -> Batch:
         """Return a copy of a batch on this network's device, with its padding set to 0.
 
+        The batch is checked where its arrays lie.
+
         Parameters
         ----------
         batch : Batch
@@ -288,9 +294,9 @@ class Layout:
         InputError
             The batch does not match this network.
         """
-        backend = self.backend
-        exists = instance("batch", batch, Batch, "a hfrnn.Batch").exists(backend)
-        inputs = self._zero_padding(backend.asarray(batch.inputs), exists)
+        home = instance("batch", batch, Batch, "a hfrnn.Batch").home(self.backend)
+        exists = batch.exists(home)
+        inputs = _zero_padding(home, batch.inputs, exists)
         if inputs.ndim == 2:
             low, high = int(inputs.min().item()), int(inputs.max().item())
             if low < 0 or high >= self.n_in:
@@ -306,10 +312,10 @@ class Layout:
         self._check_output_weights(batch)
         targets = None
         if batch.targets is not None:
-            targets = read = self._zero_padding(backend.asarray(batch.targets), exists)
+            targets = read = _zero_padding(home, batch.targets, exists)
             if targets.dtype.kind == "f":  # those that no loss reads may be anything, also NaN
-                weights = batch.output_weights(backend)
-                read = backend.xp.where((weights if targets.ndim == 3 else weights[:, :, 0]) > 0, targets, 0)
+                weights = batch.output_weights(home)
+                read = home.xp.where((weights if targets.ndim == 3 else weights[:, :, 0]) > 0, targets, 0)
                 array("targets of the batch", read, tuple(targets.shape), finite=True)
             self.head.check_targets(read, batch.T, batch.B)
         elif targets_needed:
@@ -318,17 +324,12 @@ class Layout:
         if state is not None:
             self._check_state(batch)
             state = [
-                {name: backend.asarray(x) if getattr(x, "shape", ()) else int(x) for name, x in layer.items()}
+                {name: self.backend.asarray(x) if getattr(x, "shape", ()) else int(x) for name, x in layer.items()}
                 for layer in state
             ]
-        weights = None if batch.weights is None else backend.asarray(batch.weights)
-        return Batch(inputs, targets, weights, batch.lengths, state)
-
-    def _zero_padding(self, values: Array, exists: Array | None) -> Array:
-        if exists is None:
-            return values
-        zeroed = self.backend.xp.where(exists if values.ndim == 2 else exists[:, :, None], values, 0)
-        return zeroed.astype(values.dtype, copy=False)
+        weights = None if batch.weights is None else home.asarray(batch.weights)
+        ready = Batch(inputs, targets, weights, batch.lengths).with_state(state)
+        return ready if home is self.backend else ready.moved(self.backend)
 
     def _check_output_weights(self, batch: Batch) -> None:
         """Raise InputError if a batch has a weight per output that does not suit this network's loss or outputs."""
@@ -382,3 +383,12 @@ class Layout:
         return (
             f"{self.arch} {sizes}, {self.n_in} in, {self.n_out} out ({self.loss_name}), {self.n_parameters:,} weights"
         )
+
+
+def _zero_padding(backend: Backend, values: Array, exists: Array | None) -> Array:
+    """Return an array (T, B, ...) of a backend, with 0 where nothing exists."""
+    values = backend.asarray(values)
+    if exists is None:
+        return values
+    zeroed = backend.xp.where(exists if values.ndim == 2 else exists[:, :, None], values, 0)
+    return zeroed.astype(values.dtype, copy=False)

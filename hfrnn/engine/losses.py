@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hfrnn.arrays.backend import Array, Backend
+from hfrnn.arrays.backend import Array, Backend, HostArray
 from hfrnn.engine.output_map import FullHead, ScoredSteps, check_symbols, curve_, normalise_
 from hfrnn.errors import InputError
 from hfrnn.kernels.pointwise import rows
@@ -55,11 +55,12 @@ class _RealTargets(FullHead):
             )
 
     def arrange(
-        self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice],
+        self, backend: Backend, targets: Array, scale: Array, wanted: HostArray, spans: Sequence[slice],
         shares: Array | None = None,
     ) -> Sequence[ScoredSteps]:  # fmt: skip
         # targets may hold any value where nothing is predicted
-        asked = backend.xp.where((wanted[:, :, None] if shares is None else shares) != 0, targets, 0)
+        weighs = backend.asarray(wanted)[:, :, None] if shares is None else shares
+        asked = backend.xp.where(weighs != 0, targets, 0)
         return super().arrange(backend, asked.astype(scale.dtype, copy=False), scale, wanted, spans, shares)
 
     def step_losses(self, xp: Any, z: Array, scored: ScoredSteps) -> Array:

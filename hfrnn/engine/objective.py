@@ -10,6 +10,7 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array, Buffers
 from hfrnn.arrays.threads import CallLock, Threads
+from hfrnn.arrays.vectors import Scalar, fetch
 from hfrnn.checks import NOT_NEGATIVE, choice, count, instance, number
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
@@ -18,6 +19,7 @@ from hfrnn.engine.operators import check_output, make_operator
 from hfrnn.engine.part_gradients import each_part_gradient
 from hfrnn.engine.plan import Keep, Plan, segment_boundaries
 from hfrnn.engine.planner import make_plan
+from hfrnn.engine.states import joined
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
 from hfrnn.names import METRICS
@@ -101,24 +103,30 @@ class Objective:
 
     def loss(self, theta: Array) -> float:
         """Return f at theta (n_parameters,), in nats."""
-        theta = self.net.vector(theta)
+        return fetch(self.lazy_loss(self.net.vector(theta)))[0]
+
+    def lazy_loss(self, theta: Array) -> Scalar:
+        """Return `loss`. On a device the call does not wait: it returns an array (), and theta may hold anything."""
+        theta = self.net.lazy_vector(theta)
         with self._lock:
             sweeps = self._transient(Keep.NOTHING)
-            parts = self.threads.ordered(lambda s: sweeps[s].loss(theta), len(sweeps))
-            return float(sum(parts)) + self.penalty(theta)
+            return sum(self.threads.ordered(lambda s: sweeps[s].loss(theta), len(sweeps))) + self._penalty(theta)
 
     def loss_and_gradient(self, theta: Array, out: Array | None = None) -> tuple[float, Array]:
         """Return f in nats and its gradient (n_parameters,), in `out` if given, else in a new vector."""
         theta = self.net.vector(theta)
-        penalty = self.penalty(theta)  # `out` may be theta
+        penalty = self._penalty(theta)  # `out` may be theta
         loss, gradient = self._loss_and_gradient(theta, out)
-        return loss + penalty, gradient
+        return fetch(loss + penalty)[0], gradient
 
-    def data_loss_and_gradient(self, theta: Array, out: Array | None = None) -> tuple[float, Array]:
-        """Return f without its penalty, in nats, and the gradient of f with it, as `loss_and_gradient` does."""
-        return self._loss_and_gradient(self.net.vector(theta), out)
+    def data_loss_and_gradient(self, theta: Array, out: Array | None = None) -> tuple[Scalar, Array]:
+        """Return f without its penalty, in nats, and the gradient of f with it.
 
-    def _loss_and_gradient(self, theta: Array, out: Array | None) -> tuple[float, Array]:
+        On a device the call does not wait: the loss is an array () there, and theta may hold anything.
+        """
+        return self._loss_and_gradient(self.net.lazy_vector(theta), out)
+
+    def _loss_and_gradient(self, theta: Array, out: Array | None) -> tuple[Scalar, Array]:
         if out is None:
             out = self._empty()
         else:
@@ -129,14 +137,14 @@ class Objective:
             loss = sum(self._add(sweeps, lambda sweep, part: sweep.gradient(theta, part), out))
         if self.net.l2:
             out += self.net.l2 * theta
-        return float(loss), out
+        return loss, out
 
     def squared_gradients(self, theta: Array) -> Array:
         """Return D = sum_b g_b^2 / sum w, where g_b is the gradient of the summed w*loss of sequence b (SPEC 6).
 
         D does not include l2. It is exact: each sequence runs by itself, and its gradient is summed over time before
         it is squared. The call takes several times as long as `loss_and_gradient`, because its matrix products have
-        one row per step (docs/damping.md has figures). It also needs memory for one sequence per thread.
+        one row per step (docs/damping.md has figures), and needs memory for one sequence per thread.
 
         Parameters
         ----------
@@ -147,7 +155,7 @@ class Objective:
         (n_parameters,) array
             A new vector with entries of 0 or more, as `hfrnn.optim.cg.diagonal_preconditioner` takes it.
         """
-        theta, out = self.net.vector(theta), self._zeros()
+        theta, out = self.net.vector(theta), self.net.backend.zeros((self.net.n_parameters,), self.net.dtype)
 
         def add(b: int, vector: Array) -> None:
             self.net.backend.xp.multiply(vector, vector, out=vector)
@@ -159,10 +167,14 @@ class Objective:
 
     def penalty(self, theta: Array) -> float:
         """Return the part of the loss that is not the data's: l2/2 * |theta|^2."""
+        return fetch(self._penalty(theta))[0]
+
+    def _penalty(self, theta: Array) -> Scalar:
         if not self.net.l2:
             return 0.0
         wide = theta.astype("float64")
-        return 0.5 * self.net.l2 * float((wide * wide).sum().item())
+        square = (wide * wide).sum()
+        return 0.5 * self.net.l2 * (float(square) if self.net.backend.on_host else square)
 
     def part_gradients(self, theta: Array, parts: int = 50) -> Array:
         """Return the gradients of parts of the batch, scaled so that their outer products estimate the curvature.
@@ -200,16 +212,10 @@ class Objective:
             `loss_and_gradient` has not been called yet.
         """
         with self._lock:
-            states, xp = [s.final_state for s in self._passing.get(self._keep_passing, [])], self.net.backend.xp
+            states = [s.final_state for s in self._passing.get(self._keep_passing, [])]
             if not (states and states[0]):
                 raise InputError("there is no final state yet: call loss_and_gradient first")
-            return [
-                {
-                    name: value if isinstance(value, int) else xp.concatenate([s[l][name] for s in states], axis=-2)
-                    for name, value in layer.items()
-                }
-                for l, layer in enumerate(states[0])
-            ]
+            return joined(states, self.net.backend.xp)
 
     def gauss_newton(self, theta: Array, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden") -> Any:
         """Return the damped Gauss-Newton matrix at theta, `J' H_L J + mu*S + (lambda + l2)*I`, as a LinearOperator.
@@ -296,18 +302,15 @@ class Objective:
                     z[:, start:stop] = Rz
 
         def adjoint(u: Array, out: Array) -> None:
-            dz = u.reshape(shape)
+            dz, asarray = u.reshape(shape), self.net.backend.asarray
             parts = {id(sweep): dz[:, start:stop] for sweep, (start, stop) in zip(sweeps, self.plan.parts, strict=True)}
             with self._lock:
-                self._add(sweeps, lambda sweep, g: self._transpose(sweep, parts[id(sweep)], g), out)
+                self._add(sweeps, lambda s, g: s.jacobian_transpose_product(asarray(parts[id(s)]), g), out)
 
         rows = shape[0] * shape[1] * shape[2]
         return make_operator(self.net.backend, (rows, self.net.n_parameters), self.net.dtype, apply, adjoint)
 
     # ------------------------------------------------------------------ shards
-
-    def _transpose(self, sweep: Sweep, u: Array, out: Array) -> None:
-        sweep.jacobian_transpose_product(self.net.backend.asarray(u), out)
 
     @property
     def matrix_blocks(self) -> tuple[MatrixBlock, ...]:
@@ -392,9 +395,6 @@ class Objective:
         while len(self._vectors) < count:
             self._vectors.append(self._empty())
         return self._vectors[:count]
-
-    def _zeros(self) -> Array:
-        return self.net.backend.zeros((self.net.n_parameters,), self.net.dtype)
 
     def _empty(self) -> Array:
         return self.net.backend.empty((self.net.n_parameters,), self.net.dtype)

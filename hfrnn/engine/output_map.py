@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hfrnn.arrays.backend import Array, Backend
+from hfrnn.arrays.backend import Array, Backend, HostArray
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows
@@ -121,6 +121,8 @@ class Head:
     """Whether each output of a step may have its own weight."""
     classes: tuple[int, ...] | None = None
     """The class of each symbol; None except for the class softmax."""
+    reads_targets = False
+    """Whether `arrange` reads the targets on the host, so that it takes them from there if they are there."""
     transposed: tuple[str, ...] = ()
     """Names of the matrices that the flat vector stores column by column."""
     scored_bytes = 0
@@ -159,7 +161,7 @@ class Head:
     # ------------------------------------------------------------------ the loss of a segment and what follows
 
     def arrange(
-        self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice],
+        self, backend: Backend, targets: Array, scale: Array, wanted: HostArray, spans: Sequence[slice],
         shares: Array | None = None,
     ) -> Sequence[Any]:  # fmt: skip
         """Return the targets of each segment, in the form that `losses`, `gradient` and `product` take.
@@ -170,7 +172,7 @@ class Head:
         targets : (T, B) or (T, B, n_out) array
         scale : (T, B, 1) or (T, B, n_out) array
             The factor w / sum w of each step, or of each output.
-        wanted : (T, B) array
+        wanted : (T, B) array on the host
             0 at steps whose loss is not needed. The head may skip these steps; their loss is then 0.
         spans : sequence of slice
             The steps of each segment.
@@ -256,10 +258,10 @@ class FullHead(Head):
     """
 
     def arrange(
-        self, backend: Backend, targets: Array, scale: Array, wanted: Array, spans: Sequence[slice],
+        self, backend: Backend, targets: Array, scale: Array, wanted: HostArray, spans: Sequence[slice],
         shares: Array | None = None,
     ) -> Sequence[ScoredSteps]:  # fmt: skip
-        asked, scored_parts = (backend.to_host(wanted) != 0).any(axis=1), []
+        asked, scored_parts = (wanted != 0).any(axis=1), []
         for span in spans:
             at = asked[span].nonzero()[0].tolist() or [0]  # if no step is needed, one step of weight 0
             steps = slice(at[0], at[-1] + 1)

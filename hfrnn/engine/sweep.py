@@ -16,7 +16,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hfrnn.arrays.backend import Array, Backend, Buffers
+import numpy as np
+
+from hfrnn.arrays.backend import Array, Backend, Buffers, HostArray, get_backend
+from hfrnn.arrays.vectors import Scalar
 from hfrnn.engine.batch import Batch, mean_over_outputs
 from hfrnn.engine.input_map import Groups, InputMap
 from hfrnn.engine.layout import Layout
@@ -98,7 +101,10 @@ class Sweep:
         self.xp = layout.backend.xp
         self.scratch = scratch or Buffers(self.backend, dtype or layout.dtype)
         self.kept = kept or Buffers(self.backend, self.scratch.dtype)
-        self.inputs = InputMap(layout.layers, layout.n_in, layout.embedding, self.backend, batch.inputs, self.scratch)
+        self.inputs = InputMap(
+            layout.layers, layout.n_in, layout.embedding, self.backend, batch.inputs, self.scratch,
+            host=None if batch.host is None else batch.host.inputs,
+        )  # fmt: skip
         self.total_weight = total_weight
         weights = batch.output_weights(self.backend)  # (T, B, n_out) or (T, B, 1), float64
         self.weights = mean_over_outputs(weights)  # (T, B)
@@ -116,7 +122,8 @@ class Sweep:
             self.segments = [Segment(span, tapes, head_tape) for span in spans]
         else:
             self.segments = [Segment(span, *self._tapes(f"{s}.")) for s, span in enumerate(spans)]
-        self._arrange(self.weights, batch.output_shares(self.backend))
+        home = None if batch.host is None else batch.host.step_weights(get_backend("numpy"))
+        self._arrange(self.backend.to_host(self.weights) if home is None else home, batch.output_shares(self.backend))
         self.p: Groups = {}
 
     def _tapes(self, prefix: str) -> tuple[list[Tape], Tape]:
@@ -130,21 +137,21 @@ class Sweep:
 
     # ------------------------------------------------------------------ what callers ask for
 
-    def loss(self, theta: Array) -> Any:
+    def loss(self, theta: Array) -> Scalar:
         """Return this shard's part of the loss: its sum of w*loss, divided by the total weight of the batch."""
-        losses: list[Any] = []
-        self._over_segments(theta, lambda segment: losses.append(self._predict(segment)))
+        losses: list[Scalar] = []
+        self._over_segments(theta, lambda segment: losses.append(self._loss(segment)))
         return sum(losses) / self.total_weight
 
-    def gradient(self, theta: Array, grad: Array) -> Any:
+    def gradient(self, theta: Array, grad: Array) -> Scalar:
         """Return the loss, add its gradient to `grad` (n_parameters,), and set `final_state`."""
         after = self._over_segments(theta, records=True)
         self.final_state = [{key: x if isinstance(x, int) else x.copy() for key, x in layer.items()} for layer in after]
-        losses: list[Any] = []
+        losses: list[Scalar] = []
         head, groups = self.layout.head, self.layout.groups(grad)
 
         def adjoint(segment: Segment, dhs: list[Array]) -> None:
-            losses.append(self._predict(segment))
+            losses.append(self._loss(segment))
             head.gradient(self.p["output"], segment.hs, segment.scored, segment.head_tape, groups["output"], dhs)
 
         self._backward_over_segments(adjoint, groups)
@@ -153,7 +160,7 @@ class Sweep:
     def prepare(self, theta: Array) -> None:
         """Run forward at `theta` before products. `theta` must not change until the next `prepare`."""
         keeps_all = self.keep is Keep.ALL
-        visit = self._predict if keeps_all and self.batch.targets is not None else None
+        visit = self._losses if keeps_all and self.batch.targets is not None else None
         self._over_segments(theta, visit, records=True)
 
     def product(self, v: Array, out: Array, structural: float = 0.0) -> None:
@@ -163,7 +170,7 @@ class Sweep:
 
         def adjoint(segment: Segment, dhs: list[Array]) -> None:
             if self.keep is not Keep.ALL:
-                self._predict(segment)
+                self._losses(segment)
             own, vown, gown = (groups["output"] for groups in (self.p, vgroups, grad))
             head.product(own, vown, segment.hs, segment.Rhs, segment.scored, segment.head_tape, gown, dhs)
 
@@ -194,7 +201,7 @@ class Sweep:
     def log_probabilities(self, theta: Array) -> tuple[Array, States]:
         """Return minus the loss of every step (T, B), 0 in the padding, and the state after the last step."""
         log_p = self.backend.empty((self.batch.T, self.batch.B), self.scratch.dtype)
-        self._arrange(self.xp.ones((self.batch.T, self.batch.B)))
+        self._arrange(np.ones((self.batch.T, self.batch.B)))
 
         def collect(segment: Segment) -> None:
             log_p[segment.span] = -self._losses(segment)
@@ -338,11 +345,12 @@ class Sweep:
 
     # ------------------------------------------------------------------ head and damping of one segment
 
-    def _arrange(self, wanted: Array, shares: Array | None = None) -> None:
+    def _arrange(self, wanted: HostArray, shares: Array | None = None) -> None:
         """Prepare the targets of each segment, at least for the steps where `wanted` (T, B) is not 0."""
         if self.batch.targets is not None:
             head, spans = self.layout.head, [segment.span for segment in self.segments]
-            scored_parts = head.arrange(self.backend, self.batch.targets, self.scale, wanted, spans, shares)
+            targets = ((head.reads_targets and self.batch.host) or self.batch).targets
+            scored_parts = head.arrange(self.backend, targets, self.scale, wanted, spans, shares)
             for segment, scored in zip(self.segments, scored_parts, strict=True):
                 segment.scored = scored
 
@@ -352,12 +360,13 @@ class Sweep:
             raise InputError("the batch has no targets: a loss needs them")
         return self.layout.head.losses(self.p["output"], segment.hs, segment.scored, segment.head_tape)
 
-    def _predict(self, segment: Segment) -> Any:
+    def _loss(self, segment: Segment) -> Scalar:
         """Return the segment's sum of w*loss in double precision. The head's tape then holds the prediction."""
         losses = self._losses(segment)
         wide = losses.astype("complex128" if losses.dtype.kind == "c" else "float64")
         weights = self.weights[segment.span]
-        return self.xp.where(weights > 0, wide * weights, 0.0).sum().item()
+        total = self.xp.where(weights > 0, wide * weights, 0.0).sum()
+        return total.item() if self.backend.on_host else total
 
     def _structural(self, segment: Segment, dhs: list[Array], strength: float) -> list[Array] | None:
         """Add structural damping times `strength`, to dhs for the metric "hidden".

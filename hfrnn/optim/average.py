@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hfrnn.arrays.checks import array
-from hfrnn.arrays.vectors import Vector
+from hfrnn.arrays.vectors import Vector, is_on_host
 from hfrnn.checks import BELOW_ONE, count, number, shown
 from hfrnn.errors import InputError
 
@@ -46,8 +46,9 @@ class Average:
         self.value: Vector | None = None
 
     def add(self, theta: Vector) -> None:
-        """Add another vector (n,) to the average."""
-        theta = array("theta", theta, (None,) if self.value is None else self.value.shape, "f", finite=True)
+        """Add another vector (n,) to the average; on a device, the caller knows that it is finite."""
+        shape = (None,) if self.value is None else self.value.shape
+        theta = array("theta", theta, shape, "f", finite=is_on_host(theta))
         if not self.decay:
             return
         self.count += 1

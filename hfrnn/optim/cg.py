@@ -19,7 +19,7 @@ A run stops at the first of these events ([K] 4.1-4.2, SPEC 6):
     S5  on_iterate returned a reason, or a number is not finite
 
 Iterates are kept at ceil(1.3^j) [MS]. Vectors keep the type of b (float32 or float64, NumPy or CuPy). Every scalar is
-summed in float64, in a fixed order.
+summed in float64, in a fixed order. cg_state.py makes the iterations; on a device, each of them waits once.
 
 References: SPEC 6; [K] 3.3, 4.1-4.2; [MS].
 """
@@ -28,29 +28,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import StrEnum
-
-import numpy as np
+from dataclasses import dataclass
 
 from hfrnn.arrays.checks import array
-from hfrnn.arrays.vectors import Apply, Vector, dot, norm
+from hfrnn.arrays.vectors import Apply, Vector
 from hfrnn.checks import ABOVE_ONE, NOT_NEGATIVE, POSITIVE, ZERO_TO_ONE, count, function, number, shown
 from hfrnn.errors import InputError
+from hfrnn.optim.cg_state import CGResult, CGStop, State
+
+__all__ = ["CGResult", "CGStop", "Iterate", "conjugate_gradient", "diagonal_preconditioner", "power_preconditioner"]
 
 WINDOW_GROWTH = 0.1  # of the window k of S4 with the iteration i
-
-
-class CGStop(StrEnum):
-    """Reason why a run of conjugate gradient stopped; the log shows the value."""
-
-    PROGRESS = "progress"
-    MAX_ITERATIONS = "max_iterations"
-    MU_GROWTH = "mu_growth"
-    NO_GAIN = "no_gain"
-    CURVATURE = "curvature"
-    RESIDUAL = "residual"
-    NON_FINITE = "non_finite"
 
 
 @dataclass(frozen=True)
@@ -79,46 +67,6 @@ class Iterate:
     direction: Vector
     alpha: float
     kept: bool
-
-
-@dataclass(frozen=True)
-class CGResult:
-    """Solution of a run of conjugate gradient, and the reason why it stopped.
-
-    Attributes
-    ----------
-    x : (n,) array
-        Last good iterate.
-    iterates : tuple of (iteration, q, x)
-        Iterates at ceil(1.3^j), and the last one.
-    iterations : int
-    stop : CGStop
-    q : float
-    residual_norm : float
-        |b - A x|, from C4 or C6.
-    preconditioned_norm : float
-        The same in the norm of C7.
-    residual_drift : float or None
-        Largest |r of C4 - r of C6| / |b| of the run; None if C6 was never used.
-    smallest_curvature : float or None
-        Smallest S.AS / S.S of the run; None without a product along a direction.
-    q_history : tuple of float
-        q_0 to q_iterations.
-    products : int
-        Number of calls of `apply`.
-    """
-
-    x: Vector
-    iterates: tuple[tuple[int, float, Vector], ...]
-    iterations: int
-    stop: CGStop
-    q: float
-    residual_norm: float
-    preconditioned_norm: float
-    residual_drift: float | None
-    smallest_curvature: float | None
-    q_history: tuple[float, ...]
-    products: int
 
 
 def diagonal_preconditioner(diagonal: Vector, lambda_: float, exponent: float = 0.75) -> Apply:
@@ -219,7 +167,7 @@ def conjugate_gradient(
     preconditioner = function("preconditioner", preconditioner, or_none=True)
     on_iterate = function("on_iterate", on_iterate, or_none=True)
     kept = _kept_iterations(keep_ratio, max_iterations)
-    state = _State(apply, b, preconditioner)
+    state = State(apply, b, preconditioner)
     tolerance = state.eps if residual_tolerance is None else residual_tolerance
     stop = state.start(x0)
     while stop is None:
@@ -231,134 +179,7 @@ def conjugate_gradient(
     return state.result(stop)
 
 
-@dataclass
-class _State:
-    """The current iterate, and all that one iteration carries to the next; vectors are (n,).
-
-    `start` and `step` return a reason to stop, or None.
-    """
-
-    apply: Apply
-    b: Vector
-    preconditioner: Apply | None
-    i: int = 0
-    q: float = 0.0
-    q_step: float = 0.0
-    alpha: float = 0.0
-    rz: float = 0.0
-    rz_old: float = 0.0
-    products: int = 0
-    smallest: float = math.inf
-    drift: float | None = None
-    kept: list[tuple[int, float, Vector]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.eps = float(np.finfo(self.b.dtype).eps)
-        self.x, self.next_x = self.b.copy(), self.b.copy()
-        self.x.fill(0)
-        self.r, self.product, self.direction = self.b.copy(), self.b.copy(), self.b.copy()
-        self._answer = self.r if self.preconditioner is None else self.b.copy()
-        self.b_norm = self.r_norm = self.level = self.b_level = norm(self.b)
-        self.q_history = [0.0]
-
-    def start(self, x0: Vector | None) -> CGStop | None:
-        """Start at x0 or 0."""
-        if not math.isfinite(self.b_norm):
-            return CGStop.NON_FINITE  # S5
-        if x0 is not None and self.b_norm > 0.0:
-            self.apply(x0, self.product)
-            self.products += 1
-            self.r -= self.product
-            q, r_norm = -0.5 * (dot(self.b, x0) + dot(self.r, x0)), norm(self.r)  # C1
-            if not (math.isfinite(q) and math.isfinite(r_norm)):
-                return CGStop.NON_FINITE  # S5
-            self.x[:] = x0
-            self.q, self.r_norm, self.q_history = q, r_norm, [q]
-        _, _, self.b_level = self._precondition(self.b, self.b_norm)
-        self.z, self.rz, self.level = self._precondition(self.r, self.r_norm)
-        self.direction[:] = self.z
-        return None
-
-    def step(self, residual_every: int) -> CGStop | None:
-        """Make one iteration along the direction; a step that cannot be made leaves x as it is."""
-        direction, next_x, next_r = self.direction, self.next_x, self.product
-        self.apply(direction, self.product)
-        self.products += 1
-        curvature, square = dot(direction, self.product), dot(direction, direction)
-        if not (math.isfinite(curvature) and math.isfinite(square) and square > 0.0):
-            return CGStop.NON_FINITE  # S5
-        self.smallest = min(self.smallest, curvature / square)
-        if curvature <= self.eps * math.sqrt(square) * norm(self.product):
-            return CGStop.CURVATURE  # S3; so small an angle takes a condition number above 4/eps^2
-        self.alpha = self.rz / curvature  # C2
-        with np.errstate(over="ignore", invalid="ignore"):
-            next_x[:] = direction
-            next_x *= self.alpha
-            next_x += self.x  # C3
-            next_r *= -self.alpha
-            next_r += self.r  # C4
-            if residual_every and (self.i + 1) % residual_every == 0:
-                next_r = self._true_residual(next_x, next_r)
-        q, r_norm = -0.5 * (dot(self.b, next_x) + dot(next_r, next_x)), norm(next_r)  # C1
-        if not (math.isfinite(q) and math.isfinite(r_norm)):
-            return CGStop.NON_FINITE  # S5
-        self.x, self.next_x = next_x, self.x
-        if next_r is self.product:
-            self.r, self.product = self.product, self.r
-        self.i, self.q_step, self.q, self.r_norm = self.i + 1, q - self.q, q, r_norm
-        self.rz_old = self.rz
-        self.z, self.rz, self.level = self._precondition(self.r, r_norm)
-        self.q_history.append(q)
-        return None
-
-    def turn(self) -> None:
-        """Choose the next direction."""
-        self.direction *= self.rz / self.rz_old  # C5
-        self.direction += self.z
-
-    def result(self, stop: CGStop) -> CGResult:
-        last = (self.i, self.q, self.x)
-        return CGResult(
-            x=self.x,
-            iterates=(*(each for each in self.kept if each[0] < self.i), last),
-            iterations=self.i,
-            stop=stop,
-            q=self.q,
-            residual_norm=self.r_norm,
-            preconditioned_norm=self.level,
-            residual_drift=self.drift,
-            smallest_curvature=self.smallest if math.isfinite(self.smallest) else None,
-            q_history=tuple(self.q_history),
-            products=self.products,
-        )
-
-    def _true_residual(self, x: Vector, carried: Vector) -> Vector:
-        """Return b - A x in the memory of the old residual; `carried`, the residual of C4, is overwritten."""
-        true = self.r
-        self.apply(x, true)
-        self.products += 1
-        true *= -1.0
-        true += self.b  # C6
-        carried -= true
-        gap = norm(carried) / self.b_norm
-        self.drift = max(gap, 0.0 if self.drift is None else self.drift)
-        return true
-
-    def _precondition(self, r: Vector, size: float) -> tuple[Vector, float, float]:
-        """Return z, r.z and the norm of C7 of a residual with the Euclidean norm `size`."""
-        if self.preconditioner is None:
-            return r, size * size, size
-        self.preconditioner(r, self._answer)
-        square = dot(r, self._answer)
-        if square <= 0.0 and size > 0.0:
-            raise InputError(
-                f"The preconditioner gave r.z = {square:g} in iteration {self.i}, expected a number above 0: "
-                "it has to be symmetric and positive definite."
-            )
-        return self._answer, square, math.sqrt(square)  # C7
-
-
-def _done(state: _State, tolerance: float, max_iterations: int) -> CGStop | None:
+def _done(state: State, tolerance: float, max_iterations: int) -> CGStop | None:
     """Apply the rules that come before an iteration."""
     if state.level <= tolerance * state.b_level:
         return CGStop.RESIDUAL  # S1
@@ -366,7 +187,7 @@ def _done(state: _State, tolerance: float, max_iterations: int) -> CGStop | None
 
 
 def _reported(
-    state: _State, kept: frozenset[int], on_iterate: Callable[[Iterate], CGStop | None] | None
+    state: State, kept: frozenset[int], on_iterate: Callable[[Iterate], CGStop | None] | None
 ) -> CGStop | None:
     """Keep the iterate if it is one of `kept`, and show it to the caller, who may stop the run."""
     keep = state.i in kept

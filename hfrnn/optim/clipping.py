@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hfrnn.arrays.backend import Array
-from hfrnn.arrays.vectors import Vector, is_finite, norm
+from hfrnn.arrays.vectors import Scalar, Vector, is_finite, is_on_host, lazy_finite, lazy_norm, library, norm, of_type
 from hfrnn.checks import POSITIVE, number
 from hfrnn.errors import InputError, NonFiniteError
 
@@ -52,6 +52,31 @@ def clip_norm(gradient: Vector, bound: float, threads: int = 1) -> float:
     if length > bound:
         gradient *= float(bound) / length
     return length
+
+
+def lazy_clip_norm(gradient: Vector, bound: float, threads: int = 1) -> Scalar:
+    """Do `clip_norm` without waiting for a device, where a gradient that is not finite becomes NaN instead of an error.
+
+    The step of an optimizer notices the NaN.
+    """
+    if is_on_host(gradient):
+        return clip_norm(gradient, bound, threads)
+    number("bound", bound, POSITIVE)
+    length, where = lazy_norm(gradient), library(gradient).where
+    factor = where(length > float(bound), float(bound) / length, 1.0)
+    gradient *= of_type(where(lazy_finite(length), factor, math.nan), gradient)
+    return length
+
+
+def lazy_clip_values(gradient: Vector, bound: float) -> None:
+    """Do `clip_values` without waiting for a device, where a gradient that is not finite becomes NaN."""
+    if is_on_host(gradient):
+        clip_values(gradient, bound)
+        return
+    number("bound", bound, POSITIVE)
+    factor = library(gradient).where(lazy_finite(gradient), 1.0, math.nan)
+    gradient.clip(-float(bound), float(bound), out=gradient)
+    gradient *= of_type(factor, gradient)
 
 
 def clip_values(gradient: Vector, bound: float) -> None:

@@ -29,7 +29,7 @@ from dataclasses import replace
 from typing import Any
 
 from hfrnn.arrays.checks import array
-from hfrnn.arrays.vectors import Apply, Vector, dot, norm
+from hfrnn.arrays.vectors import Apply, Vector, fetch, lazy_dot, lazy_norm, norm
 from hfrnn.checks import count, instance, is_result, shown
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.cg import CGStop, Iterate
@@ -168,8 +168,8 @@ class HessianFree:
         if g_norm == 0.0:
             self.failures, self.ended, self._solution, self._fallback = 0, End.SOLUTION, None, None  # H10
             return undone(theta, f0, self._strengths, gradient_seconds, self.options)
-        objectives = {role: gradient if each is None else each for role, each in given.items()}
-        model = self._model(theta, (f0, g, g_norm), objectives, preconditioner, gradient_seconds)
+        roles = {role: gradient if each is None else each for role, each in given.items()}
+        model = self._model(theta, (f0, g, g_norm), roles, preconditioner, gradient_seconds)
         return self._commit(*self._solve(model, on_cg, should_stop))
 
     def _model(
@@ -220,14 +220,14 @@ class HessianFree:
         if not model.measured and full.q < -PROMISE * abs(model.f0):
             model = model.measure(self.options.rho_objective)
             full = replace(full, f=model.judge(full.x))  # H12
-        measured = model.measured
-        ratio = rho(full.f, model.judge_f0, model.quadratic.model(full.x, full.q)) if measured else math.nan  # H6
+        ratio = rho(full.f, model.judge_f0, model.quadratic.model(full.x, full.q)) if model.measured else math.nan  # H6
         seconds = time.perf_counter() - model.begin - model.judge.seconds - model.preconditioner_seconds
-        x_norm = norm(full.x)
-        if not measured:
+        if not model.measured:
+            x_norm = norm(full.x)
             success = math.isfinite(x_norm) and x_norm > 0.0 and full.q < 0.0
             return model, Solution(full, ratio, x_norm, LineSearchResult(float(success), math.nan, 0, success), seconds)
-        search = self._search(model, full, dot(model.g, full.x), x_norm)  # H7
+        x_norm, slope = fetch(lazy_norm(full.x), lazy_dot(model.g, full.x))
+        search = self._search(model, full, slope, x_norm)  # H7
         return model, Solution(full, ratio, x_norm, search, seconds)
 
     def _commit(self, model: Model, solution: Solution) -> Update:

@@ -35,7 +35,7 @@ import numpy as np
 from hfrnn.arrays.blas import one_blas_thread
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.threads import Threads
-from hfrnn.arrays.vectors import Apply, Vector, dot, eigenvectors, is_finite
+from hfrnn.arrays.vectors import Apply, Scalar, Vector, eigenvectors, fetch, lazy_dot, lazy_finite
 from hfrnn.checks import POSITIVE, ZERO_TO_ONE, count, number
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.blocks import MatrixBlock, check_blocks
@@ -181,7 +181,7 @@ def kronecker(
     gates, sides = _gates(blocks), _sides(blocks)
     factors, bases = (_empty(blocks, gradients) for _ in range(2))
 
-    def factor(number: int) -> None:
+    def factor(number: int) -> Scalar:
         at, side, gate = sides[number]
         G = view(gradients, blocks[at])
         A = G.swapaxes(0, 1).reshape(blocks[at].rows, -1) if side == 0 else G[..., gate, :].reshape(-1, G.shape[-1]).T
@@ -189,22 +189,30 @@ def kronecker(
             F, old = A @ A.T, None if earlier is None else _matrix(earlier.factors[at], side, gate)
             if old is not None:
                 F += decay * old  # K1
-        _matrix(factors[at], side, gate)[:] = _finite(F)
-        _matrix(bases[at], side, gate)[:] = eigenvectors(F)  # K2
+        _matrix(factors[at], side, gate)[:] = F
+        return _finite(F)
+
+    def decompose(number: int) -> Scalar:
+        at, side, gate = sides[number]
+        _matrix(bases[at], side, gate)[:] = eigenvectors(_matrix(factors[at], side, gate))  # K2
+        return True
 
     diagonal = gradients[0].copy()
 
-    def square(number: int) -> None:
+    def square(number: int) -> Scalar:
         at, gate = gates[number]
         G, (Q_L, Q_R) = view(gradients, blocks[at])[..., gate, :], basis_of(bases[at], gate)
         turned = G.copy() if Q_L is None and Q_R is None else rotated(G, Q_L, Q_R)
         with np.errstate(over="ignore", invalid="ignore"):
             turned *= turned
-            view(diagonal, blocks[at])[:, gate] = _finite(turned.sum(0))  # K3
+            D = turned.sum(0)  # K3
+            view(diagonal, blocks[at])[:, gate] = D
+            return _finite(D)
 
-    for task, number_of_tasks in ((factor, len(sides)), (square, len(gates))):
-        for _ in workers.ordered(task, number_of_tasks):
-            pass
+    for task, number_of_tasks in ((factor, len(sides)), (decompose, len(sides)), (square, len(gates))):
+        flags = list(workers.ordered(task, number_of_tasks))
+        if not all(fetch(*flags)):
+            raise _too_large()
     period = 1 if earlier is None else _period(earlier, factors, sides, longest)
     computed = 1 if earlier is None else earlier.computed + 1
     return Kronecker(blocks, tuple(factors), tuple(bases), diagonal, period, computed=computed)
@@ -291,11 +299,16 @@ def _covered(blocks: Sequence[MatrixBlock]) -> int:
     return n
 
 
-def _finite(x: Vector) -> Vector:
-    """Return an array, or raise NonFiniteError."""
-    if not is_finite(x):
-        raise NonFiniteError("the gradients of the parts are too large for the preconditioner, or not finite")
-    return x
+def _finite(x: Vector) -> Scalar:
+    """Return whether an array is finite, without waiting for a device; on the host, raise NonFiniteError if not."""
+    finite = lazy_finite(x)
+    if finite is False:
+        raise _too_large()
+    return finite
+
+
+def _too_large() -> NonFiniteError:
+    return NonFiniteError("the gradients of the parts are too large for the preconditioner, or not finite")
 
 
 def _has_basis(block: MatrixBlock) -> tuple[bool, bool]:
@@ -347,13 +360,15 @@ def _matrix(pair: Pair, side: int, gate: int) -> Vector:
 
 
 def _period(earlier: Kronecker, factors: Sequence[Pair], sides: Sequence[tuple[int, int, int]], longest: int) -> int:
-    shares = []
+    sums: list[Scalar] = []
     for at, side, gate in sides:
         F, Q = _matrix(factors[at], side, gate), _matrix(earlier.bases[at], side, gate)
-        square = dot(F.reshape(-1), F.reshape(-1))
+        sums.append(lazy_dot(F.reshape(-1), F.reshape(-1)))
         with one_blas_thread():  # so that the bits do not depend on BLAS's threads
             along = ((F @ Q) * Q).sum(0)
-        shares.append(1 - dot(along, along) / square if square > 0 else 0.0)
+        sums.append(lazy_dot(along, along))
+    found = iter(fetch(*sums))
+    shares = [1 - along / square if square > 0 else 0.0 for square, along in zip(found, found, strict=True)]
     turned = math.fsum(shares) / max(len(shares), 1)  # K5
     period = 2 * earlier.period if turned < STEADY else earlier.period
     period = period // 2 if turned > TURNED else period

@@ -24,11 +24,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from hfrnn.arrays.blas import one_blas_thread
-from hfrnn.arrays.vectors import Vector, is_finite, scaled
+from hfrnn.arrays.vectors import Scalar, Vector, lazy_all, lazy_finite, scaled
 from hfrnn.checks import BELOW_ONE, checked, instance, number
 from hfrnn.errors import InputError
 from hfrnn.optim.blocks import MatrixBlock, check_blocks
-from hfrnn.optim.first_order import PIECE, Adam, AdamOptions, Vectors
+from hfrnn.optim.first_order import Adam, AdamOptions
+from hfrnn.optim.stepping import PIECE, Vectors
 
 A, B, C = 3.4445, -4.7750, 2.0315
 """Coefficients of U4."""
@@ -83,13 +84,13 @@ class Muon(Adam):
         super().__init__(given, threads)
         self.hidden = check_blocks(hidden)
 
-    def _advance_all(self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors) -> bool:
+    def _advance_all(self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors) -> Scalar:
         if self.hidden and theta.shape[0] < (end := self.hidden[-1].span.stop):
             raise InputError(f"theta has {theta.shape[0]} entries, and a block ends at {end}: give blocks of theta")
         parts: list[tuple[slice, MatrixBlock | None]] = [(block.span, block) for block in self.hidden]
         parts += [(span, None) for span in self._others(theta.shape[0])]
 
-        def advance(at: int) -> bool:
+        def advance(at: int) -> Scalar:
             span, block = parts[at]
             own, before = (new[span], theta[span], gradient[span]), {name: x[span] for name, x in kept.items()}
             after = {name: x[span] for name, x in self._next.items()}
@@ -98,10 +99,10 @@ class Muon(Adam):
                     self._advance(*own, lr, before, after, (theta[span].copy(), theta[span].copy()))
                 else:
                     self._advance_hidden(*own, lr, before, after, block)
-            return all(is_finite(x) for x in (own[0], *after.values()))
+            return lazy_finite(own[0], *after.values())
 
         with one_blas_thread():  # so that the bits do not depend on BLAS's threads
-            return all(list(self._threads.ordered(advance, len(parts))))
+            return lazy_all(list(self._threads.ordered(advance, len(parts))))
 
     def _others(self, n: int) -> list[slice]:
         """Return the parts of a vector (n,) between the hidden matrices, in pieces."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from hfrnn.arrays.vectors import Apply, Vector, dot, norm
+from hfrnn.arrays.vectors import Apply, Vector, dot, fetch, is_on_host, lazy_dot, lazy_norm, norm
 from hfrnn.optim.damping import Damping
 from hfrnn.optim.options import Objective
 
@@ -37,14 +37,21 @@ class TrialLosses:
     def __call__(self, x: Vector, step: float = 1.0) -> float:
         """Return the loss at theta + step * x; x (n,)."""
         start = time.perf_counter()
-        theta = self._theta + x * step
-        f = float(self._objective.loss(theta)) if math.isfinite(norm(theta)) else math.inf  # the step overflowed
+        f = self._loss(self._theta + x * step)
         self.seconds += time.perf_counter() - start
         self.evaluations += 1
         if not math.isfinite(f):
             return math.inf
         self.finite += 1
         return f
+
+    def _loss(self, theta: Vector) -> float:
+        """Return the loss at parameters (n,); infinity if they overflowed."""
+        lazy_loss = getattr(self._objective, "lazy_loss", None)
+        if is_on_host(theta) or lazy_loss is None:
+            return float(self._objective.loss(theta)) if math.isfinite(norm(theta)) else math.inf
+        f, length = fetch(lazy_loss(theta), lazy_norm(theta))  # in one transfer
+        return f if math.isfinite(length) else math.inf
 
     def of_iterate(self, iteration: int, x: Vector) -> float:
         """Return the loss at a kept iterate x (n,); evaluate each iteration only once."""
@@ -114,7 +121,8 @@ class Quadratic:
         product = x.copy()
         self._timed(self._undamped, x, product)
         self.products += 1
-        return dot(self.g, x) + 0.5 * dot(x, product)
+        gx, xGx = fetch(lazy_dot(self.g, x), lazy_dot(x, product))
+        return gx + 0.5 * xGx
 
     def _timed(self, apply: Apply, v: Vector, out: Vector) -> None:
         begin = time.perf_counter()

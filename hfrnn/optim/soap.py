@@ -29,12 +29,12 @@ import numpy as np
 
 from hfrnn.arrays.blas import one_blas_thread
 from hfrnn.arrays.checks import array
-from hfrnn.arrays.vectors import Vector, eigenvectors, is_finite, orthonormal, scaled
+from hfrnn.arrays.vectors import Scalar, Vector, eigenvectors, lazy_all, lazy_finite, library, orthonormal, scaled
 from hfrnn.checks import BELOW_ONE, NOT_NEGATIVE, POSITIVE, check_fields, checked, count, instance, number
 from hfrnn.errors import InputError
 from hfrnn.optim.blocks import MatrixBlock, check_blocks
-from hfrnn.optim.first_order import FirstOrder, Vectors
 from hfrnn.optim.kronecker import MOST, rotated, rotated_back
+from hfrnn.optim.stepping import FirstOrder, Vectors
 
 Sides: TypeAlias = Sequence[Vector | None]
 """A matrix for the left side of a block and one for the right; None for a side with the unit basis."""
@@ -102,18 +102,20 @@ class SOAP(FirstOrder):
             at = right.stop
         self._entries = at
         self._squares: Vectors = {}
+        self._squares_before: Vectors = {}
 
-    def _advance_all(self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors) -> bool:
+    def _advance_all(self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors) -> Scalar:
         n, covered = theta.shape[0], sum(block.size for block in self.blocks)
         if covered != n or (self.blocks and self.blocks[-1].span.stop != n):
             raise InputError(f"theta has {n} entries, and the blocks have {covered}: give blocks that cover theta")
-        if not is_finite(gradient):
+        finite = lazy_finite(gradient)
+        if finite is False:
             return False
         squares = {name: matrices.copy() for name, matrices in self._squares.items()}
         if not squares:
             squares = {name: gradient[:1].repeat(self._entries) * 0 for name in self.squares}
 
-        def advance(at: int) -> bool:
+        def advance(at: int) -> Scalar:
             block, span = self.blocks[at], self.blocks[at].span
             G = gradient[span].reshape(block.rows, block.columns)
             before = {name: x[span] for name, x in kept.items()}
@@ -123,14 +125,25 @@ class SOAP(FirstOrder):
                 return self._advance_block(new[span], theta[span], G, lr, before, after, factors, bases)
 
         with one_blas_thread():  # so that the bits do not depend on BLAS's threads
-            finite = all(list(self._threads.ordered(advance, len(self.blocks))))
-        self._squares = squares if finite else self._squares
+            finite = lazy_all([finite, *self._threads.ordered(advance, len(self.blocks))])
+        if finite is not False:
+            self._squares, self._squares_before = squares, self._squares
         return finite
+
+    def _changes(self, new: Vector, theta: Vector, kept: Vectors) -> list[tuple[Vector, Vector]]:
+        squares = [(self._squares[name], before) for name, before in self._squares_before.items()]
+        return [*super()._changes(new, theta, kept), *squares]
+
+    def _discarded(self) -> int:
+        found = super()._discarded()
+        if not self.steps:
+            self._squares = {}
+        return found
 
     def _advance_block(
         self, new: Vector, theta: Vector, G: Vector, lr: float, kept: Vectors, after: Vectors, factors: Sides,
         bases: Sides,
-    ) -> bool:  # fmt: skip
+    ) -> Scalar:  # fmt: skip
         """Make the step of a block with the gradient G (m, k); return whether all of it is finite."""
         options, t = self.options, self.steps
         if t:
@@ -141,20 +154,21 @@ class SOAP(FirstOrder):
             if F is not None:
                 F *= options.factor_beta
                 F += (1.0 - options.factor_beta) * (A @ A.T)  # O5
-        if not all(is_finite(x) for x in (new, *after.values(), *(F.reshape(-1) for F in factors if F is not None))):
+        finite = lazy_finite(new, *after.values(), *(F.reshape(-1) for F in factors if F is not None))
+        if finite is False:
             return False
         V = after["square"].reshape(G.shape)
         for axis, (F, Q) in enumerate(zip(factors, bases, strict=True)):
             if F is None or Q is None:
                 continue
             if t == 0:
-                Q[:] = eigenvectors(F)  # O6
+                Q[:] = eigenvectors(F if finite is True else library(F).where(finite, F, 0))  # O6
             elif t % options.every == 0:
                 turned = F @ Q
                 order = (-(turned * Q).sum(0)).argsort()
                 Q[:] = orthonormal(turned[:, order])  # O7
                 V[:] = V[order] if axis == 0 else V[:, order]
-        return True
+        return finite
 
     def _rotated_step(
         self, new: Vector, theta: Vector, G: Vector, lr: float, kept: Vectors, after: Vectors, bases: Sides
@@ -173,8 +187,8 @@ class SOAP(FirstOrder):
         new -= rotated_back(change, Q_L, Q_R).reshape(-1)  # O4
 
     def state_dict(self) -> dict[str, Any]:
-        squares = {name: self._squares[name].copy() if self._squares else None for name in self.squares}
-        return {**super().state_dict(), **squares}
+        state = super().state_dict()
+        return {**state, **{name: self._squares[name].copy() if self._squares else None for name in self.squares}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         own = isinstance(state, Mapping) and state.get("kind") == self.kind

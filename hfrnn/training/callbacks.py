@@ -30,7 +30,10 @@ class Callback:
         """
 
     def on_cg(self, iteration: int, q: float) -> None:
-        """Called after a CG iteration with the quadratic's value, or after a first-order step with the mean loss."""
+        """Called after a CG iteration with the quadratic's value, or after a first-order step with the mean loss.
+
+        On a GPU the mean loss is NaN: it is known at the next record.
+        """
 
     def on_update(self, record: Record) -> bool | None:
         """Called after an update, or an interval of first-order steps, with a copy of its record; True ends it."""

@@ -1,6 +1,7 @@
-"""Every function, method and attribute that the engine uses on a device exists in CuPy and takes what it is given.
+"""Every function, method and attribute that hfrnn uses on a device exists in CuPy and takes what it is given.
 
-The calls are those that the strict fake device records while the engine does everything it can. CuPy imports without a
+The calls are those that the strict fake device records while the engine does everything it can, and while each
+optimizer makes a few updates. CuPy imports without a
 GPU. How a call is checked depends on what CuPy tells about itself:
 
 - Python functions and `matmul` have a signature;
@@ -21,19 +22,30 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.engine_cases import cases, everything, moved, plans, vectors
+from support.engine_cases import cases, everything, moved, plans, small_problem, vectors
 from support.fake_device import Call, FakeBackend, calls
 
 import hfrnn
 from hfrnn.arrays.backend import get_backend
+from hfrnn.arrays.vectors import fetch
 from hfrnn.errors import MissingExtraError
+from hfrnn.optim.average import Average
+from hfrnn.optim.clipping import clip_norm, clip_values, lazy_clip_norm, lazy_clip_values, max_norm
+from hfrnn.optim.first_order import SGD, Adam, SGDOptions
+from hfrnn.optim.muon import Muon
+from hfrnn.optim.soap import SOAP, SOAPOptions
 
 cupy = pytest.importorskip("cupy", reason="needs CuPy: install the extra cuda12 or cuda13")
 
 
-BINARY = "add sub mul truediv matmul radd rsub rmul rtruediv rmatmul iadd isub imul itruediv"
+BINARY = "add sub mul truediv matmul radd rsub rmul rtruediv rmatmul iadd isub imul itruediv pow ipow"
 BINARY += " and or xor rshift lt le gt ge eq ne"
-OPERATORS = {f"__{name}__": 1 for name in BINARY.split()} | {"__neg__": 0, "__getitem__": 1, "__setitem__": 2}
+OPERATORS = {f"__{name}__": 1 for name in BINARY.split()} | {
+    "__neg__": 0,
+    "__abs__": 0,
+    "__getitem__": 1,
+    "__setitem__": 2,
+}
 
 
 @cache
@@ -48,7 +60,46 @@ def recorded() -> frozenset[Call]:
         net.init()
     fake.synchronize()
     fake.default_memory()
+    hessian_free_updates(fake)
+    first_order_steps(fake)
     return frozenset(calls)
+
+
+def hessian_free_updates(fake: FakeBackend) -> None:
+    """Updates with each kind of damping and of preconditioner."""
+    for n, preconditioner in enumerate(("none", "diagonal", "kronecker")):
+        net, batch, theta = small_problem(backend=fake, l2=0.1)
+        damping = hfrnn.Damping(("structural", "line-search", "structural+tikhonov")[n])
+        options = hfrnn.HessianFreeOptions(
+            preconditioner=preconditioner, preconditioner_shift=0.1 if n else None, residual_every=3, cg_iterations=9,
+            rho_model=("undamped", "damped")[n % 2],
+        )  # fmt: skip
+        optimizer = hfrnn.HessianFree(damping, options)
+        for _ in range(3):
+            theta = optimizer.update(theta, hfrnn.Objective(net, batch)).theta
+        other = hfrnn.HessianFree(damping, options)
+        other.load_state_dict(optimizer.state_dict())
+
+
+def first_order_steps(fake: FakeBackend) -> None:
+    """Steps of each optimizer, with clipped gradients, bounded units and an average."""
+    net, batch, start = small_problem(backend=fake)
+    blocks = net.matrix_blocks
+    for optimizer in (SGD(SGDOptions(nesterov=True)), Adam(), SOAP(blocks, SOAPOptions(every=2)), Muon(blocks)):
+        theta, spare, average, last = start.copy(), None, Average(0.9), None
+        for _ in range(4):
+            last = hfrnn.Objective(net, batch, like=last)
+            loss, gradient = last.data_loss_and_gradient(theta)
+            lazy_clip_values(gradient, 0.1)
+            fetch(loss, lazy_clip_norm(gradient, 0.1))
+            theta, spare = optimizer.lazy_step(theta, gradient, 0.1, out=spare), theta.copy()
+            max_norm([W for W in net.groups(theta)["layer0"].values() if W.ndim == 2][:1], 1.0)
+            average.add(theta)
+        optimizer.check()
+        clip_values(gradient, 0.01)
+        clip_norm(gradient, 0.01)
+        optimizer.step(theta, gradient, 0.1, out=theta)
+        optimizer.load_state_dict(optimizer.state_dict())
 
 
 def signature(function: Any) -> inspect.Signature:
@@ -98,7 +149,7 @@ def accepts(types: str, listed: str) -> bool:
     return all(x == "." or (y != "E" and np.can_cast(x, y)) for x, y in pairs)  # E: half-precision complex
 
 
-def test_cupy_has_everything_that_the_engine_calls() -> None:
+def test_cupy_has_everything_that_is_called() -> None:
     problems = []
     for call in sorted(recorded(), key=str):
         try:
@@ -110,7 +161,10 @@ def test_cupy_has_everything_that_the_engine_calls() -> None:
 
 def test_the_record_is_not_empty_and_knows_both_ways_to_call() -> None:
     names = {(kind, name) for kind, name, *_ in recorded()}
-    expected = {"function": "matmul take asnumpy cuda.get_current_stream", "method": "sum astype __iadd__"}
+    expected = {
+        "function": "matmul take asnumpy cuda.get_current_stream copyto linalg.eigh linalg.qr",
+        "method": "sum astype __iadd__ tolist clip argsort fill __ipow__",
+    }
     assert all((kind, name) in names for kind, listed in expected.items() for name in listed.split())
 
 

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from support.fake_device import FakeArray, transfers
 
+from hfrnn.arrays.vectors import fetch
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.optim.clipping import clip_norm, clip_values, max_norm
+from hfrnn.optim.clipping import clip_norm, clip_values, lazy_clip_norm, lazy_clip_values, max_norm
 
 
 def vector(n=1000, dtype=np.float64, scale=1.0):
@@ -97,3 +99,35 @@ def test_a_column_of_zeros_stays_so():
 def test_matrices_that_do_not_feed_the_same_units_are_refused(shapes):
     with pytest.raises(InputError, match="shapes"):
         max_norm([np.ones(shape) for shape in shapes], 1.0)
+
+
+# ---------------------------------------------------------------------- on a device
+
+
+@pytest.mark.parametrize("bound", [0.5, 5.0, 1e3])
+def test_a_gradient_on_a_device_is_clipped_as_on_the_host_without_waiting(bound):
+    g = np.random.default_rng(0).standard_normal(50).astype("f4")
+    device = FakeArray(g.copy())
+    transfers.clear()
+    length = lazy_clip_norm(device, bound)
+    assert not transfers
+    assert fetch(length) == [clip_norm(g, bound)]
+    assert np.array_equal(device._host, g)
+    lazy_clip_values(device, 0.1)
+    clip_values(g, 0.1)
+    assert len(transfers) == 1
+    assert np.array_equal(device._host, g)
+    assert clip_norm(device, 0.2) == clip_norm(g, 0.2)
+    assert np.array_equal(device._host, g)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
+@pytest.mark.parametrize("clip", [lazy_clip_norm, lazy_clip_values])
+def test_a_gradient_on_a_device_that_is_not_finite_becomes_nan(clip, bad):
+    g = np.ones(5)
+    g[2] = bad
+    device = FakeArray(g)
+    clip(device, 2.0)
+    assert np.isnan(device._host).all() or (bad == 1e200 and clip is lazy_clip_values)
+    with pytest.raises(InputError, match="bound"):
+        clip(device, -1.0)

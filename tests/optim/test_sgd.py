@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from support.device_array import DeviceArray
+from support.fake_device import FakeArray
 
 from hfrnn.arrays.vectors import norm
 from hfrnn.errors import InputError, NonFiniteError
@@ -212,69 +212,22 @@ def test_options_out_of_range_are_refused(options, words):
         SGDOptions(**options)
 
 
-class Device(DeviceArray):
-    """The operations that first-order steps and clipping need beside those of Hessian-free optimization."""
-
-    def copy(self):
-        return Device(self.values.copy())
-
-    def astype(self, dtype):
-        return Device(self.values.astype(dtype))
-
-    def __getitem__(self, key):
-        return Device(self.values[key])
-
-    def __mul__(self, other):
-        return Device(self.values * self.operand(other))
-
-    def __add__(self, other):
-        return Device(self.values + self.operand(other))
-
-    __radd__ = __add__
-
-    def __rtruediv__(self, other):
-        return Device(self.operand(other) / self.values)
-
-    def __pow__(self, power):
-        return Device(self.values ** self.operand(power))
-
-    def __ipow__(self, power):
-        self.values **= self.operand(power)
-        return self
-
-    def __itruediv__(self, other):
-        self.values /= self.operand(other)
-        return self
-
-    def max(self):
-        return Device(np.asarray(self.values.max()))
-
-    def min(self):
-        return Device(np.asarray(self.values.min()))
-
-    def sum(self, axis=None, dtype=None):
-        return Device(np.asarray(self.values.sum(axis=axis, dtype=dtype)))
-
-    def clip(self, low=None, high=None, out=None):
-        return Device(self.values.clip(low, high, out=None if out is None else out.values))
-
-
 def test_steps_on_a_device_give_the_bits_of_the_host(make):
     host, device = make(), make()
     theta = START.astype("f4")
     for lr in RATES:
-        on_device = device.step(Device(theta.copy()), Device(bowl(theta)), lr)
+        on_device = device.step(FakeArray(theta.copy()), FakeArray(bowl(theta)), lr)
         theta = host.step(theta, bowl(theta), lr)
-        assert isinstance(on_device, Device)
-        assert np.array_equal(on_device.values, theta)
+        assert isinstance(on_device, FakeArray)
+        assert np.array_equal(on_device._host, theta)
     assert isinstance(device, FirstOrder)
 
 
 def test_a_step_in_place_that_is_not_finite_is_not_made_on_a_device_either(make):
-    theta = Device(START.astype("f4"))
+    theta = FakeArray(START.astype("f4"))
     with pytest.raises(NonFiniteError, match="gradient is not finite"):
-        make().step(theta, Device(np.array([np.inf, 1.0, 2.0], "f4")), 10.0, out=theta)
-    assert np.array_equal(theta.values, START.astype("f4"))
+        make().step(theta, FakeArray(np.array([np.inf, 1.0, 2.0], "f4")), 10.0, out=theta)
+    assert np.array_equal(theta._host, START.astype("f4"))
 
 
 @pytest.mark.parametrize("kind", [SGD, Adam])
@@ -324,9 +277,9 @@ def test_a_step_goes_the_same_way_wherever_it_is_written(make):
 def test_clipping_on_a_device_gives_the_bits_of_the_host():
     for clip in (clip_norm, clip_values, lambda x, bound: max_norm([x], bound)):
         host = np.linspace(-3, 4, 12, dtype="f4").reshape((12,) if clip in (clip_norm, clip_values) else (3, 4))
-        device = Device(host.copy())
+        device = FakeArray(host.copy())
         clip(device, 2.0)
         before = host.copy()
         clip(host, 2.0)
-        assert np.array_equal(device.values, host)
+        assert np.array_equal(device._host, host)
         assert not np.array_equal(before, host)

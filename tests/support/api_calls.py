@@ -332,7 +332,7 @@ CALLS: list[Call] = [
     ),
     *(
         Call(f"Objective.{name}", of(name), {"self": objective, "theta": theta}, {"theta": THETA})
-        for name in ("loss", "squared_gradients", "hessian", "jacobian")
+        for name in ("loss", "lazy_loss", "squared_gradients", "hessian", "jacobian")
     ),
     Call(
         "Objective.gauss_newton",

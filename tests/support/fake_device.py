@@ -1,183 +1,60 @@
-"""A device that is not there: arrays that never turn into NumPy arrays or Python numbers by themselves.
+"""A device that is not there: its library and its backends; its arrays are those of fake_array.py.
 
-`FakeArray` holds a NumPy array and offers only what the engine uses and CuPy has. It refuses what CuPy refuses (host
-conversion, mixing with NumPy arrays) and what CuPy allows but waits for the device (`bool`, `int`, `float`, iteration);
-`item`, `tolist` and `asnumpy` are the explicit ways. New memory holds NaN, so that a buffer read before it is written
-shows. `calls` collects every function and method used, with the arguments' number and names.
+New memory holds NaN, so that a buffer read before it is written shows. The package of the fake is called `fake_cupy`,
+as `library` in hfrnn/arrays/vectors.py finds it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from hfrnn.arrays import gpu
 from hfrnn.arrays.backend import Backend, CupyBackend, _makers
+from support.fake_array import (
+    PACKAGE,
+    Call,
+    FakeArray,
+    calls,
+    counts,
+    operand,
+    record,
+    transferred,
+    transfers,
+    unwrapped,
+)
 
-Call = tuple[str, str, int, frozenset[str], str]
-calls: set[Call] = set()
-"""("function", "method" or "attribute"; name; number of positional arguments, without self; names of keywords; type
-characters of a function's positional arguments, "." for what is no device array)."""
-
-counts: Counter[str] = Counter()
-"""Number of calls of each function and method, by name."""
-
-SCALARS = (bool, int, float, complex)
-
-
-def _record(kind: str, name: str, arguments: int = 0, keywords: Any = (), types: str = "") -> None:
-    calls.add((kind, name, arguments, frozenset(keywords), types))
-    if kind != "attribute":
-        counts[name] += 1
+__all__ = ["Call", "FakeArray", "FakeBackend", "HostAsDevice", "calls", "counts", "register_device", "transfers"]
 
 
-def _refuse(what: str) -> Callable[..., Any]:
-    def refuse(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        raise TypeError(f"implicit host conversion of a device array: {what}")
+class _Linalg:
+    """The decompositions that optimizers use."""
 
-    return refuse
+    def eigh(self, a: FakeArray) -> tuple[FakeArray, FakeArray]:
+        record("function", "linalg.eigh", 1)
+        values, vectors = np.linalg.eigh(_device_operand(a))
+        return FakeArray(values), FakeArray(vectors)
 
-
-def _operand(x: Any) -> Any:
-    """The NumPy array of a device array, or a Python number."""
-    if isinstance(x, FakeArray):
-        return x._host
-    if type(x) in SCALARS:
-        return x
-    raise TypeError(f"a device array does not mix with {type(x).__name__}")
+    def qr(self, a: FakeArray) -> tuple[FakeArray, FakeArray]:
+        record("function", "linalg.qr", 1)
+        Q, R = np.linalg.qr(_device_operand(a))
+        return FakeArray(Q), FakeArray(R)
 
 
-def _key(key: Any) -> Any:
-    """An index of Python integers, slices, None, Ellipsis and integer device arrays."""
-    if isinstance(key, tuple):
-        return tuple(_key(part) for part in key)
-    if key is None or key is Ellipsis or type(key) is int:
-        return key
-    if isinstance(key, slice):
-        if not all(part is None or type(part) is int for part in (key.start, key.stop, key.step)):
-            raise TypeError(f"a slice of {key} is not made of Python integers")
-        return key
-    if isinstance(key, FakeArray) and key.dtype.kind in "iu":
-        return key._host
-    raise TypeError(f"a device array cannot be indexed with {type(key).__name__}")
-
-
-def _binary(name: str) -> Callable[..., Any]:
-    def method(self: FakeArray, other: Any) -> FakeArray:
-        _record("method", name, 1)
-        return FakeArray(getattr(np.asarray(self._host), name)(_operand(other)))
-
-    return method
-
-
-def _in_place(name: str) -> Callable[..., Any]:
-    def method(self: FakeArray, other: Any) -> FakeArray:
-        _record("method", name, 1)
-        result = getattr(self._host, name)(_operand(other))
-        assert result is self._host
-        return self
-
-    return method
-
-
-def _method(name: str) -> Callable[..., Any]:
-    def method(self: FakeArray, *arguments: Any, **keywords: Any) -> FakeArray:
-        _record("method", name, len(arguments), keywords)
-        result = getattr(self._host, name)(*arguments, **{key: _unwrapped(x) for key, x in keywords.items()})
-        return keywords["out"] if "out" in keywords else FakeArray(result)  # type: ignore[no-any-return]
-
-    return method
-
-
-def _explicit(name: str) -> Callable[..., Any]:
-    def method(self: FakeArray) -> Any:
-        _record("method", name)
-        return getattr(self._host, name)()
-
-    return method
-
-
-def _attribute(name: str, array: bool) -> property:
-    def get(self: FakeArray) -> Any:
-        _record("attribute", name)
-        value = getattr(self._host, name)
-        return FakeArray(value) if array else value
-
-    return property(get)
-
-
-class FakeArray:
-    """An array on the fake device."""
-
-    __slots__ = ("_host",)
-    __array_ufunc__ = None  # NumPy's functions and operators refuse it
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, host: Any) -> None:
-        self._host = np.asarray(host)
-
-    __array__ = _refuse("__array__")
-    __float__, __int__, __index__, __complex__ = (_refuse(name) for name in ("float", "int", "index", "complex"))
-    __bool__, __iter__, __contains__ = _refuse("bool"), _refuse("iteration"), _refuse("in")
-
-    def __array_function__(self, function: Any, *_: Any) -> Any:
-        raise TypeError(f"the NumPy function {function.__name__} was called on a device array")
-
-    shape, dtype, ndim, size, nbytes, strides, flags = (
-        _attribute(n, False) for n in ("shape", "dtype", "ndim", "size", "nbytes", "strides", "flags")
-    )
-    T, real, imag = (_attribute(n, True) for n in ("T", "real", "imag"))
-    item, tolist = _explicit("item"), _explicit("tolist")
-    sum, max, min, all, reshape, swapaxes, astype, copy, view = (
-        _method(n) for n in ("sum", "max", "min", "all", "reshape", "swapaxes", "astype", "copy", "view")
-    )
-
-    def __len__(self) -> int:
-        return len(self._host)
-
-    def __getitem__(self, key: Any) -> FakeArray:
-        _record("method", "__getitem__", 1)
-        return FakeArray(self._host[_key(key)])
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        _record("method", "__setitem__", 2)
-        self._host[_key(key)] = _operand(value)
-
-    def __neg__(self) -> FakeArray:
-        _record("method", "__neg__")
-        return FakeArray(-self._host)
-
-    __eq__, __ne__ = _binary("__eq__"), _binary("__ne__")  # type: ignore[assignment]
-
-
-for _name in ("add", "sub", "mul", "truediv", "matmul", "and", "or", "xor", "rshift", "lt", "le", "gt", "ge"):
-    setattr(FakeArray, f"__{_name}__", _binary(f"__{_name}__"))
-for _name in ("add", "sub", "mul", "truediv", "matmul"):
-    setattr(FakeArray, f"__r{_name}__", _binary(f"__r{_name}__"))
-for _name in ("add", "sub", "mul", "truediv"):
-    setattr(FakeArray, f"__i{_name}__", _in_place(f"__i{_name}__"))
-
-
-def _check_not_host(value: Any) -> None:
-    if isinstance(value, np.ndarray | np.generic):
-        raise TypeError("a NumPy array was given to a function of the device")
-
-
-def _unwrapped(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return type(value)(_unwrapped(part) for part in value)
-    _check_not_host(value)
-    return value._host if isinstance(value, FakeArray) else value
+def _device_operand(a: Any) -> Any:
+    if not isinstance(a, FakeArray):
+        raise TypeError(f"the device decomposes its own arrays, not a {type(a).__name__}")
+    return a._host
 
 
 class _Stream:
     def synchronize(self) -> None:
-        _record("function", "cuda.Stream.synchronize", 1)  # self counts: it is looked up on the class
+        record("function", "cuda.Stream.synchronize", 1)  # self counts: it is looked up on the class
 
 
 class _Runtime:
@@ -185,13 +62,13 @@ class _Runtime:
 
     def memGetInfo(self) -> tuple[int, int]:
         """Free and total bytes."""
-        _record("function", "cuda.runtime.memGetInfo")
+        record("function", "cuda.runtime.memGetInfo")
         return 5 * 2**30, self.TOTAL
 
 
 class _Pool:
     def free_bytes(self) -> int:
-        _record("function", "cuda.MemoryPool.free_bytes", 1)
+        record("function", "cuda.MemoryPool.free_bytes", 1)
         return 2**30
 
 
@@ -200,14 +77,14 @@ class _Cuda:
         self.runtime = _Runtime()
 
     def get_current_stream(self) -> _Stream:
-        _record("function", "cuda.get_current_stream")
+        record("function", "cuda.get_current_stream")
         return _Stream()
 
 
-class Namespace:
-    """The functions of the device's array library that the engine may use, and no others."""
+class Namespace(ModuleType):
+    """The functions of the device's array library that hfrnn may use, and no others."""
 
-    ndarray = FakeArray
+    ndarray = FakeArray = FakeArray
     CREATES = ("zeros", "ones", "full", "arange")
     COMPUTES = (
         "ascontiguousarray", "where", "exp", "expm1", "log", "log1p", "tanh", "arctanh", "matmul", "multiply",
@@ -215,7 +92,8 @@ class Namespace:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.cuda = _Cuda()
+        super().__init__(PACKAGE)
+        self.cuda, self.linalg = _Cuda(), _Linalg()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in self.CREATES + self.COMPUTES:
@@ -223,44 +101,52 @@ class Namespace:
 
         def function(*arguments: Any, **keywords: Any) -> Any:
             types = "".join(x.dtype.char if isinstance(x, FakeArray) else "." for x in arguments)
-            _record("function", name, len(arguments), keywords, types)
+            record("function", name, len(arguments), keywords, types)
             if name == "take" and keywords["out"].dtype != arguments[0].dtype:
                 raise TypeError("take writes into an array of the same type only")
             result = getattr(np, name)(
-                *(_unwrapped(x) for x in arguments), **{key: _unwrapped(x) for key, x in keywords.items()}
+                *(unwrapped(x) for x in arguments), **{key: unwrapped(x) for key, x in keywords.items()}
             )
             return keywords["out"] if "out" in keywords else FakeArray(result)
 
         return function
 
     def empty(self, shape: Any, dtype: Any = float) -> FakeArray:
-        _record("function", "empty", 1, {"dtype"})
+        record("function", "empty", 1, {"dtype"})
         kind = np.dtype(dtype)
         return FakeArray(np.full(shape, np.nan if kind.kind in "fc" else -(10**6), kind))
 
     def get_default_memory_pool(self) -> _Pool:
-        _record("function", "get_default_memory_pool")
+        record("function", "get_default_memory_pool")
         return _Pool()
 
+    def copyto(self, dst: FakeArray, src: FakeArray, where: FakeArray) -> None:
+        record("function", "copyto", 2, {"where"})
+        np.copyto(dst._host, operand(src), where=operand(where))
+
     def may_share_memory(self, a: FakeArray, b: FakeArray) -> bool:
-        _record("function", "may_share_memory", 2)
-        return np.may_share_memory(_operand(a), _operand(b))
+        record("function", "may_share_memory", 2)
+        return np.may_share_memory(operand(a), operand(b))
 
     def empty_like(self, prototype: FakeArray) -> FakeArray:
-        _record("function", "empty_like", 1)
+        record("function", "empty_like", 1)
         return self.empty(prototype.shape, prototype.dtype)
 
     def asarray(self, values: Any, dtype: Any = None) -> FakeArray:
         """The explicit way onto the device: host arrays are copied, device arrays are not."""
-        _record("function", "asarray", 1, {"dtype"})
+        record("function", "asarray", 1, {"dtype"})
         if isinstance(values, FakeArray):
             return FakeArray(np.asarray(values._host, dtype=dtype))
         return FakeArray(np.array(values, dtype=dtype))
 
     def asnumpy(self, a: FakeArray) -> Any:
         """The explicit way back."""
-        _record("function", "asnumpy", 1)
-        return np.array(_operand(a))
+        record("function", "asnumpy", 1)
+        transferred()
+        return np.array(operand(a))
+
+
+sys.modules[PACKAGE] = Namespace()
 
 
 class FakeLinearOperator:
@@ -287,12 +173,12 @@ class FakeBackend(CupyBackend):
 
     def __init__(self) -> None:
         self.name = "fake"
-        self.xp = Namespace()
+        self.xp = sys.modules[PACKAGE]
 
     def add_product(self, x: FakeArray, da: FakeArray, grad: FakeArray, buffers: Any) -> None:
         """`cupy.cublas.gemm` with beta = 1, which takes no part in the record of names: its module loads cuBLAS."""
-        target = _operand(grad)
-        target += _operand(x).T @ _operand(da)
+        target = operand(grad)
+        target += operand(x).T @ operand(da)
 
     def linear_operator_base(self) -> type[Any]:
         return FakeLinearOperator

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 from support.fake_device import FakeArray, FakeBackend
 from support.method_runs import MUSIC, ONLINE, TASK, Losses, run, training_state
-from support.optimizer_array import NAMES, OptimizerArray
 from support.run_states import At, assert_same
 from support.slow import one_in
 from support.tiny_runs import metrics, text_file
@@ -265,8 +264,6 @@ def test_a_run_on_a_strict_device_has_the_bits_of_numpy_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     """The device's arrays refuse to become NumPy arrays."""
-    for name in NAMES:
-        monkeypatch.setattr(FakeArray, name, getattr(OptimizerArray, name), raising=False)
     fake = FakeBackend()
     monkeypatch.setitem(hfrnn.arrays.backend._makers, "cupy", lambda: fake)
     host = run(tmp_path, "host", **options, updates=8, threads=1)

@@ -48,8 +48,8 @@ def test_the_training_loss_of_a_record_is_without_the_penalty(tmp_path: Path, op
 
 
 def test_a_first_order_step_does_not_compute_the_penalty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, penalty = [], hfrnn.Objective.penalty
-    monkeypatch.setattr(hfrnn.Objective, "penalty", lambda self, at: calls.append(self.net.l2) or penalty(self, at))
+    calls, penalty = [], hfrnn.Objective._penalty
+    monkeypatch.setattr(hfrnn.Objective, "_penalty", lambda self, at: calls.append(self.net.l2) or penalty(self, at))
     tiny_train(tmp_path, "run", optimizer="adam", l2=0.3, updates=3)
     assert set(calls) == {0.0}  # validation has no penalty
 

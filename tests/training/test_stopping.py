@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from support.fake_device import FakeArray, FakeBackend
+from support.fake_device import FakeBackend
 from support.method_runs import Losses
 from support.method_runs import run as tiny_method
-from support.optimizer_array import OptimizerArray
 from support.run_states import assert_same, state
 from support.stops import at, load_update
 from support.tiny_runs import metrics, snapshot, tiny_train
@@ -191,8 +190,6 @@ def test_a_run_of_a_gpu_is_opened_and_goes_on_without_one(tmp_path: Path, monkey
 
     options: dict[str, Any] = {"arch": "hornn", "optimizer": "adam"}
     with monkeypatch.context() as patch:
-        for name in ("fill", "clip", "__pow__", "__ipow__"):
-            patch.setattr(FakeArray, name, getattr(OptimizerArray, name), raising=False)
         patch.setitem(hfrnn.arrays.backend._makers, "cupy", lambda: FakeBackend())
         run = tiny_method(tmp_path, **options, backend="cupy", updates=2).folder
     monkeypatch.setitem(hfrnn.arrays.backend._makers, "cupy", none)

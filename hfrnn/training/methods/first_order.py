@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.threads import default_threads
-from hfrnn.arrays.vectors import norm
+from hfrnn.arrays.vectors import Scalar, lazy_norm
 from hfrnn.data.streams import TextStreams
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Use
 from hfrnn.engine.planner import footprint_of, make_plan
-from hfrnn.errors import CheckpointError, NonFiniteError
+from hfrnn.errors import CheckpointError
 from hfrnn.optim.average import Average
-from hfrnn.optim.clipping import clip_norm, clip_values, max_norm
+from hfrnn.optim.clipping import lazy_clip_norm, lazy_clip_values, max_norm
 from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.training.methods.base import Progress, Sequences, Stepwise, Stop, state_noise
+from hfrnn.training.methods.interval import Interval
 from hfrnn.training.methods.optimizers import make_optimizer
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ class FirstOrderMethod(Stepwise):
         self, theta: Array, progress: Progress, should_stop: Stop, most: int | None = None
     ) -> tuple[Array, Record]:
         wanted, epoch = self._begin(most)
-        losses, norms, weight, updates, clipped, rate = 0.0, 0.0, 0.0, 0, 0, 0.0
-        while updates < wanted and self.epoch == epoch:
+        interval, rate = Interval(self.config.clip_norm), 0.0
+        while interval.updates < wanted and self.epoch == epoch:
             if should_stop():
                 raise UpdateInterrupted("Training was interrupted between two updates.")
             batch = self.batches.next()
@@ -107,20 +107,17 @@ class FirstOrderMethod(Stepwise):
             self._gradient = gradient
             self.batches.done(plain)
             self._last = plain
-            length = self._clip(gradient)
-            if not math.isfinite(loss):
-                raise NonFiniteError("The training loss is not finite.")
+            interval.add(loss, self._clip(gradient), plain.total_weight)
             rate = self._rate()
-            new = self.optimizer.step(theta, gradient, rate, out=self._spare)
+            new = self.optimizer.lazy_step(theta, gradient, rate, out=self._spare)
             self._spare = theta if theta is self._theta else None  # the caller's vector is not written to
             self._theta = theta = self._bounded(new)
             self.average.add(super().weights(theta))
-            scored = plain.total_weight
-            losses, norms, weight, updates = losses + loss * scored, norms + length, weight + scored, updates + 1
-            clipped += bool(self.config.clip_norm) and length > self.config.clip_norm
-            progress(updates, losses / weight)
-        means = {"gradient_norm": norms / updates, "clipped": clipped / updates}
-        return theta, self._record(updates, round(weight), losses / weight, epoch, rate, **means)
+            progress(interval.updates, interval.loss)
+        interval.fetch()
+        self.optimizer.check()
+        updates, symbols, loss = interval.updates, round(interval.weight), interval.loss
+        return theta, self._record(updates, symbols, loss, epoch, rate, **interval.means)
 
     def weights(self, theta: Array) -> Array:
         """Return the average of the parameters over the updates, or the last ones with `--average 0`."""
@@ -133,12 +130,12 @@ class FirstOrderMethod(Stepwise):
         super().load_state_dict(state)
         self.average.load_state_dict(state)
 
-    def _clip(self, gradient: Array) -> float:
+    def _clip(self, gradient: Array) -> Scalar:
         """Clip the gradient in place; return its norm before that."""
         if self.config.clip_value is not None:
-            clip_values(gradient, self.config.clip_value)
+            lazy_clip_values(gradient, self.config.clip_value)
         bound, threads = self.config.clip_norm, self.threads
-        return clip_norm(gradient, bound, threads) if bound else norm(gradient, threads)
+        return lazy_clip_norm(gradient, bound, threads) if bound else lazy_norm(gradient, threads)
 
     def _bounded(self, theta: Array) -> Array:
         """Return theta, changed in place, with 0 for absent weights and with bounded units."""
@@ -150,7 +147,7 @@ class FirstOrderMethod(Stepwise):
         elif bound is not None and constraints is not None:
             weights = constraints.weights(theta)
             self._bound_units(weights, bound)
-            theta[...] = constraints.variables(weights, like=theta)
+            theta[...] = constraints.lazy_variables(weights, like=theta)
         return theta
 
     def _bound_units(self, theta: Array, bound: float) -> None:
@@ -210,7 +207,7 @@ class StreamBatches:
     def next(self) -> Batch:
         """Return the window that ends `every` steps later; only those steps are scored."""
         inputs, targets, weights = self.streams.window(self.position)
-        return Batch(inputs, targets, weights, None, self.states[0])
+        return Batch(inputs, targets, weights).with_state(self.states[0])
 
     def done(self, objective: Objective) -> None:
         """Move to the next window after an update, and carry the states of the network."""

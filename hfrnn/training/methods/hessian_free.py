@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hfrnn.arrays.backend import Array
+from hfrnn.arrays.vectors import Scalar
 from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Plan, Use
@@ -50,10 +51,10 @@ class _Stoppable(Objective):
     should_stop: Stop
     precision: str
 
-    def loss(self, theta: Array) -> float:
+    def lazy_loss(self, theta: Array) -> Scalar:
         if self.should_stop():
             raise UpdateInterrupted("The update was interrupted during its line search: nothing was changed.")
-        return super().loss(theta)
+        return super().lazy_loss(theta)
 
     def gauss_newton(self, *arguments: Any, **options: Any) -> Any:
         operator = super().gauss_newton(*arguments, **options)

@@ -1,0 +1,241 @@
+"""How often an optimizer waits for a device, and that its results there are those of the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.engine_cases import small_problem
+from support.fake_device import FakeArray, FakeBackend, transfers
+from support.linear_systems import EXACT, spd
+
+import hfrnn
+from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.optim.blocks import MatrixBlock
+from hfrnn.optim.cg import CGResult, CGStop, Iterate, conjugate_gradient, diagonal_preconditioner
+from hfrnn.optim.first_order import SGD, Adam, FirstOrder
+from hfrnn.optim.kronecker import kronecker
+from hfrnn.optim.muon import Muon
+from hfrnn.optim.soap import SOAP
+
+N = 24
+BLOCKS = (MatrixBlock(0, 4, 6, gates=2),)
+fake = FakeBackend()
+
+
+@pytest.fixture(autouse=True)
+def none_yet() -> None:
+    transfers.clear()
+
+
+def on(backend: Any, x: np.ndarray[Any, Any]) -> Any:
+    return backend.asarray(x) if backend is fake else x.copy()
+
+
+# ---------------------------------------------------------------------- conjugate gradient
+
+
+def preconditioner(kind: str, backend: Any) -> Any:
+    if kind == "diagonal":
+        return diagonal_preconditioner(on(backend, np.geomspace(0.1, 10.0, N)), 0.3)
+    gradients = np.random.default_rng(1).standard_normal((5, N))
+    return kronecker(BLOCKS, on(backend, gradients)).preconditioner(0.3) if kind == "kronecker" else None
+
+
+@pytest.mark.parametrize("bad", [np.nan, 1e200])
+def test_kronecker_factors_that_are_not_finite_are_refused_on_a_device(bad: float) -> None:
+    gradients = np.ones((3, N))
+    gradients[1, 7] = bad
+    with pytest.raises(NonFiniteError, match="the gradients of the parts are too large"):
+        kronecker(BLOCKS, on(fake, gradients))
+    assert len(transfers) == 1
+
+
+def solve(backend: Any, kind: str = "none", indefinite: bool = False, **options: Any) -> CGResult:
+    """A run of CG; the transfers are those of its iterations and of its start."""
+    A, b = spd(N, condition=30.0)
+    matrix, made = on(backend, -A if indefinite else A), preconditioner(kind, backend)
+    x0 = on(backend, np.linspace(0.0, 1.0, N)) if options.pop("warm", False) else None
+    transfers.clear()
+
+    def apply(v: Any, out: Any) -> None:
+        out[:] = matrix @ v
+
+    return conjugate_gradient(apply, on(backend, b), x0, preconditioner=made, **{**EXACT, **options})
+
+
+@pytest.mark.parametrize("options", [{}, {"residual_every": 3}, {"warm": True}], ids=["plain", "true-residual", "warm"])
+@pytest.mark.parametrize("kind", ["none", "diagonal", "kronecker"])
+def test_an_iteration_of_cg_waits_once(kind: str, options: dict[str, Any]) -> None:
+    counts: list[int] = []
+
+    def on_iterate(iterate: Iterate) -> None:
+        counts.append(len(transfers))
+
+    found = solve(fake, kind, max_iterations=12, on_iterate=on_iterate, **options)
+    assert found.iterations == 12
+    assert counts[0] <= 3  # the norm of b, the start, and the first iteration
+    assert np.diff(counts).tolist() == [1] * 11
+    assert len(transfers) == counts[-1]
+
+
+@pytest.mark.parametrize("options", [{}, {"residual_every": 3}, {"warm": True}], ids=["plain", "true-residual", "warm"])
+@pytest.mark.parametrize("kind", ["none", "diagonal", "kronecker"])
+def test_a_run_of_cg_on_a_device_is_that_of_the_host(kind: str, options: dict[str, Any]) -> None:
+    host, device = (solve(backend, kind, epsilon=1e-6, **options) for backend in (np, fake))
+    assert (device.iterations, device.stop, device.products) == (host.iterations, host.stop, host.products)
+    np.testing.assert_allclose(device.x._host, host.x, rtol=0, atol=1e-12)
+    for name in ("q", "residual_norm", "preconditioned_norm", "residual_drift", "smallest_curvature"):
+        expected = getattr(host, name)
+        assert getattr(device, name) == (None if expected is None else pytest.approx(expected, rel=1e-12)), name
+    assert len(device.iterates) == len(host.iterates) > 5
+    for (i, q, x), (at, value, right) in zip(device.iterates, host.iterates, strict=True):
+        assert (i, q) == (at, pytest.approx(value, rel=1e-12))
+        np.testing.assert_allclose(x._host, right, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["none", "diagonal"])
+def test_a_step_without_curvature_is_discarded_on_a_device(kind: str) -> None:
+    host, device = (solve(backend, kind, indefinite=True) for backend in (np, fake))
+    assert host.stop is device.stop is CGStop.CURVATURE
+    assert (device.iterations, device.q, device.q_history) == (0, 0.0, (0.0,))
+    assert not device.x._host.any()
+    assert device.smallest_curvature == pytest.approx(host.smallest_curvature, rel=1e-12)
+    assert device.residual_norm == host.residual_norm
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("after", [0, 4])
+def test_a_product_that_is_not_finite_ends_a_run_on_a_device_at_the_last_good_iterate(after: int, bad: float) -> None:
+    found = []
+    for backend in (np, fake):
+        A, b = spd(N, condition=30.0)
+        matrix, calls = on(backend, A), [0]
+
+        def apply(v: Any, out: Any, matrix: Any = matrix, calls: list[int] = calls) -> None:
+            out[:] = matrix @ v
+            if calls[0] == after:
+                out[3] = bad
+            calls[0] += 1
+
+        found.append(conjugate_gradient(apply, on(backend, b), **EXACT))
+    host, device = found
+    assert host.stop is device.stop is CGStop.NON_FINITE
+    assert device.iterations == host.iterations == after
+    np.testing.assert_allclose(device.x._host, host.x, rtol=0, atol=1e-12)
+    assert device.q == pytest.approx(host.q, rel=1e-12)
+
+
+def test_a_preconditioner_that_is_not_positive_is_refused_on_a_device() -> None:
+    b = on(fake, np.ones(N))
+    with pytest.raises(InputError, match=r"r\.z = -24 in iteration 0"):
+        conjugate_gradient(lambda v, out: None, b, preconditioner=lambda r, out: out.__setitem__(slice(None), -r))
+
+
+# ---------------------------------------------------------------------- Hessian-free updates
+
+FIXED = {"none": 7, "diagonal": 8, "kronecker": 11}
+"""Most transfers of an update beside those of CG's iterations and of trial losses: 3 for the gradient, 1 for the
+operator, 2 for the start of CG, 1 for the line search; 1 for a diagonal, 4 for Kronecker factors."""
+
+
+@pytest.mark.parametrize("damping", ["structural", "tikhonov", "line-search"])
+@pytest.mark.parametrize("kind", FIXED)
+def test_an_update_waits_once_an_iteration_and_once_a_trial_loss(kind: str, damping: str) -> None:
+    options = hfrnn.HessianFreeOptions(
+        preconditioner=kind, preconditioner_shift=0.1 if kind != "none" else None, cg_iterations=25, residual_every=4
+    )
+    updates: list[list[Any]] = []
+    for backend in ("numpy", fake):
+        net, batch, theta = small_problem(backend=backend)
+        optimizer, found = hfrnn.HessianFree(hfrnn.Damping(damping), options), []
+        for _ in range(4):
+            transfers.clear()
+            update = optimizer.update(theta, hfrnn.Objective(net, batch))
+            if backend is fake:
+                assert len(transfers) <= FIXED[kind] + update.cg_iterations + update.evaluations
+            found.append(update)
+            theta = update.theta
+        updates.append(found)
+    for host, device in zip(*updates, strict=True):
+        assert host.success or damping == "line-search"
+        assert (device.cg_iterations, device.cg_stop) == (host.cg_iterations, host.cg_stop)
+        np.testing.assert_allclose(device.theta._host, host.theta, rtol=0, atol=1e-10 * np.abs(host.theta).max())
+
+
+# ---------------------------------------------------------------------- first-order steps
+
+MAKERS = {
+    "sgd": SGD,
+    "adam": Adam,
+    "soap": lambda: SOAP(BLOCKS),
+    "muon": lambda: Muon(BLOCKS),
+}
+GRADIENTS = np.random.default_rng(0).standard_normal((8, N))
+
+
+@pytest.fixture(params=MAKERS)
+def optimizer(request: pytest.FixtureRequest) -> FirstOrder:
+    return MAKERS[request.param]()  # type: ignore[no-any-return]
+
+
+def after(optimizer: FirstOrder, gradients: Any, start: Any = None) -> Any:
+    """Parameters after lazy steps on the device."""
+    theta = fake.asarray(np.linspace(-1, 1, N)) if start is None else start
+    for g in gradients:
+        theta = optimizer.lazy_step(theta, fake.asarray(g), 0.1)
+    return theta
+
+
+def test_a_lazy_step_does_not_wait_and_goes_where_a_step_goes(optimizer: FirstOrder) -> None:
+    theta, found = np.linspace(-1, 1, N), after(optimizer, GRADIENTS)
+    assert not transfers
+    optimizer.check()
+    assert len(transfers) == 1
+    again = MAKERS[optimizer.kind]()
+    for g in GRADIENTS:
+        theta = again.step(theta, g, 0.1)
+    np.testing.assert_allclose(found._host, theta, rtol=0, atol=1e-12)
+    assert optimizer.steps == 8
+
+
+@pytest.mark.parametrize("good", [0, 3])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_lazy_step_that_is_not_finite_stops_all_later_ones_until_the_check(
+    optimizer: FirstOrder, good: int, bad: float
+) -> None:
+    wrong = GRADIENTS[0].copy()
+    wrong[5] = bad
+    before = after(optimizer, GRADIENTS[:good])
+    expected = before._host.copy()
+    last = after(optimizer, [wrong, *GRADIENTS[good:]], before)
+    assert not transfers
+    np.testing.assert_array_equal(last._host, expected)
+    with pytest.raises(NonFiniteError, match="The gradient or step is not finite"):
+        optimizer.check()
+    assert optimizer.steps == good
+    optimizer.check()  # once
+    straight = MAKERS[optimizer.kind]()
+    right = after(straight, GRADIENTS)
+    np.testing.assert_array_equal(after(optimizer, GRADIENTS[good:], last)._host, right._host)
+    for name, value in straight.state_dict().items():
+        if isinstance(value, FakeArray):
+            np.testing.assert_array_equal(optimizer.state_dict()[name]._host, value._host)
+
+
+def test_a_step_waits_for_its_own_check(optimizer: FirstOrder) -> None:
+    theta, wrong = after(optimizer, GRADIENTS[:2]), GRADIENTS[0] * np.inf
+    with pytest.raises(NonFiniteError, match="The gradient is not finite"):
+        optimizer.step(theta, fake.asarray(wrong), 0.1)
+    assert optimizer.steps == 2
+
+
+@pytest.mark.parametrize("good", [0, 1])
+def test_a_state_is_that_of_the_good_steps(optimizer: FirstOrder, good: int) -> None:
+    after(optimizer, [*GRADIENTS[:good], GRADIENTS[1] * np.nan, GRADIENTS[2]])
+    with pytest.raises(NonFiniteError):
+        optimizer.state_dict()
+    state = optimizer.state_dict()
+    assert state["steps"] == good
+    assert all((state[name] is None) == (good == 0) for name in optimizer.vectors)

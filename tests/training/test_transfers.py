@@ -1,0 +1,118 @@
+"""Runs on a device: no update of a first-order optimizer waits, and an error is told at the next line of the log."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.fake_device import FakeBackend, transfers
+from support.method_runs import TASK, run, training_state
+from support.tiny_runs import metrics
+
+import hfrnn
+from hfrnn.engine.objective import Objective
+from hfrnn.errors import NonFiniteError
+from hfrnn.training.trainer import Callback, Trainer
+
+A_LINE = 15
+"""Most transfers at a line of the log, without validation: the figures, and the arrays of the state."""
+
+
+@pytest.fixture(autouse=True)
+def device(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeBackend()
+    monkeypatch.setitem(hfrnn.arrays.backend._makers, "cupy", lambda: fake)
+
+
+class Transfers(Callback):
+    """Counts transfers: in each update, and at each line of the log. Keeps the losses of the progress."""
+
+    def __init__(self) -> None:
+        self.updates: list[int] = []
+        self.lines: list[int] = []
+        self.losses: list[float] = []
+
+    def on_start(self, trainer: Trainer) -> None:
+        transfers.clear()
+
+    def on_cg(self, iteration: int, q: float) -> None:
+        self.updates.append(len(transfers))
+        self.losses.append(q)
+        transfers.clear()
+
+    def on_update(self, record: Any) -> None:
+        self.lines.append(len(transfers))
+        transfers.clear()
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "sgd": {},
+    "sgd, every step of it": {
+        "nesterov": True, "weight_decay": 1e-3, "clip_norm": 0.5, "clip_value": 0.1, "max_norm": 1.0, "update_every": 3,
+        "sequence_length": 9, "l2": 0.01,
+    },
+    "adam": {"optimizer": "adam", "clip_norm": 0.3, "average": 0.9, "hidden": (4, 3), "learn_initial_state": True},
+    "soap": {"optimizer": "soap"},
+    "muon": {"optimizer": "muon"},
+    "a task": TASK,
+    "class softmax": {"classes": 3, "arch": "rnn"},
+    "constraints": {
+        "arch": "rnn", "activation": "relu", "density": 0.5, "excitatory": 0.8, "max_norm": 1.0, "state_noise": 0.1,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_update_between_two_lines_does_not_wait(tmp_path: Path, name: str) -> None:
+    counts, options = Transfers(), {**OPTIONS[name], "updates": 24, "log_interval": 8, "validate_every": 1000}
+    device = run(tmp_path, "device", **options, backend="cupy", callbacks=(counts,))
+    assert counts.updates == [0] * 24
+    assert max(counts.lines[:2]) <= A_LINE
+    assert math.isnan(counts.losses[0])
+    host = run(tmp_path, "host", **options)
+    np.testing.assert_allclose(device.theta._host, host.theta, rtol=1e-6, atol=1e-7)  # float32
+    for one, other in zip(metrics(device.folder), metrics(host.folder), strict=True):
+        for figure in ("train_loss", "gradient_norm", "clipped", "learning_rate", "symbols"):
+            assert one[figure] == pytest.approx(other[figure], rel=1e-5), figure
+
+
+def test_a_run_in_float64_has_the_numbers_of_the_host(tmp_path: Path) -> None:
+    options = {"optimizer": "adam", "clip_norm": 0.3, "dtype": "float64", "updates": 20}
+    device, host = run(tmp_path, "device", **options, backend="cupy"), run(tmp_path, "host", **options)
+    np.testing.assert_allclose(device.theta._host, host.theta, rtol=0, atol=1e-12)
+    one, other = metrics(device.folder)[-1], metrics(host.folder)[-1]
+    assert one["train_loss"] == pytest.approx(other["train_loss"], rel=1e-12)
+
+
+@pytest.mark.parametrize("clip", [{"clip_norm": 0.0}, {"clip_norm": 5.0}, {"clip_value": 5.0, "clip_norm": 0.0}])
+@pytest.mark.parametrize("bad", ["loss", "gradient", "overflow"])
+def test_an_update_that_is_not_finite_is_told_at_the_next_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: str, clip: dict[str, Any]
+) -> None:
+    if bad == "overflow" and len(clip) == 2:
+        pytest.skip("clipped values cannot overflow")
+    compute, calls = Objective.data_loss_and_gradient, []
+    value = {"loss": 0.0, "gradient": math.inf, "overflow": 3e38 if clip["clip_norm"] == 0.0 else math.nan}[bad]
+
+    def failing(self: Objective, theta: Any, out: Any = None) -> Any:
+        loss, gradient = compute(self, theta, out)
+        calls.append(1)
+        if len(calls) == 14:
+            loss = loss * math.nan if bad == "loss" else loss
+            gradient[3] = value
+        return loss, gradient
+
+    monkeypatch.setattr(Objective, "data_loss_and_gradient", failing)
+    options = {**clip, "learning_rate": 2.0}
+    with pytest.raises(NonFiniteError, match=r"after update 10, whose state is kept in .*smaller --learning-rate"):
+        run(tmp_path, updates=40, backend="cupy", **options)
+    assert len(calls) == 20  # up to the next line
+    monkeypatch.undo()
+    assert metrics(tmp_path / "run")[-1]["update"] == 10
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["updates"] == 10
+    good = run(tmp_path, "good", **options, updates=10)
+    assert training_state(tmp_path / "run")[0] == training_state(good.folder)[0]
