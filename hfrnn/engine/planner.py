@@ -175,7 +175,9 @@ class Footprint:
     def bytes(self, plan: Plan, T: int, B: int, use: Use = Use.BOTH, weighs_outputs: bool = False) -> int:
         """Return the bytes that an objective on a batch (T, B) needs: batch, vectors of each worker, and buffers."""
         workers, largest = min(plan.workers, len(plan.shards) - 1), max(stop - start for start, stop in plan.parts)
-        total, buffers = T * B * self._given + (workers + 2) * self._weights * self._item, 0
+        count = len(plan.shards) - 1
+        waiting = (count - 1).bit_length() - 1 if count > workers else 0  # partial sums of shards
+        total, buffers = T * B * self._given + (workers + 2 + waiting) * self._weights * self._item, 0
         sweeps, making = T * B * self._copied, 0
         sweeps += B * self._starts
         if weighs_outputs:

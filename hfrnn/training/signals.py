@@ -14,7 +14,7 @@ from enum import Enum
 from types import FrameType
 from typing import Any
 
-from hfrnn.errors import HfrnnError
+from hfrnn.errors import INTERRUPTED, HfrnnError
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 """Names of the signals that end a run. Some systems have no SIGHUP."""
@@ -29,7 +29,7 @@ CLOSED_OUTPUT = (errno.EPIPE, errno.EIO)
 class Interrupted(HfrnnError):
     """Training was interrupted; the last finished update is on disk."""
 
-    exit_code = 130
+    exit_code = INTERRUPTED
 
 
 class Response(Enum):
