@@ -1,4 +1,4 @@
-"""Ranks: the processes of one run, started by `mpiexec`. All knowledge of MPI is in this file.
+"""The ranks of a run that `mpiexec` has started. All knowledge of MPI is in this file.
 
 Every exchange begins with a header from each rank to each other. A rank that fails sends a header that says so. Thus a
 rank learns of the failure of another one where it would wait for it, and nobody waits longer than the time-out. Waiting
@@ -13,7 +13,6 @@ from __future__ import annotations
 import atexit
 import itertools
 import json
-import os
 import sys
 import time
 import zlib
@@ -26,6 +25,7 @@ import numpy as np
 
 from hfrnn.arrays.backend import HostArray
 from hfrnn.checks import wrong
+from hfrnn.engine.ranks import ALONE, Ranks, launched
 from hfrnn.engine.tree import additions_between, owned, roots, total
 from hfrnn.errors import INTERRUPTED, InputError, MissingExtraError, RankError, how_to_install
 
@@ -35,12 +35,6 @@ GRACE_SECONDS = 4.0
 """Seconds that a rank which fails waits for the others to notice, before it ends them."""
 SPIN_SECONDS, SLEEP_SECONDS = 0.002, 0.0002
 """How long a rank looks for headers without a pause, and the pauses after that."""
-LAUNCHERS = (
-    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
-    ("PMI_SIZE", "PMI_RANK"),
-    ("SLURM_STEP_NUM_TASKS", "PMIX_RANK"),
-)
-"""Environment variables in which launchers tell a process the number of ranks, and its own."""
 HEADERS, CONTENT = 1, 2
 """Tags of messages."""
 
@@ -54,85 +48,6 @@ class Step(IntEnum):
     BROADCAST = 3
     ANY = 4
     COMPARE = 5
-
-
-class Ranks:
-    """The ranks of a run. This class is a run in one process; `MPIRanks` has the same methods for several.
-
-    Attributes
-    ----------
-    rank, size : int
-        The number of this process, from 0, and the number of processes.
-    local_rank : int
-        The number of this process among those on the same machine.
-    bytes_sent : int
-        Bytes that this process has sent so far.
-    """
-
-    rank, size, local_rank, bytes_sent = 0, 1, 0, 0
-
-    @property
-    def leads(self) -> bool:
-        """Whether this is rank 0, which writes files and the screen."""
-        return self.rank == 0
-
-    def owned(self, count: int) -> tuple[int, int]:
-        """Return the first shard of this rank, and the first after it."""
-        return owned(count, self.size, self.rank)
-
-    def edges(self, count: int) -> list[int]:
-        """Return the boundaries of the ranks' shards."""
-        return [*(owned(count, self.size, rank)[0] for rank in range(self.size)), count]
-
-    def sum_vector(self, count: int, sums: Mapping[int, HostArray], out: HostArray) -> None:
-        """Write the sum over the shards of all ranks to `out`.
-
-        Parameters
-        ----------
-        count : int
-            Number of shards.
-        sums : mapping of int to (n,) array
-            This rank's partial sums, by their first shard; overwritten.
-        out : (n,) array
-            May be the first partial sum.
-        """
-
-    def sum_scalars(self, values: Sequence[float], count: int) -> float:
-        """Return the sum of a number per shard, given those of this rank's shards."""
-        return total(map(float, values))
-
-    def share(self, array: HostArray, edges: Sequence[int]) -> None:
-        """Fill a contiguous array whose rows from edges[r] to edges[r + 1] rank r has computed."""
-
-    def broadcast(self, value: Any) -> Any:
-        """Return the value that rank 0 gives: anything that JSON can hold."""
-        return value
-
-    def any_rank(self, flag: bool) -> bool:
-        """Return whether the flag of any rank is true."""
-        return bool(flag)
-
-    def differing(self, checksum: int) -> list[int]:
-        """Return the ranks whose checksum is not that of most ranks."""
-        return []
-
-    def check_weights(self, theta: HostArray) -> None:
-        """Compare a checksum of the weights; raise RankError if they differ."""
-
-    def check_data(self, name: str, checksum: str) -> None:
-        """Compare the checksums of data; raise InputError if they differ."""
-
-    def abort(self, error: BaseException) -> bool:
-        """Tell the other ranks that this one ends with an error; return whether this rank is the one to report it.
-
-        It returns when all ranks have done so, or after a few seconds. In the second case the end of this process ends
-        the others.
-        """
-        return True
-
-
-ALONE = Ranks()
-"""A run in one process."""
 
 
 class MPIRanks(Ranks):
@@ -367,14 +282,6 @@ def ranks_of(comm: Any, timeout: float = RANK_TIMEOUT) -> Ranks:
     if handle not in _known:
         _known[handle] = MPIRanks(comm, timeout)
     return _known[handle]
-
-
-def launched() -> tuple[int, int]:
-    """Return the number of ranks that a launcher has started, and that of this process; (1, 0) without a launcher."""
-    for size, rank in LAUNCHERS:
-        if os.environ.get(size, "").isdecimal() and os.environ.get(rank, "").isdecimal():
-            return int(os.environ[size]), int(os.environ[rank])
-    return 1, 0
 
 
 def launched_ranks(timeout: float = RANK_TIMEOUT) -> Ranks:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array, Backend
 from hfrnn.arrays.threads import Threads
-from hfrnn.engine.distributed import Ranks
+from hfrnn.engine.ranks import Ranks
 from hfrnn.engine.states import States
 from hfrnn.engine.tree import Addition, additions_within
 

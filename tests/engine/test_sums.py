@@ -6,11 +6,11 @@ import time
 
 import numpy as np
 import pytest
-from engine.test_tree import by_recursion
+from support.trees import by_recursion
 
 from hfrnn.arrays.backend import get_backend
 from hfrnn.arrays.threads import Threads
-from hfrnn.engine.distributed import ALONE
+from hfrnn.engine.ranks import ALONE
 from hfrnn.engine.sums import VectorSum
 
 COUNTS = (1, 2, 3, 4, 5, 7, 8, 13, 32)

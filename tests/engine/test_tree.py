@@ -2,19 +2,12 @@
 
 import numpy as np
 import pytest
+from support.trees import by_recursion
 
 from hfrnn.engine.tree import additions, additions_between, additions_within, owned, roots, total
 
 COUNTS = (*range(1, 20), 40, 64, 100)
 RANKS = (*range(1, 13), 16, 64)
-
-
-def by_recursion(values):
-    """Return the sum in the order of T1, written out."""
-    if len(values) == 1:
-        return values[0]
-    middle = (len(values) + 1) // 2
-    return by_recursion(values[:middle]) + by_recursion(values[middle:])
 
 
 def numbers(count):
