@@ -222,6 +222,9 @@ class Backend:
     def synchronize(self) -> None:
         """Wait until the device has finished its work. A CPU has nothing to wait for."""
 
+    def use_device(self, number: int) -> None:
+        """Compute on the device of this number, modulo the number of devices. A CPU is one device."""
+
 
 class NumbaBackend(Backend):
     """NumPy, for kernels whose time loops numba compiles."""
@@ -361,6 +364,10 @@ class CupyBackend(Backend):
 
     def synchronize(self) -> None:
         self.xp.cuda.get_current_stream().synchronize()
+
+    def use_device(self, number: int) -> None:
+        runtime = self.xp.cuda.runtime
+        runtime.setDevice(number % runtime.getDeviceCount())
 
 
 def host_copy(value: Any) -> Any:

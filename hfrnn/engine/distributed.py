@@ -74,10 +74,13 @@ class MPIRanks(Ranks):
         self._received = np.empty(0, np.uint8)
         self._failed: dict[int, int] = {}  # by rank: its exit code, negative if it ends because of another rank
         self._reports: bool | None = None
-        self._exit_code = 0  # with which to end ranks that do not answer
+        self._exit_code = 0
         atexit.register(self._leave)
 
     # ------------------------------------------------------------------ exchanges
+
+    def wait_at_most(self, seconds: float) -> None:
+        self.timeout = seconds
 
     def sum_vector(self, count: int, sums: Mapping[int, HostArray], out: HostArray) -> None:
         self._meet(Step.SUM, out.size)
@@ -127,7 +130,7 @@ class MPIRanks(Ranks):
         return [rank for rank, each in enumerate(found) if each != common]
 
     def check_weights(self, theta: HostArray) -> None:
-        if ranks := self.differing(zlib.crc32(np.ascontiguousarray(theta).view(np.uint8))):
+        if ranks := self.differing(zlib.crc32(_raw(np.ascontiguousarray(theta)).data)):
             raise RankError(
                 f"the weights of {_named(ranks)} differ from those of the others: use processors of one kind, and the "
                 "same versions of hfrnn, NumPy and BLAS on all machines"
@@ -225,6 +228,7 @@ class MPIRanks(Ranks):
             return self._reports
         code, follows = exit_code_of(error), isinstance(error, RankError) and error.follows
         self._reports = not follows
+        self._exit_code = code  # with which this process ends the others
         self._tell(Step.FAILED, -code if follows else code)
         # after a signal all ranks stop at the same step, and wait for what rank 0 writes
         begin, grace = time.monotonic(), self.timeout if code == INTERRUPTED else GRACE_SECONDS
@@ -235,8 +239,8 @@ class MPIRanks(Ranks):
             time.sleep(SLEEP_SECONDS)
         first = [rank for rank, each in self._failed.items() if each > 0]
         self._reports = not follows and self.rank < min(first, default=self.size)
-        if len(self._failed) < len(self._others):
-            self._exit_code = code
+        if len(self._failed) == len(self._others):
+            self._exit_code = 0
         return self._reports
 
     def _leave(self) -> None:
@@ -255,7 +259,8 @@ class MPIRanks(Ranks):
         size = rows * columns * np.dtype(dtype).itemsize
         if self._received.size < size:
             self._received = np.empty(size, np.uint8)
-        return self._received[:size].view(dtype).reshape(rows, columns)
+        scratch: HostArray = self._received[:size].view(dtype).reshape(rows, columns)
+        return scratch
 
 
 _known: dict[int, MPIRanks] = {}
@@ -322,7 +327,8 @@ def _import_mpi() -> Any:
 
 def _raw(array: HostArray) -> HostArray:
     """Return the bytes of a contiguous array, without a copy."""
-    return array.reshape(-1).view(np.uint8)
+    content: HostArray = array.reshape(-1).view(np.uint8)
+    return content
 
 
 def _named(ranks: Sequence[int]) -> str:

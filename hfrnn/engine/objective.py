@@ -52,6 +52,9 @@ class Objective:
     comm : mpi4py.MPI.Comm, optional
         Ranks that share the work. All of them make the same objectives with the same batches, call the same methods in
         the same order, and get the same results. Default one process.
+    shards : int, optional
+        Smallest number of shards that a plan cuts the batch into; by default 2, and 1 on a GPU. Give as many as there
+        are ranks times threads. The last bits of the results depend on the shards.
 
     Raises
     ------
@@ -77,13 +80,14 @@ class Objective:
         like: Objective | None = None,
         noise: StateNoise | None = None,
         comm: Any = None,
+        shards: int | None = None,
     ) -> None:
         self.net: Layout = instance("net", net, Layout, "a hfrnn.Network")
         instance("batch", batch, Batch, "a hfrnn.Batch")
         instance("like", like, Objective, "a hfrnn.Objective", or_none=True)
         symbols, weighs_outputs = batch.inputs.ndim == 2, batch.weights is not None and batch.weights.ndim == 3
         self.plan = instance("plan", plan, Plan, "a Plan", or_none=True) or make_plan(
-            net, batch.T, batch.B, checkpoint, memory, symbols, weighs_outputs=weighs_outputs
+            net, batch.T, batch.B, checkpoint, memory, symbols, weighs_outputs=weighs_outputs, least_shards=shards
         )
         if self.plan.shards[-1] != batch.B:
             raise InputError(f"the plan is for {self.plan.shards[-1]} sequences, but the batch has {batch.B}")

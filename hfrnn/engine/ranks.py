@@ -48,6 +48,9 @@ class Ranks:
         """Return the boundaries of the ranks' shards."""
         return [*(owned(count, self.size, rank)[0] for rank in range(self.size)), count]
 
+    def wait_at_most(self, seconds: float) -> None:
+        """Set the number of seconds that this rank waits for another one."""
+
     def sum_vector(self, count: int, sums: Mapping[int, HostArray], out: HostArray) -> None:
         """Write the sum over the shards of all ranks to `out`.
 
