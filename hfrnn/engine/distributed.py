@@ -33,6 +33,8 @@ RANK_TIMEOUT = 300.0
 """Default number of seconds that a rank waits for another one."""
 GRACE_SECONDS = 4.0
 """Seconds that a rank which fails waits for the others to notice, before it ends them."""
+REPORT_SECONDS = 1.0
+"""Seconds that the rank which reports an error has for that, before another rank ends it."""
 SPIN_SECONDS, SLEEP_SECONDS = 0.002, 0.0002
 """How long a rank looks for headers without a pause, and the pauses after that."""
 HEADERS, CONTENT = 1, 2
@@ -241,6 +243,8 @@ class MPIRanks(Ranks):
         self._reports = not follows and self.rank < min(first, default=self.size)
         if len(self._failed) == len(self._others):
             self._exit_code = 0
+        elif not self._reports:
+            time.sleep(REPORT_SECONDS)
         return self._reports
 
     def _leave(self) -> None:
