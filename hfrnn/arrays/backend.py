@@ -76,6 +76,10 @@ class Backend:
         """Return `values` as a NumPy array."""
         return np.asarray(values)
 
+    def staged(self, values: Array) -> HostArray:
+        """Return `values` as a NumPy array that a network can send from; that of a device is a pinned copy."""
+        return self.to_host(values)
+
     def take_rows(self, table: Array, index: Array, out: Array) -> None:
         """Write `table[index]` into `out`.
 
@@ -296,6 +300,12 @@ class CupyBackend(Backend):
 
     def to_host(self, values: Array) -> HostArray:
         host: HostArray = self.xp.asnumpy(values)
+        return host
+
+    def staged(self, values: Array) -> HostArray:
+        from cupyx import empty_pinned
+
+        host: HostArray = self.xp.asnumpy(values, out=empty_pinned(values.shape, values.dtype))
         return host
 
     def take_rows(self, table: Array, index: Array, out: Array) -> None:

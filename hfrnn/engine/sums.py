@@ -110,8 +110,8 @@ class VectorSum:
         if self._backend.on_host:
             self._ranks.sum_vector(count, sums, out)
             return
-        staged = {first: self._backend.to_host(vector) for first, vector in sums.items()}
-        result = self._backend.to_host(out) if not staged else next(iter(staged.values()))
+        staged = {first: self._backend.staged(vector) for first, vector in sorted(sums.items())}
+        result = next(iter(staged.values())) if staged else self._backend.staged(out)
         self._ranks.sum_vector(count, staged, result)
         out[...] = self._backend.asarray(result)
 

@@ -64,6 +64,33 @@ def test_a_rank_with_other_data_or_weights_is_named(ranks: int, threads: int) ->
     assert message.startswith(f"the weights of rank {other} differ from those of the others")
 
 
+DEVICE = """
+import sys
+import numpy as np
+import hfrnn
+from mpi4py import MPI
+from support.fake_device import FakeBackend
+
+rng, found = np.random.default_rng(0), []
+symbols = rng.integers(0, 5, (6, 33))
+for backend in (FakeBackend(), "numpy"):
+    net = hfrnn.Network("lstm", 5, 4, 5, dtype="float64", backend=backend)
+    theta, batch = net.init(seed=0), hfrnn.Batch(symbols[:-1], symbols[1:])
+    f = hfrnn.Objective(net, batch, comm=MPI.COMM_WORLD if backend != "numpy" else None, shards=4)
+    loss, gradient = f.loss_and_gradient(theta)
+    product = f.gauss_newton(theta) @ gradient
+    found.append([np.float64(loss), *(net.backend.to_host(each) for each in (gradient, product))])
+for one, other in zip(*found, strict=True):
+    np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15)
+"""
+
+
+@needs_mpi
+def test_sums_of_a_device_pass_through_the_memory_of_the_host() -> None:
+    ended = run(3, "-c", DEVICE, folder=Path(__file__).parent)
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_one_process_needs_no_mpi(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "mpi4py", None)
     for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"):
