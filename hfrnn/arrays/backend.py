@@ -76,10 +76,6 @@ class Backend:
         """Return `values` as a NumPy array."""
         return np.asarray(values)
 
-    def staged(self, values: Array) -> HostArray:
-        """Return `values` as a NumPy array that a network can send from; that of a device is a pinned copy."""
-        return self.to_host(values)
-
     def take_rows(self, table: Array, index: Array, out: Array) -> None:
         """Write `table[index]` into `out`.
 
@@ -226,9 +222,6 @@ class Backend:
     def synchronize(self) -> None:
         """Wait until the device has finished its work. A CPU has nothing to wait for."""
 
-    def use_device(self, number: int) -> None:
-        """Compute on the device of this number, modulo the number of devices. A CPU is one device."""
-
 
 class NumbaBackend(Backend):
     """NumPy, for kernels whose time loops numba compiles."""
@@ -302,12 +295,6 @@ class CupyBackend(Backend):
         host: HostArray = self.xp.asnumpy(values)
         return host
 
-    def staged(self, values: Array) -> HostArray:
-        from cupyx import empty_pinned
-
-        host: HostArray = self.xp.asnumpy(values, out=empty_pinned(values.shape, values.dtype))
-        return host
-
     def take_rows(self, table: Array, index: Array, out: Array) -> None:
         self.xp.take(table, index, axis=0, out=out)
 
@@ -374,10 +361,6 @@ class CupyBackend(Backend):
 
     def synchronize(self) -> None:
         self.xp.cuda.get_current_stream().synchronize()
-
-    def use_device(self, number: int) -> None:
-        runtime = self.xp.cuda.runtime
-        runtime.setDevice(number % runtime.getDeviceCount())
 
 
 def host_copy(value: Any) -> Any:

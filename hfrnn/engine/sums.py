@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hfrnn.arrays.backend import Array, Backend
+from hfrnn.arrays.devices import pinned_copy
 from hfrnn.arrays.threads import Threads
 from hfrnn.engine.ranks import Ranks
 from hfrnn.engine.states import States
@@ -110,8 +111,8 @@ class VectorSum:
         if self._backend.on_host:
             self._ranks.sum_vector(count, sums, out)
             return
-        staged = {first: self._backend.staged(vector) for first, vector in sorted(sums.items())}
-        result = next(iter(staged.values())) if staged else self._backend.staged(out)
+        staged = {first: pinned_copy(self._backend, vector) for first, vector in sorted(sums.items())}
+        result = next(iter(staged.values())) if staged else pinned_copy(self._backend, out)
         self._ranks.sum_vector(count, staged, result)
         out[...] = self._backend.asarray(result)
 

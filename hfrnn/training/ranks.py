@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from hfrnn._version import __version__
 from hfrnn.arrays.backend import get_backend
+from hfrnn.arrays.devices import use_device
 from hfrnn.engine.ranks import Ranks
 from hfrnn.errors import InputError
 from hfrnn.option import option_key
@@ -17,8 +19,10 @@ OWN = ("text", "data", "valid", "test", "init_from", "connectivity", "out", "thr
 """Options that may differ between ranks: paths, whose files are compared, and the number of threads."""
 
 
-def prepared(ranks: Ranks, config: TrainConfig) -> Ranks:
-    """Return the ranks of a run, after each has chosen its device and all have compared their options.
+def prepared(ranks: Ranks, config: TrainConfig) -> TrainConfig:
+    """Return the options of a run, after all ranks have compared theirs, and each has chosen its device.
+
+    The memory budget, of which a GPU's default is a share of its free memory, is that of rank 0.
 
     Raises
     ------
@@ -26,16 +30,17 @@ def prepared(ranks: Ranks, config: TrainConfig) -> Ranks:
         A rank has other options or another version of hfrnn, or the optimizer works in one process only.
     """
     if ranks.size == 1:
-        return ranks
+        return config
     if config.optimizer == "online":
         raise InputError(
             f"--optimizer online works in one process, and {ranks.size} ranks were started: start it without mpiexec"
         )
     ranks.wait_at_most(config.rank_timeout)
+    config = replace(config, memory=ranks.broadcast(config.memory))
     options = {key: value for key, value in config.to_toml().items() if key not in map(option_key, OWN)}
     ranks.check_data("the configuration", json.dumps([__version__, options], sort_keys=True))
-    get_backend(config.backend).use_device(ranks.local_rank)
-    return ranks
+    use_device(get_backend(config.backend), ranks.local_rank)
+    return config
 
 
 @contextmanager

@@ -76,8 +76,7 @@ def train(
     valid : str, path, mapping of str to array or Batch, optional
         The option `valid`; or, with `batches`, the sequences to validate on. By default they are drawn once.
     comm : mpi4py.MPI.Comm, optional
-        Ranks that train together; each calls this function with the same arguments. Rank 0 writes the run folder and
-        calls the callbacks. Default one process.
+        Ranks that train together. Each makes the same call; rank 0 writes the run folder and calls the callbacks.
     **options
         Single options by name, which override `config`: `text="book.txt", arch="mlstm", updates=20`.
 
@@ -181,7 +180,7 @@ class Trainer(VisibleState):
         memory: Memory | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
-        self.ranks = prepared(ranks, config)
+        self.ranks, config = ranks, prepared(ranks, config)
         self.source, self.vocabulary = open_source(config, folder, memory)
         ranks.check_data(f"the data {self.source.name}", json.dumps(self.source.checksums, sort_keys=True))
         new = folder is None or not folder.begun

@@ -294,9 +294,6 @@ class FakeBackend(CupyBackend):
         target = _operand(grad)
         target += _operand(x).T @ _operand(da)
 
-    def staged(self, values: FakeArray) -> Any:
-        return self.to_host(values)  # pinned memory needs a driver
-
     def linear_operator_base(self) -> type[Any]:
         return FakeLinearOperator
 
