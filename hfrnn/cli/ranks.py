@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO
 
 from hfrnn.errors import InputError
+from hfrnn.launch import launched
 
 if TYPE_CHECKING:
     from hfrnn.engine.ranks import Ranks
@@ -23,13 +24,13 @@ _streams: list[tuple[TextIO, TextIO]] = []
 
 def silence_followers() -> None:
     """Let all ranks but rank 0 write nothing. A rank that reports an error speaks again."""
-    if _launched()[1] > 0:
+    if launched()[1] > 0:
         _silence()
 
 
 def refuse_ranks(command: str | None) -> None:
     """Raise InputError if a launcher has started several ranks of a command that works in one process."""
-    size, _ = _launched()
+    size, _ = launched()
     if size > 1 and command != "train":
         raise InputError(
             f"hfrnn {command} works in one process, and {size} ranks were started: start it without mpiexec"
@@ -54,14 +55,8 @@ def launched_together() -> Iterator[Ranks]:
 
 def wait_for_report(status: int) -> None:
     """Wait before a rank other than 0 ends with an error of the arguments, which rank 0 reports."""
-    if status and _launched()[1] > 0 and "mpi4py" not in sys.modules:
+    if status and launched()[1] > 0 and "mpi4py" not in sys.modules:
         time.sleep(REPORT_SECONDS)
-
-
-def _launched() -> tuple[int, int]:
-    from hfrnn.engine.ranks import launched
-
-    return launched()
 
 
 def _silence() -> None:

@@ -25,9 +25,10 @@ import numpy as np
 
 from hfrnn.arrays.backend import HostArray
 from hfrnn.checks import wrong
-from hfrnn.engine.ranks import ALONE, Ranks, launched
+from hfrnn.engine.ranks import ALONE, Ranks
 from hfrnn.engine.tree import additions_between, owned, roots, total
 from hfrnn.errors import INTERRUPTED, InputError, MissingExtraError, RankError, how_to_install
+from hfrnn.launch import launched
 
 RANK_TIMEOUT = 300.0
 """Default number of seconds that a rank waits for another one."""

@@ -15,7 +15,8 @@ from support.slow import slow_unless
 
 import hfrnn
 from hfrnn.engine.distributed import launched_ranks, ranks_of
-from hfrnn.engine.ranks import ALONE, launched
+from hfrnn.engine.ranks import ALONE
+from hfrnn.launch import launched
 
 SIZES = slow_unless(
     lambda ranks, threads: (ranks, threads) in ((2, 2), (3, 1)), [(2, 1), (2, 2), (3, 1), (4, 2), (8, 1)]
