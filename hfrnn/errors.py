@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+INTERRUPTED = 130
+"""Exit code of a command that a signal ended after a checkpoint was written."""
+
 
 class HfrnnError(Exception):
     """Base class of all expected failures; the command line prints the message and exits with `exit_code`."""
@@ -41,6 +44,13 @@ class NonFiniteError(HfrnnError, ArithmeticError):
 
 class DeviceMemoryError(HfrnnError, MemoryError):
     """The memory of a GPU is used up; the last finished update of a run is kept."""
+
+
+class RankError(HfrnnError):
+    """A run on several ranks cannot go on: one of them has failed, does not answer or has other weights."""
+
+    follows = False
+    """Whether this rank ends only because another one has reported an error."""
 
 
 def reason_of(error: Exception) -> str:

@@ -15,7 +15,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "hfrnn"
 
 LAYERS: list[set[str]] = [  # lowest first; the members of a layer do not import each other
-    {"errors", "names", "wording", "_version"},
+    {"errors", "names", "wording", "launch", "_version"},
     {"checks"},
     {"files", "locks", "option"},
     {"atomic"},

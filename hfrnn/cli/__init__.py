@@ -19,6 +19,7 @@ from hfrnn.cli.data import data
 from hfrnn.cli.gradcheck import gradcheck
 from hfrnn.cli.info import info
 from hfrnn.cli.predict import predict
+from hfrnn.cli.ranks import refuse_ranks, silence_followers, wait_for_report
 from hfrnn.cli.report import report
 from hfrnn.cli.runs import evaluate, sample
 from hfrnn.cli.screen import finish_streams, is_lost_output, prepare_streams, say, show_failure, show_lost_output
@@ -70,6 +71,7 @@ class _Commands(click.Group):
         run: Callable[..., Any] = super().main
         if not standalone_mode:
             return run(*args, standalone_mode=False, **more)
+        silence_followers()
         prepare_streams()
         try:
             status = run(*args, standalone_mode=False, **more) or 0
@@ -80,6 +82,7 @@ class _Commands(click.Group):
             status = 1
         except OSError as error:  # of the output: `invoke` handles those of other files
             status = show_lost_output(error)
+        wait_for_report(status)
         sys.exit(finish_streams(status, wait=status != Interrupted.exit_code))
 
     def resolve_command(
@@ -136,6 +139,7 @@ class _Commands(click.Group):
 @click.version_option(__version__, prog_name="hfrnn")
 def main(kernels: tuple[str, ...]) -> None:
     """Train recurrent networks with second-order (Hessian-free) optimization and exact Gauss-Newton products."""
+    refuse_ranks(click.get_current_context().invoked_subcommand)
     for file in kernels:
         from hfrnn.kernels import import_kernels
 

@@ -15,7 +15,7 @@ from hfrnn.wording import counted
 
 EXTRAS = {
     "fast": ("numba",), "cuda12": ("cupy-cuda12x",), "cuda13": ("cupy-cuda13x",), "tensorboard": ("tensorboard",),
-    "plot": ("matplotlib",), "midi": ("mido",), "oracle": ("jax",), "peers": ("jax", "torch"),
+    "plot": ("matplotlib",), "midi": ("mido",), "mpi": ("mpi4py",), "oracle": ("jax",), "peers": ("jax", "torch"),
     "test": ("pytest", "pytest-xdist", "hypothesis", "mido"), "docs": ("sphinx", "myst-parser", "furo"),
     "dev": ("ruff", "mypy", "pre-commit"),
 }  # fmt: skip

@@ -39,6 +39,7 @@ def opening_lines(trainer: Trainer, width: int = WIDTH) -> list[str]:
         *method.lines(),
         *plan_lines(method.plans, method.expected_bytes, config),
         f"backend   {trainer.net.backend.name}{f' (auto: {trainer.why_backend})' if trainer.why_backend else ''}",
+        *rank_lines(trainer.ranks.size, method.plans),
         f"limit     {' or '.join(limits)}",
     ]
     lines = [*folded(lines, width), f"folder    {trainer.path}"]
@@ -65,6 +66,17 @@ def plan_lines(plans: dict[str, Plan], expected: int, config: TrainConfig) -> li
         if plan.keep is not Keep.ALL and role == "curvature":
             lines.append(f"          {RECOMPUTATION[plan.keep]}")
     return [*lines, f"memory    {expected / 2**20:,.0f} MiB expected, of {config.memory}"]
+
+
+def rank_lines(size: int, plans: dict[str, Plan]) -> list[str]:
+    """Return how many ranks share the work, if there are several, and which batches have too few shards for them."""
+    if size == 1:
+        return []
+    lines = [f"ranks     {size:,}"]
+    few = {role: len(plan.shards) - 1 for role, plan in plans.items() if len(plan.shards) - 1 < size}
+    for role, shards in few.items():
+        lines.append(f"          the {role} batch has work for {shards:,}: give --shards {size} or larger batches")
+    return lines
 
 
 def dry_run_lines(dry_run: DryRun, config: TrainConfig) -> list[str]:

@@ -10,6 +10,7 @@ import click
 
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.flags import TrainCommand, parsed, show_all
+from hfrnn.cli.ranks import launched_together
 from hfrnn.cli.screen import make_console, say, say_data, say_document, say_json, say_lines, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.runs.options import option_key
@@ -17,6 +18,7 @@ from hfrnn.training.signals import handle_signals
 
 if TYPE_CHECKING:
     from hfrnn.cli.progress import Display
+    from hfrnn.engine.ranks import Ranks
     from hfrnn.runs.config import TrainConfig
     from hfrnn.runs.metrics import Record
     from hfrnn.training.callbacks import TrainingResult
@@ -63,13 +65,21 @@ def train(
     --resume continues.
     """
     _check_modes(dry_run, print_config, tensorboard, profile, quiet, as_json)
+    with launched_together() as ranks:
+        modes = (dry_run, print_config, tensorboard, profile, quiet, as_json)
+        _run(config, resume, {**flags, "text": text}, modes, ranks)
+
+
+def _run(config: str | None, resume: str | None, flags: dict[str, Any], modes: tuple[bool, ...], ranks: Ranks) -> None:
+    """Do what the flags of the command ask for."""
+    dry_run, print_config, tensorboard, profile, quiet, as_json = modes
     from hfrnn.cli.merge import merged
     from hfrnn.runs.config import all_options
 
     declared = all_options()
     given = {
         name: parsed(declared[name], value) if declared[name].many else value
-        for name, value in {**flags, "text": text}.items()
+        for name, value in flags.items()
         if value is not None
     }
     stored = None
@@ -93,7 +103,7 @@ def train(
         display = None if quiet or as_json else Display(make_console())
         tell = None if display is None else display.print
         with telling_of_compilation(full.chosen_backend, display is None, tell):
-            _train(resume, values, tensorboard, profile, display, as_json)
+            _train(resume, values, tensorboard, profile, display, as_json, ranks)
 
 
 def _check_modes(
@@ -109,8 +119,9 @@ def _check_modes(
 
 
 def _train(
-    resume: str | None, values: dict[str, Any], tensorboard: bool, profile: bool, display: Display | None, as_json: bool
-) -> None:
+    resume: str | None, values: dict[str, Any], tensorboard: bool, profile: bool, display: Display | None,
+    as_json: bool, ranks: Ranks,
+) -> None:  # fmt: skip
     """Train, and print the run as the flags ask."""
     from hfrnn.cli.progress import LogLines
     from hfrnn.cli.tables import profile_lines, result_lines
@@ -124,7 +135,8 @@ def _train(
 
         callbacks.append(board := TensorBoard())
     try:
-        result = train_network(resume=resume, callbacks=callbacks, **{option_key(k): v for k, v in values.items()})
+        options = {option_key(k): v for k, v in values.items()}
+        result = train_network(resume=resume, callbacks=callbacks, comm=ranks, **options)
     finally:
         with contextlib.suppress(OSError):  # the terminal may be closed
             if display is not None:

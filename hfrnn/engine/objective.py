@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,14 @@ from hfrnn.arrays.threads import CallLock, Threads
 from hfrnn.arrays.vectors import Scalar, fetch
 from hfrnn.checks import NOT_NEGATIVE, choice, count, instance, number
 from hfrnn.engine.batch import Batch
+from hfrnn.engine.distributed import ranks_of
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.noise import StateNoise
 from hfrnn.engine.operators import check_output, make_operator
-from hfrnn.engine.part_gradients import each_part_gradient
+from hfrnn.engine.part_gradients import PartGradients
 from hfrnn.engine.plan import Keep, Plan, segment_boundaries
 from hfrnn.engine.planner import make_plan
-from hfrnn.engine.states import joined
+from hfrnn.engine.sums import VectorSum, joined_states, share
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
 from hfrnn.names import METRICS
@@ -49,11 +50,19 @@ class Objective:
         An objective of the same network that is no longer used. Its buffers are reused.
     noise : StateNoise, optional
         Noise on the states, the same in every loss, gradient and product. Default none.
+    comm : mpi4py.MPI.Comm, optional
+        Ranks that share the work. All of them make the same objectives with the same batches, call the same methods in
+        the same order, and get the same results. Default one process.
+    shards : int, optional
+        Smallest number of shards that a plan cuts the batch into; by default 2, and 1 on a GPU. Give as many as there
+        are ranks times threads. The last bits of the results depend on the shards.
 
     Raises
     ------
     InputError
         The batch does not match the network, or an argument is out of range.
+    RankError
+        Another rank has failed, does not answer, or has other weights; any call that adds over shards may raise it.
 
     Notes
     -----
@@ -71,28 +80,33 @@ class Objective:
         plan: Plan | None = None,
         like: Objective | None = None,
         noise: StateNoise | None = None,
+        comm: Any = None,
+        shards: int | None = None,
     ) -> None:
         self.net: Layout = instance("net", net, Layout, "a hfrnn.Network")
         instance("batch", batch, Batch, "a hfrnn.Batch")
         instance("like", like, Objective, "a hfrnn.Objective", or_none=True)
         symbols, weighs_outputs = batch.inputs.ndim == 2, batch.weights is not None and batch.weights.ndim == 3
         self.plan = instance("plan", plan, Plan, "a Plan", or_none=True) or make_plan(
-            net, batch.T, batch.B, checkpoint, memory, symbols, weighs_outputs=weighs_outputs
+            net, batch.T, batch.B, checkpoint, memory, symbols, weighs_outputs=weighs_outputs, least_shards=shards
         )
         if self.plan.shards[-1] != batch.B:
             raise InputError(f"the plan is for {self.plan.shards[-1]} sequences, but the batch has {batch.B}")
-        self.batch = net.prepare(batch)
+        self.batch, self.ranks = net.prepare(batch), ranks_of(comm)
         self.threads = Threads(threads if net.backend.on_host else 1, most=self.plan.workers)
         self.total_weight = self.batch.total_weight(net.backend)
-        self._parts = [self.batch.columns(start, stop) for start, stop in self.plan.parts]
+        self._count = len(self.plan.parts)
+        self._columns = self.plan.parts[slice(*self.ranks.owned(self._count))]  # of the shards of this rank
+        self._parts = [self.batch.columns(start, stop) for start, stop in self._columns]
         instance("noise", noise, StateNoise, "a hfrnn.StateNoise", or_none=True)
         self.noise = noise.of_batch(net.layers, net.backend, net.dtype, batch.B) if noise and noise.scale else None
         self._boundaries = segment_boundaries(batch.T, self.plan.segment)
         self._passing: dict[Keep, list[Sweep]] = {}
         self._passing_buffers: list[tuple[Buffers, Buffers]] = []
-        self._vectors: list[Array] = []
-        self._lock = CallLock()
-        if like is not None and len(like._parts) == len(self._parts) and like.threads.threads == self.threads.threads:
+        self._vectors = VectorSum(net.backend, (net.n_parameters,), net.dtype, self.threads, self.ranks)
+        self._lock, self._has_state = CallLock(), False
+        alike = like is not None and like.threads.threads == self.threads.threads and like.ranks is self.ranks
+        if like is not None and alike and like._count == self._count:
             self._passing_buffers, self._vectors, self._lock = like._passing_buffers, like._vectors, like._lock
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -110,7 +124,8 @@ class Objective:
         theta = self.net.lazy_vector(theta)
         with self._lock:
             sweeps = self._transient(Keep.NOTHING)
-            return sum(self.threads.ordered(lambda s: sweeps[s].loss(theta), len(sweeps))) + self._penalty(theta)
+            parts = list(self.threads.ordered(lambda s: sweeps[s].loss(theta), len(sweeps)))
+            return self.ranks.sum_scalars(parts, self._count) + self._penalty(theta)
 
     def loss_and_gradient(self, theta: Array, out: Array | None = None) -> tuple[float, Array]:
         """Return f in nats and its gradient (n_parameters,), in `out` if given, else in a new vector."""
@@ -133,8 +148,11 @@ class Objective:
             check_output(self.net.backend, "out", out, (self.net.n_parameters,), self.net.dtype)
             theta = theta.copy() if self.net.backend.xp.may_share_memory(theta, out) else theta
         with self._lock:
+            if self.ranks.size > 1:
+                self.ranks.check_weights(self.net.backend.to_host(theta))
             sweeps = self._transient(self._keep_passing)
-            loss = sum(self._add(sweeps, lambda sweep, part: sweep.gradient(theta, part), out))
+            losses = self._vectors.add(lambda s, vector: sweeps[s].gradient(theta, vector), self._count, out)
+            loss, self._has_state = self.ranks.sum_scalars(losses, self._count), True
         if self.net.l2:
             out += self.net.l2 * theta
         return loss, out
@@ -155,13 +173,16 @@ class Objective:
         (n_parameters,) array
             A new vector with entries of 0 or more, as `hfrnn.optim.cg.diagonal_preconditioner` takes it.
         """
-        theta, out = self.net.vector(theta), self.net.backend.zeros((self.net.n_parameters,), self.net.dtype)
+        theta, out = self.net.vector(theta), self._empty()
+        start, _ = self.ranks.owned(self.batch.B)
+        gradients = PartGradients(self, theta)
 
-        def add(b: int, vector: Array) -> None:
+        def square(k: int, vector: Array) -> None:
+            gradients.add(k, (start + k, start + k + 1), vector)
             self.net.backend.xp.multiply(vector, vector, out=vector)
-            out[...] += vector
 
-        each_part_gradient(self, theta, list(range(self.batch.B + 1)), add)
+        with self._lock:
+            self._vectors.add(square, self.batch.B, out)
         out /= self.total_weight
         return out
 
@@ -194,12 +215,18 @@ class Objective:
         """
         theta, most = self.net.vector(theta), min(count("parts", parts, 1), self.batch.B)
         edges = [j * self.batch.B // most for j in range(most + 1)]
-        rows = self.net.backend.empty((most, self.net.n_parameters), self.net.dtype)
+        rows = self.net.backend.zeros((most, self.net.n_parameters), self.net.dtype)
+        start, stop = self.ranks.owned(most)
+        gradients = PartGradients(self, theta)
 
-        def store(j: int, vector: Array) -> None:
-            rows[j] = vector
+        def store(k: int) -> None:
+            j = start + k
+            gradients.add(k, (edges[j], edges[j + 1]), rows[j])
 
-        each_part_gradient(self, theta, edges, store)
+        with self._lock:
+            for _ in self.threads.ordered(store, stop - start):
+                pass
+            rows = share(self.net.backend, self.ranks, rows, self.ranks.edges(most))
         rows /= math.sqrt(self.total_weight)
         return rows
 
@@ -212,10 +239,10 @@ class Objective:
             `loss_and_gradient` has not been called yet.
         """
         with self._lock:
-            states = [s.final_state for s in self._passing.get(self._keep_passing, [])]
-            if not (states and states[0]):
+            if not self._has_state:
                 raise InputError("there is no final state yet: call loss_and_gradient first")
-            return joined(states, self.net.backend.xp)
+            own = [sweep.final_state for sweep in self._passing[self._keep_passing]]
+            return joined_states(self.net, self.ranks, own, self._columns, self._edges)
 
     def gauss_newton(self, theta: Array, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden") -> Any:
         """Return the damped Gauss-Newton matrix at theta, `J' H_L J + mu*S + (lambda + l2)*I`, as a LinearOperator.
@@ -254,10 +281,12 @@ class Objective:
 
         def apply(v: Array, out: Array) -> None:
             with self._lock:
-                self._add(sweeps, lambda sweep, part: sweep.product(v, part, structural), out)
+                self._vectors.add(lambda s, vector: sweeps[s].product(v, vector, structural), self._count, out)
                 if diagonal:
-                    self.net.backend.xp.multiply(v, diagonal, out=self._vectors[0])
-                    out += self._vectors[0]
+                    scaled = self._vectors.take()
+                    self.net.backend.xp.multiply(v, diagonal, out=scaled)
+                    out += scaled
+                    self._vectors.give_back(scaled)
 
         n = self.net.n_parameters
         return make_operator(self.net.backend, (n, n), self.net.dtype, apply)
@@ -270,14 +299,13 @@ class Objective:
         theta = self.net.vector(theta).astype("complex128")
         buffers = zip(self._worker_buffers("complex128"), self._worker_buffers("complex128"), strict=True)
         sweeps = self._make_sweeps(Keep.NOTHING, list(buffers), "complex128")
-        grad, *vectors = (
-            self.net.backend.empty(theta.shape, "complex128") for _ in range(1 + min(self.threads.threads, len(sweeps)))
-        )
+        grad = self.net.backend.empty(theta.shape, "complex128")
+        vectors = VectorSum(self.net.backend, theta.shape, "complex128", self.threads, self.ranks)
 
         def apply(v: Array, out: Array) -> None:
             moved = theta + (1j * COMPLEX_STEP) * v
             with self._lock:
-                self._add(sweeps, lambda sweep, part: sweep.gradient(moved, part), grad, vectors)
+                vectors.add(lambda s, vector: sweeps[s].gradient(moved, vector), self._count, grad)
                 out[...] = grad.imag / COMPLEX_STEP + self.net.l2 * v
 
         n = self.net.n_parameters
@@ -298,14 +326,21 @@ class Objective:
             z = out.reshape(shape)
             with self._lock:
                 results = self.threads.ordered(lambda s: sweeps[s].jacobian_product(v), len(sweeps))
-                for (start, stop), Rz in zip(self.plan.parts, results, strict=True):
+                for (start, stop), Rz in zip(self._columns, results, strict=True):
                     z[:, start:stop] = Rz
+                if self.ranks.size > 1:
+                    z[...] = share(self.net.backend, self.ranks, z, self._edges, axis=1)
 
         def adjoint(u: Array, out: Array) -> None:
-            dz, asarray = u.reshape(shape), self.net.backend.asarray
-            parts = {id(sweep): dz[:, start:stop] for sweep, (start, stop) in zip(sweeps, self.plan.parts, strict=True)}
+            dz = u.reshape(shape)
+
+            def transpose(s: int, vector: Array) -> None:
+                start, stop = self._columns[s]
+                part = self.net.backend.asarray(dz[:, start:stop])
+                sweeps[s].jacobian_transpose_product(part, vector)
+
             with self._lock:
-                self._add(sweeps, lambda s, g: s.jacobian_transpose_product(asarray(parts[id(s)]), g), out)
+                self._vectors.add(transpose, self._count, out)
 
         rows = shape[0] * shape[1] * shape[2]
         return make_operator(self.net.backend, (rows, self.net.n_parameters), self.net.dtype, apply, adjoint)
@@ -322,41 +357,10 @@ class Objective:
         """What a gradient keeps of its forward pass."""
         return Keep.NOTHING if self.plan.keep is Keep.NOTHING else Keep.STATES
 
-    def _add(
-        self,
-        sweeps: list[Sweep],
-        task: Callable[[Sweep, Array], Any],
-        out: Array,
-        vectors: list[Array] | None = None,
-    ) -> list[Any]:
-        """Write the sum of the shards' vectors, in shard order, to `out`; return the task's result of each shard.
-
-        `vectors` are scratch of the type of `out`, one per worker; by default those of this objective.
-        """
-        workers = min(self.threads.threads, len(sweeps))
-        vectors = vectors or self._work(workers)
-
-        def run(s: int) -> tuple[Any, Array]:
-            vector = vectors[s % workers] if s else out
-            vector[...] = 0
-            return task(sweeps[s], vector), vector
-
-        at_once = len(sweeps) == workers  # every shard has a vector of its own, so all threads can share the addition
-        results = []
-        for result, vector in self.threads.ordered(run, len(sweeps)):
-            results.append(result)
-            if vector is not out and not at_once:
-                out += vector
-
-        def add(worker: int) -> None:
-            part = slice(worker * out.size // workers, (worker + 1) * out.size // workers)
-            for vector in vectors[1:]:
-                out[part] += vector[part]
-
-        if at_once and workers > 1:
-            for _ in self.threads.ordered(add, workers):
-                pass
-        return results
+    @property
+    def _edges(self) -> list[int]:
+        """The boundaries of the ranks' sequences."""
+        return [self.plan.shards[shard] for shard in self.ranks.edges(self._count)]
 
     def _make_sweeps(
         self, keep: Keep, buffers: Sequence[tuple[Buffers, Buffers | None]], dtype: Any = None, metric: str = "hidden"
@@ -366,7 +370,7 @@ class Objective:
                 self.net, part, self.total_weight, boundaries=self._boundaries, keep=keep, dtype=dtype,
                 scratch=scratch, kept=kept, metric=metric, noise=self.noise and self.noise.part(*columns),
             )
-            for part, columns, (scratch, kept) in zip(self._parts, self.plan.parts, buffers, strict=True)
+            for part, columns, (scratch, kept) in zip(self._parts, self._columns, buffers, strict=True)
         ]  # fmt: skip
 
     def _worker_buffers(self, dtype: Any = None) -> list[Buffers]:
@@ -389,12 +393,6 @@ class Objective:
         for _ in self.threads.ordered(lambda s: sweeps[s].prepare(theta), len(sweeps)):
             pass
         return sweeps
-
-    def _work(self, count: int) -> list[Array]:
-        """Return `count` vectors of arbitrary contents, which are kept for the next call."""
-        while len(self._vectors) < count:
-            self._vectors.append(self._empty())
-        return self._vectors[:count]
 
     def _empty(self) -> Array:
         return self.net.backend.empty((self.net.n_parameters,), self.net.dtype)

@@ -14,6 +14,10 @@ from typing import Any
 
 SHARD = 128
 """Largest number of sequences in a shard."""
+SMALLEST = 8
+"""Smallest number of sequences in a shard, unless memory is short; smaller ones make matrix products slow."""
+SHARDS = 2
+"""Smallest number of shards of a batch by default."""
 WORKERS = 16
 """Largest number of shards that run at the same time, if memory allows."""
 
@@ -71,13 +75,13 @@ class Plan:
         return cls(tuple(content["shards"]), content["stretch"], Keep(content["keep"]), content["slots"])
 
 
-def shard_boundaries(B: int, most: int = SHARD) -> tuple[int, ...]:
+def shard_boundaries(B: int, most: int = SHARD, least: int = SHARDS) -> tuple[int, ...]:
     """Return the boundaries of nearly equal shards of at most `most` sequences each.
 
-    There are at least two shards if B is 16 or more, so that two threads have work. Larger shards come first, so that
-    the buffers that shards share need not grow.
+    There are at least `least` shards, so that as many threads and ranks have work, unless these would have fewer than
+    8 sequences. Larger shards come first, so that the buffers that shards share need not grow.
     """
-    count = max(math.ceil(B / most), 2 if B >= 16 else 1)
+    count = max(math.ceil(B / most), min(least, B // SMALLEST), 1)
     return tuple(n * (B // count) + min(n, B % count) for n in range(count + 1))
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from hfrnn.checks import count, is_whole, shown
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
-from hfrnn.engine.plan import SHARD, Keep, Plan, Use, segment_boundaries, shard_boundaries
+from hfrnn.engine.plan import SHARD, SHARDS, Keep, Plan, Use, segment_boundaries, shard_boundaries
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
 
@@ -51,6 +51,7 @@ def make_plan(
     symbols: bool = True,
     use: Use = Use.BOTH,
     weighs_outputs: bool = False,
+    least_shards: int | None = None,
 ) -> Plan:
     """Return the plan for a batch of B sequences of T steps.
 
@@ -69,6 +70,8 @@ def make_plan(
         What the objective will be used for.
     weighs_outputs : bool
         Whether every output has its own weight, (T, B, n_out).
+    least_shards : int, optional
+        Number of shards to make at least, where each has 8 sequences. By default 2, and 1 on a GPU.
 
     Raises
     ------
@@ -76,7 +79,8 @@ def make_plan(
         `checkpoint` has another value, the budget is not positive, or no plan fits it.
     """
     memory = count("memory", memory, 1, or_none=True, unit="bytes")
-    largest, root = _largest(layout, T, B), math.ceil(math.sqrt(T))
+    least = count("shards", least_shards, 1, or_none=True) or (SHARDS if layout.backend.on_host else 1)
+    largest, root = _largest(layout, T, B, least), math.ceil(math.sqrt(T))
     if checkpoint is None:
         return largest
     if isinstance(checkpoint, str) and checkpoint == "sqrt":
@@ -88,7 +92,7 @@ def make_plan(
             )
         return replace(largest, segment=int(checkpoint), keep=Keep.NOTHING)
     budget, footprint = memory or layout.backend.default_memory(), footprint_of(layout, symbols)
-    lengths, divisions = _host_sizes(largest, B) if layout.backend.on_host else _device_sizes(T, B)
+    lengths, divisions = _host_sizes(largest, B, least) if layout.backend.on_host else _device_sizes(T, B, least)
     candidates = [replace(largest, segment=length, keep=keep) for keep in (Keep.ALL, Keep.STATES) for length in lengths]
     candidates += [replace(largest, shards=shards, segment=root, keep=Keep.NOTHING) for shards in divisions]
     for side_by_side in (2, 1):  # prefer two shards at a time with more recomputation to one at a time
@@ -99,32 +103,32 @@ def make_plan(
                 if footprint.bytes(sized, T, B, use, weighs_outputs) <= budget:
                     return sized
                 workers //= 2
-    least = min(footprint.bytes(replace(plan, workers=1), T, B, use, weighs_outputs) for plan in candidates)
+    fewest = min(footprint.bytes(replace(plan, workers=1), T, B, use, weighs_outputs) for plan in candidates)
     raise InputError(
-        f"{B} sequences of {T} steps need at least {least / 2**20:,.1f} MiB, and the budget is "
+        f"{B} sequences of {T} steps need at least {fewest / 2**20:,.1f} MiB, and the budget is "
         f"{budget / 2**20:,.1f} MiB: give more memory, fewer or shorter sequences, or a smaller network"
     )
 
 
-def _largest(layout: Layout, T: int, B: int) -> Plan:
+def _largest(layout: Layout, T: int, B: int, least: int) -> Plan:
     """Return the plan that keeps everything, with the largest shards and segments that run fast."""
     if not layout.backend.on_host:
-        return Plan((0, B), T, Keep.ALL, workers=1)
-    shards = shard_boundaries(B)
+        return Plan(shard_boundaries(B, B, least), T, Keep.ALL, workers=1)
+    shards = shard_boundaries(B, SHARD, least)
     return Plan(shards, _cache_segment(layout, T, shards[1]), Keep.ALL)
 
 
-def _host_sizes(largest: Plan, B: int) -> tuple[list[int | None], list[tuple[int, ...]]]:
+def _host_sizes(largest: Plan, B: int, least: int) -> tuple[list[int | None], list[tuple[int, ...]]]:
     """Return the steps of a segment to try on a CPU where forward is kept, and the shards to try where it is not."""
     sizes = [size for n in range(SHARD.bit_length()) if (size := SHARD >> n) <= max(B, 2)]
-    return [largest.segment], [shard_boundaries(B, size) for size in sizes]
+    return [largest.segment], [shard_boundaries(B, size, least) for size in sizes]
 
 
-def _device_sizes(T: int, B: int) -> tuple[list[int | None], list[tuple[int, ...]]]:
+def _device_sizes(T: int, B: int, least: int) -> tuple[list[int | None], list[tuple[int, ...]]]:
     """Return the same for a GPU: both from the largest down, and all sequences in one shard first."""
     counts = range(1, max(T // LEAST_SEGMENT, 1) + 1)
     lengths: list[int | None] = list(dict.fromkeys(math.ceil(T / count) for count in counts))
-    return lengths, [(0, B), *(shard_boundaries(B, B >> n) for n in range(1, B.bit_length()))]
+    return lengths, [shard_boundaries(B, B >> n, least) for n in range(B.bit_length())]
 
 
 def _cache_segment(layout: Layout, T: int, B: int) -> int:
@@ -175,7 +179,9 @@ class Footprint:
     def bytes(self, plan: Plan, T: int, B: int, use: Use = Use.BOTH, weighs_outputs: bool = False) -> int:
         """Return the bytes that an objective on a batch (T, B) needs: batch, vectors of each worker, and buffers."""
         workers, largest = min(plan.workers, len(plan.shards) - 1), max(stop - start for start, stop in plan.parts)
-        total, buffers = T * B * self._given + (workers + 2) * self._weights * self._item, 0
+        count = len(plan.shards) - 1
+        waiting = (count - 1).bit_length() - 1 if count > workers else 0  # partial sums of shards
+        total, buffers = T * B * self._given + (workers + 2 + waiting) * self._weights * self._item, 0
         sweeps, making = T * B * self._copied, 0
         sweeps += B * self._starts
         if weighs_outputs:

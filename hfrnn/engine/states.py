@@ -9,7 +9,7 @@ B1  dp0 = sum dstate_0                                  adjoint of F1; the sum o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hfrnn.arrays.backend import Buffers
 from hfrnn.engine.batch import Batch
@@ -90,14 +90,3 @@ class SegmentStates:
         for l, layer in enumerate(self.zeros):
             for name in layer:
                 state[l][name][...] = p[f"layer{l}"][initial_state_name(name)]
-
-
-def joined(states: list[States], xp: Any) -> States:
-    """Return the state of a batch, given those of its shards in order; `xp` is the library of their arrays."""
-    return [
-        {
-            name: value if isinstance(value, int) else xp.concatenate([s[l][name] for s in states], axis=-2)
-            for name, value in layer.items()
-        }
-        for l, layer in enumerate(states[0])
-    ]

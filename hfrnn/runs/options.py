@@ -289,6 +289,13 @@ class RunOptions(DataOptions):
     threads: int | None = _running(
         None, "Number of threads; results do not depend on it.", least=1, otherwise="all processors"
     )
+    shards: int | None = _running(
+        None, "Parts that a batch is cut into at least: give ranks times threads. The last bits depend on it.",
+        needs.SEQUENCES, least=1, otherwise="2; 1 on a GPU",
+    )  # fmt: skip
+    rank_timeout: float = _running(
+        300.0, "Seconds that a rank of mpiexec waits for another one, before all end.", above=0, most=1e6,
+    )  # fmt: skip
     checkpoint: str = _running(
         "auto", "States to store for CG: auto, all, sqrt, or a number of steps from one to the next.", needs.SEQUENCES,
         digits=True,

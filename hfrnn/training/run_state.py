@@ -12,6 +12,7 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.engine.plan import Plan
+from hfrnn.engine.ranks import ALONE, Ranks
 from hfrnn.errors import CheckpointError
 from hfrnn.names import IN_MEMORY
 from hfrnn.optim.schedules import EarlyStopping
@@ -21,6 +22,7 @@ from hfrnn.runs.constraints import CONSTRAINTS, asks_for_constraints, stored_con
 from hfrnn.runs.metrics import Record
 from hfrnn.runs.options import option_name
 from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.unwritten import UnwrittenFolder
 from hfrnn.runs.versions import versions
 from hfrnn.runs.weights import checked_theta, checked_weights
 from hfrnn.wording import shell_command
@@ -55,6 +57,8 @@ class RunState:
         How to train. The state of the method is part of the state of the run.
     theta : array, shape (net.n_parameters,)
         The initial parameters.
+    ranks : Ranks
+        Only the rank that leads writes to the run folder.
 
     Attributes
     ----------
@@ -84,6 +88,7 @@ class RunState:
         net: Network,
         method: Method,
         theta: Array,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.config, self.source, self.vocabulary = config, source, vocabulary
         self.net, self.method = net, method
@@ -93,6 +98,7 @@ class RunState:
         self.best: Record | None = None
         self.last: Record | None = None
         self.stopping = None if config.patience is None else EarlyStopping(config.patience)
+        self.ranks = ranks
         self._folder: RunFolder | None = None
         self.changes: dict[str, Any] = {}
         self.saved: dict[str, Any] = {}
@@ -148,9 +154,13 @@ class RunState:
         out = config.out or f"runs/{config.arch}-{manner}-{time.strftime('%Y%m%d-%H%M%S')}"
         known = {} if self.vocabulary is None else {"vocabulary_sha256": self.vocabulary.to_json()["sha256"]}
         described = {**versions(), **self.source.checksums, **known}
-        self._folder = RunFolder.create(
-            out, config, described, self.vocabulary, numbered=config.out is None, scaling=self.source.scaling
-        )
+        if self.ranks.leads:
+            self._folder = RunFolder.create(
+                out, config, described, self.vocabulary, numbered=config.out is None, scaling=self.source.scaling
+            )
+        path = self.ranks.broadcast(str(self.folder.path) if self.ranks.leads else None)
+        if not self.ranks.leads:
+            self._folder = UnwrittenFolder(path)
         try:
             self._save(best=True)
         except BaseException:
@@ -270,6 +280,11 @@ class RunState:
         CheckpointError
             metrics.jsonl is damaged or does not fit the state; nothing was changed.
         """
+        if not self.ranks.leads:
+            self._folder = UnwrittenFolder(self.folder.path, self.saved)
+            if not self.saved:
+                self._save(best=True)
+            return
         if self.folder.begun:
             self.folder.make_consistent(self.update, self._best_is_last, self.config.keep)
             return

@@ -1,4 +1,7 @@
-"""Signals that end a command: SIGINT (Ctrl-C), SIGTERM, and SIGHUP of a closed terminal."""
+"""Signals that end a command: SIGINT (Ctrl-C), SIGTERM, SIGHUP of a closed terminal, and SIGUSR1.
+
+`mpiexec` forwards SIGUSR1 to the ranks and waits for them, and a batch system may send it before its time limit.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ from enum import Enum
 from types import FrameType
 from typing import Any
 
-from hfrnn.errors import HfrnnError
+from hfrnn.errors import INTERRUPTED, HfrnnError
 
-SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-"""Names of the signals that end a run. Some systems have no SIGHUP."""
+SIGNALS = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP")
+"""Names of the signals that end a run. Some systems have no SIGUSR1 and no SIGHUP."""
 CLEANUP_SECONDS = 2.0
 """Seconds after a signal has taken effect in which further signals are ignored, so that cleanup is not interrupted."""
 RETRY_SECONDS = 0.02
@@ -29,7 +32,7 @@ CLOSED_OUTPUT = (errno.EPIPE, errno.EIO)
 class Interrupted(HfrnnError):
     """Training was interrupted; the last finished update is on disk."""
 
-    exit_code = 130
+    exit_code = INTERRUPTED
 
 
 class Response(Enum):
@@ -128,12 +131,14 @@ def install(interruption: Interruption) -> dict[int, Any]:
     -------
     dict
         The old handlers by the number of the signal. SIGHUP is missing if it was ignored: a command that was started
-        with nohup survives its terminal.
+        with nohup survives its terminal. SIGUSR1 is missing if the program uses it itself.
     """
     old: dict[int, Any] = {}
     for number in (getattr(signal, name) for name in SIGNALS if hasattr(signal, name)):
         before = signal.getsignal(number)
         if number == getattr(signal, "SIGHUP", None) and before == signal.SIG_IGN:
+            continue
+        if number == getattr(signal, "SIGUSR1", None) and before != signal.SIG_DFL:
             continue
         old[number] = before
         signal.signal(number, interruption.on_signal)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from numpy.random import Generator
 from hfrnn.arrays.backend import Array
 from hfrnn.checks import instance, path, wrong
 from hfrnn.engine.batch import Batch
+from hfrnn.engine.distributed import ranks_of
+from hfrnn.engine.ranks import ALONE, Ranks
 from hfrnn.engine.sampling import draw_text
-from hfrnn.errors import CheckpointError, HfrnnError, MissingExtraError, NonFiniteError, StorageError
+from hfrnn.errors import CheckpointError, HfrnnError, MissingExtraError, NonFiniteError, RankError, StorageError
 from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.runs.config import TrainConfig, checked_options
 from hfrnn.runs.load import first_weights
@@ -30,11 +33,13 @@ from hfrnn.training.limits import TimeLimit, reached_limit, reason_to_end
 from hfrnn.training.memory import Memory, given_arrays
 from hfrnn.training.methods import METHODS
 from hfrnn.training.opening import open_source
+from hfrnn.training.ranks import ending_together, prepared
 from hfrnn.training.record import make_record
 from hfrnn.training.run_state import RunState, before_next_update
 from hfrnn.training.setup import build_network, initial_parameters, run_constraints
 from hfrnn.training.signals import CLOSED_OUTPUT, Interrupted, Interruption, Response, handle_signals
 from hfrnn.training.validation import validate, validation_objective
+from hfrnn.training.visible import VisibleState
 from hfrnn.wording import shell_command
 
 
@@ -46,6 +51,7 @@ def train(
     data: str | Path | Mapping[str, Any] | None = None,
     batches: Callable[[Generator], Any] | None = None,
     valid: str | Path | Mapping[str, Any] | Batch | None = None,
+    comm: Any = None,
     **options: Any,
 ) -> TrainingResult:
     """Train a network on a text, a synthetic task, music, arrays or a table, and write a run folder.
@@ -69,6 +75,8 @@ def train(
         depend on `rng` only. To resume the run, give the function again.
     valid : str, path, mapping of str to array or Batch, optional
         The option `valid`; or, with `batches`, the sequences to validate on. By default they are drawn once.
+    comm : mpi4py.MPI.Comm, optional
+        Ranks that train together. Each makes the same call; rank 0 writes the run folder and calls the callbacks.
     **options
         Single options by name, which override `config`: `text="book.txt", arch="mlstm", updates=20`.
 
@@ -80,6 +88,8 @@ def train(
     ------
     InputError
         An option, the data or the run folder is wrong, or another process writes to the folder; nothing was written.
+    RankError
+        Another rank has failed, does not answer or has other weights; the last update on the disk is complete.
     StorageError
         A file cannot be written; the last update on the disk is complete.
     NonFiniteError, DeviceMemoryError
@@ -105,22 +115,29 @@ def train(
     if memory is not None:
         data, valid = memory.name, None if batches is not None else valid
     options |= {name: value for name, value in (("data", data), ("valid", valid)) if value is not None}
-    values = checked_options(options, "train()")
-    with handle_signals() as interruption:
-        try:
-            if resume is None:
-                trainer = Trainer.new(replace(config or TrainConfig(), **values), callbacks, interruption, memory)
-            else:
-                trainer = Trainer.resumed(resume, values, callbacks, interruption, memory)
-            return trainer.run()
-        except KeyboardInterrupt:
-            interruption.response = Response.NOTED
-            if interruption.saved is None:
-                raise
-            raise Interrupted(interruption.saved) from None
+    values, ranks = checked_options(options, "train()"), ranks_of(comm)
+    with handle_signals() as interruption, ending_together(ranks), _saying_what_is_saved(interruption):
+        if resume is None:
+            config = replace(config or TrainConfig(), **values)
+            trainer = Trainer.new(config, callbacks, interruption, memory, ranks)
+        else:
+            trainer = Trainer.resumed(resume, values, callbacks, interruption, memory, ranks)
+        return trainer.run()
 
 
-class Trainer:
+@contextlib.contextmanager
+def _saying_what_is_saved(interruption: Interruption) -> Iterator[None]:
+    """Turn a KeyboardInterrupt into an error that says which update is on disk, if one is."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        interruption.response = Response.NOTED
+        if interruption.saved is None:
+            raise
+        raise Interrupted(interruption.saved) from None
+
+
+class Trainer(VisibleState):
     """One training run. `new` or `resumed` makes it, and `run` is called once.
 
     Parameters
@@ -134,6 +151,8 @@ class Trainer:
         Says when to stop because of a signal.
     memory : Memory, optional
         Arrays that were given in Python.
+    ranks : Ranks
+        The processes that train together. Those that do not lead have no callbacks and write nothing.
 
     Attributes
     ----------
@@ -159,8 +178,11 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         interruption: Interruption | None = None,
         memory: Memory | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
+        self.ranks, config = ranks, prepared(ranks, config)
         self.source, self.vocabulary = open_source(config, folder, memory)
+        ranks.check_data(f"the data {self.source.name}", json.dumps(self.source.checksums, sort_keys=True))
         new = folder is None or not folder.begun
         first = first_weights(config, self.source.network, self.source.name) if new else None
         if not self.source.in_bits:
@@ -168,12 +190,13 @@ class Trainer:
         self.net = build_network(config, self.source.network)
         with before_updates(self.net.backend, config):
             self.method = METHODS[config.optimizer](config, self.source, self.net)
+            self.method.ranks = ranks
             self.method.constraints = run_constraints(config, self.net) if new else None  # else from the checkpoint
             theta = initial_parameters(config, self.net, first, self.method.constraints)
-            self.state = RunState(config, self.source, self.vocabulary, self.net, self.method, theta)
-            self.validation = validation_objective(self.net, self.source, config)
+            self.state = RunState(config, self.source, self.vocabulary, self.net, self.method, theta, ranks)
+            self.validation = validation_objective(self.net, self.source, config, ranks)
         self.why_backend = ""
-        self.callbacks = tuple(callbacks)
+        self.callbacks = tuple(callbacks) if ranks.leads else ()
         self.interruption = interruption or Interruption()
         self._time = TimeLimit(config.time_limit)
         self._sample: str | None = None  # drawn at the end, from the weights that the run returns
@@ -181,12 +204,12 @@ class Trainer:
     @classmethod
     def new(
         cls, config: TrainConfig, callbacks: Sequence[Callback] = (), interruption: Interruption | None = None,
-        memory: Memory | None = None,
+        memory: Memory | None = None, ranks: Ranks = ALONE,
     ) -> Trainer:  # fmt: skip
         """Return a run from its beginning. Its folder is created after everything else was checked."""
-        trainer = cls(config.resolved(), None, callbacks, interruption, memory)
+        trainer = cls(config.resolved(), None, callbacks, interruption, memory, ranks)
         trainer.why_backend = config.why_backend
-        if trainer.interruption():  # the signal came during an import
+        if trainer._stops():  # the signal came during an import
             raise KeyboardInterrupt
         trainer.interruption.response = Response.NOTED  # until `run` begins
         trainer.state.create()
@@ -201,18 +224,21 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         interruption: Interruption | None = None,
         memory: Memory | None = None,
+        ranks: Ranks = ALONE,
     ) -> Trainer:
         """Return a run that continues after its last update, with changed options by field name."""
         folder, interruption = RunFolder(run), interruption or Interruption()
         interruption.saved = before_next_update(folder)
         stored = folder.config()
         config = resumed_config(stored, changes)
-        folder.lock.acquire()
+        if ranks.leads:
+            folder.lock.acquire()
         try:
-            trainer = cls(config, folder, callbacks, interruption, memory)
+            trainer = cls(config, folder, callbacks, interruption, memory, ranks)
             trainer.state.changes = {name: value for name, value in changes.items() if name != "data"}
             trainer.why_backend = replace(stored, backend=changes.get("backend", stored.backend)).why_backend
             trainer.state.load(folder, needs_plans(stored, config))
+            ranks.check_data(f"the run folder {run}", json.dumps(trainer.state.saved, sort_keys=True))
             trainer.state.repair()
             interruption.response = Response.NOTED  # until `run` begins
             interruption.saved = trainer.state.interrupted
@@ -223,58 +249,6 @@ class Trainer:
                 raise MissingExtraError(f"{error}: {command} resumes without it") from error
             raise
         return trainer
-
-    # ------------------------------------------------------------------ the state, for callbacks
-
-    @property
-    def config(self) -> TrainConfig:
-        """The options, resolved."""
-        return self.state.config
-
-    @property
-    def folder(self) -> RunFolder:
-        """The run folder, locked while the run writes to it."""
-        return self.state.folder
-
-    @property
-    def path(self) -> Path:
-        """The path of the run folder."""
-        return self.state.folder.path
-
-    @property
-    def theta(self) -> Array:
-        """The parameters; with constraints, the variables that they are made of."""
-        return self.state.theta
-
-    @property
-    def weights(self) -> Array:
-        """The weights that are validated: the parameters, or an average of them."""
-        return self.state.weights
-
-    @property
-    def update(self) -> int:
-        """The number of updates so far."""
-        return self.state.update
-
-    @property
-    def seconds(self) -> float:
-        """The training time so far, without validation."""
-        return self.state.seconds
-
-    @property
-    def symbols(self) -> int:
-        """The number of symbols used for gradients so far."""
-        return self.state.symbols
-
-    @property
-    def last(self) -> Record | None:
-        """A copy of the record after the last update; None before there is one."""
-        return copy.deepcopy(self.state.last)
-
-    @property
-    def best(self) -> Record | None:
-        """A copy of the record after the best update; None before there is one."""
-        return copy.deepcopy(self.state.best)
 
     # ------------------------------------------------------------------ the run and its end
 
@@ -307,6 +281,11 @@ class Trainer:
         except self.net.backend.memory_errors as error:
             state.write_summary("a GPU without free memory", self._sample)
             raise after_an_update(state) from error
+        except RankError as error:
+            state.flush()
+            saved = f"update {state.saved['update']} is saved: " * self.ranks.leads
+            error.args = (f"{error}; {saved}resume with {state.resume_command}",)
+            raise
         except StorageError as error:
             self.folder.lock.check()
             with contextlib.suppress(StorageError, CheckpointError):
@@ -319,6 +298,7 @@ class Trainer:
                 state.flush()
             self.folder.lock.release()
         interruption.response, interruption.saved = Response.AT_ONCE, state.interrupted
+        summary = self.ranks.broadcast(summary)
         result = TrainingResult(self.net, state.result, self.vocabulary, self.config, self.path, summary)
         for callback in self.callbacks:
             callback.on_end(result)
@@ -343,7 +323,7 @@ class Trainer:
         state, before = self.state, self.state.seconds
         self._time.start = time.perf_counter()
         while (reason := reason_to_end(state, self._time)) is None:
-            if self.interruption():
+            if self._stops():
                 raise UpdateInterrupted("Training was interrupted between two updates.")
             start = time.perf_counter()
             record = self._advance(start)
@@ -355,12 +335,22 @@ class Trainer:
                 self.folder.delete_summary()
                 state.commit(record)
                 self.interruption.saved = state.interrupted
-            if any(self._call(lambda callback: callback.on_update(copy.deepcopy(record)))):  # noqa: B023
+            answers = self._call(lambda callback: callback.on_update(copy.deepcopy(record)))  # noqa: B023
+            if self.ranks.any_rank(any(answers)):
                 reason = "callback"
                 break
         with self.interruption.responding(Response.AT_ONCE):
-            self._sample = draw_text(self.net, state.result, self.vocabulary, self.config.sample_length)
+            self._sample = self._draw(state.result)
         return reason
+
+    def _stops(self) -> bool:
+        """Return whether a signal has asked any rank to stop."""
+        return self.ranks.any_rank(self.interruption())
+
+    def _draw(self, weights: Array) -> str | None:
+        """Return a text that the network writes; None if it has no symbols, or on a rank that does not lead."""
+        length = self.config.sample_length
+        return draw_text(self.net, weights, self.vocabulary, length) if self.ranks.leads else None
 
     def _advance(self, start: float) -> Record:
         """Train until the next record, validate if it is time to, and return the record.
@@ -370,13 +360,14 @@ class Trainer:
         state, earlier = self.state, self.update
         left = None if self.config.updates is None else self.config.updates - earlier
         processor = time.process_time()
-        state.theta, found = self.method.advance(state.theta, self._on_progress, self.interruption, left)
+        state.theta, found = self.method.advance(state.theta, self._on_progress, self._stops, left)
         state.seconds_processor += time.process_time() - processor
         state.update += found.pop("updates")
         state.symbols += found.pop("symbols")
         begin, valid, errors = time.perf_counter(), None, None
         state.seconds += begin - start
         self._time.note(start, begin)
+        self._time.reached = self.ranks.any_rank(self._time.reached)
         due = found.pop("validate")
         if due or reached_limit(state, self._time) is not None:
             with self.interruption.responding(Response.AT_ONCE):
@@ -388,6 +379,5 @@ class Trainer:
         seconds = time.perf_counter() - begin
         draws = self.update.bit_length() > earlier.bit_length()  # after updates 1, 2, 4, 8, ...
         with self.interruption.responding(Response.AT_ONCE):
-            length = self.config.sample_length
-            drawn = draw_text(self.net, self.weights, self.vocabulary, length) if draws else None
+            drawn = self._draw(self.weights) if draws else None
         return make_record(state, found, valid, errors, seconds, drawn)

@@ -8,6 +8,7 @@ from hfrnn.arrays.backend import Array
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Use
 from hfrnn.engine.planner import make_plan
+from hfrnn.engine.ranks import ALONE, Ranks
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network
@@ -18,7 +19,7 @@ DEVICE_PART = 4
 """On a GPU, validation may use the memory budget divided by this, from what the budget leaves free."""
 
 
-def validation_objective(net: Network, source: Source, config: TrainConfig) -> Objective | None:
+def validation_objective(net: Network, source: Source, config: TrainConfig, ranks: Ranks = ALONE) -> Objective | None:
     """Return the objective on the validation data, without the penalty on the weights; None without such data."""
     batch = source.validation
     if batch is None:
@@ -26,8 +27,8 @@ def validation_objective(net: Network, source: Source, config: TrainConfig) -> O
     net, symbols = net.without_penalty(), batch.inputs.ndim == 2
     weighs = batch.weights is not None and batch.weights.ndim == 3
     memory = config.memory_bytes if net.backend.on_host else config.memory_bytes // DEVICE_PART
-    plan = make_plan(net, batch.T, batch.B, "auto", memory, symbols, Use.LOSS, weighs)
-    return Objective(net, batch, config.threads, plan=plan)
+    plan = make_plan(net, batch.T, batch.B, "auto", memory, symbols, Use.LOSS, weighs, config.shards)
+    return Objective(net, batch, config.threads, plan=plan, comm=ranks)
 
 
 def validate(

@@ -30,7 +30,7 @@ from hfrnn.training.signals import handle_signals
 from hfrnn.training.trainer import Callback, Interrupted, Trainer, train
 
 pytest.importorskip("resource", reason="these signals are those of POSIX systems")
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 
 @pytest.mark.parametrize("number", SIGNALS)

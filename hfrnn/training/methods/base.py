@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.data.streams import SequenceSampler
 from hfrnn.engine.noise import StateNoise
+from hfrnn.engine.ranks import ALONE, Ranks
 from hfrnn.errors import InputError
 from hfrnn.optim.schedules import Cosine, Plateau, Schedule, Stepped, warm_up
 from hfrnn.runs.metrics import Record
@@ -49,6 +50,8 @@ class Method:
         The work of the last call of `advance`.
     constraints : Constraints or None
         Absent weights and signs. The theta of `advance` and of `weights` are then variables, not weights.
+    ranks : Ranks
+        The processes that share the work.
     remedy : str
         What to change when the loss is no longer finite, with a comma and a space after it.
     """
@@ -59,6 +62,7 @@ class Method:
     work: Work
     remedy = ""
     constraints: Constraints | None = None
+    ranks: Ranks = ALONE
 
     @property
     def epoch(self) -> int:
@@ -205,7 +209,7 @@ class Stepwise(Method):
     def _begin(self, most: int | None) -> tuple[int, int]:
         """Return the number of updates until the next record (`most` at most), and the epoch."""
         if isinstance(self.schedule, Cosine) and not self.schedule.fixed:
-            horizon = self._pace.horizon(self.updates)
+            horizon = self.ranks.broadcast(self._pace.horizon(self.updates))
             if horizon is not None:
                 self.schedule.shorten(horizon)
         interval = self.config.log_interval

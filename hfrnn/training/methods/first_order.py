@@ -58,7 +58,9 @@ class FirstOrderMethod(Stepwise):
             self.batches = SequenceBatches(config, source)
         (T, B), symbols = self.batches.shape, self.batches.symbols
         weighs = self.batches.weighs_outputs
-        plan = make_plan(net, T, B, config.checkpoint_argument, config.memory_bytes, symbols, Use.GRADIENT, weighs)
+        plan = make_plan(
+            net, T, B, config.checkpoint_argument, config.memory_bytes, symbols, Use.GRADIENT, weighs, config.shards
+        )
         self.plans = {"gradient": plan}
         self.expected_bytes = footprint_of(net, symbols).bytes(plan, T, B, Use.GRADIENT, weighs)
         self.threads = config.threads or default_threads()
@@ -100,8 +102,9 @@ class FirstOrderMethod(Stepwise):
             batch = self.batches.next()
             noise = state_noise(self.config, self.optimizer.steps)
             plain = Objective(
-                self.net, batch, self.config.threads, plan=self.plans["gradient"], like=self._last, noise=noise
-            )
+                self.net, batch, self.config.threads, plan=self.plans["gradient"], like=self._last, noise=noise,
+                comm=self.ranks,
+            )  # fmt: skip
             objective = plain if self.constraints is None else ConstrainedObjective(plain, self.constraints)
             loss, gradient = objective.data_loss_and_gradient(theta, out=self._gradient)
             self._gradient = gradient

@@ -190,7 +190,8 @@ class HessianFreeMethod(Method):
         N = pool.inputs.shape[1]
         return _Stoppable(
             self.net, batch, self.config.threads, memory=self.config.memory_bytes, plan=plans.get(role),
-            noise=state_noise(self.config, self.optimizer.updates, np.arange(N)[columns]),
+            noise=state_noise(self.config, self.optimizer.updates, np.arange(N)[columns]), comm=self.ranks,
+            shards=self.config.shards,
         )  # fmt: skip
 
     def lines(self) -> list[str]:
@@ -252,10 +253,11 @@ class HessianFreeMethod(Method):
             budget = max(budget - basis, 1)
         footprint = footprint_of(self.net, symbols)
         half = max(budget // 2, 1)
-        plans = {"gradient": make_plan(self.net, T, rows, checkpoint, half, symbols, Use.GRADIENT, weighs)}
+        least = self.config.shards
+        plans = {"gradient": make_plan(self.net, T, rows, checkpoint, half, symbols, Use.GRADIENT, weighs, least)}
         taken = footprint.bytes(plans["gradient"], T, rows, Use.GRADIENT, weighs)
         left = max(budget - taken, 1)
-        plans["curvature"] = make_plan(self.net, T, part, checkpoint, left, symbols, Use.OPERATOR, weighs)
+        plans["curvature"] = make_plan(self.net, T, part, checkpoint, left, symbols, Use.OPERATOR, weighs, least)
         return plans, taken + footprint.bytes(plans["curvature"], T, part, Use.OPERATOR, weighs) + basis
 
     def _affordable_parts(self) -> int:

@@ -1,0 +1,84 @@
+"""Sums of the vectors of shards: their order, and how many vectors they need."""
+
+import random
+import threading
+import time
+
+import numpy as np
+import pytest
+from support.trees import by_recursion
+
+from hfrnn.arrays.backend import get_backend
+from hfrnn.arrays.threads import Threads
+from hfrnn.engine.ranks import ALONE
+from hfrnn.engine.sums import VectorSum
+
+COUNTS = (1, 2, 3, 4, 5, 7, 8, 13, 32)
+
+
+class Counted(VectorSum):
+    """Counts the vectors that exist."""
+
+    made = 0
+
+    def take(self):
+        self.made += not self._free
+        return super().take()
+
+
+def summed(count, threads, n=1001, delays=False):
+    """Return the sum of random vectors, what it should be, and the number of vectors that it took."""
+    rng, order = np.random.default_rng(count), random.Random(threads)
+    vectors = (rng.standard_normal((count, n)) * 10.0 ** rng.integers(-4, 4, (count, n))).astype(np.float32)
+    pauses = [order.random() * 0.004 * delays for _ in range(count)]
+    sums = Counted(get_backend("numpy"), (n,), np.float32, Threads(threads), ALONE)
+
+    def task(k, vector):
+        time.sleep(pauses[k])
+        vector += vectors[k]
+        return k
+
+    out = np.full(n, np.nan, np.float32)
+    assert sums.add(task, count, out) == list(range(count))
+    return out, by_recursion(list(vectors)), sums.made
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("count", COUNTS)
+def test_the_sum_has_the_order_of_the_tree_on_any_number_of_threads(count, threads):
+    for delays in (False, True):
+        found, expected, _ = summed(count, threads, delays=delays)
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_sum_takes_one_vector_per_thread_and_one_for_each_level_but_one(count, threads):
+    most = max(summed(count, threads, delays=True)[2] for _ in range(3))
+    assert most <= min(threads, count) + max((count - 1).bit_length() - 1, 0)
+
+
+def test_a_second_sum_takes_no_new_vectors():
+    sums = Counted(get_backend("numpy"), (9,), np.float32, Threads(2), ALONE)
+    out = np.empty(9, np.float32)
+    for _ in range(3):
+        sums.add(lambda k, vector: vector.fill(k), 16, out)
+        made = sums.made
+    sums.add(lambda k, vector: vector.fill(k), 16, out)
+    assert sums.made <= made + 1
+    np.testing.assert_array_equal(out, sum(range(16)))
+
+
+def test_all_threads_share_the_additions_if_every_shard_has_a_thread():
+    sums, seen = VectorSum(get_backend("numpy"), (64,), np.float32, Threads(4), ALONE), set()
+
+    class Noting(np.ndarray):
+        def __iadd__(self, other):
+            seen.add(threading.current_thread().name)
+            time.sleep(0.005)
+            return np.ndarray.__iadd__(self.view(np.ndarray), other)
+
+    out = np.zeros(64, np.float32).view(Noting)
+    sums.add(lambda k, vector: np.ndarray.fill(vector, 1), 4, out)
+    np.testing.assert_array_equal(np.asarray(out), 4)
+    assert len(seen) > 1
