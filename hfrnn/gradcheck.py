@@ -35,6 +35,7 @@ SMALL: dict[str, dict[str, Any]] = {"scrn": {"context": 2}}
 """Options that make the networks of an architecture small."""
 
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "gru-torch": ({"candidate_bias": False},),
     "hornn": ({"order": 1}, {"order": 7, "activation": "logistic"}),
     "hornn-max": ({"order": 2, "activation": "logistic"}, {"order": 7}),
     "hornn-fofe": ({"order": 2, "alpha": 0.9}, {"order": 7, "activation": "logistic"}),

@@ -69,6 +69,8 @@ class Network(Layout):
     periods : sequence of int, optional
         For `clockwork`: the period of each module, 1 or more, in any order. The number of modules must divide every
         hidden size. By default 1, 2, 4, ..., with the largest number of modules up to 8 that divides the hidden size.
+    candidate_bias : bool
+        For `gru-torch`: whether the recurrent part of the candidate has a bias of its own, b_hn; default True.
     learn_initial_state : bool
         Whether to learn the state before the first step, starting at zeros. Each array `name` of the state of layer l
         is then a row of parameters, `layer{l}.{name}0`, the same for all sequences and, in a HORNN, for all states of

@@ -23,15 +23,19 @@ B4  dh_{t-1} = z*dh_t + ds_t @ W_h.T                    adjoint of F5 and F1
 B5  dW_h = sum_t h_{t-1}.T @ ds_t                       adjoint of F1
     db_hn = sum_t dm_t                                  adjoint of F3
 
-Source: the documentation of `torch.nn.GRU`. The two biases of PyTorch's r and z are one here, that of U.
+Source: the documentation of `torch.nn.GRU`. The two biases of PyTorch's r and z are one here, that of U. Without
+`candidate_bias`, as with `bias=False` in PyTorch, b_hn is 0 and no parameter.
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.initializers import Initializer, constant
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, sigmoid_, slope_of_tanh, transpose
+from hfrnn.option import Option
 
 
 class TorchGRU(Kernel):
@@ -39,16 +43,28 @@ class TorchGRU(Kernel):
 
     output_bias = True
     transposed = ("W_h",)
+    options: ClassVar[tuple[Option | str, ...]] = (
+        Option("candidate_bias", bool, True, "Give the recurrent part of the candidate a bias of its own."),
+    )
 
-    def __init__(self, hidden: int) -> None:
+    def __init__(self, hidden: int, candidate_bias: bool = True) -> None:
         self.hidden = self.width = hidden
+        self.candidate_bias = candidate_bias
         self.slots = tuple(Slot(name, hidden, bias=True, below=True) for name in "rzn")
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
-        return {"W_h": (self.hidden, 3 * self.hidden), "b_hn": (self.hidden,)}
+        return {"W_h": (self.hidden, 3 * self.hidden), **({"b_hn": (self.hidden,)} if self.candidate_bias else {})}
 
     def initializers(self) -> dict[str, Initializer]:
-        return {**super().initializers(), "b_hn": constant(0.0)}
+        return {**super().initializers(), **({"b_hn": constant(0.0)} if self.candidate_bias else {})}
+
+    def b_hn(self, p: Arrays, tape: Tape) -> Array:
+        """Return b_hn, or its tangent if `p` is a direction: zeros without a candidate bias."""
+        if self.candidate_bias:
+            return p["b_hn"]
+        zeros = tape.scratch("no_bias", self.hidden)
+        zeros[...] = 0
+        return zeros
 
     def state_shapes(self, B: int) -> dict[str, tuple[int, ...]]:
         return {"h": (B, self.hidden)}
@@ -57,13 +73,14 @@ class TorchGRU(Kernel):
         xp, (K, B, _), H = tape.xp, U.shape, self.hidden
         steps = K if tape.records else 1  # rows of the buffers that only derivatives need
         k, m, n = tape.new("k", steps, B, 3 * H), tape.scratch("m", steps, B, H), tape.scratch("n", steps, B, H)
+        b_hn = self.b_hn(p, tape)  # (H,)
         hs = tape.new("h", K + 1, B, H)  # hs[t] = h_{t-1}
         hs[0] = state["h"]
         for t in range(K):
             s, m_t, n_t, h = k[t % steps], m[t % steps], n[t % steps], hs[t + 1]
             xp.matmul(hs[t], p["W_h"], out=s)  # F1
             m_t[...] = s[:, 2 * H :]
-            m_t += p["b_hn"]  # F3
+            m_t += b_hn  # F3
             gates = s[:, : 2 * H]
             gates += U[t, :, : 2 * H]
             sigmoid_(xp, gates)  # F2
@@ -96,7 +113,7 @@ class TorchGRU(Kernel):
         Rs = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Rs", K, B, 3 * H))
         Rgates, Rm = Rs[:, :, : 2 * H], Rs[:, :, 2 * H :]
         Rgates += RU[:, :, : 2 * H]  # R2
-        Rm += v["b_hn"]  # R3
+        Rm += self.b_hn(v, tape)  # R3
         Rhs, Rh = tape.new("Rh", K, B, H), Rstate["h"]
         wide = tape.scratch("wide", B, 3 * H)
         for t in range(K):
@@ -132,5 +149,6 @@ class TorchGRU(Kernel):
             xp.matmul(ds, W_T, out=work)
             dh += work  # B4
         add_weight_gradient(tape, tape["h"][:K], dss, grad["W_h"])  # B5
-        grad["b_hn"] += rows(dss)[:, 2 * H :].sum(axis=0)  # B5
+        if self.candidate_bias:
+            grad["b_hn"] += rows(dss)[:, 2 * H :].sum(axis=0)  # B5
         return dU, {"h": dh}

@@ -104,6 +104,24 @@ def test_with_an_open_reset_gate_it_is_the_other_gru() -> None:
     np.testing.assert_allclose(net.run(theta, batch())[0], other.run(there, batch())[0], rtol=1e-12)
 
 
+def test_without_a_candidate_bias_it_is_the_network_whose_bias_is_zero() -> None:
+    net, theta, p = network(candidate_bias=False)
+    full, there, q = network()
+    for name, view in q.items():
+        view[...] = p.get(name, 0.0)
+    for data in (batch(), batch(net.zero_state(B))):
+        np.testing.assert_array_equal(net.run(theta, data)[0], full.run(there, data)[0])
+    v = np.random.default_rng(3).standard_normal(net.n_parameters)
+    w = np.zeros(full.n_parameters)
+    for name, view in full.views(w).items():
+        view[...] = net.views(v).get(name, 0.0)
+    mine = net.views(net.gauss_newton(theta, batch()) @ v)
+    theirs = full.views(full.gauss_newton(there, batch()) @ w)
+    assert mine.keys() == theirs.keys() - {"layer0.b_hn"}
+    for name, value in mine.items():
+        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
+
+
 def test_sizes_and_biases_are_those_of_the_definition() -> None:
     net, _, p = network()
     shapes = {name: view.shape for name, view in p.items()}
@@ -114,6 +132,8 @@ def test_sizes_and_biases_are_those_of_the_definition() -> None:
     assert net.n_parameters == 3 * H * (V + 1 + H) + H + (H + 1) * V
     plain = network(bias=False, output_bias=False)[0]
     assert plain.n_parameters == 3 * H * (V + H) + H + H * V
+    unbiased = network(bias=False, output_bias=False, candidate_bias=False)[0]
+    assert unbiased.n_parameters == 3 * H * (V + H) + H * V
     assert (net.views(net.init(scale=0.5))["layer0.b_hn"] == 0).all()  # as every bias
     assert (net.views(net.init(initializer="sutskever"))["layer0.b_hn"] == 0).all()
     assert net.metrics == ("hidden",)

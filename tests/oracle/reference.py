@@ -101,7 +101,8 @@ def step(config: Config, layer: int, p: Params, u: Params, past: Params) -> tupl
     if config.arch == "gru-torch":
         s = dict(zip("rzn", jnp.split(past["h"] @ p["W_h"], 3, -1), strict=True))
         r, z = sigmoid(u["r"] + s["r"]), sigmoid(u["z"] + s["z"])
-        h = (1 - z) * jnp.tanh(u["n"] + r * (s["n"] + p["b_hn"])) + z * past["h"]
+        b_hn = p["b_hn"] if config.candidate_bias else 0.0
+        h = (1 - z) * jnp.tanh(u["n"] + r * (s["n"] + b_hn)) + z * past["h"]
         return {"h": h}, h, jnp.zeros_like(h)
     if config.arch == "lstm-1997":
         heard = past["h"] @ p["W_h"]

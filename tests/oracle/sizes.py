@@ -64,6 +64,7 @@ class Config:
     context: int = 40
     leak: float = 0.2
     learn_leak: bool = False
+    candidate_bias: bool = True
     periods: tuple[int, ...] | None = None
     classes: int | tuple[int, ...] | None = None
     learn_initial_state: bool = False
@@ -110,7 +111,7 @@ class Config:
         if self.arch == "lstm-1997":
             return {"W_h": (H, 3 * H)}
         if self.arch == "gru-torch":
-            return {"W_h": (H, 3 * H), "b_hn": (H,)}
+            return {"W_h": (H, 3 * H)} | ({"b_hn": (H,)} if self.candidate_bias else {})
         if self.arch == "gru":
             return {"W_h": (H, 2 * H), "W_hg": (H, H)}
         return {"W_h": (H, 4 * H if "lstm" in self.arch else H)} | ({"q": (H,)} if self.learn_leak else {})

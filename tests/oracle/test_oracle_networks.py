@@ -93,6 +93,7 @@ def all_cases() -> list[Case]:
         Case("context-only-below", "scrn", "squared", {"hidden": (0, 3), "context": 3, "alpha": 0.5}, carried=True),
         Case("no-context", "scrn", "softmax", {"context": 0}, ragged=True),
         Case("default-context", "scrn", "softmax"),
+        Case("no-candidate-bias", "gru-torch", "softmax", {"candidate_bias": False, "hidden": (4, 3)}, carried=True),
         Case("default-periods-carried", "clockwork", "softmax", T=9, carried=True),
         Case("default-periods", "clockwork", "squared", {"hidden": (16, 3)}, T=9, ragged=True, vanishing=True),
         Case("slow-first", "clockwork", "softmax", {"periods": (3, 1)}, ragged=True),

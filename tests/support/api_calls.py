@@ -190,6 +190,12 @@ CALLS: list[Call] = [
         },
     ),
     Call(
+        "Network of gru-torch",
+        hfrnn.Network,
+        {"arch": "gru-torch", "n_in": 3, "hidden": 2, "n_out": 3},
+        {"candidate_bias": FLAG.or_none()},
+    ),
+    Call(
         "Network of hornn",
         hfrnn.Network,
         {"arch": "hornn", "n_in": 3, "hidden": 2, "n_out": 3},

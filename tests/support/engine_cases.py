@@ -68,6 +68,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "learned-alpha": ("scrn", {"learn_alpha": True, "alpha": 0.7}),
     "no-hidden": ("scrn", {"hidden": (0, 0), "learn_alpha": True}),
     "some-hidden": ("scrn", {"hidden": (0, 4)}),
+    "no-candidate-bias": ("gru-torch", {"candidate_bias": False}),
     "no-context": ("scrn", {"context": 0, "learn_alpha": True}),
 }
 

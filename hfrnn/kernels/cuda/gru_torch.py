@@ -20,10 +20,10 @@ class TorchGRU(reference.TorchGRU):
         recorded, hs = int(tape.records), tape.new("h", K + 1, B, H)  # hs[t] = h_{t-1}
         k = tape.new("k", K if recorded else 1, B, 3 * H)
         rz = tape.new("rz", K, B, 2 * H) if recorded else k
-        hs[0] = state["h"]
+        hs[0], b_hn = state["h"], self.b_hn(p, tape)
         for t in range(K):
             xp.matmul(hs[t], p["W_h"], out=k[t % k.shape[0]])  # F1
-            run.each("gru_torch_forward", B * H, t, B, H, recorded, U, p["b_hn"], hs, k, rz)  # F2-F5, L1-L3
+            run.each("gru_torch_forward", B * H, t, B, H, recorded, U, b_hn, hs, k, rz)  # F2-F5, L1-L3
         return hs[1:], {"h": hs[K]}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
@@ -32,10 +32,10 @@ class TorchGRU(reference.TorchGRU):
         xp, (K, B, _), H, run, rz, k = tape.xp, RU.shape, self.hidden, Kernels("gru_torch", tape), tape["rz"], tape["k"]
         Rs = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Rs", K, B, 3 * H))
         Rhs, recurrent = tape.new("Rh", K + 1, B, H), tape.scratch("recurrent", B, 3 * H)  # Rhs[t] = Rh_{t-1}
-        Rhs[0] = Rstate["h"]
+        Rhs[0], Rb_hn = Rstate["h"], self.b_hn(v, tape)
         for t in range(K):
             xp.matmul(Rhs[t], p["W_h"], out=recurrent)  # R1
-            run.each("gru_torch_rforward", B * H, t, B, H, RU, Rs, recurrent, v["b_hn"], rz, k, Rhs)  # R1-R5
+            run.each("gru_torch_rforward", B * H, t, B, H, RU, Rs, recurrent, Rb_hn, rz, k, Rhs)  # R1-R5
         return Rhs[1:], {"h": Rhs[K]}
 
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
@@ -50,5 +50,6 @@ class TorchGRU(reference.TorchGRU):
             xp.matmul(ds[t], W_T, out=recurrent)  # B4
         dh += recurrent  # B4
         add_weight_gradient(tape, tape["h"][:K], ds, grad["W_h"])  # B5
-        grad["b_hn"] += rows(ds)[:, 2 * H :].sum(axis=0)  # B5
+        if self.candidate_bias:
+            grad["b_hn"] += rows(ds)[:, 2 * H :].sum(axis=0)  # B5
         return dU, {"h": dh}

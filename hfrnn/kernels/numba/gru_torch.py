@@ -86,7 +86,7 @@ class TorchGRU(reference.TorchGRU):
         a, rz = tape.new("k", K if tape.records else 1, B, 3 * H), tape.new("rz", K if tape.records else 0, B, 2 * H)
         hs = tape.new("h", K + 1, B, H)  # hs[t] = h_{t-1}
         hs[0] = state["h"]
-        gru_forward(p["W_h"], p["b_hn"], parts(U, H), hs, a, parts(a, H), parts(rz, H))  # F1-F5, L1-L3
+        gru_forward(p["W_h"], self.b_hn(p, tape), parts(U, H), hs, a, parts(a, H), parts(rz, H))  # F1-F5, L1-L3
         return hs[1:], {"h": hs[K]}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
@@ -96,8 +96,8 @@ class TorchGRU(reference.TorchGRU):
         Rs = product(tape, tape["h"][:K], v["W_h"], out=tape.scratch("Rs", K, B, 3 * H))
         Rhs, work = tape.new("Rh", K, B, H), tape.scratch("wide", B, 3 * H)
         gru_rforward(
-            p["W_h"], v["b_hn"], Rstate["h"], parts(Rs, H), parts(RU, H), parts(k, H), parts(rz, H), Rhs, work,
-            parts(work, H),
+            p["W_h"], self.b_hn(v, tape), Rstate["h"], parts(Rs, H), parts(RU, H), parts(k, H), parts(rz, H), Rhs,
+            work, parts(work, H),
         )  # fmt: skip  # R1-R5
         return Rhs, {"h": Rhs[K - 1]}
 
@@ -110,5 +110,6 @@ class TorchGRU(reference.TorchGRU):
         dh[...] = dstate["h"]
         gru_backward(transpose(p, "W_h"), dhs, k, rz, dh, parts(dU, H), ds, parts(ds, H), work)  # B1-B4
         add_weight_gradient(tape, tape["h"][:K], ds, grad["W_h"])  # B5
-        grad["b_hn"] += rows(ds)[:, 2 * H :].sum(axis=0)  # B5
+        if self.candidate_bias:
+            grad["b_hn"] += rows(ds)[:, 2 * H :].sum(axis=0)  # B5
         return dU, {"h": dh}
