@@ -21,6 +21,7 @@ from .engine.sampling import sample as sample
 from .errors import CheckpointError as CheckpointError
 from .errors import DeviceMemoryError as DeviceMemoryError
 from .errors import HfrnnError as HfrnnError
+from .errors import HfrnnWarning as HfrnnWarning
 from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError
 from .errors import NonFiniteError as NonFiniteError

@@ -22,6 +22,10 @@ class MissingExtraError(InputError, ImportError):
     """An optional package or its device is missing; the message names the extra to install."""
 
 
+class HfrnnWarning(UserWarning):
+    """A result is right, but may not be what the caller expects; the message says why and what to do."""
+
+
 def how_to_install(*extras: str) -> str:
     """Return how to install an optional extra, as a part of a message; `extras` are those that serve the purpose.
 

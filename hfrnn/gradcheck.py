@@ -33,7 +33,6 @@ CARRIED_TIME = 3
 
 SMALL: dict[str, dict[str, Any]] = {"scrn": {"context": 2}}
 """Options that make the networks of an architecture small."""
-
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "gru-torch": ({"candidate_bias": False},),
     "hornn": ({"order": 1}, {"order": 7, "activation": "logistic"}),

@@ -10,6 +10,7 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array, Backend, get_backend, host_copy
 from hfrnn.arrays.checks import array, as_array, shown_type
+from hfrnn.arrays.tensors import is_tensor, shared
 from hfrnn.checks import count, is_number, shown
 from hfrnn.errors import InputError
 
@@ -42,6 +43,8 @@ class Batch:
 
     Notes
     -----
+    Tensors of PyTorch are taken too, and read where they are: on the host as NumPy arrays, on a GPU as CuPy arrays.
+
     The loss of a batch is `sum w*loss / sum w`, where the loss of a step sums over its outputs. With weights
     (T, B, n_out), each step adds `sum_k w_k*loss_k`, over its outputs k, to the numerator, and the mean of its w_k to
     the denominator. The loss of the batch is then n_out times the weighted mean of the losses of all outputs. Weights
@@ -56,6 +59,8 @@ class Batch:
         lengths: Array | None = None,
         initial_state: State | None = None,
     ) -> None:
+        inputs, targets = _without_tensors("inputs", inputs), _without_tensors("targets", targets)
+        weights, lengths = _without_tensors("weights", weights), _without_tensors("lengths", lengths)
         inputs = as_array("inputs", inputs)
         if inputs.ndim not in (2, 3) or inputs.dtype.kind not in ("iu" if inputs.ndim == 2 else "f"):
             raise InputError(
@@ -79,7 +84,7 @@ class Batch:
             if low < 1 or high > T:
                 raise InputError(f"lengths go from {low} to {high}; expected 1 to {T}")
         if initial_state is not None:
-            _check_state(initial_state)
+            initial_state = _checked_state(initial_state)
         self.inputs = inputs
         self.targets = targets
         self.weights = weights
@@ -219,17 +224,28 @@ def _checked_weights(weights: Array, steps: tuple[int, int], targets: Array | No
     return weights
 
 
-def _check_state(state: Any) -> None:
-    """Raise InputError unless a state is a sequence of dicts of arrays and whole numbers."""
+def _without_tensors(name: str, value: Any) -> Any:
+    """Return a tensor as an array in the same memory; return anything else unchanged."""
+    return shared(name, value) if is_tensor(value) else value
+
+
+def _checked_state(state: Any) -> State:
+    """Return a state without tensors; raise InputError unless it is a sequence of dicts of arrays and whole numbers."""
     layers = state if isinstance(state, list | tuple) else []
     if not layers or not all(isinstance(layer, dict) for layer in layers):
         raise InputError(f"initial_state is {shown(state)}: give a list of one dict per layer, as net.run returns it")
+    if any(is_tensor(value) for layer in layers for value in layer.values()):
+        layers = [
+            {key: _without_tensors(f"{key} of layer {l} of initial_state", value) for key, value in layer.items()}
+            for l, layer in enumerate(layers)
+        ]
     for l, layer in enumerate(layers):
         for key, value in layer.items():
             name = f"{shown(key)} of layer {l} of initial_state"
             if not is_number(value):
                 found = as_array(name, value)
                 array(name, found, (None,) * found.ndim, "f", finite=True)
+    return layers
 
 
 def _describe(value: Any) -> str:

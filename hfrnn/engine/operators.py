@@ -11,6 +11,7 @@ import numpy as np
 from hfrnn.arrays.backend import Array, Backend
 from hfrnn.arrays.checks import array, as_array
 from hfrnn.checks import shown
+from hfrnn.engine.tensor_operator import TensorOperator, VectorLayout
 from hfrnn.errors import InputError
 from hfrnn.names import PRECISIONS
 
@@ -66,6 +67,12 @@ def _operator_class(base: Any) -> Any:
             with self._backend.products_in(self._precision):
                 self._apply(v.copy() if self._backend.xp.may_share_memory(v, out) else v, out)
             return out
+
+        def to_torch(self, layout: VectorLayout | None = None) -> TensorOperator:
+            """Return this operator for PyTorch's tensors, in the order of theta or of a `hfrnn.interop.TorchLayout`."""
+            if self._apply_adjoint is not self._apply:
+                raise InputError("a Jacobian has no form for tensors: use to_torch of gauss_newton or hessian")
+            return TensorOperator(self, self._backend, layout)
 
         def __reduce_ex__(self, protocol: Any) -> Any:
             raise InputError(

@@ -12,7 +12,8 @@
 nn.LSTM has G = 4 blocks of H columns, in torch in the order i, f, g, o and here i, f, o, g. nn.GRU has three, in both
 in the order r, z, n, and nn.RNN has one. In torch the input is connected only to the lowest layer and the output only
 to the top layer: here `direct_input=False, direct_output=False`. An nn.GRU is the architecture `gru-torch`, whose reset
-gate acts after the recurrent product and on b_hn. `gru` is another function. If an nn.GRU has no biases, b_hn is 0.
+gate acts after the recurrent product and on b_hn. `gru` is another function. An nn.GRU without biases has no b_hn:
+`candidate_bias=False`.
 """
 
 from __future__ import annotations
@@ -23,30 +24,37 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.arrays.checks import array
-from hfrnn.checks import instance, string
+from hfrnn.checks import instance
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
-from hfrnn.interop.models import activation_of, on_host, state_dict_of
+from hfrnn.interop.models import Model, on_host, read_model
 from hfrnn.interop.parameters import ARCHITECTURES, check_parts, parts_of
+from hfrnn.interop.vectors import TorchLayout
 
-__all__ = ["from_torch", "gradient_to_torch", "to_torch"]
+__all__ = ["TorchLayout", "from_torch", "gradient_to_torch", "to_torch"]
+
+DETERMINED = {
+    "arch", "n_in", "hidden", "n_out", "embedding", "bias", "output_bias", "direct_input", "direct_output",
+    "candidate_bias",
+}  # fmt: skip
+"""Options of a network that the model determines."""
 
 
 def from_torch(model: Any, *, embedding: str | None = None, **options: Any) -> tuple[Network, Array]:
     """Convert a PyTorch model, or its state dict, to a network and its parameters.
 
-    The model consists of an nn.LSTM, nn.GRU or nn.RNN (any number of layers, one direction, no projections), an
-    nn.Linear after it and, optionally, an nn.Embedding before it. `net.run` computes the model's outputs in evaluation
-    mode, that is without dropout. hfrnn's arrays are always time-major, also if the model has `batch_first=True`. What
-    the model's `forward` does between these modules cannot be seen and is not converted.
+    The model contains an nn.LSTM, nn.GRU or nn.RNN (any number of layers, one direction, no projections), an nn.Linear
+    after it and, optionally, an nn.Embedding before it; they may be anywhere in it. `net.run` computes the model's
+    outputs in evaluation mode, that is without dropout. hfrnn's arrays are always time-major, also if the model has
+    `batch_first=True`. What the model's `forward` does between these modules cannot be seen and is not converted.
 
     Parameters
     ----------
     model : torch.nn.Module, or mapping of name to tensor or array
         The model; or the result of its `state_dict()`, or of `safetensors.numpy.load_file`.
     embedding : str, optional
-        The name of the nn.Embedding in the model, for example "embedding" for the tensor `embedding.weight`. Without an
-        embedding, inputs are one-hot symbols or real values.
+        The name of the nn.Embedding, for example "embedding" for the tensor `embedding.weight`. A module tells it; a
+        state dict does not. Without an embedding, inputs are one-hot symbols or real values.
     **options
         Options of `hfrnn.Network`: `loss` ("softmax" by default, as nn.CrossEntropyLoss), `dtype` (by default that of
         the tensors), `backend`, `l2`. The state dict of an nn.RNN also needs `activation`, "tanh" or "relu", because
@@ -63,19 +71,26 @@ def from_torch(model: Any, *, embedding: str | None = None, **options: Any) -> t
     ------
     InputError
         The model is of another kind, two of its tensors share memory, their shapes do not fit together, or the
-        activation of an nn.RNN is not known.
+        activation of an nn.RNN is not known. The message names every module that was not understood.
+
+    Warns
+    -----
+    HfrnnWarning
+        The model has dropout and is in training mode; or its nn.Embedding treats gradients in a way of its own
+        (`padding_idx`, `scale_grad_by_freq`).
     """
-    values = on_host(state_dict_of("model", model))
-    string("embedding", embedding, "the name of a module", or_none=True)
+    source = read_model("model", model, embedding)
+    values, embedding = on_host(source.tensors), source.embedding
     parts = parts_of(values, embedding)
-    taken = {"arch", "n_in", "hidden", "n_out", "embedding", "bias", "output_bias", "direct_input", "direct_output"}
-    if chosen := sorted(taken & set(options)):
+    if chosen := sorted(DETERMINED & set(options)):
         raise InputError(f"{', '.join(chosen)} cannot be chosen, because the model determines it: leave it out")
-    shapes = {part.name: values[part.pieces[0].tensor].shape for part in parts if part.pieces}
+    shapes = {part.name: values[part.pieces[0].tensor].shape for part in parts}
     recurrent = [part for part in parts if part.name.endswith(".W_h")]
     arch = ARCHITECTURES[recurrent[0].blocks]
     if arch == "rnn":
-        options["activation"] = activation_of(model, recurrent[0].pieces[0].tensor, options.get("activation"))
+        options["activation"] = _activation(source, options.get("activation"))
+    elif arch == "gru-torch":
+        options["candidate_bias"] = "layer0.b_hn" in shapes
     net = Network(
         arch,
         n_in=shapes["embedding.E"][0] if embedding is not None else shapes["layer0.W_x"][1],
@@ -93,6 +108,7 @@ def from_torch(model: Any, *, embedding: str | None = None, **options: Any) -> t
     views = net.views(theta)
     for part in parts:
         part.from_torch(values, views[part.name])
+    source.warn()
     return net, net.backend.asarray(theta)
 
 
@@ -118,7 +134,7 @@ def to_torch(net: Network, theta: Array, like: Any, *, embedding: str | None = N
     Raises
     ------
     InputError
-        The network and the model differ in kind or sizes; or b_hn is not 0, and the nn.GRU has no biases.
+        The network and the model differ in kind or sizes.
     """
     return _export("theta", net, theta, like, embedding, second=0.0)
 
@@ -127,7 +143,6 @@ def gradient_to_torch(net: Network, gradient: Array, like: Any, *, embedding: st
     """Convert a gradient, or a curvature product `G @ v`, to the model's parameters.
 
     This is the transpose of the linear map `from_torch`: both biases of a layer get the gradient of hfrnn's one bias.
-    If an nn.GRU has no biases, the gradient of b_hn is left out.
 
     Parameters
     ----------
@@ -155,22 +170,29 @@ def _export(
 ) -> dict[str, Any]:
     """Convert a vector to a state dict; the second tensor of a parameter gets `second` times the value of the first."""
     instance("net", net, Network, "a hfrnn.Network")
-    like = state_dict_of("like", like)
-    values = on_host(like)
-    string("embedding", embedding, "the name of a module", or_none=True)
-    parts = parts_of(values, embedding)
+    model = read_model("like", like, embedding)
+    like, values = model.tensors, on_host(model.tensors)
+    parts = parts_of(values, model.embedding)
     check_parts(net, parts, values)
     vector = array(argument, vector, (net.n_parameters,), backend=net.backend)
     views = net.views(net.backend.to_host(vector))
     tensors = {name: np.zeros(value.shape, vector.dtype) for name, value in values.items()}
     for part in parts:
-        if not part.pieces and second == 0.0 and views[part.name].any():
-            raise InputError(
-                f"{part.name} of {argument} is not 0, and the model has no biases: set it to 0, or start from a model "
-                "with biases"
-            )
         part.to_torch(views[part.name], tensors, second)
     return {name: _as(like[name], tensors[name]) for name in like}
+
+
+def _activation(model: Model, given: Any) -> Any:
+    """Return the activation of an nn.RNN: that of the module, or the given one."""
+    own = model.activation
+    if own is None and given is None:
+        raise InputError(
+            'a state dict does not hold the nonlinearity of an nn.RNN: add activation="tanh" or activation="relu", or '
+            "give the module itself"
+        )
+    if None not in (own, given) and own != given:
+        raise InputError(f"activation is {given!r}, but the nn.RNN has the nonlinearity {own!r}: leave activation out")
+    return given if own is None else own
 
 
 def _as(like: Any, value: HostArray) -> Any:

@@ -1,39 +1,70 @@
-"""Read a PyTorch model: its tensors as NumPy arrays, and the activation of an nn.RNN. torch is never imported."""
+"""Read a PyTorch model: its tensors as NumPy arrays, its modules, and what a state dict does not hold.
+
+torch is never imported: modules are recognised by the names of their classes.
+"""
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from hfrnn.arrays.backend import HostArray
-from hfrnn.checks import shown
-from hfrnn.errors import InputError
+from hfrnn.checks import shown, string
+from hfrnn.errors import HfrnnWarning, InputError
 
 StateDict = Mapping[str, Any]
 """Tensors by name: torch tensors, NumPy arrays, or objects that `numpy.asarray` accepts."""
 
+RECURRENT = ("LSTM", "GRU", "RNN")
+CONTAINERS = ("Module", "Sequential", "ModuleDict", "ModuleList", "DataParallel", "DistributedDataParallel")
+"""Classes of PyTorch whose subclasses hold other modules and have an own `forward`, which cannot be seen."""
 WITHOUT_EFFECT = ("Dropout", "Identity", "Loss")
 """Ends of the class names of modules without tensors that do not change the outputs of a model in evaluation mode."""
 
 
-def _is_module(model: Any) -> bool:
-    return hasattr(model, "state_dict") and hasattr(model, "named_modules")
+@dataclass
+class Model:
+    """A PyTorch model, or its state dict.
+
+    Attributes
+    ----------
+    tensors : mapping of name to tensor
+        The state dict.
+    embedding : str or None
+        Name of its nn.Embedding.
+    activation : str or None
+        `nonlinearity` of its nn.RNN; None if it is not known or there is none.
+    left_out : list of str
+        What PyTorch does in training and hfrnn does not.
+    """
+
+    tensors: StateDict
+    embedding: str | None
+    activation: str | None = None
+    left_out: list[str] = field(default_factory=list)
+
+    def warn(self) -> None:
+        """Warn of what is left out; the warning names the line that called the caller."""
+        for reason in self.left_out:
+            warnings.warn(reason, HfrnnWarning, stacklevel=3)
 
 
-def state_dict_of(argument: str, model: Any) -> StateDict:
-    """Return the state dict of a module, or the mapping itself."""
-    if _is_module(model):
-        for name, module in model.named_modules():
-            kind = str(getattr(module, "original_name", type(module).__name__))
-            if not (any(module.children()) or module.state_dict() or kind.rstrip("123d").endswith(WITHOUT_EFFECT)):
-                raise InputError(
-                    f"the model has the module {name or kind} ({kind}), which hfrnn does not compute: give model."
-                    "state_dict() if it does not change the outputs"
-                )
-        model = model.state_dict()
+def read_model(argument: str, model: Any, embedding: Any = None) -> Model:
+    """Return what a model or a state dict holds; `embedding` is the name of the nn.Embedding, if it was given.
+
+    Raises
+    ------
+    InputError
+        It is neither, or the model has modules that hfrnn does not compute.
+    """
+    embedding = string("embedding", embedding, "the name of a module", or_none=True)
+    if hasattr(model, "state_dict") and hasattr(model, "named_modules"):
+        return _read_module(model, embedding)
     if isinstance(model, str | os.PathLike):
         raise InputError(
             f"{argument} is the path {shown(os.fspath(model))}: load the file and give the state dict, as from "
@@ -41,22 +72,73 @@ def state_dict_of(argument: str, model: Any) -> StateDict:
         )
     if not isinstance(model, Mapping):
         raise InputError(f"{argument} is {shown(model)}: give a torch.nn.Module or its state dict, model.state_dict()")
-    return model
+    return Model(model, embedding)
 
 
-def activation_of(model: Any, tensor: str, given: Any) -> Any:
-    """Return the activation of an nn.RNN: that of the module, or the given one."""
-    own = None
-    if _is_module(model):
-        own = getattr(dict(model.named_modules())[tensor.rpartition(".")[0]], "nonlinearity", None)
-    if own is None and given is None:
+def kind_of(module: Any) -> str:
+    """Return the class of PyTorch that a module is made from: `LSTM` for an nn.LSTM and for a subclass of it."""
+    if hasattr(module, "original_name"):  # of a compiled module (TorchScript)
+        return str(module.original_name)
+    classes = [cls.__name__ for cls in type(module).__mro__ if cls.__module__.startswith("torch.nn.")]
+    return classes[0] if classes else type(module).__name__
+
+
+def _read_module(model: Any, embedding: str | None) -> Model:
+    found, strange, embeddings = Model(model.state_dict(), embedding), [], []
+    for name, module in model.named_modules():
+        kind = kind_of(module)
+        if kind in RECURRENT:
+            found.activation = getattr(module, "nonlinearity", None) if kind == "RNN" else found.activation
+            if module.training and module.dropout and module.num_layers > 1:
+                found.left_out.append(_without_dropout(name or kind, module.dropout))
+        elif kind == "Embedding":
+            embeddings.append(name)
+            _check_embedding(name or kind, module, found)
+        elif kind.rstrip("123d").endswith("Dropout"):
+            if module.training and module.p:
+                found.left_out.append(_without_dropout(name or kind, module.p))
+        elif not (kind == "Linear" or _is_container(kind, module) or _has_no_effect(kind, module)):
+            strange.append(f"{name or 'the model itself'} ({kind})")
+    if strange:
         raise InputError(
-            'a state dict does not hold the nonlinearity of an nn.RNN: add activation="tanh" or activation="relu", or '
-            "give the module itself"
+            f"hfrnn does not compute {', '.join(strange)}: give a model of one nn.LSTM, nn.GRU or nn.RNN, one "
+            "nn.Linear after it and at most one nn.Embedding before it; or the state dict of these modules, if the "
+            "others do not change the outputs"
         )
-    if None not in (own, given) and own != given:
-        raise InputError(f"activation is {given!r}, but the nn.RNN has the nonlinearity {own!r}: leave activation out")
-    return given if own is None else own
+    if found.embedding is None and len(embeddings) == 1:
+        found.embedding = embeddings[0]
+    elif len(embeddings) > 1:
+        raise InputError(f"the model has the embeddings {', '.join(embeddings)}: give a model with at most one")
+    return found
+
+
+def _is_container(kind: str, module: Any) -> bool:
+    """Return whether a module holds other modules; its own tensors are checked by their names."""
+    own = hasattr(module, "original_name") or kind in CONTAINERS
+    return own and (any(module.children()) or bool(module.state_dict()))
+
+
+def _has_no_effect(kind: str, module: Any) -> bool:
+    return kind.endswith(WITHOUT_EFFECT) and not module.state_dict()
+
+
+def _without_dropout(name: str, p: float) -> str:
+    return (
+        f"{name} has dropout {p}, which hfrnn leaves out: its results are those of model.eval(); call that to convert "
+        "without this warning"
+    )
+
+
+def _check_embedding(name: str, module: Any, found: Model) -> None:
+    if getattr(module, "max_norm", None) is not None:
+        raise InputError(f"{name} has max_norm {module.max_norm}, which changes its rows in forward: set it to None")
+    if getattr(module, "padding_idx", None) is not None:
+        found.left_out.append(
+            f"{name} has padding_idx {module.padding_idx}, whose row gets no gradient in PyTorch; in hfrnn it gets one "
+            "where the symbol is an input before the end of its sequence: give Batch the lengths"
+        )
+    if getattr(module, "scale_grad_by_freq", False):
+        found.left_out.append(f"{name} has scale_grad_by_freq, which hfrnn leaves out: its gradients are not scaled")
 
 
 def on_host(state_dict: StateDict) -> dict[str, HostArray]:

@@ -54,7 +54,7 @@ class Part:
     name : str
         The name of the parameter.
     pieces : tuple of Piece
-        Its tensors. A parameter without tensors is 0 in every model.
+        Its tensors.
     blocks : int
         G for tensors of the recurrent module, else 1.
     transposed : bool
@@ -146,8 +146,8 @@ def _recurrent_parts(values: Mapping[str, HostArray], module: str, tensors: set[
         if biased:
             second = Piece(tensor["bias_hh"], stop=2 * H if gru else None)
             parts.append(Part(f"layer{l}.b", (Piece(tensor["bias_ih"]), second), blocks))
-        if gru:
-            parts.append(Part(f"layer{l}.b_hn", (Piece(tensor["bias_hh"], start=2 * H),) if biased else ()))
+            if gru:
+                parts.append(Part(f"layer{l}.b_hn", (Piece(tensor["bias_hh"], start=2 * H),)))
         parts.append(Part(f"layer{l}.W_h", (Piece(tensor["weight_hh"]),), blocks))
     reason = ""
     if any(tensor.endswith("_reverse") for tensor in tensors):
@@ -179,7 +179,7 @@ def check_parts(net: Network, parts: list[Part], values: Mapping[str, HostArray]
     if odd := sorted(set(shapes) ^ {part.name for part in parts}):
         raise InputError(
             f"{', '.join(odd)} is only in one of the network and the state dict: a network for PyTorch has "
-            "direct_input and direct_output False, and biases where the model has them"
+            "direct_input and direct_output False, and biases where the model has them (candidate_bias too)"
         )
     for part in parts:
         shape = shapes[part.name]

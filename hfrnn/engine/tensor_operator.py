@@ -1,0 +1,105 @@
+"""Curvature operators on the tensors of another library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from hfrnn.arrays.backend import Array, Backend
+from hfrnn.arrays.checks import array
+from hfrnn.arrays.tensors import is_tensor, shared, shared_output, tensor_like
+from hfrnn.checks import methods, shown
+from hfrnn.errors import InputError
+
+
+class VectorLayout(Protocol):
+    """A linear map P from vectors (size,) in the order of another library to vectors in the order of theta."""
+
+    size: int
+
+    def direction(self, v: Array) -> Array:
+        """Return P v; v is (size,) or (size, k)."""
+
+    def gradient(self, g: Array) -> Array:
+        """Return P' g; g is (n_parameters,) or (n_parameters, k)."""
+
+    def split(self, vector: Any) -> dict[str, Any]:
+        """Return the parts of a vector (size,) by name, as views."""
+
+    def join(self, parts: Mapping[str, Any]) -> Array:
+        """Return the vector (size,) with these parts."""
+
+
+def vector_of(name: str, value: Any, size: int, backend: Backend) -> Array:
+    """Return a tensor or array of one axis or two as an array (size,) or (size, k) of a backend."""
+    found = shared(name, value, backend) if is_tensor(value) else value
+    return array(name, found, (size,) if getattr(found, "ndim", 1) == 1 else (size, None), "f", backend=backend)
+
+
+class TensorOperator:
+    """A curvature operator A that takes and gives tensors, or P' A P in the order of another library's parameters.
+
+    Attributes
+    ----------
+    shape : (int, int)
+    dtype : data type of NumPy
+
+    Notes
+    -----
+    Without a layout, tensors of the operator's type and device are read and written where they are. A layout has to
+    change the order of the entries, which makes one copy of the vector before a product and one after it.
+    """
+
+    def __init__(self, operator: Any, backend: Backend, layout: VectorLayout | None = None) -> None:
+        self._operator, self._backend = operator, backend
+        self._layout = methods("layout", layout, ("direction", "gradient", "split", "join"), or_none=True)
+        self._size: int = operator.shape[0] if layout is None else layout.size
+        self.shape, self.dtype = (self._size, self._size), operator.dtype
+
+    def __matmul__(self, v: Any) -> Any:
+        """Return A v.
+
+        Parameters
+        ----------
+        v : (n,) or (n, k) tensor, or dict of name to tensor
+            A dict needs a layout, whose names it has.
+
+        Returns
+        -------
+        tensor or dict
+            As v. The tensors of a dict are views of one vector.
+        """
+        if isinstance(v, Mapping):
+            if self._layout is None:
+                raise InputError("v is a dict, and the operator has no names: use to_torch(layout), or give a tensor")
+            like = next(iter(v.values()), None)
+            if not is_tensor(like):
+                raise InputError(f"v is a dict of {shown(like)}: give a dict of tensors")
+            return self._layout.split(tensor_like(like, self._product(self._layout.join(v))))
+        if not is_tensor(v):
+            raise InputError(f"v is {shown(v)}: give a tensor, or use the operator without to_torch")
+        return tensor_like(v, self._product(vector_of("v", v, self._size, self._backend)))
+
+    def apply(self, v: Any, out: Any) -> Any:
+        """Write A v to `out` and return it; both are tensors (n,) of the operator's type."""
+        for name, given in (("v", v), ("out", out)):
+            if not is_tensor(given):
+                raise InputError(f"{name} is {shown(given)}: give a tensor, or use the operator without to_torch")
+        target = shared_output("out", out, self._backend)
+        if self._layout is None:
+            self._operator.apply(vector_of("v", v, self._size, self._backend), target)
+            self._backend.synchronize()
+        elif target.shape != (self._size,) or target.dtype != self.dtype:
+            raise InputError(f"out is {shown(out)}: give a tensor of shape {(self._size,)} and type {self.dtype}")
+        else:
+            target[...] = self._product(vector_of("v", v, self._size, self._backend))
+        return out
+
+    def _product(self, v: Array) -> Array:
+        """Return A v when it is complete: the other library may use another stream of the device."""
+        if self._layout is None:
+            found = self._operator @ v
+        else:
+            found = self._layout.gradient(self._operator @ self._layout.direction(v))
+        self._backend.synchronize()
+        return found

@@ -1,0 +1,121 @@
+"""Vectors in the order of a PyTorch model's parameters, and the linear map between them and theta."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from hfrnn.arrays.backend import Array
+from hfrnn.arrays.tensors import is_tensor, shared
+from hfrnn.checks import instance, shown
+from hfrnn.engine.network import Network
+from hfrnn.engine.tensor_operator import vector_of
+from hfrnn.errors import InputError
+from hfrnn.interop.models import on_host, read_model
+from hfrnn.interop.parameters import check_parts, parts_of
+
+
+class TorchLayout:
+    """The order of a PyTorch model's parameters, and the linear map P from it to the order of theta.
+
+    PyTorch's vectors are those of `torch.nn.utils.parameters_to_vector(model.parameters())`. P changes the order of the
+    entries and adds up the two biases of a layer, so a gradient returns by its transpose P'. In PyTorch's order, a
+    curvature matrix G is P' G P: `G.to_torch(layout)`.
+
+    Parameters
+    ----------
+    net : Network
+        A network of the kind that `from_torch` makes.
+    like : torch.nn.Module, or mapping of name to tensor or array
+        The model, or its state dict. Only names, shapes and order are read.
+    embedding : str, optional
+        The name of the nn.Embedding; not needed with a module.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the parameters, in their order.
+    shapes : tuple of tuple of int
+        Their shapes.
+    size : int
+        Number of entries of a vector of PyTorch; larger than `net.n_parameters` if layers have two biases.
+
+    Raises
+    ------
+    InputError
+        The network and the model differ in kind or sizes.
+    """
+
+    def __init__(self, net: Network, like: Any, *, embedding: str | None = None) -> None:
+        self.net: Network = instance("net", net, Network, "a hfrnn.Network")
+        model = read_model("like", like, embedding)
+        values = on_host(model.tensors)
+        parts = parts_of(values, model.embedding)
+        check_parts(net, parts, values)
+        self.names = tuple(values)
+        self.shapes = tuple(value.shape for value in values.values())
+        self._edges = [0, *accumulate(math.prod(shape) for shape in self.shapes)]
+        self.size = self._edges[-1]
+        views = net.views(np.arange(net.n_parameters, dtype=np.float64))
+        index = {name: np.empty(value.shape) for name, value in values.items()}
+        for part in parts:
+            part.to_torch(views[part.name], index, second=1.0)
+        owner = np.concatenate([each.ravel() for each in index.values()]).astype(np.int64)
+        _, first = np.unique(owner, return_index=True)
+        second = np.setdiff1d(np.arange(self.size), first)
+        asarray = net.backend.asarray
+        self._owner, self._first = asarray(owner), asarray(first)  # (size,) and (n_parameters,)
+        self._second, self._to = asarray(second), asarray(owner[second])  # entries that are added to others
+
+    def direction(self, v: Any) -> Array:
+        """Return P v: a direction in the model's parameters as a direction in theta.
+
+        Parameters
+        ----------
+        v : (size,) or (size, k) tensor or array, or dict of name to tensor or array
+
+        Returns
+        -------
+        (n_parameters,) or (n_parameters, k) array
+        """
+        v = vector_of("v", self.join(v) if isinstance(v, Mapping) else v, self.size, self.net.backend)
+        found = v[self._first]
+        if self._second.size:
+            found[self._to] += v[self._second]
+        return found
+
+    def gradient(self, g: Any) -> Array:
+        """Return P' g: a gradient or a product `G @ v` in the order of the model, (size,) or (size, k)."""
+        return vector_of("g", g, self.net.n_parameters, self.net.backend)[self._owner]
+
+    def parameters(self, theta: Any) -> Array:
+        """Return theta, or a direction in it, in the order of the model, (size,) or (size, k); second biases are 0."""
+        found = vector_of("theta", theta, self.net.n_parameters, self.net.backend)[self._owner]
+        found[self._second] = 0
+        return found
+
+    def split(self, vector: Any) -> dict[str, Any]:
+        """Return the parts of a vector (size,) by name; they are views, tensors if the vector is one."""
+        if tuple(getattr(vector, "shape", ())) != (self.size,):
+            raise InputError(f"vector is {shown(vector)}: give an array or tensor of shape {(self.size,)}")
+        edges = zip(self._edges[:-1], self._edges[1:], strict=True)
+        return {
+            name: vector[start:stop].reshape(shape)
+            for name, shape, (start, stop) in zip(self.names, self.shapes, edges, strict=True)
+        }
+
+    def join(self, parts: Mapping[str, Any]) -> Array:
+        """Return the vector (size,) of a dict of tensors or arrays by name."""
+        if odd := sorted(set(parts) ^ set(self.names), key=str):
+            raise InputError(f"v and the model differ in {', '.join(map(str, odd))}: give a tensor for each parameter")
+        flat = []
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            value = shared(name, parts[name], self.net.backend) if is_tensor(parts[name]) else parts[name]
+            if tuple(np.shape(value)) != shape:
+                raise InputError(f"{name} has the shape {tuple(np.shape(value))}: the model's has {shape}")
+            flat.append(self.net.backend.asarray(value).reshape(-1))
+        return self.net.backend.xp.concatenate(flat)
