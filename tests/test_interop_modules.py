@@ -1,0 +1,146 @@
+"""What `from_torch` finds in a user's own torch.nn.Module, what it refuses and what it leaves out with a warning."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from support.torch_products import KINDS, make_model, random_case, time_first, torch_module
+
+import hfrnn
+from hfrnn.interop import from_torch, gradient_to_torch, to_torch
+
+
+@pytest.fixture
+def torch() -> Any:
+    return torch_module()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(10, 14))
+def test_a_users_module_becomes_the_same_function_and_goes_back(torch: Any, kind: str, seed: int) -> None:
+    model, x, _, _ = random_case(torch, kind, 1 + seed % 3, seed)
+    net, theta = from_torch(model)
+    (inputs,) = time_first(model, x)
+    outputs, _ = net.run(theta, hfrnn.Batch(inputs))
+    with torch.no_grad():
+        (expected,) = time_first(model, model(x))
+        np.testing.assert_allclose(outputs, expected.numpy(), rtol=1e-11, atol=1e-13)
+        model.load_state_dict(to_torch(net, 1.1 * theta, model))
+        (moved,) = time_first(model, model(x))
+    np.testing.assert_allclose(net.run(1.1 * theta, hfrnn.Batch(inputs))[0], moved.numpy(), rtol=1e-11, atol=1e-13)
+
+
+def test_a_module_tells_the_name_of_its_embedding(torch: Any) -> None:
+    model = make_model(torch, embedding=3)
+    np.testing.assert_array_equal(from_torch(model)[1], from_torch(model.state_dict(), embedding="words")[1])
+    net, theta = from_torch(model, embedding="words")
+    assert gradient_to_torch(net, theta, model).keys() == model.state_dict().keys()
+    model.more = torch.nn.Embedding(4, 2)
+    with pytest.raises(hfrnn.InputError, match="the model has the embeddings words, more: give a model with at most"):
+        from_torch(model)
+
+
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+def test_a_module_tells_the_activation_of_an_rnn(torch: Any, nonlinearity: str) -> None:
+    model = make_model(torch, "RNN", nonlinearity=nonlinearity)
+    assert from_torch(model)[0].config["activation"] == nonlinearity
+
+
+def test_every_module_that_was_not_understood_is_named(torch: Any) -> None:
+    model = make_model(torch)
+    model.top.append(torch.nn.Softmax(-1))
+    model.body.norm = torch.nn.LayerNorm(4)
+    model.attention = torch.nn.MultiheadAttention(4, 2)
+    message = (
+        r"^hfrnn does not compute body\.norm \(LayerNorm\), top\.2 \(Softmax\), attention \(MultiheadAttention\), "
+        r"attention\.out_proj \(NonDynamicallyQuantizableLinear\): give a model of"
+    )
+    with pytest.raises(hfrnn.InputError, match=message):
+        from_torch(model)
+
+
+def test_a_parameter_of_the_users_own_module_is_named(torch: Any) -> None:
+    model = make_model(torch)
+    model.body.scale = torch.nn.Parameter(torch.ones(4, dtype=torch.float64))
+    with pytest.raises(hfrnn.InputError, match=r"^body\.scale cannot be placed in a network of hfrnn"):
+        from_torch(model)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bidirectional": True}, r"^body\.core runs in two directions: hfrnn takes an nn\.LSTM"),
+        ({"proj_size": 2}, r"^body\.core has projections: hfrnn takes an nn\.LSTM"),
+    ],
+)
+def test_two_directions_and_projections_are_refused_with_the_reason(
+    torch: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(hfrnn.InputError, match=message):
+        from_torch(make_model(torch, **options))
+
+
+def test_a_cell_is_named(torch: Any) -> None:
+    model = make_model(torch)
+    model.body.core = torch.nn.LSTMCell(5, 4)
+    with pytest.raises(hfrnn.InputError, match=r"^hfrnn does not compute body\.core \(LSTMCell\)"):
+        from_torch(model)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dropout": 0.25}, r"^top\.0 has dropout 0\.25, which hfrnn leaves out: its results are those of model\.eval"),
+        ({"layers": 2, "recurrent_dropout": 0.5}, r"^body\.core has dropout 0\.5, which hfrnn leaves out"),
+    ],
+)
+def test_dropout_of_a_model_in_training_mode_is_left_out_with_a_warning(
+    torch: Any, options: dict[str, Any], message: str
+) -> None:
+    model = make_model(torch, **{name: value for name, value in options.items() if name != "recurrent_dropout"})
+    model.body.core.dropout = options.get("recurrent_dropout", 0.0)
+    with pytest.warns(hfrnn.HfrnnWarning, match=message) as heard:
+        converted = from_torch(model)[1]
+    assert [warning.filename for warning in heard] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(from_torch(model.eval())[1], converted)
+
+
+def test_what_an_embedding_does_on_its_own_is_refused_or_warned_of(torch: Any) -> None:
+    model = make_model(torch, embedding=3)
+    model.words.scale_grad_by_freq = True
+    with pytest.warns(hfrnn.HfrnnWarning, match="^words has scale_grad_by_freq, which hfrnn leaves out"):
+        from_torch(model)
+    model.words = torch.nn.Embedding(5, 3, padding_idx=0).double()
+    with pytest.warns(hfrnn.HfrnnWarning, match="^words has padding_idx 0, whose row gets no gradient in PyTorch"):
+        from_torch(model)
+    model.words.max_norm = 1.0
+    with pytest.raises(hfrnn.InputError, match=r"^words has max_norm 1\.0, which changes its rows in forward"):
+        from_torch(model)
+
+
+def test_subclasses_and_compiled_modules_are_recognised(torch: Any) -> None:
+    class Own(torch.nn.LSTM):
+        pass
+
+    model = make_model(torch, embedding=3)
+    expected = from_torch(model)[1]
+    own = Own(3, 4).double()
+    own.load_state_dict(model.body.core.state_dict())
+    model.body.core = own
+    np.testing.assert_array_equal(from_torch(model)[1], expected)
+    np.testing.assert_array_equal(from_torch(torch.nn.DataParallel(model))[1], expected)
+
+
+def test_the_eigenvalues_of_a_pytorch_model_are_those_of_its_dense_matrix(torch: Any) -> None:
+    model, x, y, loss = random_case(torch, "GRU", 2, 1)
+    net, theta = from_torch(model.float(), loss=loss, dtype="float64")
+    objective = hfrnn.Objective(net, hfrnn.Batch(*time_first(model, x, y)))
+    found = hfrnn.spectrum(objective, theta, count=3, vectors=0)
+    assert found.matrix == "gauss-newton"
+    dense = np.linalg.eigvalsh(objective.gauss_newton(theta) @ np.eye(net.n_parameters))
+    np.testing.assert_allclose(found.largest, dense[::-1][:3], rtol=1e-6)
