@@ -1,4 +1,4 @@
-"""Hessian-free minimisation of any function with a gradient and a Gauss-Newton product, given as Python functions.
+"""Hessian-free minimisation of an objective, or of any function with a gradient and a Gauss-Newton product.
 
 Examples
 --------
@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.vectors import Apply, Vector, norm
@@ -38,11 +39,15 @@ from hfrnn.checks import NOT_NEGATIVE, count, function, instance, is_result, num
 from hfrnn.errors import InputError
 from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree
-from hfrnn.optim.options import HessianFreeOptions, Operator
+from hfrnn.optim.options import HessianFreeOptions, Objective, Operator
 from hfrnn.optim.result import End, Update
 
 Curvature = Callable[[Vector], Callable[[Vector], Vector]]
 """Takes theta and returns the product with a matrix at theta: a function of v that returns a fresh vector."""
+
+
+METHODS = ("loss", "loss_and_gradient", "gauss_newton")
+"""Methods of an objective."""
 
 
 class MinimumStop(StrEnum):
@@ -163,6 +168,30 @@ class _Functions:
         return _Product(product, damping, structural, tikhonov)
 
 
+class _Remembering:
+    """An objective that remembers loss and gradient of the last parameters."""
+
+    def __init__(self, objective: Objective) -> None:
+        self._objective = objective
+        self._known: tuple[Vector, tuple[float, Vector]] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._objective, name)
+
+    def loss(self, theta: Vector) -> float:
+        return self._objective.loss(theta)
+
+    def loss_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
+        if self._known is None or self._known[0] is not theta:
+            self._known = theta, self._objective.loss_and_gradient(theta)
+        return self._known[1]
+
+    def gauss_newton(
+        self, theta: Vector, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden"
+    ) -> Operator:
+        return self._objective.gauss_newton(theta, structural, tikhonov, metric)
+
+
 def _vector(name: str, found: Vector, like: Vector) -> Vector:
     """Return what a caller's function returned, if it is a vector like another one."""
     vector: Vector = array(name, found, like.shape, "f", advice="as theta is")
@@ -170,10 +199,10 @@ def _vector(name: str, found: Vector, like: Vector) -> Vector:
 
 
 def minimize(
-    loss: Callable[[Vector], float],
-    gradient: Callable[[Vector], Vector],
-    gauss_newton: Curvature,
-    theta: Vector,
+    loss: Callable[[Vector], float] | Objective,
+    gradient: Callable[[Vector], Vector] | None = None,
+    gauss_newton: Curvature | None = None,
+    theta: Vector | None = None,
     *,
     damping: Damping | None = None,
     options: HessianFreeOptions | None = None,
@@ -185,28 +214,29 @@ def minimize(
     gradient_tolerance: float = 1e-8,
     callback: Callable[[Update], object] | None = None,
 ) -> Minimum:
-    """Minimise a function by Hessian-free updates.
+    """Minimise a function by Hessian-free updates: `minimize(objective, theta=theta)`, or functions.
 
     Parameters
     ----------
-    loss : callable
-        Takes theta and returns f(theta), a number.
+    loss : Objective or callable
+        An objective, such as `hfrnn.Objective`, which has its own gradient and products. Or a function that takes theta
+        and returns f(theta), a number.
     gradient : callable
-        Takes theta and returns the gradient (n,), of the type of theta.
+        Not with an objective. Takes theta and returns the gradient (n,), of the type of theta.
     gauss_newton : callable
-        Takes theta and returns a function v -> G v, both (n,). G is positive semi-definite and approximates the
-        curvature: J'J for a sum of squares |residual|^2 / 2 with Jacobian J. Called once in each update, so it can
-        prepare everything that does not depend on v.
+        Not with an objective. Takes theta and returns a function v -> G v, both (n,). G is positive semi-definite and
+        approximates the curvature: J'J for a sum of squares |residual|^2 / 2 with Jacobian J. Called once in each
+        update, so it can prepare everything that does not depend on v.
     theta : (n,) array
         Start, float32 or float64; not written.
     damping : Damping, optional
-        By default Tikhonov damping.
+        By default structural damping for an objective and Tikhonov damping for functions.
     options, rule : optional
         As for `HessianFree`.
     structural : callable, optional
-        Takes theta and returns a function v -> S v, for damping with a mu.
+        Not with an objective. Takes theta and returns a function v -> S v, for damping with a mu.
     squared_gradients : callable, optional
-        Takes theta and returns D, (n,), for the option preconditioner="diagonal".
+        Not with an objective. Takes theta and returns D, (n,), for the option preconditioner="diagonal".
     preconditioner : callable, optional
         Preconditioner of every update, as for `conjugate_gradient`.
     max_updates : int
@@ -231,18 +261,19 @@ def minimize(
     ----------
     SPEC 5 and 6.
     """
-    _check_functions(
-        {"loss": loss, "gradient": gradient, "gauss_newton": gauss_newton},
-        {
-            "structural": structural, "squared_gradients": squared_gradients,
-            "preconditioner": preconditioner, "callback": callback,
-        },
-    )  # fmt: skip
+    own = {
+        "gradient": gradient, "gauss_newton": gauss_newton, "structural": structural,
+        "squared_gradients": squared_gradients,
+    }  # fmt: skip
+    given = not isinstance(loss, type) and all(callable(getattr(loss, name, None)) for name in METHODS)
+    objective: Objective = _remembering(loss, own) if given else _functions(loss, own)
+    function("preconditioner", preconditioner, or_none=True), function("callback", callback, or_none=True)
     theta, max_updates = array("theta", theta, (None,), "f", finite=True), count("max_updates", max_updates)
     gradient_tolerance = number("gradient_tolerance", gradient_tolerance, NOT_NEGATIVE)
-    damping = instance("damping", damping, Damping, "a hfrnn.Damping", or_none=True) or Damping("tikhonov")
-    _check(damping, structural)
-    objective = _Functions(loss, gradient, gauss_newton, structural, squared_gradients)
+    damping = instance("damping", damping, Damping, "a hfrnn.Damping", or_none=True)
+    damping = damping or Damping("structural" if given else "tikhonov")
+    if not given:
+        _check(damping, structural)
     optimizer = HessianFree(damping, options, rule)
 
     def update(theta: Vector) -> Update:
@@ -251,9 +282,20 @@ def minimize(
     return _repeat(update, objective, theta, max_updates, gradient_tolerance, callback)
 
 
-def _check_functions(needed: Mapping[str, object], optional: Mapping[str, object]) -> None:
-    for name, given in {**needed, **optional}.items():
-        function(name, given, or_none=name in optional)
+def _remembering(objective: Any, own: Mapping[str, Any]) -> Objective:
+    if odd := [name for name, given in own.items() if given is not None]:
+        raise InputError(
+            f"{', '.join(odd)} cannot be given with an objective, which has its own: call "
+            "minimize(objective, theta=theta)"
+        )
+    return _Remembering(objective)
+
+
+def _functions(loss: Any, own: Mapping[str, Any]) -> Objective:
+    function("loss", loss)
+    for name, given in own.items():
+        function(name, given, or_none=name in ("structural", "squared_gradients"))
+    return _Functions(loss, **own)
 
 
 def _check(damping: Damping, structural: Curvature | None) -> None:
@@ -265,7 +307,7 @@ def _check(damping: Damping, structural: Curvature | None) -> None:
 
 def _repeat(
     update_from: Callable[[Vector], Update],
-    objective: _Functions,
+    objective: Objective,
     theta: Vector,
     max_updates: int,
     gradient_tolerance: float,

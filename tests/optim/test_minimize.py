@@ -9,6 +9,7 @@ import pytest
 import scipy.optimize
 from support.least_squares import TRUE, exponentials, linear, rosenbrock, wavy
 
+import hfrnn
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim import Minimum, MinimumStop, minimize
 from hfrnn.optim.damping import Damping, LevenbergMarquardt
@@ -184,6 +185,50 @@ def test_preconditioners_reach_every_update():
     )  # fmt: skip
     assert called[0] == "hand"
     assert called.count("D") == 1
+
+
+# an objective
+
+
+def network_objective(**options):
+    net = hfrnn.Network("lstm", n_in=3, hidden=4, n_out=3, loss="softmax", dtype="float64", **options)
+    symbols = np.random.default_rng(0).integers(0, 3, (6, 5))
+    return hfrnn.Objective(net, hfrnn.Batch(symbols[:-1], symbols[1:]), threads=1), net.init(0, scale=0.5)
+
+
+def test_an_objective_gets_the_updates_of_hessian_free_with_structural_damping():
+    objective, theta = network_objective()
+    found = minimize(objective, theta=theta, max_updates=3)
+    optimizer, expected = hfrnn.HessianFree(Damping("structural")), theta
+    for _ in range(3):
+        expected = optimizer.update(expected, objective).theta
+    assert np.array_equal(found.theta, expected)
+    assert found.loss == objective.loss(expected) < objective.loss(theta)
+    without = minimize(objective, theta=theta, max_updates=3, damping=Damping("tikhonov"))
+    assert not np.array_equal(without.theta, expected)
+
+
+@pytest.mark.parametrize("preconditioner", ["diagonal", "kronecker"])
+def test_an_objective_brings_what_preconditioners_need(preconditioner):
+    objective, theta = network_objective()
+    options = HessianFreeOptions(preconditioner=preconditioner)
+    found = minimize(objective, theta=theta, max_updates=1, options=options)
+    assert np.array_equal(found.theta, hfrnn.HessianFree(options=options).update(theta, objective).theta)
+
+
+def test_the_gradient_of_an_objective_is_computed_once_at_each_point(monkeypatch):
+    objective, theta = network_objective(l2=0.1)
+    seen, compute = [], objective.loss_and_gradient
+    monkeypatch.setattr(objective, "loss_and_gradient", lambda at: (seen.append(at.tobytes()), compute(at))[1])
+    minimize(objective, theta=theta, max_updates=4)
+    assert len(seen) == len(set(seen)) == 5
+
+
+@pytest.mark.parametrize("argument", ["gradient", "gauss_newton", "structural", "squared_gradients"])
+def test_an_objective_takes_no_functions_of_its_own(argument):
+    objective, theta = network_objective()
+    with pytest.raises(InputError, match=rf"^{argument} cannot be given with an objective, which has its own: call mi"):
+        minimize(objective, theta=theta, **{argument: lambda at: at})
 
 
 # how it ends

@@ -241,6 +241,19 @@ CALLS: list[Call] = [
         {"state": nothing()},
     ),
     Call("minimize", hfrnn.minimize, MINIMIZE, MINIMIZE_KINDS),
+    Call(
+        "minimize an objective",
+        hfrnn.minimize,
+        {"loss": quadratic, "theta": theta, "max_updates": 1},
+        {
+            "theta": ANY_SIZE,
+            "damping": DAMPING,
+            "gradient": nothing().or_none(),
+            "gauss_newton": nothing().or_none(),
+            "structural": nothing().or_none(),
+            "squared_gradients": nothing().or_none(),
+        },
+    ),
     Call("conjugate_gradient", cg.conjugate_gradient, {"apply": lambda: apply, "b": theta}, CG_KINDS),
     Call(
         "diagonal_preconditioner",
