@@ -235,3 +235,30 @@ def epoch() -> str:
         if name in found
     ]
     return table(["", "update, ms", "epoch of PTB, s"], rows)
+
+
+def torch_products() -> str:
+    """Products of PyTorch's recurrent modules by hfrnn, double backward and curvlinops, with the circumstances."""
+    found = load("torch-products.json")
+    names = {
+        "hfrnn": "hfrnn", "hfrnn, numba": "`numba`", "double backward": "double backward",
+        "double backward, graphs kept": "graphs kept", "curvlinops": "curvlinops",
+    }  # fmt: skip
+    rows = [
+        [f"`nn.{record['kind']}`, {record['H']}", *(_way(record["ways"].get(name)) for name in names)]
+        for record in found["products"]
+    ]
+    facts = found["machine"]
+    packages = facts["packages"]
+    about = paragraph(
+        f"In brackets: times hfrnn's. Measured by `{facts['command']}` on {facts['date'][:10]} ({facts['processor']}; "
+        f"PyTorch {packages['torch'].split('+')[0]}, curvlinops {packages['curvlinops-for-pytorch']}). Other programs "
+        f"were running: the load was {facts['load_before']:.1f} before and {facts['load_after']:.1f} after. PyTorch's "
+        'times are the faster of oneDNN on and off. `numba` is `from_torch(model, backend="numba")`. Kept graphs '
+        "take memory for every step."
+    )
+    return f"{table(['model, H', *names.values()], rows)}\n\n{about}"
+
+
+def _way(way: dict[str, Any] | None) -> str:
+    return "" if way is None else f"{ms(way['median'])} ({way['times_hfrnn']:.1f})"

@@ -38,6 +38,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "planner": page_speed.planner,
     "vocabulary": page_speed.vocabulary,
     "epoch": page_speed.epoch,
+    "torch-products": page_speed.torch_products,
     "processor-time-tuning": page_hf_vs_sgd.tuning,
     "processor-time": page_hf_vs_sgd.problems,
     "presets": page_presets.presets,

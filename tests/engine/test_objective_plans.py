@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from typing import Any
 
@@ -36,6 +37,25 @@ def test_the_plan_depends_on_sizes_and_budget_only() -> None:
     for checkpoint, K in (("sqrt", 6), (7, 7)):
         plan = make_plan(net, 30, 8, checkpoint)
         assert (plan.keep, plan.segment) == (Keep.NOTHING, K)
+
+
+def test_products_of_gauss_newton_and_hessian_run_on_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = small_problem()[0]
+    symbols = np.zeros((4, 40), np.int32)
+    objective = hfrnn.Objective(net, hfrnn.Batch(symbols, symbols), threads=2)
+    theta, ran = net.init(0), []
+    for name in ("product", "gradient"):
+        routine = getattr(Sweep, name)
+
+        def noted(self: Sweep, *arguments: Any, routine: Any = routine) -> Any:
+            ran.append(threading.get_ident())
+            return routine(self, *arguments)
+
+        monkeypatch.setattr(Sweep, name, noted)
+    for operator in (objective.gauss_newton(theta), objective.hessian(theta)):
+        ran.clear()
+        operator @ np.ones(net.n_parameters)
+        assert len(set(ran)) == len(ran) == 2
 
 
 def least_budget(net: hfrnn.Network, batch: hfrnn.Batch) -> int:
