@@ -84,7 +84,8 @@ class Batch:
             if low < 1 or high > T:
                 raise InputError(f"lengths go from {low} to {high}; expected 1 to {T}")
         if initial_state is not None:
-            initial_state = _checked_state(initial_state)
+            initial_state = _state_without_tensors(initial_state)
+            _check_state(initial_state)
         self.inputs = inputs
         self.targets = targets
         self.weights = weights
@@ -229,23 +230,30 @@ def _without_tensors(name: str, value: Any) -> Any:
     return shared(name, value) if is_tensor(value) else value
 
 
-def _checked_state(state: Any) -> State:
-    """Return a state without tensors; raise InputError unless it is a sequence of dicts of arrays and whole numbers."""
+def _state_without_tensors(state: Any) -> Any:
+    """Return a state with arrays in place of tensors; anything else unchanged, also what is no state."""
+    layers = state if isinstance(state, list | tuple) else []
+    if not any(is_tensor(value) for layer in layers if isinstance(layer, dict) for value in layer.values()):
+        return state
+    return [
+        {key: _without_tensors(f"{key} of layer {l} of initial_state", value) for key, value in layer.items()}
+        if isinstance(layer, dict)
+        else layer
+        for l, layer in enumerate(layers)
+    ]
+
+
+def _check_state(state: Any) -> None:
+    """Raise InputError unless a state is a sequence of dicts of arrays and whole numbers."""
     layers = state if isinstance(state, list | tuple) else []
     if not layers or not all(isinstance(layer, dict) for layer in layers):
         raise InputError(f"initial_state is {shown(state)}: give a list of one dict per layer, as net.run returns it")
-    if any(is_tensor(value) for layer in layers for value in layer.values()):
-        layers = [
-            {key: _without_tensors(f"{key} of layer {l} of initial_state", value) for key, value in layer.items()}
-            for l, layer in enumerate(layers)
-        ]
     for l, layer in enumerate(layers):
         for key, value in layer.items():
             name = f"{shown(key)} of layer {l} of initial_state"
             if not is_number(value):
                 found = as_array(name, value)
                 array(name, found, (None,) * found.ndim, "f", finite=True)
-    return layers
 
 
 def _describe(value: Any) -> str:

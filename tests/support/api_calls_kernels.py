@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 import hfrnn
-from hfrnn.interop import from_torch, gradient_to_torch, to_torch
+from hfrnn.interop import TorchLayout, from_torch, gradient_to_torch, to_torch
 from hfrnn.names import DTYPES
 
-from .api_calls import FLAG, NETWORK, Call
+from .api_calls import FLAG, NETWORK, Call, of
 from .wrong_values import any_string, array, choice, count, nothing, number
 
 
@@ -24,6 +24,11 @@ def state_dict() -> dict[str, Any]:
 @functools.cache
 def torch_net() -> hfrnn.Network:
     return from_torch(state_dict(), activation="tanh")[0]
+
+
+def vector() -> Any:
+    """A vector for this network, which has no biases: PyTorch's vectors are as long as theta."""
+    return from_torch(state_dict(), activation="tanh")[1]
 
 
 BOUND = number().or_none()
@@ -126,5 +131,20 @@ CALLS: list[Call] = [
             ("to_torch", to_torch, "theta"),
             ("gradient_to_torch", gradient_to_torch, "gradient"),
         )
+    ),
+    Call(
+        "TorchLayout",
+        TorchLayout,
+        {"net": torch_net, "like": state_dict},
+        {"net": NETWORK.but({"right": None}), "like": nothing().but({"dict": None}), "embedding": nothing().or_none()},
+    ),
+    *(
+        Call(
+            f"TorchLayout.{method}",
+            of(method),
+            {"self": lambda: TorchLayout(torch_net(), state_dict()), argument: vector},
+            {argument: array(vector, lists=None, finite=False, integers=False).but({"trailing axis": None})},
+        )
+        for method, argument in (("direction", "v"), ("gradient", "g"), ("parameters", "theta"))
     ),
 ]
