@@ -11,6 +11,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -94,12 +95,12 @@ def ways(
 ) -> Iterator[tuple[str, bool, Callable[[], Callable[[], Any]]]]:
     """Name, whether oneDNN is on, and a function that prepares the product, for each way to compute it."""
     yield "hfrnn", True, lambda: hfrnn_product(model, x, y, v, "numpy", threads)
-    if common.available(["numba"], "fast"):
+    if find_spec("numba") is not None:
         yield "hfrnn, numba", True, lambda: hfrnn_product(model, x, y, v, "numba", threads)
     for onednn in (True, False):
         yield "double backward", onednn, lambda: double_backward(model, x, v, kept=False)
         yield "double backward, graphs kept", onednn, lambda: double_backward(model, x, v, kept=True)
-        if common.available(["curvlinops"]):
+        if find_spec("curvlinops") is not None:
             yield "curvlinops", onednn, lambda: curvlinops_product(model, x, y, v)
 
 
@@ -186,6 +187,9 @@ def main(kinds: tuple[str, ...], hidden: tuple[int, ...], threads: int, rounds: 
         raise SystemExit(1)
     import torch
 
+    common.available(["numba"], "fast")
+    if find_spec("curvlinops") is None:
+        click.echo("curvlinops is left out: it is not installed; pip install curvlinops-for-pytorch")
     warnings.filterwarnings("ignore", module=r"torch\.")
     torch.set_num_threads(threads)
     facts = common.machine(threads)

@@ -139,6 +139,13 @@ class Namespace(ModuleType):
             return FakeArray(np.asarray(values._host, dtype=dtype))
         return FakeArray(np.array(values, dtype=dtype))
 
+    def from_dlpack(self, array: Any) -> FakeArray:
+        """The memory of a tensor of another library on the device, which is its attribute `memory` here."""
+        record("function", "from_dlpack", 1)
+        if not isinstance(getattr(array, "memory", None), FakeArray):
+            raise ValueError("the device shares its own memory only")
+        return array.memory
+
     def asnumpy(self, a: FakeArray) -> Any:
         """The explicit way back."""
         record("function", "asnumpy", 1)
