@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from hfrnn.arrays.checks import array
@@ -261,24 +262,19 @@ def minimize(
     ----------
     SPEC 5 and 6.
     """
-    own = {
-        "gradient": gradient, "gauss_newton": gauss_newton, "structural": structural,
-        "squared_gradients": squared_gradients,
-    }  # fmt: skip
+    own = {"gradient": gradient, "gauss_newton": gauss_newton}
+    own |= {"structural": structural, "squared_gradients": squared_gradients}
     given = not isinstance(loss, type) and all(callable(getattr(loss, name, None)) for name in METHODS)
     objective: Objective = _remembering(loss, own) if given else _functions(loss, own)
     function("preconditioner", preconditioner, or_none=True), function("callback", callback, or_none=True)
     theta, max_updates = array("theta", theta, (None,), "f", finite=True), count("max_updates", max_updates)
     gradient_tolerance = number("gradient_tolerance", gradient_tolerance, NOT_NEGATIVE)
-    damping = instance("damping", damping, Damping, "a hfrnn.Damping", or_none=True)
-    damping = damping or Damping("structural" if given else "tikhonov")
+    kind = "structural" if given else "tikhonov"
+    damping = instance("damping", damping, Damping, "a hfrnn.Damping", or_none=True) or Damping(kind)
     if not given:
         _check(damping, structural)
     optimizer = HessianFree(damping, options, rule)
-
-    def update(theta: Vector) -> Update:
-        return optimizer.update(theta, objective, preconditioner=preconditioner)
-
+    update = partial(optimizer.update, gradient=objective, preconditioner=preconditioner)
     return _repeat(update, objective, theta, max_updates, gradient_tolerance, callback)
 
 
