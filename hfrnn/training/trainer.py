@@ -282,7 +282,9 @@ class Trainer(VisibleState):
             state.write_summary("a GPU without free memory", self._sample)
             raise after_an_update(state) from error
         except RankError as error:
-            state.flush()
+            interrupted = error.exit_code == Interrupted.exit_code  # a signal to another rank, in mid-validation
+            with contextlib.suppress(StorageError, CheckpointError):
+                state.write_summary("interruption" if interrupted else "an error on several ranks", self._sample)
             saved = f"update {state.saved['update']} is saved: " * self.ranks.leads
             error.args = (f"{error}; {saved}resume with {state.resume_command}",)
             raise
