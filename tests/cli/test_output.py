@@ -260,7 +260,7 @@ def test_info_lists_all_that_data_may_name() -> None:
 def test_info_lists_every_optional_extra() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {
-        extra: tuple(re.split("[<>=;]", package)[0] for package in packages)
+        extra: tuple(re.split(r"[\[<>=;]", package)[0] for package in packages)
         for extra, packages in project["optional-dependencies"].items()
     }
     assert declared == EXTRAS
