@@ -20,6 +20,7 @@ from hfrnn.engine.operators import check_output, make_operator
 from hfrnn.engine.part_gradients import PartGradients
 from hfrnn.engine.plan import Keep, Plan, segment_boundaries
 from hfrnn.engine.planner import make_plan
+from hfrnn.engine.sequence_gradients import SequenceDerivatives
 from hfrnn.engine.sums import VectorSum, joined_states, share
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
@@ -30,7 +31,7 @@ COMPLEX_STEP = 1e-20
 """The step eps of the complex-step derivative."""
 
 
-class Objective:
+class Objective(SequenceDerivatives):
     """The objective f(theta) = sum w*loss / sum w + (l2/2)*|theta|^2 over a batch (SPEC 3), with its derivatives.
 
     Parameters
