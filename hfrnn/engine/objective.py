@@ -309,8 +309,7 @@ class Objective(SequenceDerivatives):
                 vectors.add(lambda s, vector: sweeps[s].gradient(moved, vector), self._count, grad)
                 out[...] = grad.imag / COMPLEX_STEP + self.net.l2 * v
 
-        n = self.net.n_parameters
-        return make_operator(self.net.backend, (n, n), np.dtype("float64"), apply)
+        return make_operator(self.net.backend, (theta.size, theta.size), np.dtype("float64"), apply)
 
     def jacobian(self, theta: Array) -> Any:
         """Return the Jacobian of the logits as a LinearOperator (T*B*n_out, n_parameters).
