@@ -4,6 +4,13 @@ from .analysis.dynamic_evaluation import mean_square_gradient as mean_square_gra
 from .analysis.evaluation import Evaluation as Evaluation
 from .analysis.evaluation import evaluate as evaluate
 from .analysis.figures import Score as Score
+from .analysis.gauss_newton import dense_gauss_newton as dense_gauss_newton
+from .analysis.gauss_newton import gauss_newton_diagonal as gauss_newton_diagonal
+from .analysis.influence import Influence as Influence
+from .analysis.influence import influence as influence
+from .analysis.laplace import Laplace as Laplace
+from .analysis.laplace import LaplacePrediction as LaplacePrediction
+from .analysis.laplace import laplace as laplace
 from .analysis.prediction import Prediction as Prediction
 from .analysis.prediction import free_run as free_run
 from .analysis.prediction import predict as predict
