@@ -18,6 +18,7 @@ from .analysis.prediction import score as score
 from .analysis.spectrum import Spectrum as Spectrum
 from .analysis.spectrum import load_objective as load_objective
 from .analysis.spectrum import spectrum as spectrum
+from .analysis.trace import curvature_trace as curvature_trace
 from .engine.batch import Batch as Batch
 from .engine.constrained_objective import ConstrainedObjective as ConstrainedObjective
 from .engine.constraints import Constraints as Constraints
@@ -44,6 +45,7 @@ from .optim.hessian_free import HessianFree as HessianFree
 from .optim.hessian_free import HessianFreeOptions as HessianFreeOptions
 from .optim.minimize import Minimum as Minimum
 from .optim.minimize import minimize as minimize
+from .optim.trace import TraceEstimate as TraceEstimate
 from .option import Option as Option
 from .runs.config import TrainConfig as TrainConfig
 from .runs.load import LoadedRun as LoadedRun

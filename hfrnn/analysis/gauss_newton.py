@@ -91,7 +91,7 @@ def gauss_newton_rows(objective: Objective, theta: Array) -> Iterator[HostArray]
     out = objective.net.backend.empty((objective.batch.B, objective.net.n_parameters), objective.net.dtype)
     for t, i in root.columns:
         rows = jacobian.transpose_products(root.column(t, i), out)
-        yield _finite(objective.net.backend.to_host(rows).astype("float64"))
+        yield finite(objective.net.backend.to_host(rows).astype("float64"))
 
 
 def dense_gauss_newton(objective: Objective, theta: Array) -> HostArray:
@@ -136,7 +136,7 @@ def dense_gauss_newton(objective: Objective, theta: Array) -> HostArray:
     for j in range(n):
         unit = np.zeros(n)
         unit[j] = 1.0
-        G[j] = _finite(backend.to_host(operator @ backend.asarray(unit)))
+        G[j] = finite(backend.to_host(operator @ backend.asarray(unit)))
         G[j, j] -= objective.net.l2
     return (G + G.T) / 2
 
@@ -173,13 +173,13 @@ def gauss_newton_diagonal(
     mean, spread = np.zeros(n), np.zeros(n)
     for k in range(1, draws + 1):  # Welford's recurrence
         rows = jacobian.transpose_products(root.times(rng.choice((-1.0, 1.0), root.shape)))
-        found = (_finite(objective.net.backend.to_host(rows).astype("float64")) ** 2).sum(axis=0)  # G4
+        found = (finite(objective.net.backend.to_host(rows).astype("float64")) ** 2).sum(axis=0)  # G4
         before, mean = mean, mean + (found - mean) / k
         spread += (found - before) * (found - mean)
     return mean, np.sqrt(spread / (draws - 1)) / math.sqrt(draws)
 
 
-def _finite(values: HostArray) -> HostArray:
+def finite(values: HostArray) -> HostArray:
     """Return an array after checking that its entries are finite."""
     if not np.isfinite(values).all():
         raise NonFiniteError("a product with the curvature is not finite: the weights are too large, use others")

@@ -5,7 +5,8 @@ the sum of all weights), the minimum of f - L_b/W is, to first order in L_b/W,
 
     theta_b = theta + A^-1 g_b / W,        A = G + (lambda + l2)*I                                                 # I1
 
-where the Gauss-Newton matrix G stands for the Hessian of the data, or A = Hessian + lambda*I. A validation loss F therefore changes by
+where the Gauss-Newton matrix G stands for the Hessian of the data; or A is the Hessian of f, plus lambda*I. So a
+validation loss F changes by
 
     F(theta_b) - F(theta) = x . g_b / W,   A x = grad F(theta)                                                     # I2
 
@@ -42,10 +43,10 @@ from hfrnn.checks import INSIDE_ONE, NOT_NEGATIVE, choice, count, instance, numb
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.names import MATRICES
 from hfrnn.optim.cg import CGStop, conjugate_gradient
 
 SOLVERS = ("cg", "dense")
-MATRICES = ("gauss-newton", "hessian")
 EARLIER = 0.75
 """Share of the iterations after which an earlier iterate shows how far the scores still move."""
 
@@ -62,7 +63,8 @@ class Influence:
     changes : (m, B) array
         How far each score moved in about the last quarter of the iterations of CG; 0 for the solver "dense".
     rank_correlations : (m,) array
-        Spearman's correlation of the scores with those before that last quarter; 1 for the solver "dense".
+        Spearman's correlation of the scores with those before that last quarter; 1 for the solver "dense". NaN where
+        it is not defined, after one or two iterations.
     bounds : (m, B) array
         Strict bounds I3 of the error of each score that CG leaves; infinite for the Hessian.
     residuals : (m,) array
@@ -153,9 +155,8 @@ def influence(
         scores=scores,
         changes=np.abs(scores - earlier),
         rank_correlations=np.array([_spearman(a, b) for a, b in zip(scores, earlier, strict=True)]),
-        bounds=np.outer(found.residuals, np.linalg.norm(rows, axis=1)) * (
-            math.inf if matrix == "hessian" else 1.0 / shift
-        ),  # I3
+        bounds=np.outer(found.residuals, np.linalg.norm(rows, axis=1))
+        * (math.inf if matrix == "hessian" else 1.0 / shift),  # I3
         residuals=found.residuals / np.where(sizes > 0, sizes, 1.0),
         iterations=found.iterations,
     )
@@ -218,7 +219,8 @@ def _gradients(objective: Objective, theta: Array, validation: Any) -> HostArray
     if is_array(validation):
         return _host(objective, array("validation", validation, (None, net.n_parameters), finite=True))
     batches = [validation] if isinstance(validation, Batch) else validation
-    if not isinstance(batches, list | tuple) or not batches:
+    known = isinstance(batches, list | tuple) and batches and all(isinstance(batch, Batch) for batch in batches)
+    if not known:
         raise InputError(f"validation is {shown(validation)}: give a hfrnn.Batch, a list of them, or gradients (m, n)")
     found = []
     for batch in batches:
@@ -232,5 +234,7 @@ def _host(objective: Objective, values: Array) -> HostArray:
 
 
 def _spearman(a: HostArray, b: HostArray) -> float:
-    """Return Spearman's correlation; 1 for equal scores, also constant ones."""
-    return 1.0 if np.array_equal(a, b) else float(spearmanr(a, b).statistic)
+    """Return Spearman's correlation; 1 for equal scores, and NaN if one of the two is constant."""
+    if np.array_equal(a, b):
+        return 1.0
+    return math.nan if min(np.ptp(a), np.ptp(b)) == 0 else float(spearmanr(a, b).statistic)

@@ -34,7 +34,7 @@ from scipy.optimize import minimize
 from hfrnn.analysis.gauss_newton import LossRoot, check_objective, dense_gauss_newton, gauss_newton_diagonal
 from hfrnn.analysis.posterior import LowRank, Spectral
 from hfrnn.arrays.backend import Array, HostArray
-from hfrnn.checks import POSITIVE, choice, count, instance, number
+from hfrnn.checks import INSIDE_ONE, POSITIVE, choice, count, instance, is_whole, number, shown
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError
@@ -146,10 +146,7 @@ class Laplace:
         """
         net, theta = self.objective.net, self.theta
         instance("batch", batch, Batch, "a hfrnn.Batch")
-        chosen = range(batch.T) if steps is None else steps
-        if not all(-batch.T <= t < batch.T for t in chosen):
-            raise InputError(f"steps hold a number outside {-batch.T} to {batch.T - 1}: the batch has {batch.T} steps")
-        times = tuple(int(t) % batch.T for t in chosen)
+        times = _times(batch.T, steps)
         z = net.backend.to_host(net.run(theta, batch)[0]).astype("float64")[list(times)]  # type: ignore[attr-defined]
         jacobian = Objective(net, _with_targets(net, batch), threads=self.objective.threads.threads).sequence_jacobian(
             theta
@@ -189,6 +186,8 @@ class Laplace:
         (samples, n_parameters) array
         """
         samples, seed = count("samples", samples, 1), count("seed", seed)
+        tolerance = number("tolerance", tolerance, INSIDE_ONE)
+        max_iterations = count("max_iterations", max_iterations, 1)
         method, net = choice("method", method, METHODS), self.objective.net
         rng, n = np.random.default_rng(seed), net.n_parameters
         if method == "factorization":
@@ -275,6 +274,7 @@ def laplace(
     rank, seed = min(count("rank", rank, 1), net.n_parameters), count("seed", seed)
     delta = number("prior_precision", prior_precision, POSITIVE, or_none=True)
     s2 = number("noise_variance", noise_variance, POSITIVE, or_none=True)
+    draws = count("draws", draws, 2, or_none=True)
     if net.loss_name != "squared" and s2 is not None:
         raise InputError("noise_variance was given, but a classification has none: leave it out")
     if net.loss_name == "squared" and s2 is None:
@@ -324,7 +324,18 @@ def _with_targets(net: Any, batch: Batch) -> Batch:
         return batch
     symbols = net.loss_name == "softmax"
     shape = (batch.T, batch.B) if symbols else (batch.T, batch.B, net.n_out)
-    return replace(batch, targets=np.zeros(shape, dtype="int64" if symbols else net.dtype))
+    targets = np.zeros(shape, dtype="int64" if symbols else net.dtype)
+    return Batch(batch.inputs, targets, lengths=batch.lengths, initial_state=batch.initial_state)
+
+
+def _times(T: int, steps: Any) -> tuple[int, ...]:
+    """Return the chosen time steps, each from 0 to T - 1, after checking them."""
+    chosen = range(T) if steps is None else steps
+    if not isinstance(chosen, list | tuple | range) or not chosen or not all(is_whole(t) for t in chosen):
+        raise InputError(f"steps is {shown(steps)}: give a list of whole numbers from {-T} to {T - 1}")
+    if not all(-T <= t < T for t in chosen):
+        raise InputError(f"steps hold a number outside {-T} to {T - 1}: the batch has {T} steps")
+    return tuple(int(t) % T for t in chosen)
 
 
 def _probabilities(loss: str, z: HostArray, variances: HostArray) -> HostArray | None:
@@ -335,4 +346,4 @@ def _probabilities(loss: str, z: HostArray, variances: HostArray) -> HostArray |
     if loss == "logistic":
         return 0.5 * (1.0 + np.tanh(0.5 * flat))  # type: ignore[no-any-return]
     e = np.exp(flat - flat.max(axis=2, keepdims=True))
-    return e / e.sum(axis=2, keepdims=True)  # type: ignore[no-any-return]
+    return e / e.sum(axis=2, keepdims=True)

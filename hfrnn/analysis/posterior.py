@@ -9,7 +9,7 @@ P2 uses the identities of Woodbury and Sylvester with the (k, k) matrix
     M = I + S' D^-1 S,   S = sqrt(c) * Q diag(sqrt g)                                                              # P3
     log det P = sum log D + log det M                                                                              # P4
     P^-1 = D^-1 - D^-1 S M^-1 S' D^-1                                                                              # P5
-    x = D^-1/2 (e + W ((I + W'W)^-1/2 - I) (W'W)^-1 W' e),  W = D^-1/2 S,  has the covariance P^-1 for e ~ N(0, I)   # P6
+    x = D^-1/2 (e + W ((I + W'W)^-1/2 - I) (W'W)^-1 W' e),  W = D^-1/2 S,  has covariance P^-1 for e ~ N(0, I)     # P6
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Spectral:
 
     def times_covariance(self, X: HostArray, c: float, delta: float) -> HostArray:
         """Return X P^-1 for the rows of X (m, n)."""
-        return (X @ self.Q / (c * self.g + delta)) @ self.Q.T  # type: ignore[no-any-return]
+        return (X @ self.Q / (c * self.g + delta)) @ self.Q.T
 
     def samples(self, e: HostArray, c: float, delta: float) -> HostArray:
         """Turn rows e (m, n) of N(0, I) into rows of N(0, P^-1)."""
-        return (e / np.sqrt(c * self.g + delta)) @ self.Q.T  # type: ignore[no-any-return]
+        return (e / np.sqrt(c * self.g + delta)) @ self.Q.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,8 @@ class LowRank:
         root_D, W = np.sqrt(c * self.d + delta), self._root(c, delta)
         Y = X / root_D
         Y = Y - cho_solve(cho_factor(np.eye(self.g.size) + W.T @ W), (Y @ W).T).T @ W.T  # P5
-        return Y / root_D  # type: ignore[no-any-return]
+        found: HostArray = Y / root_D
+        return found
 
     def samples(self, e: HostArray, c: float, delta: float) -> HostArray:
         """Turn rows e (m, n) of N(0, I) into rows of N(0, P^-1)."""
@@ -82,8 +83,9 @@ class LowRank:
         s, V = eigh(W.T @ W)
         s = np.maximum(s, 0.0)
         factor = np.where(s > 1e-12, (1.0 / np.sqrt(1.0 + s) - 1.0) / np.maximum(s, 1e-12), -0.5)
-        return (e + ((e @ W @ V) * factor) @ V.T @ W.T) / np.sqrt(c * self.d + delta)  # type: ignore[no-any-return]  # P6
+        moved: HostArray = (e + ((e @ W @ V) * factor) @ V.T @ W.T) / np.sqrt(c * self.d + delta)  # P6
+        return moved
 
     def _root(self, c: float, delta: float) -> HostArray:
         """Return W = D^-1/2 S, (n, k)."""
-        return math.sqrt(c) * self.Q * np.sqrt(self.g) / np.sqrt(c * self.d + delta)[:, None]  # type: ignore[no-any-return]
+        return math.sqrt(c) * self.Q * np.sqrt(self.g) / np.sqrt(c * self.d + delta)[:, None]

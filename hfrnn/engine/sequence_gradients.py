@@ -1,9 +1,10 @@
 """Derivatives of each sequence of a batch by itself: gradients, and products with the transposed Jacobian.
 
-A backward pass over many sequences computes the adjoints dU_t of all of them at once. Only the last step of it, the sums
-over sequences of h_t.T @ dU_t, is made for each sequence by itself here. So the matrix products of every time step have
-one row per sequence, and not one row in all, as they would if the sequences ran one after another (Goodfellow 2015,
-"Efficient per-example gradient computations", which writes the sum over time in the same way).
+A backward pass over many sequences computes the adjoints dU_t of all of them at once. Only its last part, the sum of
+h_t.T @ dU_t over time steps, is made for each sequence by itself. So the matrix products of every time step have one
+row per sequence. They would have a single row if the sequences ran one after another.
+
+Reference: Goodfellow 2015, "Efficient per-example gradient computations", for networks without recurrence.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def test_dense_variances_are_the_direct_ones(loss: str) -> None:
     predicted = found.predict(other)
     np.testing.assert_allclose(predicted.variances, expected, rtol=1e-8, atol=1e-16)
     np.testing.assert_array_equal(predicted.outputs, objective.net.run(theta, other)[0])
-    last = found.predict(other, steps=[-1, 2])
+    last = found.predict(hfrnn.Batch(other.inputs, lengths=other.lengths), steps=[-1, 2])  # without targets
     assert last.steps == (T - 1, 2)
     np.testing.assert_array_equal(last.variances, predicted.variances[[T - 1, 2]])
 

@@ -11,7 +11,6 @@ import hfrnn
 from hfrnn.engine.plan import Keep, Plan
 from hfrnn.errors import InputError
 
-
 chosen = {"stack", "embedding", "learned-state", "many-symbols", "class-softmax", "output-weights", *VARIANTS}
 
 
