@@ -344,6 +344,7 @@ def _probabilities(loss: str, z: HostArray, variances: HostArray) -> HostArray |
         return None
     flat = z / np.sqrt(1.0 + math.pi / 8.0 * variances)
     if loss == "logistic":
-        return 0.5 * (1.0 + np.tanh(0.5 * flat))  # type: ignore[no-any-return]
+        return 0.5 * (1.0 + np.tanh(0.5 * flat))
     e = np.exp(flat - flat.max(axis=2, keepdims=True))
-    return e / e.sum(axis=2, keepdims=True)
+    found: HostArray = e / e.sum(axis=2, keepdims=True)
+    return found
