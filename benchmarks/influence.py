@@ -41,8 +41,8 @@ def trained(net: hfrnn.Network, batch: hfrnn.Batch, theta: Any) -> tuple[Any, fl
     return found, float(np.linalg.norm(objective.loss_and_gradient(found)[1]))
 
 
-def left_out(B: int, hidden: int, l2: float, noise: float, count: int, seed: int) -> dict[str, Any]:
-    """Train, score, train again without each of `count` sequences, and compare."""
+def left_out(B: int, hidden: int, l2: float, noise: float, count: int, share: float, seed: int) -> dict[str, Any]:
+    """Train, score, train again without a share of the weight of each of `count` sequences, and compare."""
     rng = np.random.default_rng(seed)
     x, y, w = sequences(B, noise, rng)
     validation, net = hfrnn.Batch(*sequences(100, noise, rng)), network(hidden, l2)
@@ -53,13 +53,14 @@ def left_out(B: int, hidden: int, l2: float, noise: float, count: int, seed: int
     changes, gradients = [], [gradient]
     for b in chosen:
         weights = w.copy()
-        weights[:, b] = 0.0
-        # the loss is a mean over B - 1 sequences now: the same minimum as of the sum over them with the old l2
-        again, gradient = trained(network(hidden, l2 * B / (B - 1)), hfrnn.Batch(x, y, weights), theta)
-        changes.append(plain.loss(again, validation) - before)
+        weights[:, b] *= 1.0 - share
+        # the loss is a mean over less weight now: the same minimum as of the sum over it with the old l2
+        again, gradient = trained(network(hidden, l2 * B / (B - share)), hfrnn.Batch(x, y, weights), theta)
+        changes.append((plain.loss(again, validation) - before) / share)
         gradients.append(gradient)
     result: dict[str, Any] = {
         "weights": net.n_parameters, "sequences": B, "l2": l2, "noise": noise, "left_out": count,
+        "share": share,
         "training_loss": plain.loss(theta, hfrnn.Batch(x, y, w)), "validation_loss": before,
         "largest_gradient": max(gradients), "changes": changes,
     }  # fmt: skip
@@ -87,12 +88,13 @@ def left_out(B: int, hidden: int, l2: float, noise: float, count: int, seed: int
 @click.option("--l2", default=0.01, type=float, help="l2 penalty.")
 @click.option("--noise", default=0.2, type=float, help="Standard deviation of the noise on the targets.")
 @click.option("--count", default=60, type=click.IntRange(3), help="Sequences to leave out.")
+@click.option("--share", default=1.0, type=click.FloatRange(0, 1, min_open=True), help="Share of its weight left out.")
 @click.option("--seed", default=0, type=int, help="Seed of the data.")
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
-def main(B: int, hidden: int, l2: float, noise: float, count: int, seed: int, out: Path) -> None:
+def main(B: int, hidden: int, l2: float, noise: float, count: int, share: float, seed: int, out: Path) -> None:
     """Compare influence scores with leaving sequences out and training again."""
     facts = common.machine(1)
-    result = left_out(B, hidden, l2, noise, count, seed)
+    result = left_out(B, hidden, l2, noise, count, share, seed)
     for name, found in result.items():
         if isinstance(found, dict):
             click.echo(f"{name}: Spearman {found['spearman']:.3f}, {found['cg_iterations']} iterations of CG")
