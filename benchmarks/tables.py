@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+import page_curvature
 import page_dynamics
 import page_hf_vs_sgd
 import page_presets
@@ -48,6 +49,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "long-lags": page_training.long_lags,
     "dynamics": page_dynamics.dynamics,
     "dynamics-shares": page_dynamics.shares,
+    "influence": page_curvature.influence,
+    "several-vectors": page_curvature.several_vectors,
     "papers-hornn": page_training.papers_hornn,
     "papers-scrn": page_training.papers_scrn,
 }

@@ -4,6 +4,13 @@ from .analysis.dynamic_evaluation import mean_square_gradient as mean_square_gra
 from .analysis.evaluation import Evaluation as Evaluation
 from .analysis.evaluation import evaluate as evaluate
 from .analysis.figures import Score as Score
+from .analysis.gauss_newton import dense_gauss_newton as dense_gauss_newton
+from .analysis.gauss_newton import gauss_newton_diagonal as gauss_newton_diagonal
+from .analysis.influence import Influence as Influence
+from .analysis.influence import influence as influence
+from .analysis.laplace import Laplace as Laplace
+from .analysis.laplace import LaplacePrediction as LaplacePrediction
+from .analysis.laplace import laplace as laplace
 from .analysis.prediction import Prediction as Prediction
 from .analysis.prediction import free_run as free_run
 from .analysis.prediction import predict as predict
@@ -11,6 +18,7 @@ from .analysis.prediction import score as score
 from .analysis.spectrum import Spectrum as Spectrum
 from .analysis.spectrum import load_objective as load_objective
 from .analysis.spectrum import spectrum as spectrum
+from .analysis.trace import curvature_trace as curvature_trace
 from .engine.batch import Batch as Batch
 from .engine.constrained_objective import ConstrainedObjective as ConstrainedObjective
 from .engine.constraints import Constraints as Constraints
@@ -37,6 +45,7 @@ from .optim.hessian_free import HessianFree as HessianFree
 from .optim.hessian_free import HessianFreeOptions as HessianFreeOptions
 from .optim.minimize import Minimum as Minimum
 from .optim.minimize import minimize as minimize
+from .optim.trace import TraceEstimate as TraceEstimate
 from .option import Option as Option
 from .runs.config import TrainConfig as TrainConfig
 from .runs.load import LoadedRun as LoadedRun

@@ -22,6 +22,8 @@ DEVICE_SHARE = 0.6
 """Default memory budget on a GPU, as a share of its free memory. Vectors and validation take from the rest."""
 DAMPINGS = ("structural", "tikhonov", "structural+tikhonov", "line-search", "none")
 """Damping methods of Hessian-free optimization."""
+MATRICES = ("gauss-newton", "hessian")
+"""Matrices of the curvature."""
 METRICS = ("hidden", "matching", "preactivation")
 """Metrics of structural damping: what it penalises the change of."""
 ADAPTED = ("both", "mu", "lambda", "none")

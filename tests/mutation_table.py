@@ -66,6 +66,7 @@ TARGETS = (
         True,
     ),
     Target("hfrnn/optim/average.py", ("tests/training/test_average.py",)),
+    Target("hfrnn/optim/trace.py", ("tests/optim/test_trace.py",)),
     Target("hfrnn/optim/lanczos.py", ("tests/optim/test_lanczos.py", "tests/analysis/test_spectrum.py")),
     *(
         Target(

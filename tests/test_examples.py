@@ -90,3 +90,25 @@ def test_the_example_of_a_recording_trains_on_its_table(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         rows, np.stack(example("wiener_hammerstein").recording(3000, np.random.default_rng(0)), 1)
     )
+
+
+def test_the_trust_region_learns_to_remember_the_cue_within_its_constraint() -> None:
+    found = example("trust_region")
+    history = found.train(updates=40)
+    assert np.mean([reward for reward, _ in history[:5]]) < 0.65
+    assert np.mean([reward for reward, _ in history[-15:]]) > 0.85
+    assert all(moved <= found.DIVERGENCE for _, moved in history)
+
+
+def test_the_fisher_matrix_of_a_policy_is_the_curvature_of_its_divergence() -> None:
+    found = example("trust_region")
+    net = hfrnn.Network("lstm", n_in=1, hidden=3, n_out=2, dtype="float64")
+    rng = np.random.default_rng(0)
+    theta, v, x = net.init(1, scale=0.5), rng.standard_normal(net.n_parameters), found.inputs(30, rng)
+    weights = np.zeros(x.shape[:2])
+    weights[-1] = 1.0
+    batch = hfrnn.Batch(x, np.zeros(x.shape[:2], dtype=np.int64), weights)
+    quadratic = 0.5 * v @ (hfrnn.Objective(net, batch).gauss_newton(theta) @ v)
+    before = found.policy(net, theta, x)
+    moved = found.divergence(before, found.policy(net, theta + 1e-4 * v, x))
+    assert moved == pytest.approx(1e-8 * quadratic, rel=1e-2)

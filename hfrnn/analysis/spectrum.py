@@ -28,7 +28,7 @@ from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.names import AUTO, BACKENDS, DEVICES
+from hfrnn.names import AUTO, BACKENDS, DEVICES, MATRICES
 from hfrnn.optim.lanczos import Product, extreme_eigenvalues, lanczos, most_products, quadrature
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.data import is_arrays, load_run_music
@@ -37,8 +37,6 @@ from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.opening import open_source
 from hfrnn.training.sources import Pool, chosen_part
 from hfrnn.wording import counted
-
-MATRICES = ("gauss-newton", "hessian")
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,6 +44,13 @@ class Block:
         part = flat[self.start : self.stop]
         return part.reshape(self.shape[::-1]).T if self.transposed else part.reshape(self.shape)
 
+    def view_of_rows(self, vectors: Array) -> Array:
+        """Return the block of flat vectors (B, size), without a copy; the axis of B comes last."""
+        part, B, axes = vectors[:, self.start : self.stop], vectors.shape[0], tuple(range(1, len(self.shape) + 1))
+        if self.transposed:
+            return part.reshape(B, *self.shape[::-1]).transpose(*axes[::-1], 0)
+        return part.reshape(B, *self.shape).transpose(*axes, 0)
+
 
 class ParameterLayout:
     """Positions of the named blocks in the flat vector, in the order given.
@@ -94,3 +101,7 @@ class ParameterLayout:
                 f"parameters: give an array of shape ({self.size},), as net.init() makes"
             )
         return {block.name: block.view(flat) for block in self.blocks}
+
+    def views_of_rows(self, vectors: Array) -> dict[str, Array]:
+        """Return each block of vectors (B, size) by its name, without a copy; the axis of B comes last."""
+        return {block.name: block.view_of_rows(vectors) for block in self.blocks}

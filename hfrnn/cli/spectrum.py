@@ -15,6 +15,7 @@ from hfrnn.cli.options import NearChoice, check_force, check_picture, force_opti
 from hfrnn.cli.runs import backend_option, which_option
 from hfrnn.cli.screen import say, say_json, telling_of_compilation
 from hfrnn.errors import InputError
+from hfrnn.names import MATRICES
 from hfrnn.wording import counted
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def spectrum(
     """Find the extreme eigenvalues of the undamped curvature, and the density of all eigenvalues, at the weights in the
     run folder RUN, on random sequences of its data.
     """
-    from hfrnn.analysis.spectrum import MATRICES, load_objective
+    from hfrnn.analysis.spectrum import load_objective
     from hfrnn.analysis.spectrum import spectrum as find
     from hfrnn.runs.outputs import Output, data_files
     from hfrnn.runs.run_folder import RunFolder

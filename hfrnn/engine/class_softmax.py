@@ -143,6 +143,7 @@ class ClassSoftmax(Head):
     integer_targets = True
     probabilistic = True
     reads_targets = True
+    separates_sequences = False  # a class's product runs over the tokens of all sequences
 
     def __init__(self, n_out: int, widths: Mapping[int, int], bias: bool, classes: int | Sequence[int] | None) -> None:
         super().__init__(n_out, widths, bias)

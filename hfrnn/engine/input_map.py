@@ -19,11 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from hfrnn.arrays.backend import Array, Backend, Buffers, HostArray
 from hfrnn.arrays.row_groups import RowGroups
 from hfrnn.engine.layers import Columns, Layer
 from hfrnn.kernels.base import Arrays
-from hfrnn.kernels.pointwise import rows
+from hfrnn.kernels.pointwise import add_bias_gradient, add_outer_products, rows
 
 Groups = dict[str, Arrays]
 
@@ -67,7 +69,7 @@ class InputMap:
         self.backend, self.xp, self.scratch = backend, backend.xp, scratch
         self.symbols = inputs if inputs.ndim == 2 else None
         self._known = inputs if host is None else host  # the same symbols where groups of them can be computed
-        self._groups: dict[int, RowGroups] = {}
+        self._groups: dict[tuple[int, int], RowGroups] = {}
         real_kind = "float64" if scratch.dtype.kind == "c" else scratch.dtype
         self.values = None if inputs.ndim == 2 else backend.asarray(inputs, dtype=real_kind)
 
@@ -101,7 +103,7 @@ class InputMap:
             if self.embedding is not None:
                 self._add_embedding_gradient(own["W_x"], layer.direct, dU, span, grad["embedding"]["E"])  # B3
         for start, first, width in layer.bias.runs:
-            gown["b"][first : first + width] += rows(dU)[:, start : start + width].sum(axis=0)  # B1
+            add_bias_gradient(dU[:, :, start : start + width], gown["b"][first : first + width])  # B1
         if below is not None and layer.below.width:
             self._add_gradient(gown["W_below"], layer.below, below, dU, span)  # B1
             for start, first, width in layer.below.runs:
@@ -159,18 +161,36 @@ class InputMap:
         if x is None and dW.shape[0] <= ONE_HOT_LIMIT:
             one_hot = self._one_hot(span)
         for start, first, width in columns.runs:
-            dUc = rows(dU)[:, start : start + width]
+            dUc = dU[:, :, start : start + width]
             target = dW[:, first : first + width]
             if one_hot is None:
-                self.backend.add_rows(target, self._row_groups(span), dUc, self.scratch)
+                self._add_rows(target, dUc, span)
             else:
-                self.backend.add_product(rows(one_hot), dUc, target, self.scratch)
+                add_outer_products(self.backend, one_hot, dUc, target, self.scratch)
 
-    def _row_groups(self, span: slice) -> RowGroups:
-        """Return the groups of the tokens of `span` with the same symbol. They are computed once for each segment."""
-        if span.start not in self._groups:
-            self._groups[span.start] = self.backend.row_groups(self._known[span].reshape(-1))
-        return self._groups[span.start]
+    def _add_rows(self, table: Array, values: Array, span: slice) -> None:
+        """Add the values (K, B, m) to the rows of their symbols in a table (n_in, m), or (n_in, m, B)."""
+        if table.ndim == 2:
+            self.backend.add_rows(table, self._row_groups(span), rows(values), self.scratch)
+            return
+        n, m, B = table.shape
+        sums = self.scratch.get("rows_of_sequences", (B * n, m))
+        sums[...] = 0
+        self.backend.add_rows(sums, self._row_groups(span, n), rows(values), self.scratch)
+        table += sums.reshape(B, n, m).transpose(1, 2, 0)
+
+    def _row_groups(self, span: slice, apart: int = 0) -> RowGroups:
+        """Return the groups of the tokens of `span` with the same symbol. They are computed once for each segment.
+
+        With `apart`, the rows of sequence b start at b * apart, so that sequences have no group in common.
+        """
+        if (span.start, apart) not in self._groups:
+            known = self._known[span]
+            if apart:
+                host = known if isinstance(known, np.ndarray) else self.backend.to_host(known)
+                known = host + apart * np.arange(host.shape[1])
+            self._groups[span.start, apart] = self.backend.row_groups(known.reshape(-1))
+        return self._groups[span.start, apart]
 
     def _one_hot(self, span: slice) -> Array:
         symbols = self.symbols[span]  # type: ignore[index]
@@ -184,4 +204,4 @@ class InputMap:
         de = self.scratch.get("de", (rows(dU).shape[0], dE.shape[1]))
         for start, first, width in columns.runs:
             self.xp.matmul(rows(dU)[:, start : start + width], W[:, first : first + width].T, out=de)
-            self.backend.add_rows(dE, self._row_groups(span), de, self.scratch)
+            self._add_rows(dE, de.reshape(*dU.shape[:2], -1), span)

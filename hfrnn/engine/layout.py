@@ -203,7 +203,8 @@ class Layout:
 
         Parameters
         ----------
-        theta : (n_parameters,) array
+        theta : (n_parameters,) or (B, n_parameters) array
+            With one row per sequence, the views have the axis of B last: (n, m, B) for a matrix.
         transposes : Buffers, optional
             If given, the groups also hold copies `NAME.T` of the transposed matrices that the kernels' backward uses
             at every step, in these buffers.
@@ -213,7 +214,8 @@ class Layout:
             "output": {},
             **{f"layer{l}": {} for l in range(len(self.layers))},
         }
-        for name, view in self.views(theta).items():
+        views = self.views(theta) if theta.ndim == 1 else self.parameters.views_of_rows(theta)
+        for name, view in views.items():
             group, block = name.split(".", 1)
             groups[group][block] = view
         if transposes is not None:

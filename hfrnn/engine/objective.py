@@ -20,6 +20,7 @@ from hfrnn.engine.operators import check_output, make_operator
 from hfrnn.engine.part_gradients import PartGradients
 from hfrnn.engine.plan import Keep, Plan, segment_boundaries
 from hfrnn.engine.planner import make_plan
+from hfrnn.engine.sequence_gradients import SequenceDerivatives
 from hfrnn.engine.sums import VectorSum, joined_states, share
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
@@ -30,7 +31,7 @@ COMPLEX_STEP = 1e-20
 """The step eps of the complex-step derivative."""
 
 
-class Objective:
+class Objective(SequenceDerivatives):
     """The objective f(theta) = sum w*loss / sum w + (l2/2)*|theta|^2 over a batch (SPEC 3), with its derivatives.
 
     Parameters
@@ -308,8 +309,7 @@ class Objective:
                 vectors.add(lambda s, vector: sweeps[s].gradient(moved, vector), self._count, grad)
                 out[...] = grad.imag / COMPLEX_STEP + self.net.l2 * v
 
-        n = self.net.n_parameters
-        return make_operator(self.net.backend, (n, n), np.dtype("float64"), apply)
+        return make_operator(self.net.backend, (theta.size, theta.size), np.dtype("float64"), apply)
 
     def jacobian(self, theta: Array) -> Any:
         """Return the Jacobian of the logits as a LinearOperator (T*B*n_out, n_parameters).

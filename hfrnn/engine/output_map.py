@@ -23,7 +23,7 @@ from typing import Any
 from hfrnn.arrays.backend import Array, Backend, HostArray
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Tape
-from hfrnn.kernels.pointwise import add_weight_gradient, product, rows
+from hfrnn.kernels.pointwise import add_bias_gradient, add_weight_gradient, product
 
 ByLayer = Sequence[Array] | Mapping[int, Array]
 """One array per layer, or one for each layer that feeds the output."""
@@ -97,7 +97,7 @@ class OutputMap:
             product(tape, dz, p[name].T, out=dhs[l])  # B1
             add_weight_gradient(tape, hs[l], dz, grad[name])  # B2
         if self.bias is not None:
-            grad[self.bias] += rows(dz).sum(axis=0)  # B2
+            add_bias_gradient(dz, grad[self.bias])  # B2
 
 
 class Head:
@@ -119,6 +119,8 @@ class Head:
     """Whether `-loss` is a log-probability of the target."""
     weighs_outputs = False
     """Whether each output of a step may have its own weight."""
+    separates_sequences = True
+    """Whether `gradient` and `backward` can add the gradient of each sequence to a row of its own."""
     classes: tuple[int, ...] | None = None
     """The class of each symbol; None except for the class softmax."""
     reads_targets = False

@@ -65,8 +65,9 @@ class SegmentStates:
         if self.learned:
             for l, layer in enumerate(self.zeros):
                 for name, zeros in layer.items():
-                    over = tuple(range(zeros.ndim - 1))
-                    grad[f"layer{l}"][initial_state_name(name)] += dstate[l][name].sum(axis=over)  # B1
+                    sums = grad[f"layer{l}"][initial_state_name(name)]  # (H,), or (H, B) for each sequence by itself
+                    over = tuple(range(zeros.ndim - sums.ndim))
+                    sums += dstate[l][name].sum(axis=over).T  # B1
 
     def save(self, name: str, s: int, state: States) -> None:
         """Save the state before segment s, if the segment will run again."""

@@ -144,7 +144,10 @@ class Sweep:
         return sum(losses) / self.total_weight
 
     def gradient(self, theta: Array, grad: Array) -> Scalar:
-        """Return the loss, add its gradient to `grad` (n_parameters,), and set `final_state`."""
+        """Return the loss, add its gradient to `grad` (n_parameters,), and set `final_state`.
+
+        If `grad` is (B, n_parameters), each sequence's gradient is added to its row. The head must separate sequences.
+        """
         after = self._over_segments(theta, records=True)
         self.final_state = [{key: x if isinstance(x, int) else x.copy() for key, x in layer.items()} for layer in after]
         losses: list[Scalar] = []
@@ -226,7 +229,10 @@ class Sweep:
         return Rz
 
     def jacobian_transpose_product(self, u: Array, out: Array) -> None:
-        """Add J' u to `out` for u (T, B, n_outputs). Values of u in the padding are ignored."""
+        """Add J' u to `out` for u (T, B, n_outputs). Values of u in the padding are ignored.
+
+        `out` is (n_parameters,), or (B, n_parameters) for the part of each sequence, as for `gradient`.
+        """
         z = u if self.mask is None else self.xp.where(self.mask > 0, u, 0)
         head, groups = self.layout.head, self.layout.groups(out)
 

@@ -34,7 +34,14 @@ from typing import ClassVar
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.initializers import Initializer, constant
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
-from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, sigmoid_, slope_of_tanh, transpose
+from hfrnn.kernels.pointwise import (
+    add_bias_gradient,
+    add_weight_gradient,
+    product,
+    sigmoid_,
+    slope_of_tanh,
+    transpose,
+)
 from hfrnn.option import Option
 
 
@@ -150,5 +157,5 @@ class TorchGRU(Kernel):
             dh += work  # B4
         add_weight_gradient(tape, tape["h"][:K], dss, grad["W_h"])  # B5
         if self.candidate_bias:
-            grad["b_hn"] += rows(dss)[:, 2 * H :].sum(axis=0)  # B5
+            add_bias_gradient(dss[:, :, 2 * H :], grad["b_hn"])  # B5
         return dU, {"h": dh}

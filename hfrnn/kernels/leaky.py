@@ -28,7 +28,7 @@ from typing import ClassVar
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.initializers import Initializer
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
-from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
+from hfrnn.kernels.pointwise import add_bias_gradient, add_weight_gradient, product, transpose
 from hfrnn.kernels.rnn import activate_, slope_of
 from hfrnn.kernels.share import Share
 from hfrnn.option import Option
@@ -118,5 +118,5 @@ class Leaky(Kernel):
             dh += work  # B2
         add_weight_gradient(tape, tape["h"][:K], dU, grad["W_h"])  # B3
         if learned:
-            grad["q"] += rows(des).sum(axis=0)  # B3
+            add_bias_gradient(des, grad["q"])  # B3
         return dU, {"h": dh}

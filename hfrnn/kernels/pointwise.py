@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hfrnn.arrays.backend import Array
+from hfrnn.arrays.backend import Array, Backend, Buffers
 
 if TYPE_CHECKING:
     from hfrnn.kernels.base import Arrays, Tape
@@ -51,8 +51,25 @@ def product(tape: Tape, x: Array, W: Array, out: Array) -> Array:
 
 
 def add_weight_gradient(tape: Tape, x: Array, da: Array, grad: Array) -> None:
-    """grad += sum over time steps and sequences of x.T @ da: x (K, B, n), da (K, B, m), grad (n, m)."""
-    tape.backend.add_product(rows(x), rows(da), grad, tape.shared)
+    """grad += sum over time steps and sequences of x.T @ da: x (K, B, n), da (K, B, m), grad (n, m).
+
+    If grad is (n, m, B), each sequence is summed over time steps by itself.
+    """
+    add_outer_products(tape.backend, x, da, grad, tape.shared)
+
+
+def add_outer_products(backend: Backend, x: Array, da: Array, grad: Array, buffers: Buffers) -> None:
+    """Do what `add_weight_gradient` does, with scratch arrays from `buffers`."""
+    if grad.ndim == 2:
+        backend.add_product(rows(x), rows(da), grad, buffers)
+    else:
+        sums = grad.transpose(2, 0, 1)  # (B, n, m)
+        sums += backend.xp.matmul(x.transpose(1, 2, 0), da.transpose(1, 0, 2))
+
+
+def add_bias_gradient(da: Array, grad: Array) -> None:
+    """grad += sum over time steps and sequences of da (K, B, m), grad (m,); over time steps only if grad is (m, B)."""
+    grad += rows(da).sum(axis=0) if grad.ndim == 1 else da.sum(axis=0).T
 
 
 def transpose(p: Arrays, name: str) -> Array:

@@ -34,7 +34,7 @@ from hfrnn.arrays.backend import Array
 from hfrnn.arrays.initializers import Initializer
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.leaky import ACTIVATION, LEAK, LEARN_LEAK
-from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
+from hfrnn.kernels.pointwise import add_bias_gradient, add_weight_gradient, product, transpose
 from hfrnn.kernels.rnn import activate_, slope_of
 from hfrnn.kernels.share import Share
 from hfrnn.option import Option
@@ -148,5 +148,5 @@ class Rate(Kernel):
         dx += dr  # B1
         add_weight_gradient(tape, tape["r"][:K], dU, grad["W_h"])  # B5
         if learned:
-            grad["q"] += rows(des).sum(axis=0)  # B5
+            add_bias_gradient(des, grad["q"])  # B5
         return dU, {"x": dx}

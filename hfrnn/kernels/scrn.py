@@ -32,7 +32,7 @@ from hfrnn.arrays.backend import Array
 from hfrnn.arrays.initializers import Initializer
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
-from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, sigmoid_, transpose
+from hfrnn.kernels.pointwise import add_bias_gradient, add_weight_gradient, product, sigmoid_, transpose
 from hfrnn.kernels.rnn import slope_of
 from hfrnn.kernels.share import Share
 from hfrnn.option import Option
@@ -136,7 +136,7 @@ class SCRN(Kernel):
         add_weight_gradient(tape, ss[1:], das, grad["W_s"])  # B5
         if self.alpha.learned:
             dss *= tape["e"]
-            grad["q"] += rows(dss).sum(axis=0)  # B5
+            add_bias_gradient(dss, grad["q"])  # B5
         return dU, {"h": dh, "s": ds}
 
     def side_by_side(self, tape: Tape, name: str, hs: Array, ss: Array) -> Array:

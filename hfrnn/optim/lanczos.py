@@ -67,6 +67,18 @@ def extreme_eigenvalues(
         The outermost first. k is below `count` if the search gave up.
     residuals : (k,) array
     """
+    values, vectors = extreme_eigenpairs(product, n, count, end, tolerance, rng)
+    residuals = [np.linalg.norm(product(v) - value * v) for value, v in zip(values, vectors.T, strict=True) if v.any()]
+    return values, np.array(residuals + [0.0] * (values.size - len(residuals)), dtype=np.float64)
+
+
+def extreme_eigenpairs(
+    product: Product, n: int, count: int, end: str, tolerance: float, rng: np.random.Generator
+) -> tuple[Vector, Vector]:
+    """Find eigenvalues as `extreme_eigenvalues` does, with their eigenvectors (n, k) in place of residuals.
+
+    The eigenvectors of a matrix of zeros are returned as 0.
+    """
     count, kept, restarts = _sizes(n, count)
     if n <= kept:
         whole = np.stack([product(unit) for unit in np.eye(n)])
@@ -74,15 +86,14 @@ def extreme_eigenvalues(
     else:
         start = rng.standard_normal(n)
         if not product(start).any():  # a matrix of zeros, which ARPACK refuses
-            return np.zeros(count), np.zeros(count)
+            return np.zeros(count), np.zeros((n, count))
         A, which = LinearOperator((n, n), matvec=product, dtype=np.float64), {"largest": "LA", "smallest": "SA"}[end]
         try:
             values, vectors = eigsh(A, count, which=which, v0=start, ncv=kept, maxiter=restarts, tol=tolerance)
         except ArpackNoConvergence as error:
             values, vectors = error.eigenvalues, error.eigenvectors
     order = np.argsort(values if end == "smallest" else -values, kind="stable")[:count]
-    residuals = [np.linalg.norm(product(vectors[:, k]) - values[k] * vectors[:, k]) for k in order]
-    return values[order], np.array(residuals, dtype=np.float64)
+    return values[order], vectors[:, order]
 
 
 def most_products(n: int, count: int) -> int:

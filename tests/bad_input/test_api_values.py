@@ -15,6 +15,7 @@ import pytest
 from support import (
     api_calls,
     api_calls_constraints,
+    api_calls_curvature,
     api_calls_kernels,
     api_calls_optim,
     api_calls_predictions,
@@ -26,8 +27,8 @@ from support.api_calls import Call
 from hfrnn.errors import HfrnnError
 
 TABLES = (
-    api_calls, api_calls_constraints, api_calls_optim, api_calls_kernels, api_calls_predictions, api_calls_runs,
-    api_calls_train,
+    api_calls, api_calls_constraints, api_calls_curvature, api_calls_optim, api_calls_kernels, api_calls_predictions,
+    api_calls_runs, api_calls_train,
 )  # fmt: skip
 CALLS = [call for table in TABLES for call in table.CALLS]
 EVERY = 71

@@ -59,6 +59,16 @@ def test_everything_agrees_with_the_reference_in_float32(case: Case) -> None:
         assert_same(actual, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("case", cases("stack"), ids=lambda case: case.id)
+def test_gradients_of_single_sequences_agree_with_the_reference(case: Case) -> None:
+    batch = case.data()
+    theta = vectors(case.net(), batch)[0]
+    expected = hfrnn.Objective(case.net(), batch).per_sequence_gradients(theta)
+    device = hfrnn.Objective(case.net(backend=fake), moved(batch, fake))
+    found = fake.to_host(device.per_sequence_gradients(fake.asarray(theta)))
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
+
+
 def routines(kernel: Kernel, backend: Backend, K: int, B: int, dtype: str = "float64") -> dict[str, Any]:
     """Return what the three routines of a kernel give for random arrays: outputs, states and parameter gradients."""
     rng = np.random.default_rng(K * 1000 + B)

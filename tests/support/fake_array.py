@@ -155,6 +155,7 @@ class FakeArray:
             "sum", "max", "min", "all", "reshape", "swapaxes", "astype", "copy", "view", "repeat", "argsort",
         )
     )  # fmt: skip
+    transpose = _method("transpose")
 
     def __len__(self) -> int:
         return len(self._host)

@@ -55,7 +55,7 @@ class Clockwork(reference.Clockwork):
             run.each("clockwork_backward", B * H, t, B, H, start, period, dhs, recurrent, tape["slope"], dh, dU)  # B1
             xp.matmul(dU[t], W_T, out=recurrent)  # B2
         dh += recurrent  # B2
-        dW = tape.scratch("dW", H, H)
+        dW = tape.scratch("dW", *grad["W_h"].shape)
         dW[...] = 0
         add_weight_gradient(tape, tape["h"][:K], dU, dW)  # B3
         for group in self.groups:

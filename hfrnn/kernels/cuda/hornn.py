@@ -91,7 +91,7 @@ class HORNN(reference.HORNN):
             xp.matmul(da[t : t + 1], W_T, out=work)  # B2; added by the next step
         run.each("hornn_finish", B * H, B * H, N, self.base, 0, work, work, dh)
         for n in range(N):
-            dW = zeros_of(tape, "dW", H, H)
+            dW = zeros_of(tape, "dW", *grad["W_h"][n].shape)
             add_weight_gradient(tape, steps_before(hs, n, N, K), da, dW)
             dW *= self.base ** (n + 1)
             grad["W_h"][n] += dW  # B3 of hornn.py, B4 of hornn_fofe.py

@@ -7,7 +7,7 @@ from hfrnn.kernels import leaky as reference
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.cuda.launch import KINDS, Kernels, SegmentKernels, contiguous_transpose
 from hfrnn.kernels.fused import is_fused, units_share
-from hfrnn.kernels.pointwise import add_weight_gradient, product, rows
+from hfrnn.kernels.pointwise import add_bias_gradient, add_weight_gradient, product
 
 
 class Leaky(reference.Leaky):
@@ -75,7 +75,7 @@ class Leaky(reference.Leaky):
             dh += recurrent  # B2
         add_weight_gradient(tape, tape["h"][:K], dU, grad["W_h"])  # B3
         if learned:
-            grad["q"] += rows(de).sum(axis=0)  # B3
+            add_bias_gradient(de, grad["q"])  # B3
         return dU, {"h": dh}
 
     def _segment(self, tape: Tape, B: int) -> SegmentKernels:

@@ -7,7 +7,7 @@ from hfrnn.kernels import rate as reference
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.cuda.launch import KINDS, Kernels, SegmentKernels, contiguous_transpose
 from hfrnn.kernels.fused import is_fused, units_share
-from hfrnn.kernels.pointwise import add_weight_gradient, product, rows
+from hfrnn.kernels.pointwise import add_bias_gradient, add_weight_gradient, product
 
 
 class Rate(reference.Rate):
@@ -80,7 +80,7 @@ class Rate(reference.Rate):
         dx += dr  # B1
         add_weight_gradient(tape, tape["r"][:K], dU, grad["W_h"])  # B5
         if learned:
-            grad["q"] += rows(de).sum(axis=0)  # B5
+            add_bias_gradient(de, grad["q"])  # B5
         return dU, {"x": dx}
 
     def _segment(self, tape: Tape, B: int) -> SegmentKernels:

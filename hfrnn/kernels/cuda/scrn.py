@@ -7,7 +7,7 @@ from hfrnn.kernels import scrn as reference
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.cuda.launch import KINDS, Kernels
 from hfrnn.kernels.fused import is_fused, units_share
-from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
+from hfrnn.kernels.pointwise import add_bias_gradient, add_weight_gradient, product, transpose
 
 
 class SCRN(reference.SCRN):
@@ -70,5 +70,5 @@ class SCRN(reference.SCRN):
         add_weight_gradient(tape, tape["h"][:K], da, grad["W_h"])  # B5
         add_weight_gradient(tape, tape["s"][1:], da, grad["W_s"])  # B5
         if learned:
-            grad["q"] += rows(dss).sum(axis=0)  # B5
+            add_bias_gradient(dss, grad["q"])  # B5
         return dU, {"h": dh, "s": ds}

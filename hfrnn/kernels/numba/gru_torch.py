@@ -9,7 +9,7 @@ from hfrnn.kernels import gru_torch as reference
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.fused import is_fused
 from hfrnn.kernels.numba.pointwise import ONE, compile_loop, parts, sigma, tanh
-from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
+from hfrnn.kernels.pointwise import add_bias_gradient, add_weight_gradient, product, transpose
 
 
 @compile_loop
@@ -111,5 +111,5 @@ class TorchGRU(reference.TorchGRU):
         gru_backward(transpose(p, "W_h"), dhs, k, rz, dh, parts(dU, H), ds, parts(ds, H), work)  # B1-B4
         add_weight_gradient(tape, tape["h"][:K], ds, grad["W_h"])  # B5
         if self.candidate_bias:
-            grad["b_hn"] += rows(ds)[:, 2 * H :].sum(axis=0)  # B5
+            add_bias_gradient(ds[:, :, 2 * H :], grad["b_hn"])  # B5
         return dU, {"h": dh}

@@ -9,7 +9,7 @@ from hfrnn.kernels import leaky as reference
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.fused import is_fused, units_share
 from hfrnn.kernels.numba.pointwise import ACTIVATIONS, ONE, activate, compile_exact_loop, slope_of
-from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
+from hfrnn.kernels.pointwise import add_bias_gradient, add_weight_gradient, product, transpose
 
 
 @compile_exact_loop
@@ -100,5 +100,5 @@ class Leaky(reference.Leaky):
         leaky_backward(transpose(p, "W_h"), leak, dhs, tape["k"], tape["e"], dh, dU, des, work)  # B1-B3
         add_weight_gradient(tape, tape["h"][:K], dU, grad["W_h"])  # B3
         if learned:
-            grad["q"] += rows(des).sum(axis=0)  # B3
+            add_bias_gradient(des, grad["q"])  # B3
         return dU, {"h": dh}

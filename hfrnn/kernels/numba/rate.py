@@ -9,7 +9,7 @@ from hfrnn.kernels import rate as reference
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.fused import is_fused, units_share
 from hfrnn.kernels.numba.pointwise import ACTIVATIONS, ONE, activate, compile_exact_loop, slope_of
-from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
+from hfrnn.kernels.pointwise import add_bias_gradient, add_weight_gradient, product, transpose
 
 
 @compile_exact_loop
@@ -119,5 +119,5 @@ class Rate(reference.Rate):
         rate_backward(transpose(p, "W_h"), leak, dhs, tape["k"], tape["e"], dx, dr, dU, des)  # B1-B4
         add_weight_gradient(tape, tape["r"][:K], dU, grad["W_h"])  # B5
         if learned:
-            grad["q"] += rows(des).sum(axis=0)  # B5
+            add_bias_gradient(des, grad["q"])  # B5
         return dU, {"x": dx}

@@ -9,7 +9,7 @@ from hfrnn.kernels import scrn as reference
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.fused import is_fused, units_share
 from hfrnn.kernels.numba.pointwise import ONE, compile_loop, sigma
-from hfrnn.kernels.pointwise import add_weight_gradient, product, rows, transpose
+from hfrnn.kernels.pointwise import add_bias_gradient, add_weight_gradient, product, transpose
 
 
 @compile_loop
@@ -134,5 +134,5 @@ class SCRN(reference.SCRN):
         add_weight_gradient(tape, tape["s"][1:], das, grad["W_s"])  # B5
         if self.alpha.learned:
             dss *= tape["e"]
-            grad["q"] += rows(dss).sum(axis=0)  # B5
+            add_bias_gradient(dss, grad["q"])  # B5
         return dU, {"h": dh, "s": ds}

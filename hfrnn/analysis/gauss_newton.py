@@ -1,0 +1,186 @@
+"""The Gauss-Newton matrix G as a sum of outer products, as a dense matrix, and its diagonal.
+
+With the Jacobian J_b of the outputs of sequence b, the Hessian H of the loss in the outputs of a step (SPEC 3), and the
+weights w,
+
+    G = sum_b J_b' C_b J_b,        C_b block-diagonal with blocks w/sum(w) * H                                    # G1
+    H = R R':   softmax   R = diag(sqrt p) - p sqrt(p)'     (R R' = diag p - p p', as sum p = 1)                  # G2
+                logistic  R = diag(sqrt(p*(1-p)))
+                squared   R = I
+    G = sum_b sum_i r_bi r_bi',    r_bi = J_b' (root of C_b) e_i                                                  # G3
+    diag G = E sum_b (J_b' (root of C_b) s)^2 entry by entry, for random signs s                                  # G4
+
+One backward pass of all sequences gives r_bi for every b (`Objective.sequence_jacobian`), so G takes as many passes as
+a sequence has scored outputs; or n products, if these are fewer. G4 needs one backward pass per draw of s; it is the
+estimator of Hutchinson for each sequence by itself, whose cross terms between sequences are left out.
+
+References: Schraudolph 2002, "Fast curvature matrix-vector products", for G1; Dangel, Kunstner & Hennig 2020,
+"BackPACK", for the factors of G2 and their random version.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.checks import count, instance
+from hfrnn.engine.objective import Objective
+from hfrnn.errors import InputError, NonFiniteError
+
+LOSSES = ("softmax", "logistic", "squared")
+"""The losses whose Hessian has the root of G2 here."""
+
+
+def check_objective(objective: Any) -> Objective:
+    """Return an objective after checking that its loss is one of `LOSSES`."""
+    found: Objective = instance("objective", objective, Objective, "a hfrnn.Objective")
+    if found.net.loss_name not in LOSSES:
+        raise InputError(f"the network's loss is {found.net.loss_name!r}: use a network with {', '.join(LOSSES)}")
+    return found
+
+
+class LossRoot:
+    """The root of C_b in G1 at theta, for all sequences of an objective's batch.
+
+    Parameters
+    ----------
+    objective : Objective
+    theta : (n_parameters,) array
+    """
+
+    def __init__(self, objective: Objective, theta: Array) -> None:
+        net, batch = objective.net, objective.batch
+        self.backend, self.shape = net.backend, (batch.T, batch.B, net.n_out)
+        weights = net.backend.to_host(batch.output_weights(net.backend))
+        self.scale = np.broadcast_to(np.sqrt(weights / objective.total_weight), self.shape)  # of each output
+        self.outputs: HostArray = net.backend.to_host(net.run(theta, batch)[0]).astype("float64")  # type: ignore[attr-defined]
+        self.loss = net.loss_name
+        self.root_p: HostArray = np.ones((1, 1, 1))
+        if self.loss == "softmax":
+            z = self.outputs - self.outputs.max(axis=2, keepdims=True)
+            self.root_p = np.sqrt(np.exp(z) / np.exp(z).sum(axis=2, keepdims=True))
+        elif self.loss == "logistic":
+            self.root_p = 0.5 / np.cosh(0.5 * self.outputs)  # sqrt(p*(1-p))
+
+    @property
+    def columns(self) -> list[tuple[int, int]]:
+        """The steps and outputs, (t, i), that have a weight in some sequence."""
+        return [(int(t), int(i)) for t, i in np.argwhere((self.scale > 0).any(axis=1))]
+
+    def times(self, s: HostArray) -> Array:
+        """Return the root times s (T, B, n_out), on the backend."""
+        root = self.root_p * s  # G2
+        if self.loss == "softmax":
+            root -= self.root_p**2 * (self.root_p * s).sum(axis=2, keepdims=True)
+        return self.backend.asarray(self.scale * root)
+
+    def column(self, t: int, i: int) -> Array:
+        """Return the root's column of output i of step t, of every sequence, (T, B, n_out)."""
+        s = np.zeros(self.shape)
+        s[t, :, i] = 1.0
+        return self.times(s)
+
+
+def gauss_newton_rows(objective: Objective, theta: Array) -> Iterator[HostArray]:
+    """Yield r_bi of G3, (B, n_parameters) in float64, for every scored step and output i. G is without l2."""
+    root, jacobian = LossRoot(objective, theta), objective.sequence_jacobian(theta)
+    out = objective.net.backend.empty((objective.batch.B, objective.net.n_parameters), objective.net.dtype)
+    for t, i in root.columns:
+        rows = jacobian.transpose_products(root.column(t, i), out)
+        yield finite(objective.net.backend.to_host(rows).astype("float64"))
+
+
+def dense_gauss_newton(objective: Objective, theta: Array) -> HostArray:
+    """Return the Gauss-Newton matrix at theta as a dense matrix.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of a network with the loss softmax, logistic or squared. float64 gives the most accurate matrix.
+    theta : (n_parameters,) array
+
+    Returns
+    -------
+    (n_parameters, n_parameters) array
+        Symmetric, in float64, on the host, without damping and without l2.
+
+    Raises
+    ------
+    InputError
+        The loss is another one.
+    NonFiniteError
+        The matrix is not finite.
+
+    Notes
+    -----
+    It takes S*n_out backward passes, where S is the number of scored steps, or n_parameters products, whichever are
+    fewer. Targets at the last step only, as in many regressions, need n_out passes in all.
+
+    References
+    ----------
+    Schraudolph 2002, "Fast curvature matrix-vector products for second-order gradient descent".
+    """
+    check_objective(objective)
+    n, backend = objective.net.n_parameters, objective.net.backend
+    passes = len(LossRoot(objective, theta).columns)
+    G = np.zeros((n, n))
+    if passes < n:
+        for rows in gauss_newton_rows(objective, theta):
+            G += rows.T @ rows  # G3
+        return G
+    operator = objective.gauss_newton(theta)
+    for j in range(n):
+        unit = np.zeros(n)
+        unit[j] = 1.0
+        G[j] = finite(backend.to_host(operator @ backend.asarray(unit)))
+        G[j, j] -= objective.net.l2
+    return (G + G.T) / 2
+
+
+def gauss_newton_diagonal(
+    objective: Objective, theta: Array, draws: int | None = None, seed: int = 0
+) -> tuple[HostArray, HostArray]:
+    """Return the diagonal of the Gauss-Newton matrix at theta, without damping and without l2.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of a network with the loss softmax, logistic or squared.
+    theta : (n_parameters,) array
+    draws : int, optional
+        Number of random draws for an unbiased estimate, 2 or more; one backward pass each. By default the diagonal is
+        exact, with one backward pass per scored step and output.
+    seed : int
+
+    Returns
+    -------
+    diagonal : (n_parameters,) array
+        In float64, on the host.
+    errors : (n_parameters,) array
+        Standard error of every entry; 0 for the exact diagonal.
+    """
+    check_objective(objective)
+    draws, seed = count("draws", draws, 2, or_none=True), count("seed", seed)
+    n = objective.net.n_parameters
+    if draws is None:
+        exact = sum(((rows**2).sum(axis=0) for rows in gauss_newton_rows(objective, theta)), np.zeros(n))
+        return exact, np.zeros(n)
+    root, jacobian, rng = LossRoot(objective, theta), objective.sequence_jacobian(theta), np.random.default_rng(seed)
+    mean, spread = np.zeros(n), np.zeros(n)
+    for k in range(1, draws + 1):  # Welford's recurrence
+        rows = jacobian.transpose_products(root.times(rng.choice((-1.0, 1.0), root.shape)))
+        found = (finite(objective.net.backend.to_host(rows).astype("float64")) ** 2).sum(axis=0)  # G4
+        before, mean = mean, mean + (found - mean) / k
+        spread += (found - before) * (found - mean)
+    return mean, np.sqrt(spread / (draws - 1)) / math.sqrt(draws)
+
+
+def finite(values: HostArray) -> HostArray:
+    """Return an array after checking that its entries are finite."""
+    if not np.isfinite(values).all():
+        raise NonFiniteError("a product with the curvature is not finite: the weights are too large, use others")
+    return values

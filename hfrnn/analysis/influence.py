@@ -1,0 +1,240 @@
+"""Influence functions: how the loss of validation data would change if a training sequence were left out.
+
+With the training loss f = sum_b L_b / W + (l2/2)*|theta|^2 (L_b: the summed w*loss of sequence b, g_b its gradient, W
+the sum of all weights), the minimum of f - L_b/W is, to first order in L_b/W,
+
+    theta_b = theta + A^-1 g_b / W,        A = G + (lambda + l2)*I                                                 # I1
+
+where the Gauss-Newton matrix G stands for the Hessian of the data; or A is the Hessian of f, plus lambda*I. So a
+validation loss F changes by
+
+    F(theta_b) - F(theta) = x . g_b / W,   A x = grad F(theta)                                                     # I2
+
+One linear system per validation loss gives the scores of all training sequences. Conjugate gradient solves it to the
+residual r = grad F - A x. The scores are then off by (A^-1 r) . g_b / W; A has no eigenvalue below lambda + l2, so that
+
+    |error of the score| <= |r| * |g_b| / ((lambda + l2) * W)                                                      # I3
+
+The bound is strict for G, and often far too large, because r lies mostly along directions of large curvature.
+
+At a minimum with large residuals, the Hessian gives better scores: G leaves out the curvature of the network's outputs
+times the residuals. Its products cost several times as much. Away from a minimum it may be indefinite; G never is.
+
+References: Koh & Liang 2017, "Understanding black-box predictions via influence functions"; Martens 2010, "Deep
+learning via Hessian-free optimization", for G in place of the Hessian; Grosse et al. 2023, "Studying large language
+model generalization with influence functions", 2.1, for what A with lambda > 0 means away from a minimum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.stats import spearmanr
+
+from hfrnn.analysis.gauss_newton import dense_gauss_newton
+from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.arrays.checks import array, is_array
+from hfrnn.checks import INSIDE_ONE, NOT_NEGATIVE, choice, count, instance, number, shown
+from hfrnn.engine.batch import Batch
+from hfrnn.engine.objective import Objective
+from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.names import MATRICES
+from hfrnn.optim.cg import CGStop, conjugate_gradient
+
+SOLVERS = ("cg", "dense")
+EARLIER = 0.75
+"""Share of the iterations after which an earlier iterate shows how far the scores still move."""
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """Scores of training sequences for one or more validation losses, and what CG's tolerance did to them.
+
+    Attributes
+    ----------
+    scores : (m, B) array
+        Estimated change of validation loss v, in its own unit, if training sequence b is left out. A negative score
+        means that the sequence harms: without it the loss is lower.
+    changes : (m, B) array
+        How far each score moved in about the last quarter of the iterations of CG; 0 for the solver "dense".
+    rank_correlations : (m,) array
+        Spearman's correlation of the scores with those before that last quarter; 1 for the solver "dense". NaN where
+        it is not defined, after one or two iterations.
+    bounds : (m, B) array
+        Strict bounds I3 of the error of each score that CG leaves; infinite for the Hessian.
+    residuals : (m,) array
+        |grad F - A x| / |grad F| of every system.
+    iterations : (m,) array of int
+        Iterations of CG; 0 for the solver "dense".
+    """
+
+    scores: HostArray
+    changes: HostArray
+    rank_correlations: HostArray
+    bounds: HostArray
+    residuals: HostArray
+    iterations: HostArray
+
+
+def influence(
+    objective: Objective,
+    theta: Array,
+    validation: Batch | Sequence[Batch] | Array,
+    damping: float = 0.0,
+    matrix: str = "gauss-newton",
+    solver: str = "cg",
+    tolerance: float = 1e-4,
+    max_iterations: int = 1000,
+) -> Influence:
+    """Score the sequences of a training objective for validation losses.
+
+    Parameters
+    ----------
+    objective : Objective
+        The training objective, with the l2 that theta was trained with.
+    theta : (n_parameters,) array
+        Trained weights, best at a minimum of the objective.
+    validation : Batch, sequence of Batch, or (m, n_parameters) array
+        One validation loss per batch: its mean loss without l2. Or their gradients at theta.
+    damping : float
+        lambda, 0 or more; lambda + l2 must be above 0. With a trained l2 and theta at a minimum, 0 is right.
+    matrix : {"gauss-newton", "hessian"}
+        The matrix of A. The Hessian is more accurate at a minimum, and its products cost several times as much.
+    solver : {"cg", "dense"}
+        "cg" needs products only. "dense" factors the dense matrix; it serves networks of up to some thousand
+        weights, many validation losses cost it nearly the same as one, and it is exact.
+    tolerance : float
+        CG stops when the residual is at most this share of the right-hand side.
+    max_iterations : int
+        Largest number of iterations of CG for each validation loss, 1 or more.
+
+    Returns
+    -------
+    Influence
+
+    Raises
+    ------
+    InputError
+        An argument is out of range, lambda + l2 is 0, or the Hessian plus lambda*I is not positive definite.
+    NonFiniteError
+        A gradient or a product is not finite.
+
+    Notes
+    -----
+    The call keeps the gradient of every training sequence, B * n_parameters numbers. Scores of sequences are not
+    additive for large groups, and leave-one-out training that ends in another minimum does not follow them.
+    """
+    instance("objective", objective, Objective, "a hfrnn.Objective")
+    damping, tolerance = number("damping", damping, NOT_NEGATIVE), number("tolerance", tolerance, INSIDE_ONE)
+    solver, matrix = choice("solver", solver, SOLVERS), choice("matrix", matrix, MATRICES)
+    max_iterations = count("max_iterations", max_iterations, 1)
+    shift = damping + objective.net.l2
+    if shift <= 0:
+        raise InputError("damping and the network's l2 are both 0, so that G may be singular: give damping above 0")
+    net, theta = objective.net, objective.net.vector(theta)
+    wanted = _gradients(objective, theta, validation)  # (m, n)
+    rows = _host(objective, objective.per_sequence_gradients(theta))  # (B, n)
+    if not (np.isfinite(rows).all() and np.isfinite(wanted).all()):
+        raise NonFiniteError("a gradient is not finite: the weights are too large, use others")
+    apply = _apply(objective, theta, matrix, damping)
+    if solver == "cg":
+        found = _by_cg(apply, wanted.astype("float64" if matrix == "hessian" else net.dtype), tolerance, max_iterations)
+    elif matrix == "hessian":
+        found = _by_factorization(np.stack([apply(unit) for unit in np.eye(net.n_parameters)]), wanted)
+    else:
+        found = _by_factorization(dense_gauss_newton(objective, theta) + shift * np.eye(net.n_parameters), wanted)
+    rows /= objective.total_weight
+    scores, earlier = found.x @ rows.T, found.earlier @ rows.T  # I2
+    sizes = np.linalg.norm(wanted, axis=1)
+    return Influence(
+        scores=scores,
+        changes=np.abs(scores - earlier),
+        rank_correlations=np.array([_spearman(a, b) for a, b in zip(scores, earlier, strict=True)]),
+        bounds=np.outer(found.residuals, np.linalg.norm(rows, axis=1))
+        * (math.inf if matrix == "hessian" else 1.0 / shift),  # I3
+        residuals=found.residuals / np.where(sizes > 0, sizes, 1.0),
+        iterations=found.iterations,
+    )
+
+
+@dataclass
+class _Solutions:
+    """Solutions (m, n) of A x = grad F, earlier iterates of them, |residual| (m,), and iterations (m,)."""
+
+    x: HostArray
+    earlier: HostArray
+    residuals: HostArray
+    iterations: HostArray
+
+
+def _apply(objective: Objective, theta: Array, matrix: str, damping: float) -> Callable[[HostArray], HostArray]:
+    """Return the product with A of I1, from and to host arrays."""
+    backend = objective.net.backend
+    if matrix == "gauss-newton":
+        G = objective.gauss_newton(theta, tikhonov=damping)
+        return lambda v: backend.to_host(G @ backend.asarray(v))
+    H = objective.hessian(theta)
+    return lambda v: backend.to_host(H @ backend.asarray(v)) + damping * v
+
+
+def _by_cg(
+    apply: Callable[[HostArray], HostArray], wanted: HostArray, tolerance: float, max_iterations: int
+) -> _Solutions:
+    def write(v: HostArray, out: HostArray) -> None:
+        out[:] = apply(v)
+
+    x, earlier, residuals = np.zeros(wanted.shape), np.zeros(wanted.shape), np.zeros(len(wanted))
+    iterations = np.zeros(len(wanted), dtype=int)
+    for j, b in enumerate(wanted):
+        result = conjugate_gradient(
+            write, b, max_iterations=max_iterations, epsilon=0.0, residual_tolerance=tolerance, residual_every=50
+        )
+        if result.stop is CGStop.CURVATURE:
+            raise InputError("the matrix is not positive definite at theta: give more damping, or use the Gauss-Newton")
+        if result.stop is CGStop.NON_FINITE:
+            raise NonFiniteError("a product with the curvature is not finite: the weights are too large, use others")
+        before = [each[2] for each in result.iterates if each[0] <= EARLIER * result.iterations]
+        x[j], iterations[j], residuals[j] = result.x, result.iterations, np.linalg.norm(b - apply(result.x))
+        if before:
+            earlier[j] = before[-1]
+    return _Solutions(x, earlier, residuals, iterations)
+
+
+def _by_factorization(A: HostArray, wanted: HostArray) -> _Solutions:
+    try:
+        x = cho_solve(cho_factor((A + A.T) / 2), wanted.T).T
+    except np.linalg.LinAlgError as error:
+        raise InputError("the matrix is not positive definite at theta: give more damping") from error
+    return _Solutions(x, x, np.linalg.norm(wanted - x @ A, axis=1), np.zeros(len(x), dtype=int))
+
+
+def _gradients(objective: Objective, theta: Array, validation: Any) -> HostArray:
+    """Return the gradients (m, n) of the validation losses, in float64 on the host."""
+    net = objective.net
+    if is_array(validation):
+        return _host(objective, array("validation", validation, (None, net.n_parameters), finite=True))
+    batches = [validation] if isinstance(validation, Batch) else validation
+    known = isinstance(batches, list | tuple) and batches and all(isinstance(batch, Batch) for batch in batches)
+    if not known:
+        raise InputError(f"validation is {shown(validation)}: give a hfrnn.Batch, a list of them, or gradients (m, n)")
+    found = []
+    for batch in batches:
+        other = Objective(net, batch, threads=objective.threads.threads)
+        found.append(_host(objective, other.loss_and_gradient(theta)[1]) - net.l2 * _host(objective, theta))
+    return np.stack(found)
+
+
+def _host(objective: Objective, values: Array) -> HostArray:
+    return np.array(objective.net.backend.to_host(values), dtype="float64")
+
+
+def _spearman(a: HostArray, b: HostArray) -> float:
+    """Return Spearman's correlation; 1 for equal scores, and NaN if one of the two is constant."""
+    if np.array_equal(a, b):
+        return 1.0
+    return math.nan if min(np.ptp(a), np.ptp(b)) == 0 else float(spearmanr(a, b).statistic)

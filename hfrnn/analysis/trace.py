@@ -1,0 +1,58 @@
+"""Trace and diagonal of an objective's curvature, with error bars."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hfrnn.analysis.gauss_newton import finite
+from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.checks import choice, count, instance
+from hfrnn.engine.objective import Objective
+from hfrnn.names import MATRICES
+from hfrnn.optim.trace import LEAST_PRODUCTS, TraceEstimate, hutch_plus_plus
+
+
+def curvature_trace(
+    objective: Objective, theta: Array, products: int = 60, matrix: str = "gauss-newton", seed: int = 0
+) -> TraceEstimate:
+    """Estimate the trace and the diagonal of the curvature at theta by Hutch++.
+
+    Parameters
+    ----------
+    objective : Objective
+    theta : (n_parameters,) array
+    products : int
+        Number of products with the matrix, 4 or more.
+    matrix : {"gauss-newton", "hessian"}
+        The matrix without damping, plus l2*I if the network has an l2 penalty.
+    seed : int
+        Seed of the random signs, 0 or more.
+
+    Returns
+    -------
+    TraceEstimate
+
+    Raises
+    ------
+    InputError
+        A number is out of its range, or the matrix is unknown.
+    NonFiniteError
+        A product is not finite.
+
+    References
+    ----------
+    Meyer, Musco, Musco & Woodruff 2021, "Hutch++: optimal stochastic trace estimation"; Baston & Nakatsukasa 2022,
+    "Stochastic diagonal estimation".
+    """
+    instance("objective", objective, Objective, "a hfrnn.Objective")
+    products, seed = count("products", products, LEAST_PRODUCTS), count("seed", seed)
+    choice("matrix", matrix, MATRICES)
+    backend, n = objective.net.backend, objective.net.n_parameters
+    operator = objective.gauss_newton(theta) if matrix == "gauss-newton" else objective.hessian(theta)
+
+    def product(v: HostArray) -> HostArray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = backend.to_host(operator @ backend.asarray(v))
+        return finite(found.astype("float64"))
+
+    return hutch_plus_plus(product, n, products, np.random.default_rng(seed))

@@ -1,0 +1,166 @@
+"""Derivatives of each sequence of a batch by itself: gradients, and products with the transposed Jacobian.
+
+A backward pass over many sequences computes the adjoints dU_t of all of them at once. Only its last part, the sum of
+h_t.T @ dU_t over time steps, is made for each sequence by itself. So the matrix products of every time step have one
+row per sequence. They would have a single row if the sequences ran one after another.
+
+Reference: Goodfellow 2015, "Efficient per-example gradient computations", for networks without recurrence.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hfrnn.arrays.backend import Array, Buffers
+from hfrnn.arrays.checks import array
+from hfrnn.arrays.threads import CallLock
+from hfrnn.engine.operators import check_output
+from hfrnn.engine.plan import Keep, segment_boundaries
+from hfrnn.engine.sweep import Sweep
+
+if TYPE_CHECKING:
+    from hfrnn.engine.objective import Objective
+
+
+class _SequenceSweeps:
+    """Sweeps whose results have one row per sequence: one per shard, or one per sequence if the head needs that.
+
+    Parameters
+    ----------
+    objective : Objective
+        Its threads, its noise and its plan are used.
+    keep : Keep
+        What a sweep keeps between calls.
+    transient : bool
+        Whether sweeps of one worker share all buffers, because nothing outlives a call.
+    """
+
+    def __init__(self, objective: Objective, keep: Keep, transient: bool) -> None:
+        net, batch, plan = objective.net, objective.batch, objective.plan
+        self.net, self.batch, self.threads = net, batch, objective.threads
+        self.columns = plan.parts if net.head.separates_sequences else [(b, b + 1) for b in range(batch.B)]
+        boundaries = segment_boundaries(batch.T, plan.segment)
+        workers = [[Buffers(net.backend, net.dtype) for _ in range(2)] for _ in range(self.threads.threads)]
+        self.sweeps = []
+        for s, (start, stop) in enumerate(self.columns):
+            scratch, kept = workers[s % len(workers)]
+            noise = None if objective.noise is None else objective.noise.part(start, stop)
+            self.sweeps.append(
+                Sweep(
+                    net, batch.columns(start, stop), 1.0, boundaries=boundaries, keep=keep, scratch=scratch,
+                    kept=kept if transient else None, noise=noise,
+                )
+            )  # fmt: skip
+
+    def rows(self, s: int, out: Array) -> Array:
+        """Return where sweep s adds its results: its rows of `out` (B, n_parameters), or a single row as a vector."""
+        start, stop = self.columns[s]
+        rows: Array = out[start:stop] if self.net.head.separates_sequences else out[start]
+        return rows
+
+    def output(self, out: Array | None) -> Array:
+        """Return `out`, after checking it, or a new array (B, n_parameters); with zeros."""
+        shape = self.batch.B, self.net.n_parameters
+        if out is None:
+            return self.net.backend.zeros(shape, self.net.dtype)
+        check_output(self.net.backend, "out", out, shape, self.net.dtype)
+        out[...] = 0
+        return out
+
+
+class SequenceJacobian:
+    """The Jacobian of a network's outputs at theta, for products that keep the sequences apart.
+
+    Parameters
+    ----------
+    objective : Objective
+    theta : (n_parameters,) array
+    """
+
+    def __init__(self, objective: Objective, theta: Array) -> None:
+        self._theta = objective.net.vector(theta).copy()
+        self._sweeps = _SequenceSweeps(objective, objective.plan.keep, transient=False)
+        self.shape = (objective.batch.T, objective.batch.B, objective.net.head.n_outputs)
+        self._lock = CallLock()
+        sweeps = self._sweeps.sweeps
+        for _ in self._sweeps.threads.ordered(lambda s: sweeps[s].prepare(self._theta), len(sweeps)):
+            pass
+
+    def transpose_products(self, u: Array, out: Array | None = None) -> Array:
+        """Return J_b' u_b for every sequence b, where J_b is the Jacobian of the outputs of sequence b.
+
+        Parameters
+        ----------
+        u : (T, B, n_outputs) array
+            Values in the padding are ignored.
+        out : (B, n_parameters) array, optional
+            Where to write the result.
+
+        Returns
+        -------
+        (B, n_parameters) array
+        """
+        sweeps, backend = self._sweeps, self._sweeps.net.backend
+        u = backend.asarray(array("u", u, self.shape, backend=backend), dtype=sweeps.net.dtype)
+        out = sweeps.output(out)
+
+        def product(s: int) -> None:
+            start, stop = sweeps.columns[s]
+            sweeps.sweeps[s].jacobian_transpose_product(u[:, start:stop], sweeps.rows(s, out))
+
+        with self._lock:
+            for _ in sweeps.threads.ordered(product, len(sweeps.sweeps)):
+                pass
+        return out
+
+
+def per_sequence_gradients(objective: Objective, theta: Array, out: Array | None = None) -> Array:
+    """Return `Objective.per_sequence_gradients`."""
+    theta = objective.net.vector(theta)
+    keep = Keep.NOTHING if objective.plan.keep is Keep.NOTHING else Keep.STATES
+    sweeps = _SequenceSweeps(objective, keep, transient=True)
+    out = sweeps.output(out)
+    count = len(sweeps.sweeps)
+    for _ in sweeps.threads.ordered(lambda s: sweeps.sweeps[s].gradient(theta, sweeps.rows(s, out)), count):
+        pass
+    return out
+
+
+class SequenceDerivatives:
+    """The methods of an objective that keep the sequences of its batch apart."""
+
+    def per_sequence_gradients(self, theta: Array, out: Array | None = None) -> Array:
+        """Return the gradient of every sequence's summed loss.
+
+        Parameters
+        ----------
+        theta : (n_parameters,) array
+        out : (B, n_parameters) array, optional
+            Where to write the result.
+
+        Returns
+        -------
+        (B, n_parameters) array
+            Row b is g_b, the gradient of the sum of w*loss over the steps of sequence b, without l2. The sum of all
+            rows, divided by sum w, is the gradient of the objective without l2.
+
+        Notes
+        -----
+        The gradients are exact. All sequences of a shard run together (`hfrnn.engine.sequence_gradients`); with a
+        class softmax, they run one after another.
+        """
+        return per_sequence_gradients(self, theta, out)  # type: ignore[arg-type]
+
+    def sequence_jacobian(self, theta: Array) -> SequenceJacobian:
+        """Return the Jacobian at theta for products that keep the sequences apart.
+
+        Parameters
+        ----------
+        theta : (n_parameters,) array
+
+        Returns
+        -------
+        SequenceJacobian
+            `transpose_products(u)` returns J_b' u_b for every sequence b.
+        """
+        return SequenceJacobian(self, theta)  # type: ignore[arg-type]

@@ -1,0 +1,63 @@
+"""The Gauss-Newton matrix as rows, dense and as a diagonal, against products with unit vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.engine_cases import Case, cases, vectors
+
+import hfrnn
+from hfrnn.errors import InputError
+
+situations = ["softmax", "logistic", "squared", "stack", "real", "output-weights", "output-mask", "learned-state"]
+some = [case for case in cases(*situations) if case.arch in ("rnn", "lstm", "hornn-gated")]
+
+
+def by_products(objective: hfrnn.Objective, theta: object) -> object:
+    n = objective.net.n_parameters
+    G = objective.gauss_newton(theta)
+    return np.stack([G @ unit for unit in np.eye(n)]) - objective.net.l2 * np.eye(n)
+
+
+@pytest.mark.parametrize("case", some, ids=lambda case: case.id)
+def test_the_dense_matrix_is_that_of_products_with_unit_vectors(case: Case) -> None:
+    net, batch = case.net(), case.data()
+    theta = vectors(net, batch)[0]
+    objective = hfrnn.Objective(net, batch)
+    found = hfrnn.dense_gauss_newton(objective, theta)
+    np.testing.assert_allclose(found, by_products(objective, theta), rtol=1e-9, atol=1e-14)
+
+
+def test_a_matrix_with_more_outputs_than_weights_is_the_same() -> None:
+    net = hfrnn.Network("rnn", 2, 1, 5, dtype="float64", l2=0.2)
+    rng = np.random.default_rng(0)
+    x = rng.integers(2, size=(9, 3))
+    theta = rng.standard_normal(net.n_parameters)
+    objective = hfrnn.Objective(net, hfrnn.Batch(x, x))
+    assert net.n_parameters < 9 * net.n_out
+    np.testing.assert_allclose(
+        hfrnn.dense_gauss_newton(objective, theta), by_products(objective, theta), rtol=1e-9, atol=1e-14
+    )
+
+
+@pytest.mark.parametrize("case", some[:8], ids=lambda case: case.id)
+def test_the_diagonal_is_that_of_the_dense_matrix(case: Case) -> None:
+    net, batch = case.net(), case.data()
+    theta = vectors(net, batch)[0]
+    objective = hfrnn.Objective(net, batch)
+    exact, errors = hfrnn.gauss_newton_diagonal(objective, theta)
+    expected = np.diag(hfrnn.dense_gauss_newton(objective, theta))
+    np.testing.assert_allclose(exact, expected, rtol=1e-9, atol=1e-15)
+    assert not errors.any()
+    estimate, errors = hfrnn.gauss_newton_diagonal(objective, theta, draws=400)
+    off = np.abs(estimate - expected)
+    assert (off <= 5 * errors + 1e-14).all()
+    assert (off[errors > 0] < 2 * errors[errors > 0]).mean() > 0.8
+    assert errors.sum() < 0.2 * expected.sum()
+
+
+def test_a_loss_without_a_root_is_refused() -> None:
+    case = cases("class-softmax")[0]
+    net, batch = case.net(), case.data()
+    with pytest.raises(InputError, match="class-softmax"):
+        hfrnn.dense_gauss_newton(hfrnn.Objective(net, batch), vectors(net, batch)[0])
