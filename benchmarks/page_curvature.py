@@ -22,6 +22,19 @@ def influence() -> str:
     )
 
 
+def influence_weak() -> str:
+    """The same with a weak penalty, for whole sequences and for a small share of each."""
+    whole, share = (load(f"influence-weak-penalty/{name}influence-cpu.json") for name in ("", "share/"))
+    G = "gauss-newton, tolerance 0.0001"
+    return paragraph(
+        f"The estimate is of first order. With l2 = {whole['l2']:g} in place of 0.01 and less noise, leaving out "
+        f"{100 * share['share']:.0f}% of the weight of each of {share['left_out']} sequences agrees with the Hessian's "
+        f"scores (Spearman {share[HESSIAN]['spearman']:.3f}; G {share[G]['spearman']:.2f}), but leaving the whole "
+        f"sequences out does not ({whole[HESSIAN]['spearman']:.2f}; G {whole[G]['spearman']:.2f}): the weights then "
+        f"move too far (`{share['machine']['command']}`, and the same without `--share`)."
+    )
+
+
 def several_vectors() -> str:
     """k products, the bound of stacking, and the matrix products at their peak."""
     rows = [

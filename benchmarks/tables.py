@@ -50,6 +50,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "dynamics": page_dynamics.dynamics,
     "dynamics-shares": page_dynamics.shares,
     "influence": page_curvature.influence,
+    "influence-weak": page_curvature.influence_weak,
     "several-vectors": page_curvature.several_vectors,
     "papers-hornn": page_training.papers_hornn,
     "papers-scrn": page_training.papers_scrn,
