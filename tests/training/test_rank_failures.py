@@ -125,7 +125,7 @@ def _stop(folder: Path, rank: int, update: int) -> None:
         os.kill(ranks[rank], signal.SIGSTOP)
     status, err = _ends_in_time(process, DEADLINE, ranks)
     if status:
-        (error,) = errors(err)
+        (error,) = set(errors(err))  # on a busy machine two ranks may write it, if one waited seconds longer
         assert status == 1
         assert error.startswith(f"Error: rank {rank} has not answered for {TIMEOUT} seconds")
         assert error.endswith("resume with hfrnn train --resume run")
