@@ -44,7 +44,8 @@ __device__ inline real cell_tangent(const real* k, const real Ra[4], real f, rea
     return k[2 * H] * Ra[2] + k_c * *Rc;  // R2
 }
 
-// dc changes from the adjoint of c_t that comes from step t+1 to that of c_{t-1}; da receives the adjoints of the gates.
+// dc changes from the adjoint of c_t that comes from step t+1 to that of c_{t-1}. da receives the adjoints of the
+// gates.
 __device__ inline void cell_adjoint(const real* k, real dh, real f, real k_c, Index H, real* dc, real da[4])
 {
     const real dc_t = *dc + k_c * dh;  // B1

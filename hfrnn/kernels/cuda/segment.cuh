@@ -12,6 +12,12 @@
 // The sequence s of this block; the last block may have too many.
 __device__ inline Index sequence(int s) { return (Index)blockIdx.x * SEQUENCES + s; }
 
+// Unit j of sequence s in a state or an adjoint (B, H); 0 where the block has no such sequence.
+__device__ inline real given_state(const real* state, int s, Index B, Index H, Index j)
+{
+    return sequence(s) < B ? state[sequence(s) * H + j] : real(0);
+}
+
 __device__ inline void copy_in(real* to, const real* from, Index count)
 {
     for (Index n = threadIdx.x; n < count; n += blockDim.x) to[n] = from[n];

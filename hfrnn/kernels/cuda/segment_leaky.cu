@@ -13,7 +13,7 @@ extern "C" __global__ void segment_leaky_forward(
     const Index j = threadIdx.x;
     const real a = j < H ? leak[j] : real(0), kept = real(1) - a;
     copy_in(W, W_h, H * H);
-    if (j < H) EACH_SEQUENCE x[j * SEQUENCES + s] = sequence(s) < B ? hs[sequence(s) * H + j] : real(0);
+    if (j < H) EACH_SEQUENCE x[j * SEQUENCES + s] = given_state(hs, s, B, H, j);
     __syncthreads();
     for (Index t = 0; t < K; t++) {
         real sum[SEQUENCES], *before = x + (t % 2) * H * SEQUENCES, *after = x + ((t + 1) % 2) * H * SEQUENCES;
@@ -41,7 +41,7 @@ extern "C" __global__ void segment_leaky_rforward(
     const Index j = threadIdx.x;
     const real kept = j < H ? real(1) - leak[j] : real(0), Rq_j = j < H && learned ? Rq[j] : real(0);
     copy_in(W, W_h, H * H);
-    if (j < H) EACH_SEQUENCE x[j * SEQUENCES + s] = sequence(s) < B ? Rhs[sequence(s) * H + j] : real(0);
+    if (j < H) EACH_SEQUENCE x[j * SEQUENCES + s] = given_state(Rhs, s, B, H, j);
     __syncthreads();
     for (Index t = 0; t < K; t++) {
         real sum[SEQUENCES], *before = x + (t % 2) * H * SEQUENCES, *after = x + ((t + 1) % 2) * H * SEQUENCES;
@@ -71,7 +71,7 @@ extern "C" __global__ void segment_leaky_backward(
     copy_in(W, W_h_T, H * H);
     if (j < H) EACH_SEQUENCE {
         sum[s] = 0;
-        carried[s] = sequence(s) < B ? dh[sequence(s) * H + j] : real(0);
+        carried[s] = given_state(dh, s, B, H, j);
         x[j * SEQUENCES + s] = x[(H + j) * SEQUENCES + s] = 0;
     }
     for (Index t = K - 1; t >= 0; t--) {

@@ -1,5 +1,6 @@
 // All steps of a segment of lstm and lstm-krause: the equations of kernels/lstm.py, under its numbers, and those of
-// kernels/cells.py. x holds the states, or the adjoints of the gates, of two steps; the arguments are those of cells.cu.
+// kernels/cells.py. x holds the states, or the adjoints of the gates, of two steps. The arguments are those of
+// cells.cu.
 
 #include "common.cuh"
 #include "segment.cuh"
@@ -15,8 +16,8 @@ extern "C" __global__ void segment_lstm_forward(
     const Index j = threadIdx.x;
     copy_in(W, W_h, 4 * H * H);
     if (j < H) EACH_SEQUENCE {
-        x[j * SEQUENCES + s] = sequence(s) < B ? hs[sequence(s) * H + j] : real(0);
-        state[s] = sequence(s) < B ? c[sequence(s) * H + j] : real(0);
+        x[j * SEQUENCES + s] = given_state(hs, s, B, H, j);
+        state[s] = given_state(c, s, B, H, j);
     }
     __syncthreads();
     for (Index t = 0; t < K; t++) {
@@ -50,8 +51,8 @@ extern "C" __global__ void segment_lstm_rforward(
     const Index j = threadIdx.x;
     copy_in(W, W_h, 4 * H * H);
     if (j < H) EACH_SEQUENCE {
-        x[j * SEQUENCES + s] = sequence(s) < B ? Rh[sequence(s) * H + j] : real(0);
-        state[s] = sequence(s) < B ? Rc[sequence(s) * H + j] : real(0);
+        x[j * SEQUENCES + s] = given_state(Rh, s, B, H, j);
+        state[s] = given_state(Rc, s, B, H, j);
     }
     __syncthreads();
     for (Index t = 0; t < K; t++) {
@@ -81,8 +82,8 @@ extern "C" __global__ void segment_lstm_backward(
     const Index j = threadIdx.x;
     copy_in(W, W_h_T, 4 * H * H);
     if (j < H) EACH_SEQUENCE {
-        sum[s] = sequence(s) < B ? dh[sequence(s) * H + j] : real(0);
-        state[s] = sequence(s) < B ? dc[sequence(s) * H + j] : real(0);
+        sum[s] = given_state(dh, s, B, H, j);
+        state[s] = given_state(dc, s, B, H, j);
     }
     for (Index t = K - 1; t >= 0; t--) {
         real* da = x + (t % 2) * 4 * H * SEQUENCES;

@@ -1,5 +1,5 @@
-// All steps of a segment of mlstm and mlstm-standard: the equations of kernels/mlstm.py, under its numbers, and those of
-// kernels/cells.py. U, RU and dU have 5H columns, of which the last H belong to m. Thread j computes unit j of m, too.
+// All steps of a segment of mlstm and mlstm-standard: the equations of kernels/mlstm.py, under its numbers, and those
+// of kernels/cells.py. U, RU and dU have 5H columns, of which the last H belong to m. Thread j computes unit j of m, too.
 
 #include "common.cuh"
 #include "segment.cuh"
@@ -16,8 +16,8 @@ extern "C" __global__ void segment_mlstm_forward(
     copy_in(V, W_hm, H * H);
     copy_in(W, W_m, 4 * H * H);
     if (j < H) EACH_SEQUENCE {
-        h[j * SEQUENCES + s] = sequence(s) < B ? hs[sequence(s) * H + j] : real(0);
-        state[s] = sequence(s) < B ? c[sequence(s) * H + j] : real(0);
+        h[j * SEQUENCES + s] = given_state(hs, s, B, H, j);
+        state[s] = given_state(c, s, B, H, j);
     }
     __syncthreads();
     for (Index t = 0; t < K; t++) {
@@ -65,8 +65,8 @@ extern "C" __global__ void segment_mlstm_rforward(
     copy_in(V, W_hm, H * H);
     copy_in(W, W_m, 4 * H * H);
     if (j < H) EACH_SEQUENCE {
-        h[j * SEQUENCES + s] = sequence(s) < B ? Rh[sequence(s) * H + j] : real(0);
-        state[s] = sequence(s) < B ? Rc[sequence(s) * H + j] : real(0);
+        h[j * SEQUENCES + s] = given_state(Rh, s, B, H, j);
+        state[s] = given_state(Rc, s, B, H, j);
     }
     __syncthreads();
     for (Index t = 0; t < K; t++) {
@@ -108,8 +108,8 @@ extern "C" __global__ void segment_mlstm_backward(
     copy_in(V, W_hm_T, H * H);
     copy_in(W, W_m_T, 4 * H * H);
     if (j < H) EACH_SEQUENCE {
-        sum[s] = sequence(s) < B ? dh[sequence(s) * H + j] : real(0);
-        state[s] = sequence(s) < B ? dc[sequence(s) * H + j] : real(0);
+        sum[s] = given_state(dh, s, B, H, j);
+        state[s] = given_state(dc, s, B, H, j);
     }
     for (Index t = K - 1; t >= 0; t--) {
         if (j < H) EACH_SEQUENCE {

@@ -14,8 +14,8 @@ extern "C" __global__ void segment_rate_forward(
     const real a = j < H ? leak[j] : real(0), kept = real(1) - a;
     copy_in(W, W_h, H * H);
     if (j < H) EACH_SEQUENCE {
-        x[j * SEQUENCES + s] = sequence(s) < B ? rs[sequence(s) * H + j] : real(0);
-        state[s] = sequence(s) < B ? x_kept[sequence(s) * H + j] : real(0);
+        x[j * SEQUENCES + s] = given_state(rs, s, B, H, j);
+        state[s] = given_state(x_kept, s, B, H, j);
     }
     __syncthreads();
     for (Index t = 0; t < K; t++) {
@@ -48,8 +48,8 @@ extern "C" __global__ void segment_rate_rforward(
     const real a = j < H ? leak[j] : real(0), Rq_j = j < H && learned ? Rq[j] : real(0);
     copy_in(W, W_h, H * H);
     if (j < H) EACH_SEQUENCE {
-        x[j * SEQUENCES + s] = sequence(s) < B ? Rrs[sequence(s) * H + j] : real(0);
-        state[s] = sequence(s) < B ? Rx[sequence(s) * H + j] : real(0);
+        x[j * SEQUENCES + s] = given_state(Rrs, s, B, H, j);
+        state[s] = given_state(Rx, s, B, H, j);
     }
     __syncthreads();
     for (Index t = 0; t < K; t++) {
@@ -69,7 +69,8 @@ extern "C" __global__ void segment_rate_rforward(
     if (j < H) EACH_SEQUENCE if (sequence(s) < B) Rx[sequence(s) * H + j] = state[s];
 }
 
-// dx (B, H) changes from the adjoint after the segment to that before it, without the part of dr, which the call leaves.
+// dx (B, H) changes from the adjoint after the segment to that before it, without the part of dr, which the call
+// leaves.
 extern "C" __global__ void segment_rate_backward(
     Index K, Index B, Index H, Index learned, const real* dhs, const real* W_h_T, const real* leak, const real* k,
     const real* e_kept, real* dx, real* dr, real* dU, real* de)
@@ -81,7 +82,7 @@ extern "C" __global__ void segment_rate_backward(
     copy_in(W, W_h_T, H * H);
     if (j < H) EACH_SEQUENCE {
         sum[s] = 0;
-        carried[s] = sequence(s) < B ? dx[sequence(s) * H + j] : real(0);
+        carried[s] = given_state(dx, s, B, H, j);
         x[j * SEQUENCES + s] = x[(H + j) * SEQUENCES + s] = 0;
     }
     for (Index t = K - 1; t >= 0; t--) {

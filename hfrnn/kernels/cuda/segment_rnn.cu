@@ -10,7 +10,7 @@ extern "C" __global__ void segment_rnn_forward(
     real *W = shared, *x = W + H * H;
     const Index j = threadIdx.x;
     copy_in(W, W_h, H * H);
-    if (j < H) EACH_SEQUENCE x[j * SEQUENCES + s] = sequence(s) < B ? hs[sequence(s) * H + j] : real(0);
+    if (j < H) EACH_SEQUENCE x[j * SEQUENCES + s] = given_state(hs, s, B, H, j);
     __syncthreads();
     for (Index t = 0; t < K; t++) {
         real sum[SEQUENCES], *before = x + (t % 2) * H * SEQUENCES, *after = x + ((t + 1) % 2) * H * SEQUENCES;
@@ -38,7 +38,7 @@ extern "C" __global__ void segment_rnn_rforward(
     real *W = shared, *x = W + H * H;
     const Index j = threadIdx.x;
     copy_in(W, W_h, H * H);
-    if (j < H) EACH_SEQUENCE x[j * SEQUENCES + s] = sequence(s) < B ? Rh[sequence(s) * H + j] : real(0);
+    if (j < H) EACH_SEQUENCE x[j * SEQUENCES + s] = given_state(Rh, s, B, H, j);
     __syncthreads();
     for (Index t = 0; t < K; t++) {
         real sum[SEQUENCES], *before = x + (t % 2) * H * SEQUENCES, *after = x + ((t + 1) % 2) * H * SEQUENCES;
@@ -65,7 +65,7 @@ extern "C" __global__ void segment_rnn_backward(
     const Index j = threadIdx.x;
     copy_in(W, W_h_T, H * H);
     if (j < H) EACH_SEQUENCE {
-        sum[s] = sequence(s) < B ? dh[sequence(s) * H + j] : real(0);
+        sum[s] = given_state(dh, s, B, H, j);
         x[j * SEQUENCES + s] = x[(H + j) * SEQUENCES + s] = 0;
     }
     for (Index t = K - 1; t >= 0; t--) {
