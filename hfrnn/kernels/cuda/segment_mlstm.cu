@@ -1,5 +1,6 @@
 // All steps of a segment of mlstm and mlstm-standard: the equations of kernels/mlstm.py, under its numbers, and those
-// of kernels/cells.py. U, RU and dU have 5H columns, of which the last H belong to m. Thread j computes unit j of m, too.
+// of kernels/cells.py. U, RU and dU have 5H columns, of which the last H belong to m. Thread j also computes unit j of
+// m.
 
 #include "common.cuh"
 #include "segment.cuh"
