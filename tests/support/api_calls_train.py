@@ -107,9 +107,15 @@ CALLS: list[Call] = [
         hfrnn.TrainConfig,
         {},
         {
-            **{name: of_option(name) for name in run_options()},
+            **{name: of_option(name) for name in run_options() if name != "excitatory_output"},
             "arch_options": nothing().or_none().but({"dict": None}),
         },
+    ),
+    Call(
+        "TrainConfig with signs",
+        hfrnn.TrainConfig,
+        {"arch": "rnn", "excitatory": 0.8},
+        {"excitatory_output": of_option("excitatory_output")},
     ),
     *(
         Call(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support import rank_runs
 from support.mpi import environment, errors, needs_mpi, run
-from support.run_states import assert_same
+from support.run_states import assert_same, state
 from support.slow import slow_unless
 from support.tiny_runs import TEXT, metrics, text_file
 
@@ -18,6 +18,11 @@ MAIN = ("hf", "sgd", "adam")
 MORE = ("tikhonov", "kronecker", "soap", "task")
 FLAGS = ["--hidden", 4, "--sequence-length", 10, "--gradient-symbols", 1500, "--sample-length", 0, "--backend", "numpy"]
 FLAGS += ["--threads", 1, "--shards", 6, "--quiet"]
+
+
+def trained(folder: Path) -> list[dict[str, object]]:
+    """Return the lines of a log without validation: a run that ends validates its last update, wherever that is."""
+    return [{key: x for key, x in line.items() if not key.startswith("valid")} for line in metrics(folder)]
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +79,12 @@ def test_a_run_is_resumed_by_another_number_of_ranks(optimizer: str, tmp_path: P
     _train(2, tmp_path, text, *options, "--updates", 2, "--out", "parts")
     _train(3, tmp_path, "--resume", "parts", "--updates", 4, "--quiet")
     _train(1, tmp_path, "--resume", "parts", "--updates", 6, "--quiet")
-    assert_same(tmp_path / "parts", tmp_path / "whole")
+    if optimizer == "hf":
+        assert_same(tmp_path / "parts", tmp_path / "whole")
+        return
+    parts, whole = tmp_path / "parts", tmp_path / "whole"
+    assert state(parts) == state(whole)
+    assert trained(parts) == trained(whole)
 
 
 @needs_mpi
