@@ -120,6 +120,12 @@ BOTH = "if F is None or Q is None:"
 KRYLOV = "kept = max(2 * count + 1, 20)"
 
 EQUIVALENTS = (
+    Equivalent(
+        "hfrnn/engine/planner.py",
+        "role: _bilinear({corner: sizes[role] for corner, sizes in corners.items()}) for role in corners[1, 1]",
+        "role: _bilinear({corner: sizes[role] for corner, sizes in corners.items()}) for role in corners[1, 2]",
+        "All corners have the same roles.",
+    ),
     Equivalent("hfrnn/optim/stepping.py", PIECES, PIECES.replace(" and ", " or "), WORKERS),
     Equivalent("hfrnn/optim/stepping.py", PIECES, PIECES.replace("min", "max"), WORKERS),
     Equivalent("hfrnn/optim/stepping.py", PIECES, PIECES.replace("else 1", "else 2"), WORKERS),
