@@ -25,11 +25,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.checks import count, instance
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.optim.lanczos import Product
 
 LOSSES = ("softmax", "logistic", "squared")
 """The losses whose Hessian has the root of G2 here."""
@@ -61,8 +63,7 @@ class LossRoot:
         self.loss = net.loss_name
         self.root_p: HostArray = np.ones((1, 1, 1))
         if self.loss == "softmax":
-            z = self.outputs - self.outputs.max(axis=2, keepdims=True)
-            self.root_p = np.sqrt(np.exp(z) / np.exp(z).sum(axis=2, keepdims=True))
+            self.root_p = np.sqrt(softmax(self.outputs, axis=2))
         elif self.loss == "logistic":
             self.root_p = 0.5 / np.cosh(0.5 * self.outputs)  # sqrt(p*(1-p))
 
@@ -85,9 +86,41 @@ class LossRoot:
         return self.times(s)
 
 
-def gauss_newton_rows(objective: Objective, theta: Array) -> Iterator[HostArray]:
+def curvature_product(objective: Objective, theta: Array, matrix: str, tikhonov: float = 0.0) -> Product:
+    """Return the product with a curvature matrix at theta, from and to arrays of the host.
+
+    Parameters
+    ----------
+    objective : Objective
+    theta : (n_parameters,) array
+    matrix : {"gauss-newton", "hessian"}
+        With l2*I.
+    tikhonov : float
+        Factor of the identity that is added.
+
+    Returns
+    -------
+    callable
+        Takes v (n_parameters,) and returns the product in float64. It raises NonFiniteError if that is not finite.
+    """
+    backend = objective.net.backend
+    with np.errstate(over="ignore", invalid="ignore"):  # results that are not finite are refused below
+        if matrix == "hessian":
+            operator, shift = objective.hessian(theta), tikhonov
+        else:
+            operator, shift = objective.gauss_newton(theta, tikhonov=tikhonov), 0.0
+
+    def product(v: HostArray) -> HostArray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = backend.to_host(operator @ backend.asarray(v)).astype("float64", copy=False)
+            return finite(found + shift * v if shift else found)
+
+    return product
+
+
+def gauss_newton_rows(objective: Objective, theta: Array, root: LossRoot) -> Iterator[HostArray]:
     """Yield r_bi of G3, (B, n_parameters) in float64, for every scored step and output i. G is without l2."""
-    root, jacobian = LossRoot(objective, theta), objective.sequence_jacobian(theta)
+    jacobian = objective.sequence_jacobian(theta)
     out = objective.net.backend.empty((objective.batch.B, objective.net.n_parameters), objective.net.dtype)
     for t, i in root.columns:
         rows = jacobian.transpose_products(root.column(t, i), out)
@@ -125,18 +158,17 @@ def dense_gauss_newton(objective: Objective, theta: Array) -> HostArray:
     Schraudolph 2002, "Fast curvature matrix-vector products for second-order gradient descent".
     """
     check_objective(objective)
-    n, backend = objective.net.n_parameters, objective.net.backend
-    passes = len(LossRoot(objective, theta).columns)
+    n, root = objective.net.n_parameters, LossRoot(objective, theta)
     G = np.zeros((n, n))
-    if passes < n:
-        for rows in gauss_newton_rows(objective, theta):
+    if len(root.columns) < n:
+        for rows in gauss_newton_rows(objective, theta, root):
             G += rows.T @ rows  # G3
         return G
-    operator = objective.gauss_newton(theta)
+    product = curvature_product(objective, theta, "gauss-newton")
     for j in range(n):
         unit = np.zeros(n)
         unit[j] = 1.0
-        G[j] = finite(backend.to_host(operator @ backend.asarray(unit)))
+        G[j] = product(unit)
         G[j, j] -= objective.net.l2
     return (G + G.T) / 2
 
@@ -165,11 +197,11 @@ def gauss_newton_diagonal(
     """
     check_objective(objective)
     draws, seed = count("draws", draws, 2, or_none=True), count("seed", seed)
-    n = objective.net.n_parameters
+    n, root = objective.net.n_parameters, LossRoot(objective, theta)
     if draws is None:
-        exact = sum(((rows**2).sum(axis=0) for rows in gauss_newton_rows(objective, theta)), np.zeros(n))
+        exact = sum(((rows**2).sum(axis=0) for rows in gauss_newton_rows(objective, theta, root)), np.zeros(n))
         return exact, np.zeros(n)
-    root, jacobian, rng = LossRoot(objective, theta), objective.sequence_jacobian(theta), np.random.default_rng(seed)
+    jacobian, rng = objective.sequence_jacobian(theta), np.random.default_rng(seed)
     mean, spread = np.zeros(n), np.zeros(n)
     for k in range(1, draws + 1):  # Welford's recurrence
         rows = jacobian.transpose_products(root.times(rng.choice((-1.0, 1.0), root.shape)))

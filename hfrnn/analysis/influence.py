@@ -28,7 +28,7 @@ model generalization with influence functions", 2.1, for what A with lambda > 0 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.stats import spearmanr
 
-from hfrnn.analysis.gauss_newton import dense_gauss_newton
+from hfrnn.analysis.gauss_newton import curvature_product, dense_gauss_newton
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.arrays.checks import array, is_array
 from hfrnn.checks import INSIDE_ONE, NOT_NEGATIVE, choice, count, instance, number, shown
@@ -45,6 +45,7 @@ from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.names import MATRICES
 from hfrnn.optim.cg import CGStop, conjugate_gradient
+from hfrnn.optim.lanczos import Product
 
 SOLVERS = ("cg", "dense")
 EARLIER = 0.75
@@ -141,7 +142,7 @@ def influence(
     rows = _host(objective, objective.per_sequence_gradients(theta))  # (B, n)
     if not (np.isfinite(rows).all() and np.isfinite(wanted).all()):
         raise NonFiniteError("a gradient is not finite: the weights are too large, use others")
-    apply = _apply(objective, theta, matrix, damping)
+    apply = curvature_product(objective, theta, matrix, damping)  # A of I1
     if solver == "cg":
         found = _by_cg(apply, wanted.astype("float64" if matrix == "hessian" else net.dtype), tolerance, max_iterations)
     elif matrix == "hessian":
@@ -172,19 +173,7 @@ class _Solutions:
     iterations: HostArray
 
 
-def _apply(objective: Objective, theta: Array, matrix: str, damping: float) -> Callable[[HostArray], HostArray]:
-    """Return the product with A of I1, from and to host arrays."""
-    backend = objective.net.backend
-    if matrix == "gauss-newton":
-        G = objective.gauss_newton(theta, tikhonov=damping)
-        return lambda v: backend.to_host(G @ backend.asarray(v))
-    H = objective.hessian(theta)
-    return lambda v: backend.to_host(H @ backend.asarray(v)) + damping * v
-
-
-def _by_cg(
-    apply: Callable[[HostArray], HostArray], wanted: HostArray, tolerance: float, max_iterations: int
-) -> _Solutions:
+def _by_cg(apply: Product, wanted: HostArray, tolerance: float, max_iterations: int) -> _Solutions:
     def write(v: HostArray, out: HostArray) -> None:
         out[:] = apply(v)
 
@@ -196,8 +185,6 @@ def _by_cg(
         )
         if result.stop is CGStop.CURVATURE:
             raise InputError("the matrix is not positive definite at theta: give more damping, or use the Gauss-Newton")
-        if result.stop is CGStop.NON_FINITE:
-            raise NonFiniteError("a product with the curvature is not finite: the weights are too large, use others")
         before = [each[2] for each in result.iterates if each[0] <= EARLIER * result.iterations]
         x[j], iterations[j], residuals[j] = result.x, result.iterations, np.linalg.norm(b - apply(result.x))
         if before:

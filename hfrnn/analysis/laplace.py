@@ -30,8 +30,15 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import expit, softmax
 
-from hfrnn.analysis.gauss_newton import LossRoot, check_objective, dense_gauss_newton, gauss_newton_diagonal
+from hfrnn.analysis.gauss_newton import (
+    LossRoot,
+    check_objective,
+    curvature_product,
+    dense_gauss_newton,
+    gauss_newton_diagonal,
+)
 from hfrnn.analysis.posterior import LowRank, Spectral
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.checks import INSIDE_ONE, POSITIVE, choice, count, instance, is_whole, number, shown
@@ -293,17 +300,16 @@ def _curvature(
 ) -> Spectral | LowRank:
     if structure == "dense":
         return Spectral.of(dense_gauss_newton(objective, theta))
-    n, backend = objective.net.n_parameters, objective.net.backend
+    n = objective.net.n_parameters
     diagonal, _ = gauss_newton_diagonal(objective, theta, draws, seed)
     if structure == "diagonal":
         return LowRank(np.zeros(0), np.zeros((n, 0)), diagonal)
-    G = objective.gauss_newton(theta)
+    product = curvature_product(objective, theta, "gauss-newton")
 
-    def product(v: HostArray) -> HostArray:
-        found: HostArray = backend.to_host(G @ backend.asarray(v)).astype("float64") - objective.net.l2 * v
-        return found
+    def without_l2(v: HostArray) -> HostArray:
+        return product(v) - objective.net.l2 * v
 
-    values, vectors = extreme_eigenpairs(product, n, rank, "largest", 1e-8, np.random.default_rng(seed))
+    values, vectors = extreme_eigenpairs(without_l2, n, rank, "largest", 1e-8, np.random.default_rng(seed))
     return LowRank.of(values, vectors, diagonal)
 
 
@@ -343,8 +349,5 @@ def _probabilities(loss: str, z: HostArray, variances: HostArray) -> HostArray |
     if loss == "squared":
         return None
     flat = z / np.sqrt(1.0 + math.pi / 8.0 * variances)
-    if loss == "logistic":
-        return 0.5 * (1.0 + np.tanh(0.5 * flat))
-    e = np.exp(flat - flat.max(axis=2, keepdims=True))
-    found: HostArray = e / e.sum(axis=2, keepdims=True)
+    found: HostArray = expit(flat) if loss == "logistic" else softmax(flat, axis=2)
     return found

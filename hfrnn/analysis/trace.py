@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hfrnn.analysis.gauss_newton import finite
-from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.analysis.gauss_newton import curvature_product
+from hfrnn.arrays.backend import Array
 from hfrnn.checks import choice, count, instance
 from hfrnn.engine.objective import Objective
 from hfrnn.names import MATRICES
@@ -47,12 +47,5 @@ def curvature_trace(
     instance("objective", objective, Objective, "a hfrnn.Objective")
     products, seed = count("products", products, LEAST_PRODUCTS), count("seed", seed)
     choice("matrix", matrix, MATRICES)
-    backend, n = objective.net.backend, objective.net.n_parameters
-    operator = objective.gauss_newton(theta) if matrix == "gauss-newton" else objective.hessian(theta)
-
-    def product(v: HostArray) -> HostArray:
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = backend.to_host(operator @ backend.asarray(v))
-        return finite(found.astype("float64"))
-
-    return hutch_plus_plus(product, n, products, np.random.default_rng(seed))
+    product = curvature_product(objective, theta, matrix)
+    return hutch_plus_plus(product, objective.net.n_parameters, products, np.random.default_rng(seed))

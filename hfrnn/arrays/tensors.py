@@ -45,7 +45,7 @@ def shared(name: str, tensor: Any, backend: Backend | None = None) -> Array:
     MissingExtraError
         The tensor is on a GPU, and CuPy is missing.
     """
-    tensor = tensor.detach() if hasattr(tensor, "detach") else tensor
+    tensor = _detached(tensor)
     try:
         on_host = int(tensor.__dlpack_device__()[0]) == ON_HOST
     except FAILURES as error:
@@ -67,7 +67,7 @@ def shared_output(name: str, tensor: Any, backend: Backend) -> Array:
     """Return an array in the memory of a tensor, which can be written to; otherwise as `shared`."""
     found = shared(name, tensor, backend)
     if backend.on_host and not found.flags.writeable:  # NumPy before 2.1 returns arrays that can only be read
-        found = np.asarray(tensor.detach() if hasattr(tensor, "detach") else tensor)
+        found = np.asarray(_detached(tensor))
     return found
 
 
@@ -78,6 +78,11 @@ def tensor_like(tensor: Any, values: Array) -> Any:
         if hasattr(library, "from_dlpack"):
             return library.from_dlpack(values)  # type: ignore[union-attr]
     raise InputError(f"a {type(tensor).__name__} is of a library without from_dlpack: give a torch.Tensor")
+
+
+def _detached(tensor: Any) -> Any:
+    """Return a tensor that requires no gradient, in the same memory."""
+    return tensor.detach() if hasattr(tensor, "detach") else tensor
 
 
 def _refusal(name: str, tensor: Any, error: Exception) -> InputError:

@@ -151,7 +151,7 @@ class Objective(SequenceDerivatives):
         with self._lock:
             if self.ranks.size > 1:
                 self.ranks.check_weights(self.net.backend.to_host(theta))
-            sweeps = self._transient(self._keep_passing)
+            sweeps = self._transient(self.plan.keep_of_gradients)
             losses = self._vectors.add(lambda s, vector: sweeps[s].gradient(theta, vector), self._count, out)
             loss, self._has_state = self.ranks.sum_scalars(losses, self._count), True
         if self.net.l2:
@@ -242,7 +242,7 @@ class Objective(SequenceDerivatives):
         with self._lock:
             if not self._has_state:
                 raise InputError("there is no final state yet: call loss_and_gradient first")
-            own = [sweep.final_state for sweep in self._passing[self._keep_passing]]
+            own = [sweep.final_state for sweep in self._passing[self.plan.keep_of_gradients]]
             return joined_states(self.net, self.ranks, own, self._columns, self._edges)
 
     def gauss_newton(self, theta: Array, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden") -> Any:
@@ -351,11 +351,6 @@ class Objective(SequenceDerivatives):
     def matrix_blocks(self) -> tuple[MatrixBlock, ...]:
         """The parameter blocks as matrices, for the Kronecker preconditioner."""
         return self.net.matrix_blocks
-
-    @property
-    def _keep_passing(self) -> Keep:
-        """What a gradient keeps of its forward pass."""
-        return Keep.NOTHING if self.plan.keep is Keep.NOTHING else Keep.STATES
 
     @property
     def _edges(self) -> list[int]:

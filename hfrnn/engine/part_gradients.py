@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hfrnn.arrays.backend import Array, Buffers
-from hfrnn.engine.plan import Keep, segment_boundaries
+from hfrnn.engine.plan import segment_boundaries
 from hfrnn.engine.sweep import Sweep
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class PartGradients:
         self._objective, self._theta, plan = objective, theta, objective.plan
         net = objective.net
         self._buffers = [[Buffers(net.backend, net.dtype) for _ in range(2)] for _ in range(objective.threads.threads)]
-        self._keep = Keep.NOTHING if plan.keep is Keep.NOTHING else Keep.STATES
+        self._keep = plan.keep_of_gradients
         self._steps = segment_boundaries(objective.batch.T, plan.segment)
 
     def add(self, task: int, columns: tuple[int, int], out: Array) -> None:

@@ -65,6 +65,11 @@ class Plan:
         """First sequence of each shard, and the first after it."""
         return list(zip(self.shards[:-1], self.shards[1:], strict=True))
 
+    @property
+    def keep_of_gradients(self) -> Keep:
+        """What a gradient keeps of its forward pass: never the predictions, which it uses once."""
+        return Keep.NOTHING if self.keep is Keep.NOTHING else Keep.STATES
+
     def to_json(self) -> dict[str, Any]:
         """Return the plan as values that JSON can hold."""
         return {"shards": list(self.shards), "stretch": self.segment, "keep": self.keep.value, "slots": self.workers}

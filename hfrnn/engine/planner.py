@@ -193,7 +193,7 @@ class Footprint:
             total += sweeps
             buffers += workers * (one + self._scratch("gradient", Keep.NOTHING, plan, T, largest))
         if use in (Use.GRADIENT, Use.BOTH):
-            keep = Keep.NOTHING if plan.keep is Keep.NOTHING else Keep.STATES
+            keep = plan.keep_of_gradients
             one = self._kept("gradient", keep, plan, T, largest) + self._scratch("gradient", keep, plan, T, largest)
             total += sweeps
             buffers += workers * one

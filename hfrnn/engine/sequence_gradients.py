@@ -117,8 +117,7 @@ class SequenceJacobian:
 def per_sequence_gradients(objective: Objective, theta: Array, out: Array | None = None) -> Array:
     """Return `Objective.per_sequence_gradients`."""
     theta = objective.net.vector(theta)
-    keep = Keep.NOTHING if objective.plan.keep is Keep.NOTHING else Keep.STATES
-    sweeps = _SequenceSweeps(objective, keep, transient=True)
+    sweeps = _SequenceSweeps(objective, objective.plan.keep_of_gradients, transient=True)
     out = sweeps.output(out)
     count = len(sweeps.sweeps)
     for _ in sweeps.threads.ordered(lambda s: sweeps.sweeps[s].gradient(theta, sweeps.rows(s, out)), count):

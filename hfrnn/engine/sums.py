@@ -169,16 +169,24 @@ def joined_states(
     edges : sequence of int
         The boundaries of the ranks' sequences.
     """
-    xp, joined = net.backend.xp, net.zero_state(edges[-1])
+    if ranks.size == 1:
+        return [
+            {
+                name: value
+                if isinstance(value, int)
+                else net.backend.xp.concatenate([s[l][name] for s in own], axis=-2)
+                for name, value in layer.items()
+            }
+            for l, layer in enumerate(own[0])
+        ]
+    joined = net.zero_state(edges[-1])
     for l, layer in enumerate(joined):
         for name, whole in layer.items():
             parts = [state[l][name] for state in own]
             if isinstance(whole, int):  # the time of clockwork
                 layer[name] = ranks.broadcast(parts[0] if parts else None)
-            elif ranks.size == 1:
-                layer[name] = xp.concatenate(parts, axis=-2)
-            else:
-                for (start, stop), part in zip(columns, parts, strict=True):
-                    whole[..., start:stop, :] = part
-                layer[name] = share(net.backend, ranks, whole, edges, axis=whole.ndim - 2)
+                continue
+            for (start, stop), part in zip(columns, parts, strict=True):
+                whole[..., start:stop, :] = part
+            layer[name] = share(net.backend, ranks, whole, edges, axis=whole.ndim - 2)
     return joined

@@ -83,7 +83,6 @@ extern "C" __global__ void segment_rate_backward(
     if (j < H) EACH_SEQUENCE {
         sum[s] = 0;
         carried[s] = given_state(dx, s, B, H, j);
-        x[j * SEQUENCES + s] = x[(H + j) * SEQUENCES + s] = 0;
     }
     for (Index t = K - 1; t >= 0; t--) {
         real* dn = x + (t % 2) * H * SEQUENCES;

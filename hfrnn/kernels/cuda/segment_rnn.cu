@@ -64,10 +64,7 @@ extern "C" __global__ void segment_rnn_backward(
     real *W = shared, *x = W + H * H, sum[SEQUENCES];
     const Index j = threadIdx.x;
     copy_in(W, W_h_T, H * H);
-    if (j < H) EACH_SEQUENCE {
-        sum[s] = given_state(dh, s, B, H, j);
-        x[j * SEQUENCES + s] = x[(H + j) * SEQUENCES + s] = 0;
-    }
+    if (j < H) EACH_SEQUENCE sum[s] = given_state(dh, s, B, H, j);
     for (Index t = K - 1; t >= 0; t--) {
         real* da = x + (t % 2) * H * SEQUENCES;
         if (j < H) EACH_SEQUENCE {
