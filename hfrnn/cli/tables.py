@@ -75,7 +75,9 @@ def rank_lines(size: int, plans: dict[str, Plan]) -> list[str]:
     lines = [f"ranks     {size:,}"]
     few = {role: len(plan.shards) - 1 for role, plan in plans.items() if len(plan.shards) - 1 < size}
     for role, shards in few.items():
-        lines.append(f"          the {role} batch has work for {shards:,}: give --shards {size} or larger batches")
+        lines.append(
+            f"          the {role} batch has only {counted(shards, 'shard')}: give --shards {size} or larger batches"
+        )
     return lines
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.flags import TrainCommand, parsed, show_all
+from hfrnn.cli.launcher import has_to_start, start_ranks
 from hfrnn.cli.ranks import launched_together
 from hfrnn.cli.screen import make_console, say, say_data, say_document, say_json, say_lines, telling_of_compilation
 from hfrnn.errors import InputError
@@ -41,6 +43,9 @@ Examples:
 )  # fmt: skip
 @click.option("--resume", metavar="RUN", shell_complete=run_folders, help="Continue a run after its last update.")
 @click.option(
+    "--ranks", type=click.IntRange(1), help="Number of MPI ranks to start on this machine (extra mpi).  [default: 1]"
+)
+@click.option(
     "--dry-run", is_flag=True, help="Print the plan, its memory and the time of an update, and stop without training."
 )
 @click.option("--print-config", is_flag=True, help="Print all options as TOML for --config, and stop without training.")
@@ -58,16 +63,18 @@ Examples:
     "--help-all", is_flag=True, is_eager=True, expose_value=False, callback=show_all, help="Show all options and exit."
 )
 def train(
-    text: str | None, config: str | None, resume: str | None, dry_run: bool, print_config: bool, tensorboard: bool,
-    profile: bool, quiet: bool, as_json: bool, **flags: Any,
+    text: str | None, config: str | None, resume: str | None, ranks: int | None, dry_run: bool, print_config: bool,
+    tensorboard: bool, profile: bool, quiet: bool, as_json: bool, **flags: Any,
 ) -> None:  # fmt: skip
     """Train on the file TEXT or on --data NAME (default: a built-in corpus), and write a run folder. Ctrl-C stops;
     --resume continues.
     """
     _check_modes(dry_run, print_config, tensorboard, profile, quiet, as_json)
-    with launched_together() as ranks:
+    if has_to_start(ranks):
+        raise SystemExit(start_ranks(ranks, sys.argv[1:]))
+    with launched_together() as started:
         modes = (dry_run, print_config, tensorboard, profile, quiet, as_json)
-        _run(config, resume, {**flags, "text": text}, modes, ranks)
+        _run(config, resume, {**flags, "text": text}, modes, started)
 
 
 def _run(config: str | None, resume: str | None, flags: dict[str, Any], modes: tuple[bool, ...], ranks: Ranks) -> None:

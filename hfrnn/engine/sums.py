@@ -130,7 +130,7 @@ class _Sums:
         self._next = {(each.left, each.right): each for each in plan} | {(each.right, each.stop): each for each in plan}
 
     def finish(self, shard: int, vector: Array) -> None:
-        """Take the vector of a shard, and make the additions that it was the last to be missing for."""
+        """Take the vector of a shard, and make all additions that have waited only for this one."""
         self.of[shard] = vector
         addition = self._next.get((shard, shard + 1))
         while addition is not None:

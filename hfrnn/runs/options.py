@@ -151,7 +151,7 @@ class RunOptions(DataOptions):
     metric: str = _hf("hidden", "Distance that structural damping limits.", needs.STRUCTURAL, choices=METRICS)
     precision: str = _hf(
         "float32",
-        "Matrix products of the curvature: float32 (all that --dtype has), or on a GPU tf32 (faster, less accurate).",
+        "Precision of the curvature's matrix products: float32 is that of --dtype; tf32 on a GPU is faster, less accurate.",
         choices=PRECISIONS,
     )  # fmt: skip
     gradient_symbols: int | None = _hf(
@@ -290,7 +290,7 @@ class RunOptions(DataOptions):
         None, "Number of threads; results do not depend on it.", least=1, otherwise="all processors"
     )
     shards: int | None = _running(
-        None, "Parts that a batch is cut into at least: give ranks times threads. The last bits depend on it.",
+        None, "Least number of shards of a batch: give ranks times threads. The last bits of results depend on it.",
         needs.SEQUENCES, least=1, otherwise="2; 1 on a GPU",
     )  # fmt: skip
     rank_timeout: float = _running(

@@ -12,7 +12,7 @@ from hfrnn.runs.run_folder import RunFolder
 
 
 class UnwrittenFolder(RunFolder):
-    """A run folder that another rank writes to. It remembers the description of the last state that was given to it.
+    """A run folder that another rank writes. It only remembers the description of the last state.
 
     Parameters
     ----------

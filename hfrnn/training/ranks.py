@@ -22,7 +22,7 @@ OWN = ("text", "data", "valid", "test", "init_from", "connectivity", "out", "thr
 def prepared(ranks: Ranks, config: TrainConfig) -> TrainConfig:
     """Return the options of a run, after all ranks have compared theirs, and each has chosen its device.
 
-    The memory budget, of which a GPU's default is a share of its free memory, is that of rank 0.
+    All ranks use the memory budget of rank 0.
 
     Raises
     ------

