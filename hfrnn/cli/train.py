@@ -70,7 +70,7 @@ def train(
     --resume continues.
     """
     _check_modes(dry_run, print_config, tensorboard, profile, quiet, as_json)
-    if has_to_start(ranks):
+    if ranks is not None and has_to_start(ranks):
         raise SystemExit(start_ranks(ranks, sys.argv[1:]))
     with launched_together() as started:
         modes = (dry_run, print_config, tensorboard, profile, quiet, as_json)

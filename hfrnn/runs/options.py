@@ -18,6 +18,7 @@ from hfrnn.names import (
     DAMPINGS,
     DEVICE_SHARE,
     DTYPES,
+    GPU_SUMS,
     HOST_MEMORY,
     INITIALIZERS,
     METRICS,
@@ -151,7 +152,7 @@ class RunOptions(DataOptions):
     metric: str = _hf("hidden", "Distance that structural damping limits.", needs.STRUCTURAL, choices=METRICS)
     precision: str = _hf(
         "float32",
-        "Precision of the curvature's matrix products: float32 is that of --dtype; tf32 on a GPU is faster, less accurate.",
+        "Precision of matrix products with the curvature: float32 means that of --dtype; tf32, on a GPU, is faster.",
         choices=PRECISIONS,
     )  # fmt: skip
     gradient_symbols: int | None = _hf(
@@ -295,6 +296,10 @@ class RunOptions(DataOptions):
     )  # fmt: skip
     rank_timeout: float = _running(
         300.0, "Seconds that a rank of mpiexec waits for another one, before all end.", above=0, most=1e6,
+    )  # fmt: skip
+    gpu_sums: str = _running(
+        "host", "How the GPUs of several ranks add vectors: through the memory of the host, or directly with NCCL.",
+        choices=GPU_SUMS,
     )  # fmt: skip
     checkpoint: str = _running(
         "auto", "States to store for CG: auto, all, sqrt, or a number of steps from one to the next.", needs.SEQUENCES,

@@ -39,7 +39,9 @@ def prepared(ranks: Ranks, config: TrainConfig) -> TrainConfig:
     config = replace(config, memory=ranks.broadcast(config.memory))
     options = {key: value for key, value in config.to_toml().items() if key not in map(option_key, OWN)}
     ranks.check_data("the configuration", json.dumps([__version__, options], sort_keys=True))
-    use_device(get_backend(config.backend), ranks.local_rank)
+    backend = get_backend(config.backend)
+    use_device(backend, ranks.local_rank)
+    ranks.use_nccl(backend if config.gpu_sums == "nccl" else None)
     return config
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -156,6 +157,12 @@ class FakeArray:
         )
     )  # fmt: skip
     transpose = _method("transpose")
+
+    @property
+    def data(self) -> SimpleNamespace:
+        """The memory, with its address."""
+        record("attribute", "data")
+        return SimpleNamespace(ptr=self._host.ctypes.data)
 
     def __len__(self) -> int:
         return len(self._host)

@@ -1,0 +1,106 @@
+"""Messages between the GPUs of several processes by NCCL. CuPy's module of NCCL is taken from the backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hfrnn.arrays.backend import Array, Backend
+from hfrnn.errors import InputError, MissingExtraError
+
+
+class Arrival:
+    """Says whether the messages of one exchange have arrived, with the method of a request of MPI."""
+
+    def __init__(self, event: Any, check: Any) -> None:
+        self._event, self._check = event, check
+
+    def Test(self) -> bool:
+        """Return whether all messages have arrived; raise InputError if NCCL has failed."""
+        try:
+            self._check()
+        except Exception as error:  # NCCL's own class cannot be imported without NCCL
+            raise InputError(f"NCCL failed ({error}): use --gpu-sums host") from error
+        return bool(self._event.done)
+
+
+class Nccl:
+    """The GPU of this process among those of several processes.
+
+    Parameters
+    ----------
+    backend : Backend
+        Of a GPU. Its current device is used.
+    identifier : sequence of int
+        From `new_identifier` of one of the processes.
+    size, rank : int
+        Number of processes, and the number of this one.
+
+    Raises
+    ------
+    InputError
+        NCCL cannot connect the GPUs, for instance because two processes have the same one.
+
+    Notes
+    -----
+    The constructor returns when all processes have called it.
+    """
+
+    def __init__(self, backend: Backend, identifier: Sequence[int], size: int, rank: int) -> None:
+        self._cuda, self._nccl = backend.xp.cuda, library(backend)
+        self._empty, self._scratch = backend.empty, backend.empty((0,), "float32")
+        try:
+            self._comm = self._nccl.NcclCommunicator(size, tuple(identifier), rank)
+        except Exception as error:
+            raise InputError(
+                f"NCCL cannot connect the GPUs of {size} ranks ({error}): give every rank its own GPU, or use "
+                "--gpu-sums host"
+            ) from error
+
+    def exchange(self, send: Sequence[tuple[int, Array]], receive: Sequence[tuple[int, Array]]) -> Arrival:
+        """Start to send and receive contiguous arrays to and from ranks, in the given orders; no array is empty."""
+        stream = self._cuda.get_current_stream()
+        self._nccl.groupStart()
+        for rank, array in send:
+            self._comm.send(array.data.ptr, array.nbytes, self._nccl.NCCL_UINT8, rank, stream.ptr)
+        for rank, array in receive:
+            self._comm.recv(array.data.ptr, array.nbytes, self._nccl.NCCL_UINT8, rank, stream.ptr)
+        self._nccl.groupEnd()
+        event = self._cuda.Event(disable_timing=True)
+        event.record(stream)
+        return Arrival(event, self._comm.check_async_error)
+
+    def scratch(self, rows: int, columns: int, dtype: Any) -> Array:
+        """Return a reused array of arbitrary contents."""
+        if self._scratch.size < rows * columns or self._scratch.dtype != dtype:
+            self._scratch = self._empty((rows * columns,), dtype)
+        return self._scratch[: rows * columns].reshape(rows, columns)
+
+    def abort(self) -> None:
+        """End all exchanges, also those for which other processes never do their part."""
+        self._comm.abort()
+
+
+def library(backend: Backend) -> Any:
+    """Return CuPy's module of NCCL.
+
+    Raises
+    ------
+    InputError
+        The backend does not compute on a GPU.
+    MissingExtraError
+        NCCL is not installed.
+    """
+    if backend.on_host:
+        raise InputError(f"--gpu-sums nccl was given, and backend {backend.name!r} uses no GPU: use --gpu-sums host")
+    nccl = backend.xp.cuda.nccl
+    if not nccl.available:
+        raise MissingExtraError(
+            "--gpu-sums nccl needs NCCL: pip install nvidia-nccl-cu12 (or nvidia-nccl-cu13), or use --gpu-sums host"
+        )
+    return nccl
+
+
+def new_identifier(backend: Backend) -> list[int]:
+    """Return a new identifier, which all processes of one `Nccl` share."""
+    return list(library(backend).get_unique_id())
