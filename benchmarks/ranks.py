@@ -8,13 +8,14 @@ a product on one core, the time of a message, that of the vectors of CG) and the
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,18 @@ import numpy as np
 
 import hfrnn
 from hfrnn.engine.distributed import launched_ranks
+from hfrnn.engine.plan import SMALLEST
 from hfrnn.engine.ranks import Ranks
 from hfrnn.optim.cg import conjugate_gradient
 
-K_WEIGHTS, K_STEPS, K_BATCH = 21_200_000, 200, 16_384
-"""The network of [K] with 21.2 million weights; steps and sequences of a batch that the model assumes."""
+K_WEIGHTS, K_STEPS = 21_200_000, 200
+"""The network of [K] with 21.2 million weights, and the steps of its sequences."""
+BATCHES = (256, 16_384)
+"""Sequences of a batch that the model assumes."""
+CORES = (1, 16)
+"""Cores of a rank that the model assumes. The vectors of CG take the time of one core."""
+PAYS = 0.5
+"""Least efficiency at which more ranks pay."""
 NETWORKS = {"10 Gbit/s": (1.25e9, 20e-6), "100 Gbit/s": (12.5e9, 3e-6)}
 """Assumed networks: bytes per second of a rank, and seconds of a message."""
 RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -96,7 +104,9 @@ def _exchanges(ranks: Ranks, theta: Any, rounds: int) -> dict[str, float]:
     }  # fmt: skip
 
 
-def model(product: float, weights: int, cg: float, header: float, network: tuple[float, float]) -> list[Any]:
+def model(
+    product: float, weights: int, cg: float, header: float, network: tuple[float, float], sizes: Sequence[int] = RANKS
+) -> list[Any]:
     """Return the predicted seconds and the efficiency of a CG iteration on each number of ranks.
 
     Parameters
@@ -110,14 +120,21 @@ def model(product: float, weights: int, cg: float, header: float, network: tuple
         Seconds of Python for a message.
     network : (float, float)
         Bytes per second, and seconds of a message.
+    sizes : sequence of int
+        Numbers of ranks.
     """
     (bandwidth, latency), rows = network, []
-    for ranks in RANKS:
+    for ranks in sizes:
         sent = 2 * weights * 4 * (ranks - 1) / ranks
         messages = 3 * (ranks - 1) * header + 3 * latency * (ranks > 1)
         seconds = product / ranks + cg + sent / bandwidth + messages
         rows.append({"ranks": ranks, "seconds": seconds, "efficiency": (product + cg) / (ranks * seconds)})
     return rows
+
+
+def last_that_pays(rows: list[Any]) -> int:
+    """Return the largest number of ranks in rows of the model whose efficiency is at least PAYS."""
+    return max(row["ranks"] for row in rows if row["efficiency"] >= PAYS)
 
 
 def launch(ranks: int, threads: int, arguments: list[str]) -> dict[str, Any]:
@@ -140,17 +157,20 @@ def predictions(runs: dict[str, Any], size: tuple[int, int, int]) -> dict[str, A
     bandwidth = weights * 4 / two["exchange"]
     here = {row["ranks"]: row["seconds"] for row in model(product, weights, 0.0, two["header"], (bandwidth, 0.0))}
     rate = 8 * weights * T * B / product  # a product is 4 units of 2 operations per weight and step
-    large, vectors = 8 * K_WEIGHTS * K_STEPS * K_BATCH / rate, cg * K_WEIGHTS / weights
+    vectors, clusters = cg * K_WEIGHTS / weights, []
+    for batch, cores, (name, network) in itertools.product(BATCHES, CORES, NETWORKS.items()):
+        large = 8 * K_WEIGHTS * K_STEPS * batch / rate / cores
+        most = batch // SMALLEST
+        rows = model(large, K_WEIGHTS, vectors, two["header"], network, [each for each in RANKS if each <= most])
+        about = {"batch": batch, "cores": cores, "network": name, "most_ranks": most}
+        clusters.append({**about, "pays_to": last_that_pays(rows), "product": large, "rows": rows})
     return {
         "check": {
             "2 ranks": {"predicted": here[2], "processor": two["product"]["processor"]},
             "vectors_sent": {f"{n} ranks": 2 * (n - 1) / n for n in (2, 4)},
         },
-        "weights": K_WEIGHTS, "steps": K_STEPS, "batch": K_BATCH, "operations_per_second": rate, "product": large,
-        "cg_vectors": vectors, "networks": NETWORKS,
-        "clusters": {
-            name: model(large, K_WEIGHTS, vectors, two["header"], network) for name, network in NETWORKS.items()
-        },
+        "weights": K_WEIGHTS, "steps": K_STEPS, "operations_per_second": rate, "cg_vectors": vectors,
+        "networks": NETWORKS, "pays": PAYS, "clusters": clusters,
     }  # fmt: skip
 
 
@@ -188,8 +208,11 @@ def main(size: tuple[int, int, int], arch: str, rounds: int, out: Path, threads:
                 f"by processor time {row['processor_efficiency']:5.2f}  vectors sent {row['vectors_sent']:.2f}"
             )
     result["model"] = predictions(result["runs"], size)
-    for name, rows in result["model"]["clusters"].items():
-        click.echo(name + ": " + ", ".join(f"{row['ranks']}: {row['efficiency']:.2f}" for row in rows))
+    for each in result["model"]["clusters"]:
+        click.echo(
+            f"{each['batch']:,} sequences, ranks of {each['cores']} cores, {each['network']}: "
+            + ", ".join(f"{row['ranks']}: {row['efficiency']:.2f}" for row in each["rows"])
+        )
     result["load_after"] = common.machine(1)["load_before"]
     common.write_result(out / "ranks-cpu.json", result)
 

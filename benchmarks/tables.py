@@ -18,6 +18,7 @@ import page_curvature
 import page_dynamics
 import page_hf_vs_sgd
 import page_presets
+import page_ranks
 import page_speed
 import page_training
 
@@ -52,6 +53,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "influence": page_curvature.influence,
     "influence-weak": page_curvature.influence_weak,
     "several-vectors": page_curvature.several_vectors,
+    "ranks": page_ranks.measured,
+    "ranks-model": page_ranks.predicted,
     "papers-hornn": page_training.papers_hornn,
     "papers-scrn": page_training.papers_scrn,
 }
