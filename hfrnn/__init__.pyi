@@ -22,6 +22,7 @@ from .analysis.trace import curvature_trace as curvature_trace
 from .engine.batch import Batch as Batch
 from .engine.constrained_objective import ConstrainedObjective as ConstrainedObjective
 from .engine.constraints import Constraints as Constraints
+from .engine.max_norm import MaxNorm as MaxNorm
 from .engine.network import Network as Network
 from .engine.noise import StateNoise as StateNoise
 from .engine.objective import Objective as Objective

@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -39,6 +39,25 @@ def near_hint(name: str, names: Iterable[str]) -> str:
     return near and f" (did you mean {near}?)"
 
 
+def by_name(value: float | Iterable[str]) -> Any:
+    """Return a number as it is, and the numbers of texts `NAME=NUMBER` as a dict.
+
+    Raises
+    ------
+    ValueError
+        A text has no name or no number.
+    """
+    if is_number(value):
+        return value
+    found = {}
+    for text in value:
+        name, _, given = text.partition("=")
+        if not name.strip():
+            raise ValueError(f"{text} has no name")
+        found[name.strip()] = float(given)
+    return found
+
+
 @dataclass(frozen=True)
 class Option:
     """The declaration of one option of a run or of an architecture.
@@ -69,6 +88,9 @@ class Option:
         Whether None is allowed although `default` is not None.
     digits : bool
         Whether a whole number is accepted too and stands for its digits, if `kind` is str.
+    named : bool
+        Whether numbers by name are accepted too: `NAME=NUMBER` with commas on the command line, a list of such texts
+        in TOML, a dict in Python. The value is a tuple of such texts then, which `by_name` reads.
 
     Raises
     ------
@@ -96,6 +118,7 @@ class Option:
     otherwise: str = ""
     optional: bool = False
     digits: bool = False
+    named: bool = False
 
     def __post_init__(self) -> None:
         name = self.name if isinstance(self.name, str) else ""
@@ -105,7 +128,7 @@ class Option:
             raise InputError(f"the kind of the option {name} is {shown(self.kind)}: use str, int, float or bool")
         for each in ("help", "zero", "unit", "otherwise"):
             string(f"{each} of the option {name}", getattr(self, each))
-        for each in ("many", "optional", "digits"):
+        for each in ("many", "optional", "digits", "named"):
             flag(f"{each} of the option {name}", getattr(self, each))
         for each in ("least", "above", "most", "below"):
             number(f"{each} of the option {name}", getattr(self, each), or_none=True)
@@ -159,6 +182,8 @@ class Option:
         """
         if value is None and (self.optional or self.default is None):
             return None
+        if self.named and not is_number(value):
+            return self._convert_named(value, where)
         if not self.many:
             return self._convert_one(value, where)
         items = [value] if is_number(value) or (self.kind is str and isinstance(value, str)) else value
@@ -168,11 +193,18 @@ class Option:
 
     def check(self, value: Any, where: str) -> None:
         """Raise InputError if a value is outside the choices or bounds. `where` names the option in the message."""
+        if isinstance(value, tuple) and self.named:
+            for name, item in by_name(value).items():
+                self._check_one(item, f"{where} of {name}")
+            return
         for item in value if self.many and value is not None else (value,):
-            if isinstance(item, float) and not math.isfinite(item):
-                raise InputError(f"{where} is {item}: give a finite number{self._range}")
-            if item is not None and not self._allows(item):
-                raise InputError(f"{where} is {shown(item)}: {self.expected}")
+            self._check_one(item, where)
+
+    def _check_one(self, item: Any, where: str) -> None:
+        if isinstance(item, float) and not math.isfinite(item):
+            raise InputError(f"{where} is {item}: give a finite number{self._range}")
+        if item is not None and not self._allows(item):
+            raise InputError(f"{where} is {shown(item)}: {self.expected}")
 
     @property
     def expected(self) -> str:
@@ -180,7 +212,8 @@ class Option:
         if self.choices:
             return f"use one of {', '.join(self.choices)}"
         noun = _NOUNS[self.kind] + (f" of {self.unit}" if self.unit else "")
-        return f"give {noun}{self._range}" + (f", or 0 {self.zero}" if self.zero else "")
+        zero, names = f", or 0 {self.zero}" if self.zero else "", ", or NAME=NUMBER with commas" if self.named else ""
+        return f"give {noun}{self._range}{zero}{names}"
 
     @property
     def _range(self) -> Range:
@@ -195,6 +228,18 @@ class Option:
         if isinstance(value, str | bool) or (self.zero and value == 0):
             return True
         return value in self._range
+
+    def _convert_named(self, value: Any, where: str) -> tuple[str, ...]:
+        """Return numbers by name, in one of their forms, as a tuple of texts `NAME=NUMBER`."""
+        items = value.split(",") if isinstance(value, str) else value
+        if isinstance(value, Mapping):
+            items = [f"{name}={each}" for name, each in value.items() if isinstance(name, str) and is_number(each)]
+        if isinstance(items, list | tuple) and items and all(isinstance(item, str) for item in items):
+            with contextlib.suppress(ValueError):
+                numbers = by_name(items)
+                if len(numbers) == len(value if isinstance(value, Mapping) else items):
+                    return tuple(f"{name}={each!r}" for name, each in numbers.items())
+        raise InputError(f"{where} is {shown(value)}: {self.expected}")
 
     def _convert_one(self, value: Any, where: str) -> Any:
         if not isinstance(value, bool) and isinstance(value, Integral) and not is_whole(value):

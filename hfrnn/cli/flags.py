@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -133,6 +134,8 @@ def make_flag(declared: Option, text: str, choices: tuple[str, ...] | None = Non
         arguments["shell_complete"] = COMPLETIONS[declared.name]
     if declared.kind is bool:
         flag = f"{flag}/--no-{flag[2:]}"
+    elif declared.named:
+        arguments.update(type=str, metavar="NUMBER")
     elif declared.many:
         arguments.update(type=str, metavar="NAMES" if declared.kind is str else "NUMBERS")
     elif choices := declared.choices if choices is None else choices:
@@ -142,8 +145,12 @@ def make_flag(declared: Option, text: str, choices: tuple[str, ...] | None = Non
     return click.Option([flag, declared.name], **arguments)
 
 
-def parsed(declared: Option, text: str) -> tuple[Any, ...]:
-    """Return the values in the text that an option of several values got."""
+def parsed(declared: Option, text: str) -> Any:
+    """Return the values in the text that an option of several values, or of numbers by name, got."""
+    if declared.named:
+        with contextlib.suppress(ValueError):
+            return declared.kind(text)
+        return text
     try:
         return tuple(declared.kind(part) for part in text.split(","))
     except ValueError:

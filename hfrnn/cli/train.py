@@ -85,7 +85,7 @@ def _run(config: str | None, resume: str | None, flags: dict[str, Any], modes: t
 
     declared = all_options()
     given = {
-        name: parsed(declared[name], value) if declared[name].many else value
+        name: parsed(declared[name], value) if declared[name].many or declared[name].named else value
         for name, value in flags.items()
         if value is not None
     }

@@ -249,8 +249,11 @@ class RunOptions(DataOptions):
     clip_value: float | None = _mini_batch(
         None, "Entries of the gradient are limited to this absolute value.", above=0, most=1e30
     )
-    max_norm: float | None = _mini_batch(
-        None, "Incoming weights of a unit with a larger norm are scaled down to it.", above=0
+    max_norm: float | tuple[str, ...] | None = _mini_batch(
+        None,
+        "Incoming weights of a unit with a larger norm are scaled down to it after every update. By name of a matrix "
+        "(layer0.W_h=2,output.W_*=1), only the columns of that matrix.",
+        above=0,
     )
     streams: int = _first_order(
         32, "Parts of a text that are read side by side; for other data, sequences of a batch.", least=1
@@ -322,12 +325,12 @@ def run_options() -> dict[str, RunOption]:
     for each in fields(RunOptions):
         hint = hints[each.name]
         parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        (base,) = (part for part in parts if part is not NoneType)
+        base, *by_name = (part for part in parts if part is not NoneType)  # numbers by name are a tuple of texts
         many = get_origin(base) is tuple
         preset = {"otherwise": default_text(each.name)} if each.name in DEFAULTS else {}
         declared: dict[str, Any] = {**preset, **each.metadata}
         found[each.name] = RunOption(
-            each.name, get_args(base)[0] if many else base, each.default, many=many, optional=NoneType in parts,
-            **declared,
+            each.name, get_args(base)[0] if many else base, each.default, many=many, named=bool(by_name),
+            optional=NoneType in parts, **declared,
         )  # fmt: skip
     return found

@@ -11,7 +11,7 @@ import hfrnn
 from hfrnn.names import METRICS
 
 from .api_calls import NETWORK, STRENGTH, THETA, Call, N, net, objective, of, theta
-from .wrong_values import array, choice, instance, nothing
+from .wrong_values import array, choice, instance, nothing, number
 
 
 @functools.cache
@@ -40,6 +40,14 @@ TABLE = (
     )
 )
 
+BOUND = number(0, np.inf, True, True).plus(
+    {
+        "a table": (lambda: {"layer0.W_h": 2.0}, True),
+        "a table of a wrong name": (lambda: {"W_h": 2.0}, False),
+        "a table of a wrong number": (lambda: {"layer0.W_h": -2.0}, False),
+    }
+)
+
 CALLS: list[Call] = [
     Call(
         "Constraints",
@@ -61,6 +69,13 @@ CALLS: list[Call] = [
         of("variables"),
         {"self": constraints, "weights": allowed},
         {"like": array(theta).or_none()},
+    ),
+    Call("MaxNorm", hfrnn.MaxNorm, {"net": net, "bound": 2.0}, {"net": NETWORK, "bound": BOUND}),
+    Call(
+        "MaxNorm.impose",
+        of("impose"),
+        {"self": lambda: hfrnn.MaxNorm(net(), 2.0), "theta": theta},
+        {"theta": array(theta)},
     ),
     Call(
         "ConstrainedObjective",

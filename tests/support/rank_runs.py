@@ -18,7 +18,9 @@ COMMON: dict[str, Any] = {
 RUNS: dict[str, dict[str, Any]] = {
     "hf": {"arch": "mlstm", "gradient_symbols": 1500, "state_noise": 0.01},
     "sgd": {"optimizer": "sgd", "arch": "lstm", "update_every": 5, "streams": 50, "log_interval": 4, "momentum": 0.5},
-    "adam": {"optimizer": "adam", "arch": "clockwork", "streams": 48, "log_interval": 5},
+    "adam": {
+        "optimizer": "adam", "arch": "clockwork", "streams": 48, "log_interval": 5, "max_norm": {"layer0.*": 0.3},
+    },
     "tikhonov": {
         "damping": "tikhonov", "arch": "gru", "gradient_symbols": 1500, "preconditioner": "diagonal",
         "rho_objective": "separate", "density": 0.5,

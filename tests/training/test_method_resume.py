@@ -46,14 +46,22 @@ RESUMED: dict[str, tuple[dict[str, Any], int, int]] = {
         300,
     ),
     "sgd with fewer rates": ({"schedule": "text8", "streams": 20, "arch": "hornn"}, 50, 90),
-    "adam": ({"optimizer": "adam", "arch": "clockwork", "weight_decay": 1e-3, "sequence_length": 7}, 100, 170),
+    "adam": (
+        {"optimizer": "adam", "arch": "clockwork", "weight_decay": 1e-3, "sequence_length": 7,
+         "max_norm": {"layer0.*": 0.5, "output.W_y0": 0.2}},
+        100,
+        170,
+    ),
     "adam, early in the first epoch": (
         {"optimizer": "adam", "arch": "scrn", "context": 3, "sequence_length": 12, "update_every": 2},
         10,
         30,
     ),
     "soap": (
-        {"optimizer": "soap", "arch": "mlstm", "sequence_length": 7, "warm_up": 60, "weight_decay": 1e-3}, 45, 90,
+        {"optimizer": "soap", "arch": "mlstm", "sequence_length": 7, "warm_up": 60, "weight_decay": 1e-3,
+         "max_norm": 0.5},
+        45,
+        90,
     ),
     "muon": ({"optimizer": "muon", "arch": "lstm", "hidden": (4, 3), "sequence_length": 7, "streams": 20}, 15, 70),
     "a task with muon": ({**TASK, "optimizer": "muon"}, 6, 18),
@@ -250,7 +258,7 @@ def test_too_large_a_rate_of_the_online_rule_keeps_the_state(tmp_path: Path) -> 
     "options",
     [
         {"arch": "clockwork", "update_every": 5, "max_norm": 1.0, "clip_value": 0.1, "weight_decay": 1e-3},
-        {"arch": "hornn", "optimizer": "adam"},
+        {"arch": "hornn", "optimizer": "adam", "max_norm": {"*": 0.3}},
         {"optimizer": "muon"},
         {**TASK},
         {**MUSIC},

@@ -12,13 +12,15 @@ from hfrnn.arrays.vectors import Scalar, lazy_norm
 from hfrnn.data.streams import TextStreams
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.constrained_objective import ConstrainedObjective
+from hfrnn.engine.max_norm import MaxNorm
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Use
 from hfrnn.engine.planner import footprint_of, make_plan
 from hfrnn.errors import CheckpointError
 from hfrnn.optim.average import Average
-from hfrnn.optim.clipping import lazy_clip_norm, lazy_clip_values, max_norm
+from hfrnn.optim.clipping import lazy_clip_norm, lazy_clip_values
 from hfrnn.optim.hessian_free import UpdateInterrupted
+from hfrnn.option import by_name
 from hfrnn.training.methods.base import Progress, Sequences, Stepwise, Stop, state_noise
 from hfrnn.training.methods.interval import Interval
 from hfrnn.training.methods.optimizers import make_optimizer
@@ -70,6 +72,7 @@ class FirstOrderMethod(Stepwise):
         self.parts |= {"batches": self.batches}
         self._plan()
         self.average = Average(config.average or 0.0)
+        self.max_norm = None if config.max_norm is None else MaxNorm(net, by_name(config.max_norm))
         self._last: Objective | None = None
         self._gradient: Array | None = None
         self._theta: Array | None = None
@@ -142,23 +145,16 @@ class FirstOrderMethod(Stepwise):
 
     def _bounded(self, theta: Array) -> Array:
         """Return theta, changed in place, with 0 for absent weights and with bounded units."""
-        constraints, bound = self.constraints, self.config.max_norm
+        constraints, bound = self.constraints, self.max_norm
         if constraints is not None:
             constraints.restrict(theta)  # SOAP and Muon mix the entries of a matrix
         if bound is not None and constraints is None:
-            self._bound_units(theta, bound)
+            bound.impose(theta)
         elif bound is not None and constraints is not None:
             weights = constraints.weights(theta)
-            self._bound_units(weights, bound)
+            bound.impose(weights)
             theta[...] = constraints.lazy_variables(weights, like=theta)
         return theta
-
-    def _bound_units(self, theta: Array, bound: float) -> None:
-        """Shorten the incoming weights of each unit to a length. Matrices of equal width in a layer count as one."""
-        for group in self.net.groups(theta).values():
-            matrices = [W for W in group.values() if W.ndim >= 2 and W.size]
-            for width in {W.shape[-1] for W in matrices}:
-                max_norm([W for W in matrices if W.shape[-1] == width], bound)
 
     def lines(self) -> list[str]:
         return [f"training  {self.config.optimizer}, {self._rate_line()}, {self.batches.describe()}"]
