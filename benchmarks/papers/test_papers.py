@@ -30,6 +30,7 @@ if not (PAPERS / "cells.py").is_file():
 
 import cells  # noqa: E402
 import hornn_forgetting  # noqa: E402
+import hornn_norms  # noqa: E402
 import hornn_ptb  # noqa: E402
 import hornn_text8  # noqa: E402
 import script  # noqa: E402
@@ -38,7 +39,7 @@ import scrn_ptb  # noqa: E402
 import scrn_text8  # noqa: E402
 from cells import Cell, Figure, Table  # noqa: E402
 
-SCRIPTS = (hornn_forgetting, hornn_ptb, hornn_text8, scrn_learned, scrn_ptb, scrn_text8)
+SCRIPTS = (hornn_forgetting, hornn_norms, hornn_ptb, hornn_text8, scrn_learned, scrn_ptb, scrn_text8)
 EPOCHS = 3
 
 
@@ -324,7 +325,7 @@ def test_every_cell_is_a_network_that_can_be_trained_under_a_name_of_its_own(mod
     for cell in table.cells:
         for trial, options in table.recipe(cell).items():
             config = TrainConfig(**checked_options(options, cell.name)).resolved()
-            optimizer = "adam" if trial == "adam" else "sgd"
+            optimizer = "adam" if trial.startswith("adam") else "sgd"
             assert (config.optimizer, config.level, config.epochs) == (optimizer, "word", None)
             assert config.sequence_length % (config.update_every or 1) == 0
             loss = {"loss": "class-softmax", "classes": config.classes} if config.classes else {"loss": "softmax"}
@@ -340,6 +341,18 @@ def test_the_networks_of_hornn_ptb_have_the_weights_of_the_paper() -> None:
             config = TrainConfig(**checked_options(cell.options, cell.name))
             data = {"n_in": 10_000, "n_out": 10_000, "loss": "softmax"}
             assert Network(**config.network_arguments(data)).n_parameters == expected[cell.name]
+
+
+def test_the_cells_of_hornn_norms_differ_in_the_network_alone_under_one_recipe() -> None:
+    recipes: dict[str, list[Any]] = {}
+    for cell in hornn_norms.TABLE.cells:
+        ((name, options),) = hornn_norms.TABLE.recipe(cell).items()
+        assert cell.name.endswith(name)
+        recipes.setdefault(name, []).append({k: x for k, x in options.items() if k not in ("arch", "order")})
+    assert all(one == other for one, other in recipes.values())
+    assert {name: options[0].get("max_norm") for name, options in recipes.items()} == {
+        "sgd": None, "adam": None, **{f"{each}-{c}": f"*={c}" for each in ("sgd", "adam") for c in (1, 2, 4)},
+    }  # fmt: skip
 
 
 def test_published_figures_are_those_of_the_papers() -> None:
