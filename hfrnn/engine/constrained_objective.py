@@ -70,13 +70,20 @@ class ConstrainedObjective:
         """Return `loss` without waiting for a device, as an `Objective` does."""
         return self.objective.lazy_loss(self.constraints.weights(variables))
 
-    def loss_and_gradient(self, variables: Array, out: Array | None = None) -> tuple[float, Array]:
-        """Return f in nats and its gradient (n_parameters,) in the variables, in `out` if given (O1)."""
-        return self._gradient(self.objective.loss_and_gradient, variables, out)
+    def loss_and_gradient(
+        self, variables: Array, out: Array | None = None, clip_error: float | None = None
+    ) -> tuple[float, Array]:
+        """Return f in nats and its gradient (n_parameters,) in the variables, in `out` if given (O1).
 
-    def data_loss_and_gradient(self, variables: Array, out: Array | None = None) -> tuple[Scalar, Array]:
+        `clip_error` is that of `Objective.loss_and_gradient`.
+        """
+        return self._gradient(self.objective.loss_and_gradient, variables, out, clip_error)
+
+    def data_loss_and_gradient(
+        self, variables: Array, out: Array | None = None, clip_error: float | None = None
+    ) -> tuple[Scalar, Array]:
         """Return f without its penalty, in nats, and the gradient of f with it (O1), as an `Objective` does."""
-        return self._gradient(self.objective.data_loss_and_gradient, variables, out)
+        return self._gradient(self.objective.data_loss_and_gradient, variables, out, clip_error)
 
     def penalty(self, variables: Array) -> float:
         """Return the part of the loss that is not the data's: l2/2 * |w|^2."""
@@ -135,11 +142,12 @@ class ConstrainedObjective:
         return self.constraints.weights(v), self.constraints.slopes(v)
 
     def _gradient(
-        self, compute: Callable[[Array, Array | None], tuple[Scalar, Array]], variables: Array, out: Array | None
-    ) -> tuple[Scalar, Array]:
+        self, compute: Callable[[Array, Array | None, float | None], tuple[Scalar, Array]], variables: Array,
+        out: Array | None, clip_error: float | None,
+    ) -> tuple[Scalar, Array]:  # fmt: skip
         """Return a loss and its gradient in the variables, given what computes them in the weights (O1)."""
         w, D = self._at(variables)
-        loss, gradient = compute(w, out)
+        loss, gradient = compute(w, out, clip_error)
         gradient *= D
         return loss, gradient
 

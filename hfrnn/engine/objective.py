@@ -11,7 +11,7 @@ import numpy as np
 from hfrnn.arrays.backend import Array, Buffers
 from hfrnn.arrays.threads import CallLock, Threads
 from hfrnn.arrays.vectors import Scalar, fetch
-from hfrnn.checks import NOT_NEGATIVE, choice, count, instance, number
+from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, count, instance, number
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.distributed import ranks_of
 from hfrnn.engine.layout import Layout
@@ -72,18 +72,10 @@ class Objective(SequenceDerivatives):
     """
 
     def __init__(
-        self,
-        net: Layout,
-        batch: Batch,
-        threads: int | None = None,
-        checkpoint: int | str | None = "auto",
-        memory: int | None = None,
-        plan: Plan | None = None,
-        like: Objective | None = None,
-        noise: StateNoise | None = None,
-        comm: Any = None,
-        shards: int | None = None,
-    ) -> None:
+        self, net: Layout, batch: Batch, threads: int | None = None, checkpoint: int | str | None = "auto",
+        memory: int | None = None, plan: Plan | None = None, like: Objective | None = None,
+        noise: StateNoise | None = None, comm: Any = None, shards: int | None = None,
+    ) -> None:  # fmt: skip
         self.net: Layout = instance("net", net, Layout, "a hfrnn.Network")
         instance("batch", batch, Batch, "a hfrnn.Batch")
         instance("like", like, Objective, "a hfrnn.Objective", or_none=True)
@@ -102,10 +94,10 @@ class Objective(SequenceDerivatives):
         instance("noise", noise, StateNoise, "a hfrnn.StateNoise", or_none=True)
         self.noise = noise.of_batch(net.layers, net.backend, net.dtype, batch.B) if noise and noise.scale else None
         self._boundaries = segment_boundaries(batch.T, self.plan.segment)
-        self._passing: dict[Keep, list[Sweep]] = {}
+        self._passing: dict[tuple[Keep, float | None], list[Sweep]] = {}
         self._passing_buffers: list[tuple[Buffers, Buffers]] = []
         self._vectors = VectorSum(net.backend, (net.n_parameters,), net.dtype, self.threads, self.ranks)
-        self._lock, self._has_state = CallLock(), False
+        self._lock, self._latest = CallLock(), list[Sweep]()
         alike = like is not None and like.threads.threads == self.threads.threads and like.ranks is self.ranks
         if like is not None and alike and like._count == self._count:
             self._passing_buffers, self._vectors, self._lock = like._passing_buffers, like._vectors, like._lock
@@ -128,21 +120,31 @@ class Objective(SequenceDerivatives):
             parts = list(self.threads.ordered(lambda s: sweeps[s].loss(theta), len(sweeps)))
             return self.ranks.sum_scalars(parts, self._count) + self._penalty(theta)
 
-    def loss_and_gradient(self, theta: Array, out: Array | None = None) -> tuple[float, Array]:
-        """Return f in nats and its gradient (n_parameters,), in `out` if given, else in a new vector."""
+    def loss_and_gradient(
+        self, theta: Array, out: Array | None = None, clip_error: float | None = None
+    ) -> tuple[float, Array]:
+        """Return f in nats and its gradient (n_parameters,), in `out` if given, else in a new vector.
+
+        With `clip_error`, above 0, backpropagation through time limits every entry of the error that a step hands to
+        the one before it to this absolute value ([S] 4). The error is the adjoint of the state for the summed w*loss
+        of the batch, not for its mean. The result is not the gradient of f, then.
+        """
         theta = self.net.vector(theta)
         penalty = self._penalty(theta)  # `out` may be theta
-        loss, gradient = self._loss_and_gradient(theta, out)
+        loss, gradient = self._loss_and_gradient(theta, out, clip_error)
         return fetch(loss + penalty)[0], gradient
 
-    def data_loss_and_gradient(self, theta: Array, out: Array | None = None) -> tuple[Scalar, Array]:
-        """Return f without its penalty, in nats, and the gradient of f with it.
+    def data_loss_and_gradient(
+        self, theta: Array, out: Array | None = None, clip_error: float | None = None
+    ) -> tuple[Scalar, Array]:
+        """Return f without its penalty, in nats, and the gradient of f with it, as `loss_and_gradient` does.
 
         On a device the call does not wait: the loss is an array () there, and theta may hold anything.
         """
-        return self._loss_and_gradient(self.net.lazy_vector(theta), out)
+        return self._loss_and_gradient(self.net.lazy_vector(theta), out, clip_error)
 
-    def _loss_and_gradient(self, theta: Array, out: Array | None) -> tuple[Scalar, Array]:
+    def _loss_and_gradient(self, theta: Array, out: Array | None, clip_error: float | None) -> tuple[Scalar, Array]:
+        clip_error = number("clip_error", clip_error, POSITIVE, or_none=True)
         if out is None:
             out = self._empty()
         else:
@@ -151,9 +153,9 @@ class Objective(SequenceDerivatives):
         with self._lock:
             if self.ranks.size > 1:
                 self.ranks.check_weights(self.net.backend.to_host(theta))
-            sweeps = self._transient(self.plan.keep_of_gradients)
+            sweeps = self._transient(self.plan.keep_of_gradients, clip_error)
             losses = self._vectors.add(lambda s, vector: sweeps[s].gradient(theta, vector), self._count, out)
-            loss, self._has_state = self.ranks.sum_scalars(losses, self._count), True
+            loss, self._latest = self.ranks.sum_scalars(losses, self._count), sweeps
         if self.net.l2:
             out += self.net.l2 * theta
         return loss, out
@@ -240,9 +242,9 @@ class Objective(SequenceDerivatives):
             `loss_and_gradient` has not been called yet.
         """
         with self._lock:
-            if not self._has_state:
+            if not self._latest:
                 raise InputError("there is no final state yet: call loss_and_gradient first")
-            own = [sweep.final_state for sweep in self._passing[self.plan.keep_of_gradients]]
+            own = [sweep.final_state for sweep in self._latest]
             return joined_states(self.net, self.ranks, own, self._columns, self._edges)
 
     def gauss_newton(self, theta: Array, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden") -> Any:
@@ -358,12 +360,14 @@ class Objective(SequenceDerivatives):
         return [self.plan.shards[shard] for shard in self.ranks.edges(self._count)]
 
     def _make_sweeps(
-        self, keep: Keep, buffers: Sequence[tuple[Buffers, Buffers | None]], dtype: Any = None, metric: str = "hidden"
-    ) -> list[Sweep]:
+        self, keep: Keep, buffers: Sequence[tuple[Buffers, Buffers | None]], dtype: Any = None, metric: str = "hidden",
+        clip_error: float | None = None,
+    ) -> list[Sweep]:  # fmt: skip
         return [
             Sweep(
                 self.net, part, self.total_weight, boundaries=self._boundaries, keep=keep, dtype=dtype,
                 scratch=scratch, kept=kept, metric=metric, noise=self.noise and self.noise.part(*columns),
+                clip_error=clip_error,
             )
             for part, columns, (scratch, kept) in zip(self._parts, self._columns, buffers, strict=True)
         ]  # fmt: skip
@@ -373,13 +377,14 @@ class Objective(SequenceDerivatives):
         buffers = [Buffers(self.net.backend, dtype or self.net.dtype) for _ in range(self.threads.threads)]
         return [buffers[s % len(buffers)] for s in range(len(self._parts))]
 
-    def _transient(self, keep: Keep) -> list[Sweep]:
+    def _transient(self, keep: Keep, clip_error: float | None = None) -> list[Sweep]:
         """Return sweeps for a loss or a gradient. Shards of one worker share all buffers: nothing outlives a call."""
         if not self._passing_buffers:
             self._passing_buffers = list(zip(self._worker_buffers(), self._worker_buffers(), strict=True))
-        if keep not in self._passing:
-            self._passing[keep] = self._make_sweeps(keep, self._passing_buffers)
-        return self._passing[keep]
+        key = keep, clip_error
+        if key not in self._passing:
+            self._passing[key] = self._make_sweeps(keep, self._passing_buffers, clip_error=clip_error)
+        return self._passing[key]
 
     def _prepared(self, theta: Array, metric: str = "hidden") -> list[Sweep]:
         """Return sweeps for an operator. Each keeps its own forward pass at theta."""

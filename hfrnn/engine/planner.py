@@ -52,6 +52,7 @@ def make_plan(
     use: Use = Use.BOTH,
     weighs_outputs: bool = False,
     least_shards: int | None = None,
+    clips: bool = False,
 ) -> Plan:
     """Return the plan for a batch of B sequences of T steps.
 
@@ -72,6 +73,8 @@ def make_plan(
         Whether every output has its own weight, (T, B, n_out).
     least_shards : int, optional
         Number of shards to make at least, where each has 8 sequences. By default 2, and 1 on a GPU.
+    clips : bool
+        Whether gradients will limit errors, which takes more memory.
 
     Raises
     ------
@@ -91,7 +94,7 @@ def make_plan(
                 f'checkpoint is {shown(checkpoint)}: use None, "sqrt", "auto" or a number of steps, 1 or more'
             )
         return replace(largest, segment=int(checkpoint), keep=Keep.NOTHING)
-    budget, footprint = memory or layout.backend.default_memory(), footprint_of(layout, symbols)
+    budget, footprint = memory or layout.backend.default_memory(), footprint_of(layout, symbols, clips)
     lengths, divisions = _host_sizes(largest, B, least) if layout.backend.on_host else _device_sizes(T, B, least)
     candidates = [replace(largest, segment=length, keep=keep) for keep in (Keep.ALL, Keep.STATES) for length in lengths]
     candidates += [replace(largest, shards=shards, segment=root, keep=Keep.NOTHING) for shards in divisions]
@@ -156,9 +159,11 @@ class Footprint:
     layout : Layout
     symbols : bool
         Whether the inputs are symbols. Otherwise they are real values.
+    clips : bool
+        Whether gradients limit errors.
     """
 
-    def __init__(self, layout: Layout, symbols: bool = True) -> None:
+    def __init__(self, layout: Layout, symbols: bool = True, clips: bool = False) -> None:
         item, head = layout.dtype.itemsize, layout.head
         self._item, self._weights, self._outputs = item, layout.n_parameters, layout.n_out * item
         real_inputs, real_targets = 0 if symbols else layout.n_in * item, 0 if head.integer_targets else self._outputs
@@ -168,7 +173,7 @@ class Footprint:
         self._temporary = 8 * layout.n_out * head.temporary_arrays
         widest = max(head.outputs_a_target, *(layer.slots for layer in layout.layers))
         self._copies = 0 if layout.backend.on_host else COPIES * item * widest
-        corners = {(K, B): _tiny_sweep(layout, K, B, symbols) for K in (1, 2) for B in (1, 2)}
+        corners = {(K, B): _tiny_sweep(layout, K, B, symbols, clips) for K in (1, 2) for B in (1, 2)}
         self._coefficients = {
             role: _bilinear({corner: sizes[role] for corner, sizes in corners.items()}) for role in corners[1, 1]
         }
@@ -228,15 +233,15 @@ class Footprint:
         return a + b * K + c * B + d * K * B
 
 
-_footprints: WeakKeyDictionary[Layout, dict[bool, Footprint]] = WeakKeyDictionary()
+_footprints: WeakKeyDictionary[Layout, dict[tuple[bool, bool], Footprint]] = WeakKeyDictionary()
 
 
-def footprint_of(layout: Layout, symbols: bool = True) -> Footprint:
-    """Return the footprint of a network. It is measured once for each kind of input."""
-    known = _footprints.setdefault(layout, {})
-    if symbols not in known:
-        known[symbols] = Footprint(layout, symbols)
-    return known[symbols]
+def footprint_of(layout: Layout, symbols: bool = True, clips: bool = False) -> Footprint:
+    """Return the footprint of a network. It is measured once for each kind of input and of gradient."""
+    known, kind = _footprints.setdefault(layout, {}), (symbols, clips)
+    if kind not in known:
+        known[kind] = Footprint(layout, *kind)
+    return known[kind]
 
 
 def _bilinear(sizes: dict[tuple[int, int], int]) -> tuple[int, int, int, int]:
@@ -247,7 +252,7 @@ def _bilinear(sizes: dict[tuple[int, int], int]) -> tuple[int, int, int, int]:
     return sizes[1, 1] - b - c - d, b, c, d
 
 
-def _tiny_sweep(layout: Layout, T: int, B: int, symbols: bool) -> Counter[str]:
+def _tiny_sweep(layout: Layout, T: int, B: int, symbols: bool, clips: bool = False) -> Counter[str]:
     """Return the bytes of the buffers of one segment of T steps and B sequences, by their role."""
     inputs: Any = np.zeros((T, B), np.int32) if symbols else np.zeros((T, B, layout.n_in), layout.dtype)
     costly = layout.head.costly_target  # so that the estimate is an upper bound for all targets
@@ -256,7 +261,7 @@ def _tiny_sweep(layout: Layout, T: int, B: int, symbols: bool) -> Counter[str]:
     batch, sizes = layout.prepare(Batch(inputs, targets)), Counter[str]()
     zero, out = (layout.backend.zeros((layout.n_parameters,), layout.dtype) for _ in range(2))
     for task in ("gradient", "product"):
-        sweep = Sweep(layout, batch, float(T * B))
+        sweep = Sweep(layout, batch, float(T * B), clip_error=1.0 if clips and task == "gradient" else None)
         if task == "gradient":
             sweep.gradient(zero, out)
         else:

@@ -21,6 +21,7 @@ import numpy as np
 from hfrnn.arrays.backend import Array, Backend, Buffers, HostArray, get_backend
 from hfrnn.arrays.vectors import Scalar
 from hfrnn.engine.batch import Batch, mean_over_outputs
+from hfrnn.engine.clipped_errors import StepwiseKernel
 from hfrnn.engine.input_map import Groups, InputMap
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.noise import NoiseOfBatch
@@ -79,24 +80,21 @@ class Sweep:
         The metric of structural damping that `product` uses.
     noise : NoiseOfBatch, optional
         Noise to add to U, for the sequences of this shard.
+    clip_error : float, optional
+        Largest entry of the error that `gradient` takes back by a step (`clipped_errors.py`). Such a sweep makes
+        gradients only.
     """
 
     def __init__(
-        self,
-        layout: Layout,
-        batch: Batch,
-        total_weight: float,
-        *,
-        boundaries: Sequence[int] | None = None,
-        keep: Keep = Keep.ALL,
-        dtype: Any = None,
-        scratch: Buffers | None = None,
-        kept: Buffers | None = None,
-        metric: str = "hidden",
-        noise: NoiseOfBatch | None = None,
-    ) -> None:
+        self, layout: Layout, batch: Batch, total_weight: float, *, boundaries: Sequence[int] | None = None,
+        keep: Keep = Keep.ALL, dtype: Any = None, scratch: Buffers | None = None, kept: Buffers | None = None,
+        metric: str = "hidden", noise: NoiseOfBatch | None = None, clip_error: float | None = None,
+    ) -> None:  # fmt: skip
         self.metric, self.noise = metric, noise
         self.layout, self.batch, self.keep = layout, batch, keep
+        self.kernels: list[Any] = [layer.kernel for layer in layout.layers]
+        if clip_error is not None:
+            self.kernels = [StepwiseKernel(kernel, clip_error / total_weight) for kernel in self.kernels]
         self.backend = layout.backend
         self.xp = layout.backend.xp
         self.scratch = scratch or Buffers(self.backend, dtype or layout.dtype)
@@ -306,13 +304,13 @@ class Sweep:
         below = None
         after: States = []
         segment.hs = []
-        for l, (layer, tape) in enumerate(zip(self.layout.layers, segment.tapes, strict=True)):
+        for l, (kernel, tape) in enumerate(zip(self.kernels, segment.tapes, strict=True)):
             tape.records = records
-            U = self.scratch.get("U", (_steps(segment), self.batch.B, layer.slots))
+            U = self.scratch.get("U", (_steps(segment), self.batch.B, self.layout.layers[l].slots))
             self.inputs.forward(l, self.p, segment.span, below, U)
             if self.noise is not None:
                 self.noise.add(l, segment.span, U)
-            below, layer_state = layer.kernel.forward(self.p[f"layer{l}"], U, state[l], tape)
+            below, layer_state = kernel.forward(self.p[f"layer{l}"], U, state[l], tape)
             segment.hs.append(below)
             after.append(layer_state)
         return after
@@ -341,7 +339,7 @@ class Sweep:
     ) -> States:
         before: States = []
         for l in reversed(range(len(self.layout.layers))):
-            group, tape, kernel = f"layer{l}", segment.tapes[l], self.layout.layers[l].kernel
+            group, tape, kernel = f"layer{l}", segment.tapes[l], self.kernels[l]
             more = {} if preactivation_adjoints is None else {"preactivation_adjoint": preactivation_adjoints[l]}
             dU, layer_state = kernel.backward(self.p[group], tape, dhs[l], dstate[l], grad[group], **more)
             below, dbelow = (segment.hs[l - 1], dhs[l - 1]) if l > 0 else (None, None)

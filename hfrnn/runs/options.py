@@ -249,6 +249,12 @@ class RunOptions(DataOptions):
     clip_value: float | None = _mini_batch(
         None, "Entries of the gradient are limited to this absolute value.", above=0, most=1e30
     )
+    clip_error: float | None = _mini_batch(
+        None,
+        "Entries of the error that goes back by a step of time are limited to this absolute value, for the loss added "
+        "up over all steps and sequences of a batch (training minimizes the mean).",
+        above=0, most=1e30,
+    )  # fmt: skip
     max_norm: float | tuple[str, ...] | None = _mini_batch(
         None,
         "Incoming weights of a unit with a larger norm are scaled down to it after every update. By name of a matrix "

@@ -101,6 +101,7 @@ REFUSED = {
     "--damping none --optimizer adam": "--damping was given, and --optimizer is adam",
     "--learning-rate 0.1": "--learning-rate was given, and --optimizer is hf: it is for --optimizer sgd, adam, soap,",
     "--clip-norm 1": "--clip-norm was given, and --optimizer is hf: it is for --optimizer sgd, adam, soap or",
+    "--clip-error 5": "--clip-error was given, and --optimizer is hf: it is for --optimizer sgd, adam, soap or muon",
     "--max-norm 3": "--max-norm was given, and --optimizer is hf: it is for --optimizer sgd, adam, soap or muon",
     "--momentum 0.5 --optimizer adam": "--momentum was given, and --optimizer is adam: it is for --optimizer sgd or",
     "--no-nesterov --optimizer adam": "--nesterov was given",

@@ -35,7 +35,9 @@ def _values(net: hfrnn.Network, T: int, B: int, real: bool, weights: str) -> hfr
     return hfrnn.Batch(inputs, rng.random((T, B, net.n_out), net.dtype), shape and rng.random(shape, net.dtype))
 
 
-def _measured_peak(net: hfrnn.Network, batch: Any, plan: Plan, threads: int, use: Use = Use.BOTH) -> int:
+def _measured_peak(
+    net: hfrnn.Network, batch: Any, plan: Plan, threads: int, use: Use = Use.BOTH, clip_error: float | None = None
+) -> int:
     """The most that an objective, and what is asked of it (a loss, a gradient, products), hold at a time.
 
     `batch` is a batch, or a function that makes one; the memory of the batch counts then.
@@ -49,7 +51,7 @@ def _measured_peak(net: hfrnn.Network, batch: Any, plan: Plan, threads: int, use
         if use is Use.LOSS:
             objective.loss(theta)
         if use in (Use.GRADIENT, Use.BOTH):
-            objective.loss_and_gradient(theta)
+            objective.loss_and_gradient(theta, clip_error=clip_error)
         if use in (Use.OPERATOR, Use.BOTH):
             operator = objective.gauss_newton(theta, structural=0.1, tikhonov=0.1)
             operator.apply(v, out)
@@ -92,6 +94,18 @@ def test_a_use_alone_takes_what_is_expected_of_it(use: Use, checkpoint: str | No
     expected = Footprint(net).bytes(plan, T, B, use)
     measured = _measured_peak(net, _batch(net, T, B), plan, 2, use)
     assert 0.95 * measured <= expected <= 1.15 * measured
+
+
+@pytest.mark.parametrize("arch", ["lstm", "hornn"])
+@pytest.mark.parametrize("checkpoint", [None, 7])
+def test_gradients_with_limited_errors_take_what_is_expected_of_them(arch: str, checkpoint: int | None) -> None:
+    net, T, B = _network(arch, 64, 40), 60, 200
+    plan = replace(make_plan(net, T, B, checkpoint, use=Use.GRADIENT, clips=True), workers=2)
+    expected = Footprint(net, clips=True).bytes(plan, T, B, Use.GRADIENT)
+    measured = _measured_peak(net, _batch(net, T, B), plan, 2, Use.GRADIENT, clip_error=5.0)
+    assert 0.95 * measured <= expected <= 1.15 * measured
+    fitting = [make_plan(net, T, B, "auto", expected - n, use=Use.GRADIENT, clips=True) == plan for n in (0, 1)]
+    assert fitting == [checkpoint is None, False]
 
 
 @pytest.mark.parametrize("most", [1, 2, 16])

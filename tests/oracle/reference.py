@@ -6,6 +6,7 @@ Nothing here is fast, and nothing here is differentiated by hand.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -141,10 +142,20 @@ def hornn_preactivation(config: Config, p: Params, u: Params, history: Array) ->
     return u["h"] + heard.sum(0)
 
 
-def forward(params: Params, data: Data, config: Config) -> dict[str, Any]:
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def limited(x: Array, bound: float) -> Array:
+    """`x` itself; on the way back its cotangent is cut to the interval from -bound to bound."""
+    return x
+
+
+limited.defvjp(lambda x, bound: (x, None), lambda bound, _, dx: (jnp.clip(dx, -bound, bound),))
+
+
+def forward(params: Params, data: Data, config: Config, bound: float | None = None) -> dict[str, Any]:
     """Logits (T, B, n_out), of the class softmax (T, B, C + n_out), classes first, then symbols in class order.
 
     Beside them a layer's hidden states `h` and pre-activations `a`, as wide as what it hands up, and final `state`.
+    With a bound, the cotangent of the state that a step gets from the one before it is limited.
     """
     T, B = data.inputs.shape[:2]
     x, symbols = data.inputs, np.issubdtype(np.asarray(data.inputs).dtype, np.integer)
@@ -179,6 +190,8 @@ def forward(params: Params, data: Data, config: Config) -> dict[str, Any]:
             start = {name: jnp.asarray(data.initial_state[layer][name]) for name in kinds}
 
         def advance(past: Params, u_t: Params, p: Params = p, layer: int = layer) -> tuple[dict[str, Array], Any]:
+            if bound is not None:
+                past = {name: limited(x, bound) if jnp.ndim(x) else x for name, x in past.items()}
             new, up, a = step(config, layer, p, u_t, past)
             return new, (up, a, new)
 
@@ -235,6 +248,22 @@ def objective(params: Params, data: Data, config: Config) -> Array:
     """Mean loss plus l2/2 |theta|^2."""
     square = sum(jnp.sum(value**2) for value in params.values())
     return mean_loss(logits(params, data, config), data, config) + 0.5 * config.l2 * square
+
+
+def limited_gradient(params: Params, data: Data, config: Config, clip: float) -> dict[str, Any]:
+    """The gradient of `objective`, with errors of the summed losses limited to `clip`, as NumPy arrays."""
+
+    def limited_objective(params: Params) -> Array:
+        square = sum(jnp.sum(value**2) for value in params.values())
+        z = forward(params, data, config, clip / data.total_weight())["logits"]
+        return mean_loss(z, data, config) + 0.5 * config.l2 * square
+
+    lowered = jax.jit(jax.grad(limited_objective)).lower(params)
+    try:
+        found = lowered.compile(compiler_options=QUICK)
+    except Exception:  # options come and go with versions of XLA
+        found = lowered.compile()
+    return jax.tree.map(np.asarray, found(params))
 
 
 def everything(params: Params, v: Params, u: Array, data: Data, config: Config) -> dict[str, Any]:

@@ -17,7 +17,10 @@ COMMON: dict[str, Any] = {
 }  # fmt: skip
 RUNS: dict[str, dict[str, Any]] = {
     "hf": {"arch": "mlstm", "gradient_symbols": 1500, "state_noise": 0.01},
-    "sgd": {"optimizer": "sgd", "arch": "lstm", "update_every": 5, "streams": 50, "log_interval": 4, "momentum": 0.5},
+    "sgd": {
+        "optimizer": "sgd", "arch": "lstm", "update_every": 5, "streams": 50, "log_interval": 4, "momentum": 0.5,
+        "clip_error": 0.1,
+    },
     "adam": {
         "optimizer": "adam", "arch": "clockwork", "streams": 48, "log_interval": 5, "max_norm": {"layer0.*": 0.3},
     },

@@ -39,8 +39,8 @@ RESUMED: dict[str, tuple[dict[str, Any], int, int]] = {
     "sgd, every step of it": (
         {
             "momentum": 0.75, "nesterov": True, "weight_decay": 1e-3, "clip_norm": 0.5, "clip_value": 0.1,
-            "max_norm": 1.0, "sequence_length": 9, "update_every": 3, "schedule": "halve", "learning_rate": 8.0,
-            "streams": 20,
+            "clip_error": 0.1, "max_norm": 1.0, "sequence_length": 9, "update_every": 3, "schedule": "halve",
+            "learning_rate": 8.0, "streams": 20,
         },
         80,
         300,
@@ -257,7 +257,7 @@ def test_too_large_a_rate_of_the_online_rule_keeps_the_state(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "options",
     [
-        {"arch": "clockwork", "update_every": 5, "max_norm": 1.0, "clip_value": 0.1, "weight_decay": 1e-3},
+        {"arch": "clockwork", "update_every": 5, "max_norm": 1.0, "clip_value": 0.1, "clip_error": 0.1},
         {"arch": "hornn", "optimizer": "adam", "max_norm": {"*": 0.3}},
         {"optimizer": "muon"},
         {**TASK},

@@ -59,12 +59,13 @@ class FirstOrderMethod(Stepwise):
         else:
             self.batches = SequenceBatches(config, source)
         (T, B), symbols = self.batches.shape, self.batches.symbols
-        weighs = self.batches.weighs_outputs
+        weighs, clips = self.batches.weighs_outputs, config.clip_error is not None
         plan = make_plan(
-            net, T, B, config.checkpoint_argument, config.memory_bytes, symbols, Use.GRADIENT, weighs, config.shards
-        )
+            net, T, B, config.checkpoint_argument, config.memory_bytes, symbols, Use.GRADIENT, weighs, config.shards,
+            clips,
+        )  # fmt: skip
         self.plans = {"gradient": plan}
-        self.expected_bytes = footprint_of(net, symbols).bytes(plan, T, B, Use.GRADIENT, weighs)
+        self.expected_bytes = footprint_of(net, symbols, clips).bytes(plan, T, B, Use.GRADIENT, weighs)
         self.threads = config.threads or default_threads()
         self.optimizer = make_optimizer(config, net, self.threads)
         # SOAP has arrays of other sizes than theta, and checks them itself
@@ -97,19 +98,19 @@ class FirstOrderMethod(Stepwise):
     def advance(
         self, theta: Array, progress: Progress, should_stop: Stop, most: int | None = None
     ) -> tuple[Array, Record]:
-        wanted, epoch = self._begin(most)
-        interval, rate = Interval(self.config.clip_norm), 0.0
+        (wanted, epoch), config = self._begin(most), self.config
+        interval, rate = Interval(config.clip_norm), 0.0
         while interval.updates < wanted and self.epoch == epoch:
             if should_stop():
                 raise UpdateInterrupted("Training was interrupted between two updates.")
             batch = self.batches.next()
-            noise = state_noise(self.config, self.optimizer.steps)
+            noise = state_noise(config, self.optimizer.steps)
             plain = Objective(
-                self.net, batch, self.config.threads, plan=self.plans["gradient"], like=self._last, noise=noise,
+                self.net, batch, config.threads, plan=self.plans["gradient"], like=self._last, noise=noise,
                 comm=self.ranks,
             )  # fmt: skip
             objective = plain if self.constraints is None else ConstrainedObjective(plain, self.constraints)
-            loss, gradient = objective.data_loss_and_gradient(theta, out=self._gradient)
+            loss, gradient = objective.data_loss_and_gradient(theta, self._gradient, config.clip_error)
             self._gradient = gradient
             self.batches.done(plain)
             self._last = plain

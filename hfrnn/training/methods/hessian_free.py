@@ -77,6 +77,7 @@ class HessianFreeMethod(Method):
     def __init__(self, config: TrainConfig, source: Source, net: Network) -> None:
         self.config, self.net = config, net
         config.refuse(("max_norm",), "--optimizer is hf, whose quadratic does not know the projection")
+        config.refuse(("clip_error",), "--optimizer is hf, and a clipped gradient is not the gradient of any function")
         net.backend.check_precision(config.precision, net.dtype)
         first, growth = config.first_gradient_symbols or None, config.batch_growth
         self.sequences = Sequences(source, config.gradient_symbols or None, None, config.seed, first, growth)

@@ -44,7 +44,10 @@ class OnlineMethod(Stepwise):
             )
         if config.schedule == "cosine":
             raise InputError("--schedule is cosine, which --optimizer online does not have: use another schedule")
-        config.refuse(("clip_norm", "clip_value", "max_norm"), "--optimizer online does not bound gradients or weights")
+        config.refuse(
+            ("clip_norm", "clip_value", "clip_error", "max_norm"),
+            "--optimizer online does not bound gradients or weights",
+        )
         config.refuse(
             ("density", "connectivity", "excitatory"), "--optimizer online knows no absent weights and no signs"
         )

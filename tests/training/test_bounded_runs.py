@@ -1,4 +1,4 @@
-"""Runs with a maximum norm: every first-order optimizer, its forms as an option, and what refuses it."""
+"""Runs with a maximum norm or limited errors: first-order optimizers, the forms of the options, who refuses them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from support.command_line import call
-from support.method_runs import run
-from support.tiny_runs import metrics, text_file
+from support.method_runs import ONLINE, TRAINED, run
+from support.tiny_runs import TEXT, metrics, text_file
 
 import hfrnn
+from hfrnn.data.streams import TextStreams
 from hfrnn.errors import InputError
 
 
@@ -27,11 +28,6 @@ def test_a_maximum_norm_by_name_holds_after_the_steps_of_every_first_order_optim
         assert norms.max() <= bound * (1 + 1e-12)
         assert (norms > bound * (1 - 1e-12)).mean() > 0.3
     assert np.linalg.norm(views["layer0.W_x"], axis=0).max() > 0.2
-
-
-def test_hf_refuses_a_maximum_norm(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^--max-norm was given, and --optimizer is hf"):
-        run(tmp_path, optimizer="hf", max_norm=2.0, updates=1)
 
 
 def test_maximum_norms_by_name_are_a_flag_a_list_in_toml_and_a_dict_in_python(tmp_path: Path) -> None:
@@ -54,3 +50,21 @@ def test_a_maximum_norm_of_a_name_that_the_network_lacks_is_refused_with_its_nam
     found = call("train", text_file(tmp_path), *flags, "--out", tmp_path / "run", code=2).stderr
     assert "there is a maximum norm for 'layer0.W_hh' (did you mean layer0.W_h?)" in found
     assert "use layer0.W_x, layer0.W_h, output.W_y0" in found
+
+
+def test_an_update_has_the_gradient_with_limited_errors(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"clip_norm": 0.0, "momentum": 0.0, "learning_rate": 0.25, "average": 0.0}
+    result = run(tmp_path, clip_error=0.01, dtype="float64", updates=1, **options)
+    window = TextStreams(result.vocabulary.encode(TEXT[:TRAINED]), 4, 10, 10).window(0)
+    objective, before = hfrnn.Objective(result.net, hfrnn.Batch(*window)), result.net.init(result.config.seed)
+    limited, free = (objective.loss_and_gradient(before, clip_error=clip)[1] for clip in (0.01, None))
+    np.testing.assert_allclose(result.theta, before - 0.25 * limited, rtol=0, atol=1e-14)
+    assert np.linalg.norm(limited - free) > 1e-3 * np.linalg.norm(free)
+
+
+@pytest.mark.parametrize("options", [{"optimizer": "hf"}, ONLINE], ids=["hf", "online"])
+@pytest.mark.parametrize("given", [{"max_norm": 2.0}, {"max_norm": {"*": 2.0}}, {"clip_error": 5.0}])
+def test_other_optimizers_refuse_these_options(tmp_path: Path, options: dict[str, Any], given: dict[str, Any]) -> None:
+    (name,) = given
+    with pytest.raises(InputError, match=f"^--{name.replace('_', '-')} was given, and --optimizer (is hf|online)"):
+        run(tmp_path, **options, **given, updates=1)

@@ -1,0 +1,68 @@
+"""Gradients with limited errors, against automatic differentiation whose cotangents are cut between two steps."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jax", reason="the oracle needs JAX: install the extra oracle")
+
+from support.slow import slow_unless
+
+import hfrnn
+
+from . import reference, sizes
+from .settings import CHECKPOINTS, LOSSES, SMALL, Case, assert_blocks, setting
+
+STACK: dict[str, Any] = {"hidden": (4, 2)}
+CASES = [
+    case
+    for k, arch in enumerate(sizes.SLOTS)
+    for own in (SMALL.get(arch, {}),)
+    for case in (
+        Case("stack", arch, LOSSES[(k + 1) % 4], own | STACK, ragged=True),
+        Case("single-carried", arch, LOSSES[(k + 2) % 4], own | {"embedding": 3, "l2": 0.3}, carried=True),
+        Case("learned-state", arch, LOSSES[k % 4], own | STACK | {"learn_initial_state": True}, ragged=True),
+    )
+] + [Case("order-beyond-the-start-carried", "hornn", "softmax", {"order": 5, **STACK}, T=4, carried=True)]
+QUICK = ("rnn", "lstm", "hornn-gated", "clockwork", "scrn")
+CLIP = 0.03
+"""Small enough that every case has errors beyond it."""
+
+
+@cache
+def limited(case: Case) -> Any:
+    """What the oracle says of a case, block by block."""
+    s = setting(case)
+    return reference.limited_gradient(dict(s.net.views(s.theta)), s.data, s.config, CLIP)
+
+
+@pytest.mark.parametrize("checkpoint", CHECKPOINTS, ids=["kept", "segments"])
+@pytest.mark.parametrize(
+    "case", slow_unless(lambda case: case.arch in QUICK, CASES), ids=lambda case: case.id, scope="module"
+)
+def test_a_gradient_with_limited_errors_agrees_block_by_block(case: Case, checkpoint: int | None) -> None:
+    s = setting(case)
+    loss, gradient = s.objective(checkpoint).loss_and_gradient(s.theta, clip_error=CLIP)
+    expected = limited(case)
+    assert loss == pytest.approx(float(s.expected["loss"]), rel=1e-13)
+    assert_blocks(s, gradient, expected)
+    free = s.expected["gradient"]
+    changed = {
+        name for name, block in expected.items() if np.linalg.norm(block - free[name]) > 1e-3 * np.linalg.norm(block)
+    }
+    assert changed >= {name for name in expected if name.startswith("layer0.W_")}
+    assert not {name for name in changed if name.startswith("output.")}
+
+
+def test_a_bound_beyond_all_errors_changes_nothing() -> None:
+    s = setting(CASES[0])
+    free = s.objective(None).loss_and_gradient(s.theta)[1]
+    np.testing.assert_allclose(s.objective(None).loss_and_gradient(s.theta, clip_error=1e6)[1], free, rtol=1e-12)
+
+
+def test_every_architecture_has_cases() -> None:
+    assert {case.arch for case in CASES} == set(hfrnn.architectures()) & set(sizes.SLOTS)
