@@ -100,7 +100,10 @@ TARGETS = (
         for name in ("constraints", "connectivity", "constrained_objective")
     ),
     Target("hfrnn/engine/states.py", ("tests/engine/test_initial_state.py", "tests/engine/test_objective.py")),
-    Target("hfrnn/engine/noise.py", ("tests/engine/test_noise.py",)),
+    *(
+        Target(f"hfrnn/engine/{name}.py", (f"tests/engine/test_{name}.py",))
+        for name in ("noise", "max_norm", "clipped_errors")
+    ),
     *(Target(f"hfrnn/engine/{name}.py", ENGINE) for name in ("sweep", "input_map", "output_map", "losses")),
 )
 """The files to mutate. The first target that matches a file counts."""

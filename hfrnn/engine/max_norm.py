@@ -22,9 +22,9 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from hfrnn.arrays.backend import Array
-from hfrnn.arrays.checks import array
 from hfrnn.checks import POSITIVE, instance, number, shown
 from hfrnn.engine.layout import Layout
+from hfrnn.engine.operators import check_output
 from hfrnn.errors import InputError
 from hfrnn.optim.clipping import max_norm
 from hfrnn.option import near_hint
@@ -67,19 +67,19 @@ class MaxNorm:
             found = [name for name in names if isinstance(pattern, str) and fnmatchcase(name, pattern)]
             if not found:
                 raise InputError(
-                    f"there is a maximum norm for {shown(pattern)}{near_hint(pattern, names)}, which is not a matrix "
+                    f"bound has a maximum norm for {shown(pattern)}{near_hint(pattern, names)}, which is not a matrix "
                     f"of this network: use {', '.join(names)}"
                 )
-            self.of_columns |= dict.fromkeys(found, number(f"the maximum norm of {pattern}", value, POSITIVE))
+            self.of_columns |= dict.fromkeys(found, number(f"bound of {pattern}", value, POSITIVE))
 
     def impose(self, theta: Array) -> None:
         """Scale down the vectors of theta that are too long, in place (N1).
 
         Parameters
         ----------
-        theta : (n_parameters,) array of floating-point numbers
+        theta : (n_parameters,) array, of the type of the network
         """
-        array("theta", theta, (self.net.n_parameters,), "f")
+        check_output(self.net.backend, "theta", theta, (self.net.n_parameters,), self.net.dtype)
         if self.of_units is not None:
             self._bound_units(theta, self.of_units)
             return

@@ -140,8 +140,8 @@ def max_norm(matrices: Sequence[Array], bound: float) -> None:
     square = sum((W * W).sum(axis=tuple(range(len(W.shape) - 1)), dtype="float64") for W in matrices)
     with np.errstate(over="ignore", invalid="ignore"):
         scale = float(bound) / (square**0.5).clip(float(bound), None)  # (H,), 1 within the bound
-    for W in matrices:
-        W *= scale.astype(W.dtype)
+        for W in matrices:
+            W *= scale.astype(W.dtype)
 
 
 def _not_finite() -> NonFiniteError:

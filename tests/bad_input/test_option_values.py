@@ -115,7 +115,7 @@ RANGES: dict[str, tuple[str, ...]] = {  # on the command line
     "clip_norm": ("-1",),
     "clip_value": ("0", "-1", "1e300"),
     "clip_error": ("0", "-1", "1e300"),
-    "max_norm": ("0", "-1", "nan", "layer0.W_h", "layer0.W_h=", "=1", "layer0.W_h=0", "layer0.W_h=1,layer0.W_h=2"),
+    "max_norm": ("0", "-1"),
     "streams": ("0", "-1", "999"),
     "update_every": ("0", "3", "20"),
     "schedule": ("linear",),

@@ -112,12 +112,12 @@ def test_bounds_on_a_strict_device_have_the_bits_of_numpy(bound: Any) -> None:
         (-1, "bound is -1"),
         ("2", "bound is '2'"),
         ({}, "bound has no names: give numbers for some of layer0.W_x, layer0.W_h, output.W_y0"),
-        ({"layer0.W_r": 1.0}, "there is a maximum norm for 'layer0.W_r' (did you mean layer0.W_"),
+        ({"layer0.W_r": 1.0}, "bound has a maximum norm for 'layer0.W_r' (did you mean layer0.W_"),
         ({"layer1.*": 1.0}, "which is not a matrix of this network: use layer0.W_x, layer0.W_h, output.W_y0"),
         ({"layer0.b": 1.0}, "which is not a matrix of this network"),
-        ({3: 1.0}, "there is a maximum norm for 3"),
-        ({"*": 0.0}, "the maximum norm of * is 0:"),
-        ({"*": "1"}, "the maximum norm of * is '1'"),
+        ({3: 1.0}, "bound has a maximum norm for 3"),
+        ({"*": 0.0}, "bound of * is 0:"),
+        ({"*": "1"}, "bound of * is '1'"),
     ],
 )
 def test_a_wrong_bound_or_name_is_refused(bound: Any, message: str) -> None:

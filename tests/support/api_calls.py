@@ -334,6 +334,7 @@ CALLS: list[Call] = [
                 "out": array(lambda: np.zeros(N), finite=False, lists=False, integers=False)
                 .or_none()
                 .but({"read-only": False, "other byte order": False, "strided": None}),
+                "clip_error": number(0, open_low=True).or_none(),
             },
         )
         for name in ("loss_and_gradient", "data_loss_and_gradient")

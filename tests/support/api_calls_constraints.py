@@ -75,7 +75,11 @@ CALLS: list[Call] = [
         "MaxNorm.impose",
         of("impose"),
         {"self": lambda: hfrnn.MaxNorm(net(), 2.0), "theta": theta},
-        {"theta": array(theta)},
+        {
+            "theta": array(lambda: np.zeros(N), finite=False, lists=False, integers=False).but(
+                {"read-only": False, "other byte order": False, "strided": False}
+            )
+        },
     ),
     Call(
         "ConstrainedObjective",
@@ -87,13 +91,18 @@ CALLS: list[Call] = [
         Call(f"ConstrainedObjective.{name}", of(name), {"self": constrained, "variables": theta}, {"variables": THETA})
         for name in (
             "loss",
-            "loss_and_gradient",
             "penalty",
             "squared_gradients",
             "part_gradients",
             "hessian",
             "jacobian",
         )
+    ),
+    Call(
+        "ConstrainedObjective.loss_and_gradient",
+        of("loss_and_gradient"),
+        {"self": constrained, "variables": theta},
+        {"variables": THETA, "clip_error": number(0, open_low=True).or_none()},
     ),
     Call(
         "ConstrainedObjective.gauss_newton",

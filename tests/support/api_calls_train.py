@@ -51,6 +51,8 @@ def of_option(name: str) -> Kind:
             kind = costly(kind)
     if option.kind is str and option.default is None and name not in PATHS:
         kind = kind.but({"empty string": False})
+    if option.named:
+        kind = kind.but({"dict": None})  # numbers by name
     if option.many:
         kind = kind.but({"list of a number": option.kind is float})
     if option.optional or option.default is None:
