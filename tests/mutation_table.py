@@ -124,6 +124,24 @@ KRYLOV = "kept = max(2 * count + 1, 20)"
 
 EQUIVALENTS = (
     Equivalent(
+        "hfrnn/engine/clipped_errors.py",
+        "own.records = tape.records",
+        "pass",
+        "A tape that records more than is needed changes no result.",
+    ),
+    Equivalent(
+        "hfrnn/engine/max_norm.py",
+        "max_norm([W for W in matrices if W.shape[-1] == width], bound)",
+        "max_norm([W for W in matrices if W.shape[1] == width], bound)",
+        "The matrices of a block with three axes are square.",
+    ),
+    Equivalent(
+        "hfrnn/engine/max_norm.py",
+        "for width in {W.shape[-1] for W in matrices}:",
+        "for width in {W.shape[1] for W in matrices}:",
+        "The matrices of a block with three axes are square.",
+    ),
+    Equivalent(
         "hfrnn/engine/planner.py",
         "role: _bilinear({corner: sizes[role] for corner, sizes in corners.items()}) for role in corners[1, 1]",
         "role: _bilinear({corner: sizes[role] for corner, sizes in corners.items()}) for role in corners[1, 2]",

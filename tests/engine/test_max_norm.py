@@ -124,3 +124,10 @@ def test_a_wrong_bound_or_name_is_refused(bound: Any, message: str) -> None:
     with pytest.raises(InputError) as error:
         MaxNorm(hfrnn.Network("rnn", 3, 4, 3, bias=True), bound)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("wrong", [list, lambda theta: theta.astype("f4"), lambda theta: theta[:-1]])
+def test_weights_that_cannot_be_changed_in_place_are_refused(wrong: Any) -> None:
+    net, theta = made()
+    with pytest.raises(InputError, match=r"^theta is .*: give an array of shape \(\d+,\) and type float64"):
+        MaxNorm(net, C).impose(wrong(theta))
