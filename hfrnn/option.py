@@ -47,7 +47,7 @@ def by_name(value: float | Iterable[str]) -> Any:
     ValueError
         A text has no name or no number.
     """
-    if is_number(value):
+    if not isinstance(value, Iterable):
         return value
     found = {}
     for text in value:

@@ -224,8 +224,8 @@ def test_a_state_that_is_not_finite_leaves_that_of_the_last_line(
 ) -> None:
     compute, calls = Objective.data_loss_and_gradient, []
 
-    def failing(self: Objective, theta: Any, out: Any = None) -> Any:
-        loss, gradient = compute(self, theta, out)
+    def failing(self: Objective, *arguments: Any) -> Any:
+        loss, gradient = compute(self, *arguments)
         calls.append(1)
         if len(calls) == 14:
             loss = float("nan") if bad == "loss" else loss

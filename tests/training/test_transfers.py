@@ -98,8 +98,8 @@ def test_an_update_that_is_not_finite_is_told_at_the_next_line(
     compute, calls = Objective.data_loss_and_gradient, []
     value = {"loss": 0.0, "gradient": math.inf, "overflow": 3e38 if clip["clip_norm"] == 0.0 else math.nan}[bad]
 
-    def failing(self: Objective, theta: Any, out: Any = None) -> Any:
-        loss, gradient = compute(self, theta, out)
+    def failing(self: Objective, *arguments: Any) -> Any:
+        loss, gradient = compute(self, *arguments)
         calls.append(1)
         if len(calls) == 14:
             loss = loss * math.nan if bad == "loss" else loss
