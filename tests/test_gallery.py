@@ -19,7 +19,7 @@ NAMES = [pytest.param(name, marks=mpi.needs_mpi) if name == "two-machines" else 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_runs_and_draws_its_picture(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_kernels", dict(registry._kernels))
-    for key, value in mpi.environment(MPLBACKEND="Agg", **mpi.MORE_RANKS_THAN_PROCESSORS).items():
+    for key, value in mpi.environment(MPLBACKEND="Agg").items():
         monkeypatch.setenv(key, value)
     plt = pytest.importorskip("matplotlib.pyplot", reason="Matplotlib is not installed (extra plot)")
     try:

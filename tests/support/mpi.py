@@ -21,15 +21,6 @@ needs_mpi = pytest.mark.skipif(
 )
 
 
-MORE_RANKS_THAN_PROCESSORS = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-}
-"""What `_flags` says, as the environment of Open MPI 4 and 5, for code that calls `mpiexec` without flags."""
-
-
 @cache
 def _flags() -> list[str]:
     """Return the flags with which Open MPI starts more ranks than there are processors, also as root."""
