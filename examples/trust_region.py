@@ -8,8 +8,8 @@ is rewarded if the action matches the cue, so it must remember the cue. Every up
     3  solves (F + damping*I) x = g by conjugate gradient, where F is the Fisher matrix of the policy,
     4  steps along x to a mean KL divergence of DIVERGENCE, and halves the step until the constraint holds.
 
-For a softmax policy, F is the Gauss-Newton matrix of the cross-entropy, whatever the targets. The same holds for a
-Gaussian policy with a fixed variance and the squared loss: F is G divided by the variance.
+For a softmax policy, F is the Gauss-Newton matrix of the cross-entropy, whatever the targets. gaussian_policy.py has
+continuous actions.
 
     pip install .                            in a copy of the project
     python examples/trust_region.py          some seconds

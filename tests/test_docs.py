@@ -1,13 +1,13 @@
 """What README.md and docs/ say is so: code runs, quotations and links hold, commands parse, the site builds.
 
-A Python block may be marked by the comment above it: `<!-- not run: REASON -->`, or `<!-- from FILE -->` for lines that
-are quoted from that file. All others of a page run in their order, in one namespace, in a folder with two small runs,
-`runs/hf` and `runs/adam`, and for some pages a `book.txt`; where a line ends in `# -> TEXT`, it prints TEXT. A page
-that needs a package that is not there is skipped.
+benchmarks/pages.py says how blocks are marked. The Python blocks of a page run in their order, in one namespace, in a
+folder with two small runs, `runs/hf` and `runs/adam`, and for some pages a `book.txt`. A page that needs a package that
+is not there is skipped. test_gallery.py runs the pages of the gallery.
 """
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import importlib
 import re
@@ -16,12 +16,12 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
+from pages import FENCE, PROJECT, Block, blocks, name, run
+from support.code_of_pages import run_or_skip
 from support.slow import slow_unless
 
 import hfrnn
@@ -29,34 +29,8 @@ from hfrnn.cli import main
 from hfrnn.cli.flags import kernel_files
 from hfrnn.kernels import registry
 
-PROJECT = Path(__file__).resolve().parent.parent
-PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").glob("*.md"))]
-FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.M | re.S)
-MARK = re.compile(r"<!-- (not run|from):? ([^\n]+?) -->\n+$")
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block: its language, text, the line of its page that it begins on, and its mark."""
-
-    language: str
-    text: str
-    line: int
-    mark: str
-    about: str
-
-
-def blocks(page: Path, *languages: str) -> list[Block]:
-    text, found = page.read_text("utf-8"), []
-    for fence in FENCE.finditer(text):
-        mark = MARK.search(text[: fence.start()])
-        line = text.count("\n", 0, fence.start(3)) + 1
-        found.append(Block(fence[2], textwrap.dedent(fence[3]), line, *(mark.groups() if mark else ("", ""))))
-    return [block for block in found if block.language in languages]
-
-
-def name(page: Path) -> str:
-    return page.relative_to(PROJECT).as_posix()
+GALLERY = sorted((PROJECT / "docs" / "gallery").glob("*.md"))
+PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").glob("*.md")), *GALLERY]
 
 
 def having(kind: str, *languages: str) -> list[Path]:
@@ -83,39 +57,27 @@ LONG = {"README.md", "docs/damping.md", "docs/report.md"}  # they train for seco
 BOOK = {"README.md", "docs/report.md"}  # their readers have a book.txt
 
 
-@pytest.mark.parametrize("page", slow_unless(lambda page: name(page) not in LONG, having("", "python")), ids=name)
-def test_python_blocks_run(page: Path, desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+WITH_CODE = [page for page in having("", "python") if page not in GALLERY]
+
+
+@pytest.mark.parametrize("page", slow_unless(lambda page: name(page) not in LONG, WITH_CODE), ids=name)
+def test_python_blocks_run(page: Path, desk: Path, tmp_path: Path) -> None:
     shutil.copytree(desk, tmp_path, dirs_exist_ok=True)
     if name(page) not in BOOK:
         (tmp_path / "book.txt").unlink()
-    try:
-        run_page(page, blocks(page, "python"), tmp_path, monkeypatch)
-    except (hfrnn.MissingExtraError, ModuleNotFoundError) as error:
-        if isinstance(error, ModuleNotFoundError) and str(error.name).startswith("hfrnn"):
-            raise
-        pytest.skip(str(error))
+    run_or_skip(page, tmp_path)
 
 
-def run_page(page: Path, of_page: list[Block], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    printed: list[str] = []
-    namespace: dict[str, Any] = {"print": lambda *values: printed.append(" ".join(map(str, values)))}
-    for block in of_page:
-        if not block.mark:
-            code = "\n" * (block.line - 1) + block.text  # so that a traceback has the page's line
-            exec(compile(code, name(page), "exec"), namespace)
-            for promised in re.findall(r"  # -> (.*)$", block.text, re.M):
-                assert promised in printed, printed
-
-
-def test_a_wrong_promise_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for text, noticed in (("print(1 + 1)  # -> 2", False), ("print(1 + 1)  # -> 3", True)):
+def test_a_wrong_promise_is_noticed(tmp_path: Path) -> None:
+    for text, right in (
+        ("print(1 + 1)  # -> 2", True),
+        ("print(1 + 1)  # -> 3", False),
+        ("print(1 + 1)\n# -> 2", True),
+        ("print(1 + 1)\n# -> 3", False),
+    ):
         promise = [Block("python", text, 1, "", "")]
-        if noticed:
-            with pytest.raises(AssertionError):
-                run_page(PAGES[0], promise, tmp_path, monkeypatch)
-        else:
-            run_page(PAGES[0], promise, tmp_path, monkeypatch)
+        with contextlib.nullcontext() if right else pytest.raises(AssertionError):
+            run(PAGES[0], promise, tmp_path)
 
 
 @pytest.mark.parametrize("page", having("from", "python"), ids=name)
@@ -268,8 +230,8 @@ def test_every_public_name_has_a_place_in_the_reference() -> None:
 
 def test_every_command_has_a_place_in_the_reference() -> None:
     page = (PROJECT / "docs" / "api-command-line.md").read_text("utf-8")
-    for name, command in main.commands.items():
-        names = [f"{name} {sub}" for sub in command.commands] if isinstance(command, click.Group) else [name]
+    for first, command in main.commands.items():
+        names = [f"{first} {sub}" for sub in command.commands] if isinstance(command, click.Group) else [first]
         for each in names:
             assert f"```{{hfrnn-help}} {each} --help" in page, each
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import signal
+from scipy import signal, stats
 
 import hfrnn
 
@@ -111,4 +113,65 @@ def test_the_fisher_matrix_of_a_policy_is_the_curvature_of_its_divergence() -> N
     quadratic = 0.5 * v @ (hfrnn.Objective(net, batch).gauss_newton(theta) @ v)
     before = found.policy(net, theta, x)
     moved = found.divergence(before, found.policy(net, theta + 1e-4 * v, x))
+    assert moved == pytest.approx(1e-8 * quadratic, rel=1e-2)
+
+
+def test_a_gaussian_policy_learns_to_name_the_point_within_its_constraint() -> None:
+    found = example("gaussian_policy")
+    deviations, history = found.train(updates=40)
+    assert np.mean([reward for reward, _ in history[:3]]) < -2.5
+    assert np.mean([reward for reward, _ in history[-3:]]) > -0.6
+    assert all(0 < moved <= found.DIVERGENCE for _, moved in history)
+    assert deviations[1] < deviations[0] < 0.5  # errors of the second coordinate cost more
+
+
+def test_the_fisher_matrix_of_a_gaussian_policy_is_the_mean_of_the_outer_products_of_its_scores() -> None:
+    found = example("gaussian_policy")
+    net = hfrnn.Network("gru", n_in=2, hidden=3, n_out=2, loss="squared", dtype="float64")
+    rng, B = np.random.default_rng(0), 3
+    x, phi = found.inputs(B, rng), np.concatenate([net.init(1, scale=0.5), np.log([0.3, 0.8])])
+    now = found.policy(net, phi, x)
+    # three nodes for each normal variable: exact up to the degree 5, and the products of scores have at most 4
+    nodes = (np.array([-math.sqrt(3), 0.0, math.sqrt(3)]), np.array([1, 4, 1]) / 6)
+    expected = np.zeros((phi.size, phi.size))
+    for chosen in itertools.product(range(3), repeat=found.ACTIONS * 2):
+        normal = nodes[0][list(chosen)].reshape(found.ACTIONS, 1, 2)
+        scores = found.Fisher(net, phi, x, now.means + now.deviations * normal).scores()
+        expected += nodes[1][list(chosen)].prod() * scores.T @ scores / B
+    actual, fisher = np.empty_like(expected), found.Fisher(net, phi, x, now.means)
+    for row, unit in zip(actual, np.eye(phi.size), strict=True):
+        fisher.apply(unit, row)
+    actual -= found.DAMPING * np.eye(phi.size)
+    for rows in (slice(-2), slice(-2, None)):
+        for columns in (slice(-2), slice(-2, None)):
+            block, right = actual[rows, columns], expected[rows, columns]
+            assert abs(block - right).max() < 1e-10 * abs(expected[rows, rows]).max()
+
+
+def test_the_divergence_of_gaussian_policies_is_the_mean_of_the_logarithm_of_their_ratio() -> None:
+    found = example("gaussian_policy")
+    rng = np.random.default_rng(0)
+    old, new = (found.Policy(rng.standard_normal((2, 5, 2)), rng.uniform(0.5, 2.0, 2)) for _ in range(2))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(3)  # the logarithm is a polynomial of degree 2
+
+    def log_p(policy: Any, a: Any) -> Any:
+        return stats.norm.logpdf(a, policy.means, policy.deviations).sum(axis=(0, 2))
+
+    expected = np.zeros(5)
+    for chosen in itertools.product(range(3), repeat=4):
+        a = old.means + old.deviations * nodes[list(chosen)].reshape(2, 1, 2)
+        expected += (weights[list(chosen)] / weights.sum()).prod() * (log_p(old, a) - log_p(new, a))
+    assert old.divergence(new) == pytest.approx(expected.mean(), rel=1e-12)
+    assert old.divergence(old) == 0.0
+
+
+def test_the_fisher_matrix_of_a_gaussian_policy_is_the_curvature_of_its_divergence() -> None:
+    found = example("gaussian_policy")
+    net = hfrnn.Network("gru", n_in=2, hidden=3, n_out=2, loss="squared", dtype="float64")
+    rng = np.random.default_rng(0)
+    x, phi = found.inputs(30, rng), np.concatenate([net.init(1, scale=0.5), np.log([0.3, 0.8])])
+    before, v, product = found.policy(net, phi, x), rng.standard_normal(phi.size), np.empty(phi.size)
+    found.Fisher(net, phi, x, before.means).apply(v, product)
+    quadratic = 0.5 * (v @ product - found.DAMPING * v @ v)
+    moved = before.divergence(found.policy(net, phi + 1e-4 * v, x))
     assert moved == pytest.approx(1e-8 * quadratic, rel=1e-2)
