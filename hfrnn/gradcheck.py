@@ -34,6 +34,9 @@ CARRIED_TIME = 3
 SMALL: dict[str, dict[str, Any]] = {"scrn": {"context": 2}}
 """Options that make the networks of an architecture small."""
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "fnn": ({"order": 1}, {"order": 7, "activation": "logistic"}, {"order": 2, "activation": "relu"}),
+    "fofe-fnn": ({"order": 2, "alpha": 0.9}, {"order": 7, "activation": "logistic"}),
+    "gated-feedback": ({"sublayers": 1}, {"sublayers": 2, "hidden": 4}),
     "gru-torch": ({"candidate_bias": False},),
     "hornn": ({"order": 1}, {"order": 7, "activation": "logistic"}),
     "hornn-max": ({"order": 2, "activation": "logistic"}, {"order": 7}),
