@@ -33,11 +33,11 @@ class FNN(Kernel):
     """`fnn`: H units that read the present input and the `order` - 1 before it; f as for `rnn`."""
 
     options: ClassVar[tuple[Option | str, ...]] = (
-        Option("order", int, 4, "Number of inputs that each step reads, its own included.", least=1, unit="inputs"),
+        Option("order", int, 3, "Number of inputs that each step reads, its own included.", least=1, unit="inputs"),
         ACTIVATION,
     )
 
-    def __init__(self, hidden: int, order: int = 4, activation: str = "tanh") -> None:
+    def __init__(self, hidden: int, order: int = 3, activation: str = "tanh") -> None:
         self.hidden = self.width = hidden
         self.order, self.activation = order, activation
         self.slots = (Slot("h", hidden, bias=True, below=True), *(Slot(f"h{k}", hidden) for k in range(1, order)))

@@ -36,19 +36,21 @@ from hfrnn.option import Option
 
 
 class FOFEFNN(FNN):
-    """`fofe-fnn`: H units that read the codes of the inputs up to now and up to the `order` - 1 steps before."""
+    """`fofe-fnn`: H units that read the codes of the inputs up to now and up to the `codes` - 1 steps before."""
 
     options: ClassVar[tuple[Option | str, ...]] = (
-        Option("order", int, 1, "Number of codes that each step reads, its own included.", least=1, unit="codes"),
+        Option("codes", int, 1, "Number of codes that each step reads, its own included.", least=1, unit="codes"),
         ACTIVATION,
         ALPHA,
     )
 
-    def __init__(self, hidden: int, order: int = 1, activation: str = "tanh", alpha: float = 0.6) -> None:
-        super().__init__(hidden, order, activation)
+    def __init__(self, hidden: int, codes: int = 1, activation: str = "tanh", alpha: float = 0.6) -> None:
+        super().__init__(hidden, codes, activation)
         self.alpha = alpha
-        codes = (Slot(f"s{k}", hidden, below=k == 0) for k in range(order))
-        self.slots = (*codes, Slot("b", hidden, bias=True, input=False))
+        self.slots = (
+            *(Slot(f"s{k}", hidden, below=k == 0) for k in range(codes)),
+            Slot("b", hidden, bias=True, input=False),
+        )
 
     def state_shapes(self, B: int) -> dict[str, tuple[int, ...]]:
         return {"s": (B, self.hidden), **super().state_shapes(B)}

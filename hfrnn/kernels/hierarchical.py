@@ -5,8 +5,8 @@ whose modules do not depend on faster ones:
 
 F1  a_t[j] = U_t[j] + sum_i h_{t-1}[i] @ W_h[i, j]      where t mod T_j = 0: all i, where clockwork has T_i >= T_j
 
-All other equations are those of clockwork.py under its numbers, with this sum. F3, by which a level that rests keeps its
-value, is a linear connection over time without a weight. With all periods 1 the network is `rnn`.
+All other equations are those of clockwork.py under its numbers, with this sum. F3, by which a level that rests keeps
+its value, is a linear connection over time without a weight. With all periods 1 the network is `rnn`.
 
 [S] 2 and [S thesis] 3.2.1 describe the network without equations and report no figure of it. The abstract of the source
 names delays and multiple time scales. The time scales are here; delayed connections, with weights, are `hornn`. Source:

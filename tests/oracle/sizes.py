@@ -45,7 +45,6 @@ GATED_COLUMNS = {  # recurrent matrices whose columns are several gates'
 OUTPUT_BIAS = {"lstm", "lstm-1997", "mlstm-standard", "gru", "gru-torch"}  # on by default
 ONE_PREACTIVATION = {"rnn", "mrnn", "lstm-krause", "mlstm", "hornn", "hornn-max", "hornn-fofe", "hornn-gated", "rate"}
 ONE_PREACTIVATION |= {"fnn", "fofe-fnn", "gated-feedback"}
-ORDERS = {"fnn": 4, "fofe-fnn": 1}  # by default, 3 elsewhere
 NEVER_READ = ", never read"
 
 
@@ -65,7 +64,7 @@ class Config:
     direct_output: bool = True
     l2: float = 0.0
     activation: str = "tanh"
-    order: int | None = None
+    order: int = 3
     alpha: float | None = None
     learn_alpha: bool = False
     context: int = 40
@@ -74,6 +73,7 @@ class Config:
     candidate_bias: bool = True
     periods: tuple[int, ...] | None = None
     sublayers: int | None = None
+    codes: int = 1
     classes: int | tuple[int, ...] | None = None
     learn_initial_state: bool = False
 
@@ -83,9 +83,9 @@ class Config:
 
     def steps(self, layer: int) -> int:
         """The order of a layer: how many states, inputs or codes it reads."""
-        if self.arch in ORDERS and layer > 0:
-            return 1
-        return self.order or ORDERS.get(self.arch, 3)
+        if self.arch in ("fnn", "fofe-fnn"):
+            return 1 if layer > 0 else self.order if self.arch == "fnn" else self.codes
+        return self.order
 
     def inside(self, layer: int) -> int:
         """How many layers a layer of gated-feedback has inside."""

@@ -83,23 +83,14 @@ def all_cases() -> list[Case]:
             Case("whole-step", arch, "softmax", {"leak": 1.0}, carried=True),
             Case("learned-one-step", arch, "softmax", {"learn_leak": True}, T=1, B=1, carried=True),
         ]
-    for arch in ("fnn", "fofe-fnn"):
-        far, own = {"order": 5, "hidden": (4, 3)}, {"alpha": 0.9} if arch == "fofe-fnn" else {}
+    for arch, n, own in (("fnn", "order", {}), ("fofe-fnn", "codes", {"alpha": 0.9})):
+        far = {n: 5, "hidden": (4, 3)} | own
         cases += [
-            Case("order-1", arch, "softmax", {"order": 1, "activation": "logistic"}, carried=True),
-            Case("order-2", arch, "squared", {"order": 2, "activation": "relu"} | own, ragged=True, carried=True),
-            Case("order-beyond-the-start-carried", arch, "logistic", far | own, T=3, carried=True, vanishing=True),
-            Case(
-                "order-one-step-carried",
-                arch,
-                "softmax",
-                {"order": 3, "hidden": (4, 3)},
-                T=1,
-                B=1,
-                carried=True,
-                vanishing=True,
-            ),
-            Case("no-bias", arch, "class-softmax", {"order": 3, "bias": False, "hidden": (4, 3)}, ragged=True),
+            Case("reads-1", arch, "softmax", {n: 1, "activation": "logistic"}, carried=True),
+            Case("reads-2", arch, "squared", {n: 2, "activation": "relu"} | own, ragged=True, carried=True),
+            Case("beyond-the-start-carried", arch, "logistic", far, T=3, carried=True, vanishing=True),
+            Case("reads-3-carried", arch, "softmax", {n: 3, "hidden": (4, 3)}, T=1, B=1, carried=True, vanishing=True),
+            Case("no-bias", arch, "class-softmax", {n: 3, "bias": False, "hidden": (4, 3)}, ragged=True),
         ]
     chain = {"hidden": (3, 4), "direct_input": False, "direct_output": False}
     cases += [
