@@ -102,20 +102,20 @@ class FNN(Kernel):
         Inputs after the segment count as 0; the part of those before it is in the state.
         """
         K, H = U.shape[0], self.hidden
-        sums[:K] = U[:, :, :H]
-        sums[K:] = 0
+        sums[:K] = U[:, :, :H]  # F1, R1
+        sums[K:] = 0  # F1, R1
         if self.order > 1:
             begun = sums[: self.order - 1]
-            begun += state["partial"]
+            begun += state["partial"]  # F1, R1
         for k in range(1, self.order):
             later = sums[k : k + K]
-            later += U[:, :, k * H : (k + 1) * H]
+            later += U[:, :, k * H : (k + 1) * H]  # F1, R1
 
     def adjoints(self, tape: Tape, dstate: Arrays, K: int, B: int) -> Array:
         """Return the buffer (K+n-1, B, H) for the adjoints of `add_up`'s sums, with those after the segment written."""
         da = tape.scratch("da", K + self.order - 1, B, self.hidden)
         if self.order > 1:
-            da[K:] = dstate["partial"]
+            da[K:] = dstate["partial"]  # B2
         return da
 
     def partial(self, tape: Tape, name: str, rows: Array) -> Arrays:
@@ -123,5 +123,5 @@ class FNN(Kernel):
         if self.order == 1:
             return {}
         kept = tape.new(name, *rows.shape)
-        kept[...] = rows
+        kept[...] = rows  # F1, R1, B2
         return {"partial": kept}

@@ -94,7 +94,7 @@ class FOFEFNN(FNN):
         if preactivation_adjoint is not None:
             ds += preactivation_adjoint  # B1
         dU[:, :, -H:] = ds  # B1
-        work[...] = dstate["s"]
+        work[...] = dstate["s"]  # B2
         for t in reversed(range(K)):
             ds_t = ds[t]
             ds_t += work  # B2
@@ -102,18 +102,18 @@ class FOFEFNN(FNN):
         for k in range(self.order):
             dU[:, :, k * H : (k + 1) * H] = sums[k : k + K]  # B3
         before = tape.new("ds", B, H)
-        before[...] = work
+        before[...] = work  # B2
         return dU, {"s": before, **self.partial(tape, "dpartial", sums[: self.order - 1])}
 
     def _forget(self, tape: Tape, prefix: str, U: Array, state: Arrays, sums: Array) -> Arrays:
         """sums[t] <- alpha * sums[t-1] + sum_k U[t-k] of slot k, for the K steps of U; return the state after them."""
         K, (B, H) = U.shape[0], sums.shape[1:]
-        self.add_up(U, state, sums)
+        self.add_up(U, state, sums)  # F1, R1
         work, s = tape.scratch("work", B, H), state["s"]
         for t in range(K):
-            tape.xp.multiply(s, self.alpha, out=work)
+            tape.xp.multiply(s, self.alpha, out=work)  # F1, R1
             s = sums[t]
-            s += work
+            s += work  # F1, R1
         after = tape.new(f"{prefix}s", B, H)
-        after[...] = s
+        after[...] = s  # F1, R1
         return {"s": after, **self.partial(tape, f"{prefix}partial", sums[K:])}

@@ -123,7 +123,7 @@ class GatedFeedback(Kernel):
                     xp.matmul(h[:, self.columns[j - 1]], p["W_up"][j - 1], out=up)
                     a[...], z[...] = up[:, :M], up[:, M:]  # F2
                     a += U[t, :, L + j * M : L + (j + 1) * M]  # F2
-                z += q[:, self.gates[j]]
+                z += q[:, self.gates[j]]  # F3
                 sigmoid_(xp, z)  # F3
                 _add_gated(xp, x[:, :, columns], z, work, a)  # F4
                 xp.tanh(a, out=a)  # F5
@@ -144,7 +144,7 @@ class GatedFeedback(Kernel):
         for t in range(K):
             Rh, Rz_t = Rhs[t + 1], Rz[t]
             self._send(xp, Rhs[t], p, Rx, Rq)  # R1
-            Rz_t += Rq
+            Rz_t += Rq  # R3
             for j, columns in enumerate(self.columns):
                 Ra_j, Rg = Ra[t, :, columns], Rz_t[:, self.gates[j]]
                 if j > 0:
@@ -202,8 +202,8 @@ class GatedFeedback(Kernel):
     def _send(self, xp: Any, h: Array, p: Arrays, x: Array, q: Array) -> None:
         """x[i] <- h[i] @ W_h[i, :] and q <- h @ W_hg, for h (B, H), x (L, B, H), q (B, L*L)."""
         for i, columns in enumerate(self.columns):
-            xp.matmul(h[:, columns], p["W_h"][columns], out=x[i])
-        xp.matmul(h, p["W_hg"], out=q)
+            xp.matmul(h[:, columns], p["W_h"][columns], out=x[i])  # F1, R1
+        xp.matmul(h, p["W_hg"], out=q)  # F1, R1
 
     def _spread(self, xp: Any, da: Array, g: Array, i: int, dx: Array) -> None:
         """dx[j] <- g_ij * da[j] for all j: da and dx (B, H), g (L, B, L)."""
@@ -220,7 +220,7 @@ class GatedFeedback(Kernel):
         for i, columns in enumerate(self.columns):
             product(tape, hs[:K, :, columns], v["W_h"][columns], out=Rxs)  # R1
             for j, target in enumerate(self.columns):
-                Rxs[:, :, target] *= gs[:, j, :, i : i + 1]
+                Rxs[:, :, target] *= gs[:, j, :, i : i + 1]  # R4
             Ra += Rxs  # R4
         for j in range(1, L):
             product(tape, hs[1:, :, self.columns[j - 1]], v["W_up"][j - 1], out=ups)
@@ -233,7 +233,7 @@ class GatedFeedback(Kernel):
         add_weight_gradient(tape, hs[:K], dzs, grad["W_hg"])  # B5
         for i, columns in enumerate(self.columns):
             for j, target in enumerate(self.columns):
-                tape.xp.multiply(das[:, :, target], gs[:, j, :, i : i + 1], out=dxs[:, :, target])
+                tape.xp.multiply(das[:, :, target], gs[:, j, :, i : i + 1], out=dxs[:, :, target])  # B5
             add_weight_gradient(tape, hs[:K, :, columns], dxs, grad["W_h"][columns])  # B5
         for j in range(1, self.sublayers):
             add_weight_gradient(tape, hs[1:, :, self.columns[j - 1]], dys[j - 1], grad["W_up"][j - 1])  # B5
@@ -241,6 +241,6 @@ class GatedFeedback(Kernel):
 
 def _add_gated(xp: Any, x: Array, g: Array, work: Array, a: Array) -> None:
     """a += sum_i g_i * x_i: x and work (L, B, M), g (B, L), a (B, M)."""
-    xp.multiply(x, g.T[:, :, None], out=work)
+    xp.multiply(x, g.T[:, :, None], out=work)  # F4, R4
     for part in range(x.shape[0]):
-        a += work[part]
+        a += work[part]  # F4, R4
