@@ -77,6 +77,7 @@ _variants: dict[str, dict[str, str]] = {
         "rate": "hfrnn.kernels.cuda.rate:Rate",
         "gru-torch": "hfrnn.kernels.cuda.gru_torch:TorchGRU",
         "lstm-1997": "hfrnn.kernels.cuda.lstm_1997:LSTM1997",
+        "hierarchical": "hfrnn.kernels.cuda.clockwork:Hierarchical",
     },
 }
 """The faster variants, by backend and architecture. An architecture without one runs its reference kernel."""
