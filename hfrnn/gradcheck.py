@@ -34,6 +34,9 @@ CARRIED_TIME = 3
 SMALL: dict[str, dict[str, Any]] = {"scrn": {"context": 2}}
 """Options that make the networks of an architecture small."""
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "fnn": ({"order": 1}, {"order": 7, "activation": "logistic"}),
+    "fofe-fnn": ({"codes": 2, "alpha": 0.9}, {"codes": 7, "activation": "logistic"}),
+    "gated-feedback": ({"sublayers": 1}, {"sublayers": 2, "hidden": 4}),
     "gru-torch": ({"candidate_bias": False},),
     "hornn": ({"order": 1}, {"order": 7, "activation": "logistic"}),
     "hornn-max": ({"order": 2, "activation": "logistic"}, {"order": 7}),
@@ -46,18 +49,9 @@ VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
 """Further options that are checked on two layers, besides the defaults."""
 
 TOLERANCES = {
-    "gradient": 1e-9,
-    "Jv": 1e-9,
-    "adjoint": 1e-11,
-    "Gv": 1e-9,
-    "symmetry": 1e-12,
-    "semi-definite": 1e-12,
-    "hessian": 1e-6,
-    "hidden": 1e-9,
-    "matching": 1e-9,
-    "preactivation": 1e-9,
-    "checkpoints": 1e-12,
-}
+    "gradient": 1e-9, "Jv": 1e-9, "adjoint": 1e-11, "Gv": 1e-9, "symmetry": 1e-12, "semi-definite": 1e-12,
+    "hessian": 1e-6, "hidden": 1e-9, "matching": 1e-9, "preactivation": 1e-9, "checkpoints": 1e-12,
+}  # fmt: skip
 """The checks and their largest allowed relative errors, for each parameter block where there are blocks."""
 
 

@@ -27,6 +27,7 @@ from support.slow import slow_unless
 import hfrnn
 from hfrnn.cli import main
 from hfrnn.cli.flags import kernel_files
+from hfrnn.gradcheck import TOLERANCES
 from hfrnn.kernels import registry
 
 GALLERY = sorted((PROJECT / "docs" / "gallery").glob("*.md"))
@@ -181,6 +182,16 @@ def test_the_page_on_damping_names_the_architectures_of_each_metric() -> None:
         if "activation" in registry.kernel_options(arch):
             relu = hfrnn.Network(arch, n_in=3, hidden=8, n_out=3, activation="relu")
             assert relu.metrics == ("hidden", "preactivation")
+
+
+def test_readme_lists_the_architectures_and_counts_the_checks_of_gradcheck() -> None:
+    page = (PROJECT / "README.md").read_text("utf-8")
+    names = re.search(r"^Architectures: (.*?)\.$", page, re.M | re.S)
+    assert names is not None
+    assert set(re.findall(r"`([\w-]+)`", names[1])) == registry.BUILT_IN
+    metrics = sum(len(hfrnn.Network(arch, n_in=3, hidden=8, n_out=3).metrics) for arch in registry.BUILT_IN)
+    others = len(TOLERANCES) - 3  # one check for each of the three metrics that an architecture serves
+    assert re.findall(r"makes (\d+) checks", page) == [str(metrics + others * len(registry.BUILT_IN))]
 
 
 def texts() -> list[Path]:

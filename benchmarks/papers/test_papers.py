@@ -362,6 +362,7 @@ def test_published_figures_are_those_of_the_papers() -> None:
     }  # fmt: skip
     orders = [found["hornn_ptb"][f"{arch}-{n}"][0] for arch in hornn_ptb.PERPLEXITIES for n in (2, 3, 4)]
     assert orders == [111, 108, 109, 110, 109, 108, 103, 101, 100, 102, 100, 100]
+    assert [found["hornn_ptb"][name] for name in ("fnn-4", "fofe-fnn-1", "fofe-fnn-2")] == [[], [108], [108]]
     assert list(found["hornn_text8"].values()) == [[172], [163], [154], [144]]
     assert list(found["scrn_ptb"].values())[::3] == [[153, 144], [129, 123], [133, 127], [120, 115]]
     assert found["scrn_learned"] == {

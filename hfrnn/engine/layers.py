@@ -54,6 +54,7 @@ class Layer:
 def make_layer(l: int, kernel: Kernel, bias: bool | None, direct_input: bool) -> Layer:
     """Return layer `l` of a stack; see `hfrnn.Network` for `bias` and `direct_input`."""
     from_below = [l > 0 and slot.below for slot in kernel.slots]
+    direct = [slot.input and (direct_input or not below) for slot, below in zip(kernel.slots, from_below, strict=True)]
     biased = [slot.bias for slot in kernel.slots]
     if bias is True and not any(biased):
         biased = [slot.below for slot in kernel.slots]
@@ -65,7 +66,7 @@ def make_layer(l: int, kernel: Kernel, bias: bool | None, direct_input: bool) ->
     return Layer(
         kernel=kernel,
         slots=sum(slot.width for slot in kernel.slots),
-        direct=_columns(kernel, [direct_input or not below for below in from_below]),
+        direct=_columns(kernel, direct),
         below=_columns(kernel, from_below),
         bias=_columns(kernel, biased),
         noisy=_columns(kernel, noisy),

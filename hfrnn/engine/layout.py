@@ -96,6 +96,7 @@ class Layout:
         self.embedding, self.dtype = embedding, np.dtype(dtype)
         self.backend = get_backend(resolve_backend(backend, arch))
         kernels = [make_kernel(arch, size, options, self.backend.variants) for size in sizes]
+        kernels[1:] = [kernel.above() for kernel in kernels[1:]]
         self.layers = tuple(make_layer(l, kernel, bias, direct_input) for l, kernel in enumerate(kernels))
         speakers = range(len(kernels)) if direct_output else (len(kernels) - 1,)
         has_output_bias = kernels[0].output_bias if output_bias is None else output_bias

@@ -49,13 +49,16 @@ class Network(Layout):
     l2 : float
         Adds `l2/2 * |theta|^2` to the objective.
     activation : {"tanh", "logistic", "relu", "softplus"}
-        For `rnn`, the four `hornn`, `leaky` and `rate`: the activation function of the hidden units. "softplus" is
-        for `leaky` and `rate`.
+        For `rnn`, the four `hornn`, `leaky`, `rate`, `fnn` and `fofe-fnn`: the activation function of the hidden units.
+        "softplus" is for `leaky` and `rate`.
     order : int
-        For the four `hornn`: number of previous steps that a step depends on, 1 or more. Default 3.
+        For the four `hornn`: number of previous steps that a step depends on, 1 or more. For `fnn`: number of inputs
+        that a step of the first layer reads, its own included. Default 3.
+    codes : int
+        For `fofe-fnn`: number of codes that a step of the first layer reads, its own included, 1 or more. Default 1.
     alpha : float
-        From 0 to 1. For `hornn-fofe`: weight of a previous step relative to the step after it; default 0.6. For
-        `scrn`: fraction of its value that a context unit keeps per step; default 0.95.
+        From 0 to 1. For `hornn-fofe` and `fofe-fnn`: weight of a previous step relative to the step after it; default
+        0.6. For `scrn`: fraction of its value that a context unit keeps per step; default 0.95.
     learn_alpha : bool
         For `scrn`: whether to learn one alpha per context unit, starting at `alpha`.
     context : int
@@ -67,8 +70,12 @@ class Network(Layout):
     learn_leak : bool
         For `leaky` and `rate`: whether to learn one leak per unit, starting at `leak`.
     periods : sequence of int, optional
-        For `clockwork`: the period of each module, 1 or more, in any order. The number of modules must divide every
-        hidden size. By default 1, 2, 4, ..., with the largest number of modules up to 8 that divides the hidden size.
+        For `clockwork` and `hierarchical`: the period of each module, 1 or more, in any order. The number of modules
+        must divide every hidden size. By default 1, 2, 4, ..., with the largest number of modules up to 8 that divides
+        the hidden size.
+    sublayers : int, optional
+        For `gated-feedback`: number of layers of equal width inside each layer, which feed back into each other; it
+        must divide every hidden size. By default the largest of 3, 2 and 1 that does.
     candidate_bias : bool
         For `gru-torch`: whether the recurrent part of the candidate has a bias of its own, b_hn; default True.
     learn_initial_state : bool

@@ -15,12 +15,16 @@ Arrays = dict[str, Array]
 
 @dataclass(frozen=True)
 class Slot:
-    """A group of columns of U: name, width, whether it has a bias by default, whether the layer below feeds it."""
+    """A group of columns of U: name, width, bias by default, and whether the layer below and the input feed it.
+
+    A slot with `input=False` and `below=False` holds a bias only, for a bias that must not take part in a recursion.
+    """
 
     name: str = checked(MISSING, string)
     width: int = checked(MISSING, count)
     bias: bool = checked(False, flag)
     below: bool = checked(False, flag)
+    input: bool = checked(True, flag)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -111,6 +115,10 @@ class Kernel:
     """The smallest hidden size that makes sense."""
     scale: ClassVar[float] = 0.1
     """Standard deviation of the initial weights (SPEC 10)."""
+
+    def above(self) -> Kernel:
+        """Return the kernel for a layer above the first: this one, except where the first layer is of another kind."""
+        return self
 
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the recurrent parameters' shapes by name."""

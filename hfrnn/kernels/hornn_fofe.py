@@ -28,15 +28,13 @@ from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose
 from hfrnn.kernels.rnn import ACTIVATION, activate_, slope_of
 from hfrnn.option import Option
 
+ALPHA = Option("alpha", float, 0.6, "Weight of each earlier step, relative to the step after it.", least=0, most=1)
+
 
 class FOFE(HORNN):
     """`hornn-fofe`: H units; each step further back counts `alpha` times as much."""
 
-    options = (
-        ORDER,
-        ACTIVATION,
-        Option("alpha", float, 0.6, "Weight of each earlier step, relative to the step after it.", least=0, most=1),
-    )
+    options = (ORDER, ACTIVATION, ALPHA)
 
     def __init__(self, hidden: int, order: int = 3, activation: str = "tanh", alpha: float = 0.6) -> None:
         super().__init__(hidden, order, activation)

@@ -35,6 +35,10 @@ _kernels: dict[str, str | type[Kernel]] = {
     "rate": "hfrnn.kernels.rate:Rate",
     "gru-torch": "hfrnn.kernels.gru_torch:TorchGRU",
     "lstm-1997": "hfrnn.kernels.lstm_1997:LSTM1997",
+    "fnn": "hfrnn.kernels.fnn:FNN",
+    "fofe-fnn": "hfrnn.kernels.fofe_fnn:FOFEFNN",
+    "gated-feedback": "hfrnn.kernels.gated_feedback:GatedFeedback",
+    "hierarchical": "hfrnn.kernels.hierarchical:Hierarchical",
 }
 """The reference kernels: "module:class", which is imported when first used, or the class of a user."""
 
@@ -73,6 +77,7 @@ _variants: dict[str, dict[str, str]] = {
         "rate": "hfrnn.kernels.cuda.rate:Rate",
         "gru-torch": "hfrnn.kernels.cuda.gru_torch:TorchGRU",
         "lstm-1997": "hfrnn.kernels.cuda.lstm_1997:LSTM1997",
+        "hierarchical": "hfrnn.kernels.cuda.clockwork:Hierarchical",
     },
 }
 """The faster variants, by backend and architecture. An architecture without one runs its reference kernel."""

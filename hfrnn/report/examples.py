@@ -84,18 +84,21 @@ def principal_components(states: HostStates, lengths: HostArray) -> tuple[HostAr
     ----------
     states : list of dict
         The states of every step, as `net.run(..., states=True)` returns them. The hidden states of all layers count;
-        cells and context units do not. Of a history, only its newest states count.
+        cells and context units do not. Of a history, only its newest states count. Layers without a state, as in a
+        feed-forward network, do not count.
     lengths : (B,) integers
         The steps of each sequence.
 
     Returns
     -------
     components : (T, B, 3) array
-        Fewer than 3 if the states have fewer directions; arbitrary in the padding.
+        Fewer than 3 if the states have fewer directions, none without states; arbitrary in the padding.
     shares : list of float
         Share of the variance that each component has.
     """
-    hidden = np.concatenate([_hidden(layer) for layer in states], axis=-1).astype(np.float64)  # (T, B, H)
+    if not any(states):
+        return np.zeros((int(lengths.max()), len(lengths), 0)), []
+    hidden = np.concatenate([_hidden(layer) for layer in states if layer], axis=-1).astype(np.float64)  # (T, B, H)
     exists = np.arange(len(hidden))[:, None] < lengths
     mean = hidden[exists].mean(axis=0)
     _, sizes, directions = np.linalg.svd(hidden[exists] - mean, full_matrices=False)

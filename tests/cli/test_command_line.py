@@ -111,7 +111,7 @@ REFUSED = {
     "--metric hidden --damping none": "--metric was given, and --damping is none",
     "--lambda 1 --damping line-search": "--lambda was given, and --damping is line-search",
     "--mu-growth 2 --damping none": "--mu-growth was given",
-    "--order 3 --arch lstm": "--arch is lstm: it is for --arch hornn, hornn-max, hornn-fofe or hornn-gated; leave",
+    "--order 3 --arch lstm": "--arch is lstm: it is for --arch hornn, hornn-max, hornn-fofe, hornn-gated or fnn; leave",
     "--gradient-symbols 0 --batch-growth 1.1": "--gradient-symbols is 0: it is for batches that grow; leave it out",
     "--context 9 --arch gru": "--context was given, and --arch is gru: it is for --arch scrn; leave it out",
     "--no-learn-alpha": "--learn-alpha was given",

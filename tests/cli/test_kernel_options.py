@@ -194,7 +194,8 @@ def test_an_option_of_another_architecture_is_refused(kernel: Path, tmp_path: Pa
     start = ["train", "--kernel", kernel, text_file(tmp_path)]
     sentence = "was given, and --arch is gru: it is for --arch rnn-scaled; leave it out"
     assert f"--gates {sentence}" in refused(*start, "--arch", "gru", "--gates", 2)
-    sentence = "--arch is rnn-scaled: it is for --arch rnn, hornn, hornn-max, hornn-fofe, hornn-gated, leaky or rate"
+    sentence = "--arch is rnn-scaled: it is for --arch rnn, hornn, hornn-max, hornn-fofe, hornn-gated, leaky, rate, "
+    sentence += "fnn or fofe-fnn"
     assert sentence in refused(*start, "--arch", NAME, "--activation", "relu")
     assert "No such option" in refused("train", text_file(tmp_path), "--gates", 2)
 
@@ -250,10 +251,13 @@ def test_help_lists_the_options_of_a_user_s_architecture(kernel: Path) -> None:
 def test_help_merges_options_that_architectures_share() -> None:
     text = " ".join(call("train", "--help-all").stdout.split())
     assert (
-        "--alpha FLOAT hornn-fofe: Weight of each earlier step, relative to the step after it. [default: 0.6] scrn: "
-        "Share of its value that a context unit keeps in a step. [default: 0.95]"
+        "--alpha FLOAT hornn-fofe, fofe-fnn: Weight of each earlier step, relative to the step after it. [default: "
+        "0.6] scrn: Share of its value that a context unit keeps in a step. [default: 0.95]"
     ) in text
-    assert "rnn, hornn, hornn-max, hornn-fofe, hornn- gated: Activation function of the hidden units." in text
+    assert (
+        "rnn, hornn, hornn-max, hornn-fofe, hornn- gated, fnn, fofe-fnn: Activation function of the hidden units."
+        in text
+    )
 
 
 @pytest.mark.parametrize("arch", hfrnn.architectures())

@@ -196,7 +196,7 @@ KEPT = [(Keep.ALL, "softmax"), (Keep.ALL, "squared"), (Keep.ALL, "logistic"), (K
 def test_a_second_apply_allocates_neither_a_vector_nor_states(arch: str, keep: Keep, loss: str) -> None:
     """What remains is NumPy's own (at most 114 kB measured here) beside sums over outputs."""
     rng = np.random.default_rng(0)
-    T, B, H, V = 24, 16, 128, 80
+    T, B, H, V = 24, 16, 128, 200
     net = hfrnn.Network(arch, n_in=V, hidden=H, n_out=V, loss=loss)
     targets = rng.integers(V, size=(T, B)) if loss == "softmax" else rng.random((T, B, V))
     batch = hfrnn.Batch(rng.integers(V, size=(T, B)), targets)

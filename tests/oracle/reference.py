@@ -90,9 +90,13 @@ def step(config: Config, layer: int, p: Params, u: Params, past: Params) -> tupl
         m = u["m"] * (past["h"] @ p["W_hm"])
         a = u["h"] + m @ p["W_mh"]
         return {"h": jnp.tanh(a)}, jnp.tanh(a), a
-    if config.arch == "clockwork":
+    if config.kind(layer) in ("fnn", "fofe-fnn"):
+        return feed_forward(config, layer, u, past)
+    if config.arch == "gated-feedback":
+        return gated_feedback(config, layer, p, u, past["h"])
+    if config.arch in ("clockwork", "hierarchical"):
         period = config.unit_periods(layer)
-        heard = period[:, None] >= period[None, :]
+        heard = (period[:, None] >= period[None, :]) | (config.arch == "hierarchical")
         h = jnp.where(past["t"] % period == 0, jnp.tanh(u["h"] + past["h"] @ (p["W_h"] * heard)), past["h"])
         return {"h": h, "t": past["t"] + 1}, h, jnp.zeros_like(h)
     if config.arch == "gru":
@@ -127,6 +131,7 @@ def step(config: Config, layer: int, p: Params, u: Params, past: Params) -> tupl
 
 def hornn_preactivation(config: Config, p: Params, u: Params, history: Array) -> Array:
     """What the four higher-order networks do with the last hidden states (N, B, H), the latest first."""
+    N = history.shape[0]
     heard = history @ p["W_h"]  # (N, B, H), of each order its own product
     if config.arch == "hornn-max":
         best = heard[0]
@@ -135,10 +140,10 @@ def hornn_preactivation(config: Config, p: Params, u: Params, history: Array) ->
         return u["h"] + best
     if config.arch == "hornn-fofe":
         alpha = 0.6 if config.alpha is None else config.alpha
-        heard = heard * alpha ** np.arange(1, config.order + 1)[:, None, None]
+        heard = heard * alpha ** np.arange(1, N + 1)[:, None, None]
     if config.arch == "hornn-gated":
         heard_by_gates = history @ p["W_r"]
-        heard = heard * sigmoid(jnp.stack([u[f"r{n + 1}"] for n in range(config.order)]) + heard_by_gates)
+        heard = heard * sigmoid(jnp.stack([u[f"r{n + 1}"] for n in range(N)]) + heard_by_gates)
     return u["h"] + heard.sum(0)
 
 
@@ -149,6 +154,43 @@ def limited(x: Array, bound: float) -> Array:
 
 
 limited.defvjp(lambda x, bound: (x, None), lambda bound, _, dx: (jnp.clip(dx, -bound, bound),))
+
+
+def feed_forward(config: Config, layer: int, u: Params, past: Params) -> tuple[dict[str, Array], Array, Array]:
+    """The step of fnn and fofe-fnn: what the slots of later steps will add waits in a queue, the next step first."""
+    codes = config.kind(layer) == "fofe-fnn"
+    names = [f"s{k}" if codes else f"h{k}" if k else "h" for k in range(config.steps(layer))]
+    queue = [*past["partial"], 0.0] if len(names) > 1 else [0.0]
+    now, *later = [waiting + u[name] for waiting, name in zip(queue, names, strict=True)]
+    new = {"partial": jnp.stack(later)} if later else {}
+    a = now
+    if codes:
+        new["s"] = now + (0.6 if config.alpha is None else config.alpha) * past["s"]
+        a = new["s"] + u["b"]
+    h = ACTIVATIONS[config.activation](a)
+    return new, h, a
+
+
+def gated_feedback(
+    config: Config, layer: int, p: Params, u: Params, before: Array
+) -> tuple[dict[str, Array], Any, Any]:
+    """The step of gated-feedback: every layer inside hears all of them as they were, each through a gate of its own."""
+    L = config.inside(layer)
+    M = config.hidden[layer] // L
+    gates = (before @ p["W_hg"]).reshape(-1, L, L)  # (B, to, from)
+    from_all = jnp.split(before, L, -1)
+    y, z = u["h"], u["g"]
+    hs, pre = [], []
+    for j in range(L):
+        if j > 0:
+            up = hs[-1] @ p["W_up"][j - 1]
+            y, z = up[:, :M] + u["u"][:, (j - 1) * M : j * M], up[:, M:]
+        g = sigmoid(z + gates[:, j])
+        blocks = [p["W_h"][i * M : (i + 1) * M, j * M : (j + 1) * M] for i in range(L)]
+        pre.append(y + sum(g[:, i : i + 1] * (from_all[i] @ blocks[i]) for i in range(L)))
+        hs.append(jnp.tanh(pre[-1]))
+    h = jnp.concatenate(hs, -1)
+    return {"h": h}, h, jnp.concatenate(pre, -1)
 
 
 def forward(params: Params, data: Data, config: Config, bound: float | None = None) -> dict[str, Any]:
@@ -169,13 +211,16 @@ def forward(params: Params, data: Data, config: Config, bound: float | None = No
     for layer in range(len(config.hidden)):
         prefix = f"layer{layer}."
         p = {name[len(prefix) :]: value for name, value in params.items() if name.startswith(prefix)}
-        u = {slot: jnp.zeros((T, B, n)) for slot, n in config.widths(layer, [s for s, _, _ in config.slots()]).items()}
+        u = {
+            slot: jnp.zeros((T, B, n))
+            for slot, n in config.widths(layer, [s for s, _, _ in config.slots(layer)]).items()
+        }
         affine = []
         if slots := config.direct_slots(layer):
             affine.append(cut(p["W_x"][x] if symbols else x @ p["W_x"], config.widths(layer, slots)))
         if slots := config.below_slots(layer):
             affine.append(cut(hs[-1] @ p["W_below"], config.widths(layer, slots)))
-        if slots := config.bias_slots():
+        if slots := config.bias_slots(layer):
             affine.append(cut(p["b"], config.widths(layer, slots)))
         for term in affine:
             for slot, value in term.items():

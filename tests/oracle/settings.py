@@ -41,7 +41,7 @@ class Case:
 
 
 LOSSES = ["softmax", "class-softmax", "logistic", "squared"]
-SMALL = {"scrn": {"context": 2}, "clockwork": {"periods": (1, 2)}}
+SMALL = {"scrn": {"context": 2}, "clockwork": {"periods": (1, 2)}, "hierarchical": {"periods": (1, 2)}}
 
 
 @dataclass(frozen=True)

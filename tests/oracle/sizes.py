@@ -10,7 +10,7 @@ import numpy as np
 
 Array = Any  # np.ndarray or jax.Array, float64 unless said
 
-# name, has a bias by default, hears the layer below
+# name, has a bias by default, hears the layer below; slots in BIAS_ONLY do not hear the input
 SLOTS: dict[str, list[tuple[str, bool, bool]]] = {
     "rnn": [("h", True, True)],
     "mrnn": [("h", True, True), ("m", False, False)],
@@ -29,7 +29,12 @@ SLOTS: dict[str, list[tuple[str, bool, bool]]] = {
     "rate": [("x", True, True)],
     "gru-torch": [(gate, True, True) for gate in "rzn"],
     "lstm-1997": [(gate, True, True) for gate in "iog"],
+    "fnn": [("h", True, True)],  # and h1, h2, ... for the inputs before
+    "fofe-fnn": [("b", True, False)],  # after s0, s1, ... for the codes
+    "gated-feedback": [("h", True, True), ("g", False, True), ("u", True, False)],
+    "hierarchical": [("h", True, True)],
 }
+BIAS_ONLY = {("fofe-fnn", "b"), ("gated-feedback", "u")}
 GATED_COLUMNS = {  # recurrent matrices whose columns are several gates'
     **{(arch, "W_h"): "ifog" for arch in ("lstm", "lstm-krause")},
     **{(arch, "W_m"): "ifog" for arch in ("mlstm", "mlstm-standard")},
@@ -39,6 +44,7 @@ GATED_COLUMNS = {  # recurrent matrices whose columns are several gates'
 }
 OUTPUT_BIAS = {"lstm", "lstm-1997", "mlstm-standard", "gru", "gru-torch"}  # on by default
 ONE_PREACTIVATION = {"rnn", "mrnn", "lstm-krause", "mlstm", "hornn", "hornn-max", "hornn-fofe", "hornn-gated", "rate"}
+ONE_PREACTIVATION |= {"fnn", "fofe-fnn", "gated-feedback"}
 NEVER_READ = ", never read"
 
 
@@ -66,17 +72,40 @@ class Config:
     learn_leak: bool = False
     candidate_bias: bool = True
     periods: tuple[int, ...] | None = None
+    sublayers: int | None = None
+    codes: int = 1
     classes: int | tuple[int, ...] | None = None
     learn_initial_state: bool = False
 
-    def slots(self) -> list[tuple[str, bool, bool]]:
+    def kind(self, layer: int) -> str:
+        """The architecture of a layer: above the first, a feed-forward network has plain layers, `fnn` of order 1."""
+        return "fnn" if layer > 0 and self.arch == "fofe-fnn" else self.arch
+
+    def steps(self, layer: int) -> int:
+        """The order of a layer: how many states, inputs or codes it reads."""
+        if self.arch in ("fnn", "fofe-fnn"):
+            return 1 if layer > 0 else self.order if self.arch == "fnn" else self.codes
+        return self.order
+
+    def inside(self, layer: int) -> int:
+        """How many layers a layer of gated-feedback has inside."""
+        return self.sublayers or max(n for n in (1, 2, 3) if self.hidden[layer] % n == 0)
+
+    def slots(self, layer: int) -> list[tuple[str, bool, bool]]:
         """All slots of a layer: name, has a bias by default, hears the layer below."""
-        gates = range(1, self.order + 1) if self.arch == "hornn-gated" else []
-        return SLOTS[self.arch] + [(f"r{n}", False, True) for n in gates]
+        kind, n = self.kind(layer), self.steps(layer)
+        before = [(f"s{k}", False, k == 0) for k in range(n)] if kind == "fofe-fnn" else []
+        after = {
+            "hornn-gated": [(f"r{k}", False, True) for k in range(1, n + 1)],
+            "fnn": [(f"h{k}", False, False) for k in range(1, n)],
+        }
+        return before + SLOTS[kind] + after.get(kind, [])
 
     def widths(self, layer: int, names: Sequence[str]) -> dict[str, int]:
         """The width of each of these slots."""
-        return {name: self.context if (self.arch, name) == ("scrn", "s") else self.hidden[layer] for name in names}
+        H, n = self.hidden[layer], self.inside(layer) if self.arch == "gated-feedback" else 1
+        special = {"scrn": {"s": self.context}, "gated-feedback": {"h": H // n, "g": n, "u": H - H // n}}
+        return {name: special.get(self.arch, {}).get(name, H) for name in names}
 
     def up(self, layer: int) -> int:
         """The width of what a layer hands to the output and to the layer above."""
@@ -84,22 +113,28 @@ class Config:
 
     def direct_slots(self, layer: int) -> list[str]:
         """Slots that hear the input: all, or above the first without `direct_input` those that hear nothing else."""
-        return [name for name, _, hears in self.slots() if layer == 0 or self.direct_input or not hears]
+        slots = [each for each in self.slots(layer) if (self.kind(layer), each[0]) not in BIAS_ONLY]
+        return [name for name, _, hears in slots if layer == 0 or self.direct_input or not hears]
 
     def below_slots(self, layer: int) -> list[str]:
         """Slots of a layer that hear the layer below."""
-        return [name for name, _, hears in self.slots() if layer > 0 and hears]
+        return [name for name, _, hears in self.slots(layer) if layer > 0 and hears]
 
-    def bias_slots(self) -> list[str]:
+    def bias_slots(self, layer: int) -> list[str]:
         """Slots with a bias: those marked; none if refused; if asked for where none is marked, those marked `w`."""
-        marked = [name for name, has_bias, _ in self.slots() if has_bias]
+        marked = [name for name, has_bias, _ in self.slots(layer) if has_bias]
         if self.bias is None:
             return marked
-        return (marked or [name for name, _, hears in self.slots() if hears]) if self.bias else []
+        return (marked or [name for name, _, hears in self.slots(layer) if hears]) if self.bias else []
 
     def recurrent(self, layer: int) -> dict[str, tuple[int, ...]]:
         """Shapes of the recurrent parameters of a layer."""
-        H, C, N = self.hidden[layer], self.context, self.order
+        H, C, N = self.hidden[layer], self.context, self.steps(layer)
+        if self.arch in ("fnn", "fofe-fnn"):
+            return {}
+        if self.arch == "gated-feedback":
+            L = self.inside(layer)
+            return {"W_h": (H, H), "W_hg": (H, L * L), "W_up": (L - 1, H // L, H // L + L)}
         if self.arch.startswith("hornn"):
             return {"W_h": (N, H, H)} | ({"W_r": (N, H, H)} if self.arch == "hornn-gated" else {})
         if self.arch == "scrn":
@@ -120,10 +155,14 @@ class Config:
         """Shapes of the state of a layer; of clockwork's time none."""
         H = self.hidden[layer]
         if self.arch.startswith("hornn"):
-            return {"history": (self.order, B, H)}
+            return {"history": (self.steps(layer), B, H)}
+        if self.arch in ("fnn", "fofe-fnn"):
+            n = self.steps(layer)
+            codes = {"s": (B, H)} if self.kind(layer) == "fofe-fnn" else {}
+            return codes | ({"partial": (n - 1, B, H)} if n > 1 else {})
         if self.arch == "rate":
             return {"x": (B, H)}
-        more = {"scrn": {"s": (B, self.context)}, "clockwork": {"t": ()}}
+        more = {"scrn": {"s": (B, self.context)}, "clockwork": {"t": ()}, "hierarchical": {"t": ()}}
         return {"h": (B, H)} | ({"c": (B, H)} if "lstm" in self.arch else more.get(self.arch, {}))
 
     def initial_states(self, layer: int) -> dict[str, tuple[int, ...]]:
@@ -132,7 +171,7 @@ class Config:
         return rows if self.learn_initial_state else {}
 
     def unit_periods(self, layer: int) -> np.ndarray:
-        """Clockwork: the period of every unit; by default as many modules, up to 8, as divide the units equally."""
+        """The period of every unit of clockwork; by default as many modules, up to 8, as divide the units equally."""
         H = self.hidden[layer]
         modules = max(n for n in range(1, 9) if H % n == 0)
         periods = self.periods or tuple(2**k for k in range(modules))
@@ -168,7 +207,7 @@ def shapes(config: Config) -> dict[str, tuple[int, ...]]:
             result[f"layer{layer}.W_x"] = (n_x, sum(config.widths(layer, slots).values()))
         if slots := config.below_slots(layer):
             result[f"layer{layer}.W_below"] = (config.up(layer - 1), sum(config.widths(layer, slots).values()))
-        if slots := config.bias_slots():
+        if slots := config.bias_slots(layer):
             result[f"layer{layer}.b"] = (sum(config.widths(layer, slots).values()),)
         own = config.recurrent(layer) | config.initial_states(layer)
         result |= {f"layer{layer}.{name}": shape for name, shape in own.items()}
@@ -189,7 +228,7 @@ def parts(name: str, array: Array, config: Config) -> dict[str, Array]:
     if not name.startswith("layer"):
         return {name: array}
     layer, kind = int(name[5 : name.index(".")]), name[name.index(".") + 1 :]
-    by_kind = {"W_x": config.direct_slots(layer), "W_below": config.below_slots(layer), "b": config.bias_slots()}
+    by_kind = {"W_x": config.direct_slots(layer), "W_below": config.below_slots(layer), "b": config.bias_slots(layer)}
     if kind in config.initial_states(layer):
         cuts = {"": array}
     elif kind in by_kind:
@@ -197,11 +236,23 @@ def parts(name: str, array: Array, config: Config) -> dict[str, Array]:
     elif gates := GATED_COLUMNS.get((config.arch, kind)):
         cuts = cut(array, dict.fromkeys(gates, config.hidden[layer]))
     elif config.arch.startswith("hornn"):
-        cuts = {str(n + 1): array[n] for n in range(config.order)}
-    elif config.arch == "clockwork":
+        cuts = {str(n + 1): array[n] for n in range(config.steps(layer))}
+    elif config.arch == "gated-feedback":
+        L = config.inside(layer)
+        M = config.hidden[layer] // L
+        units = {f"{j}": slice(j * M, j * M + M) for j in range(L)}
+        if kind == "W_h":
+            cuts = {f"{i} to {j}": array[units[i], units[j]] for i in units for j in units}
+        elif kind == "W_hg":
+            cuts = {f"{i} to {j}": array[:, j * L + i] for i in range(L) for j in range(L)}
+        else:
+            cuts = {f"{j}{part}": array[j][:, M * (part == "g") :][:, :M] for j in range(L - 1) for part in ("h", "g")}
+    elif config.arch in ("clockwork", "hierarchical"):
         period = config.unit_periods(layer)
         cuts = {
-            f"{i} to {j}" + (NEVER_READ if i < j else ""): array[np.ix_(period == i, period == j)]
+            f"{i} to {j}" + (NEVER_READ if i < j and config.arch == "clockwork" else ""): array[
+                np.ix_(period == i, period == j)
+            ]
             for i in np.unique(period)
             for j in np.unique(period)
         }

@@ -51,7 +51,7 @@ def all_cases() -> list[Case]:
             Case("no-direct-input-carried", arch, loss[3], own | inner, real=True, carried=True),
             Case("no-direct-output", arch, loss[0], own | {"hidden": (2, 4), "direct_output": False, "embedding": 3}),
             Case("real-input-carried-flipped-biases", arch, loss[1], own | flipped, B=1, real=True, carried=True),
-            Case("one-step-carried", arch, loss[2], own, T=1, carried=True),
+            Case("one-step-carried", arch, loss[2], own, T=1, carried=True, vanishing=arch == "fnn"),
         ]
     chain = {"hidden": (3, 4, 3), "direct_input": False, "direct_output": False}
     cases += [
@@ -83,6 +83,24 @@ def all_cases() -> list[Case]:
             Case("whole-step", arch, "softmax", {"leak": 1.0}, carried=True),
             Case("learned-one-step", arch, "softmax", {"learn_leak": True}, T=1, B=1, carried=True),
         ]
+    for arch, n, own in (("fnn", "order", {}), ("fofe-fnn", "codes", {"alpha": 0.9})):
+        far = {n: 5, "hidden": (4, 3)} | own
+        cases += [
+            Case("reads-1", arch, "softmax", {n: 1, "activation": "logistic"}, carried=True),
+            Case("reads-2", arch, "squared", {n: 2, "activation": "relu"} | own, ragged=True, carried=True),
+            Case("beyond-the-start-carried", arch, "logistic", far, T=3, carried=True, vanishing=True),
+            Case("reads-3-carried", arch, "softmax", {n: 3, "hidden": (4, 3)}, T=1, B=1, carried=True, vanishing=True),
+            Case("no-bias", arch, "class-softmax", {n: 3, "bias": False, "hidden": (4, 3)}, ragged=True),
+        ]
+    chain = {"hidden": (3, 4), "direct_input": False, "direct_output": False}
+    cases += [
+        Case("one-layer-inside", "gated-feedback", "softmax", {"sublayers": 1, "hidden": (4, 3)}, ragged=True),
+        Case("layer-of-one-unit", "gated-feedback", "squared", {"sublayers": 4}, carried=True),
+        Case("chain", "gated-feedback", "logistic", chain, ragged=True, carried=True),
+        Case("three-layers-wide", "gated-feedback", "softmax", {"hidden": (6,), "sublayers": 3}, T=4, carried=True),
+        Case("default-periods-carried", "hierarchical", "softmax", T=9, carried=True),
+        Case("slow-first", "hierarchical", "softmax", {"periods": (3, 1)}, T=9, ragged=True, carried=True),
+    ]
     learned, asleep = {"learn_alpha": True, "context": 3}, {"periods": (2, 4)}
     cases += [
         Case("ties", "hornn-max", "softmax", carried=True, ties=True),

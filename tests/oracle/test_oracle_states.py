@@ -53,9 +53,9 @@ def noisy(case: Case) -> Setting:
     """Return the setting of a case with noise on the states."""
     plain = setting(case)
     config, T = plain.config, case.T
-    heard = [name for name, _, below in config.slots() if below]
     layers = []
     for layer in range(len(config.hidden)):
+        heard = [name for name, _, below in config.slots(layer) if below]
         widths = config.widths(layer, heard)
         drawn = SCALE * noise(SEED, DRAW, layer, SEQUENCES, T, sum(widths.values()))
         layers.append(sizes.cut(drawn, widths))

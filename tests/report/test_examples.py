@@ -79,6 +79,15 @@ def test_states_that_never_change_have_components_of_zero() -> None:
     assert shares == [0.0, 0.0, 0.0]
 
 
+def test_layers_without_a_state_have_no_components() -> None:
+    lengths, states = np.array([3, 2]), {"partial": np.random.default_rng(2).standard_normal((3, 2, 2, 4))}
+    components, shares = principal_components([states, {}], lengths)
+    np.testing.assert_array_equal(components, principal_components([states], lengths)[0])
+    assert len(shares) == 3
+    components, shares = principal_components([{}, {}], lengths)
+    assert (components.shape, shares) == ((3, 2, 0), [])
+
+
 def test_a_task_of_real_values_has_examples_and_a_text_has_none(runs: dict[str, Path]) -> None:
     found = read_examples(RunFolder(runs["task"]))
     assert found is not None

@@ -101,6 +101,7 @@ CALLS: list[Call] = [
             "width": count(0),
             "bias": FLAG,
             "below": FLAG,
+            "input": FLAG,
         },
     ),
     Call(

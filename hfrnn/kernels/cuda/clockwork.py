@@ -1,4 +1,4 @@
-"""Fused clockwork: the equations of kernels/clockwork.py, under its numbers.
+"""Fused clockwork and hierarchical: the equations of kernels/clockwork.py, under its numbers.
 
 A step is one product with all of W_h, in which the blocks that no module reads are 0, and one launch: on a GPU that
 costs less time than a product for each active module.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hfrnn.arrays.backend import Array
 from hfrnn.kernels import clockwork as reference
+from hfrnn.kernels import hierarchical
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.cuda.launch import Kernels
 from hfrnn.kernels.fused import is_fused
@@ -87,3 +88,7 @@ class Clockwork(reference.Clockwork):
             for i in group.inputs:
                 read[group.columns, i] = W_T[group.columns, i]
         return read
+
+
+class Hierarchical(Clockwork, hierarchical.Hierarchical):
+    """`hierarchical` with fused steps."""

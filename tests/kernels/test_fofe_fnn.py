@@ -1,0 +1,82 @@
+"""The feed-forward network over FOFE codes: values against codes that are computed first, and where it meets fnn."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from support.engine_cases import random_batch, vectors
+
+import hfrnn
+
+
+def network(arch: str = "fofe-fnn", **changes: Any) -> hfrnn.Network:
+    return hfrnn.Network(arch, **{"n_in": 4, "hidden": 3, "n_out": 4, "dtype": "float64", **changes})
+
+
+def codes(inputs: Any, alpha: float, V: int) -> Any:
+    """z_t = alpha * z_{t-1} + e_t for symbols (T, B): (T, B, V)."""
+    z = np.zeros((*inputs.shape, V))
+    for t, symbols in enumerate(inputs):
+        z[t] = np.eye(V)[symbols] + (alpha * z[t - 1] if t else 0)
+    return z
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_it_is_a_feed_forward_network_whose_inputs_are_the_codes(alpha: float, n: int) -> None:
+    """Every derivative too. The bias is added after the recursion: its coefficient is 1 at every step."""
+    net = network(alpha=alpha, codes=n, hidden=(3, 2), direct_input=False)
+    plain = network("fnn", order=n, hidden=(3, 2), direct_input=False)
+    batch = random_batch(net, np.random.default_rng(0), T=6, B=2, ragged=True)
+    theta, v, _ = vectors(net, batch)
+    views, same = net.views(theta), plain.views(theta)
+    assert {name: view.shape for name, view in views.items()} == {name: view.shape for name, view in same.items()}
+    z = hfrnn.Batch(codes(batch.inputs, alpha, 4), batch.targets, batch.weights, batch.lengths)
+    loss, gradient = net.loss_and_gradient(theta, batch)
+    expected = plain.loss_and_gradient(theta, z)
+    assert loss == pytest.approx(expected[0], rel=1e-14)
+    np.testing.assert_allclose(gradient, expected[1], rtol=1e-12, atol=1e-15)
+    G, H = net.gauss_newton(theta, batch, structural=0.5), plain.gauss_newton(theta, z, structural=0.5)
+    np.testing.assert_allclose(G @ v, H @ v, rtol=1e-11, atol=1e-14)
+
+
+def test_an_embedding_goes_through_the_codes() -> None:
+    net = network(embedding=2, alpha=0.7, bias=False)
+    batch = random_batch(net, np.random.default_rng(1), T=5, B=2)
+    theta = vectors(net, batch)[0]
+    p = net.views(theta)
+    h = np.tanh(codes(batch.inputs, 0.7, 4) @ p["embedding.E"] @ p["layer0.W_x"])
+    np.testing.assert_allclose(net.run(theta, batch)[0], h @ p["output.W_y0"], rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("bias", [None, True, False])
+def test_the_bias_is_asked_for_and_refused_as_in_all_architectures(bias: bool | None) -> None:
+    net = network(bias=bias, hidden=(3, 2))
+    views = net.views(np.zeros(net.n_parameters))
+    assert views["layer0.W_x"].shape == (4, 3)
+    assert [views[f"layer{l}.b"].shape for l in range(2) if f"layer{l}.b" in views] == (
+        [] if bias is False else [(3,), (2,)]
+    )
+
+
+def test_codes_go_on_over_the_boundaries_of_segments() -> None:
+    net = network(codes=3, alpha=0.8, hidden=(3, 2))
+    batch = random_batch(net, np.random.default_rng(2), T=7, B=2)
+    theta = vectors(net, batch)[0]
+    whole, final = net.run(theta, batch)
+    assert [set(layer) for layer in final] == [{"s", "partial"}, set()]
+    state, pieces = None, []
+    for start, stop in itertools.pairwise((0, 1, 2, 5, 7)):
+        logits, state = net.run(theta, hfrnn.Batch(batch.inputs[start:stop], initial_state=state))
+        pieces.append(logits)
+    np.testing.assert_allclose(np.concatenate(pieces), whole, rtol=1e-14)
+
+
+def test_noise_on_the_states_is_added_in_the_first_slot_only() -> None:
+    """So that it takes part in the code once; slots of other codes and of the bias have none."""
+    net = network(codes=2, hidden=4)
+    assert net.layers[0].noisy.runs == ((0, 0, 4),)
+    assert network("fnn", order=3, hidden=4).layers[0].noisy.runs == ((0, 0, 4),)
