@@ -32,6 +32,8 @@ CONTROLS: dict[str, Text] = {"char": "Th", "byte": b"Th", "word": "the"}
 """The control context of each level; [K] has "Th"."""
 LEAST = -690.0
 """Smallest log-probability that counts: exp(-690) is about 1e-300."""
+NOTICED = 0.01
+"""Smallest difference of log10 ratios that counts."""
 
 Follow = Callable[[int, NDArray[np.float64]], NDArray[np.int32]]
 """Returns the next symbols (trials,) from the number of the step and the logits (trials, V)."""
@@ -75,6 +77,8 @@ class BracketProbe:
         The distances of each group. Distance 1 is the symbol right after the context.
     opened, unopened : ProbeCurves
         What the network expects after the opening and after the control.
+    paired : bool
+        Whether the same passage followed both contexts of a trial.
     """
 
     opening: str
@@ -86,11 +90,25 @@ class BracketProbe:
     last: NDArray[np.int64]
     opened: ProbeCurves
     unopened: ProbeCurves
+    paired: bool
+
+    @property
+    def difference(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The mean log ratio after the opening minus that after the control, and its standard error, (groups,) each."""
+        one, other = self.opened.log_ratio, self.unopened.log_ratio
+        mean, trials = one.mean(axis=0) - other.mean(axis=0), len(one)
+        if trials == 1:
+            return mean, np.zeros_like(mean)
+        variance = (one - other).var(axis=0, ddof=1)
+        if not self.paired:
+            variance = one.var(axis=0, ddof=1) + other.var(axis=0, ddof=1)
+        return mean, np.sqrt(variance / trials)
 
     @property
     def above(self) -> NDArray[np.bool_]:
-        """Whether the mean log ratio after the opening exceeds that after the control, (groups,)."""
-        return np.asarray(self.opened.log_ratio.mean(axis=0) > self.unopened.log_ratio.mean(axis=0))
+        """Whether the difference is above 0.01 and twice its standard error, (groups,)."""
+        mean, error = self.difference
+        return np.asarray(mean > np.maximum(2 * error, NOTICED))
 
     @property
     def remembered(self) -> int:
@@ -112,6 +130,8 @@ class BracketProbe:
             "last": self.last.tolist(),
             "opened": self.opened.to_json(),
             "unopened": self.unopened.to_json(),
+            "difference": self.difference[0].tolist(),
+            "difference_error": self.difference[1].tolist(),
             "groups_above": int(self.above.sum()),
             "remembered": self.remembered,
         }
@@ -175,7 +195,7 @@ def bracket_probe(
     """
     theta = instance("net", net, Network, "a hfrnn.Network").vector(theta)
     instance("vocabulary", vocabulary, Vocabulary, "the vocabulary of the network")
-    steps, trials, group = count("steps", steps, 1), count("trials", trials, 1), count("group", group, 1)
+    steps, trials, group = (count(*each, 1) for each in (("steps", steps), ("trials", trials), ("group", group)))
     seed, progress = count("seed", seed), function("progress", progress, or_none=True)
     control = CONTROLS[vocabulary.level] if control is None else control
     given = {"opening": opening, "closing": closing, "control": control}
@@ -193,10 +213,10 @@ def bracket_probe(
         with one_blas_thread():  # the products of single steps are small
             log_p = _expectations(net, theta, columns, (close, begin), steps, follow, tell)
         curves.append(_means(log_p, starts))
-    words = {name: vocabulary.decode(each) for name, each in contexts.items()}
-    symbols = {"opening_symbol": vocabulary.decode([begin]), "closing_symbol": vocabulary.decode([close])}
-    last = np.append(starts[1:], steps)
-    return BracketProbe(**words, **symbols, first=starts + 1, last=last, opened=curves[0], unopened=curves[1])
+    about: dict[str, Any] = {name: vocabulary.decode(each) for name, each in contexts.items()}
+    about |= {"opening_symbol": vocabulary.decode([begin]), "closing_symbol": vocabulary.decode([close])}
+    about |= {"first": starts + 1, "last": np.append(starts[1:], steps), "paired": passages is not None}
+    return BracketProbe(**about, opened=curves[0], unopened=curves[1])
 
 
 def _tell(progress: Callable[[int, int], object], before: int, total: int, step: int) -> None:

@@ -14,7 +14,7 @@ from support.fake_device import FakeBackend
 from support.tiny_runs import snapshot, text_file, tiny_train
 
 import hfrnn
-from hfrnn.analysis.probe import BracketProbe, bracket_probe
+from hfrnn.analysis.probe import BracketProbe, ProbeCurves, bracket_probe
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.runs.run_folder import RunFolder
@@ -72,14 +72,35 @@ def test_groups_are_means_of_logarithms_and_the_last_may_be_shorter() -> None:
     np.testing.assert_allclose(found.opened.log_ratio[0], expected, rtol=1e-12)
 
 
+def probe_of(one: Any, other: Any, paired: bool = False) -> BracketProbe:
+    """A result with those log ratios (trials, groups)."""
+    curves = [
+        ProbeCurves(np.zeros_like(ratios), np.zeros_like(ratios), ratios) for ratios in map(np.array, (one, other))
+    ]
+    at = np.arange(curves[0].log_ratio.shape[1])
+    return BracketProbe("(", ")", "Th", "(", ")", 10 * at + 1, 10 * at + 10, *curves, paired)
+
+
 def test_remembered_ends_before_the_first_group_that_is_not_above() -> None:
+    assert probe_of([[1.0, 1.0, 0.0, 1.0]], [[0.0, 0.0, 0.0, 0.0]]).remembered == 20
+    assert probe_of([[1.0, 1.0]], [[0.0, 0.0]]).remembered == 20
+    assert probe_of([[0.0, 1.0]], [[0.0, 0.0]]).remembered == 0
     net, theta, vocabulary = remembering(decay=0.0)
     found = bracket_probe(net, theta, vocabulary, steps=6, trials=2, group=2)
-    assert found.above.tolist() == [True, False, False]
-    assert found.remembered == 2
-    views = net.views(theta)
-    views["output.W_y0"][:] *= -1
+    assert (found.above.tolist(), found.remembered) == ([True, False, False], 2)
+    net.views(theta)["output.W_y0"][:] *= -1
     assert bracket_probe(net, theta, vocabulary, steps=6, trials=2, group=2).remembered == 0
+
+
+def test_a_difference_counts_above_twice_its_standard_error_and_a_hundredth() -> None:
+    one, other = [[1.0, 0.009], [1.4, 0.009]], [[0.7, 0.0], [1.1, 0.0]]
+    mean, error = probe_of(one, other).difference
+    np.testing.assert_allclose(mean, [0.3, 0.009])
+    np.testing.assert_allclose(error, [(0.08 / 2 + 0.08 / 2) ** 0.5, 0.0])
+    assert probe_of(one, other).above.tolist() == [False, False]
+    assert probe_of(one, other, paired=True).above.tolist() == [True, False]
+    assert bracket_probe(*remembering(), steps=3).paired is False
+    assert bracket_probe(*remembering(), steps=3, text="abc").paired is True
 
 
 @pytest.mark.parametrize("arch", ["mlstm", "clockwork", "hornn"])
