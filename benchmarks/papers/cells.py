@@ -18,6 +18,8 @@ from hfrnn.runs.config import TrainConfig, checked_options
 
 PARTS = {"train": "train", "valid": "valid", "test": "test", "perplexity": "a part that is not named"}
 """What figures are published of."""
+WORDS = 10_000
+"""Words of the Penn Treebank."""
 CLOCKS = {"processor": "seconds_processor", "wall": "seconds"}
 """The clocks that count the minutes of a trial, and their names in metrics.jsonl. Validation is not counted."""
 
