@@ -38,11 +38,10 @@ def parts(each: PaperTable) -> list[str]:
     if each.quoted:
         quoted = "; ".join(f"{name}: {value:g}" for name, value in each.quoted.items())
         found.append(paragraph(f"Quoted there from other papers: {quoted}."))
-    picture = PAPERS / each.folder / "curves.svg"
-    if each.folder and picture.is_file():
-        found.append(
-            f"![Validation during training: {each.title}](../benchmarks/results/papers/{each.folder}/curves.svg)"
-        )
+    for picture in sorted((PAPERS / each.folder).glob("*.svg")) if each.folder else ():
+        number = picture.stem.removeprefix("figure-").replace("-", ".")
+        what = "Validation during training" if picture.stem == "curves" else f"Figure {number}"
+        found.append(f"![{what}: {each.title}](../benchmarks/results/papers/{each.folder}/{picture.name})")
     return found
 
 

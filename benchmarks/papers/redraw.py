@@ -1,12 +1,12 @@
-"""Draw the learning curves of docs/papers.md from the JSON files: one picture for each table that has results.
+"""Draw the pictures of docs/papers.md from the JSON files: learning curves, [K] figure 4.1 and [S] figure 6.
 
-    python benchmarks/papers/redraw.py
-
-Figure 4.1 of [K] is the picture of hf_ptb, figure 6 of [S] that of hornn_forgetting.
+python benchmarks/papers/redraw.py
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ AXES = {
     "bits": ("seconds_processor", 60.0, "processor minutes of training"),
 }
 """The figure of a point on the time axis, its divisor and its name, by metric."""
+FIGURE_4_1 = ("rnn-structural", "rnn-line-search", "mrnn-structural", "mrnn-line-search")
+"""The rows of [K] figure 4.1."""
 
 
 def draw(each: PaperTable) -> str:
@@ -52,7 +54,7 @@ def draw(each: PaperTable) -> str:
 
 
 def limits(rows: Any, metric: str) -> tuple[float, float]:
-    """Return the range to show: from a little below the best to what all rows are below halfway of their curves."""
+    """Return the range to show: from the best, or the best published, to the worst after a quarter of a curve."""
     curves = [[point[f"valid_{metric}"] for point in curve] for row in rows for curve in row.curves if curve]
     best, late = min(map(min, curves)), max(curve[len(curve) // 4] for curve in curves)
     published = [row.published["valid"] for row in rows if "valid" in row.published]
@@ -68,14 +70,47 @@ def description(each: PaperTable) -> str:
     return f"Validation during training over {AXES[each.metric][2]}. Lowest {each.metric}: {best}."
 
 
+def draw_alpha(each: PaperTable) -> str:
+    """Return [S] figure 6: the perplexity over alpha."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    with matplotlib.rc_context({"svg.hashsalt": "hfrnn"}):
+        figure, axis = plt.subplots(figsize=(8, 4.5), layout="constrained")
+        for part in ("valid", "test"):
+            found = [(float(row.name.removeprefix("alpha-")), row.mean(part)) for row in each.rows if row.ours]
+            axis.plot([at for at, _ in found], [value for _, value in found], marker="o", label=part)
+        axis.set(xlabel="alpha", ylabel="perplexity", title=each.title)
+        axis.title.set_fontsize("medium")
+        axis.grid(alpha=0.3)
+        axis.legend(frameon=False)
+        return drawn(figure)
+
+
+def pictures_of(each: PaperTable) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the name, content, title and description of every picture of a table."""
+    if not each.folder or not any(curve for row in each.rows for curve in row.curves):
+        return
+    yield "curves.svg", draw(each), each.title, description(each)
+    if each.rule == "optimum":
+        reached = ", ".join(f"{row.name} {row.mean():.1f}" for row in each.rows if row.ours)
+        yield "figure-6.svg", draw_alpha(each), each.title, f"Test perplexity: {reached}."
+    chosen = replace(each, rows=tuple(row for row in each.rows if row.name in FIGURE_4_1))
+    if any(row.curves for row in chosen.rows):
+        chosen = replace(chosen, title=f"[K] figure 4.1, {each.folder}")
+        yield "figure-4-1.svg", draw(chosen), chosen.title, description(chosen)
+
+
 @click.command(cls=Command)
 @click.option("--out", type=click.Path(path_type=Path), default=RESULTS / "papers", help="The folder of the JSON.")
 def main(out: Path) -> None:
-    """Draw the curves of all tables that have results."""
+    """Draw the pictures of all tables that have results."""
     for tables in all_tables(out).values():
         for each in tables:
-            if each.folder and any(curve for row in each.rows for curve in row.curves):
-                save_picture(out / each.folder / "curves.svg", draw(each), each.title, description(each))
+            for name, content, title, about in pictures_of(each):
+                save_picture(out / each.folder / name, content, title, about)
 
 
 if __name__ == "__main__":

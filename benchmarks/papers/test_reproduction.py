@@ -161,7 +161,25 @@ def test_the_curves_are_drawn_the_same_every_time(out: Path) -> None:
     assert contents[0] == contents[1]
     assert "mlstm-structural" in contents[0]
     assert "mrnn-structural" not in contents[0]
-    assert [path.parent.name for path in out.rglob("*.svg")] == ["hf_ptb"]
+    assert sorted(path.relative_to(out).as_posix() for path in out.rglob("*.svg")) == [
+        "hf_ptb/curves.svg", "hf_ptb/figure-4-1.svg"
+    ]  # fmt: skip
+    figure = (out / "hf_ptb" / "figure-4-1.svg").read_text()
+    assert "rnn-structural" in figure
+    assert "mlstm-structural" not in figure
+
+
+def test_figure_6_is_drawn_over_alpha(out: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install the extra plot")
+    folder = out / "hornn_forgetting"
+    folder.mkdir()
+    for alpha in ("0.2", "0.6"):
+        found = {"ours": {"perplexity": {"valid": 130.0, "test": 120.0}, "epochs": 1.0, "seconds": 1.0, "weights": 9},
+                 "curve": [{"epoch": 1.0, "seconds": 1.0, "valid_perplexity": 130.0}]}  # fmt: skip
+        (folder / f"alpha-{alpha}.json").write_text(json.dumps(found))
+    drawn = CliRunner().invoke(redraw.main, ["--out", str(out)])
+    assert drawn.exit_code == 0, drawn.output
+    assert "alpha-0.2 120.0, alpha-0.6 120.0" in (folder / "figure-6.svg").read_text()
 
 
 # ---------------------------------------------------------------------- commands
