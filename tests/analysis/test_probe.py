@@ -147,6 +147,12 @@ def test_only_letters_and_spaces_follow_and_each_trial_draws_its_own(monkeypatch
     assert (np.concatenate(other[1:60]) != opened).any()
 
 
+def test_letters_that_are_brackets_themselves_do_not_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, _, vocabulary = remembering()
+    columns = heard(monkeypatch, opening="a", closing="b", steps=60, trials=4)
+    assert set(vocabulary.decode(np.concatenate(columns[1:60]).ravel())) == set(WORDS) - set("ab")
+
+
 def test_draws_follow_the_softmax_of_the_allowed_symbols(monkeypatch: pytest.MonkeyPatch) -> None:
     setting = remembering()
     net, theta, vocabulary = setting
