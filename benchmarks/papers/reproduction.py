@@ -16,6 +16,7 @@ import hf_ptb
 import hf_ptb_full
 import hf_wikipedia
 import hornn_forgetting
+import hornn_norms
 import hornn_ptb
 import hornn_text8
 import scrn_learned
@@ -238,6 +239,7 @@ def hornn(out: Path) -> dict[str, list[PaperTable]]:
     return {
         "papers-hornn-sizes": [PaperTable("[S] table 1: words", sizes(out), "words", "count").judged()],
         "papers-hornn-ptb": [with_quoted(ptb, (*grams, *rows(ptb, out)))],
+        "papers-hornn-norms": [with_quoted(hornn_norms.TABLE, rows(hornn_norms.TABLE, out))],
         "papers-hornn-times": [times.judged()],
         "papers-hornn-forgetting": [replace(with_quoted(forgetting, rows(forgetting, out)), rule="optimum").judged()],
         "papers-hornn-text8": [with_quoted(text8, rows(text8, out))],
