@@ -1,4 +1,4 @@
-"""The figures of docs/hf-and-first-order.md and of this folder's README.md; each function returns Markdown.
+"""The table of long time lags in docs/hf-and-first-order.md, as Markdown.
 
 See tables.py.
 """
@@ -8,32 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from page_text import RESULTS, load, paragraph, table
+from page_text import RESULTS, table
 
 LABELS = {"hf": "HF", "hf-published": "HF, published", "sgd": "SGD", "adam": "Adam"}
-
-
-def characters() -> str:
-    """[K] table 4.5 in small."""
-    cells = {cell["cell"]: cell for cell in load("characters-tinyshakespeare.json")["cells"]}
-    rows = []
-    for name, cell in cells.items():
-        if not name.endswith("line-search"):
-            other = cells.get(f"{name} line-search")
-            both = [cell] if other is None else [cell, other]
-            rows.append(
-                [
-                    name,
-                    ", ".join(map(str, cell["hidden"])),
-                    f"{cell['weights']:,}",
-                    f"{cell['valid_bits'][0]:.3f}",
-                    f"{other['valid_bits'][0]:.3f}" if other else "",
-                    ", ".join(str(each["seeds"]["0"][-1]["update"]) for each in both),
-                    ", ".join(f"{each['published_valid_bits']:.2f}" for each in both),
-                ]
-            )
-    published = "[K], validation after several hours: structural, line-search"
-    return table(["network", "units", "weights", "structural", "line-search", "updates", published], rows)
 
 
 def long_lags() -> str:
@@ -71,30 +48,3 @@ def _validations(found: dict[str, Any]) -> str:
         return "every update"
     many = found["cell"]["method"] in ("sgd", "adam") and updates < 500
     return f"every {updates:g} updates" + (", about a third of the minutes" if many else "")
-
-
-# ---------------------------------------------------------------------- benchmarks/README.md
-
-
-def papers_hornn() -> str:
-    """What rnn and hornn-fofe-3 reached, and that neither had converged."""
-    parts = []
-    for name in ("rnn", "hornn-fofe-3"):
-        found = load(f"papers/hornn_ptb/{name}.json")
-        falling = ", ".join(f"{point['valid_perplexity']:.1f}" for point in found["curve"])
-        published = found["published"]["test"]["value"]
-        test = found["ours"]["perplexity"]["test"]
-        parts.append(f"`{name}` reached a test perplexity of {test:.1f} ({published} published), with a validation "
-                     f"perplexity of {falling} after epochs 1 to {len(found['curve'])}")  # fmt: skip
-    return paragraph(f"{'; '.join(parts)}.")
-
-
-def papers_scrn() -> str:
-    """What scrn-100-40 reached."""
-    found = load("papers/scrn_ptb/scrn-100-40.json")
-    published, test = found["published"]["test"]["value"], found["ours"]["perplexity"]["test"]
-    last = ", ".join(f"{point['valid_perplexity']:.2f}" for point in found["curve"][-3:])
-    return paragraph(
-        f"`scrn-100-40` reached a test perplexity of {test:.1f} after {found['ours']['epochs']:.0f} epochs with [M]'s "
-        f"SGD ({published} published). The validation perplexity after the last three epochs was {last}."
-    )

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
 import page_curvature
 import page_dynamics
 import page_hf_vs_sgd
+import page_papers
 import page_presets
 import page_ranks
 import page_speed
@@ -46,7 +48,6 @@ FIGURES: dict[str, Callable[[], str]] = {
     "presets": page_presets.presets,
     "signs": page_presets.signs,
     "preconditioners": page_presets.preconditioners,
-    "characters": page_training.characters,
     "long-lags": page_training.long_lags,
     "dynamics": page_dynamics.dynamics,
     "dynamics-shares": page_dynamics.shares,
@@ -55,8 +56,12 @@ FIGURES: dict[str, Callable[[], str]] = {
     "several-vectors": page_curvature.several_vectors,
     "ranks": page_ranks.measured,
     "ranks-model": page_ranks.predicted,
-    "papers-hornn": page_training.papers_hornn,
-    "papers-scrn": page_training.papers_scrn,
+    "papers-count": page_papers.count,
+    "papers-rules": page_papers.rules,
+    "papers-probe": page_papers.probe,
+    "papers-hornn": page_papers.hornn,
+    "papers-scrn": page_papers.scrn,
+    **{name: partial(page_papers.papers, name) for name in page_papers.TABLES},
 }
 
 

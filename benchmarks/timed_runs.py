@@ -1,4 +1,4 @@
-"""Runs that end after a time and can be resumed: what long_lags.py, hf_vs_sgd.py and characters.py share."""
+"""Runs that end after a time and can be resumed: what long_lags.py, hf_vs_sgd.py and dynamics.py share."""
 
 from __future__ import annotations
 
@@ -58,38 +58,6 @@ def progress(folder: Path) -> tuple[float, str | None]:
         return 0.0, None
     found = json.loads(summary.read_text("utf-8"))
     return float(found["seconds"]), str(found["stopped"])
-
-
-def run_for(folder: Path, minutes: float, options: Mapping[str, Any]) -> None:
-    """Begin a run or go on with it, for what is left of its minutes.
-
-    Raises
-    ------
-    Interrupted
-        On SIGINT or SIGTERM; the next call goes on.
-    """
-    seconds, stopped = progress(folder)
-    left = minutes - seconds / 60
-    longest = max((line["seconds_update"] for line in RunFolder(folder).metrics()), default=0.0) if stopped else 0.0
-    if stopped not in UNFINISHED or 60 * left <= max(longest, 1.0):  # not even one more line would fit
-        click.echo(f"{folder.name}: done, left as it is")
-        return
-    try:
-        if (folder / "config.toml").is_file():
-            train(resume=folder, minutes=left, callbacks=[Watch(folder.name)])
-        else:
-            train(out=folder, minutes=left, callbacks=[Watch(folder.name)], **options)
-    except NonFiniteError as error:
-        click.echo(f"{folder.name} has ended: {error}")
-
-
-def curve(folder: Path, names: tuple[str, ...], minutes: float) -> list[dict[str, Any]]:
-    """Those keys of the lines of a run's log that were validated within its minutes, or a hundredth later."""
-    return [
-        {name: line.get(name) for name in names}
-        for line in RunFolder(folder).metrics()
-        if line["valid_loss"] is not None and line["seconds"] <= 1.01 * 60 * minutes
-    ]
 
 
 # ---------------------------------------------------------------------- processor seconds

@@ -15,6 +15,9 @@ from .analysis.prediction import Prediction as Prediction
 from .analysis.prediction import free_run as free_run
 from .analysis.prediction import predict as predict
 from .analysis.prediction import score as score
+from .analysis.probe import BracketProbe as BracketProbe
+from .analysis.probe import ProbeCurves as ProbeCurves
+from .analysis.probe import bracket_probe as bracket_probe
 from .analysis.spectrum import Spectrum as Spectrum
 from .analysis.spectrum import load_objective as load_objective
 from .analysis.spectrum import spectrum as spectrum

@@ -6,7 +6,7 @@ constants, as in [S] 4.1.2: those of hornn_ptb.py, whose weight decay is fixed h
 
 from __future__ import annotations
 
-from cells import Cell, Figure, Table
+from cells import WORDS, Cell, Figure, Table
 from hornn_ptb import ACTIVATION, EPOCHS, RECIPE
 from script import command
 
@@ -25,6 +25,7 @@ TABLE = Table(
     ),
     trials={"decay-3e-05": {"weight_decay": 3e-5}},
     epochs=EPOCHS,
+    symbols=WORDS,
 )
 
 if __name__ == "__main__":

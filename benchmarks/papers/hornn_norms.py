@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cells import Cell, Figure, Table
+from cells import WORDS, Cell, Figure, Table
 from hornn_ptb import ACTIVATION, ADAM, EPOCHS, PERPLEXITIES, RECIPE
 from script import command
 
@@ -47,6 +47,7 @@ TABLE = Table(
     ),
     trials=recipes(),
     epochs=EPOCHS,
+    symbols=WORDS,
 )
 
 if __name__ == "__main__":

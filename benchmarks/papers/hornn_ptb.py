@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cells import Cell, Figure, Table
+from cells import WORDS, Cell, Figure, Table
 from script import command
 
 RECIPE: dict[str, Any] = {
@@ -89,6 +89,7 @@ TABLE = Table(
     ),
     trials={"adam": ADAM, "sgd": {"learning_rate": 0.7, "momentum": 0.97, "weight_decay": 3e-5}},
     epochs=EPOCHS,
+    symbols=WORDS,
     quoted={
         "KN 5-gram": Figure(141, "Mikolov et al. 2011 ([S] table 3)"),
         "stack RNN": Figure(110, "Pascanu et al. 2014 ([S] table 3)"),

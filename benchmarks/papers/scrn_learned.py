@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cells import Cell, Figure, Table
+from cells import WORDS, Cell, Figure, Table
 from script import command
 from scrn_ptb import EPOCHS, RECIPE, TRIALS, scrn
 
@@ -36,6 +36,7 @@ TABLE = Table(
     cells=tuple(cell for sizes in PERPLEXITIES for cell in cells(*sizes)),
     trials=TRIALS,
     epochs=EPOCHS,
+    symbols=WORDS,
 )
 
 if __name__ == "__main__":

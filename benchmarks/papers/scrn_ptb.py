@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cells import Cell, Figure, Table
+from cells import WORDS, Cell, Figure, Table
 from script import command
 
 RATE = 0.05 * 32 * 5
@@ -68,6 +68,7 @@ TABLE = Table(
     ),
     trials=TRIALS,
     epochs=EPOCHS,
+    symbols=WORDS,
     quoted={"n-gram": Figure(141, SOURCE), "n-gram with cache": Figure(125, SOURCE)},
 )
 

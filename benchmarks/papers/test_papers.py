@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,10 +34,12 @@ import hornn_forgetting  # noqa: E402
 import hornn_norms  # noqa: E402
 import hornn_ptb  # noqa: E402
 import hornn_text8  # noqa: E402
+import scores  # noqa: E402
 import script  # noqa: E402
 import scrn_learned  # noqa: E402
 import scrn_ptb  # noqa: E402
 import scrn_text8  # noqa: E402
+import trials  # noqa: E402
 from cells import Cell, Figure, Table  # noqa: E402
 
 SCRIPTS = (hornn_forgetting, hornn_norms, hornn_ptb, hornn_text8, scrn_learned, scrn_ptb, scrn_text8)
@@ -107,7 +110,7 @@ def test_validation_chooses_the_trial_and_only_its_test_part_is_read_once(
         read.append((theta, text))
         return evaluate(net, theta, vocabulary, text, unknown)
 
-    monkeypatch.setattr(cells, "evaluate", watched)
+    monkeypatch.setattr(scores, "evaluate", watched)
     done(table, tmp_path, "rnn")
     result, folder = result_of(tmp_path), RunFolder(run_of(tmp_path))
     perplexities = {trial: found["valid_perplexity"] for trial, found in result["trials"].items()}
@@ -157,14 +160,14 @@ def test_a_result_holds_the_published_figures_recipe_curve_and_machine(table: Ta
 
 def interrupt_at(line: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGINT at that line of any log, counted over all runs."""
-    count, original = itertools.count(1), cells.Watch.on_update
+    count, original = itertools.count(1), trials.Watch.on_update
 
-    def on_update(self: cells.Watch, record: dict[str, Any]) -> bool:
+    def on_update(self: trials.Watch, record: dict[str, Any]) -> bool:
         if next(count) == line:
             os.kill(os.getpid(), signal.SIGINT)
         return original(self, record)
 
-    monkeypatch.setattr(cells.Watch, "on_update", on_update)
+    monkeypatch.setattr(trials.Watch, "on_update", on_update)
 
 
 def test_an_interrupted_cell_goes_on_to_the_same_bits(table: Table, tmp_path: Path) -> None:
@@ -189,7 +192,7 @@ def test_a_cell_stops_after_its_minutes_and_goes_on_to_the_same_bits(
     seconds = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: next(seconds))
     with monkeypatch.context() as patch:
-        patch.setattr(cells, "time", clock)
+        patch.setattr(trials, "time", clock)
         patch.setattr(script, "time", clock)
         output = done(table, tmp_path, "rnn", "hornn", "--minutes", "0.1")
     assert "rnn: time is up at epoch" in output
@@ -206,9 +209,9 @@ def test_what_is_finished_is_not_run_again(table: Table, tmp_path: Path, monkeyp
     done(table, tmp_path, "rnn")
     path = tmp_path / "out" / "tiny" / "rnn.json"
     before = path.read_bytes()
-    monkeypatch.setattr(cells, "train", refuse)
+    monkeypatch.setattr(trials, "train", refuse)
     with monkeypatch.context() as patch:
-        patch.setattr(cells, "evaluate", refuse)
+        patch.setattr(scores, "evaluate", refuse)
         assert "finished, left as it is" in done(table, tmp_path, "rnn")
     assert path.read_bytes() == before
     path.unlink()
@@ -243,7 +246,7 @@ def test_a_trial_that_is_not_finite_ends_and_is_not_chosen(table: Table, tmp_pat
     assert "rate-huge has ended" in done(table, tmp_path, "rnn")
     result = result_of(tmp_path)
     assert result["chosen"] == "rate-0.3"
-    assert result["trials"]["rate-huge"]["ended"] == cells.NOT_FINITE
+    assert result["trials"]["rate-huge"]["ended"] == trials.NOT_FINITE
 
 
 def test_runs_of_another_recipe_are_refused(table: Table, tmp_path: Path) -> None:
@@ -284,25 +287,9 @@ def test_the_list_shows_what_is_published_and_how_far_each_cell_is(table: Table,
     assert row[-1] == "finished"
 
 
-def test_the_table_is_printed_and_saved_beside_the_results(table: Table, tmp_path: Path) -> None:
-    done(table, tmp_path, "rnn")
-    output = done(table, tmp_path, "--table")
-    text = (tmp_path / "out" / "tiny" / "table.md").read_text()
-    assert text in output
-    ours = result_of(tmp_path)["ours"]
-    assert text.startswith("# [X] table 1: a fox\n")
-    assert rows(text, "cell")[:4] == ["cell", "published", "ours, valid", "ours, test"]
-    valid, test = (f"{ours['perplexity'][part]:.1f}" for part in ("valid", "test"))
-    assert rows(text, "rnn")[:6] == ["rnn", "test 12.5", valid, test, f"{ours['best_epoch']:g}", "rate-0.3"]
-    assert rows(text, "rnn")[-1] == f"{ours['weights']:,}"
-    assert set(rows(text, "hornn")[1:]) == {""}
-    assert rows(text, "five-gram") == ["five-gram", "141", "[Y]"]
-
-
 def test_listing_trains_nothing(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cells, "train", refuse)
+    monkeypatch.setattr(trials, "train", refuse)
     done(table, tmp_path, "--list")
-    done(table, tmp_path, "--table")
     assert not (tmp_path / "runs").exists()
 
 
@@ -321,26 +308,21 @@ def test_every_cell_is_a_network_that_can_be_trained_under_a_name_of_its_own(mod
     table = module.TABLE
     assert table.name == module.__name__
     assert len({cell.name for cell in table.cells}) == len(table.cells)
-    V = 44_000 if table.part == "valid" else 10_000
     for cell in table.cells:
         for trial, options in table.recipe(cell).items():
             config = TrainConfig(**checked_options(options, cell.name)).resolved()
             optimizer = "adam" if trial.startswith("adam") else "sgd"
             assert (config.optimizer, config.level, config.epochs) == (optimizer, "word", None)
             assert config.sequence_length % (config.update_every or 1) == 0
-            loss = {"loss": "class-softmax", "classes": config.classes} if config.classes else {"loss": "softmax"}
-            net = Network(**config.network_arguments({"n_in": V, "n_out": V, **loss}))
-            if "weights" in cell.published:  # published to two digits
-                assert net.n_parameters == pytest.approx(cell.published["weights"].value, rel=0.01)
+        weights = replace(table, symbols=table.symbols or 44_000).weights(cell)
+        if "weights" in cell.published:  # published to two digits
+            assert weights == pytest.approx(cell.published["weights"].value, rel=0.01)
 
 
 def test_the_networks_of_hornn_ptb_have_the_weights_of_the_paper() -> None:
     expected = {"rnn": 8_320_000, "hornn-3": 8_640_000, "lstm": 9_280_000, "hornn-gated-3": 9_600_000}
-    for cell in hornn_ptb.TABLE.cells:
-        if cell.name in expected:
-            config = TrainConfig(**checked_options(cell.options, cell.name))
-            data = {"n_in": 10_000, "n_out": 10_000, "loss": "softmax"}
-            assert Network(**config.network_arguments(data)).n_parameters == expected[cell.name]
+    found = {cell.name: hornn_ptb.TABLE.weights(cell) for cell in hornn_ptb.TABLE.cells}
+    assert {name: found[name] for name in expected} == expected
 
 
 def test_the_cells_of_hornn_norms_differ_in_the_network_alone_under_one_recipe() -> None:

@@ -19,6 +19,7 @@ from hfrnn.cli.data import data
 from hfrnn.cli.gradcheck import gradcheck
 from hfrnn.cli.info import info
 from hfrnn.cli.predict import predict
+from hfrnn.cli.probe import probe
 from hfrnn.cli.ranks import refuse_ranks, silence_followers, wait_for_report
 from hfrnn.cli.report import report
 from hfrnn.cli.runs import evaluate, sample
@@ -146,5 +147,5 @@ def main(kernels: tuple[str, ...]) -> None:
         import_kernels(file)
 
 
-for command in (train, evaluate, predict, sample, report, spectrum, data, gradcheck, info, completion):
+for command in (train, evaluate, predict, sample, probe, report, spectrum, data, gradcheck, info, completion):
     main.add_command(command)

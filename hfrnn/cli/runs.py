@@ -103,7 +103,7 @@ def evaluate(
         evaluate_data(folder, net, theta, part, text, wrong, as_json)
         return
     unknown = _unknown(unknown, vocabulary)
-    content, source = _content(folder, vocabulary.level, text, part or "valid")
+    content, source = text_content(folder, vocabulary.level, text, part or "valid")
     how: dict[str, Any] = {}
     with working() as show, telling_of_compilation(net.backend.name, as_json):
         if rule is not None:
@@ -182,7 +182,7 @@ def _unknown(given: str | None, vocabulary: Any) -> str:
     return given or "error"
 
 
-def _content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any, str]:
+def text_content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any, str]:
     """Return what to score, and its name."""
     from hfrnn.data.corpora import read_text
 
@@ -230,10 +230,10 @@ def sample(
     if top_k is not None:
         count("--top-k", top_k, 1)
     unknown = _unknown(unknown, vocabulary)
-    start = vocabulary.encode(_as_text(prime, vocabulary.level), unknown) if prime else beginning(vocabulary)
+    start = vocabulary.encode(as_text(prime, vocabulary.level), unknown) if prime else beginning(vocabulary)
     symbols = None
     if allowed is not None:
-        content = _as_text(allowed, vocabulary.level)
+        content = as_text(allowed, vocabulary.level)
         symbols = sorted(set(vocabulary.encode(content, "skip").tolist()))
         if vocabulary.count(content)[1]:
             raise InputError(
@@ -252,6 +252,6 @@ def sample(
         say_data(vocabulary.decode([*(start.tolist() if prime else []), *ids]))
 
 
-def _as_text(text: str, level: str) -> str | bytes:
+def as_text(text: str, level: str) -> str | bytes:
     """Return an argument as a text of a level, byte for byte as it was typed."""
     return text.encode("utf-8", errors="surrogateescape") if level == "byte" else text

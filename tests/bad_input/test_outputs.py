@@ -20,6 +20,7 @@ SPECTRUM = ["spectrum", "run", "--symbols", "30", "--steps", "2", "--count", "1"
 OUTPUTS = {
     "--per-symbol": ["evaluate", "run", "text.txt", "--per-symbol"],
     "--plot": [*SPECTRUM, "--plot"],
+    "--json": ["probe", "run", "--open", "T", "--close", ".", "--control", "h", "--steps", "3", "--json"],
     "--output": ["report", "run", "--output"],
 }
 
@@ -45,6 +46,7 @@ def test_an_input_is_never_written_over(name: str, force: list[str]) -> None:
     assert words in refused("evaluate", "run", "text.txt", "--per-symbol", name, *force)
     assert words in refused("evaluate", "run", "--per-symbol", name, *force)  # the run's own text
     assert words.replace("per-symbol", "plot") in refused(*OUTPUTS["--plot"], name, *force)
+    assert words.replace("per-symbol", "json") in refused(*OUTPUTS["--json"], name, *force)
     assert words.replace("per-symbol", "output") in refused("report", "run", "-o", name, *force)
 
 

@@ -31,6 +31,7 @@ CASES = {
     "evaluate no part": ["evaluate", "RUN", "--part", "test"],
     "report": ["report", "RUN", "-o", f"page{EVIL}.html"],
     "spectrum": ["spectrum", "RUN", "--matrix", "gauss-newton", "--symbols", "100", "--vectors", "0"],
+    "probe": ["probe", "RUN", "--open", EVIL[0], "--close", "e", "--control", EVIL, "--steps", "20"],
     "no run": ["evaluate", f"no{EVIL}"],
     "usage": ["train", f"--{EVIL}"],
     "command": [EVIL],

@@ -29,6 +29,7 @@ COMMANDS = {
     "data": ["data", "list"],
     "gradcheck": ["gradcheck", "rnn"],
     "spectrum": ["spectrum", "RUN", "--symbols", "100", "--matrix", "gauss-newton", "--vectors", "0"],
+    "probe": ["probe", "RUN", "--open", "T", "--close", ".", "--control", "h", "--steps", "20"],
     "usage": ["nonsense"],
     "input": ["evaluate", "nowhere"],
 }

@@ -69,6 +69,7 @@ RUN = path("run")
 WHICH = choice("best", "last")
 BACKEND = choice("numpy")
 KNOWN = {"net": net, "theta": theta, "vocabulary": vocabulary}
+KNOWN_SYMBOL = nothing().plus({"right": (lambda: "c", None), "bytes": (lambda: b"c", False)})
 MORE_PATHS = {"a folder": (lambda: "void", False), "a missing file": (lambda: Path("nowhere"), False)}
 
 
@@ -173,6 +174,25 @@ CALLS: list[Call] = [
             .but({"one entry less": True})
             .or_none()
             .plus({"too large": (lambda: [3], False)}),
+        },
+    ),
+    Call(
+        "bracket_probe",
+        hfrnn.bracket_probe,
+        {**KNOWN, "opening": "a", "closing": "b", "control": "c", "allowed": "c", "steps": 3},
+        {
+            "net": instance(net, batch),
+            "theta": array(theta),
+            "vocabulary": instance(vocabulary, net),
+            **dict.fromkeys(("opening", "closing"), KNOWN_SYMBOL),
+            "control": KNOWN_SYMBOL.but({"None": None}),
+            "steps": costly(count(1)),
+            "trials": costly(count(1)),
+            "group": count(1),
+            "text": nothing().plus({"right": (lambda: "cccc", True), "bytes": (lambda: b"cccc", False)}).or_none(),
+            "allowed": KNOWN_SYMBOL.or_none(),
+            "seed": SEED,
+            "progress": function(called=False).but({"class": None}).or_none(),
         },
     ),
     Call(

@@ -1,0 +1,119 @@
+"""`hfrnn probe`: how far after an opening bracket a network still expects the closing one."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hfrnn.cli.completion import files, run_folders
+from hfrnn.cli.long_work import working
+from hfrnn.cli.options import NearChoice, check_force, check_picture, force_option
+from hfrnn.cli.runs import as_text, backend_option, text_content, which_option
+from hfrnn.cli.screen import say, say_lines, telling_of_compilation
+from hfrnn.errors import InputError
+from hfrnn.wording import counted
+
+if TYPE_CHECKING:
+    from hfrnn.analysis.probe import BracketProbe
+
+ROWS = 12
+"""Distances in the table, nearly."""
+EXAMPLES = """\b
+Examples:
+  hfrnn probe runs/book --open "(" --close ")"
+  hfrnn probe runs/wiki --open "[[" --close "]]" --plot probe.svg
+  hfrnn probe runs/book --part valid --steps 200 --json probe.json
+"""
+
+
+@click.command(short_help="Show how long a network remembers an open bracket.", epilog=EXAMPLES)
+@click.argument("run", shell_complete=run_folders)
+@click.argument("text", required=False, metavar="[FILE]", shell_complete=files)
+@click.option(
+    "--open", "opening", metavar="TEXT", default="(", show_default=True,
+    help="Opening bracket, one symbol or more.",
+)  # fmt: skip
+@click.option(
+    "--close", "closing", metavar="TEXT", default=")", show_default=True,
+    help="Closing bracket, one symbol or more.",
+)  # fmt: skip
+@click.option("--control", metavar="TEXT", help="Context that opens nothing.  [default: Th; for words: the]")
+@click.option("--steps", metavar="N", default=1000, show_default=True, type=int, help="Greatest distance.")
+@click.option("--trials", metavar="N", default=10, show_default=True, type=int, help="Trials with each context.")
+@click.option("--group", metavar="N", default=10, show_default=True, type=int, help="Steps of a mean.")
+@click.option("--allowed", metavar="TEXT", help="Symbols that may follow.  [default: letters and the space]")
+@click.option(
+    "--part", metavar="NAME", type=NearChoice(("train", "valid", "test")),
+    help="Part of the data that follows the context: train, valid, test.  [default: samples of the network]",
+)  # fmt: skip
+@click.option("--seed", metavar="N", default=0, show_default=True, type=int, help="Seed of the samples.")
+@click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write the curves as JSON.")
+@click.option("--plot", metavar="FILE", shell_complete=files, help="Plot the curves to a .svg, .png or .pdf file.")
+@force_option("--json or --plot")
+@which_option
+@backend_option
+def probe(
+    run: str, text: str | None, opening: str, closing: str, control: str | None, allowed: str | None, part: str | None,
+    json_file: str | None, plot: str | None, force: bool, which: str, backend: str, **numbers: Any,
+) -> None:  # fmt: skip
+    """Measure the probability of the closing bracket at every distance after an opening one, with the network in the
+    run folder RUN. Letters and spaces follow: samples of the network, or passages of FILE or of --part.
+    """
+    from hfrnn.analysis.probe import bracket_probe
+    from hfrnn.runs.load import load
+    from hfrnn.runs.outputs import Output, data_files
+    from hfrnn.runs.run_folder import RunFolder
+
+    if text is not None and part is not None:
+        raise InputError("give either a FILE or --part, not both")
+    paths = {name: path for name, path in (("--json", json_file), ("--plot", plot)) if path is not None}
+    check_force(force, next(iter(paths.values()), None), "--json or --plot")
+    folder = RunFolder(run)
+    inputs = [*data_files(folder.config()), *([] if text is None else [text])]
+    outputs = {name: Output(name, path, force, inputs) for name, path in paths.items()}
+    for output in outputs.values():
+        output.check()
+    if plot is not None:
+        check_picture(plot)
+    net, theta, vocabulary = load(run, which, backend)
+    if vocabulary is None:
+        raise InputError(f"{run} was not trained on a text: it has no brackets")
+    content, source = None, "samples of the network"
+    if text is not None or part is not None:
+        content, source = text_content(folder, vocabulary.level, text, part or "valid")
+    words = {"opening": opening, "closing": closing, "control": control, "allowed": allowed}
+    given: dict[str, Any] = {name: as_text(each, vocabulary.level) for name, each in words.items() if each is not None}
+    with working() as show, telling_of_compilation(net.backend.name):
+        found = bracket_probe(net, theta, vocabulary, text=content, progress=partial(show, "steps"), **given, **numbers)
+    about = f"{counted(numbers['trials'], 'trial')}, followed by {source}"
+    if "--json" in outputs:
+        content = {"network": net.describe(), "followed_by": source, **found.to_json()}
+        outputs["--json"].write(json.dumps(content, indent=1) + "\n")
+    if "--plot" in outputs:
+        from hfrnn.cli.probe_plot import picture
+
+        outputs["--plot"].write(picture(found, str(plot).rpartition(".")[2].lower(), f"{net.describe()}\n{about}"))
+    say(f"{net.describe()}\n{about}\n")
+    say_lines(_lines(found))
+
+
+def _lines(found: BracketProbe) -> list[str]:
+    """Return the table and what it shows."""
+    opened, unopened = found.opened.to_json(), found.unopened.to_json()
+    close, begin = (f"P('{symbol}')" for symbol in (found.closing_symbol, found.opening_symbol))
+    lines = [f"{'':>11}{f'{close} after':>24}{f'log10 {close}/{begin} after':>32}"]
+    names = (found.opening, found.control) * 2
+    lines.append(f"{'distance':>11}" + "".join(f"{each:>{w}}" for each, w in zip(names, (12, 12, 20, 12), strict=True)))
+    groups = found.first.size
+    rows = min(ROWS, groups)
+    for k in sorted({round(groups ** (row / max(rows - 1, 1))) - 1 for row in range(rows)}):
+        distance = f"{found.first[k]:,}-{found.last[k]:,}" if found.last[k] > found.first[k] else f"{found.first[k]:,}"
+        closing = "".join(f"{curves['closing'][k]:>12.3g}" for curves in (opened, unopened))
+        ratios = f"{opened['log_ratio'][k]:>20.3f}{unopened['log_ratio'][k]:>12.3f}"
+        lines.append(f"{distance:>11}{closing}{ratios}")
+    above = f"in {int(found.above.sum()):,} of {counted(groups, 'group')} of steps"
+    far = f"up to distance {found.remembered:,}, and {above}" if found.remembered else f"{above}, not in the first"
+    return [*lines, "", f"the ratio is higher after {found.opening} {far}"]

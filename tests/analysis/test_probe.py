@@ -1,0 +1,364 @@
+"""The bracket probe: the curve of a network with known weights, passages and samples, and the command `hfrnn probe`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.command_line import call, refused
+from support.fake_device import FakeBackend
+from support.tiny_runs import snapshot, text_file, tiny_train
+
+import hfrnn
+from hfrnn.analysis.probe import BracketProbe, ProbeCurves, bracket_probe
+from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.engine.network import Network
+from hfrnn.runs.run_folder import RunFolder
+
+DECAY, STRENGTH = 0.9, 3.0
+WORDS = "Th abcde"
+
+
+def remembering(text: str = WORDS + "()[]", decay: float = DECAY) -> tuple[Network, Any, Vocabulary]:
+    """A network whose one unit is set to 1 by each opening symbol and decays; it raises the closing symbols' logits."""
+    vocabulary = Vocabulary.build(text, "char")
+    net = Network("rnn", vocabulary.size, 1, vocabulary.size, dtype="float64", bias=False, activation="relu")
+    theta = np.zeros(net.n_parameters)
+    views = net.views(theta)
+    for name, value in (("([", 1.0), (")]", 0.0)):
+        at = vocabulary.encode(name, "skip")
+        views["layer0.W_x"][at, 0] = value
+        views["output.W_y0"][0, at] = 0.0 if value else STRENGTH
+    views["layer0.W_h"][:] = decay
+    return net, theta, vocabulary
+
+
+def log_ratio(distance: Any, depth: int = 1) -> Any:
+    """log10 P(closing)/P(opening) of that network after `depth` opening symbols."""
+    start = sum(DECAY**n for n in range(depth))
+    return STRENGTH * start * DECAY ** (np.asarray(distance) - 1.0) / np.log(10)
+
+
+@pytest.mark.parametrize("text", [None, WORDS * 9])
+def test_a_known_network_shows_its_exact_curve(text: str | None) -> None:
+    net, theta, vocabulary = remembering()
+    found = bracket_probe(net, theta, vocabulary, steps=24, trials=3, group=1, text=text)
+    assert found.first.tolist() == found.last.tolist() == list(range(1, 25))
+    np.testing.assert_allclose(found.opened.log_ratio, np.tile(log_ratio(found.first), (3, 1)), rtol=1e-12)
+    z = np.log(10) * log_ratio(found.first)  # of both closing symbols; all other logits are 0
+    np.testing.assert_allclose(found.opened.closing[1], np.exp(z) / (2 * np.exp(z) + vocabulary.size - 2), rtol=1e-12)
+    np.testing.assert_allclose(found.opened.opening[2], 1 / (2 * np.exp(z) + vocabulary.size - 2), rtol=1e-12)
+    np.testing.assert_array_equal(found.unopened.log_ratio, 0.0)
+    np.testing.assert_allclose(found.unopened.closing, 1 / vocabulary.size, rtol=1e-12)
+    assert found.remembered == 24
+    assert found.above.all()
+
+
+def test_a_context_of_several_symbols_is_read_whole_and_measured_by_its_first() -> None:
+    found = bracket_probe(*remembering(), opening="[[", closing="])", steps=5, trials=1, group=1)
+    np.testing.assert_allclose(found.opened.log_ratio[0], log_ratio(found.first, depth=2), rtol=1e-12)
+    assert (found.opening, found.closing, found.control) == ("[[", "])", "Th")
+    assert (found.opening_symbol, found.closing_symbol) == ("[", "]")
+
+
+def test_groups_are_means_of_logarithms_and_the_last_may_be_shorter() -> None:
+    found = bracket_probe(*remembering(), steps=25, trials=2, group=10)
+    assert (found.first.tolist(), found.last.tolist()) == ([1, 11, 21], [10, 20, 25])
+    expected = [log_ratio(np.arange(a, b + 1)).mean() for a, b in zip(found.first, found.last, strict=True)]
+    np.testing.assert_allclose(found.opened.log_ratio[0], expected, rtol=1e-12)
+
+
+def probe_of(one: Any, other: Any, paired: bool = False) -> BracketProbe:
+    """A result with those log ratios (trials, groups)."""
+    curves = [
+        ProbeCurves(np.zeros_like(ratios), np.zeros_like(ratios), ratios) for ratios in map(np.array, (one, other))
+    ]
+    at = np.arange(curves[0].log_ratio.shape[1])
+    return BracketProbe("(", ")", "Th", "(", ")", 10 * at + 1, 10 * at + 10, *curves, paired)
+
+
+def test_remembered_ends_before_the_first_group_that_is_not_above() -> None:
+    assert probe_of([[1.0, 1.0, 0.0, 1.0]], [[0.0, 0.0, 0.0, 0.0]]).remembered == 20
+    assert probe_of([[1.0, 1.0]], [[0.0, 0.0]]).remembered == 20
+    assert probe_of([[0.0, 1.0]], [[0.0, 0.0]]).remembered == 0
+    net, theta, vocabulary = remembering(decay=0.0)
+    found = bracket_probe(net, theta, vocabulary, steps=6, trials=2, group=2)
+    assert (found.above.tolist(), found.remembered) == ([True, False, False], 2)
+    net.views(theta)["output.W_y0"][:] *= -1
+    assert bracket_probe(net, theta, vocabulary, steps=6, trials=2, group=2).remembered == 0
+
+
+def test_a_difference_counts_above_twice_its_standard_error_and_a_hundredth() -> None:
+    one, other = [[1.0, 0.009], [1.4, 0.009]], [[0.7, 0.0], [1.1, 0.0]]
+    mean, error = probe_of(one, other).difference
+    np.testing.assert_allclose(mean, [0.3, 0.009])
+    np.testing.assert_allclose(error, [(0.08 / 2 + 0.08 / 2) ** 0.5, 0.0])
+    assert probe_of(one, other).above.tolist() == [False, False]
+    assert probe_of(one, other, paired=True).above.tolist() == [True, False]
+    assert bracket_probe(*remembering(), steps=3).paired is False
+    assert bracket_probe(*remembering(), steps=3, text="abc").paired is True
+
+
+@pytest.mark.parametrize("arch", ["mlstm", "clockwork", "hornn"])
+def test_the_probabilities_are_those_of_one_run_over_context_and_passage(arch: str) -> None:
+    vocabulary = Vocabulary.build(WORDS + "()", "char")
+    net = Network(arch, vocabulary.size, 4, vocabulary.size, dtype="float64")
+    theta, text = net.init(3, scale=1.0), "abc de Th" * 4
+    found = bracket_probe(net, theta, vocabulary, steps=len(text), trials=1, group=1, text=text)
+    for context, curves in (("(", found.opened), ("Th", found.unopened)):
+        column = vocabulary.encode(context + text[:-1]).reshape(-1, 1)
+        z = net.run(theta, hfrnn.Batch(column))[0][len(context) - 1 :, 0]
+        p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+        begin, close = vocabulary.encode("()")
+        np.testing.assert_allclose(curves.closing[0], p[:, close], rtol=1e-10)
+        np.testing.assert_allclose(curves.log_ratio[0], np.log10(p[:, close] / p[:, begin]), rtol=1e-9, atol=1e-12)
+
+
+def heard(monkeypatch: pytest.MonkeyPatch, setting: Any = None, **options: Any) -> list[np.ndarray]:
+    """Return all columns of symbols that a network was given, in order."""
+    columns: list[np.ndarray] = []
+    continued = Network.continued
+
+    def listening(self: Network, theta: Any, batch: hfrnn.Batch) -> Any:
+        columns.append(np.array(batch.inputs))
+        return continued(self, theta, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Network, "continued", listening)
+        bracket_probe(*(setting or remembering()), **options)
+    return columns
+
+
+def test_only_letters_and_spaces_follow_and_each_trial_draws_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, _, vocabulary = remembering()
+    columns = heard(monkeypatch, steps=60, trials=4)
+    assert [each.shape for each in (columns[0], columns[1], columns[60])] == [(1, 4), (1, 4), (2, 4)]
+    opened, control = np.concatenate(columns[1:60]), np.concatenate(columns[61:])
+    assert set(vocabulary.decode(opened.ravel())) == set(WORDS)
+    rows = [*opened.T.tolist(), *control.T.tolist()]
+    assert all(row not in rows[:n] for n, row in enumerate(rows))
+    again = heard(monkeypatch, steps=60, trials=4)
+    assert (np.concatenate(again[1:60]) == opened).all()
+    other = heard(monkeypatch, steps=60, trials=4, seed=1)
+    assert (np.concatenate(other[1:60]) != opened).any()
+
+
+def test_letters_that_are_brackets_themselves_do_not_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, _, vocabulary = remembering()
+    columns = heard(monkeypatch, opening="a", closing="b", steps=60, trials=4)
+    assert set(vocabulary.decode(np.concatenate(columns[1:60]).ravel())) == set(WORDS) - set("ab")
+
+
+def test_draws_follow_the_softmax_of_the_allowed_symbols(monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = remembering()
+    net, theta, vocabulary = setting
+    net.views(theta)["output.W_y0"][0, vocabulary.encode("a")] = 2.0
+    drawn = heard(monkeypatch, setting, steps=2, trials=4000, allowed="ab")[1]
+    a, b = ((drawn == number).mean() for number in vocabulary.encode("ab"))
+    assert a + b == 1
+    assert a == pytest.approx(np.exp(2) / (np.exp(2) + 1), abs=4 * (0.25 / 4000) ** 0.5)
+
+
+def test_passages_are_the_allowed_symbols_of_the_text_the_same_after_both_contexts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, _, vocabulary = remembering()
+    columns = heard(monkeypatch, steps=4, trials=3, text="ab(c)\n[d]e? dcb")
+    opened, control = columns[1:4], columns[5:8]
+    assert [(one == other).all() for one, other in zip(opened, control, strict=True)] == [True] * 3
+    passages = [vocabulary.decode(row) for row in np.concatenate(opened).T]
+    assert passages == ["abc", "cde", " dc"]  # of "abcde dcb", at 0, 2 and 5; the last symbol is only predicted
+
+
+@pytest.mark.parametrize(
+    ("level", "text", "opening", "closing", "control"),
+    [("byte", b"The (fox) \xe9", b"(", b")", "Th"), ("word", "the ( fox ) ran", "(", ")", "the")],
+)
+def test_bytes_and_words_have_a_probe_too(level: str, text: Any, opening: Any, closing: Any, control: str) -> None:
+    vocabulary = Vocabulary.build(text, level)
+    net = Network("lstm", vocabulary.size, 3, vocabulary.size)
+    found = bracket_probe(net, net.init(0), vocabulary, opening, closing, steps=7, trials=2)
+    assert (found.opening, found.control, found.opened.closing.shape) == ("(", control, (2, 1))
+    assert json.loads(json.dumps(found.to_json()))["opening"] == "("
+
+
+def test_a_class_softmax_has_a_probe_too() -> None:
+    vocabulary = Vocabulary.build(WORDS + "()", "char")
+    classes = np.arange(vocabulary.size) % 3
+    net = Network("rnn", vocabulary.size, 4, vocabulary.size, loss="class-softmax", classes=classes)
+    found = bracket_probe(net, net.init(0), vocabulary, steps=5, trials=2, group=1)
+    assert ((found.opened.closing > 0) & (found.opened.closing < 1)).all()
+
+
+def test_the_means_and_errors_of_json_are_those_over_the_trials() -> None:
+    vocabulary = Vocabulary.build(WORDS + "()", "char")
+    net = Network("rnn", vocabulary.size, 4, vocabulary.size)
+    found = bracket_probe(net, net.init(0, scale=1.0), vocabulary, steps=6, trials=5, group=2)
+    curves = found.to_json()["opened"]
+    np.testing.assert_allclose(curves["closing"], found.opened.closing.mean(axis=0))
+    ratios = found.opened.log_ratio
+    np.testing.assert_allclose(curves["log_ratio_error"], ratios.std(axis=0, ddof=1) / 5**0.5)
+    single = bracket_probe(net, net.init(0), vocabulary, steps=6, trials=1)
+    assert single.to_json()["opened"]["log_ratio_error"] == [0.0]
+
+
+def test_a_device_gives_the_same_curves() -> None:
+    net, theta, vocabulary = remembering()
+    expected = bracket_probe(net, theta, vocabulary, steps=8, trials=2)
+    fake = Network("rnn", vocabulary.size, 1, vocabulary.size, dtype="float64", bias=False, activation="relu",
+                   backend=FakeBackend())  # fmt: skip
+    found = bracket_probe(fake, fake.backend.asarray(theta), vocabulary, steps=8, trials=2)
+    np.testing.assert_allclose(found.opened.log_ratio, expected.opened.log_ratio, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"opening": "{"}, "opening is '{', and the network does not know every symbol of it"),
+        ({"closing": ""}, "closing is empty"),
+        ({"control": "The!"}, "control is 'The!'"),
+        ({"opening": "(", "closing": "(("}, "opening and closing begin with the same symbol, '('"),
+        ({"allowed": "ab)"}, "allowed is 'ab)', which opens or closes a bracket"),
+        ({"allowed": "a?"}, "allowed is 'a?', and the network does not know"),
+        ({"text": "abc " * 5, "steps": 21}, "the text has 20 symbols that may follow a bracket, and a passage has 21"),
+        ({"opening": b"("}, "opening is b'(': give a string"),
+        ({"text": b"abc"}, "must be str"),
+        ({"steps": 0}, "steps is 0"),
+        ({"group": 0}, "group is 0"),
+        ({"trials": 1.5}, "trials is 1.5"),
+    ],
+)
+def test_what_cannot_be_probed_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(hfrnn.InputError) as refusal:
+        bracket_probe(*remembering(), **options)
+    assert message in str(refusal.value)
+
+
+def test_a_vocabulary_without_letters_needs_the_symbols_that_may_follow() -> None:
+    net, theta, vocabulary = remembering("12()")
+    with pytest.raises(hfrnn.InputError, match="no letters and no space"):
+        bracket_probe(net, theta, vocabulary, control="1", steps=3)
+    assert bracket_probe(net, theta, vocabulary, control="1", steps=3, allowed="12").remembered == 3
+
+
+def test_weights_that_are_not_finite_are_told() -> None:
+    net, theta, vocabulary = remembering()
+    with pytest.raises(hfrnn.NonFiniteError, match="use another checkpoint"):
+        bracket_probe(net, np.full_like(theta, 1e308), vocabulary, steps=4)
+
+
+def test_progress_counts_the_steps_after_both_contexts() -> None:
+    told: list[tuple[int, int]] = []
+    bracket_probe(*remembering(), steps=3, progress=lambda *state: told.append(state))
+    assert told == [(n, 6) for n in range(1, 7)]
+
+
+# ---------------------------------------------------------------------- the command
+
+BOOK = "The (quick) brown fox (over the) lazy dog (again). Then it ran.\n" * 40
+QUICK = ("--steps", 30, "--trials", 3, "--group", 5)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("probe")
+    return tiny_train(folder, text=text_file(folder, BOOK)).folder
+
+
+def test_the_command_writes_and_prints_what_the_library_finds(run: Path, tmp_path: Path) -> None:
+    before = snapshot(run)
+    shown = call("probe", run, *QUICK, "--seed", 3, "--json", tmp_path / "a.json").stdout
+    written = json.loads((tmp_path / "a.json").read_text())
+    net, theta, vocabulary = hfrnn.load(run)
+    found = bracket_probe(net, theta, vocabulary, steps=30, trials=3, group=5, seed=3)
+    assert written == {"network": net.describe(), "followed_by": "samples of the network", **found.to_json()}
+    lines = shown.splitlines()
+    assert lines[:2] == [net.describe(), "3 trials, followed by samples of the network"]
+    opened, control = (curves.to_json() for curves in (found.opened, found.unopened))
+    figures = (opened["closing"][0], control["closing"][0], opened["log_ratio"][0], control["log_ratio"][0])
+    [row] = [line.split() for line in lines if line.lstrip().startswith("1-5 ")]
+    assert row[1:] == [f"{figures[0]:.3g}", f"{figures[1]:.3g}", f"{figures[2]:.3f}", f"{figures[3]:.3f}"]
+    assert f"{int(found.above.sum())} of 6 groups of steps" in lines[-1]
+    assert max(map(len, lines)) <= 80
+    assert snapshot(run) == before
+
+
+@pytest.mark.parametrize("given", [("--part", "valid"), ("BOOK",)])
+def test_passages_come_from_a_part_or_a_file(run: Path, tmp_path: Path, given: tuple[str, ...]) -> None:
+    content = RunFolder(run).corpus().valid if given[0] == "--part" else BOOK
+    arguments = [str(text_file(tmp_path, BOOK)) if each == "BOOK" else each for each in given]
+    shown = call("probe", run, *arguments, *QUICK, "--json", tmp_path / "a.json").stdout
+    found = bracket_probe(*hfrnn.load(run), steps=30, trials=3, group=5, text=content)
+    assert json.loads((tmp_path / "a.json").read_text())["opened"] == found.opened.to_json()
+    assert ("valid part of text.txt" if given[0] == "--part" else "text.txt") in shown
+
+
+@pytest.mark.parametrize("name", ["probe.svg", "probe.PNG"])
+def test_the_picture_is_drawn(run: Path, tmp_path: Path, name: str) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install the extra plot")
+    path = tmp_path / name
+    call("probe", run, *QUICK, "--plot", path)
+    content = path.read_bytes()
+    assert content.startswith(b"<?xml" if name.endswith("svg") else b"\x89PNG")
+    if name.endswith("svg"):
+        call("probe", run, *QUICK, "--plot", path, "--force")
+        assert path.read_bytes() == content
+        assert all(words in content.decode() for words in ("after (", "after Th", "distance"))
+
+
+def test_a_symbol_of_formulas_can_be_drawn() -> None:
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install the extra plot")
+    from hfrnn.cli.probe_plot import picture
+
+    vocabulary = Vocabulary.build("$_^ab", "char")
+    net = Network("rnn", 5, 2, 5)
+    found = bracket_probe(net, net.init(0), vocabulary, "$", "^", control="_", steps=4)
+    assert len(picture(found, "svg", "a$_b")) > 1000
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--open", "{"), "opening is '{'"),
+        (("--part", "test"), "has no test part"),
+        (("--part", "valid", "text.txt"), "either a FILE or --part"),
+        (("--force",), "--force was given, and it is for --json or --plot"),
+        (("--plot", "x.jpeg"), "give a file that ends in .svg, .png, .pdf"),
+        (("--json", "no/x.json"), "there is no folder no"),
+        (("--steps", 0), "steps is 0"),
+        (("--which", "worst"), "checkpoint 'worst' is not known"),
+    ],
+)
+def test_the_command_refuses_what_does_not_fit(run: Path, options: tuple[object, ...], message: str) -> None:
+    assert message in refused("probe", run, *options)
+
+
+def test_a_run_without_a_text_is_refused(tmp_path: Path) -> None:
+    task = tiny_train(tmp_path, "task", text=None, data="addition", length=21, arch="rnn", sequences=20).folder
+    assert "was not trained on a text" in refused("probe", task)
+
+
+def test_without_matplotlib_the_extra_is_named_before_the_work(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("hfrnn.analysis.probe.bracket_probe", None)
+    assert "pip install '.[plot]'" in refused("probe", run, "--plot", "x.svg")
+
+
+def test_a_trained_network_remembers_the_brackets_of_a_toy_text(tmp_path: Path) -> None:
+    words = ["alpha", "beta", "gamma", "the", "of", "to"]
+    rng = np.random.default_rng(0)
+    text = "".join(
+        form.format(" ".join(rng.choice(words, rng.integers(1, 5)))) for form in rng.choice(["({}) ", "Th{}. "], 3000)
+    )
+    toy = text_file(tmp_path, text, "toy.txt")
+    run = tiny_train(
+        tmp_path, "toy", text=toy, arch="lstm", hidden=24, optimizer="adam", learning_rate=0.02, updates=250,
+        sequence_length=50, gradient_symbols=None, log_interval=250,
+    ).folder  # fmt: skip
+    found: BracketProbe = bracket_probe(*hfrnn.load(run), steps=20, trials=5, group=5)
+    assert found.remembered == 20
+    assert (found.opened.closing.mean(axis=0) > 3 * found.unopened.closing.mean(axis=0))[1:].all()
