@@ -46,6 +46,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "presets": page_presets.presets,
     "signs": page_presets.signs,
     "preconditioners": page_presets.preconditioners,
+    "as-typed": page_training.as_typed,
     "characters": page_training.characters,
     "long-lags": page_training.long_lags,
     "dynamics": page_dynamics.dynamics,

@@ -23,8 +23,21 @@ from hfrnn.errors import InputError
 KEYS = 88
 """The number of keys of a piano; key k is MIDI note 21 + k."""
 
-FILES = {"jsb": "jsb/jsb.npz"}
-"""The file of each collection, relative to the data folder."""
+
+@dataclass(frozen=True)
+class Collection:
+    """A collection of music known by name, with the attributes of a `NamedCorpus`."""
+
+    about: str
+    files: tuple[tuple[str, ...], ...]
+    size: int
+    levels: tuple[str, ...] = ()
+
+
+COLLECTIONS = {
+    "jsb": Collection("chorales of J. S. Bach, in chords", (("jsb/JSB_Chorales.mat",), ("jsb/jsb.npz",)), 96_095)
+}
+"""The music known by name: the file that is downloaded, or the same pieces in packed bits."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +86,9 @@ def load_music(name: str = "jsb") -> Music:
     Parameters
     ----------
     name : {"jsb"}
-        The chorales of J. S. Bach, one step per quarter note, from the file `jsb/jsb.npz` in the folder that the
-        environment variable HFRNN_DATA names. It holds `{train,valid,test}_packed`, (steps of all pieces, 11) uint8,
+        The chorales of J. S. Bach, one step per quarter note, from the file `jsb/JSB_Chorales.mat` or `jsb/jsb.npz`.
+        It is searched and, if it is missing, downloaded like a corpus. The first has the cells `{train,valid,test}data`
+        of (steps, 88) matrices. The second has `{train,valid,test}_packed`, (steps of all pieces, 11) uint8,
         with the 88 keys packed into bits, and `{train,valid,test}_lengths`, (pieces,), the steps of each piece.
 
     Returns
@@ -85,10 +99,22 @@ def load_music(name: str = "jsb") -> Music:
     ------
     InputError
         The name is unknown, or the file is missing or damaged.
+    HfrnnError
+        The file cannot be downloaded.
+
+    Examples
+    --------
+    >>> music = load_music("jsb")  # doctest: +SKIP
+    >>> len(music.train), music.train[0].shape  # doctest: +SKIP
+    (229, (129, 88))
     """
-    if name not in FILES:
-        raise InputError(f"there is no music named {name!r}; use one of {', '.join(FILES)}")
-    (path,) = find_files(name, [(FILES[name],)])
+    if name not in COLLECTIONS:
+        raise InputError(f"there is no music named {name!r}; use one of {', '.join(COLLECTIONS)}")
+    (path,) = find_files(name, COLLECTIONS[name].files)
+    if path.suffix == ".mat":
+        from hfrnn.data.rolls import load_cells
+
+        return load_cells(path, name)
     data = read_text(path, "byte")
     assert isinstance(data, bytes)
     arrays = _unzipped(data, str(path))

@@ -15,6 +15,7 @@ from hfrnn.option import Option
 from hfrnn.runs.checkpoint import array_sizes
 from hfrnn.runs.config import TrainConfig, all_options
 from hfrnn.runs.data import is_arrays, is_music, is_text
+from hfrnn.runs.data_defaults import suited
 from hfrnn.runs.metrics import clock, number
 from hfrnn.runs.options import run_options
 from hfrnn.runs.presets import DEFAULTS
@@ -159,7 +160,8 @@ def _default(name: str, known: Mapping[str, Option], options: Mapping[str, str |
     if name in DEFAULTS:
         length = int(options.get("length") or LENGTH)
         return shown(DEFAULTS[name].of(str(options["preset"]), options["data"], length))
-    return shown(known[name].default) if name in known else None
+    chosen = {each: value for each in ("data", "text", "level") if (value := options.get(each)) is not None}
+    return shown(suited(chosen).get(name, known[name].default)) if name in known else None
 
 
 def _loss_name(config: TrainConfig) -> str:

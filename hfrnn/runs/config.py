@@ -13,6 +13,7 @@ from hfrnn.errors import InputError, MissingExtraError
 from hfrnn.names import AUTO, DEVICES, HOST_MEMORY
 from hfrnn.option import Option, nearest
 from hfrnn.runs import needs
+from hfrnn.runs.data_defaults import suited
 from hfrnn.runs.options import (
     AVERAGES,
     DEFAULT_MINUTES,
@@ -50,6 +51,7 @@ class TrainConfig(RunOptions):
     def __init__(self, *, arch_options: Mapping[str, Any] | None = None, **values: Any) -> None:
         instance("arch_options", arch_options, Mapping, "a table of options by name", or_none=True)
         given, own = {**(arch_options or {})}, run_options()
+        values = {**suited(values), **values}
         for name in [name for name in values if name not in own]:
             given[name] = values.pop(name)
         for name, declared in own.items():
@@ -320,7 +322,8 @@ def checked_options(options: Mapping[str, Any], source: str) -> dict[str, Any]:
         An option is not known (the message has the nearest name), or its value has another type.
     """
     own = {declared.key: declared for declared in run_options().values()}
-    arch = own["arch"].convert(options.get("arch", own["arch"].default), f"{source}: arch")
+    default = {"arch": own["arch"].default}
+    arch = own["arch"].convert({**default, **suited(options), **options}["arch"], f"{source}: arch")
     values = {}
     for given, value in options.items():
         key = given.rstrip("_").replace("-", "_")

@@ -118,7 +118,7 @@ def train(
     values, ranks = checked_options(options, "train()"), ranks_of(comm)
     with handle_signals() as interruption, ending_together(ranks), _saying_what_is_saved(interruption):
         if resume is None:
-            config = replace(config or TrainConfig(), **values)
+            config = TrainConfig(**values) if config is None else replace(config, **values)
             trainer = Trainer.new(config, callbacks, interruption, memory, ranks)
         else:
             trainer = Trainer.resumed(resume, values, callbacks, interruption, memory, ranks)
