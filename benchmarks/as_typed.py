@@ -36,7 +36,7 @@ def run(options: dict[str, Any], minutes: float) -> dict[str, Any]:
     names = ("arch", "hidden", "embedding", "classes", "optimizer", "backend")
     return {
         "options": {name: getattr(config, name) for name in names},
-        "stopped": result.stopped,
+        "stopped": result.summary["stopped"],
         "updates": records[-1]["update"],
         "seconds": records[-1]["seconds"],
         "seconds_processor": records[-1]["seconds_processor"],

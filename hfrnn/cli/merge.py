@@ -9,11 +9,11 @@ from typing import Any
 from hfrnn.cli.options import check_architecture, check_data
 from hfrnn.errors import InputError
 from hfrnn.runs.config import TrainConfig, arch_declarations, checked_options
-from hfrnn.runs.data_defaults import suited
 from hfrnn.runs.needs import either
 from hfrnn.runs.options import default_schedule, option_key, option_name, run_options
 from hfrnn.runs.parsing import read_toml
 from hfrnn.runs.presets import DEFAULTS, kind_of_data, preset_values, renamed, unwritten_values
+from hfrnn.runs.suited import suited
 
 RESOLVED = (
     "average", "learning_rate", "momentum", "mu", "lambda_", "preconditioner_shift", "schedule", *DEFAULTS,

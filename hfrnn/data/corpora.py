@@ -39,6 +39,13 @@ class Corpus:
         the file.
     min_count : int
         The usual `min_count` of this corpus's vocabulary at level "word".
+
+    Examples
+    --------
+    >>> from hfrnn.data.corpora import load_corpus
+    >>> corpus = load_corpus(name="python-manual")
+    >>> corpus.name, corpus.level
+    ('python-manual', 'char')
     """
 
     name: str
@@ -138,6 +145,16 @@ def load_corpus(
         fit.
     HfrnnError
         The corpus cannot be downloaded.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from hfrnn.data.corpora import load_corpus
+    >>> Path("book.txt").write_text("Once upon a time. " * 10)
+    180
+    >>> corpus = load_corpus("book.txt")
+    >>> len(corpus.train), len(corpus.valid), len(corpus.test)
+    (162, 18, 0)
     """
     check_level(level)
     text = checks.path("text", text, or_none=True)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfrnn.data.array_files import check_size, file_content, load_mat, mat_names, npz_names, read_array_file
-from hfrnn.data.music import KEYS, Music, pieces_of
+from hfrnn.data.pieces import KEYS, Music, pieces_of
 from hfrnn.errors import InputError
 
 PARTS = ("train", "valid", "test")

@@ -15,11 +15,11 @@ from hfrnn.option import Option
 from hfrnn.runs.checkpoint import array_sizes
 from hfrnn.runs.config import TrainConfig, all_options
 from hfrnn.runs.data import is_arrays, is_music, is_text
-from hfrnn.runs.data_defaults import suited
 from hfrnn.runs.metrics import clock, number
 from hfrnn.runs.options import run_options
 from hfrnn.runs.presets import DEFAULTS
 from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.suited import suited
 from hfrnn.wording import four_digits
 
 NUMBERS = (

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from hfrnn.brief import short
 from hfrnn.checks import instance
 from hfrnn.errors import InputError, MissingExtraError
 from hfrnn.names import AUTO, DEVICES, HOST_MEMORY
 from hfrnn.option import Option, nearest
 from hfrnn.runs import needs
-from hfrnn.runs.data_defaults import suited
 from hfrnn.runs.options import (
     AVERAGES,
     DEFAULT_MINUTES,
@@ -26,6 +26,7 @@ from hfrnn.runs.options import (
 )
 from hfrnn.runs.parsing import parse_bytes
 from hfrnn.runs.presets import KINDS_OF_ARRAYS, kind_of_data, preset_values
+from hfrnn.runs.suited import suited
 
 
 @dataclass(frozen=True, init=False)
@@ -43,6 +44,15 @@ class TrainConfig(RunOptions):
     ------
     InputError
         An option is not known, or its value is not allowed.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> config = hfrnn.TrainConfig(data="sine", hidden=50)
+    >>> config
+    TrainConfig(data='sine', arch='rnn', hidden=(50,))
+    >>> config.resolved().cg_iterations
+    30
     """
 
     arch_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -66,6 +76,12 @@ class TrainConfig(RunOptions):
                     declaration.check(given[name], declaration.flag)
         object.__setattr__(self, "arch_options", {name: value for name, value in given.items() if value is not None})
         self._check_pairs()
+
+    def __repr__(self) -> str:
+        """Return the options that differ from their defaults."""
+        own = {name: getattr(self, name) for name, each in run_options().items() if getattr(self, name) != each.default}
+        values = ", ".join(f"{name}={short(value)}" for name, value in {**own, **self.arch_options}.items())
+        return f"TrainConfig({values})"
 
     if not TYPE_CHECKING:  # a type checker would take every misspelled attribute for an option
 

@@ -102,7 +102,7 @@ def test_fetch_says_of_a_text_put_there_by_hand_that_it_was_not_checked(site: Si
 def test_after_fetch_a_corpus_trains_without_hfrnn_data(site: Site, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.delenv("HFRNN_DATA")
     flags = ["--hidden", 4, "--sequence-length", 5, "--updates", 1, "--gradient-symbols", 50, "--sample-length", 0]
-    train = ["train", "--data", "ptb", "--level", "word", *flags, "--out", tmp_path / "run"]
+    train = ["train", "--data", "ptb", "--level", "word", "--classes", 0, *flags, "--out", tmp_path / "run"]
     assert "hfrnn data fetch ptb" in sentence(call(*train, code=2))
     call("data", "fetch", "ptb")
     assert "text      ptb: " in call(*train).stdout

@@ -384,19 +384,10 @@ def test_every_corpus_and_music_with_files_can_be_downloaded() -> None:
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize("name", ["tinyshakespeare"])
-def test_a_corpus_on_this_machine_has_the_hash_that_fetch_expects(site: Site, monkeypatch, name: str) -> None:
+@pytest.mark.parametrize("name", ["tinyshakespeare", "ptb"])
+def test_a_corpus_on_this_machine_has_the_hashes_that_fetch_expects(site: Site, monkeypatch, name: str) -> None:
     if not (SHARED / name).is_dir():
         pytest.skip(f"no folder {name} under HFRNN_DATA or ../shared/data")
     monkeypatch.setenv("HFRNN_DATA", str(SHARED))
     monkeypatch.setitem(DOWNLOADS, name, REAL[name])
-    assert fetch(name).origins == ()
-
-
-@pytest.mark.corpus
-def test_the_penn_treebank_has_the_hashes_that_fetch_expects(site: Site, monkeypatch) -> None:
-    if not (SHARED / "ptb").is_dir():
-        pytest.skip("no folder ptb under HFRNN_DATA or ../shared/data")
-    monkeypatch.setenv("HFRNN_DATA", str(SHARED))
-    monkeypatch.setitem(DOWNLOADS, "ptb", REAL["ptb"])
-    assert fetch("ptb") == downloads.Fetched(tuple(SHARED / "ptb" / name for name in CONTENT["ptb"]), (), True)
+    assert fetch(name) == downloads.Fetched(tuple(SHARED / name / file for file in CONTENT[name]), (), True)
