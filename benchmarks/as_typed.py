@@ -47,7 +47,7 @@ def run(options: dict[str, Any], minutes: float) -> dict[str, Any]:
 @click.command(cls=common.Command)
 @click.option("--command", "commands", type=click.Choice(tuple(COMMANDS)), multiple=True, default=tuple(COMMANDS),
               help="Commands.")  # fmt: skip
-@click.option("--minutes", default=4.0, type=click.FloatRange(0, min_open=True), help="Largest number of minutes.")
+@click.option("--minutes", default=8.0, type=click.FloatRange(0, min_open=True), help="Largest number of minutes.")
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
 def main(commands: tuple[str, ...], minutes: float, out: Path) -> None:
     """Run the commands, one after another, and write what they reach."""

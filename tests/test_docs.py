@@ -57,8 +57,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-LONG = {"README.md", "docs/damping.md", "docs/report.md"}  # they train for seconds
-BOOK = {"README.md", "docs/report.md"}  # their readers have a book.txt
+LONG = {"README.md", "docs/getting-started.md", "docs/damping.md", "docs/report.md"}  # they train for seconds
+BOOK = {"README.md", "docs/getting-started.md", "docs/report.md"}  # their readers have a book.txt
 
 
 WITH_CODE = [page for page in having("", "python") if page not in GALLERY]
