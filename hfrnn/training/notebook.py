@@ -36,7 +36,7 @@ class NotebookDisplay(Callback):
     def __init__(self) -> None:
         from IPython.display import display
 
-        self._area = display(_Html("<p>starting</p>"), display_id=True)
+        self._area = display(  # type: ignore[no-untyped-call]_Html("<p>starting</p>"), display_id=True)
         self._shown = 0.0
         self._trainer: Trainer | None = None
         self._left: TimeLeft | None = None
