@@ -80,7 +80,7 @@ def curvature(preset: str, trials: dict[str, dict[str, Any]]) -> dict[str, dict[
 
 DIVIDE, COSINE = {"schedule": "divide"}, {"schedule": "cosine"}
 METHODS: dict[str, dict[str, dict[str, Any]]] = {
-    "hf": curvature("fast", {"default": {}}),
+    "hf": curvature("tuned", {"default": {}}),
     "hf-published": curvature("published", {"default": {}}),
     "sgd": rates("sgd", (0.3, DIVIDE), (1.0, DIVIDE), (1.0, {**COSINE, "warm_up": 50})),
     "adam": rates("adam", (0.004, DIVIDE), (0.008, DIVIDE), (0.008, COSINE)),

@@ -32,7 +32,7 @@ START = {"initializer": "sutskever", "spectral_radius": 1.0, "input_scale": 0.1}
 FIRST_ORDER = {"streams": 20, "sequences": 10_000, "clip_norm": 1.0}
 """An epoch is 500 updates, after which follows a validation: with fewer, validations take a third of the minutes."""
 METHODS: dict[str, dict[str, Any]] = {
-    "hf": {"optimizer": "hf", "preset": "fast"},
+    "hf": {"optimizer": "hf", "preset": "tuned"},
     "hf-published": {"optimizer": "hf", "preset": "published", "cg_iterations": 150, "curvature_fraction": 1.0},
     "sgd": {**FIRST_ORDER, "optimizer": "sgd", "learning_rate": 0.01, "momentum": 0.9},
     "adam": {**FIRST_ORDER, "optimizer": "adam", "learning_rate": 3e-4},

@@ -8,9 +8,30 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from page_text import RESULTS, table
+from page_text import RESULTS, load, table
 
 LABELS = {"hf": "HF", "hf-published": "HF, published", "sgd": "SGD", "adam": "Adam"}
+
+
+def as_typed() -> str:
+    """What commands reach that leave the options to the defaults of their data."""
+    found = load("as-typed.json")["runs"]
+    rows = []
+    for command, each in found.items():
+        best, own = each["best"], each["options"]
+        reached = (
+            f"{best['valid_errors']:.1%} wrong"
+            if best["valid_errors"] is not None
+            else f"perplexity {best['valid_perplexity']:.0f}"
+        )
+        hidden = ",".join(map(str, own["hidden"]))
+        more = "".join(f", {name} {own[name]}" for name in ("embedding", "classes") if own[name])
+        rows.append([
+            f"`{command}`", f"`{own['arch']}` {hidden}{more}, {own['optimizer']}", each["stopped"],
+            f"{each['updates']:,}", f"{each['seconds'] / 60:.1f}", f"{each['seconds_processor']:.0f}", reached,
+        ])  # fmt: skip
+    head = ["command", "chosen by default", "ended by", "updates", "minutes", "processor seconds", "validation"]
+    return table(head, rows)
 
 
 def long_lags() -> str:

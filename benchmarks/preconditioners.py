@@ -34,7 +34,7 @@ from hfrnn.training.trainer import train
 Array = np.ndarray[Any, Any]
 HIDDEN = 128
 GRADIENT, CURVATURE = 250, 100
-"""Sequences of the batches, as the preset fast has them."""
+"""Sequences of the batches, as the preset tuned has them."""
 ITERATIONS = (1, 3, 5, 10)
 PARTS = (20, 50, 100)
 SAME = 1e-4

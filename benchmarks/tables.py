@@ -48,6 +48,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "presets": page_presets.presets,
     "signs": page_presets.signs,
     "preconditioners": page_presets.preconditioners,
+    "as-typed": page_training.as_typed,
     "long-lags": page_training.long_lags,
     "dynamics": page_dynamics.dynamics,
     "dynamics-shares": page_dynamics.shares,

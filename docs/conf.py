@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import latex2mathml.converter
 from click.testing import CliRunner
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
@@ -17,7 +18,9 @@ author = "the hfrnn authors"
 release = version = hfrnn.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-myst_heading_anchors = 3  # so that links to headings are checked
+myst_enable_extensions = ["dollarmath"]
+html_math_renderer = "mathml"  # browsers draw it themselves: no script, no network
+myst_heading_anchors = 4  # so that links to headings are checked
 default_role = "code"  # what single backticks in a docstring are
 highlight_language = "none"
 smartquotes = False
@@ -30,6 +33,8 @@ napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
 
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_theme = "furo"
 html_title = "hfrnn"
 html_show_copyright = html_show_sphinx = html_copy_source = False
@@ -52,6 +57,18 @@ class Help(SphinxDirective):
         return [nodes.literal_block(result.output, result.output, language="none")]
 
 
+def math(block: bool) -> tuple[Any, None]:
+    """Return the visitor of a formula, which writes MathML."""
+
+    def visit(writer: Any, node: nodes.Element) -> None:
+        source = node.astext().replace("{aligned}", "{align*}")
+        formula = latex2mathml.converter.convert(source, display="block" if block else "inline")
+        writer.body.append(f'<div class="math">{formula}</div>' if block else formula)
+        raise nodes.SkipNode
+
+    return visit, None
+
+
 def plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Outside backticks and doctests `|x|` and `lambda_` mean themselves."""
     for n, line in enumerate(lines):
@@ -67,5 +84,6 @@ def signature(app: Any, what: str, name: str, *_: Any) -> tuple[str, None] | Non
 
 def setup(app: Any) -> None:
     app.add_directive("hfrnn-help", Help)
+    app.add_html_math_renderer("mathml", inline_renderers=math(False), block_renderers=math(True))
     app.connect("autodoc-process-signature", signature)
     app.connect("autodoc-process-docstring", plain, priority=600)  # after napoleon

@@ -57,7 +57,14 @@ TOLERANCES = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """The largest error of one check of one architecture, over all cases and parameter blocks."""
+    """The largest error of one check of one architecture, over all cases and parameter blocks.
+
+    Examples
+    --------
+    >>> from hfrnn.gradcheck import Outcome
+    >>> Outcome("rnn", "gradient", error=1e-14, tolerance=1e-10, where="layer0.W_h").passed
+    True
+    """
 
     arch: str
     check: str
@@ -105,6 +112,13 @@ def gradcheck(
     ------
     InputError
         An architecture is unknown.
+
+    Examples
+    --------
+    >>> from hfrnn.gradcheck import gradcheck
+    >>> outcomes = gradcheck(["rnn"])
+    >>> all(outcome.passed for outcome in outcomes)
+    True
     """
     known, seed = architectures(), count("seed", seed)
     function("progress", progress, or_none=True)
@@ -139,6 +153,15 @@ def table(outcomes: Sequence[Outcome]) -> str:
     -------
     str
         The error of every check, with `!` after errors above the tolerance; then the place of each such error.
+
+    Examples
+    --------
+    >>> from hfrnn.gradcheck import Outcome, table
+    >>> print(table([Outcome("rnn", "gradient", error=1e-14, tolerance=1e-10, where="layer0.W_h")]))
+                    allowed           rnn
+    gradient          1e-09       1.0e-14
+    <BLANKLINE>
+    1 of 1 checks passed
     """
     if not (isinstance(outcomes, list | tuple) and all(isinstance(outcome, Outcome) for outcome in outcomes)):
         raise wrong("outcomes", outcomes, "give the result of gradcheck")

@@ -34,7 +34,7 @@ OPTIMIZERS = ("hf", "sgd", "adam", "soap", "muon", "online")
 """Optimizers."""
 LENGTH = 100
 """Steps of the sequences of a synthetic task, unless a number is given."""
-PRESETS = ("fast", "published")
+PRESETS = ("tuned", "published")
 """Sets of defaults of Hessian-free optimization."""
 SCHEDULES = ("constant", "halve", "divide", "text8", "cosine")
 """Learning rate schedules."""

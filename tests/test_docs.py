@@ -10,13 +10,16 @@ from __future__ import annotations
 import contextlib
 import doctest
 import importlib
+import pkgutil
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 import textwrap
+import warnings
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -54,8 +57,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-LONG = {"README.md", "docs/damping.md", "docs/report.md"}  # they train for seconds
-BOOK = {"README.md", "docs/report.md"}  # their readers have a book.txt
+LONG = {"README.md", "docs/getting-started.md", "docs/damping.md", "docs/report.md"}  # they train for seconds
+BOOK = {"README.md", "docs/getting-started.md", "docs/report.md"}  # their readers have a book.txt
 
 
 WITH_CODE = [page for page in having("", "python") if page not in GALLERY]
@@ -100,11 +103,41 @@ EXAMPLES = [file for file in sorted((PROJECT / "hfrnn").rglob("*.py")) if ">>> "
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=name)
-def test_doctests_hold(file: Path) -> None:
-    module = importlib.import_module(".".join(file.relative_to(PROJECT).with_suffix("").parts))
-    result = doctest.testmod(module)
+def test_doctests_hold(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "import torch" in file.read_text("utf-8"):
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+    monkeypatch.setattr(registry, "_kernels", dict(registry._kernels))
+    parts = file.relative_to(PROJECT).with_suffix("").parts
+    module = importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    runner = doctest.DocTestRunner()
+    for number, example in enumerate(each for each in doctest.DocTestFinder().find(module) if each.examples):
+        (tmp_path / str(number)).mkdir()  # some examples train and write the run folder `run`
+        monkeypatch.chdir(tmp_path / str(number))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an overflow, where an example is about it
+            runner.run(example)
+    result = runner.summarize(verbose=False)
     assert result.attempted
     assert not result.failed
+
+
+def documented() -> dict[str, Any]:
+    """The objects that the pages of the reference describe, by their full names."""
+    found: dict[str, Any] = {}
+    for page in sorted((PROJECT / "docs").glob("api-*.md")):
+        module = "hfrnn"
+        for line in page.read_text("utf-8").splitlines():
+            if line.startswith((".. currentmodule:: ", ".. automodule:: ")):
+                module = line.split()[-1]
+            elif match := re.match(r"\.\. auto(?:class|function|exception):: (\S+)", line):
+                path = match[1] if match[1].startswith("hfrnn.") else f"{module}.{match[1]}"
+                found[path] = pkgutil.resolve_name(path)
+    return found
+
+
+@pytest.mark.parametrize("path", documented())
+def test_every_public_name_has_an_example(path: str) -> None:
+    assert ">>> " in (documented()[path].__doc__ or "")
 
 
 # ---------------------------------------------------------------------- commands

@@ -73,6 +73,12 @@ class Dynamic:
     ------
     InputError
         A number is out of its range.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> hfrnn.Dynamic(learning_rate=0.1)
+    <Dynamic SGD: learning rate 0.1, decay 0, 20 symbols>
     """
 
     def __init__(
@@ -95,6 +101,10 @@ class Dynamic:
             self.mean_square = array("mean_square", mean_square, (None,), backend=get_backend("numpy"), finite=True)
             if self.mean_square.size and self.mean_square.min() < 0:
                 raise InputError("mean_square has an entry below 0: give the result of mean_square_gradient")
+
+    def __repr__(self) -> str:
+        rule = "SGD" if self.mean_square is None else "RMS"
+        return f"<Dynamic {rule}: learning rate {self.learning_rate:g}, decay {self.decay:g}, {self.stretch} symbols>"
 
     def factors(self, net: Network) -> tuple[Any, Any]:
         """Return p and 1 - d of D1.
@@ -239,6 +249,16 @@ def mean_square_gradient(
         A number is out of its range, or the text is too short.
     NonFiniteError
         The gradient is not finite.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> options = {"arch": "lstm", "hidden": 4, "optimizer": "adam", "updates": 2, "sample_length": 0}
+    >>> result = hfrnn.train(**options, out="run")  # on the built-in text
+    >>> net, theta, vocabulary = hfrnn.load("run")
+    >>> symbols = vocabulary.encode("A module is a file. " * 9)
+    >>> hfrnn.mean_square_gradient(net, theta, symbols).shape == theta.shape
+    True
     """
     theta = instance("net", net, Network, "a hfrnn.Network").vector(theta)
     stretch, most = checks.count("stretch", stretch, 1, unit="symbols"), checks.count("most", most, 1, unit="symbols")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hfrnn.analysis.dynamic_evaluation import Dynamic, Learner
 from hfrnn.arrays.backend import Array
+from hfrnn.brief import brief
 from hfrnn.checks import count, function, instance, is_whole, shown
 from hfrnn.data.text import Text
 from hfrnn.data.vocabulary import Vocabulary
@@ -30,9 +31,20 @@ def _none() -> NDArray[Any]:
     return np.zeros(0)
 
 
+@brief
 @dataclass(frozen=True)
 class Evaluation:
-    """How well a network predicts every symbol of a text except the first, given all earlier symbols."""
+    """How well a network predicts every symbol of a text except the first, given all earlier symbols.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> options = {"arch": "lstm", "hidden": 4, "optimizer": "adam", "updates": 2, "sample_length": 0}
+    >>> result = hfrnn.train(**options, out="run")  # on the built-in text
+    >>> found = hfrnn.evaluate(*hfrnn.load("run"), "A module is a file.")
+    >>> found.symbols, round(found.perplexity / 2**found.bits_per_symbol, 6)
+    (18, 1.0)
+    """
 
     symbols: int
     """The number of predicted symbols."""
@@ -170,6 +182,15 @@ def evaluate(
         The text has fewer than two symbols, or it has unknown symbols and they are refused.
     NonFiniteError
         The network's outputs are not finite, or its weights became so in dynamic evaluation.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> options = {"arch": "lstm", "hidden": 4, "optimizer": "adam", "updates": 2, "sample_length": 0}
+    >>> result = hfrnn.train(**options, out="run")  # on the built-in text
+    >>> net, theta, vocabulary = hfrnn.load("run")
+    >>> hfrnn.evaluate(net, theta, vocabulary, "A module is a file.").symbols
+    18
     """
     theta = instance("net", net, Network, "a hfrnn.Network").vector(theta)
     instance("vocabulary", vocabulary, Vocabulary, "the vocabulary of the network")

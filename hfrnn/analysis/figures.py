@@ -26,11 +26,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hfrnn.brief import brief
 from hfrnn.errors import InputError
 
 Row = dict[str, float | None]
 
 
+@brief
 @dataclass(frozen=True)
 class Score:
     """How well outputs agree with their targets.
@@ -44,6 +46,18 @@ class Score:
         figure that is not defined is None.
     outputs : dict of str to dict
         The same figures for each output, or for each class that occurs, by its name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> found = hfrnn.score(net, net.init(seed=0), batch, names=["angle"])
+    >>> list(found.outputs)
+    ['angle']
     """
 
     steps: int

@@ -156,6 +156,19 @@ def dense_gauss_newton(objective: Objective, theta: Array) -> HostArray:
     References
     ----------
     Schraudolph 2002, "Fast curvature matrix-vector products for second-order gradient descent".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> G = hfrnn.dense_gauss_newton(objective, theta)
+    >>> G.shape, bool(np.allclose(G, objective.gauss_newton(theta) @ np.eye(len(theta))))
+    ((21, 21), True)
     """
     check_objective(objective)
     n, root = objective.net.n_parameters, LossRoot(objective, theta)
@@ -194,6 +207,19 @@ def gauss_newton_diagonal(
         In float64, on the host.
     errors : (n_parameters,) array
         Standard error of every entry; 0 for the exact diagonal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> diagonal, errors = hfrnn.gauss_newton_diagonal(objective, theta)
+    >>> bool(np.allclose(diagonal, hfrnn.dense_gauss_newton(objective, theta).diagonal()))
+    True
     """
     check_objective(objective)
     draws, seed = count("draws", draws, 2, or_none=True), count("seed", seed)

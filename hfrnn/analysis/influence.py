@@ -39,6 +39,7 @@ from scipy.stats import spearmanr
 from hfrnn.analysis.gauss_newton import curvature_product, dense_gauss_newton
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.arrays.checks import array, is_array
+from hfrnn.brief import brief
 from hfrnn.checks import INSIDE_ONE, NOT_NEGATIVE, choice, count, instance, number, shown
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.objective import Objective
@@ -52,6 +53,7 @@ EARLIER = 0.75
 """Share of the iterations after which an earlier iterate shows how far the scores still move."""
 
 
+@brief
 @dataclass(frozen=True, eq=False)
 class Influence:
     """Scores of training sequences for one or more validation losses, and what CG's tolerance did to them.
@@ -72,6 +74,19 @@ class Influence:
         |grad F - A x| / |grad F| of every system.
     iterations : (m,) array of int
         Iterations of CG; 0 for the solver "dense".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> found = hfrnn.influence(objective, theta, batch, damping=0.1)
+    >>> found.scores.shape, found.bounds.shape
+    ((1, 4), (1, 4))
     """
 
     scores: HostArray
@@ -129,6 +144,20 @@ def influence(
     -----
     The call keeps the gradient of every training sequence, B * n_parameters numbers. Scores of sequences are not
     additive for large groups, and leave-one-out training that ends in another minimum does not follow them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> validation = hfrnn.Batch(rng.normal(size=(5, 2, 2)), rng.normal(size=(5, 2, 1)))
+    >>> found = hfrnn.influence(objective, theta, validation, damping=0.1)
+    >>> found.scores.shape  # a score for each validation loss and training sequence
+    (1, 4)
     """
     instance("objective", objective, Objective, "a hfrnn.Objective")
     damping, tolerance = number("damping", damping, NOT_NEGATIVE), number("tolerance", tolerance, INSIDE_ONE)

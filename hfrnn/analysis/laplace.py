@@ -41,6 +41,7 @@ from hfrnn.analysis.gauss_newton import (
 )
 from hfrnn.analysis.posterior import LowRank, Spectral
 from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.brief import brief
 from hfrnn.checks import INSIDE_ONE, POSITIVE, choice, count, instance, is_whole, number, shown
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.objective import Objective
@@ -52,6 +53,7 @@ STRUCTURES = ("dense", "low-rank", "diagonal")
 METHODS = ("factorization", "cg")
 
 
+@brief
 @dataclass(frozen=True, eq=False)
 class LaplacePrediction:
     """Outputs of a network with their uncertainty under the posterior.
@@ -68,6 +70,20 @@ class LaplacePrediction:
         s2, to be added for intervals of new targets; None for classification.
     probabilities : (S, B, n_out) array or None
         L5; None for regression.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> posterior = hfrnn.laplace(objective, theta, prior_precision=1.0, noise_variance=0.1)
+    >>> found = posterior.predict(batch)
+    >>> found.outputs.shape, found.variances.shape
+    ((5, 4, 1), (5, 4, 1))
     """
 
     steps: tuple[int, ...]
@@ -77,6 +93,7 @@ class LaplacePrediction:
     probabilities: HostArray | None
 
 
+@brief
 @dataclass(frozen=True, eq=False)
 class Laplace:
     """The posterior N(theta, P^-1) of L2, as `hfrnn.laplace` returns it.
@@ -90,6 +107,19 @@ class Laplace:
         delta.
     noise_variance : float or None
         s2 of a regression; None for classification.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> posterior = hfrnn.laplace(objective, theta, prior_precision=1.0, noise_variance=0.1)
+    >>> posterior.structure, posterior.sample(3).shape
+    ('dense', (3, 21))
     """
 
     objective: Objective
@@ -275,6 +305,19 @@ def laplace(
     References
     ----------
     MacKay 1992, "A practical Bayesian framework for backpropagation networks"; Daxberger et al. 2021, "Laplace redux".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> posterior = hfrnn.laplace(objective, theta, prior_precision=1.0, noise_variance=0.1)
+    >>> posterior.predict(batch).variances.shape
+    (5, 4, 1)
     """
     net = check_objective(objective).net
     theta, structure = net.vector(theta).copy(), choice("structure", structure, STRUCTURES)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hfrnn.analysis.figures import Score, figures
 from hfrnn.arrays.backend import Array, HostArray, host_copy
+from hfrnn.brief import brief
 from hfrnn.checks import count, flag, instance, shown
 from hfrnn.data.scaling import Scaling
 from hfrnn.engine.batch import Batch, State
@@ -26,6 +27,7 @@ TOGETHER = 50_000
 HostStates = list[dict[str, HostArray]]
 
 
+@brief
 class Prediction(NamedTuple):
     """What a network predicts.
 
@@ -35,6 +37,17 @@ class Prediction(NamedTuple):
         Real values for the squared loss, probabilities for the other losses; 0 in the padding.
     states : list of dict, or None
         The state after every step, one dict of arrays (T, B, H) per layer, as `net.run(..., states=True)` returns it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> hfrnn.predict(net, net.init(seed=0), batch)
+    Prediction(outputs=float64 (5, 4, 1), states=None)
     """
 
     outputs: HostArray
@@ -67,6 +80,17 @@ def predict(
         The batch does not fit the network.
     NonFiniteError
         An output is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> hfrnn.predict(net, net.init(seed=0), batch).outputs.shape
+    (5, 4, 1)
     """
     theta, states, batch = _vector(net, theta, batch), flag("states", states), _read(net, batch, scaling)
     columns = [_run_columns(net, theta, part, states) for part in _parts(batch)]
@@ -102,6 +126,18 @@ def score(
         The batch does not fit the network, or has no targets.
     NonFiniteError
         An output is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> found = hfrnn.score(net, net.init(seed=0), batch)
+    >>> sorted(found.overall)
+    ['mse', 'nrmse', 'r2', 'rmse']
     """
     theta = _vector(net, theta, batch)
     listed = isinstance(names, list | tuple) and len(names) == net.n_out and all(isinstance(n, str) for n in names)
@@ -175,6 +211,15 @@ def free_run(net: Network, theta: Array, batch: Batch, steps: int, scaling: Scal
         The outputs cannot be inputs, or the batch does not fit the network.
     NonFiniteError
         The outputs have grown beyond all bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=2, loss="squared")
+    >>> x = np.zeros((5, 4, 2))
+    >>> hfrnn.free_run(net, net.init(seed=0), hfrnn.Batch(x), 10).shape
+    (10, 4, 2)
     """
     theta, steps = _vector(net, theta, batch), count("steps", steps, 1)
     if net.loss_name != "squared" or net.n_in != net.n_out or batch.inputs.ndim == 2:

@@ -20,6 +20,7 @@ import numpy as np
 from hfrnn import checks
 from hfrnn.analysis.gauss_newton import curvature_product
 from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.brief import brief
 from hfrnn.checks import INSIDE_ONE, choice, function, instance, number, path, string
 from hfrnn.data.corpora import PARTS
 from hfrnn.data.music import music_batch
@@ -40,6 +41,7 @@ from hfrnn.training.sources import Pool, chosen_part
 from hfrnn.wording import counted
 
 
+@brief
 @dataclass(frozen=True, eq=False)
 class Spectrum:
     """Estimates of the eigenvalues of a symmetric matrix.
@@ -62,6 +64,19 @@ class Spectrum:
         The root of the sum of all squared eigenvalues, estimated from the density; None without a density.
     products : int
         The number of products with the matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> found = hfrnn.spectrum(objective, theta, count=2, steps=10)
+    >>> found.size, found.largest.shape
+    (21, (2,))
     """
 
     matrix: str
@@ -138,6 +153,19 @@ def spectrum(
         A number is out of its range, the matrix is unknown, or the network is in float32.
     NonFiniteError
         A product is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> found = hfrnn.spectrum(objective, theta, count=2, steps=10)
+    >>> found.largest.round(4).tolist()
+    [0.0203, 0.0145]
     """
     choice("matrix", matrix, MATRICES)
     _check_objective(objective)
@@ -197,6 +225,7 @@ class _Counted:
             self._progress(self._what, self._done, self._most)
 
 
+@brief
 class RunObjective(NamedTuple):
     """The objective of a run on a batch of its data in float64, the weights, and a description of the batch."""
 
@@ -233,6 +262,15 @@ def load_objective(
     ------
     InputError
         As `hfrnn.load`; or the data is missing, has no such part, or is too short.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> options = {"data": "sine", "length": 20, "sequences": 20, "hidden": 4, "updates": 2}
+    >>> result = hfrnn.train(**options, out="run")
+    >>> objective, theta, about = hfrnn.load_objective("run")
+    >>> objective.net.dtype
+    dtype('float64')
     """
     symbols, seed = checks.count("symbols", symbols, 1), checks.count("seed", seed)
     if part is not None:

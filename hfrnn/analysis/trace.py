@@ -43,6 +43,20 @@ def curvature_trace(
     ----------
     Meyer, Musco, Musco & Woodruff 2021, "Hutch++: optimal stochastic trace estimation"; Baston & Nakatsukasa 2022,
     "Stochastic diagonal estimation".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> found = hfrnn.curvature_trace(objective, theta)
+    >>> exact = hfrnn.dense_gauss_newton(objective, theta).trace()
+    >>> bool(abs(found.trace - exact) < 1e-9 * exact)  # more products than parameters: exact
+    True
     """
     instance("objective", objective, Objective, "a hfrnn.Objective")
     products, seed = count("products", products, LEAST_PRODUCTS), count("seed", seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,14 +38,13 @@ def list_corpora(as_json: bool) -> None:
 
     In the column "here", part means that only the beginning of the text is on this machine.
     """
-    from hfrnn.data.corpora import CORPORA, folder_of, located
+    from hfrnn.data.corpora import PREFIXES, located
     from hfrnn.data.downloads import data_folder
-    from hfrnn.data.remotes import DOWNLOADS
 
     rows: list[dict[str, Any]] = []
-    for name, known in CORPORA.items():
+    for name, known in _known().items():
         paths = located(known.files)
-        whole = not known.files or (len(paths) > 0 and paths[0].name == os.path.basename(known.files[0][0]))
+        whole = not known.files or (len(paths) > 0 and paths[0].name not in PREFIXES)
         rows.append({
             "name": name,
             "about": known.about,
@@ -54,7 +52,7 @@ def list_corpora(as_json: bool) -> None:
             "bytes": sum(path.stat().st_size for path in paths) if paths else known.size,
             "here": "yes" if whole else "part" if paths else "no",
             "files": list(map(str, paths)),
-            "can_fetch": folder_of(known.files) in DOWNLOADS,
+            "can_fetch": bool(known.files),
         })  # fmt: skip
     if as_json:
         say_json({"folder": str(data_folder()), "corpora": rows})
@@ -62,8 +60,7 @@ def list_corpora(as_json: bool) -> None:
     say(f"data folder: {data_folder()}\n")
     say(f"{'name':<17}{'size':>9}  {'here':<6}what")
     for row in rows:
-        missing = "" if row["files"] or row["can_fetch"] or row["here"] == "yes" else " (put it there yourself)"
-        say(f"{row['name']:<17}{_megabytes(row['bytes']):>9}  {row['here']:<6}{row['about']}{missing}")
+        say(f"{row['name']:<17}{_megabytes(row['bytes']):>9}  {row['here']:<6}{row['about']}")
         for file in row["files"]:
             say(f"{'':34}{file}")
 
@@ -81,15 +78,17 @@ def fetch(names: tuple[str, ...], mirrors: tuple[str, ...], force: bool) -> None
 
     Every download is checked against its known sha256, from whatever address it comes.
     """
-    from hfrnn.data.corpora import CORPORA, folder_of
+    from hfrnn.data.corpora import folder_of
     from hfrnn.data.downloads import fetch as fetch_files
 
+    known = _known()
     for name in names:
-        if name not in CORPORA:
-            raise InputError(f"there is no corpus named {name!r}; use one of {', '.join(CORPORA)}")
+        if name not in known:
+            raise InputError(f"there is no corpus named {name!r}; use one of {', '.join(known)}")
     for name in dict.fromkeys(names):
-        files = CORPORA[name].files
-        if _is_local(name):
+        files = known[name].files
+        if not files:
+            say(f"{name}: comes with Python; there is nothing to download")
             continue
         with _shown_progress() as (tell, progress):
             found = fetch_files(folder_of(files), mirrors or None, force, tell, progress)
@@ -103,25 +102,12 @@ def fetch(names: tuple[str, ...], mirrors: tuple[str, ...], force: bool) -> None
             say(f"  {file}")
 
 
-def _is_local(name: str) -> bool:
-    """Whether a corpus cannot be downloaded; prints where it is, or raises InputError that says where to put it."""
-    from hfrnn.data.corpora import CORPORA, folder_of, located
-    from hfrnn.data.downloads import data_folder
-    from hfrnn.data.remotes import DOWNLOADS
+def _known() -> dict[str, Any]:
+    """The corpora and the music known by name, with their files, sizes and descriptions."""
+    from hfrnn.data.corpora import CORPORA
+    from hfrnn.data.music import COLLECTIONS
 
-    files = CORPORA[name].files
-    if folder_of(files) in DOWNLOADS:
-        return False
-    if not files:
-        say(f"{name}: comes with Python; there is nothing to download")
-    elif paths := located(files):
-        say(f"{name}: cannot be downloaded; it is already here\n  {paths[0]}")
-    else:
-        raise InputError(
-            f"{name} cannot be downloaded: put it at {data_folder() / files[0][0]} yourself, or train on your own "
-            "copy with hfrnn train FILE"
-        )
-    return True
+    return {**CORPORA, **COLLECTIONS}
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from hfrnn.runs.config import TrainConfig, arch_declarations, checked_options
 from hfrnn.runs.needs import either
 from hfrnn.runs.options import default_schedule, option_key, option_name, run_options
 from hfrnn.runs.parsing import read_toml
-from hfrnn.runs.presets import DEFAULTS, kind_of_data, preset_values, unwritten_values
+from hfrnn.runs.presets import DEFAULTS, kind_of_data, preset_values, renamed, unwritten_values
+from hfrnn.runs.suited import suited
 
 RESOLVED = (
     "average", "learning_rate", "momentum", "mu", "lambda_", "preconditioner_shift", "schedule", *DEFAULTS,
@@ -68,7 +69,7 @@ def merged(
 def _from_file(path: str) -> tuple[dict[str, Any], bool]:
     """The checked options in a TOML file, and whether a run wrote the file."""
     options, versions = read_toml(path)
-    values = checked_options(options, path)
+    values = checked_options(renamed(options) if versions else options, path)
     TrainConfig(**values)
     return {**values, **(unwritten_values(values) if versions else {})}, bool(versions)
 
@@ -95,7 +96,7 @@ def _useful(values: dict[str, Any], given: dict[str, Any], config: str, of_run: 
 def _choices(values: Mapping[str, Any]) -> SimpleNamespace:
     """The options that decide whether others have an effect, and the kind of data as `kind`."""
     defaults = {name: declared.default for name, declared in run_options().items()}
-    chosen = SimpleNamespace(**{**defaults, **values})
+    chosen = SimpleNamespace(**{**defaults, **suited(values), **values})
     chosen.kind = kind_of_data(chosen.data)
     vars(chosen).update(preset_values(chosen))
     return chosen

@@ -35,10 +35,10 @@ class NearChoice(_Choice):
 def known_data() -> dict[str, tuple[str, ...]]:
     """Return the names that `--data` takes, by kind."""
     from hfrnn.data.corpora import CORPORA
-    from hfrnn.data.music import FILES
+    from hfrnn.data.music import COLLECTIONS
     from hfrnn.data.synthetic import tasks
 
-    return {"corpora": tuple(CORPORA), "tasks": tasks(), "music": tuple(FILES)}
+    return {"corpora": tuple(CORPORA), "tasks": tasks(), "music": tuple(COLLECTIONS)}
 
 
 def check_architecture(name: str) -> None:

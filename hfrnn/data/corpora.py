@@ -14,7 +14,6 @@ from hfrnn import checks
 from hfrnn.checks import shown
 from hfrnn.data.downloads import data_folder, data_folders, fetch
 from hfrnn.data.fractions import DEFAULT_FRACTIONS, checked_fractions
-from hfrnn.data.remotes import DOWNLOADS
 from hfrnn.data.text import LEVELS, Text, check_level
 from hfrnn.data.words import broken
 from hfrnn.errors import InputError, reason_of
@@ -40,6 +39,13 @@ class Corpus:
         the file.
     min_count : int
         The usual `min_count` of this corpus's vocabulary at level "word".
+
+    Examples
+    --------
+    >>> from hfrnn.data.corpora import load_corpus
+    >>> corpus = load_corpus(name="python-manual")
+    >>> corpus.name, corpus.level
+    ('python-manual', 'char')
     """
 
     name: str
@@ -139,6 +145,16 @@ def load_corpus(
         fit.
     HfrnnError
         The corpus cannot be downloaded.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from hfrnn.data.corpora import load_corpus
+    >>> Path("book.txt").write_text("Once upon a time. " * 10)
+    180
+    >>> corpus = load_corpus("book.txt")
+    >>> len(corpus.train), len(corpus.valid), len(corpus.test)
+    (162, 18, 0)
     """
     check_level(level)
     text = checks.path("text", text, or_none=True)
@@ -272,13 +288,13 @@ def find_files(name: str, choices: Sequence[tuple[str, ...]]) -> list[Path]:
     Raises
     ------
     InputError
-        The files are missing and have no address, or the environment variable HFRNN_OFFLINE forbids downloads.
+        The files are missing, and the environment variable HFRNN_OFFLINE forbids downloads.
     HfrnnError
         The download failed.
     """
     if paths := located(choices):
         return paths
-    if folder_of(choices) in DOWNLOADS and not os.environ.get("HFRNN_OFFLINE"):
+    if not os.environ.get("HFRNN_OFFLINE"):
         import pooch
 
         return list(fetch(folder_of(choices), tell=pooch.get_logger().info).files)
@@ -286,11 +302,10 @@ def find_files(name: str, choices: Sequence[tuple[str, ...]]) -> list[Path]:
     missing = " or ".join(
         ", ".join(str(folder / file) for file in files if not os.path.exists(folder / file)) for files in choices
     )
-    get = f"get it with hfrnn data fetch {name}, or " if folder_of(choices) in DOWNLOADS else ""
     held = "it" if os.environ.get("HFRNN_DATA") else " or ".join(", ".join(files) for files in choices)
     raise InputError(
-        f"the corpus {name} is not there: {get}put it at {missing}, or set the environment variable HFRNN_DATA to the "
-        f"folder that holds {held}"
+        f"the corpus {name} is not there: get it with hfrnn data fetch {name}, or put it at {missing}, or "
+        f"set the environment variable HFRNN_DATA to the folder that holds {held}"
     )
 
 
@@ -332,6 +347,8 @@ class NamedCorpus:
     line: int | None = None
 
 
+PREFIXES = ("text8-prefix.txt",)
+"""Names of files that hold the beginning of a corpus only."""
 _PTB_FILES = (tuple(f"ptb/ptb.{part}.txt" for part in PARTS),)
 
 CORPORA = {
@@ -345,7 +362,7 @@ CORPORA = {
     "text8": NamedCorpus(
         _as_it_is,
         "Wikipedia in 26 letters and spaces",
-        (("text8/text8",), ("text8/text8-prefix.txt",)),
+        (("text8/text8",), (f"text8/{PREFIXES[0]}",)),
         100_000_000,
         fractions=(0.99, 0.01, 0.0),
         min_count=11,

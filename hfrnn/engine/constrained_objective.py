@@ -50,6 +50,22 @@ class ConstrainedObjective:
     ------
     InputError
         The constraints are of another network.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> constraints = hfrnn.Constraints(net, signs={"output.W_y0": np.ones((3, 1))})  # weights of 0 or more
+    >>> bounded = hfrnn.ConstrainedObjective(objective, constraints)
+    >>> v = constraints.variables(constraints.initial(theta))
+    >>> v = hfrnn.HessianFree().update(v, bounded).theta
+    >>> bool((net.views(constraints.weights(v))["output.W_y0"] >= 0).all())
+    True
     """
 
     def __init__(self, objective: Objective, constraints: Constraints) -> None:
@@ -134,7 +150,10 @@ class ConstrainedObjective:
         def adjoint(u: Array, out: Array) -> None:
             out[...] = D * J.rmatvec(u)
 
-        return make_operator(self.net.backend, J.shape, self.net.dtype, apply, adjoint)
+        return make_operator(self.net.backend, J.shape, self.net.dtype, apply, adjoint, "Jacobian")
+
+    def __repr__(self) -> str:
+        return f"<ConstrainedObjective of {self.objective!r}>"
 
     def _at(self, variables: Array) -> tuple[Array, Array]:
         """Return the weights of variables, and D."""
@@ -160,4 +179,4 @@ class ConstrainedObjective:
             if diagonal is not None:
                 out += diagonal * v
 
-        return make_operator(self.net.backend, A.shape, A.dtype, apply)
+        return make_operator(self.net.backend, A.shape, A.dtype, apply, name="curvature in the variables")

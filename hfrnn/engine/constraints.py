@@ -66,6 +66,19 @@ class Constraints:
 
     Without signs, all optimizers but SOAP and Muon keep absent weights at 0 by themselves; `weights` does it for all.
     A weight with a sign that is exactly 0 has no gradient, and stays 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> mask = np.tri(3)  # unit i feeds units 0 to i
+    >>> constraints = hfrnn.Constraints(net, {"layer0.W_h": mask})
+    >>> constraints
+    <Constraints of <Network rnn 3, 2 in, 1 out (squared), 21 weights>: 3 absent, 0 with a sign>
+    >>> theta = constraints.initial(net.init(seed=0))
+    >>> bool((net.views(theta)["layer0.W_h"][mask == 0] == 0).all())
+    True
     """
 
     def __init__(
@@ -85,6 +98,10 @@ class Constraints:
                 blocks[name].view(flat)[...] = self._whole(blocks[name], value, what)
         codes[~exists] = ABSENT
         self._set(codes)
+
+    def __repr__(self) -> str:
+        absent, signs = int((self.codes == ABSENT).sum()), int(np.isin(self.codes, (1, -1)).sum())
+        return f"<Constraints of {self.net!r}: {absent:,} absent, {signs:,} with a sign>"
 
     def _set(self, codes: HostArray) -> None:
         """Take the code of every weight: its sign, or `ABSENT`."""

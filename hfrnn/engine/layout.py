@@ -380,6 +380,9 @@ class Layout:
             for layer in self.layers
         ]
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.describe()}>"
+
     def describe(self) -> str:
         """Return one line with the architecture, the sizes and the number of weights."""
         sizes = "-".join(str(h) for h in self.hidden)

@@ -95,6 +95,26 @@ class Network(Layout):
         A value is not known or out of range.
     MissingExtraError
         The backend is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> net
+    <Network rnn 3, 2 in, 1 out (squared), 21 weights>
+    >>> theta = net.init(seed=0)
+    >>> sorted(net.views(theta))
+    ['layer0.W_h', 'layer0.W_x', 'layer0.b', 'output.W_y0']
+    >>> logits, state = net.run(theta, batch)
+    >>> logits.shape, state[0]["h"].shape
+    ((5, 4, 1), (4, 3))
+    >>> loss, gradient = net.loss_and_gradient(theta, batch)
+    >>> round(loss, 4), gradient.shape
+    (0.593, (21,))
     """
 
     def without_penalty(self) -> Network:

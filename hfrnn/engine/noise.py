@@ -61,6 +61,19 @@ class StateNoise:
     Noise is added to U in the slots that the layer below can feed: to every pre-activation, and not to the factors `m`
     of the multiplicative networks. In a `rate` network, S is the deviation `sqrt(2/leak) * sigma` of Song, Yang and
     Wang (2016).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> noisy = hfrnn.Objective(net, batch, noise=hfrnn.StateNoise(0.1, seed=0))
+    >>> theta = net.init(seed=0)
+    >>> noisy.loss(theta) == noisy.loss(theta) != net.loss(theta, batch)  # the same noise in every call
+    True
     """
 
     def __init__(self, scale: float, seed: int = 0, draw: int = 0, sequences: Any = None) -> None:
@@ -72,6 +85,9 @@ class StateNoise:
             self.sequences = array("sequences", sequences, (None,), "iu", backend=get_backend("numpy"))
             if self.sequences.size and self.sequences.min() < 0:
                 raise InputError(f"sequences holds {self.sequences.min()}: give whole numbers, 0 or more")
+
+    def __repr__(self) -> str:
+        return f"StateNoise(scale={self.scale:g}, seed={self.seed}, draw={self.draw})"
 
     def of_batch(self, layers: Sequence[Layer], backend: Backend, dtype: Any, B: int) -> NoiseOfBatch:
         """Return this noise for the layers of a network and a batch of B sequences.

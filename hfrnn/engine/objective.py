@@ -26,6 +26,7 @@ from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
 from hfrnn.names import METRICS
 from hfrnn.optim.blocks import MatrixBlock
+from hfrnn.wording import counted
 
 COMPLEX_STEP = 1e-20
 """The step eps of the complex-step derivative."""
@@ -69,6 +70,22 @@ class Objective(SequenceDerivatives):
     -----
     Several Python threads may use an objective and its operators at the same time. Each call waits until the one before
     it has finished, because the calls share buffers; calls of different objectives run side by side.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> loss, gradient = objective.loss_and_gradient(theta)
+    >>> G = objective.gauss_newton(theta, structural=0.1, tikhonov=0.01)
+    >>> G
+    <Gauss-Newton matrix 21 x 21, float64>
+    >>> (G @ gradient).shape
+    (21,)
     """
 
     def __init__(
@@ -101,6 +118,10 @@ class Objective(SequenceDerivatives):
         alike = like is not None and like.threads.threads == self.threads.threads and like.ranks is self.ranks
         if like is not None and alike and like._count == self._count:
             self._passing_buffers, self._vectors, self._lock = like._passing_buffers, like._vectors, like._lock
+
+    def __repr__(self) -> str:
+        shards = counted(self._count, "shard")
+        return f"<{type(self).__name__} of {self.net!r} on {self.batch.B:,} x {self.batch.T:,} steps, {shards}>"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise InputError(
@@ -292,7 +313,7 @@ class Objective(SequenceDerivatives):
                     self._vectors.give_back(scaled)
 
         n = self.net.n_parameters
-        return make_operator(self.net.backend, (n, n), self.net.dtype, apply)
+        return make_operator(self.net.backend, (n, n), self.net.dtype, apply, name="Gauss-Newton matrix")
 
     def hessian(self, theta: Array) -> Any:
         """Return the exact Hessian at theta as a LinearOperator in float64.
@@ -311,7 +332,7 @@ class Objective(SequenceDerivatives):
                 vectors.add(lambda s, vector: sweeps[s].gradient(moved, vector), self._count, grad)
                 out[...] = grad.imag / COMPLEX_STEP + self.net.l2 * v
 
-        return make_operator(self.net.backend, (theta.size, theta.size), np.dtype("float64"), apply)
+        return make_operator(self.net.backend, (theta.size, theta.size), np.dtype("float64"), apply, name="Hessian")
 
     def jacobian(self, theta: Array) -> Any:
         """Return the Jacobian of the logits as a LinearOperator (T*B*n_out, n_parameters).
@@ -345,7 +366,9 @@ class Objective(SequenceDerivatives):
                 self._vectors.add(transpose, self._count, out)
 
         rows = shape[0] * shape[1] * shape[2]
-        return make_operator(self.net.backend, (rows, self.net.n_parameters), self.net.dtype, apply, adjoint)
+        return make_operator(
+            self.net.backend, (rows, self.net.n_parameters), self.net.dtype, apply, adjoint, "Jacobian"
+        )
 
     # ------------------------------------------------------------------ shards
 

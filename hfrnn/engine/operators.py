@@ -45,10 +45,16 @@ def _operator_class(base: Any) -> Any:
     class Operator(base):  # type: ignore[misc]
         """A LinearOperator that can write a product into an existing array."""
 
-        def __init__(self, backend: Backend, shape: tuple[int, int], dtype: Any, apply: Any, adjoint: Any) -> None:
+        def __init__(
+            self, backend: Backend, shape: tuple[int, int], dtype: Any, apply: Any, adjoint: Any, name: str
+        ) -> None:
             super().__init__(dtype, shape)
+            self._name = name
             self._backend, self._apply, self._apply_adjoint = backend, apply, adjoint
             self._precision = PRECISIONS[0]
+
+        def __repr__(self) -> str:
+            return f"<{self._name} {self.shape[0]:,} x {self.shape[1]:,}, {self.dtype}>"
 
         @property
         def precision(self) -> str:
@@ -112,6 +118,7 @@ def make_operator(
     dtype: Any,
     apply: Callable[[Array, Array], None],
     adjoint: Callable[[Array, Array], None] | None = None,
+    name: str = "operator",
 ) -> Any:
     """Return a LinearOperator of the backend's library, with a method `apply(v, out)`.
 
@@ -124,6 +131,8 @@ def make_operator(
         `apply(v, out)` writes A v to `out`. Both are contiguous arrays of type `dtype` and do not overlap.
     adjoint : callable, optional
         `adjoint(u, out)` writes the adjoint's product with u to `out`; by default the operator is symmetric.
+    name : str
+        What a person calls the operator.
     """
     operator_class: Any = _operator_class(backend.linear_operator_base())  # type: ignore[arg-type]
-    return operator_class(backend, shape, dtype, apply, adjoint or apply)
+    return operator_class(backend, shape, dtype, apply, adjoint or apply, name)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hfrnn.arrays.backend import Array, get_backend
 from hfrnn.arrays.checks import array
+from hfrnn.brief import brief
 from hfrnn.checks import NOT_NEGATIVE, count, instance, number
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.batch import Batch
@@ -17,9 +18,21 @@ from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, NonFiniteError
 
 
+@brief
 @dataclass(frozen=True)
 class Drawn:
-    """A drawn symbol, and the probabilities (n_out,) of all symbols at that step, before any restriction."""
+    """A drawn symbol, and the probabilities (n_out,) of all symbols at that step, before any restriction.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> options = {"arch": "lstm", "hidden": 4, "optimizer": "adam", "updates": 2, "sample_length": 0}
+    >>> result = hfrnn.train(**options, out="run")  # on the built-in text
+    >>> net, theta, vocabulary = hfrnn.load("run")
+    >>> (drawn,) = hfrnn.sample(net, theta, vocabulary.encode("A "), 1, seed=0)
+    >>> drawn.probabilities.shape == (net.n_out,)
+    True
+    """
 
     symbol: int
     probabilities: NDArray[np.float64]
@@ -66,6 +79,16 @@ def sample(
         A number is out of its range, or no symbol is allowed.
     NonFiniteError
         The network's outputs are not finite.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> options = {"arch": "lstm", "hidden": 4, "optimizer": "adam", "updates": 2, "sample_length": 0}
+    >>> result = hfrnn.train(**options, out="run")  # on the built-in text
+    >>> net, theta, vocabulary = hfrnn.load("run")
+    >>> drawn = hfrnn.sample(net, theta, vocabulary.encode("A "), length=5, seed=0)
+    >>> len(vocabulary.decode([each.symbol for each in drawn]))
+    5
     """
     theta = instance("net", net, Network, "a hfrnn.Network").vector(theta)
     temperature, length = number("temperature", temperature, NOT_NEGATIVE), count("length", length)

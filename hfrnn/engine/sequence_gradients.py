@@ -75,6 +75,19 @@ class SequenceJacobian:
     ----------
     objective : Objective
     theta : (n_parameters,) array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> J = objective.sequence_jacobian(theta)
+    >>> J.shape  # steps, sequences, outputs
+    (5, 4, 1)
     """
 
     def __init__(self, objective: Objective, theta: Array) -> None:

@@ -48,6 +48,18 @@ class TensorOperator:
     -----
     Without a layout, tensors of the operator's type and device are read and written where they are. A layout has to
     change the order of the entries, which makes one copy of the vector before a product and one after it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared")
+    >>> batch = hfrnn.Batch(torch.ones(5, 4, 2), torch.ones(5, 4, 1))
+    >>> G = net.gauss_newton(net.init(seed=0), batch).to_torch()
+    >>> G
+    <<Gauss-Newton matrix 21 x 21, float32> for tensors>
+    >>> (G @ torch.ones(net.n_parameters)).shape
+    torch.Size([21])
     """
 
     def __init__(self, operator: Any, backend: Backend, layout: VectorLayout | None = None) -> None:
@@ -55,6 +67,9 @@ class TensorOperator:
         self._layout = methods("layout", layout, ("direction", "gradient", "split", "join"), or_none=True)
         self._size: int = operator.shape[0] if layout is None else layout.size
         self.shape, self.dtype = (self._size, self._size), operator.dtype
+
+    def __repr__(self) -> str:
+        return f"<{self._operator!r} for tensors>"
 
     def __matmul__(self, v: Any) -> Any:
         """Return A v.

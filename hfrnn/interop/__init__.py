@@ -78,6 +78,17 @@ def from_torch(model: Any, *, embedding: str | None = None, **options: Any) -> t
     HfrnnWarning
         The model has dropout and is in training mode; or its nn.Embedding treats gradients in a way of its own
         (`padding_idx`, `scale_grad_by_freq`).
+
+    Examples
+    --------
+    >>> import torch
+    >>> import hfrnn
+    >>> from hfrnn.interop import from_torch
+    >>> net, theta = from_torch(torch.nn.Sequential(torch.nn.LSTM(2, 3), torch.nn.Linear(3, 1)), loss="squared")
+    >>> net
+    <Network lstm 3, 2 in, 1 out (squared), 76 weights>
+    >>> theta.shape
+    (76,)
     """
     source = read_model("model", model, embedding)
     values, embedding = on_host(source.tensors), source.embedding
@@ -135,6 +146,15 @@ def to_torch(net: Network, theta: Array, like: Any, *, embedding: str | None = N
     ------
     InputError
         The network and the model differ in kind or sizes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hfrnn.interop import from_torch, to_torch
+    >>> model = torch.nn.Sequential(torch.nn.RNN(2, 3), torch.nn.Linear(3, 1))
+    >>> net, theta = from_torch(model)
+    >>> model.load_state_dict(to_torch(net, 2 * theta, model))
+    <All keys matched successfully>
     """
     return _export("theta", net, theta, like, embedding, second=0.0)
 
@@ -161,6 +181,18 @@ def gradient_to_torch(net: Network, gradient: Array, like: Any, *, embedding: st
     ------
     InputError
         The network and the model differ in kind or sizes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import hfrnn
+    >>> from hfrnn.interop import from_torch, gradient_to_torch
+    >>> model = torch.nn.Sequential(torch.nn.RNN(2, 3), torch.nn.Linear(3, 1))
+    >>> net, theta = from_torch(model, loss="squared")
+    >>> batch = hfrnn.Batch(torch.ones(5, 4, 2), torch.ones(5, 4, 1))
+    >>> loss, gradient = net.loss_and_gradient(theta, batch)
+    >>> sorted(gradient_to_torch(net, gradient, model))
+    ['0.bias_hh_l0', '0.bias_ih_l0', '0.weight_hh_l0', '0.weight_ih_l0', '1.bias', '1.weight']
     """
     return _export("gradient", net, gradient, like, embedding, second=1.0)
 

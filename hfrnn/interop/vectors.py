@@ -48,6 +48,19 @@ class TorchLayout:
     ------
     InputError
         The network and the model differ in kind or sizes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import hfrnn
+    >>> from hfrnn.interop import TorchLayout, from_torch
+    >>> model = torch.nn.Sequential(torch.nn.LSTM(2, 3), torch.nn.Linear(3, 1))
+    >>> net, theta = from_torch(model, loss="squared")
+    >>> batch = hfrnn.Batch(torch.ones(5, 4, 2), torch.ones(5, 4, 1))
+    >>> G = hfrnn.Objective(net, batch).gauss_newton(theta).to_torch(TorchLayout(net, model))
+    >>> size = sum(each.numel() for each in model.parameters())
+    >>> (G @ torch.ones(size)).shape == (size,)
+    True
     """
 
     def __init__(self, net: Network, like: Any, *, embedding: str | None = None) -> None:

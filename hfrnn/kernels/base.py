@@ -18,6 +18,12 @@ class Slot:
     """A group of columns of U: name, width, bias by default, and whether the layer below and the input feed it.
 
     A slot with `input=False` and `below=False` holds a bias only, for a bias that must not take part in a recursion.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> hfrnn.Slot("gates", 12, bias=True, below=True).width
+    12
     """
 
     name: str = checked(MISSING, string)
@@ -45,6 +51,16 @@ class Tape:
         Where `new` allocates.
     scratch : Buffers
         Where `scratch` allocates.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> from hfrnn.arrays.backend import get_backend
+    >>> from hfrnn.arrays.buffers import Buffers
+    >>> backend = get_backend("numpy")
+    >>> tape = hfrnn.Tape("layer0.", Buffers(backend, "float64"), Buffers(backend, "float64"))
+    >>> tape.new("h", 5, 4, 3).shape
+    (5, 4, 3)
     """
 
     def __init__(self, prefix: str, kept: Buffers, scratch: Buffers) -> None:
@@ -91,6 +107,13 @@ class Kernel:
 
     A kernel that serves a structural metric other than `hidden` takes one more argument in `backward`,
     `preactivation_adjoint` (K, B, H) or None: what the metric adds to the adjoint of the hidden pre-activation.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> kernel = hfrnn.Network("gru", n_in=2, hidden=3, n_out=1).layers[0].kernel
+    >>> isinstance(kernel, hfrnn.Kernel), [slot.name for slot in kernel.slots]
+    (True, ['r', 'z', 'g'])
     """
 
     slots: tuple[Slot, ...]

@@ -11,7 +11,17 @@ if TYPE_CHECKING:
 
 
 def sigmoid_(xp: Any, x: Array) -> None:
-    """x <- sigma(x) = (tanh(x/2) + 1)/2, in place."""
+    """x <- sigma(x) = (tanh(x/2) + 1)/2, in place.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hfrnn.kernels.pointwise import sigmoid_
+    >>> x = np.array([-2.0, 0.0, 2.0])
+    >>> sigmoid_(np, x)
+    >>> x.round(3).tolist()
+    [0.119, 0.5, 0.881]
+    """
     x *= 0.5
     xp.tanh(x, out=x)
     x *= 0.5
@@ -33,19 +43,49 @@ def softplus_(xp: Any, x: Array) -> None:
 
 
 def slope_of_tanh(xp: Any, h: Array, out: Array) -> Array:
-    """out <- 1 - h*h, the derivative of tanh where its value is h; return out."""
+    """out <- 1 - h*h, the derivative of tanh where its value is h; return out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hfrnn.kernels.pointwise import slope_of_tanh
+    >>> slope_of_tanh(np, np.array([0.0, 0.5]), out=np.empty(2)).tolist()
+    [1.0, 0.75]
+    """
     xp.multiply(h, h, out=out)
     xp.subtract(1.0, out, out=out)
     return out
 
 
 def rows(x: Array) -> Array:
-    """Return a view of x (K, B, n) as (K*B, n)."""
+    """Return a view of x (K, B, n) as (K*B, n).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hfrnn.kernels.pointwise import rows
+    >>> rows(np.zeros((5, 4, 3))).shape
+    (20, 3)
+    """
     return x.reshape(x.shape[0] * x.shape[1], x.shape[2])
 
 
 def product(tape: Tape, x: Array, W: Array, out: Array) -> Array:
-    """out <- x @ W for all time steps at once: x (K, B, n), W (n, m), out (K, B, m); return out."""
+    """out <- x @ W for all time steps at once: x (K, B, n), W (n, m), out (K, B, m); return out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> from hfrnn.arrays.backend import get_backend
+    >>> from hfrnn.arrays.buffers import Buffers
+    >>> backend = get_backend("numpy")
+    >>> tape = hfrnn.Tape("layer0.", Buffers(backend, "float64"), Buffers(backend, "float64"))
+    >>> from hfrnn.kernels.pointwise import product
+    >>> x, W = np.ones((5, 4, 3)), np.ones((3, 2))
+    >>> product(tape, x, W, out=np.empty((5, 4, 2)))[0, 0].tolist()
+    [3.0, 3.0]
+    """
     tape.xp.matmul(rows(x), W, out=rows(out))
     return out
 
@@ -54,6 +94,20 @@ def add_weight_gradient(tape: Tape, x: Array, da: Array, grad: Array) -> None:
     """grad += sum over time steps and sequences of x.T @ da: x (K, B, n), da (K, B, m), grad (n, m).
 
     If grad is (n, m, B), each sequence is summed over time steps by itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> from hfrnn.arrays.backend import get_backend
+    >>> from hfrnn.arrays.buffers import Buffers
+    >>> backend = get_backend("numpy")
+    >>> tape = hfrnn.Tape("layer0.", Buffers(backend, "float64"), Buffers(backend, "float64"))
+    >>> from hfrnn.kernels.pointwise import add_weight_gradient
+    >>> grad = np.zeros((3, 2))
+    >>> add_weight_gradient(tape, np.ones((5, 4, 3)), np.ones((5, 4, 2)), grad)
+    >>> float(grad[0, 0])  # 5 steps of 4 sequences
+    20.0
     """
     add_outer_products(tape.backend, x, da, grad, tape.shared)
 
@@ -73,7 +127,15 @@ def add_bias_gradient(da: Array, grad: Array) -> None:
 
 
 def transpose(p: Arrays, name: str) -> Array:
-    """Return p[name] with its last two axes exchanged; contiguous if it is among the `Kernel.transposed`."""
+    """Return p[name] with its last two axes exchanged; contiguous if it is among the `Kernel.transposed`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hfrnn.kernels.pointwise import transpose
+    >>> transpose({"W_h": np.zeros((3, 12))}, "W_h").shape
+    (12, 3)
+    """
     prepared = p.get(f"{name}.T")
     return p[name].swapaxes(-1, -2) if prepared is None else prepared
 

@@ -106,6 +106,16 @@ def register_kernel(name: str, kernel: type[Kernel] | None = None) -> Callable[[
     ------
     InputError
         Another kernel has that name.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> from hfrnn.kernels.rnn import RNN
+    >>> @hfrnn.register_kernel("plain")
+    ... class Plain(RNN):
+    ...     pass
+    >>> "plain" in hfrnn.architectures()
+    True
     """
 
     if not isinstance(name, str) or not name or not name.isprintable():
@@ -156,7 +166,14 @@ def import_kernels(path: str | Path) -> None:
 
 
 def architectures() -> tuple[str, ...]:
-    """Return the names of all registered architectures."""
+    """Return the names of all registered architectures.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> hfrnn.architectures()[:4]
+    ('rnn', 'mrnn', 'lstm', 'lstm-krause')
+    """
     return tuple(_kernels)
 
 

@@ -39,6 +39,16 @@ class Average:
         Number of vectors so far.
     value : (n,) array or None
         Average of these vectors; None without one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hfrnn.optim.average import Average
+    >>> average = Average(0.5)
+    >>> for value in (1.0, 2.0, 3.0):
+    ...     average.add(np.array([value]))
+    >>> average.value.round(3).tolist()
+    [2.8]
     """
 
     def __init__(self, decay: float) -> None:

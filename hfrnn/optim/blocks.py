@@ -21,6 +21,13 @@ class MatrixBlock:
     rows, columns : int
     gates : int
         Number of matrices side by side; it divides `columns`.
+
+    Examples
+    --------
+    >>> from hfrnn.optim.blocks import MatrixBlock
+    >>> block = MatrixBlock(start=6, rows=3, columns=12, gates=4)
+    >>> block.size, block.span, block.width
+    (36, slice(6, 42, None), 3)
     """
 
     start: int

@@ -32,6 +32,7 @@ from dataclasses import dataclass
 
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.vectors import Apply, Vector
+from hfrnn.brief import brief
 from hfrnn.checks import ABOVE_ONE, NOT_NEGATIVE, POSITIVE, ZERO_TO_ONE, count, function, number, shown
 from hfrnn.errors import InputError
 from hfrnn.optim.cg_state import CGResult, CGStop, State
@@ -41,6 +42,7 @@ __all__ = ["CGResult", "CGStop", "Iterate", "conjugate_gradient", "diagonal_prec
 WINDOW_GROWTH = 0.1  # of the window k of S4 with the iteration i
 
 
+@brief
 @dataclass(frozen=True)
 class Iterate:
     """State of a run after one iteration, as `on_iterate` receives it; its vectors are valid during the call only.
@@ -58,6 +60,17 @@ class Iterate:
     alpha : float
     kept : bool
         Whether the result will hold this iterate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hfrnn.optim.cg import conjugate_gradient
+    >>> kept = []
+    >>> def watch(iterate):
+    ...     kept.append(iterate.iteration)
+    >>> found = conjugate_gradient(lambda v, out: np.copyto(out, 2.0 * v), np.ones(3), on_iterate=watch)
+    >>> kept
+    [1]
     """
 
     iteration: int
@@ -90,6 +103,15 @@ def diagonal_preconditioner(diagonal: Vector, lambda_: float, exponent: float = 
     ------
     InputError
         The diagonal is not finite or has an entry below 0, or a number is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hfrnn.optim.cg import diagonal_preconditioner
+    >>> apply, out = diagonal_preconditioner(np.array([0.0, 15.0]), 1.0), np.empty(2)
+    >>> apply(np.ones(2), out)
+    >>> out.tolist()
+    [1.0, 0.125]
     """
     lambda_, exponent = number("lambda_", lambda_, POSITIVE), number("exponent", exponent, ZERO_TO_ONE)
     diagonal = array("diagonal", diagonal, (None,), "f", finite=True)
@@ -156,6 +178,17 @@ def conjugate_gradient(
     ------
     InputError
         A number is out of range, shapes differ, or the preconditioner is not positive definite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hfrnn.optim.cg import conjugate_gradient
+    >>> A, b = np.diag([1.0, 2.0, 4.0]), np.ones(3)
+    >>> def apply(v, out):
+    ...     out[:] = A @ v
+    >>> found = conjugate_gradient(apply, b)
+    >>> found.x.round(6).tolist(), found.iterations
+    ([1.0, 0.5, 0.25], 3)
     """
     b = array("b", b, (None,), "f")
     x0 = None if x0 is None else array("x0", x0, b.shape, "f", advice="as b is")

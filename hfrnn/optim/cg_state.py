@@ -19,11 +19,19 @@ from typing import TypeAlias
 import numpy as np
 
 from hfrnn.arrays.vectors import Apply, Scalar, Vector, fetch, lazy_dot, norm, of_type, scaled
+from hfrnn.brief import brief
 from hfrnn.errors import InputError
 
 
 class CGStop(StrEnum):
-    """Reason why a run of conjugate gradient stopped; the log shows the value."""
+    """Reason why a run of conjugate gradient stopped; the log shows the value.
+
+    Examples
+    --------
+    >>> from hfrnn.optim.cg import CGStop
+    >>> CGStop.PROGRESS.value
+    'progress'
+    """
 
     PROGRESS = "progress"
     MAX_ITERATIONS = "max_iterations"
@@ -34,6 +42,7 @@ class CGStop(StrEnum):
     NON_FINITE = "non_finite"
 
 
+@brief
 @dataclass(frozen=True)
 class CGResult:
     """Solution of a run of conjugate gradient, and the reason why it stopped.
@@ -59,6 +68,14 @@ class CGResult:
         q_0 to q_iterations.
     products : int
         Number of calls of `apply`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hfrnn.optim.cg import conjugate_gradient
+    >>> found = conjugate_gradient(lambda v, out: np.copyto(out, 2.0 * v), np.ones(3))
+    >>> found.stop.value, found.q
+    ('residual', -0.75)
     """
 
     x: Vector

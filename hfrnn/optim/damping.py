@@ -76,6 +76,14 @@ class Damping:
     References
     ----------
     SPEC 5; [K] 3.24-3.30; [MS].
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> damping = hfrnn.Damping("tikhonov", lambda_=2.0)
+    >>> damping.scale(1.5)
+    >>> damping.lambda_
+    3.0
     """
 
     kind: str
@@ -197,6 +205,13 @@ class LevenbergMarquardt:
     References
     ----------
     SPEC 5; [MS].
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> rule = hfrnn.LevenbergMarquardt(low=0.25, high=0.75)
+    >>> rule.factor(0.1), rule.factor(0.5), round(rule.factor(0.9), 3)
+    (1.5, 1.0, 0.667)
     """
 
     low: float = checked(0.25, number)

@@ -44,6 +44,12 @@ class SGDOptions:
     ------
     InputError
         A number is out of range, or `nesterov` is True and the momentum is 0.
+
+    Examples
+    --------
+    >>> from hfrnn.optim.first_order import SGDOptions
+    >>> SGDOptions(momentum=0.5)
+    SGDOptions(momentum=0.5, nesterov=False, decay=0.0)
     """
 
     momentum: float = checked(0.9, number, BELOW_ONE)
@@ -64,6 +70,16 @@ class SGD(FirstOrder):
     options : SGDOptions, optional
     threads : int
         As for `FirstOrder`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hfrnn.optim.first_order import SGD, SGDOptions
+    >>> optimizer, theta = SGD(SGDOptions(momentum=0.5)), np.ones(2)
+    >>> for _ in range(2):
+    ...     theta = optimizer.step(theta, theta, lr=0.1)
+    >>> theta.round(4).tolist()
+    [0.76, 0.76]
     """
 
     kind = "sgd"
@@ -107,6 +123,12 @@ class AdamOptions:
     ------
     InputError
         A number is out of range.
+
+    Examples
+    --------
+    >>> from hfrnn.optim.first_order import AdamOptions
+    >>> AdamOptions(beta1=0.8)
+    AdamOptions(beta1=0.8, beta2=0.999, epsilon=1e-08, decay=0.0)
     """
 
     beta1: float = checked(0.9, number, BELOW_ONE)
@@ -126,6 +148,13 @@ class Adam(FirstOrder):
     options : AdamOptions, optional
     threads : int
         As for `FirstOrder`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hfrnn.optim.first_order import Adam
+    >>> Adam().step(np.ones(2), np.array([5.0, -0.1]), lr=0.1).round(4).tolist()
+    [0.9, 1.1]
     """
 
     kind = "adam"

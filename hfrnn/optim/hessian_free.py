@@ -76,9 +76,20 @@ class HessianFree:
     InputError
         `lambda_rule` has no lambda to change, or the preconditioner has nothing to add to D.
 
-    References
-    ----------
-    SPEC 6.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> optimizer = hfrnn.HessianFree()
+    >>> update = optimizer.update(theta, objective)
+    >>> update.loss_after < update.loss_before
+    True
+    >>> theta = update.theta
     """
 
     def __init__(
@@ -106,6 +117,9 @@ class HessianFree:
                 "leave it out."
             )
         check_shift(self.options, self.damping)
+
+    def __repr__(self) -> str:
+        return f"HessianFree({self.damping!r}, updates={self.updates})"
 
     def update(
         self,

@@ -36,6 +36,7 @@ from hfrnn.arrays.blas import one_blas_thread
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.threads import Threads
 from hfrnn.arrays.vectors import Apply, Scalar, Vector, eigenvectors, fetch, lazy_dot, lazy_finite
+from hfrnn.brief import brief
 from hfrnn.checks import POSITIVE, ZERO_TO_ONE, count, number
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.blocks import MatrixBlock, check_blocks
@@ -54,6 +55,7 @@ Pair: TypeAlias = tuple[Vector | None, Vector | None]
 """L (rows, rows) and R (gates, width, width) of a block, or Q_L and Q_R; None for a side without a basis of its own."""
 
 
+@brief
 @dataclass(frozen=True)
 class Kronecker:
     """The basis and the diagonal of all blocks.
@@ -74,6 +76,22 @@ class Kronecker:
         Number of updates that have used the diagonal.
     computed : int
         Number of times that the factors have been computed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> from hfrnn.optim.kronecker import kronecker
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> factors = kronecker(net.matrix_blocks, objective.part_gradients(theta, 2))
+    >>> apply, out = factors.preconditioner(1.0), np.empty(len(theta))
+    >>> apply(np.ones(len(theta)), out)
+    >>> bool((out > 0).any())
+    True
     """
 
     blocks: Sequence[MatrixBlock]
@@ -171,6 +189,20 @@ def kronecker(
         A value is out of range, the gradients have another length than the blocks, or there are none.
     NonFiniteError
         A factor or the diagonal is not finite, because a gradient is not, or its square.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> from hfrnn.optim.kronecker import kronecker
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> factors = kronecker(net.matrix_blocks, objective.part_gradients(theta, 2))
+    >>> factors.diagonal.shape
+    (21,)
     """
     blocks = check_blocks(blocks)
     gradients = array("gradients", gradients, (None, _covered(blocks)), "f")

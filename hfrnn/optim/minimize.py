@@ -36,6 +36,7 @@ from typing import Any
 
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.vectors import Apply, Vector, norm
+from hfrnn.brief import brief
 from hfrnn.checks import NOT_NEGATIVE, count, function, instance, is_result, number, shown
 from hfrnn.errors import InputError
 from hfrnn.optim.damping import Damping, LevenbergMarquardt
@@ -64,6 +65,12 @@ class MinimumStop(StrEnum):
         Too many updates in a row failed: `max_failures` of `HessianFreeOptions`.
     CALLBACK
         The callback returned a true value.
+
+    Examples
+    --------
+    >>> from hfrnn.optim.minimize import MinimumStop
+    >>> [each.value for each in MinimumStop]
+    ['gradient', 'updates', 'no progress', 'callback']
     """
 
     GRADIENT = "gradient"
@@ -72,6 +79,7 @@ class MinimumStop(StrEnum):
     CALLBACK = "callback"
 
 
+@brief
 @dataclass(frozen=True)
 class Minimum:
     """Result of `minimize`.
@@ -94,6 +102,19 @@ class Minimum:
         Number of matrix products.
     evaluations : int
         Number of losses, not counting those of the gradients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> found = hfrnn.minimize(objective, theta=theta, max_updates=2)
+    >>> found.updates, found.stop.value, found.success
+    (2, 'updates', False)
     """
 
     theta: Vector
@@ -261,6 +282,19 @@ def minimize(
     References
     ----------
     SPEC 5 and 6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> found = hfrnn.minimize(objective, theta=theta, max_updates=20)
+    >>> found.loss < objective.loss(theta)
+    True
     """
     own = {"gradient": gradient, "gauss_newton": gauss_newton}
     own |= {"structural": structural, "squared_gradients": squared_gradients}

@@ -58,6 +58,12 @@ class MuonOptions(AdamOptions):
     ------
     InputError
         A number is out of range.
+
+    Examples
+    --------
+    >>> from hfrnn.optim.muon import MuonOptions
+    >>> MuonOptions(momentum=0.9).momentum
+    0.9
     """
 
     beta2: float = checked(0.95, number, BELOW_ONE)
@@ -74,6 +80,13 @@ class Muon(Adam):
     options : MuonOptions, optional
     threads : int
         As for `FirstOrder`; the threads share the matrices.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> from hfrnn.optim.muon import Muon
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared")
+    >>> optimizer = Muon([block for block in net.matrix_blocks if block.rows == block.columns == 3])  # W_h
     """
 
     kind = "muon"
@@ -142,6 +155,14 @@ def orthogonalized(N: Vector, epsilon: float = 1e-8) -> Vector:
     Returns
     -------
     (g, m, k) array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hfrnn.optim.muon import orthogonalized
+    >>> O = orthogonalized(np.array([[[3.0, 0.0], [0.0, 0.1]]]))
+    >>> O.diagonal(axis1=1, axis2=2).round(1).tolist()
+    [[0.7, 1.1]]
     """
     X: Vector = N.swapaxes(1, 2) if N.shape[1] > N.shape[2] else N
     X = X / (abs(X).max((1, 2)) + epsilon).reshape(-1, 1, 1)  # U3

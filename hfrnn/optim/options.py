@@ -23,6 +23,7 @@ from hfrnn.checks import (
     number,
 )
 from hfrnn.errors import InputError
+from hfrnn.optim.presets import KINDS_OF_DATA, update_options
 
 
 class Operator(Protocol):
@@ -71,6 +72,8 @@ class Objective(Protocol):
 @dataclass(frozen=True)
 class HessianFreeOptions:
     """Options of an update; the defaults are those of SPEC 6.
+
+    `tuned()` and `published()` return the options that `hfrnn train --preset` has.
 
     Parameters
     ----------
@@ -136,6 +139,12 @@ class HessianFreeOptions:
     ------
     InputError
         A value is out of range.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> hfrnn.HessianFreeOptions(cg_iterations=50).cg_iterations
+    50
     """
 
     cg_iterations: int = checked(100, count, 1)
@@ -167,6 +176,70 @@ class HessianFreeOptions:
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    @classmethod
+    def tuned(cls, data: str = "text", **changes: Any) -> HessianFreeOptions:
+        """Return the options of `hfrnn train --preset tuned`, the default: many cheap updates.
+
+        Parameters
+        ----------
+        data : {"text", "music", "task", "arrays"}
+            Kind of the data. "task" are synthetic tasks with long time lags. Tasks with a target at every step are
+            "arrays".
+        **changes
+            Options that differ, by name.
+
+        Returns
+        -------
+        HessianFreeOptions
+
+        Raises
+        ------
+        InputError
+            The kind of data is unknown, or a value is out of range.
+
+        Notes
+        -----
+        A run with this preset also has small batches, `Damping(least=0.1)` for texts and music, and
+        `LevenbergMarquardt(0.5, 1.0)`. If the damping has no lambda, give a `preconditioner_shift`.
+
+        Examples
+        --------
+        >>> import hfrnn
+        >>> options = hfrnn.HessianFreeOptions.tuned("arrays", line_search="minimum")
+        >>> options.cg_iterations, options.preconditioner
+        (30, 'kronecker')
+        """
+        return cls(**{**update_options("tuned", choice("data", data, KINDS_OF_DATA)), **changes})
+
+    @classmethod
+    def published(cls, data: str = "text", **changes: Any) -> HessianFreeOptions:
+        """Return the options of `hfrnn train --preset published`: long CG runs, close to the papers.
+
+        Parameters
+        ----------
+        data : {"text", "music", "task", "arrays"}
+            Kind of the data.
+        **changes
+            Options that differ, by name. A run with line-search damping has `warm_start=0.0`.
+
+        Returns
+        -------
+        HessianFreeOptions
+
+        Raises
+        ------
+        InputError
+            The kind of data is unknown, or a value is out of range.
+
+        Examples
+        --------
+        >>> import hfrnn
+        >>> options = hfrnn.HessianFreeOptions.published()
+        >>> options.cg_iterations, options.warm_start
+        (100, 0.95)
+        """
+        return cls(**{**update_options("published", choice("data", data, KINDS_OF_DATA)), **changes})
 
 
 def check_arguments(options: HessianFreeOptions, objectives: Mapping[str, Any], functions: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hfrnn.arrays.vectors import Vector
+from hfrnn.brief import brief
 from hfrnn.errors import HfrnnError
 from hfrnn.optim.cg import CGStop
 from hfrnn.optim.options import HessianFreeOptions
@@ -26,6 +27,12 @@ class Failure(StrEnum):
     DIVERGED
         The last step, which was not measured, has raised the loss by more than a tenth, or it is not finite. The
         parameters before that step are restored.
+
+    Examples
+    --------
+    >>> from hfrnn.optim.result import Failure
+    >>> [each.value for each in Failure]
+    ['no_decrease', 'non_finite', 'no_step', 'diverged']
     """
 
     NO_DECREASE = "no_decrease"
@@ -35,7 +42,14 @@ class Failure(StrEnum):
 
 
 class End(StrEnum):
-    """Reason why there is nothing more to do: the gradient is 0, or too many updates in a row failed."""
+    """Reason why there is nothing more to do: the gradient is 0, or too many updates in a row failed.
+
+    Examples
+    --------
+    >>> from hfrnn.optim.result import End
+    >>> [each.value for each in End]
+    ['zero gradient', 'no progress']
+    """
 
     SOLUTION = "zero gradient"
     NO_PROGRESS = "no progress"
@@ -47,6 +61,7 @@ class UpdateInterrupted(HfrnnError):
     exit_code = 130
 
 
+@brief
 @dataclass(frozen=True)
 class Update:
     """One update, with everything that the log shows about it.
@@ -109,6 +124,19 @@ class Update:
         Objective of rho, as in `HessianFreeOptions`.
     search_objective : str
         Objective of the last line search: "gradient", "curvature" or "separate".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> update = hfrnn.HessianFree().update(theta, objective)
+    >>> update.cg_stop.value, update.mu, update.failed
+    ('progress', 0.1, None)
     """
 
     theta: Vector

@@ -74,6 +74,13 @@ class EarlyStopping(_Resumable):
     ------
     InputError
         A number is out of range.
+
+    Examples
+    --------
+    >>> from hfrnn.optim.schedules import EarlyStopping
+    >>> stopping = EarlyStopping(patience=1)
+    >>> [stopping.after_evaluation(loss) for loss in (3.0, 2.0, 2.1)]
+    [False, False, True]
     """
 
     kind = "early-stopping"
@@ -120,6 +127,12 @@ class Schedule(_Resumable):
     ------
     InputError
         A number is out of range.
+
+    Examples
+    --------
+    >>> from hfrnn.optim.schedules import Schedule
+    >>> Schedule(0.1).rate(7)
+    0.1
     """
 
     kind = "constant"
@@ -214,6 +227,15 @@ class Plateau(_Shrinking):
     References
     ----------
     SPEC 7.
+
+    Examples
+    --------
+    >>> from hfrnn.optim.schedules import Plateau
+    >>> schedule = Plateau(0.4)
+    >>> for loss in (3.0, 2.0, 2.1):
+    ...     changed = schedule.after_epoch(loss)
+    >>> schedule.rate(0)
+    0.2
     """
 
     kind = "plateau"
@@ -262,6 +284,15 @@ class Stepped(_Shrinking):
     References
     ----------
     SPEC 7.
+
+    Examples
+    --------
+    >>> from hfrnn.optim.schedules import Stepped
+    >>> schedule = Stepped(0.4, epochs=2)
+    >>> for loss in (3.0, 2.0, 2.1):
+    ...     changed = schedule.after_epoch(loss)
+    >>> schedule.rate(0)
+    0.1
     """
 
     kind = "stepped"
@@ -311,6 +342,12 @@ class Cosine(Schedule):
     References
     ----------
     C1.
+
+    Examples
+    --------
+    >>> from hfrnn.optim.schedules import Cosine
+    >>> [round(Cosine(0.4, horizon=10).rate(update), 3) for update in (0, 5, 10)]
+    [0.4, 0.2, 0.0]
     """
 
     kind = "cosine"
@@ -361,6 +398,12 @@ def warm_up(update: int, updates: int) -> float:
     References
     ----------
     C2.
+
+    Examples
+    --------
+    >>> from hfrnn.optim.schedules import warm_up
+    >>> [warm_up(update, 4) for update in range(5)]
+    [0.25, 0.5, 0.75, 1.0, 1.0]
     """
     made, rising = count("update", update), count("updates", updates)
     return min((made + 1.0) / rising, 1.0) if rising else 1.0  # C2

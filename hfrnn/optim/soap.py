@@ -61,6 +61,12 @@ class SOAPOptions:
     ------
     InputError
         A number is out of range.
+
+    Examples
+    --------
+    >>> from hfrnn.optim.soap import SOAPOptions
+    >>> SOAPOptions(every=5).every
+    5
     """
 
     beta1: float = checked(0.95, number, BELOW_ONE)
@@ -84,6 +90,14 @@ class SOAP(FirstOrder):
     options : SOAPOptions, optional
     threads : int
         As for `FirstOrder`; the threads share the blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> from hfrnn.optim.soap import SOAP
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared")
+    >>> optimizer = SOAP(net.matrix_blocks)
     """
 
     kind = "soap"

@@ -35,6 +35,12 @@ class FirstOrder:
     ----------
     steps : int
         Number of steps made; on a device with those that changed nothing, until `check`.
+
+    Examples
+    --------
+    >>> from hfrnn.optim.first_order import SGD, FirstOrder
+    >>> issubclass(SGD, FirstOrder)
+    True
     """
 
     kind: ClassVar[str]

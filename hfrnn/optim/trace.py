@@ -24,12 +24,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from hfrnn.arrays.vectors import Vector
+from hfrnn.brief import brief
 from hfrnn.optim.lanczos import Product
 
 LEAST_PRODUCTS = 4
 """One product for the basis, one with it, and two draws of T2, without which there is no error."""
 
 
+@brief
 @dataclass(frozen=True, eq=False)
 class TraceEstimate:
     """Trace and diagonal of a symmetric matrix.
@@ -42,6 +44,19 @@ class TraceEstimate:
         The same for each entry of the diagonal.
     products : int
         Number of products with the matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
+    >>> batch = hfrnn.Batch(x, y)
+    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> found = hfrnn.curvature_trace(objective, theta)
+    >>> found.diagonal.shape, found.products
+    ((21,), 60)
     """
 
     trace: float

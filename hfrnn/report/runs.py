@@ -19,6 +19,7 @@ from hfrnn.runs.metrics import clock, number
 from hfrnn.runs.options import run_options
 from hfrnn.runs.presets import DEFAULTS
 from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.suited import suited
 from hfrnn.wording import four_digits
 
 NUMBERS = (
@@ -159,7 +160,8 @@ def _default(name: str, known: Mapping[str, Option], options: Mapping[str, str |
     if name in DEFAULTS:
         length = int(options.get("length") or LENGTH)
         return shown(DEFAULTS[name].of(str(options["preset"]), options["data"], length))
-    return shown(known[name].default) if name in known else None
+    chosen = {each: value for each in ("data", "text", "level") if (value := options.get(each)) is not None}
+    return shown(suited(chosen).get(name, known[name].default)) if name in known else None
 
 
 def _loss_name(config: TrainConfig) -> str:

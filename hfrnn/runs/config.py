@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from hfrnn.brief import short
 from hfrnn.checks import instance
 from hfrnn.errors import InputError, MissingExtraError
 from hfrnn.names import AUTO, DEVICES, HOST_MEMORY
@@ -25,6 +26,7 @@ from hfrnn.runs.options import (
 )
 from hfrnn.runs.parsing import parse_bytes
 from hfrnn.runs.presets import KINDS_OF_ARRAYS, kind_of_data, preset_values
+from hfrnn.runs.suited import suited
 
 
 @dataclass(frozen=True, init=False)
@@ -42,6 +44,15 @@ class TrainConfig(RunOptions):
     ------
     InputError
         An option is not known, or its value is not allowed.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> config = hfrnn.TrainConfig(data="sine", hidden=50)
+    >>> config
+    TrainConfig(data='sine', arch='rnn', hidden=(50,))
+    >>> config.resolved().cg_iterations
+    30
     """
 
     arch_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -50,6 +61,7 @@ class TrainConfig(RunOptions):
     def __init__(self, *, arch_options: Mapping[str, Any] | None = None, **values: Any) -> None:
         instance("arch_options", arch_options, Mapping, "a table of options by name", or_none=True)
         given, own = {**(arch_options or {})}, run_options()
+        values = {**suited(values), **values}
         for name in [name for name in values if name not in own]:
             given[name] = values.pop(name)
         for name, declared in own.items():
@@ -64,6 +76,12 @@ class TrainConfig(RunOptions):
                     declaration.check(given[name], declaration.flag)
         object.__setattr__(self, "arch_options", {name: value for name, value in given.items() if value is not None})
         self._check_pairs()
+
+    def __repr__(self) -> str:
+        """Return the options that differ from their defaults."""
+        own = {name: getattr(self, name) for name, each in run_options().items() if getattr(self, name) != each.default}
+        values = ", ".join(f"{name}={short(value)}" for name, value in {**own, **self.arch_options}.items())
+        return f"TrainConfig({values})"
 
     if not TYPE_CHECKING:  # a type checker would take every misspelled attribute for an option
 
@@ -320,7 +338,8 @@ def checked_options(options: Mapping[str, Any], source: str) -> dict[str, Any]:
         An option is not known (the message has the nearest name), or its value has another type.
     """
     own = {declared.key: declared for declared in run_options().values()}
-    arch = own["arch"].convert(options.get("arch", own["arch"].default), f"{source}: arch")
+    default = {"arch": own["arch"].default}
+    arch = own["arch"].convert({**default, **suited(options), **options}["arch"], f"{source}: arch")
     values = {}
     for given, value in options.items():
         key = given.rstrip("_").replace("-", "_")

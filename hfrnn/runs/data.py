@@ -7,7 +7,8 @@ import hashlib
 from hfrnn.data.arrays import ArrayData, load_arrays
 from hfrnn.data.corpora import PARTS, Corpus, load_corpus
 from hfrnn.data.midi import load_midi
-from hfrnn.data.music import Music, load_music
+from hfrnn.data.music import load_music
+from hfrnn.data.pieces import Music
 from hfrnn.data.tables import load_table
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.data.windows import WINDOW, Windows

@@ -24,11 +24,19 @@ class RunOption(Option):
     shapes : bool
         Whether the option decides which weights the network has, so that a run can take over the weights of another
         run only if both have the same value.
+    suited : str
+        Other defaults in words, and the data that have them: "rnn for tasks".
     """
 
     group: str = ""
     needs: tuple[Need, ...] = ()
     shapes: bool = False
+    suited: str = ""
+
+    @property
+    def shown_default(self) -> str:
+        """The default as text, with that of other data."""
+        return "; ".join(filter(None, (super().shown_default, self.suited)))
 
     def check(self, value: Any, where: str) -> None:
         """Raise InputError for a value outside the choices or bounds, and for an empty name."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hfrnn.arrays.backend import Array, HostArray, host_copy
+from hfrnn.brief import brief
 from hfrnn.checks import choice, path, shown, string
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.vocabulary import Vocabulary
@@ -24,6 +25,7 @@ from hfrnn.runs.run_folder import RunFolder
 from hfrnn.runs.weights import checked_weights
 
 
+@brief
 class LoadedRun(NamedTuple):
     """A trained network.
 
@@ -34,6 +36,15 @@ class LoadedRun(NamedTuple):
         Its weights.
     vocabulary : Vocabulary or None
         Its symbols; None if it was not trained on a text.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> options = {"data": "sine", "length": 20, "sequences": 20, "hidden": 4, "updates": 2}
+    >>> result = hfrnn.train(**options, out="run")
+    >>> net, theta, vocabulary = hfrnn.load("run")
+    >>> theta.shape, vocabulary
+    ((28,), None)
     """
 
     net: Network
@@ -72,6 +83,15 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
     Notes
     -----
     Hessian-free training validates an average of the parameters over the updates. `theta` is then that average.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> options = {"data": "sine", "length": 20, "sequences": 20, "hidden": 4, "updates": 2}
+    >>> result = hfrnn.train(**options, out="run")
+    >>> net, theta, vocabulary = hfrnn.load("run")
+    >>> net
+    <Network rnn 4, 1 in, 1 out (squared), 28 weights>
     """
     choice("backend", backend, (AUTO, *BACKENDS))
     string("which", which, "best, last or the name of a kept checkpoint")
@@ -117,6 +137,14 @@ def load_scaling(run: str | Path) -> Scaling | None:
         There is no such run.
     CheckpointError
         A file of the run is missing or damaged.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> options = {"data": "sine", "length": 20, "sequences": 20, "hidden": 4, "updates": 2}
+    >>> result = hfrnn.train(**options, out="run")
+    >>> hfrnn.load_scaling("run") is None  # only arrays and tables have one
+    True
     """
     return RunFolder(path("run", run)).scaling()
 

@@ -27,8 +27,10 @@ from hfrnn.names import (
     PRESETS,
     SCHEDULES,
 )
+from hfrnn.optim.presets import CG_EPSILON
 from hfrnn.option import option_key, option_name
 from hfrnn.runs import needs
+from hfrnn.runs.data_defaults import suited_text
 from hfrnn.runs.data_options import DataOptions
 from hfrnn.runs.declare import RunOption, declaring
 from hfrnn.runs.presets import DEFAULTS, default_text
@@ -137,8 +139,8 @@ class RunOptions(DataOptions):
 
     optimizer: str = _optimizer("hf", "Optimizer; hf is Hessian-free optimization.", choices=OPTIMIZERS)
     preset: str = _hf(
-        "fast",
-        "Defaults of Hessian-free optimization: fast (many cheap updates) or published (close to the papers).",
+        "tuned",
+        "Defaults of Hessian-free optimization: tuned (many cheap updates) or published (close to the papers).",
         choices=PRESETS,
     )
     damping: str = _hf("structural", "Kind of damping of the curvature.", choices=DAMPINGS)
@@ -174,7 +176,7 @@ class RunOptions(DataOptions):
     )
     cg_iterations: int = _hf(None, "Largest number of CG iterations per update.", least=1)
     cg_epsilon: float = _hf(
-        0.005, "CG stops when the mean relative decrease of q per iteration is below this value.", least=0
+        CG_EPSILON, "CG stops when the mean relative decrease of q per iteration is below this value.", least=0
     )
     warm_start: float | None = _hf(
         None, "Factor of the last solution where CG starts.", least=0, most=1,
@@ -337,6 +339,6 @@ def run_options() -> dict[str, RunOption]:
         declared: dict[str, Any] = {**preset, **each.metadata}
         found[each.name] = RunOption(
             each.name, get_args(base)[0] if many else base, each.default, many=many, named=bool(by_name),
-            optional=NoneType in parts, **declared,
+            optional=NoneType in parts, suited=suited_text(each.name), **declared,
         )  # fmt: skip
     return found

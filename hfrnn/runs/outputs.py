@@ -12,7 +12,7 @@ from pathlib import Path
 from hfrnn.atomic import write_atomic
 from hfrnn.data.corpora import CORPORA, located
 from hfrnn.data.midi import midi_files
-from hfrnn.data.music import FILES as MUSIC
+from hfrnn.data.music import COLLECTIONS
 from hfrnn.errors import InputError, reason_of
 from hfrnn.names import names_arrays
 from hfrnn.runs.config import TrainConfig
@@ -112,8 +112,8 @@ def data_files(config: TrainConfig) -> list[str | os.PathLike[str]]:
             return [*midi_files(str(config.data))]
         return []
     named: list[tuple[str, ...]] = []
-    if config.data in MUSIC:
-        named = [(MUSIC[config.data],)]
+    if config.data in COLLECTIONS:
+        named = [*COLLECTIONS[config.data].files]
     elif config.data in CORPORA:
         named = [*CORPORA[config.data].files]
     return [*(path for path in (config.text, config.valid, config.test) if path is not None), *located(named)]

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hfrnn.names import DYNAMICS, IN_MEMORY, LENGTH, PRESETS, TABLES, names_arrays, names_midi
+from hfrnn.optim.presets import UPDATE_OPTIONS, ByData
 
 __all__ = [
     "DEFAULTS",
@@ -17,41 +18,21 @@ __all__ = [
     "Default",
     "default_text",
     "kind_of_data",
+    "kind_of_defaults",
     "preset_values",
+    "renamed",
     "shown",
     "unwritten_values",
 ]
 
 EARLIER = "published"
 """The preset of runs whose config.toml names none: its values were the only defaults then."""
+FORMER = {"fast": "tuned"}
+"""Presets that config.toml of earlier runs has under another name."""
 KINDS_OF_ARRAYS = ("a table", "an array file", "arrays in memory")
 """The kinds of data, as `kind_of_data` names them, that are sequences of numbers of one's own."""
 OFF_IF_UNWRITTEN = ("average", "first_gradient_symbols")
 """Options that a run does not use if its config.toml lacks them."""
-
-
-class ByData(NamedTuple):
-    """A default that depends on the data of the run.
-
-    Tasks with a target at every step, `flip-flop` and `sine`, have the defaults of arrays.
-    """
-
-    text: Any
-    music: Any
-    task: Any
-    arrays: Any
-
-    def of(self, data: str | None) -> Any:
-        """Return the value for the data of that name."""
-        kind = "arrays" if data in DYNAMICS else kind_of_data(data)
-        known = {"a text": self.text, "music": self.music, "MIDI music": self.music, "a synthetic task": self.task}
-        return known.get(kind, self.arrays)
-
-    def __str__(self) -> str:
-        names: dict[str, list[str]] = {}
-        for value, name in zip(self, ("texts", "music", "tasks", "arrays"), strict=True):
-            names.setdefault(shown(value), []).append(name)
-        return ", ".join(f"{value} for {_listed(each)}" for value, each in names.items())
 
 
 class Sequences(NamedTuple):
@@ -66,13 +47,13 @@ class Sequences(NamedTuple):
 class Default(NamedTuple):
     """The default of an option in each preset."""
 
-    fast: Any
+    tuned: Any
     published: Any
 
     def of(self, preset: str, data: str | None, length: int) -> Any:
         """Return the value of a preset for the data of that name, with synthetic sequences of a length."""
         value = self[PRESETS.index(preset)]
-        value = value.of(data) if isinstance(value, ByData) else value
+        value = getattr(value, kind_of_defaults(data)) if isinstance(value, ByData) else value
         return value.number * max(length, 1) if isinstance(value, Sequences) else value
 
     def __str__(self) -> str:
@@ -85,16 +66,11 @@ DEFAULTS: dict[str, Default] = {
     "first_gradient_symbols": Default(ByData(text=5_000, music=5_000, task=Sequences(125), arrays=5_000), 10_000),
     "batch_growth": Default(ByData(text=1.015, music=1.015, task=1.015, arrays=1.05), 1.15),
     "curvature_fraction": Default(ByData(text=0.4, music=0.4, task=0.4, arrays=1.0), 0.2),
-    "cg_iterations": Default(ByData(text=3, music=3, task=4, arrays=30), 100),
-    "warm_start": Default(0.0, 0.95),
-    "mu_growth": Default(0.0, 3.0),
     "least_damping": Default(ByData(text=0.1, music=0.1, task=0.0, arrays=0.0), 0.0),
-    "preconditioner": Default("kronecker", "none"),
-    "preconditioner_parts": Default(20, 50),
-    "preconditioner_every": Default(20, 10),
+    **{name: Default(*(0.0 if value is None else value for value in each)) for name, each in UPDATE_OPTIONS.items()},
     "average": Default(ByData(text=0.999, music=0.999, task=0.999, arrays=0.0), 0.7),
 }
-"""The options that a preset decides unless they are given, and their values."""
+"""The options that a preset decides unless they are given, and their values. An option that is off is 0."""
 
 
 def default_text(name: str) -> str:
@@ -125,6 +101,12 @@ def preset_values(chosen: Any) -> dict[str, Any]:
     return {**found, **given}
 
 
+def renamed(written: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options in a run's config.toml, with the present name of their preset."""
+    preset = written.get("preset")
+    return {**written, **({"preset": FORMER[preset]} if isinstance(preset, str) and preset in FORMER else {})}
+
+
 def unwritten_values(written: Mapping[str, Any]) -> dict[str, Any]:
     """Return the preset and the options of the table that a run's config.toml lacks, with the values that the run has.
 
@@ -151,20 +133,34 @@ def kind_of_data(data: str | None) -> str:
     {"a text", "music", "a synthetic task", "a table", "an array file", "arrays in memory", "MIDI music"}
     """
     from hfrnn.data.corpora import CORPORA
-    from hfrnn.data.music import FILES
+    from hfrnn.data.music import COLLECTIONS
     from hfrnn.data.synthetic import tasks
 
     if data in IN_MEMORY:
         return "arrays in memory"
     if names_arrays(data):
         return "a table" if str(data).lower().endswith(TABLES) else "an array file"
-    if data in tasks() or data in FILES:
+    if data in tasks() or data in COLLECTIONS:
         return "a synthetic task" if data in tasks() else "music"
     return "MIDI music" if data not in CORPORA and names_midi(data) else "a text"
 
 
+def kind_of_defaults(data: str | None) -> str:
+    """Return the kind of the data of that name, as presets tell them apart: a field of `ByData`.
+
+    Tasks with a target at every step, `flip-flop` and `sine`, have the defaults of arrays.
+    """
+    kind = "arrays" if data in DYNAMICS else kind_of_data(data)
+    return {"a text": "text", "music": "music", "MIDI music": "music", "a synthetic task": "task"}.get(kind, "arrays")
+
+
 def shown(value: Any) -> str:
     """Return the default of an option in one preset in words: `12,500`, or `0.2 for texts and music, ...`."""
+    if isinstance(value, ByData):
+        names: dict[str, list[str]] = {}
+        for each, name in zip(value, ("texts", "music", "tasks", "arrays"), strict=True):
+            names.setdefault(shown(each), []).append(name)
+        return ", ".join(f"{text} for {_listed(each)}" for text, each in names.items())
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:g}" if isinstance(value, float) else str(value)

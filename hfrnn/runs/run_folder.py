@@ -42,7 +42,7 @@ from hfrnn.runs.lock import FolderLock
 from hfrnn.runs.metrics import MetricsFile, Record
 from hfrnn.runs.new_folder import delete_leftovers, is_unused, make_empty_folder, make_numbered_folder, occupied
 from hfrnn.runs.parsing import read_toml
-from hfrnn.runs.presets import unwritten_values
+from hfrnn.runs.presets import renamed, unwritten_values
 from hfrnn.runs.weights import largest_state
 
 
@@ -148,6 +148,7 @@ class RunFolder:
         path = str(self._file("config.toml"))
         try:
             options, versions = read_toml(path, links=False)
+            options = renamed(options)
             config = config_from_mapping(options, path)
             config = replace(config, **unwritten_values(options))
             if "hfrnn" not in versions:

@@ -52,6 +52,15 @@ def save(net: Network, theta: Array, path: str | os.PathLike[str], vocabulary: V
     -----
     The file is safetensors: its arrays are the blocks of `net.views(theta)` under their names. It holds no code. A
     network of a user's own architecture can be loaded after that architecture was registered.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> hfrnn.save(net, net.init(seed=0), "net.safetensors")
+    >>> hfrnn.load("net.safetensors").net
+    <Network rnn 3, 2 in, 1 out (squared), 21 weights>
     """
     weights = instance("net", net, Network, "a hfrnn.Network").vector(theta)
     instance("vocabulary", vocabulary, Vocabulary, "a vocabulary, as hfrnn.load returns it", or_none=True)

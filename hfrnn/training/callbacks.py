@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,28 @@ from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.metrics import Record
+from hfrnn.runs.run_folder import RunFolder
+from hfrnn.training.log_table import log_table
+from hfrnn.wording import counted
 
 if TYPE_CHECKING:
     from hfrnn.training.trainer import Trainer
 
 
 class Callback:
-    """Base class of objects that watch a training run. A subclass overrides the methods that it needs."""
+    """Base class of objects that watch a training run. A subclass overrides the methods that it needs.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> class Print(hfrnn.Callback):
+    ...     def on_update(self, record):
+    ...         print(record["update"])
+    >>> options = {"data": "sine", "length": 20, "sequences": 20, "hidden": 4, "updates": 2}
+    >>> result = hfrnn.train(**options, out="run", callbacks=[Print()])
+    1
+    2
+    """
 
     def on_start(self, trainer: Trainer) -> None:
         """Called before the first update.
@@ -47,7 +63,16 @@ class Callback:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """How a training run ended."""
+    """How a training run ended.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> options = {"data": "sine", "length": 20, "sequences": 20, "hidden": 4, "updates": 2}
+    >>> result = hfrnn.train(**options, out="run")
+    >>> result.summary["stopped"], len(result.log)
+    ('updates', 2)
+    """
 
     net: Network
     theta: Array
@@ -60,3 +85,22 @@ class TrainingResult:
     """The run folder."""
     summary: dict[str, Any]
     """The content of summary.json."""
+
+    @property
+    def log(self) -> list[Record]:
+        """The records of metrics.jsonl."""
+        return RunFolder(self.folder).metrics()
+
+    def describe(self) -> str:
+        """Return one line: the network, why the run ended, the best loss and the folder."""
+        best = self.summary["best"] or {}
+        names = [name for name in ("valid_bits", "valid_loss", "train_loss") if best.get(name) is not None][:1]
+        loss = "".join(f", best {name.replace('_', ' ')} {best[name]:.4g}" for name in names)
+        updates, reason = counted(self.summary["updates"], "update"), self.summary["stopped"]
+        return f"{self.net.describe()}: {updates}, ended by {reason}{loss}, in {self.folder}"
+
+    def __repr__(self) -> str:
+        return f"<TrainingResult {self.describe()}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(self.describe())}</p>{log_table(self.log)}"

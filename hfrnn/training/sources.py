@@ -11,7 +11,8 @@ import numpy as np
 
 from hfrnn.arrays.backend import HostArray
 from hfrnn.data.corpora import PARTS, Corpus
-from hfrnn.data.music import Music, music_batch
+from hfrnn.data.music import music_batch
+from hfrnn.data.pieces import Music
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.streams import evaluation_streams, training_sequences
 from hfrnn.data.synthetic import Task, tasks

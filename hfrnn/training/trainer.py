@@ -106,11 +106,20 @@ def train(
     killed. If a first-order optimizer reached a limit in the middle of an interval, metrics.jsonl has a shorter
     interval there, and one more validation. That validation can only change which state is the best, and end the run
     at `target_bits`.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> options = {"data": "sine", "length": 20, "sequences": 20, "hidden": 4, "updates": 2}
+    >>> result = hfrnn.train(**options, out="run")
+    >>> result.summary["updates"]
+    2
+    >>> result.net
+    <Network rnn 4, 1 in, 1 out (squared), 28 weights>
     """
     instance("config", config, TrainConfig, "a hfrnn.TrainConfig", or_none=True)
     resume = path("resume", resume, or_none=True)
-    if not isinstance(callbacks, list | tuple) or not all(isinstance(each, Callback) for each in callbacks):
-        raise wrong("callbacks", callbacks, "give a list of objects of subclasses of hfrnn.Callback")
+    callbacks = _with_notebook(callbacks)
     memory = given_arrays(data, batches, valid)
     if memory is not None:
         data, valid = memory.name, None if batches is not None else valid
@@ -118,11 +127,20 @@ def train(
     values, ranks = checked_options(options, "train()"), ranks_of(comm)
     with handle_signals() as interruption, ending_together(ranks), _saying_what_is_saved(interruption):
         if resume is None:
-            config = replace(config or TrainConfig(), **values)
+            config = TrainConfig(**values) if config is None else replace(config, **values)
             trainer = Trainer.new(config, callbacks, interruption, memory, ranks)
         else:
             trainer = Trainer.resumed(resume, values, callbacks, interruption, memory, ranks)
         return trainer.run()
+
+
+def _with_notebook(callbacks: Sequence[Callback]) -> list[Callback]:
+    """Return the callbacks that were given and, in a notebook, the one that shows progress there."""
+    from hfrnn.training.notebook import notebook_displays
+
+    if not isinstance(callbacks, list | tuple) or not all(isinstance(each, Callback) for each in callbacks):
+        raise wrong("callbacks", callbacks, "give a list of objects of subclasses of hfrnn.Callback")
+    return [*callbacks, *notebook_displays()]
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from support.local_site import CONTENT, Site, local_site, rubbish, silent, statu
 from support.tiny_runs import snapshot, text_file
 
 from hfrnn.data.corpora import CORPORA, load_corpus
+from hfrnn.data.music import COLLECTIONS
 
 
 @pytest.fixture
@@ -56,19 +57,18 @@ def test_list_names_every_corpus_and_says_whether_and_where_it_is_here(site: Sit
     path = put(folder, "text8/text8-prefix.txt", b"some letters")
     call("data", "fetch", "wikitext-2")
     found = rows()
-    assert list(found) == list(CORPORA)
+    assert list(found) == [*CORPORA, *COLLECTIONS]
     assert {name: row["here"] for name, row in found.items()} == {
         "python-manual": "yes", "tinyshakespeare": "no", "ptb": "no", "ptb-char": "no", "text8": "part",
-        "enwik8": "no", "wikitext-2": "yes",
+        "enwik8": "no", "wikitext-2": "yes", "jsb": "no",
     }  # fmt: skip
     assert (found["text8"]["files"], found["text8"]["bytes"]) == ([str(path)], 12)
     assert found["wikitext-2"]["bytes"] == sum(map(len, CONTENT["wikitext-2"].values()))
-    assert [name for name, row in found.items() if not row["can_fetch"]] == ["python-manual", "tinyshakespeare"]
+    assert [name for name, row in found.items() if not row["can_fetch"]] == ["python-manual"]
     lines = call("data", "list").stdout.splitlines()
     assert lines[0] == f"data folder: {folder}"
-    assert [line.split()[0] for line in lines[3:] if not line.startswith(" ")] == list(CORPORA)
+    assert [line.split()[0] for line in lines[3:] if not line.startswith(" ")] == [*CORPORA, *COLLECTIONS]
     assert f"{'':34}{path}" in lines
-    assert any(line.startswith("tinyshakespeare") and "put it there yourself" in line for line in lines)
     assert all(len(line) <= 80 for line in lines if str(folder) not in line)
 
 
@@ -102,7 +102,7 @@ def test_fetch_says_of_a_text_put_there_by_hand_that_it_was_not_checked(site: Si
 def test_after_fetch_a_corpus_trains_without_hfrnn_data(site: Site, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.delenv("HFRNN_DATA")
     flags = ["--hidden", 4, "--sequence-length", 5, "--updates", 1, "--gradient-symbols", 50, "--sample-length", 0]
-    train = ["train", "--data", "ptb", "--level", "word", *flags, "--out", tmp_path / "run"]
+    train = ["train", "--data", "ptb", "--level", "word", "--classes", 0, *flags, "--out", tmp_path / "run"]
     assert "hfrnn data fetch ptb" in sentence(call(*train, code=2))
     call("data", "fetch", "ptb")
     assert "text      ptb: " in call(*train).stdout
@@ -114,14 +114,14 @@ def test_the_older_name_of_ptb_fetches_ptb(site: Site, folder: Path) -> None:
     assert (folder / "ptb" / "ptb.train.txt").is_file()
 
 
-def test_a_corpus_without_an_address_says_where_to_put_it(site: Site, folder: Path) -> None:
-    said = sentence(call("data", "fetch", "tinyshakespeare", code=2))
-    path = folder / "tinyshakespeare" / "tinyshakespeare.txt"
-    assert f"tinyshakespeare cannot be downloaded: put it at {path} yourself" in said
-    put(folder, "tinyshakespeare/tinyshakespeare.txt", b"To be")
-    assert f"it is already here\n  {path}\n" in call("data", "fetch", "tinyshakespeare").stdout
+def test_a_corpus_that_comes_with_python_is_not_fetched(site: Site) -> None:
     assert "comes with Python" in call("data", "fetch", "python-manual").stdout
     assert site.seen == []
+
+
+def test_tinyshakespeare_is_fetched_under_its_own_name(site: Site, folder: Path) -> None:
+    call("data", "fetch", "tinyshakespeare")
+    assert load_corpus(name="tinyshakespeare").source == str(folder / "tinyshakespeare" / "tinyshakespeare.txt")
 
 
 def test_a_wrong_name_is_refused_before_anything_is_fetched(site: Site) -> None:

@@ -54,12 +54,27 @@ def test_pieces_come_back_bit_by_bit_with_source_and_sha256(tmp_path: Path, monk
     assert music.sha256 == hashlib.sha256(stored()).hexdigest()
 
 
+def test_the_file_that_is_downloaded_has_the_pieces_of_the_packed_one(tmp_path: Path, monkeypatch) -> None:
+    import scipy.io
+
+    packed = loaded(tmp_path, monkeypatch, stored())
+    cells = {f"{part}data": np.empty((1, 2), dtype=object) for part in PARTS}
+    for part in PARTS:
+        cells[f"{part}data"][0, :] = [piece.astype(np.uint8) for piece in getattr(packed, part)]
+    scipy.io.savemat(tmp_path / "jsb" / "JSB_Chorales.mat", cells)
+    music = load_music()
+    assert (music.name, music.source) == ("jsb", str(tmp_path / "jsb" / "JSB_Chorales.mat"))
+    for part in PARTS:
+        pairs = zip(getattr(music, part), getattr(packed, part), strict=True)
+        assert all((a == b).all() and a.dtype == b.dtype for a, b in pairs)
+
+
 def test_music_that_is_not_there_says_where_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HFRNN_DATA", raising=False)
     with pytest.raises(InputError, match=r"HFRNN_DATA.*jsb/jsb\.npz"):
         load_music()
     monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
-    with pytest.raises(InputError, match=r"jsb is not there: put it at .*jsb\.npz"):
+    with pytest.raises(InputError, match=r"jsb is not there: get it with hfrnn data fetch jsb, or .*jsb\.npz"):
         load_music()
     with pytest.raises(InputError, match="no music named 'muse'; use one of jsb"):
         load_music("muse")

@@ -10,9 +10,10 @@ import pytest
 from hfrnn.cli.merge import merged
 from hfrnn.errors import InputError
 from hfrnn.names import PRESETS
+from hfrnn.optim.presets import ByData
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.options import run_options
-from hfrnn.runs.presets import DEFAULTS, ByData, Default, default_text, kind_of_data, unwritten_values
+from hfrnn.runs.presets import DEFAULTS, Default, default_text, kind_of_data, shown, unwritten_values
 
 PUBLISHED = {
     "gradient_symbols": 100_000,
@@ -46,9 +47,9 @@ def test_the_published_preset_has_the_values_of_the_papers(data: str) -> None:
     assert resolved.preconditioner_shift is None
 
 
-def test_fast_is_the_default_and_depends_on_the_kind_of_data() -> None:
+def test_tuned_is_the_default_and_depends_on_the_kind_of_data() -> None:
     found = {kind: TrainConfig(data=data).resolved() for kind, data in DATA.items()}
-    assert {kind: each.preset for kind, each in found.items()} == dict.fromkeys(DATA, "fast")
+    assert {kind: each.preset for kind, each in found.items()} == dict.fromkeys(DATA, "tuned")
     assert [each.cg_iterations for each in found.values()] == [3, 3, 4, 30]
     assert [each.curvature_fraction for each in found.values()] == [0.4, 0.4, 0.4, 1.0]
     assert [each.gradient_symbols for each in found.values()] == [12_500, 12_500, 12_500, 25_000]
@@ -109,17 +110,18 @@ def test_help_shows_the_defaults_of_both_presets() -> None:
     assert default_text("gradient_symbols") == (
         "12,500 for texts and music, 125 sequences for tasks, 25,000 for arrays; 100,000 with --preset published"
     )
-    shown = run_options()["cg_iterations"].shown_default
-    assert shown == "3 for texts and music, 4 for tasks, 30 for arrays; 100 with --preset published"
+    assert run_options()["cg_iterations"].shown_default == (
+        "3 for texts and music, 4 for tasks, 30 for arrays; 100 with --preset published"
+    )
     assert str(Default(1.5, 1.5)) == "1.5"
-    assert str(ByData(1, 2, 3, 2)) == "1 for texts, 2 for music and arrays, 3 for tasks"
+    assert shown(ByData(1, 2, 3, 2)) == "1 for texts, 2 for music and arrays, 3 for tasks"
     for name in DEFAULTS:
         assert run_options()[name].default is None
         assert default_text(name) in run_options()[name].shown_default
 
 
 def test_an_unknown_preset_is_refused() -> None:
-    with pytest.raises(InputError, match="--preset is 'quick': use one of fast, published"):
+    with pytest.raises(InputError, match="--preset is 'quick': use one of tuned, published"):
         TrainConfig(preset="quick")
 
 
@@ -142,9 +144,9 @@ def test_the_file_of_a_run_without_a_preset_is_a_published_one(tmp_path: Path) -
 
 
 def test_what_the_file_of_a_run_lacks_has_the_value_that_the_run_has() -> None:
-    assert unwritten_values({"preset": "fast", "data": "addition", **dict.fromkeys(DEFAULTS)}) == {}
-    found = unwritten_values({"preset": "fast", "data": "addition"})
-    assert found == {name: default.of("fast", "addition", 100) for name, default in DEFAULTS.items()
+    assert unwritten_values({"preset": "tuned", "data": "addition", **dict.fromkeys(DEFAULTS)}) == {}
+    found = unwritten_values({"preset": "tuned", "data": "addition"})
+    assert found == {name: default.of("tuned", "addition", 100) for name, default in DEFAULTS.items()
                      if name not in ("average", "first_gradient_symbols")}  # fmt: skip
     assert unwritten_values({"warm_start": 0.5})["preset"] == "published"
 
@@ -162,7 +164,7 @@ def test_other_data_and_damping_replace_the_defaults_in_a_file(tmp_path: Path) -
     assert (full.cg_iterations, full.curvature_fraction, full.preconditioner_shift) == (4, 0.4, 1e-3)
 
 
-def test_options_of_a_preconditioner_have_an_effect_with_the_fast_preset_only() -> None:
+def test_options_of_a_preconditioner_have_an_effect_with_the_tuned_preset_only() -> None:
     merged({"preconditioner_parts": 5}, None)
     for given in ({"preset": "published"}, {"preconditioner": "none"}):
         with pytest.raises(InputError, match="--preconditioner is none: it is for --preconditioner kronecker"):
@@ -171,4 +173,4 @@ def test_options_of_a_preconditioner_have_an_effect_with_the_fast_preset_only() 
 
 def test_a_preset_is_for_hessian_free_optimization() -> None:
     with pytest.raises(InputError, match="--preset was given, and --optimizer is adam"):
-        merged({"preset": "fast", "optimizer": "adam"}, None)
+        merged({"preset": "tuned", "optimizer": "adam"}, None)

@@ -23,6 +23,7 @@ from hfrnn.data.remotes import DOWNLOADS, Remote
 
 CONTENT = {
     "ptb": {f"ptb.{part}.txt": f" {part} of the <unk> \n N {part} \n".encode() * 40 for part in PARTS},
+    "tinyshakespeare": {"tinyshakespeare.txt": b"To be, or not to be.\n" * 40},
     "text8": {"text8": bytes(random.Random(0).choices(b"abcdefghi ", k=4000))},
     "enwik8": {"enwik8": "<mediawiki>né</mediawiki>\n".encode() * 100},
     "wikitext-2": {f"wiki.{part}.tokens": f" \n = {part} = \n".encode() for part in PARTS},
@@ -56,7 +57,7 @@ class Site:
         self.files = {
             f"/{folder}/{name}": content
             for folder in ("original", "mirror")
-            for name, content in {**CONTENT["ptb"], **ARCHIVES}.items()
+            for name, content in {**CONTENT["ptb"], **CONTENT["tinyshakespeare"], **ARCHIVES}.items()
         }
         self.odd: dict[str, Answer] = {}
         self.sent = 0  # bytes of endless answers
@@ -202,6 +203,7 @@ def local_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     table = {
         "ptb": tuple(site.remote(name) for name in CONTENT["ptb"]),
+        "tinyshakespeare": (site.remote("tinyshakespeare.txt"),),
         "text8": (site.remote("text8.zip", "text8"),),
         "enwik8": (site.remote("enwik8.zip", "enwik8"),),
         "wikitext-2": (site.remote("wikitext-2-v1.zip", *(f"wikitext-2/{name}" for name in CONTENT["wikitext-2"])),),

@@ -13,9 +13,11 @@ from support.tiny_runs import metrics, tiny_train
 
 import hfrnn
 from hfrnn.names import DAMPINGS
+from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.parsing import read_toml
 from hfrnn.runs.presets import DEFAULTS
 from hfrnn.runs.run_folder import RunFolder
+from hfrnn.training.methods.hessian_free import update_options
 
 TINY: dict[str, Any] = {"hidden": 6, "backend": "numpy", "sample_length": 0, "updates": 8}
 
@@ -26,12 +28,26 @@ def check_updates(run: Path) -> None:
     assert records[-1]["train_loss"] < records[0]["train_loss"]
 
 
+@pytest.mark.parametrize("preset", ["tuned", "published"])
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [(None, "text"), ("jsb", "music"), ("addition", "task"), ("sine", "arrays"), ("a.csv", "arrays")],
+)
+def test_hessian_free_options_of_a_preset_are_those_of_a_run(preset: str, data: str | None, kind: str) -> None:
+    config = TrainConfig(data=data, preset=preset).resolved()
+    of_preset = getattr(hfrnn.HessianFreeOptions, preset)
+    assert of_preset(kind) == update_options(config, config.preconditioner_parts)
+    assert of_preset(kind, cg_iterations=7).cg_iterations == 7
+    with pytest.raises(hfrnn.InputError, match="data is 'words'"):
+        of_preset("words")
+
+
 @pytest.mark.parametrize(
     "options",
     [*({"damping": damping} for damping in DAMPINGS), {"lambda_": 0.0}, {"preconditioner": "none"}],
     ids=str,
 )
-def test_the_fast_preset_trains_with_every_damping(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_the_tuned_preset_trains_with_every_damping(tmp_path: Path, options: dict[str, Any]) -> None:
     run = hfrnn.train(out=tmp_path / "run", **TINY, **options).folder
     check_updates(run)
     assert all(record["cg_iterations"] <= 3 for record in metrics(run))
@@ -64,7 +80,7 @@ def test_a_first_order_step_does_not_compute_the_penalty(tmp_path: Path, monkeyp
     ],
     ids=["task", "music", "class softmax", "stack"],
 )
-def test_the_fast_preset_trains_on_all_kinds_of_data(
+def test_the_tuned_preset_trains_on_all_kinds_of_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     (tmp_path / "jsb").mkdir()
@@ -75,7 +91,7 @@ def test_the_fast_preset_trains_on_all_kinds_of_data(
     assert max(record["cg_iterations"] for record in metrics(run)) == (4 if options.get("data") == "addition" else 3)
 
 
-@pytest.mark.parametrize("preset", ["fast", "published"])
+@pytest.mark.parametrize("preset", ["tuned", "published"])
 def test_a_resumed_run_has_the_options_that_it_was_started_with(tmp_path: Path, preset: str) -> None:
     whole = tiny_train(tmp_path, "whole", preset=preset, updates=4).folder
     part = tiny_train(tmp_path, "part", preset=preset, updates=2).folder

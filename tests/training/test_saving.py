@@ -16,7 +16,7 @@ from hfrnn.training.signals import Interrupted
 from hfrnn.training.trainer import Callback
 
 UPDATES = 7
-OPTIONS: dict[str, Any] = {"preset": "fast", "updates": UPDATES, "gradient_symbols": 300, "validate_every": 3}
+OPTIONS: dict[str, Any] = {"preset": "tuned", "updates": UPDATES, "gradient_symbols": 300, "validate_every": 3}
 
 
 @pytest.fixture(autouse=True)

@@ -91,12 +91,7 @@ class HessianFreeMethod(Method):
         self.average = Average(config.average or 0.0)
         self.optimizer = HessianFree(
             Damping(config.damping, config.mu, config.lambda_, config.metric, config.adapt, config.least_damping),
-            HessianFreeOptions(
-                mu_growth=config.mu_growth or None,
-                max_failures=config.max_failures or None,
-                preconditioner_parts=self.parts,
-                **{name: getattr(config, name) for name in OPTIONS},
-            ),
+            update_options(config, self.parts),
             LevenbergMarquardt(config.rho_low, config.rho_high),
         )
         if config.damping.startswith("structural") and config.metric not in net.metrics:
@@ -266,6 +261,16 @@ class HessianFreeMethod(Method):
         """Return how many gradients the preconditioner may keep: as configured, within a quarter of the memory."""
         none, one = (bytes_needed(self.net.matrix_blocks, parts, self.net.dtype.itemsize) for parts in (0, 1))
         return max(1, min(self.config.preconditioner_parts, self.config.memory_bytes // 4 // (one - none)))
+
+
+def update_options(config: TrainConfig, parts: int) -> HessianFreeOptions:
+    """Return the options of the updates of a run, whose preconditioner uses so many parts."""
+    return HessianFreeOptions(
+        mu_growth=config.mu_growth or None,
+        max_failures=config.max_failures or None,
+        preconditioner_parts=parts,
+        **{name: getattr(config, name) for name in OPTIONS},
+    )
 
 
 def _work(step: Update, gradient: int, curvature: int) -> float:

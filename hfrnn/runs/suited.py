@@ -1,0 +1,42 @@
+"""Choose the defaults that suit the data of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hfrnn.names import DYNAMICS
+from hfrnn.runs.data_defaults import TASK_NETWORK, TASK_WEIGHTS, WORDS
+from hfrnn.runs.needs import HF
+
+
+def suited(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that suit the data, by name, where the general defaults do not.
+
+    Parameters
+    ----------
+    given : mapping
+        The options that were given, by name. A network that is chosen by `arch` keeps the general defaults, except for
+        the first weights of an `rnn` for a task. An option of Hessian-free optimization keeps that optimizer.
+
+    Returns
+    -------
+    dict
+        Values of options; some may be in `given` too.
+    """
+    from hfrnn.data.corpora import CORPORA
+    from hfrnn.data.synthetic import tasks
+    from hfrnn.runs.options import run_options
+
+    data, text = given.get("data"), given.get("text")
+    found: dict[str, Any] = {}
+    if isinstance(data, str) and data in tasks():
+        found = {} if "arch" in given else dict(TASK_NETWORK)
+        of_weights = "initializer" in given or "init_scale" in given
+        if data not in DYNAMICS and given.get("arch", TASK_NETWORK["arch"]) == TASK_NETWORK["arch"] and not of_weights:
+            found |= TASK_WEIGHTS
+    elif given.get("level") == "word" and "arch" not in given and text is None:
+        found = dict(WORDS) if data is None or (isinstance(data, str) and data in CORPORA) else {}
+        if any(HF in declared.needs for name, declared in run_options().items() if name in given):
+            found.pop("optimizer", None)
+    return found

@@ -1,0 +1,74 @@
+"""What a notebook shows of a training run while it goes on."""
+
+from __future__ import annotations
+
+import html
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from hfrnn.runs.metrics import Record, clock
+from hfrnn.training.callbacks import Callback, TrainingResult
+from hfrnn.training.time_left import TimeLeft
+from hfrnn.wording import four_digits
+
+if TYPE_CHECKING:
+    from hfrnn.training.trainer import Trainer
+
+SECONDS = 0.5
+"""Least time between two changes of what is shown."""
+
+
+def in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def notebook_displays() -> list[Callback]:
+    """Return the callback that shows progress in a notebook; none elsewhere."""
+    return [NotebookDisplay()] if in_notebook() else []
+
+
+class NotebookDisplay(Callback):
+    """Shows the progress of a run in the output of a notebook's cell. It is replaced at the end by the result."""
+
+    def __init__(self) -> None:
+        from IPython.display import display
+
+        show: Any = display  # IPython's own types differ from version to version
+        self._area = show(_Html("<p>starting</p>"), display_id=True)
+        self._shown = 0.0
+        self._trainer: Trainer | None = None
+        self._left: TimeLeft | None = None
+
+    def on_start(self, trainer: Trainer) -> None:
+        self._trainer, self._left = trainer, TimeLeft(trainer)
+
+    def on_update(self, record: Record) -> bool | None:
+        if self._left is not None:
+            self._left.note(record)
+            if time.monotonic() - self._shown >= SECONDS:
+                self._shown = time.monotonic()
+                self._area.update(_Html(self._line(record, self._left.elapsed(), self._left())))
+        return None
+
+    def on_end(self, result: TrainingResult) -> None:
+        self._area.update(_Html(f"<p>{html.escape(result.describe())}</p>"))
+
+    def _line(self, record: Record, elapsed: float, left: float | None) -> str:
+        share = 0.0 if left is None else elapsed / max(elapsed + left, 1e-9)
+        best = (self._trainer.best if self._trainer is not None else None) or {}
+        losses = {"training loss": record["train_loss"], "best validation loss": best.get("valid_loss")}
+        parts = [f"update {record['update']:,}", *(f"{name} {four_digits(x)}" for name, x in losses.items() if x)]
+        return f"<p><progress max=1 value={share:.3f}></progress> {', '.join([*parts, f'left {clock(left)}'])}</p>"
+
+
+class _Html:
+    """A piece of HTML, as notebooks take it."""
+
+    def __init__(self, content: str) -> None:
+        self._content = content
+
+    def _repr_html_(self) -> str:
+        return self._content
