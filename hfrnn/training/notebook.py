@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hfrnn.runs.metrics import Record, clock
 from hfrnn.training.callbacks import Callback, TrainingResult
@@ -36,7 +36,8 @@ class NotebookDisplay(Callback):
     def __init__(self) -> None:
         from IPython.display import display
 
-        self._area = display(  # type: ignore[no-untyped-call]_Html("<p>starting</p>"), display_id=True)
+        show: Any = display  # IPython's own types differ from version to version
+        self._area = show(_Html("<p>starting</p>"), display_id=True)
         self._shown = 0.0
         self._trainer: Trainer | None = None
         self._left: TimeLeft | None = None
