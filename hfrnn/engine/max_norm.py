@@ -51,6 +51,16 @@ class MaxNorm:
     Notes
     -----
     The bounds are a convex set, so an average of weights that keep them keeps them too. `impose` projects onto it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
+    >>> theta = np.ones(net.n_parameters)
+    >>> hfrnn.MaxNorm(net, {"layer0.W_h": 0.5}).impose(theta)
+    >>> np.linalg.norm(net.views(theta)["layer0.W_h"], axis=0).round(6).tolist()
+    [0.5, 0.5, 0.5]
     """
 
     def __init__(self, net: Layout, bound: float | Mapping[str, float]) -> None:

@@ -26,7 +26,6 @@ from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
 from hfrnn.names import METRICS
 from hfrnn.optim.blocks import MatrixBlock
-from hfrnn.wording import counted
 
 COMPLEX_STEP = 1e-20
 """The step eps of the complex-step derivative."""
@@ -120,8 +119,7 @@ class Objective(SequenceDerivatives):
             self._passing_buffers, self._vectors, self._lock = like._passing_buffers, like._vectors, like._lock
 
     def __repr__(self) -> str:
-        shards = counted(self._count, "shard")
-        return f"<{type(self).__name__} of {self.net!r} on {self.batch.B:,} x {self.batch.T:,} steps, {shards}>"
+        return f"<{type(self).__name__} of {self.net!r} on {self.batch.B:,} x {self.batch.T:,} steps>"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise InputError(
@@ -365,10 +363,8 @@ class Objective(SequenceDerivatives):
             with self._lock:
                 self._vectors.add(transpose, self._count, out)
 
-        rows = shape[0] * shape[1] * shape[2]
-        return make_operator(
-            self.net.backend, (rows, self.net.n_parameters), self.net.dtype, apply, adjoint, "Jacobian"
-        )
+        sizes = shape[0] * shape[1] * shape[2], self.net.n_parameters
+        return make_operator(self.net.backend, sizes, self.net.dtype, apply, adjoint, "Jacobian")
 
     # ------------------------------------------------------------------ shards
 
