@@ -131,15 +131,15 @@ EQUIVALENTS = (
     ),
     Equivalent(
         "hfrnn/engine/max_norm.py",
-        "max_norm([W for W in matrices if W.shape[-1] == width], bound)",
-        "max_norm([W for W in matrices if W.shape[1] == width], bound)",
-        "The matrices of a block with three axes are square.",
+        "max_norm([W for W in joint if W.shape[-1] == width], bound)",
+        "max_norm([W for W in joint if W.shape[1] == width], bound)",
+        "The matrices of a block with three axes that count together are square.",
     ),
     Equivalent(
         "hfrnn/engine/max_norm.py",
-        "for width in {W.shape[-1] for W in matrices}:",
-        "for width in {W.shape[1] for W in matrices}:",
-        "The matrices of a block with three axes are square.",
+        "for width in {W.shape[-1] for W in joint}:",
+        "for width in {W.shape[1] for W in joint}:",
+        "The matrices of a block with three axes that count together are square.",
     ),
     Equivalent(
         "hfrnn/engine/planner.py",

@@ -95,16 +95,28 @@ class MaxNorm:
             return
         views = self.net.views(theta)
         for name, bound in self.of_columns.items():
-            W = views[name]
-            for index in np.ndindex(W.shape[:-2]):
-                max_norm([_columns(name, W[index])], bound)
+            _bound_columns(_columns(name, views[name]), bound)
 
     def _bound_units(self, theta: Array, bound: float) -> None:
-        """Bound all weights into each unit. Matrices of equal width in a layer feed the same units."""
+        """Bound all weights into each unit. Matrices of equal width in a layer feed the same units.
+
+        So do the matrices of a block with three axes that have a column for each unit of the layer (all orders of a
+        HORNN), but not those with other widths (`W_up` of gated-feedback).
+        """
         for layer, group in self.net.groups(theta).items():
             matrices = [_columns(f"{layer}.{name}", W) for name, W in group.items() if W.ndim >= 2 and W.size]
-            for width in {W.shape[-1] for W in matrices}:
-                max_norm([W for W in matrices if W.shape[-1] == width], bound)
+            apart = [W for W in matrices if W.ndim > 2 and W.shape[-1] % self.net.hidden[int(layer[5:])]]
+            for W in apart:
+                _bound_columns(W, bound)
+            joint = [W for W in matrices if all(W is not other for other in apart)]
+            for width in {W.shape[-1] for W in joint}:
+                max_norm([W for W in joint if W.shape[-1] == width], bound)
+
+
+def _bound_columns(W: Array, bound: float) -> None:
+    """Bound the columns of each matrix of a block (..., n, H) by themselves."""
+    for index in np.ndindex(W.shape[:-2]):
+        max_norm([W[index]], bound)
 
 
 def _columns(name: str, W: Array) -> Array:

@@ -67,6 +67,16 @@ def test_the_vectors_of_an_embedding_are_its_rows(bound: Any) -> None:
     np.testing.assert_allclose(imposed(net, theta, bound)["embedding.E"], expected, rtol=1e-14)
 
 
+def test_matrices_into_different_units_do_not_count_together() -> None:
+    net, theta = made("gated-feedback", hidden=6)
+    views, held = net.views(theta), imposed(net, theta, C)
+    assert views["layer0.W_up"].shape == (2, 2, 5)  # a matrix for each layer inside, as wide as W_x
+    for name, axis in (("layer0.W_up", 1), ("layer0.W_x", 0)):
+        factor = np.minimum(1.0, C / np.linalg.norm(views[name], axis=axis, keepdims=True))
+        np.testing.assert_allclose(held[name], views[name] * factor, rtol=1e-14)
+        assert (factor < 1).sum() > 0
+
+
 def test_an_output_that_hears_several_layers_has_one_vector_for_each_of_its_units() -> None:
     net, theta = made(hidden=(5, 4))
     views, held = net.views(theta), imposed(net, theta, 1.5 * C)
