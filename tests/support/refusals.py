@@ -35,13 +35,14 @@ COMMANDS: dict[str, list[str]] = {
     "evaluate last": ["evaluate", "run", "--which", "last"],
     "sample": ["sample", "run", "--length", "3"],
     "sample last": ["sample", "run", "--length", "3", "--which", "last"],
+    "probe": ["probe", "run", "--open", "T", "--close", ".", "--control", "h", "--steps", "3"],
 }
 READ: dict[str, tuple[str, ...]] = {
     "config.toml": tuple(COMMANDS),
     "vocabulary.json": tuple(COMMANDS),
     "metrics.jsonl": ("resume", "dry run"),
     "last.safetensors": ("resume", "dry run", "evaluate last", "sample last"),
-    "best.safetensors": ("resume", "dry run", "evaluate", "sample"),
+    "best.safetensors": ("resume", "dry run", "evaluate", "sample", "probe"),
     "summary.json": (),
 }
 """The commands that need each file of a run."""
