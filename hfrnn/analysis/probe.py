@@ -49,6 +49,17 @@ class ProbeCurves:
         The probabilities of the closing and of the opening symbol.
     log_ratio : (trials, groups) array
         log10 of the closing probability over the opening one; the logarithm is taken first, then the mean.
+
+    Examples
+    --------
+    `bracket_probe` returns a `BracketProbe` with two of them, `opened` and `unopened`.
+
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> closing, opening = np.array([[0.2, 0.1]]), np.array([[0.02, 0.1]])  # one trial, two groups
+    >>> curves = hfrnn.ProbeCurves(closing, opening, np.log10(closing / opening))
+    >>> [round(ratio, 6) for ratio in curves.to_json()["log_ratio"]]
+    [1.0, 0.0]
     """
 
     closing: NDArray[np.float64]
@@ -79,6 +90,17 @@ class BracketProbe:
         What the network expects after the opening and after the control.
     paired : bool
         Whether the same passage followed both contexts of a trial.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> vocabulary = hfrnn.data.Vocabulary.build("The (a) bc", "char")
+    >>> net = hfrnn.Network("rnn", n_in=vocabulary.size, hidden=5, n_out=vocabulary.size)
+    >>> probe = hfrnn.bracket_probe(net, net.init(seed=0), vocabulary, steps=20, trials=2)
+    >>> probe.first.tolist(), probe.last.tolist()
+    ([1, 11], [10, 20])
+    >>> probe.remembered  # this network has not been trained
+    0
     """
 
     opening: str
@@ -192,6 +214,15 @@ def bracket_probe(
         symbol is allowed, or the text is too short.
     NonFiniteError
         The network's outputs are not finite.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> vocabulary = hfrnn.data.Vocabulary.build("The (a) bc", "char")
+    >>> net = hfrnn.Network("rnn", n_in=vocabulary.size, hidden=5, n_out=vocabulary.size)
+    >>> probe = hfrnn.bracket_probe(net, net.init(seed=0), vocabulary, steps=20, trials=2)
+    >>> probe.opened.closing.shape  # P(")") after "(": trials, and groups of 10 steps
+    (2, 2)
     """
     theta = instance("net", net, Network, "a hfrnn.Network").vector(theta)
     instance("vocabulary", vocabulary, Vocabulary, "the vocabulary of the network")
