@@ -19,11 +19,12 @@ def tuning() -> str:
 
 
 def problems() -> str:
-    """Return two tables for each problem, and its picture if there is one."""
+    """Return two tables for each problem, one if only one method has run, and its picture if there is one."""
     parts = []
     for problem, methods in by_problem(read_cells(FOLDER)).items():
         parts += [f"**{problem}**, {budget_of(methods):g} processor seconds:", table(*bits_table(methods))]
-        parts.append(table(*times_table(methods)))
+        if len(methods) > 1:
+            parts.append(table(*times_table(methods)))
         if (FOLDER / f"{problem}.svg").is_file():
             alternative = f"Validation bits over processor seconds: {problem}"
             parts.append(f"![{alternative}](../benchmarks/results/hf_vs_sgd/{problem}.svg)")
