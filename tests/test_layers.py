@@ -16,7 +16,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "hfrnn"
 
 LAYERS: list[set[str]] = [  # lowest first; the members of a layer do not import each other
-    {"errors", "names", "wording", "launch", "_version"},
+    {"errors", "names", "presets", "wording", "launch", "_version"},
     {"checks", "brief"},
     {"files", "locks", "option"},
     {"atomic"},
@@ -37,7 +37,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 NARROW = {  # packages that may import less than all layers below
     "arrays": {"errors", "names", "checks"},
     "kernels": {"errors", "names", "checks", "option", "arrays"},
-    "optim": {"errors", "names", "checks", "brief", "arrays"},
+    "optim": {"errors", "names", "presets", "checks", "brief", "arrays"},
     "data": {
         "errors",
         "names",

@@ -164,7 +164,8 @@ def _default(declared: Option) -> str:
 def _main_rows() -> dict[str, list[tuple[str, str]]]:
     """The main options, and those of the architectures that a user registered, by heading."""
     own = run_options()
-    defaults = {name: _default(own[name]) for name in MAIN if name in own and own[name].default is not None}
+    shown = {name: own[name].general_default for name in MAIN if name in own and own[name].default is not None}
+    defaults = {name: f"  [default: {text}]" for name, text in shown.items()}
     flags = {**{name: option_name(name) for name in MAIN}, "help": "-h, --help"}
     rows = {"Options": [(f"{flags[name]} {kind}", text + defaults.get(name, "")) for name, (kind, text) in
                         MAIN.items()]}  # fmt: skip

@@ -16,7 +16,8 @@ from hfrnn.wording import counted
 EXTRAS = {
     "fast": ("numba",), "cuda12": ("cupy-cuda12x",), "cuda13": ("cupy-cuda13x",), "tensorboard": ("tensorboard",),
     "plot": ("matplotlib",), "midi": ("mido",), "mpi": ("mpi4py",), "oracle": ("jax",), "peers": ("jax", "torch"),
-    "test": ("pytest", "pytest-xdist", "hypothesis", "mido"), "docs": ("sphinx", "myst-parser", "furo"),
+    "test": ("pytest", "pytest-xdist", "hypothesis", "mido"),
+    "docs": ("sphinx", "myst-parser", "furo", "latex2mathml", "nbformat", "nbclient", "ipykernel"),
     "dev": ("ruff", "mypy", "pre-commit"),
 }  # fmt: skip
 """The optional extras of pyproject.toml, and the packages that each installs."""

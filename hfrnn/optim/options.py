@@ -23,7 +23,7 @@ from hfrnn.checks import (
     number,
 )
 from hfrnn.errors import InputError
-from hfrnn.optim.presets import KINDS_OF_DATA, update_options
+from hfrnn.presets import KINDS_OF_DATA, update_options
 
 
 class Operator(Protocol):

@@ -36,7 +36,12 @@ class RunOption(Option):
     @property
     def shown_default(self) -> str:
         """The default as text, with that of other data."""
-        return "; ".join(filter(None, (super().shown_default, self.suited)))
+        return "; ".join(filter(None, (self.general_default, self.suited)))
+
+    @property
+    def general_default(self) -> str:
+        """The default as text, without that of other data."""
+        return super().shown_default
 
     def check(self, value: Any, where: str) -> None:
         """Raise InputError for a value outside the choices or bounds, and for an empty name."""

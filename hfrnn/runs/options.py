@@ -27,8 +27,8 @@ from hfrnn.names import (
     PRESETS,
     SCHEDULES,
 )
-from hfrnn.optim.presets import CG_EPSILON
 from hfrnn.option import option_key, option_name
+from hfrnn.presets import CG_EPSILON
 from hfrnn.runs import needs
 from hfrnn.runs.data_defaults import suited_text
 from hfrnn.runs.data_options import DataOptions

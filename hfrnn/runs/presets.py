@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hfrnn.names import DYNAMICS, IN_MEMORY, LENGTH, PRESETS, TABLES, names_arrays, names_midi
-from hfrnn.optim.presets import UPDATE_OPTIONS, ByData
+from hfrnn.presets import UPDATE_OPTIONS, ByData
 
 __all__ = [
     "DEFAULTS",

@@ -10,7 +10,7 @@ import pytest
 from hfrnn.cli.merge import merged
 from hfrnn.errors import InputError
 from hfrnn.names import PRESETS
-from hfrnn.optim.presets import ByData
+from hfrnn.presets import ByData
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.options import run_options
 from hfrnn.runs.presets import DEFAULTS, Default, default_text, kind_of_data, shown, unwritten_values

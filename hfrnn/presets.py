@@ -1,4 +1,4 @@
-"""The two presets of Hessian-free optimization, where they decide options of an update.
+"""The two presets of Hessian-free optimization, where they decide options of an update. This file imports no package.
 
 `HessianFreeOptions.tuned()` and `.published()` have these values, and so has `hfrnn train --preset`. `runs/presets.py`
 adds what a run decides beside its updates: batches and the average of the weights.
