@@ -94,7 +94,8 @@ class BracketProbe:
     Examples
     --------
     >>> import hfrnn
-    >>> vocabulary = hfrnn.data.Vocabulary.build("The (a) bc", "char")
+    >>> from hfrnn.data.vocabulary import Vocabulary
+    >>> vocabulary = Vocabulary.build("The (a) bc", "char")
     >>> net = hfrnn.Network("rnn", n_in=vocabulary.size, hidden=5, n_out=vocabulary.size)
     >>> probe = hfrnn.bracket_probe(net, net.init(seed=0), vocabulary, steps=20, trials=2)
     >>> probe.first.tolist(), probe.last.tolist()
@@ -218,7 +219,8 @@ def bracket_probe(
     Examples
     --------
     >>> import hfrnn
-    >>> vocabulary = hfrnn.data.Vocabulary.build("The (a) bc", "char")
+    >>> from hfrnn.data.vocabulary import Vocabulary
+    >>> vocabulary = Vocabulary.build("The (a) bc", "char")
     >>> net = hfrnn.Network("rnn", n_in=vocabulary.size, hidden=5, n_out=vocabulary.size)
     >>> probe = hfrnn.bracket_probe(net, net.init(seed=0), vocabulary, steps=20, trials=2)
     >>> probe.opened.closing.shape  # P(")") after "(": trials, and groups of 10 steps
