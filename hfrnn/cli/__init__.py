@@ -139,7 +139,7 @@ class _Commands(click.Group):
 )  # fmt: skip
 @click.version_option(__version__, prog_name="hfrnn")
 def main(kernels: tuple[str, ...]) -> None:
-    """Train recurrent networks with second-order (Hessian-free) optimization and exact Gauss-Newton products."""
+    """Train recurrent networks with second-order (Hessian-free) optimization."""
     refuse_ranks(click.get_current_context().invoked_subcommand)
     for file in kernels:
         from hfrnn.kernels import import_kernels

@@ -47,7 +47,7 @@ Examples:
 @click.option("--allowed", metavar="TEXT", help="Symbols that may follow.  [default: letters and the space]")
 @click.option(
     "--part", metavar="NAME", type=NearChoice(("train", "valid", "test")),
-    help="Part of the data that follows the context: train, valid, test.  [default: samples of the network]",
+    help="Read a part of the data, not samples: train, valid, test.",
 )  # fmt: skip
 @click.option("--seed", metavar="N", default=0, show_default=True, type=int, help="Seed of the samples.")
 @click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write the curves as JSON.")
