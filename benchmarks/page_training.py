@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from page_text import RESULTS, load, table
+from page_text import RESULTS, load, paragraph, table
 
 LABELS = {"hf": "HF", "hf-published": "HF, published", "sgd": "SGD", "adam": "Adam"}
 
@@ -31,7 +31,13 @@ def as_typed() -> str:
             f"{each['updates']:,}", f"{each['seconds'] / 60:.1f}", f"{each['seconds_processor']:.0f}", reached,
         ])  # fmt: skip
     head = ["command", "chosen by default", "ended by", "updates", "minutes", "processor seconds", "validation"]
-    return table(head, rows)
+    machines = [each["machine"] for each in found.values()]
+    loads = [facts["load_before"] for facts in machines]
+    about = paragraph(
+        f"`{machines[0]['command']}` on {machines[0]['date'][:10]}, {machines[0]['processor']}, one thread, beside "
+        f"other programs (load average {min(loads):.1f} to {max(loads):.1f})."
+    )
+    return f"{about}\n\n{table(head, rows)}"
 
 
 def long_lags() -> str:

@@ -13,7 +13,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 DOCS = Path(__file__).resolve().parent
-PAGES = ("tutorial.md", "getting-started.md")
+PAGES = ("tutorial.md", "getting-started.md", "gallery/influence.md", "gallery/sharpness.md")
 """The pages that have a notebook, relative to docs/."""
 BLOCK = re.compile(r"((?:<!-- [^\n]* -->\n+)?)^```(python|sh)\n(.*?)^```\n", re.M | re.S)
 LINK = re.compile(r"\]\((?!\w+:|#)([^)\s#]+)")

@@ -27,7 +27,7 @@ def script() -> ModuleType:
 
 def test_the_notebooks_are_those_of_the_pages() -> None:
     found = script()
-    assert [found.target(page) for page in sorted(found.PAGES)] == NOTEBOOKS
+    assert sorted(found.target(page) for page in found.PAGES) == NOTEBOOKS
     for page in found.PAGES:
         assert found.target(page).read_text("utf-8") == found.notebook(page), f"run docs/notebooks.py for {page}"
 
@@ -49,4 +49,4 @@ def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
     read.cells = [cell for cell in read.cells if not cell.source.startswith("%%sh")]
     nbclient.NotebookClient(read, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
     shown = str([cell.get("outputs") for cell in read.cells])
-    assert "ended by" in shown  # the display of a run that is done
+    assert "ended by" in shown or "image/png" in shown  # the display of a run that is done, or a picture
