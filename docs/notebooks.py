@@ -17,13 +17,14 @@ PAGES = ("tutorial.md", "getting-started.md", "gallery/influence.md", "gallery/s
 """The pages that have a notebook, relative to docs/."""
 BLOCK = re.compile(r"((?:<!-- [^\n]* -->\n+)?)^```(python|sh)\n(.*?)^```\n", re.M | re.S)
 LINK = re.compile(r"\]\((?!\w+:|#)([^)\s#]+)")
+OF_ITSELF = re.compile(r"^This page is also a \[notebook\].*\n\n", re.M)
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 
 
 def notebook(page: str) -> str:
     """Return the notebook of a page as JSON. Marked blocks, which cannot run by themselves, stay text."""
     path, cells, end = DOCS / page, [], 0
-    text = path.read_text("utf-8")
+    text = OF_ITSELF.sub("", path.read_text("utf-8"))
     for block in [*BLOCK.finditer(text), None]:
         if block is not None and block[1]:
             continue
