@@ -28,7 +28,7 @@ MAIN = {
     "epochs": ("NUMBER", "Stop after this many passes over the training part."),
     "minutes": ("NUMBER", "Stop after this many minutes (default: 4)."),
     "out": ("FOLDER", "Run folder to create (default: in runs/)."),
-    "resume": ("RUN", "Continue a run after its last update."),
+    "resume": ("RUN", "Continue a run: --minutes more, or --updates in all."),
     "config": ("FILE", "TOML file with options; flags win."),
     "dry_run": ("", "Print the plan and the time of an update, and stop."),
     "help": ("", "Show this page; --help-all shows all options."),

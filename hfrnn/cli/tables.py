@@ -44,7 +44,9 @@ def opening_lines(trainer: Trainer, width: int = WIDTH) -> list[str]:
     ]
     lines = [*folded(lines, width), f"folder    {trainer.path}"]
     if trainer.update:
-        lines.append(f"continuing after update {trainer.update}")
+        done = config.updates is not None and trainer.update >= config.updates
+        why = f": --updates {config.updates} counts from the first update, so none is left" if done else ""
+        lines.append(f"continuing after update {trainer.update}{why}")
     return [*lines, ""]
 
 
@@ -85,7 +87,9 @@ def dry_run_lines(dry_run: DryRun, config: TrainConfig) -> list[str]:
     """Return what a run would do, its memory and its time."""
     first = "update" if dry_run.product is None else "gradient"
     parts = ((first, dry_run.gradient), ("loss", dry_run.loss), ("product", dry_run.product))
-    updates = [f"{_time(dry_run.update_seconds(n))} with {n}" for n in sorted({10, 30, config.cg_iterations})]
+    most = config.cg_iterations
+    counts = [*(n for n in (10, 30) if n < most), most]
+    updates = [f"{_time(dry_run.update_seconds(n))} with {n}" for n in counts]
     hf = [f"update    about {', '.join(updates)} CG iterations"] if dry_run.product is not None else []
     return folded(
         [

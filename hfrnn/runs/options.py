@@ -278,15 +278,18 @@ class RunOptions(DataOptions):
     )  # fmt: skip
     warm_up: int = _mini_batch(0, "Updates in which the learning rate rises to its first value.", least=0)
     constant_epochs: int = _any_rate(5, "Epochs with the first learning rate, in schedule text8.", needs.TEXT8, least=1)
-    epochs: int | None = _any_rate(None, "Stop after this many passes over the training part.", least=1)
+    epochs: int | None = _any_rate(
+        None, "Stop after this many passes over the training part, those before --resume included.", least=1
+    )
     patience: int | None = _any_rate(None, "Stop after this many validations without an improvement.", least=1)
     log_interval: int = _first_order(100, "Updates per record of the log.", least=1)
 
     out: str | None = _running(None, "Run folder to create.", otherwise="a new one under runs/")
-    updates: int | None = _running(None, "Stop after this many updates.", least=1)
+    updates: int | None = _running(None, "Stop after this many updates, those before --resume included.", least=1)
     minutes: float | None = _running(
-        None, "Stop after this many minutes.", above=0, otherwise=f"{DEFAULT_MINUTES:g} without --updates or --epochs"
-    )
+        None, "Stop after this many minutes; --resume counts from 0 again.", above=0,
+        otherwise=f"{DEFAULT_MINUTES:g} without --updates or --epochs",
+    )  # fmt: skip
     target_bits: float | None = _running(
         None, "Stop when the validation loss (without validation, the training loss) is at most this, in bits.",
         needs.TEXT, above=0,

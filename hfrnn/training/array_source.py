@@ -23,6 +23,9 @@ from hfrnn.wording import counted
 REASONABLE = 30.0
 """With larger absolute values of inputs or targets, a run prints a hint to scale them."""
 
+FAR = 2.0
+"""With a mean of an input or a target more deviations away from 0 than this, a run prints the same hint."""
+
 
 class ArraySource(Source):
     """Sequences of arrays or of a table, scaled if the options ask for it.
@@ -84,8 +87,8 @@ class ArraySource(Source):
             scaled = ["inputs"] * (self.scaling.input_mean is not None)
             scaled += ["targets"] * (self.scaling.target_mean is not None)
             lines.append(f"scaling   {' and '.join(scaled)} in units of their deviation in the training part")
-        elif self._is_large():
-            lines.append(f"scaling   none, though there are values above {REASONABLE:g}: consider --standardize")
+        elif why := self._unscaled():
+            lines.append(f"scaling   none, though {why}: consider --standardize")
         return [*lines, *(f"          {note}" for note in data.notes)]
 
     def errors(self, logits: HostArray) -> float:
@@ -101,10 +104,19 @@ class ArraySource(Source):
         x, y = (each.astype(self._dtype) if each.ndim == 3 else each for each in (x, y))
         return Sequences(x, y, weights, lengths)
 
-    def _is_large(self) -> bool:
-        """Return whether real inputs or targets of the training part are far from 0."""
+    def _unscaled(self) -> str | None:
+        """Return what is unusual about real inputs or targets of the training part; None if nothing is."""
         arrays = (self.data.train.inputs, self.data.train.targets)
-        return any(each.ndim == 3 and float(np.abs(each).max()) > REASONABLE for each in arrays)
+        if any(each.ndim == 3 and float(np.abs(each).max()) > REASONABLE for each in arrays):
+            return f"there are values above {REASONABLE:g}"
+        scaling = Scaling.measure(self.data.train, targets=self.data.loss == "squared")
+        for what, mean, deviation in (
+            ("an input", scaling.input_mean, scaling.input_deviation),
+            ("a target", scaling.target_mean, scaling.target_deviation),
+        ):
+            if mean is not None and deviation is not None and (np.abs(mean) > FAR * deviation).any():
+                return f"the mean of {what} is more than {FAR:g} deviations from 0"
+        return None
 
 
 class DrawnSource(ArraySource):

@@ -337,6 +337,18 @@ def test_large_values_that_are_not_scaled_are_noticed(tmp_path: Path) -> None:
     assert not any("standardize" in line for line in open_source(config)[0].lines())
 
 
+def test_values_far_from_0_that_are_not_scaled_are_noticed(tmp_path: Path) -> None:
+    def hints(**changes: Any) -> list[str]:
+        config = TrainConfig(data=str(file(tmp_path, **changes)), arch="rnn").resolved()
+        return [line for line in open_source(config)[0].lines() if "consider --standardize" in line]
+
+    near = {"x": X / 9, "y": X / 9}
+    assert not hints(**near)
+    assert "a target is more than 2 deviations from 0" in hints(**{**near, "y": 20 + X / 9})[0]
+    assert "an input is more than 2 deviations from 0" in hints(**{**near, "x": 20 + X / 9})[0]
+    assert not hints(x=np.ones_like(X), y=(X < 1).astype(float))  # a constant input and logistic targets
+
+
 def test_a_dry_run_plans_a_run_on_arrays(tmp_path: Path) -> None:
     data = (tmp_path / "g.npz", npz(good(mask=np.ones((6, 8, 1)))))
     data[0].write_bytes(data[1])

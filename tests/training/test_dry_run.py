@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,14 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path, monkeypatc
     assert max(map(len, result.output.splitlines())) <= 80
     assert " 0.0" not in result.output
     assert snapshot(tmp_path) == before
+
+
+def test_a_dry_run_names_only_cg_iterations_that_an_update_can_make(tmp_path: Path) -> None:
+    text = text_file(tmp_path)
+    for most, named in ((3, r"s with 3 CG"), (40, r"s with 10, .* with 30, .* with 40 CG")):
+        flags = [*FLAGS, "--cg-iterations", str(most), "--dry-run"]
+        lines = CliRunner().invoke(main, ["train", str(text), *flags]).output.splitlines()
+        assert re.fullmatch(rf"update    about [^,]*{named} iterations", lines[-1]), lines
 
 
 def test_a_budget_that_nothing_fits_is_refused_with_the_numbers(tmp_path: Path) -> None:
