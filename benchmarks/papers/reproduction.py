@@ -152,7 +152,7 @@ def row(table: Table, cell: Cell, out: Path) -> Row:
     length = f"{ours['epochs']:.3g} epochs" if ours.get("epochs") else f"{ours.get('updates', 0):.0f} updates"
     return replace(
         found, ours=[each["ours"][table.metric] for each in results], weights=ours["weights"], epochs=length,
-        hours=f"{ours['seconds'] / 3600:.1f}", curves=[each["curve"] for each in results],
+        hours=f"{ours['seconds'] / 3600:.2f}", curves=[each["curve"] for each in results],
     )  # fmt: skip
 
 

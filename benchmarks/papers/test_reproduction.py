@@ -124,7 +124,7 @@ def test_a_row_has_the_results_of_all_seeds(out: Path) -> None:
     rows = {row.name: row for row in table.rows}
     mlstm = rows["mlstm-structural"]
     assert [found["test"] for found in mlstm.ours] == [1.35, 1.37]
-    assert (mlstm.mean(), mlstm.epochs, mlstm.hours) == (pytest.approx(1.36), "3 updates", "1.5")
+    assert (mlstm.mean(), mlstm.epochs, mlstm.hours) == (pytest.approx(1.36), "3 updates", "1.50")
     states = {name: row.state for name, row in rows.items()}
     assert states["mlstm-structural"] == states["rnn-structural"] == MATCHED
     assert (states["lstm-structural"], states["mrnn-structural"]) == (NOT_MATCHED, NOT_RUN)
@@ -137,7 +137,7 @@ def test_the_markdown_of_a_table_shows_published_and_reached_figures(out: Path) 
     assert found == {
         "row": "`mlstm-structural`", "published, train": "1.69", "published, valid": "1.86", "published, test": "1.82",
         "ours, train": "1.500, 1.500", "ours, valid": "1.350, 1.370", "ours, test": "1.350, 1.370",
-        "weights": "216,006", "trained": "3 updates", "hours": "1.5", "state": "matched",
+        "weights": "216,006", "trained": "3 updates", "hours": "1.50", "state": "matched",
         "command": "`python benchmarks/papers/hf_ptb.py mlstm-structural`",
     }  # fmt: skip
 
