@@ -113,7 +113,8 @@ class Objective(SequenceDerivatives):
         self._passing: dict[tuple[Keep, float | None], list[Sweep]] = {}
         self._passing_buffers: list[tuple[Buffers, Buffers]] = []
         self._vectors = VectorSum(net.backend, (net.n_parameters,), net.dtype, self.threads, self.ranks)
-        self._lock, self._latest = CallLock(), list[Sweep]()
+        self._lock = CallLock()
+        self._latest: list[Sweep] | None = None
         alike = like is not None and like.threads.threads == self.threads.threads and like.ranks is self.ranks
         if like is not None and alike and like._count == self._count:
             self._passing_buffers, self._vectors, self._lock = like._passing_buffers, like._vectors, like._lock
@@ -123,8 +124,7 @@ class Objective(SequenceDerivatives):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise InputError(
-            "an Objective cannot be pickled or copied, because it holds buffers and threads: pickle its network "
-            "and its batch, and make an Objective of them"
+            "an Objective cannot be pickled or copied: pickle its network and its batch, and make an Objective of them"
         )
 
     def loss(self, theta: Array) -> float:
@@ -149,7 +149,7 @@ class Objective(SequenceDerivatives):
         of the batch, not for its mean. The result is not the gradient of f, then.
         """
         theta = self.net.vector(theta)
-        penalty = self._penalty(theta)  # `out` may be theta
+        penalty = self._penalty(theta)  # before the call, as `out` may be theta
         loss, gradient = self._loss_and_gradient(theta, out, clip_error)
         return fetch(loss + penalty)[0], gradient
 
@@ -261,7 +261,7 @@ class Objective(SequenceDerivatives):
             `loss_and_gradient` has not been called yet.
         """
         with self._lock:
-            if not self._latest:
+            if self._latest is None:
                 raise InputError("there is no final state yet: call loss_and_gradient first")
             own = [sweep.final_state for sweep in self._latest]
             return joined_states(self.net, self.ranks, own, self._columns, self._edges)

@@ -32,7 +32,7 @@ def suited(given: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if isinstance(data, str) and data in tasks():
         found = {} if "arch" in given else dict(TASK_NETWORK)
-        of_weights = "initializer" in given or "init_scale" in given
+        of_weights = any(given.get(name) is not None for name in ("initializer", "init_scale", "init_from"))
         if data not in DYNAMICS and given.get("arch", TASK_NETWORK["arch"]) == TASK_NETWORK["arch"] and not of_weights:
             found |= TASK_WEIGHTS
     elif given.get("level") == "word" and "arch" not in given and text is None:
