@@ -9,9 +9,9 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import pooch
 import pytest
 from hypothesis import settings
+from support.offline import no_network  # noqa: F401 - a fixture of every test
 
 settings.register_profile("hfrnn", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("hfrnn")
@@ -46,13 +46,6 @@ def signals_are_heard() -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
-
-
-@pytest.fixture(autouse=True)
-def no_network(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test downloads a corpus, or finds one that its user has downloaded."""
-    monkeypatch.setenv("HFRNN_OFFLINE", "1")
-    monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path_factory.getbasetemp() / "no-cache" / project)
 
 
 @pytest.fixture
