@@ -11,7 +11,7 @@ import scipy.sparse.linalg
 
 from hfrnn.arrays import gpu
 from hfrnn.arrays.buffers import Buffers as Buffers
-from hfrnn.arrays.row_groups import RowGroups, group_rows, pairs_of_places
+from hfrnn.arrays.row_groups import RowGroups, RowSums, group_rows, pairs_of_places, row_sums
 from hfrnn.checks import choice, wrong
 from hfrnn.errors import InputError, MissingExtraError, how_to_install
 from hfrnn.names import AUTO, BACKENDS, DEVICE_SHARE, HOST_MEMORY, PRECISIONS
@@ -89,33 +89,46 @@ class Backend:
         """
         np.take(table, index, axis=0, out=out, mode="clip")
 
-    def row_groups(self, index: Array) -> RowGroups:
+    def row_groups(self, index: Array, count: int | None = None) -> RowSums | RowGroups:
         """Return the groups of rows with the same number, for `add_rows`.
 
         Parameters
         ----------
         index : (N,) integer array
             Row numbers, N >= 1; the same number may occur more than once.
+        count : int, optional
+            Number of rows of the table that `add_rows` adds to. A CPU then adds to all of them, which is faster for
+            small tables.
         """
-        return group_rows(index)
+        return row_sums(index, count)
 
-    def add_rows(self, out: Array, groups: RowGroups, rows: Array, buffers: Buffers | None = None) -> None:
+    def add_rows(self, out: Array, groups: Any, rows: Array, buffers: Buffers | None = None) -> None:
         """Add `rows[n]` to `out[index[n]]` for every n, in a fixed order.
 
         Parameters
         ----------
         out : (V, S) array
             Changed in place.
-        groups : RowGroups
+        groups : RowSums or RowGroups
             What `row_groups(index)` returned, for (N,) row numbers from 0 to V-1.
         rows : (N, S) array
         buffers : Buffers, optional
-            Provide two scratch arrays (N, S).
+            Provide scratch arrays.
         """
         buffers = buffers or Buffers(self, rows.dtype)
-        gathered = np.take(rows, groups.order, axis=0, out=buffers.get("sorted_rows", rows.shape), mode="clip")
-        sums = buffers.get("row_sums", rows.shape)[: groups.starts.size]
-        np.add.reduceat(gathered, groups.starts, axis=0, out=sums)
+        ones = buffers.get("ones", (rows.shape[0],), out.dtype)
+        ones[...] = 1
+        if not rows.flags.c_contiguous:
+            part, rows = rows, buffers.get("contiguous_rows", rows.shape)
+            rows[...] = part
+        if isinstance(groups.numbers, slice) and out.flags.c_contiguous:
+            groups.add(rows, out, ones)
+            return
+        count = groups.matrix.shape[0]
+        reserved = count if isinstance(groups.numbers, slice) else rows.shape[0]  # as many as other rows could need
+        sums = buffers.get("row_sums", (reserved, rows.shape[1]))[:count]
+        sums[...] = 0
+        groups.add(rows, sums, ones)
         out[groups.numbers] += sums
 
     def sums_of_pieces(self, x: Array, starts: Array, runs: Runs) -> Array:
@@ -298,14 +311,14 @@ class CupyBackend(Backend):
     def take_rows(self, table: Array, index: Array, out: Array) -> None:
         self.xp.take(table, index, axis=0, out=out)
 
-    def row_groups(self, index: Array) -> RowGroups:
+    def row_groups(self, index: Array, count: int | None = None) -> RowGroups:
         """Return the groups as on a CPU, with additions that a GPU can do side by side. The host computes them."""
         host = group_rows(index if isinstance(index, np.ndarray) else self.to_host(index))
         pairs = pairs_of_places(host.starts, host.order.size)
         order, starts, *levels = (self.asarray(x, dtype="int32") for x in (host.order, host.starts, *pairs))
         return RowGroups(order, starts, self.asarray(host.numbers), tuple(levels))
 
-    def add_rows(self, out: Array, groups: RowGroups, rows: Array, buffers: Buffers | None = None) -> None:
+    def add_rows(self, out: Array, groups: Any, rows: Array, buffers: Buffers | None = None) -> None:
         """Add rows without atomic additions: the rows of a group in the order of a binary tree."""
         xp, buffers = self.xp, buffers or Buffers(self, rows.dtype)
         sums, work = buffers.get("sorted_rows", rows.shape), buffers.get("row_sums", rows.shape)

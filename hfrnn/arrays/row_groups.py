@@ -1,4 +1,4 @@
-"""The rows of an array that are added to one sum, and a fixed order of the additions that suits a GPU."""
+"""The rows of an array that are added to one sum: as a sparse matrix on a CPU, in an order that suits a GPU."""
 
 from __future__ import annotations
 
@@ -6,11 +6,52 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse
+from scipy.sparse._sparsetools import csr_matvecs
+
+
+@dataclass(frozen=True, eq=False)
+class RowSums:
+    """Sums of N rows, those with the same number, as one product with a sparse matrix on a CPU.
+
+    Attributes
+    ----------
+    matrix : (M, N) sparse array
+        Has a 1 in row m and column n if row n belongs to sum m.
+    numbers : slice or (M,) integers
+        The number of each sum.
+    """
+
+    matrix: scipy.sparse.csr_array
+    numbers: Any
+
+    def add(self, rows: np.ndarray[Any, Any], out: np.ndarray[Any, Any], ones: np.ndarray[Any, Any]) -> None:
+        """Add the sums of rows (N, S) to out (M, S). All arrays are contiguous and have one type.
+
+        SciPy's product would return a new array; the compiled function behind it adds to one.
+        """
+        (M, N), S, a = self.matrix.shape, rows.shape[1], self.matrix
+        csr_matvecs(M, N, S, a.indptr, a.indices, ones, rows.reshape(-1), out.reshape(-1))
+
+
+def row_sums(index: np.ndarray[Any, Any], count: int | None = None) -> RowSums:
+    """Return the sums of N rows, N >= 1, that have the numbers `index` (N,).
+
+    With `count`, there is a sum for each number below it, also for those that no row has.
+    """
+    groups = group_rows(index)
+    size, numbers = groups.order.size, groups.numbers if count is None else slice(0, count)
+    if count is None:
+        ends = np.append(groups.starts, size)
+    else:
+        ends = np.concatenate(([0], np.cumsum(np.bincount(index, minlength=count))))
+    ones = np.ones(size, np.float32)
+    return RowSums(scipy.sparse.csr_array((ones, groups.order, ends), shape=(ends.size - 1, size)), numbers)
 
 
 @dataclass(frozen=True, eq=False)
 class RowGroups:
-    """N rows in groups: those with the same number belong to one sum.
+    """N rows in groups on a GPU: those with the same number belong to one sum.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hfrnn.arrays.backend import Array, Backend, Buffers, HostArray
-from hfrnn.arrays.row_groups import RowGroups
+from hfrnn.arrays.row_groups import RowGroups, RowSums
 from hfrnn.engine.layers import Columns, Layer
 from hfrnn.kernels.base import Arrays
 from hfrnn.kernels.pointwise import add_bias_gradient, add_outer_products, rows
@@ -33,8 +33,9 @@ Groups = dict[str, Arrays]
 Term = tuple[Columns, Array | None, Array | None]
 """Columns of U, the values mapped into them (None: one-hot symbols), and the matrix (None: the block is absent)."""
 
-ONE_HOT_LIMIT = 512
-"""Up to this many symbols, the gradient of a look-up is a product with a one-hot matrix; above, a sum of rows."""
+FEW_SYMBOLS = 512
+"""Up to this many symbols, the bias is added to the rows of W_x before they are looked up, and the gradient of a
+look-up adds to all rows of W_x. A GPU computes that gradient as a product with a one-hot matrix then."""
 
 
 class InputMap:
@@ -69,7 +70,7 @@ class InputMap:
         self.backend, self.xp, self.scratch = backend, backend.xp, scratch
         self.symbols = inputs if inputs.ndim == 2 else None
         self._known = inputs if host is None else host  # the same symbols where groups of them can be computed
-        self._groups: dict[tuple[int, int], RowGroups] = {}
+        self._groups: dict[tuple[int, int], RowSums | RowGroups] = {}
         real_kind = "float64" if scratch.dtype.kind == "c" else scratch.dtype
         self.values = None if inputs.ndim == 2 else backend.asarray(inputs, dtype=real_kind)
 
@@ -136,7 +137,7 @@ class InputMap:
             if x is not None:
                 self.xp.matmul(rows(x), W, out=rows(work))
             else:
-                if whole and b is not None and W.shape[0] <= ONE_HOT_LIMIT:
+                if whole and b is not None and W.shape[0] <= FEW_SYMBOLS:
                     W, b = self._with_bias(W, biased, b), None
                 self.backend.take_rows(W, self.symbols[span], work)  # type: ignore[index]
             if not whole:
@@ -158,7 +159,7 @@ class InputMap:
     def _add_gradient(self, dW: Array, columns: Columns, x: Array | None, dU: Array, span: slice) -> None:
         """Add x.T @ dU to dW, from the given columns of dU."""
         one_hot = x
-        if x is None and dW.shape[0] <= ONE_HOT_LIMIT:
+        if x is None and not self.backend.on_host and dW.shape[0] <= FEW_SYMBOLS:
             one_hot = self._one_hot(span)
         for start, first, width in columns.runs:
             dUc = dU[:, :, start : start + width]
@@ -179,7 +180,7 @@ class InputMap:
         self.backend.add_rows(sums, self._row_groups(span, n), rows(values), self.scratch)
         table += sums.reshape(B, n, m).transpose(1, 2, 0)
 
-    def _row_groups(self, span: slice, apart: int = 0) -> RowGroups:
+    def _row_groups(self, span: slice, apart: int = 0) -> RowSums | RowGroups:
         """Return the groups of the tokens of `span` with the same symbol. They are computed once for each segment.
 
         With `apart`, the rows of sequence b start at b * apart, so that sequences have no group in common.
@@ -189,7 +190,9 @@ class InputMap:
             if apart:
                 host = known if isinstance(known, np.ndarray) else self.backend.to_host(known)
                 known = host + apart * np.arange(host.shape[1])
-            self._groups[span.start, apart] = self.backend.row_groups(known.reshape(-1))
+            count = (apart and apart * self.symbols.shape[1]) or self.n_in  # type: ignore[union-attr]
+            few = count if self.n_in <= FEW_SYMBOLS else None
+            self._groups[span.start, apart] = self.backend.row_groups(known.reshape(-1), few)
         return self._groups[span.start, apart]
 
     def _one_hot(self, span: slice) -> Array:

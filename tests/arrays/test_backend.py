@@ -12,25 +12,36 @@ from support.fake_device import FakeBackend
 
 import hfrnn
 from hfrnn.arrays.backend import Backend, Buffers, get_backend
-from hfrnn.arrays.row_groups import pairs_of_places
+from hfrnn.arrays.row_groups import pairs_of_places, row_sums
 
 numpy = get_backend("numpy")
 
 
 @pytest.mark.parametrize("backend", [numpy, FakeBackend()], ids=["numpy", "device"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
-@given(n=st.integers(1, 30), V=st.integers(1, 7), seed=st.integers(0, 99))
-def test_rows_are_scatter_added_with_repeats(backend: Backend, dtype: str, n: int, V: int, seed: int) -> None:
+@given(n=st.integers(1, 30), V=st.integers(1, 7), whole=st.booleans(), all_=st.booleans(), seed=st.integers(0, 99))
+def test_rows_are_scatter_added_with_repeats(
+    backend: Backend, dtype: str, n: int, V: int, whole: bool, all_: bool, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     index, before = rng.integers(V, size=n), rng.standard_normal((V, 4)).astype(dtype)
-    rows = (rng.standard_normal((n, 2)) + (1j if dtype == "complex128" else 0)).astype(dtype)
+    rows = (rng.standard_normal((n, 6)) + (1j if dtype == "complex128" else 0)).astype(dtype)
+    columns, given_rows = (slice(None), rows[:, :4].copy()) if whole else (slice(1, 3), rows[:, 3:5])
     expected = before.copy()
     for k in range(n):
-        expected[index[k], 1:3] += rows[k]
+        expected[index[k], columns] += given_rows[k]
     out = backend.asarray(before.copy())
-    groups = backend.row_groups(backend.asarray(index))
-    backend.add_rows(out[:, 1:3], groups, backend.asarray(rows), Buffers(backend, dtype))
+    groups = backend.row_groups(backend.asarray(index), V if all_ else None)
+    backend.add_rows(out[:, columns], groups, backend.asarray(given_rows), Buffers(backend, dtype))
     np.testing.assert_allclose(backend.to_host(out), expected, rtol=1e-5 if dtype == "float32" else 1e-13, atol=1e-6)
+
+
+def test_sums_of_rows_hold_absent_numbers_for_small_tables() -> None:
+    few, all_ = row_sums(np.array([3, 900, 3])), row_sums(np.array([3, 1, 0, 3]), 5)
+    np.testing.assert_array_equal(few.matrix.toarray(), [[1, 0, 1], [0, 1, 0]])
+    np.testing.assert_array_equal(few.numbers, [3, 900])
+    np.testing.assert_array_equal(all_.matrix.toarray(), [[0, 0, 1, 0], [0, 1, 0, 0], [0] * 4, [1, 0, 0, 1], [0] * 4])
+    assert all_.numbers == slice(0, 5)
 
 
 @given(sizes=st.lists(st.integers(1, 20), min_size=1, max_size=6))

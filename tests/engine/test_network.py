@@ -10,7 +10,6 @@ from support.engine_cases import Case, assert_same, cases, everything, random_ba
 from support.slow import one_in
 
 import hfrnn
-from hfrnn.engine import input_map
 from hfrnn.kernels.registry import kernel_options
 
 T, B, N_IN = 7, 5, 5
@@ -215,20 +214,6 @@ def test_an_embedding_by_the_identity_is_a_one_hot_vector(arch: str) -> None:
     product = net.gauss_newton(embedded, batch) @ direction
     np.testing.assert_allclose(product[n:], plain.gauss_newton(theta, batch) @ v, rtol=1e-11, atol=1e-14)
     assert np.linalg.norm(gradient[:n]) > 1e-3
-
-
-@every_arch
-def test_scatter_added_gradients_are_those_of_the_one_hot_product(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    net = network(arch)
-    batch = random_batch(net, np.random.default_rng(0), ragged=True)
-    numbers = vectors(net, batch)
-    expected = everything(net, batch, *numbers)
-    calls = []
-    add_rows = type(net.backend).add_rows
-    monkeypatch.setattr(type(net.backend), "add_rows", lambda *a: (calls.append(1), add_rows(*a)))
-    monkeypatch.setattr(input_map, "ONE_HOT_LIMIT", 0)
-    assert_same(everything(net, batch, *numbers), expected, rtol=1e-12)
-    assert calls
 
 
 @pytest.mark.parametrize("kind", ["uint8", "int16", "int32", "int64"])
