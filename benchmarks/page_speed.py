@@ -17,6 +17,7 @@ SPEED = {
     "planner": "planner-cpu.json",
     "large vocabularies": "vocabulary-cpu.json",
     "word-level training": "epoch-cpu.json",
+    "alternatives": "alternatives-cpu.json",
 }
 """The measurements of docs/speed.md."""
 Value = Callable[[dict[str, Any]], str | None]
@@ -235,6 +236,31 @@ def epoch() -> str:
         if name in found
     ]
     return table(["", "update, ms", "epoch of PTB, s"], rows)
+
+
+def other_lookups() -> str:
+    """Ways to compute the gradient of a look-up."""
+    cases = load(SPEED["alternatives"])["lookups"]
+    names = list(cases[0]["seconds"])
+    rows = [
+        [f"{case['V']}, {case['columns']}, {case['tokens']}", *(f"{1e6 * case['seconds'][name]:.0f}" for name in names)]
+        for case in cases
+    ]
+    return table(["symbols, columns, tokens", *names], rows)
+
+
+def other_steps() -> str:
+    """Ways to compute the matrix product of a step."""
+    cases = load(SPEED["alternatives"])["steps"]
+    names = list(dict.fromkeys(name for case in cases for name in case["seconds"]))
+    rows = [
+        [
+            f"{case['B']}, {case['H']}, {case['columns']}",
+            *(f"{1e6 * case['seconds'][name]:.0f}" if name in case["seconds"] else "-" for name in names),
+        ]
+        for case in cases
+    ]
+    return table(["sequences, units, columns", *names], rows)
 
 
 def torch_products() -> str:

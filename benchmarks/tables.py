@@ -42,6 +42,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "planner": page_speed.planner,
     "vocabulary": page_speed.vocabulary,
     "epoch": page_speed.epoch,
+    "other-lookups": page_speed.other_lookups,
+    "other-steps": page_speed.other_steps,
     "torch-products": page_speed.torch_products,
     "processor-time-tuning": page_hf_vs_sgd.tuning,
     "processor-time": page_hf_vs_sgd.problems,
