@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.engine_cases import Case, assert_same, cases, everything, moved, plans, replace, vectors
-from support.fake_device import FakeBackend
+from support.fake_device import FakeBackend, HostAsDevice
 
 import hfrnn
 from hfrnn import gradcheck
@@ -121,7 +121,7 @@ def test_results_have_the_same_bits_on_any_number_of_threads(case: Case) -> None
 @pytest.mark.parametrize("plan", ["all", "nothing-3"])
 @pytest.mark.parametrize("case", LEARNED, ids=lambda case: case.id)
 def test_a_device_computes_the_bits_of_numpy(case: Case, plan: str) -> None:
-    fake, net, batch = FakeBackend(), case.net(), case.data()
+    fake, net, batch = FakeBackend(), case.net(backend=HostAsDevice()), case.data()
     theta, v, u = vectors(net, batch)
     chosen = plans(batch.T, batch.B)[plan]
     actual = everything(case.net(backend=fake), moved(batch, fake), theta, v, u, plan=chosen)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.engine_cases import Case, assert_same, cases, everything, moved, plans, small_problem, vectors
-from support.fake_device import FakeBackend
+from support.fake_device import FakeBackend, HostAsDevice
 from support.noise_numbers import noise as numbers_of
 
 import hfrnn
@@ -164,7 +164,7 @@ def test_a_device_computes_the_bits_of_numpy(case: Case) -> None:
     plan, arrays = plans(batch.T, batch.B)["nothing-3"], vectors(case.net(), batch)
     noise = hfrnn.StateNoise(**NOISE)
     actual = everything(case.net(backend=fake), moved(batch, fake), *arrays, plan=plan, noise=noise)
-    assert_same(actual, results(case, plan))
+    assert_same(actual, results(case, plan, backend=HostAsDevice()))
 
 
 @pytest.mark.parametrize("case", [case for case in SOME if case.arch != "clockwork"], ids=lambda case: case.id)
