@@ -29,7 +29,9 @@ def test_everything_on_the_device_has_the_bits_of_numpy(case: Case, plan: str) -
     assert_same(actual, expected)
 
 
-@pytest.mark.parametrize("case", cases("softmax", "embedding", "many-symbols", "class-softmax"), ids=lambda case: case.id)
+@pytest.mark.parametrize(
+    "case", cases("softmax", "embedding", "many-symbols", "class-softmax"), ids=lambda case: case.id
+)
 def test_the_order_of_sums_on_the_device_changes_only_the_last_bits(case: Case) -> None:
     batch = case.data()
     theta, v, u = vectors(case.net(), batch)
