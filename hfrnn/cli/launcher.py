@@ -65,7 +65,8 @@ def start_ranks(ranks: int, arguments: list[str]) -> int:
             gentle = getattr(signal, "SIGUSR1", signal.SIGTERM)  # Windows has no SIGUSR1
             process.send_signal(gentle if signals == 1 else signal.SIGTERM)
 
-    before = {number: signal.signal(number, forward) for number in ending_signals()}
+    ignored = {number for number in ending_signals() if signal.getsignal(number) == signal.SIG_IGN}  # by nohup
+    before = {number: signal.signal(number, forward) for number in ending_signals() if number not in ignored}
     try:
         code = process.wait()
     finally:

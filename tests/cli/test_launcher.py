@@ -65,6 +65,23 @@ def test_a_signal_saves_and_exits_with_130(number: int, tmp_path: Path) -> None:
 
 
 @needs_mpi
+def test_a_command_of_nohup_survives_its_terminal(tmp_path: Path) -> None:
+    text, log = text_file(tmp_path), tmp_path / "run" / "metrics.jsonl"
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which the command inherits
+    try:
+        process = _start(tmp_path, text, *FLAGS, "--updates", 40, "--out", "run", "--ranks", 2)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    while not (log.is_file() and log.read_text()):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGHUP)
+    code, _, err = _ended(process)
+    assert code == 0, err
+    assert len(metrics(tmp_path / "run")) == 40
+
+
+@needs_mpi
 def test_its_exit_code_is_that_of_the_ranks(tmp_path: Path) -> None:
     code, out, err = _ended(_start(tmp_path, "nothing.txt", "--ranks", 2))
     assert (code, out) == (2, "")
