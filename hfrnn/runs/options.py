@@ -253,8 +253,8 @@ class RunOptions(DataOptions):
     )
     clip_error: float | None = _mini_batch(
         None,
-        "Entries of the error that goes back by a step of time are limited to this absolute value, for the loss added "
-        "up over all steps and sequences of a batch (training minimizes the mean).",
+        "Largest absolute value of an entry of the error between two time steps. The loss counts as a sum over steps, "
+        "not as a mean.",
         above=0, most=1e30,
     )  # fmt: skip
     max_norm: float | tuple[str, ...] | None = _mini_batch(
