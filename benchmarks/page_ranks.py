@@ -52,7 +52,7 @@ def predicted() -> str:
         f"The model for the network of [K] with {model['weights'] / 1e6:.1f} million weights and sequences of "
         f"{model['steps']} steps: efficiency of a CG iteration, and the largest number of ranks with an efficiency of "
         f"{model['pays']:.1f} or more. On two ranks here it predicts {check['predicted']:.2f} s for a product; "
-        f"measured are {check['processor']:.2f} processor seconds."
+        f"the measured time is {check['processor']:.2f} processor seconds."
     )
     head = [
         "sequences of a batch",

@@ -51,7 +51,7 @@ from hfrnn.kernels.rnn import slope_of
 from hfrnn.option import Option
 
 MOST_SUBLAYERS = 3
-"""The largest number of layers inside the kernel where none is given."""
+"""The largest default number of layers inside the kernel."""
 
 
 class GatedFeedback(Kernel):
@@ -72,7 +72,7 @@ class GatedFeedback(Kernel):
     options = (
         Option(
             "sublayers", int, None, "Number of layers of equal width that feed back into each other.", least=1,
-            unit="layers", otherwise="3, 2 or 1, the most that divides the units",
+            unit="layers", otherwise="the largest of 3, 2 and 1 that divides the number of units",
         ),
     )  # fmt: skip
     transposed = ("W_h", "W_hg", "W_up")

@@ -259,8 +259,8 @@ class RunOptions(DataOptions):
     )  # fmt: skip
     max_norm: float | tuple[str, ...] | None = _mini_batch(
         None,
-        "Incoming weights of a unit with a larger norm are scaled down to it after every update. By name of a matrix "
-        "(layer0.W_h=2,output.W_*=1), only the columns of that matrix.",
+        "Largest norm of the incoming weights of a unit; larger ones are scaled down after every update. With names of "
+        "matrices (layer0.W_h=2,output.W_*=1): largest norm of their columns.",
         above=0,
     )
     streams: int = _first_order(
