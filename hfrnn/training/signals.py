@@ -177,3 +177,15 @@ def handle_signals() -> Iterator[Interruption]:
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def saying_what_is_saved(interruption: Interruption) -> Iterator[None]:
+    """Turn a KeyboardInterrupt into an error that says which update is on disk, if one is."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        interruption.response = Response.NOTED
+        if interruption.saved is None:
+            raise
+        raise Interrupted(interruption.saved) from None
