@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from page_text import load, paragraph, table
 
 RANKS = "ranks-cpu.json"
@@ -44,16 +46,13 @@ def predicted() -> str:
     for each in model["clusters"]:
         by_ranks = {row["ranks"]: row["efficiency"] for row in each["rows"]}
         shown = [f"{by_ranks[n]:.2f}" if n in by_ranks else "" for n in SHOWN]
-        more = each["pays_to"] == max(by_ranks)
-        limit = f"{each['pays_to']:,}{' (as many as there are shards)' if more and each['most_ranks'] <= 1024 else ''}"
-        limit += " or more" if more and each["most_ranks"] > max(by_ranks) else ""
-        rows.append([f"{each['batch']:,}", str(each["cores"]), each["network"], *shown, limit])
+        rows.append([f"{each['batch']:,}", str(each["cores"]), each["network"], *shown, _pays_up_to(each)])
     check = model["check"]["2 ranks"]
     text = paragraph(
         f"The model for the network of [K] with {model['weights'] / 1e6:.1f} million weights and sequences of "
         f"{model['steps']} steps: efficiency of a CG iteration, and the largest number of ranks with an efficiency of "
         f"{model['pays']:.1f} or more. On two ranks here it predicts {check['predicted']:.2f} s for a product; "
-        f"measured are {check['processor']:.2f} processor seconds."
+        f"the measured time is {check['processor']:.2f} processor seconds."
     )
     head = [
         "sequences of a batch",
@@ -63,3 +62,11 @@ def predicted() -> str:
         "pays up to",
     ]
     return f"{text}\n\n{table(head, rows)}"
+
+
+def _pays_up_to(cluster: dict[str, Any]) -> str:
+    """Return the largest number of ranks that pays, and why it is the largest one."""
+    pays, modelled = f"{cluster['pays_to']:,}", max(row["ranks"] for row in cluster["rows"])
+    if cluster["pays_to"] < modelled:
+        return pays
+    return f"{pays} or more" if cluster["most_ranks"] > modelled else f"{pays} (as many as there are shards)"

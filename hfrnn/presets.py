@@ -1,7 +1,7 @@
-"""The two presets of Hessian-free optimization, where they decide options of an update. This file imports no package.
+"""The options of an update in the two presets of Hessian-free optimization. This file imports no package.
 
 `HessianFreeOptions.tuned()` and `.published()` have these values, and so has `hfrnn train --preset`. `runs/presets.py`
-adds what a run decides beside its updates: batches and the average of the weights.
+adds options of a run: batches and the average of the weights.
 """
 
 from __future__ import annotations

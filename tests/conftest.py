@@ -53,8 +53,8 @@ def few_gradcheck_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let gradcheck try two networks of an architecture: one layer, and two."""
     from hfrnn import gradcheck
 
-    every = gradcheck._cases
-    monkeypatch.setattr(gradcheck, "_cases", lambda arch, seed: islice(every(arch, seed), 2))
+    every = gradcheck.cases_of
+    monkeypatch.setattr(gradcheck, "cases_of", lambda arch, seed: islice(every(arch, seed), 2))
 
 
 @pytest.fixture

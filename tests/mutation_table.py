@@ -80,6 +80,8 @@ TARGETS = (
         Target(f"hfrnn/optim/{name}.py", (f"tests/optim/test_{name}.py", "tests/optim/test_matrix_steps.py"))
         for name in ("soap", "muon")
     ),
+    Target("hfrnn/optim/early_stopping.py", ("tests/optim/test_schedules.py",)),
+    Target("hfrnn/optim/factors.py", ("tests/optim/test_kronecker.py", "tests/optim/test_soap.py")),
     Target("hfrnn/optim/blocks.py", ("tests/optim/test_matrix_steps.py",)),
     Target("hfrnn/training/methods/horizon.py", ("tests/training/test_learning_rates.py -k estimate",)),
     Target("hfrnn/training/methods/optimizers.py", ("tests/training/test_optimizers.py",)),

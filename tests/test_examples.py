@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import math
 from pathlib import Path
@@ -11,19 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import signal, stats
+from support.imported import imported
 
 import hfrnn
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 
 def example(name: str) -> Any:
     """Return an example as a module."""
-    path = Path(__file__).resolve().parent.parent / "examples" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"example_{name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return imported(EXAMPLES / f"{name}.py")
 
 
 def test_lorenz_trajectories_follow_the_equations() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from support.imported import imported
 
 import hfrnn
 
@@ -17,12 +17,7 @@ NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 def script() -> ModuleType:
     """Return docs/notebooks.py as a module, or skip."""
     pytest.importorskip("nbformat", reason="nbformat is not installed (extra docs)")
-    spec = importlib.util.spec_from_file_location("notebooks_of_pages", DOCS / "notebooks.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return imported(DOCS / "notebooks.py")
 
 
 def test_the_notebooks_are_those_of_the_pages() -> None:

@@ -17,19 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from cells import Cell
-from hf_recipes import (
-    HOURS,
-    LINE_SEARCH,
-    MANUAL_SYMBOLS,
-    PAPER,
-    PTB_SYMBOLS,
-    SMALL,
-    SMALL_WEIGHTS,
-    figures,
-    scales,
-    structural,
-    widths,
-)
+from hf_recipes import HOURS, LINE_SEARCH, PAPER, PTB_SYMBOLS, SMALL, figures, scales, structural, widths_at
 from script import command
 
 NETWORKS = {
@@ -67,8 +55,7 @@ def cells(scale: str) -> tuple[Cell, ...]:
     found = []
     for name, network, training, published in CELLS:
         arch, shape, weights = NETWORKS[network]
-        small = scale == "small"
-        hidden = widths(arch, shape, MANUAL_SYMBOLS if small else PTB_SYMBOLS, SMALL_WEIGHTS if small else weights)
+        hidden = widths_at(scale, arch, shape, PTB_SYMBOLS, weights)
         shared = dict(BATCHES[scale])
         trials = None
         if "optimizer" in training:  # the online rule has no batches
@@ -76,10 +63,10 @@ def cells(scale: str) -> tuple[Cell, ...]:
             shared |= {"validate_every": VALIDATIONS[scale], "log_interval": VALIDATIONS[scale] // 10}
             trials = {f"rate-{rate:g}": {"learning_rate": rate} for rate in (0.1, 0.03)}
         else:
-            shared["sequence_length"] = 50 if small else 200
+            shared["sequence_length"] = 50 if scale == "small" else 200
         source = "[K] 4.5" if set(published) == {"valid"} else "[K] table 4.5"
-        figure = {**figures(published, source), **figures({"weights": weights}, source)}
-        found.append(Cell(name, {**shared, "arch": arch, "hidden": hidden, **training}, figure, trials))
+        options = {**shared, "arch": arch, "hidden": hidden, **training}
+        found.append(Cell(name, options, figures(published, weights, source), trials))
     return tuple(found)
 
 

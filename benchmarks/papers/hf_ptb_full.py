@@ -10,18 +10,7 @@ multiplicative RNN for it.
 from __future__ import annotations
 
 from cells import Cell
-from hf_recipes import (
-    HOURS,
-    MANUAL_SYMBOLS,
-    PAPER,
-    PTB_SYMBOLS,
-    SMALL,
-    SMALL_WEIGHTS,
-    figures,
-    scales,
-    structural,
-    widths,
-)
+from hf_recipes import HOURS, PAPER, PTB_SYMBOLS, SMALL, SMALL_WEIGHTS, figures, scales, structural, widths_at
 from script import command
 
 SOURCE = "[K] table 5.1"
@@ -41,12 +30,10 @@ def cells(scale: str) -> tuple[Cell, ...]:
     """Both cells at a scale; the small ones have six times as many weights, one as the other."""
     found = []
     for name, (weights, published) in SIZES.items():
-        small = scale == "small"
-        size = SMALL_WEIGHTS * weights // 603_000 if small else weights
-        hidden = widths("mlstm", (1,), MANUAL_SYMBOLS if small else PTB_SYMBOLS, size)
-        shared = {**BATCHES[scale], "sequence_length": 50 if small else 300}
-        figure = {**figures(published, SOURCE), **figures({"weights": weights}, SOURCE)}
-        found.append(Cell(name, {**shared, "arch": "mlstm", "hidden": hidden, **structural(0.1)}, figure))
+        hidden = widths_at(scale, "mlstm", (1,), PTB_SYMBOLS, weights, small=SMALL_WEIGHTS * weights // 603_000)
+        shared = {**BATCHES[scale], "sequence_length": 50 if scale == "small" else 300}
+        options = {**shared, "arch": "mlstm", "hidden": hidden, **structural(0.1)}
+        found.append(Cell(name, options, figures(published, weights, SOURCE)))
     return tuple(found)
 
 

@@ -59,9 +59,18 @@ def widths(arch: str, shape: Sequence[float], symbols: int, weights: int) -> tup
     return scaled(min(range(max(low - 1, 1), high + 2), key=distance))
 
 
-def figures(published: Published, source: str) -> dict[str, Figure]:
-    """Published bits per character and weights."""
-    return {part: Figure(value, source) for part, value in published.items()}
+def widths_at(
+    scale: str, arch: str, shape: Sequence[float], symbols: int, weights: int, small: int = SMALL_WEIGHTS
+) -> tuple[int, ...]:
+    """Hidden units of a network with about `weights`; at the small scale, `small` weights on the text of that scale."""
+    if scale == "small":
+        return widths(arch, shape, MANUAL_SYMBOLS, small)
+    return widths(arch, shape, symbols, weights)
+
+
+def figures(published: Published, weights: int, source: str) -> dict[str, Figure]:
+    """Published bits per character and number of weights."""
+    return {part: Figure(value, source) for part, value in {**published, "weights": weights}.items()}
 
 
 def scales(

@@ -13,18 +13,7 @@ Figure 5.1 is `hfrnn probe` on the run of the first cell.
 from __future__ import annotations
 
 from cells import Cell
-from hf_recipes import (
-    BYTES,
-    HOURS,
-    LINE_SEARCH,
-    MANUAL_SYMBOLS,
-    PAPER,
-    SMALL,
-    SMALL_WEIGHTS,
-    figures,
-    scales,
-    widths,
-)
+from hf_recipes import BYTES, HOURS, LINE_SEARCH, PAPER, SMALL, figures, scales, widths_at
 from script import command
 
 SOURCE = "[K] table 5.2"
@@ -46,11 +35,11 @@ BATCHES = {
 
 def cells(scale: str) -> tuple[Cell, ...]:
     """Both cells at a scale."""
-    small = scale == "small"
-    hidden = widths("mlstm", (1,), MANUAL_SYMBOLS if small else BYTES, SMALL_WEIGHTS if small else WEIGHTS)
-    shared = {**BATCHES[scale], "sequence_length": 100 if small else 1000, "arch": "mlstm", "hidden": hidden}
+    hidden = widths_at(scale, "mlstm", (1,), BYTES, WEIGHTS)
+    length = 100 if scale == "small" else 1000
+    shared = {**BATCHES[scale], "sequence_length": length, "arch": "mlstm", "hidden": hidden}
     return tuple(
-        Cell(name, {**shared, **damping}, {**figures(published, SOURCE), **figures({"weights": WEIGHTS}, SOURCE)})
+        Cell(name, {**shared, **damping}, figures(published, WEIGHTS, SOURCE))
         for name, (damping, published) in DAMPINGS.items()
     )
 

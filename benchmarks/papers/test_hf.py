@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from support import mpi
 from support.tiny_runs import metrics, text_file
 
@@ -29,6 +29,7 @@ import hf_wikipedia  # noqa: E402
 import script  # noqa: E402
 import trials  # noqa: E402
 from cells import Cell, Figure, Limit, Table  # noqa: E402
+from support.paper_scripts import done, result_of  # noqa: E402
 
 SCRIPTS = (hf_ptb, hf_ptb_full, hf_wikipedia)
 TABLES = [pytest.param(module, scale, id=f"{module.__name__}-{scale}") for module in SCRIPTS for scale in module.TABLES]
@@ -168,22 +169,6 @@ def table(tmp_path: Path) -> Table:
         Cell("gru", {**options, "arch": "gru"}),
     )
     return Table("tiny", "[X] table 1: a fox", cells, {"hf": {}}, minutes=0.01, metric="bits", symbols=30)
-
-
-def call(table: Table, folder: Path, *arguments: str) -> Result:
-    """The script of a table, its runs and results under `folder`."""
-    paths = ["--runs", str(folder / "runs"), "--out", str(folder / "out")]
-    return CliRunner().invoke(script.command(table), [*arguments, *paths], env={"COLUMNS": "250"})
-
-
-def done(table: Table, folder: Path, *arguments: str) -> str:
-    result = call(table, folder, *arguments)
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def result_of(folder: Path, cell: str = "rnn") -> dict[str, Any]:
-    return json.loads((folder / "out" / "tiny" / f"{cell}.json").read_text())
 
 
 def test_minutes_of_training_end_a_trial_and_a_larger_budget_lengthens_it(table: Table, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from support.tiny_runs import TEXT, metrics, text_file
 
 from hfrnn.analysis.evaluation import evaluate
@@ -41,6 +40,7 @@ import scrn_ptb  # noqa: E402
 import scrn_text8  # noqa: E402
 import trials  # noqa: E402
 from cells import Cell, Figure, Table  # noqa: E402
+from support.paper_scripts import call, done, result_of  # noqa: E402
 
 SCRIPTS = (hornn_forgetting, hornn_norms, hornn_ptb, hornn_text8, scrn_learned, scrn_ptb, scrn_text8)
 EPOCHS = 3
@@ -62,23 +62,6 @@ def table(tmp_path: Path) -> Table:
         epochs=EPOCHS,
         quoted={"five-gram": Figure(141, "[Y]")},
     )
-
-
-def call(table: Table, folder: Path, *arguments: str) -> Result:
-    """The script of a table, its runs and results under `folder`."""
-    paths = ["--runs", str(folder / "runs"), "--out", str(folder / "out")]
-    return CliRunner().invoke(script.command(table), [*arguments, *paths], env={"COLUMNS": "250"})
-
-
-def done(table: Table, folder: Path, *arguments: str) -> str:
-    """What a call prints that must not fail."""
-    result = call(table, folder, *arguments)
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def result_of(folder: Path, cell: str = "rnn") -> dict[str, Any]:
-    return json.loads((folder / "out" / "tiny" / f"{cell}.json").read_text())
 
 
 def run_of(folder: Path, trial: str = "rate-0.3", cell: str = "rnn") -> Path:

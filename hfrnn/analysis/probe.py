@@ -1,8 +1,8 @@
 """How long does a network remember that a bracket is open?
 
 After an opening symbol, the network reads letters and spaces only, so the bracket stays open. A network that remembers
-it still expects the closing symbol more than another opening one. Measured is log10 P(closing)/P(opening) at every
-distance, beside the same after a control context that opens nothing.
+it still expects the closing symbol more than another opening one. The probe measures log10 P(closing)/P(opening) at
+every distance. For comparison, it does the same after a control context, which opens nothing.
 
 Reference: [K] 5.2.4 and figure 5.1.
 """
@@ -190,12 +190,12 @@ def bracket_probe(
     steps : int
         The greatest distance, 1 or more.
     trials : int
-        How often each context is followed by other symbols, 1 or more.
+        Number of times that the network reads each context, with other symbols after it; 1 or more.
     group : int
-        Steps of a mean, 1 or more.
+        Number of steps in each mean, 1 or more.
     text : str or bytes, optional
-        A text that the symbols after both contexts are taken from: `trials` passages of its allowed symbols, which
-        begin at equal distances. By default the network draws them itself.
+        A text for the symbols after both contexts: `trials` passages of its allowed symbols, which begin at equal
+        distances. By default the network draws the symbols.
     allowed : str or bytes, optional
         The symbols that may follow a context; all letters and the space by default (at level "word", all words of
         letters).

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from hfrnn.arrays.backend import Array, Backend
-from hfrnn.errors import InputError, MissingExtraError
+from hfrnn.errors import InputError, MissingExtraError, RankError
 
 
 class Arrival:
     """Says whether the messages of one exchange have arrived, with the method of a request of MPI."""
 
-    def __init__(self, event: Any, check: Any) -> None:
-        self._event, self._check = event, check
+    def __init__(self, event: Any, check: Any, rank: int) -> None:
+        self._event, self._check, self._rank = event, check, rank
 
     def Test(self) -> bool:
-        """Return whether all messages have arrived; raise InputError if NCCL has failed."""
-        try:
+        """Return whether all messages have arrived; raise RankError if NCCL has failed."""
+        with _errors_of_nccl(self._rank):
             self._check()
-        except Exception as error:  # NCCL's own class cannot be imported without NCCL
-            raise InputError(f"NCCL failed ({error}): use --gpu-sums host") from error
         return bool(self._event.done)
 
 
@@ -48,7 +47,7 @@ class Nccl:
 
     def __init__(self, backend: Backend, identifier: Sequence[int], size: int, rank: int) -> None:
         self._cuda, self._nccl = backend.xp.cuda, library(backend)
-        self._empty, self._scratch = backend.empty, backend.empty((0,), "float32")
+        self._rank, self._empty, self._scratch = rank, backend.empty, backend.empty((0,), "float32")
         try:
             self._comm = self._nccl.NcclCommunicator(size, tuple(identifier), rank)
         except Exception as error:
@@ -58,17 +57,24 @@ class Nccl:
             ) from error
 
     def exchange(self, send: Sequence[tuple[int, Array]], receive: Sequence[tuple[int, Array]]) -> Arrival:
-        """Start to send and receive contiguous arrays to and from ranks, in the given orders; no array is empty."""
+        """Start to send and receive contiguous arrays to and from ranks, in the given orders; no array is empty.
+
+        Raises
+        ------
+        RankError
+            NCCL has failed.
+        """
         stream = self._cuda.get_current_stream()
-        self._nccl.groupStart()
-        for rank, array in send:
-            self._comm.send(array.data.ptr, array.nbytes, self._nccl.NCCL_UINT8, rank, stream.ptr)
-        for rank, array in receive:
-            self._comm.recv(array.data.ptr, array.nbytes, self._nccl.NCCL_UINT8, rank, stream.ptr)
-        self._nccl.groupEnd()
+        with _errors_of_nccl(self._rank):
+            self._nccl.groupStart()
+            for rank, array in send:
+                self._comm.send(array.data.ptr, array.nbytes, self._nccl.NCCL_UINT8, rank, stream.ptr)
+            for rank, array in receive:
+                self._comm.recv(array.data.ptr, array.nbytes, self._nccl.NCCL_UINT8, rank, stream.ptr)
+            self._nccl.groupEnd()
         event = self._cuda.Event(disable_timing=True)
         event.record(stream)
-        return Arrival(event, self._comm.check_async_error)
+        return Arrival(event, self._comm.check_async_error, self._rank)
 
     def scratch(self, rows: int, columns: int, dtype: Any) -> Array:
         """Return a reused array of arbitrary contents."""
@@ -79,6 +85,18 @@ class Nccl:
     def abort(self) -> None:
         """End all exchanges, also those for which other processes never do their part."""
         self._comm.abort()
+
+
+@contextmanager
+def _errors_of_nccl(rank: int) -> Iterator[None]:
+    """Turn an error of NCCL within the context into a RankError."""
+    try:
+        yield
+    except Exception as error:  # NCCL's own class cannot be imported without NCCL
+        raise RankError(
+            f"NCCL failed on rank {rank} ({error}): another rank, its GPU or the network is down (--gpu-sums host "
+            "works without NCCL)"
+        ) from error
 
 
 def library(backend: Backend) -> Any:

@@ -146,7 +146,7 @@ def make_flag(declared: Option, text: str, choices: tuple[str, ...] | None = Non
 
 
 def parsed(declared: Option, text: str) -> Any:
-    """Return the values in the text that an option of several values, or of numbers by name, got."""
+    """Return the values in the text of an option that takes several values, or numbers by name."""
     if declared.named:
         with contextlib.suppress(ValueError):
             return declared.kind(text)

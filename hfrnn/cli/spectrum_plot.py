@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import math
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from hfrnn.analysis.spectrum import Spectrum
+from hfrnn.cli.picture import rendered
 
 BULK = 0.1
 """Share of all eigenvalues up to which they are counted; the rest lies near 0, where few steps do not resolve it."""
@@ -59,7 +58,4 @@ def picture(spectra: list[Spectrum], kind: str, about: str = "") -> bytes:
         axes.grid(alpha=0.3)
         if axes.get_legend_handles_labels()[1]:
             axes.legend(frameon=False)
-    drawn = io.BytesIO()
-    with rc_context({"svg.hashsalt": "hfrnn"}):
-        figure.savefig(drawn, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
-    return drawn.getvalue()
+    return rendered(figure, kind)

@@ -1,14 +1,14 @@
 """Backpropagation through time that limits the error at every step.
 
-An error is an adjoint of the state, of the loss added up over the steps of a sequence. Between two steps every entry of
-it is limited to the interval from -c to c ([S] 4: "hard clipping"; Mikolov 2012). The loss of a batch is a mean, so its
-adjoints are those of the sum divided by the total weight w of the batch:
+The error is the adjoint of the state. Here it belongs to the sum of the loss over the steps of a sequence. Between two
+steps, every entry of the error is limited to the interval from -c to c ([S] 4: "hard clipping"; Mikolov 2012). The loss
+of a batch is a mean: its adjoints are those of the sum divided by the total weight w of the batch. So the bound is c/w:
 
     C1  dstate_t <- min(max(dstate_t, -c/w), c/w)       after each step that the error goes back
 
 All arrays of the state are limited: h and c of an LSTM, and for a HORNN what has been collected so far for each of its
-last N states. What a step adds to the error is not limited: the error of its output, and the one that the layer above
-hands down. The result is not the gradient of any function, and so it has no curvature.
+last N states. A step adds two errors, that of its output and that from the layer above; these are not limited. The
+result is not the gradient of any function, and so it has no curvature.
 
 The kernels are used as they are. Each of their calls sees a segment of one step, while the products of the input map
 and of the head still see all steps of a segment.

@@ -81,8 +81,8 @@ class Sweep:
     noise : NoiseOfBatch, optional
         Noise to add to U, for the sequences of this shard.
     clip_error : float, optional
-        Largest entry of the error that `gradient` takes back by a step (`clipped_errors.py`). Such a sweep makes
-        gradients only.
+        Largest absolute value of an entry of the error between two time steps (`clipped_errors.py`). A sweep with this
+        limit computes gradients only.
     """
 
     def __init__(

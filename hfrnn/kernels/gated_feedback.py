@@ -51,7 +51,7 @@ from hfrnn.kernels.rnn import slope_of
 from hfrnn.option import Option
 
 MOST_SUBLAYERS = 3
-"""The largest number of layers inside the kernel where none is given."""
+"""The largest default number of layers inside the kernel."""
 
 
 class GatedFeedback(Kernel):
@@ -72,7 +72,7 @@ class GatedFeedback(Kernel):
     options = (
         Option(
             "sublayers", int, None, "Number of layers of equal width that feed back into each other.", least=1,
-            unit="layers", otherwise="3, 2 or 1, the most that divides the units",
+            unit="layers", otherwise="the largest of 3, 2 and 1 that divides the number of units",
         ),
     )  # fmt: skip
     transposed = ("W_h", "W_hg", "W_up")
@@ -206,9 +206,9 @@ class GatedFeedback(Kernel):
         xp.matmul(h, p["W_hg"], out=q)  # F1, R1
 
     def _spread(self, xp: Any, da: Array, g: Array, i: int, dx: Array) -> None:
-        """dx[j] <- g_ij * da[j] for all j: da and dx (B, H), g (L, B, L)."""
+        """dx[j] <- g_ij * da[j] for all j: da and dx (..., B, H), g (..., L, B, L)."""
         for j, columns in enumerate(self.columns):
-            xp.multiply(da[:, columns], g[j, :, i : i + 1], out=dx[:, columns])  # B4
+            xp.multiply(da[..., columns], g[..., j, :, i : i + 1], out=dx[..., columns])  # R4, B4, B5
 
     def _without_Rh(self, v: Arrays, tape: Tape, RU: Array, Ra: Array, Rz: Array) -> None:
         """Write the parts of Ra (K, B, H) and Rz (K, B, L*L) without a tangent of h, for all steps."""
@@ -219,8 +219,7 @@ class GatedFeedback(Kernel):
         Rxs, ups = tape.scratch("Rxs", K, B, H), tape.scratch("Rups", K, B, M + L)
         for i, columns in enumerate(self.columns):
             product(tape, hs[:K, :, columns], v["W_h"][columns], out=Rxs)  # R1
-            for j, target in enumerate(self.columns):
-                Rxs[:, :, target] *= gs[:, j, :, i : i + 1]  # R4
+            self._spread(tape.xp, Rxs, gs, i, Rxs)  # R4
             Ra += Rxs  # R4
         for j in range(1, L):
             product(tape, hs[1:, :, self.columns[j - 1]], v["W_up"][j - 1], out=ups)
@@ -232,8 +231,7 @@ class GatedFeedback(Kernel):
         K, hs, gs, dxs = das.shape[0], tape["h"], tape["g"], tape.scratch("dxs", *das.shape)
         add_weight_gradient(tape, hs[:K], dzs, grad["W_hg"])  # B5
         for i, columns in enumerate(self.columns):
-            for j, target in enumerate(self.columns):
-                tape.xp.multiply(das[:, :, target], gs[:, j, :, i : i + 1], out=dxs[:, :, target])  # B5
+            self._spread(tape.xp, das, gs, i, dxs)  # B5
             add_weight_gradient(tape, hs[:K, :, columns], dxs, grad["W_h"][columns])  # B5
         for j in range(1, self.sublayers):
             add_weight_gradient(tape, hs[1:, :, self.columns[j - 1]], dys[j - 1], grad["W_up"][j - 1])  # B5

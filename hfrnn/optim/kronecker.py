@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -40,9 +40,21 @@ from hfrnn.brief import brief
 from hfrnn.checks import POSITIVE, ZERO_TO_ONE, count, number
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.blocks import MatrixBlock, check_blocks
+from hfrnn.optim.factors import (
+    Pair,
+    basis_of,
+    covered_length,
+    factor_entries,
+    gates_of,
+    joined_vector,
+    matrix_of,
+    rotated,
+    rotated_back,
+    sides_of,
+    view,
+    zero_matrices,
+)
 
-MOST = 1024
-"""Largest side of a block that has a basis of its own."""
 STEADY, TURNED = 0.02, 0.1
 """Bounds on `turned` in K6."""
 RARER = 8
@@ -50,9 +62,6 @@ RARER = 8
 
 FEW = 2**17
 """Number of weights below which K4 is faster on one thread."""
-
-Pair: TypeAlias = tuple[Vector | None, Vector | None]
-"""L (rows, rows) and R (gates, width, width) of a block, or Q_L and Q_R; None for a side without a basis of its own."""
 
 
 @brief
@@ -135,7 +144,7 @@ class Kronecker:
         """
         lambda_, exponent = number("lambda_", lambda_, POSITIVE), number("exponent", exponent, ZERO_TO_ONE)
         inverse = (self.diagonal + lambda_) ** -exponent
-        gates = _gates(self.blocks)
+        gates = gates_of(self.blocks)
         workers = threads if threads is not None and self.diagonal.shape[0] >= FEW else Threads(1)
 
         def precondition(r: Vector, out: Vector) -> None:
@@ -153,7 +162,7 @@ class Kronecker:
     def state_dict(self) -> dict[str, Any]:
         """Return the state: the diagonal, all factors in one vector (the bases follow from them), and numbers."""
         parts = [F.reshape(-1) for pair in self.factors for F in pair if F is not None]
-        joined = self.diagonal[:0].copy() if not parts else _joined(parts)
+        joined = self.diagonal[:0].copy() if not parts else joined_vector(parts)
         blocks = [(block.start, block.rows, block.columns, block.gates) for block in self.blocks]
         own = {"blocks": blocks, "age": self.age, "period": self.period, "computed": self.computed}
         return {"diagonal": self.diagonal.copy(), "factors": joined, **own}
@@ -205,28 +214,28 @@ def kronecker(
     (21,)
     """
     blocks = check_blocks(blocks)
-    gradients = array("gradients", gradients, (None, _covered(blocks)), "f")
+    gradients = array("gradients", gradients, (None, covered_length(blocks)), "f")
     if not gradients.shape[0]:
         raise InputError("gradients has no rows: give the gradient of one part or more")
     decay, longest = number("decay", decay, ZERO_TO_ONE), count("longest", longest, 1)
     workers = threads if threads is not None else Threads(1)
-    gates, sides = _gates(blocks), _sides(blocks)
-    factors, bases = (_empty(blocks, gradients) for _ in range(2))
+    gates, sides = gates_of(blocks), sides_of(blocks)
+    factors, bases = (zero_matrices(blocks, gradients) for _ in range(2))
 
     def factor(number: int) -> Scalar:
         at, side, gate = sides[number]
         G = view(gradients, blocks[at])
         A = G.swapaxes(0, 1).reshape(blocks[at].rows, -1) if side == 0 else G[..., gate, :].reshape(-1, G.shape[-1]).T
         with np.errstate(over="ignore", invalid="ignore"):
-            F, old = A @ A.T, None if earlier is None else _matrix(earlier.factors[at], side, gate)
+            F, old = A @ A.T, None if earlier is None else matrix_of(earlier.factors[at], side, gate)
             if old is not None:
                 F += decay * old  # K1
-        _matrix(factors[at], side, gate)[:] = F
+        matrix_of(factors[at], side, gate)[:] = F
         return _finite(F)
 
     def decompose(number: int) -> Scalar:
         at, side, gate = sides[number]
-        _matrix(bases[at], side, gate)[:] = eigenvectors(_matrix(factors[at], side, gate))  # K2
+        matrix_of(bases[at], side, gate)[:] = eigenvectors(matrix_of(factors[at], side, gate))  # K2
         return True
 
     diagonal = gradients[0].copy()
@@ -261,7 +270,7 @@ def bytes_needed(blocks: Sequence[MatrixBlock], parts: int, itemsize: int) -> in
     itemsize : int
         Bytes of a number.
     """
-    n, squares = sum(block.size for block in blocks), _entries(blocks)
+    n, squares = sum(block.size for block in blocks), factor_entries(blocks)
     kept = 4 * squares  # factors and bases, and those of the last time
     wide = 3 * 8 * squares  # all factors in float64 at once, with their eigenvectors
     return itemsize * (3 * parts * n + kept + 2 * n) + wide
@@ -286,49 +295,19 @@ def load_kronecker(state: Mapping[str, Any]) -> Kronecker:
     diagonal = array("diagonal of the state", state["diagonal"], (None,), "f", finite=True).copy()
     period, age = count("period of the state", state["period"], 1), count("age of the state", state["age"])
     computed = count("computed of the state", state.get("computed", 1), 1)  # not in the states of early versions
-    needed, start = (_entries(blocks), _covered(blocks)), 0
+    needed, start = (factor_entries(blocks), covered_length(blocks)), 0
     if (joined.shape, diagonal.shape) != ((needed[0],), (needed[1],)):
         raise InputError(
             f"the state of the preconditioner has {joined.shape[0]} factors and {diagonal.shape[0]} entries: its "
             f"blocks need {needed[0]} and {needed[1]}"
         )
-    factors, bases = (_empty(blocks, diagonal) for _ in range(2))
-    for at, side, gate in _sides(blocks):
-        F = _matrix(factors[at], side, gate)
+    factors, bases = (zero_matrices(blocks, diagonal) for _ in range(2))
+    for at, side, gate in sides_of(blocks):
+        F = matrix_of(factors[at], side, gate)
         F[:] = joined[start : start + F.size].reshape(F.shape)
-        _matrix(bases[at], side, gate)[:] = eigenvectors(F)
+        matrix_of(bases[at], side, gate)[:] = eigenvectors(F)
         start += F.size
     return Kronecker(blocks, tuple(factors), tuple(bases), diagonal, period, age, computed)
-
-
-def view(x: Vector, block: MatrixBlock) -> Vector:
-    """Return a block of a vector (..., n) as a view (..., rows, gates, width)."""
-    return x[..., block.span].reshape(*x.shape[:-1], block.rows, block.gates, block.width)
-
-
-def basis_of(pair: Pair, gate: int) -> Pair:
-    """Return Q_L and the Q_R of a gate."""
-    return pair[0], None if pair[1] is None else pair[1][gate]
-
-
-def rotated(x: Vector, Q_L: Vector | None, Q_R: Vector | None) -> Vector:
-    """Return Q_L' x Q_R for matrices on the last two axes; None stands for the unit basis."""
-    if Q_L is not None:
-        x = Q_L.T @ x
-    return x if Q_R is None else x @ Q_R
-
-
-def rotated_back(x: Vector, Q_L: Vector | None, Q_R: Vector | None) -> Vector:
-    """Return Q_L x Q_R', which undoes `rotated`."""
-    return rotated(x, None if Q_L is None else Q_L.T, None if Q_R is None else Q_R.T)
-
-
-def _covered(blocks: Sequence[MatrixBlock]) -> int:
-    """Return the length of the vector that the blocks cover without a gap."""
-    n = sum(block.size for block in blocks)
-    if blocks and blocks[-1].span.stop != n:
-        raise InputError(f"the blocks have {n} entries and end at {blocks[-1].span.stop}: give blocks without gaps")
-    return n
 
 
 def _finite(x: Vector) -> Scalar:
@@ -343,58 +322,10 @@ def _too_large() -> NonFiniteError:
     return NonFiniteError("the gradients of the parts are too large for the preconditioner, or not finite")
 
 
-def _has_basis(block: MatrixBlock) -> tuple[bool, bool]:
-    """Return whether the left and the right side have bases of their own."""
-    return 1 < block.rows <= MOST, 1 < block.width <= MOST
-
-
-def _gates(blocks: Sequence[MatrixBlock]) -> list[tuple[int, int]]:
-    """Return the number of its block, and its own, for each gate."""
-    return [(at, gate) for at, block in enumerate(blocks) for gate in range(block.gates)]
-
-
-def _sides(blocks: Sequence[MatrixBlock]) -> list[tuple[int, int, int]]:
-    """Return (block, 0, 0) for each L, and (block, 1, gate) for each R."""
-    found = []
-    for at, (left, right) in enumerate(map(_has_basis, blocks)):
-        found += [(at, 0, 0)] * left + [(at, 1, gate) for gate in range(blocks[at].gates)] * right
-    return found
-
-
-def _entries(blocks: Sequence[MatrixBlock]) -> int:
-    """Return the number of entries of all factors."""
-    found = 0
-    for block, (left, right) in zip(blocks, map(_has_basis, blocks), strict=True):
-        found += left * block.rows**2 + right * block.gates * block.width**2
-    return found
-
-
-def _empty(blocks: Sequence[MatrixBlock], like: Vector) -> list[Pair]:
-    """Return matrices of 0 for all blocks, of the type and on the device of a vector."""
-
-    def zeros(*shape: int) -> Vector:
-        return (like.reshape(-1)[:1] * 0).repeat(math.prod(shape)).reshape(shape)
-
-    return [
-        (
-            zeros(block.rows, block.rows) if left else None,
-            zeros(block.gates, block.width, block.width) if right else None,
-        )
-        for block, (left, right) in zip(blocks, map(_has_basis, blocks), strict=True)
-    ]
-
-
-def _matrix(pair: Pair, side: int, gate: int) -> Vector:
-    """Return L, or the R of a gate."""
-    F = pair[side]
-    assert F is not None  # `_sides` lists only sides with a basis
-    return F if side == 0 else F[gate]
-
-
 def _period(earlier: Kronecker, factors: Sequence[Pair], sides: Sequence[tuple[int, int, int]], longest: int) -> int:
     sums: list[Scalar] = []
     for at, side, gate in sides:
-        F, Q = _matrix(factors[at], side, gate), _matrix(earlier.bases[at], side, gate)
+        F, Q = matrix_of(factors[at], side, gate), matrix_of(earlier.bases[at], side, gate)
         sums.append(lazy_dot(F.reshape(-1), F.reshape(-1)))
         with one_blas_thread():  # so that the bits do not depend on BLAS's threads
             along = ((F @ Q) * Q).sum(0)
@@ -405,12 +336,3 @@ def _period(earlier: Kronecker, factors: Sequence[Pair], sides: Sequence[tuple[i
     period = 2 * earlier.period if turned < STEADY else earlier.period
     period = period // 2 if turned > TURNED else period
     return min(max(period, earlier.computed // RARER, 1), longest)  # K6
-
-
-def _joined(parts: list[Vector]) -> Vector:
-    """Return several vectors as one, on their device."""
-    out, start = parts[0][:1].repeat(sum(part.shape[0] for part in parts)), 0
-    for part in parts:
-        out[start : start + part.shape[0]] = part
-        start += part.shape[0]
-    return out

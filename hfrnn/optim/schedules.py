@@ -1,8 +1,7 @@
-"""Schedules of the learning rate, and early stopping.
+"""Schedules of the learning rate. `early_stopping.py` says what an improvement is.
 
 A schedule receives the validation loss after every epoch. It returns the learning rate of the next epoch, or None to
-end the run. A loss is an improvement if it is below the best loss so far; NaN and infinity never are. `rate` gives the
-learning rate of a single update. Schedules resume from a `state_dict` of JSON values.
+end the run. `rate` gives the learning rate of a single update. Schedules resume from a `state_dict` of JSON values.
 
     Schedule(lr)               constant
     Plateau(lr)                halved when the loss does not improve ([S]); divisor=1.5 in [M]
@@ -19,98 +18,13 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from hfrnn.checks import ABOVE_ONE, BELOW_ONE, POSITIVE, Range, count, flag, number
+from hfrnn.checks import ABOVE_ONE, POSITIVE, Range, count, flag, number
 from hfrnn.errors import InputError
+from hfrnn.optim.early_stopping import EarlyStopping as EarlyStopping
+from hfrnn.optim.early_stopping import Resumable, check_patience, watched
 
 
-class _Resumable:
-    """Base class that saves and loads the numbers that change, named in `numbers`."""
-
-    kind: ClassVar[str]
-    numbers: ClassVar[tuple[str, ...]]
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the numbers that change during training, and the kind."""
-        return {"kind": self.kind, **{name: getattr(self, name) for name in self.numbers}}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load the numbers of a `state_dict`.
-
-        Raises
-        ------
-        InputError
-            An entry is missing, or the kind is another one. Nothing has changed then.
-        """
-        missing = [name for name in ("kind", *self.numbers) if name not in state]
-        if missing:
-            raise InputError(f"The state of the schedule lacks {', '.join(missing)}: give the state_dict of one.")
-        if state["kind"] != self.kind:
-            raise InputError(
-                f"The state of the schedule is of kind {state['kind']!r}, expected {self.kind!r}: "
-                "use the schedule that was saved."
-            )
-        for name in self.numbers:
-            setattr(self, name, state[name])
-
-
-class EarlyStopping(_Resumable):
-    """Stop after several evaluations in a row without an improvement.
-
-    Parameters
-    ----------
-    patience : int
-        Evaluations without an improvement, 1 or more.
-    gain : float
-        Least relative decrease of the best loss that is an improvement, from 0 up to but not 1.
-
-    Attributes
-    ----------
-    best : float or None
-        Loss of the last improvement; None at first.
-    idle : int
-        Evaluations since then.
-
-    Raises
-    ------
-    InputError
-        A number is out of range.
-
-    Examples
-    --------
-    >>> from hfrnn.optim.schedules import EarlyStopping
-    >>> stopping = EarlyStopping(patience=1)
-    >>> [stopping.after_evaluation(loss) for loss in (3.0, 2.0, 2.1)]
-    [False, False, True]
-    """
-
-    kind = "early-stopping"
-    numbers = ("best", "idle")
-
-    def __init__(self, patience: int, gain: float = 0.0) -> None:
-        _check_patience(patience, gain)
-        self.patience, self.gain = patience, gain
-        self.best: float | None = None
-        self.idle = 0
-
-    def after_evaluation(self, loss: float) -> bool:
-        """Take one more loss into account, and return whether to stop."""
-        self.best, self.idle = _watch(loss, self.best, self.idle, self.gain)
-        return self.idle >= self.patience
-
-
-def _watch(loss: float, best: float | None, idle: int, gain: float) -> tuple[float | None, int]:
-    """Return the best loss and the number of losses since then, after one more loss."""
-    if math.isfinite(loss) and (best is None or loss < best - gain * abs(best)):
-        return float(loss), 0
-    return best, idle + 1
-
-
-def _check_patience(patience: int, gain: float) -> None:
-    count("patience", patience, 1)
-    number("gain", gain, BELOW_ONE)
-
-
-class Schedule(_Resumable):
+class Schedule(Resumable):
     """A constant learning rate, and the base class of the other schedules.
 
     Parameters
@@ -245,7 +159,7 @@ class Plateau(_Shrinking):
         self, lr: float, divisor: float = 2.0, patience: int = 1, gain: float = 0.0, least: float = 0.0
     ) -> None:
         super().__init__(lr, divisor, least)
-        _check_patience(patience, gain)
+        check_patience(patience, gain)
         self.patience, self.gain = patience, gain
         self.best: float | None = None
         self.idle = 0
@@ -255,7 +169,7 @@ class Plateau(_Shrinking):
             raise InputError(
                 "The plateau schedule got no validation loss: give a validation part, or use another schedule."
             )
-        self.best, self.idle = _watch(validation_loss, self.best, self.idle, self.gain)
+        self.best, self.idle = watched(validation_loss, self.best, self.idle, self.gain)
         if self.idle < self.patience:
             return False
         self.idle = 0

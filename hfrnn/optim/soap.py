@@ -33,7 +33,7 @@ from hfrnn.arrays.vectors import Scalar, Vector, eigenvectors, lazy_all, lazy_fi
 from hfrnn.checks import BELOW_ONE, NOT_NEGATIVE, POSITIVE, check_fields, checked, count, instance, number
 from hfrnn.errors import InputError
 from hfrnn.optim.blocks import MatrixBlock, check_blocks
-from hfrnn.optim.kronecker import MOST, rotated, rotated_back
+from hfrnn.optim.factors import MOST, rotated, rotated_back
 from hfrnn.optim.stepping import FirstOrder, Vectors
 
 Sides: TypeAlias = Sequence[Vector | None]

@@ -253,14 +253,14 @@ class RunOptions(DataOptions):
     )
     clip_error: float | None = _mini_batch(
         None,
-        "Entries of the error that goes back by a step of time are limited to this absolute value, for the loss added "
-        "up over all steps and sequences of a batch (training minimizes the mean).",
+        "Largest absolute value of an entry of the error between two time steps. The loss counts as a sum over steps, "
+        "not as a mean.",
         above=0, most=1e30,
     )  # fmt: skip
     max_norm: float | tuple[str, ...] | None = _mini_batch(
         None,
-        "Incoming weights of a unit with a larger norm are scaled down to it after every update. By name of a matrix "
-        "(layer0.W_h=2,output.W_*=1), only the columns of that matrix.",
+        "Largest norm of the incoming weights of a unit; larger ones are scaled down after every update. With names of "
+        "matrices (layer0.W_h=2,output.W_*=1): largest norm of their columns.",
         above=0,
     )
     streams: int = _first_order(

@@ -28,7 +28,7 @@ __all__ = [
 EARLIER = "published"
 """The preset of runs whose config.toml names none: its values were the only defaults then."""
 FORMER = {"fast": "tuned"}
-"""Presets that config.toml of earlier runs has under another name."""
+"""Former names of presets, in config.toml of earlier runs, and their present names."""
 KINDS_OF_ARRAYS = ("a table", "an array file", "arrays in memory")
 """The kinds of data, as `kind_of_data` names them, that are sequences of numbers of one's own."""
 OFF_IF_UNWRITTEN = ("average", "first_gradient_symbols")

@@ -24,7 +24,7 @@ REASONABLE = 30.0
 """With larger absolute values of inputs or targets, a run prints a hint to scale them."""
 
 FAR = 2.0
-"""With a mean of an input or a target more deviations away from 0 than this, a run prints the same hint."""
+"""If the mean of an input or a target is more deviations away from 0 than this, a run prints the same hint."""
 
 
 class ArraySource(Source):

@@ -15,7 +15,7 @@ from hfrnn.engine.plan import Plan
 from hfrnn.engine.ranks import ALONE, Ranks
 from hfrnn.errors import CheckpointError
 from hfrnn.names import IN_MEMORY
-from hfrnn.optim.schedules import EarlyStopping
+from hfrnn.optim.early_stopping import EarlyStopping
 from hfrnn.runs.checkpoint import check_description
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.constraints import CONSTRAINTS, asks_for_constraints, stored_constraints

@@ -20,7 +20,7 @@ from typing import Any
 from hfrnn.errors import INTERRUPTED, HfrnnError
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP")
-"""Names of the signals that end a run. Some systems have no SIGUSR1 and no SIGHUP."""
+"""Names of the signals that end a run. Windows has no SIGUSR1 and no SIGHUP."""
 CLEANUP_SECONDS = 2.0
 """Seconds after a signal has taken effect in which further signals are ignored, so that cleanup is not interrupted."""
 RETRY_SECONDS = 0.02
@@ -120,6 +120,11 @@ def _send_again(number: signal.Signals) -> None:
     _thread.interrupt_main(number)
 
 
+def ending_signals() -> list[signal.Signals]:
+    """Return the signals that end a run, as far as this system has them."""
+    return [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
+
+
 def install(interruption: Interruption) -> dict[int, Any]:
     """Let an object handle the signals.
 
@@ -134,7 +139,7 @@ def install(interruption: Interruption) -> dict[int, Any]:
         with nohup survives its terminal. SIGUSR1 is missing if the program uses it itself.
     """
     old: dict[int, Any] = {}
-    for number in (getattr(signal, name) for name in SIGNALS if hasattr(signal, name)):
+    for number in ending_signals():
         before = signal.getsignal(number)
         if number == getattr(signal, "SIGHUP", None) and before == signal.SIG_IGN:
             continue
@@ -172,3 +177,15 @@ def handle_signals() -> Iterator[Interruption]:
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def saying_what_is_saved(interruption: Interruption) -> Iterator[None]:
+    """Turn a KeyboardInterrupt into an error that says which update is on disk, if one is."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        interruption.response = Response.NOTED
+        if interruption.saved is None:
+            raise
+        raise Interrupted(interruption.saved) from None

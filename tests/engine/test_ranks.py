@@ -121,6 +121,38 @@ def test_nccl_adds_the_vectors_of_a_device_on_the_device(ranks: int) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+FAILING_NCCL = """
+import sys
+from hfrnn.engine.distributed import exit_code_of, ranks_of
+from hfrnn.errors import RankError
+from mpi4py import MPI
+from support import fake_nccl
+from support.fake_device import FakeBackend
+
+backend, ranks = FakeBackend(), ranks_of(MPI.COMM_WORLD)
+ranks.use_nccl(backend)
+vector = backend.asarray([1.0, 2.0, 3.0])
+fake_nccl.FAILING.append(sys.argv[1])
+try:
+    ranks.sum_vector(ranks.size, {ranks.rank: vector}, vector)
+except RankError as error:
+    assert exit_code_of(error) == 1
+    assert str(error) == (
+        f"NCCL failed on rank {ranks.rank} (NCCL_ERROR_SYSTEM_ERROR: unhandled system error): another rank, its GPU or "
+        "the network is down (--gpu-sums host works without NCCL)"
+    )
+else:
+    raise AssertionError("no error")
+"""
+
+
+@needs_mpi
+@pytest.mark.parametrize("call", ["groupEnd", "check_async_error"])
+def test_a_failure_of_nccl_is_a_failure_of_the_rank(call: str) -> None:
+    ended = run(2, "-c", FAILING_NCCL, call, folder=Path(__file__).parent)
+    assert ended.returncode == 0, ended.stderr
+
+
 @needs_mpi
 def test_nccl_is_refused_without_a_gpu(tmp_path: Path) -> None:
     flags = ["--backend", "numpy", "--gpu-sums", "nccl", "--out", "run"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -18,6 +17,7 @@ from support import kernel_promises as promises
 from support.command_line import call_then_forget as call
 from support.engine_cases import SITUATIONS, Case, assert_same, everything, moved, plans, vectors
 from support.fake_device import FakeBackend
+from support.imported import imported
 from support.tiny_runs import FLAGS, text_file
 
 import hfrnn
@@ -40,15 +40,6 @@ def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> None:
 def example(fresh_registry: None) -> ModuleType:
     """The example, imported by its path."""
     return imported(EXAMPLE)
-
-
-def imported(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def case(situation: str, **changes: Any) -> Case:

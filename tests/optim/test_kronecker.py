@@ -15,6 +15,7 @@ from support.linear_systems import EXACT
 
 import hfrnn
 from hfrnn.arrays.threads import Threads
+from hfrnn.optim import factors
 from hfrnn.optim import kronecker as module
 from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.optim.cg import conjugate_gradient
@@ -102,13 +103,13 @@ def test_earlier_factors_count_less() -> None:
 
 
 def test_a_long_side_keeps_the_unit_basis(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST", 4)
+    monkeypatch.setattr(factors, "MOST", 4)
     found = kronecker(BLOCKS, gradients(0))
     assert [tuple(Q is None for Q in pair) for pair in found.bases] == [
         (False, True), (True, False), (False, False), (True, True), (True, True)
     ]  # fmt: skip
     np.testing.assert_allclose(matrix(found, 0.1, 0.75), dense(found, 0.1, 0.75), rtol=1e-10, atol=1e-12)
-    monkeypatch.setattr(module, "MOST", 1)
+    monkeypatch.setattr(factors, "MOST", 1)
     plain = kronecker(BLOCKS, gradients(0))
     np.testing.assert_allclose(plain.diagonal, (gradients(0) ** 2).sum(0), rtol=1e-14)
 

@@ -13,8 +13,15 @@ NCCL_UINT8 = 1
 IDENTIFIER = tuple(range(128))
 EXCHANGED: list[int] = []
 """Number of messages of each group."""
+FAILING: list[str] = []
+"""Names of the calls that fail from now on."""
 
 _group: list[tuple[str, np.ndarray[Any, Any], int]] | None = None
+
+
+def _fail_if_asked(call: str) -> None:
+    if call in FAILING:
+        raise RuntimeError("NCCL_ERROR_SYSTEM_ERROR: unhandled system error")
 
 
 def get_unique_id() -> tuple[int, ...]:
@@ -30,6 +37,7 @@ def groupStart() -> None:
 def groupEnd() -> None:
     global _group
     assert _group is not None
+    _fail_if_asked("groupEnd")
     EXCHANGED.append(len(_group))
     calls = {"send": MPI.COMM_WORLD.Isend, "recv": MPI.COMM_WORLD.Irecv}
     MPI.Request.Waitall([calls[name](memory, peer, 99) for name, memory, peer in _group])
@@ -51,6 +59,7 @@ class NcclCommunicator:
 
     def check_async_error(self) -> None:
         assert not self.aborted
+        _fail_if_asked("check_async_error")
 
     def abort(self) -> None:
         self.aborted = True

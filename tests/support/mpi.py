@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from hfrnn.cli.launcher import mpiexec
+
 ROOT = Path(__file__).resolve().parents[2]
 
 needs_mpi = pytest.mark.skipif(
@@ -21,12 +23,7 @@ needs_mpi = pytest.mark.skipif(
 )
 
 
-@cache
-def _flags() -> list[str]:
-    """Return the flags with which Open MPI starts more ranks than there are processors, also as root."""
-    version = subprocess.run(["mpiexec", "--version"], capture_output=True, text=True, check=False).stdout
-    ours = "open" in version.lower() or "prte" in version.lower()
-    return ["--allow-run-as-root", "--oversubscribe"] if ours else []
+_mpiexec = cache(mpiexec)
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -38,7 +35,7 @@ def environment(**more: str) -> dict[str, str]:
 
 def start(ranks: int, *arguments: object, folder: Path, **options: Any) -> subprocess.Popen[str]:
     """Start Python with arguments on some ranks; the process is that of mpiexec."""
-    command = ["mpiexec", *_flags(), "-n", str(ranks), sys.executable, *map(str, arguments)]
+    command = [*_mpiexec(), "-n", str(ranks), sys.executable, *map(str, arguments)]
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
     return subprocess.Popen(command, cwd=folder, env=environment(), **options)
 

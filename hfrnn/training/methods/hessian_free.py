@@ -76,7 +76,7 @@ class HessianFreeMethod(Method):
 
     def __init__(self, config: TrainConfig, source: Source, net: Network) -> None:
         self.config, self.net = config, net
-        config.refuse(("max_norm",), "--optimizer is hf, whose quadratic does not know the projection")
+        config.refuse(("max_norm",), "--optimizer is hf, and its quadratic model does not include such a bound")
         config.refuse(("clip_error",), "--optimizer is hf, and a clipped gradient is not the gradient of any function")
         net.backend.check_precision(config.precision, net.dtype)
         first, growth = config.first_gradient_symbols or None, config.batch_growth
