@@ -115,21 +115,7 @@ class Backend:
         buffers : Buffers, optional
             Provide scratch arrays.
         """
-        buffers = buffers or Buffers(self, rows.dtype)
-        ones = buffers.get("ones", (rows.shape[0],), out.dtype)
-        ones[...] = 1
-        if not rows.flags.c_contiguous:
-            part, rows = rows, buffers.get("contiguous_rows", rows.shape)
-            rows[...] = part
-        if isinstance(groups.numbers, slice) and out.flags.c_contiguous:
-            groups.add(rows, out, ones)
-            return
-        count = groups.matrix.shape[0]
-        reserved = count if isinstance(groups.numbers, slice) else rows.shape[0]  # as many as other rows could need
-        sums = buffers.get("row_sums", (reserved, rows.shape[1]))[:count]
-        sums[...] = 0
-        groups.add(rows, sums, ones)
-        out[groups.numbers] += sums
+        groups.add_to(out, rows, buffers or Buffers(self, rows.dtype))
 
     def sums_of_pieces(self, x: Array, starts: Array, runs: Runs) -> Array:
         """Sum each of N neighbouring pieces of a vector, in a fixed order.

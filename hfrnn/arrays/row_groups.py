@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse._sparsetools import csr_matvecs
 
+from hfrnn.arrays.buffers import Buffers
+
 
 @dataclass(frozen=True, eq=False)
 class RowSums:
@@ -25,13 +27,24 @@ class RowSums:
     matrix: scipy.sparse.csr_array
     numbers: Any
 
-    def add(self, rows: np.ndarray[Any, Any], out: np.ndarray[Any, Any], ones: np.ndarray[Any, Any]) -> None:
-        """Add the sums of rows (N, S) to out (M, S). All arrays are contiguous and have one type.
-
-        SciPy's product would return a new array; the compiled function behind it adds to one.
-        """
-        (M, N), S, a = self.matrix.shape, rows.shape[1], self.matrix
-        csr_matvecs(M, N, S, a.indptr, a.indices, ones, rows.reshape(-1), out.reshape(-1))
+    def add_to(self, out: np.ndarray[Any, Any], rows: np.ndarray[Any, Any], buffers: Buffers) -> None:
+        """Add the sums of rows (N, S) to their rows of a table, out (V, S). Both have the same type."""
+        (count, N), S = self.matrix.shape, rows.shape[1]
+        ones = buffers.get("ones", (N,), out.dtype)
+        ones[...] = 1
+        if not rows.flags.c_contiguous:
+            part, rows = rows, buffers.get("contiguous_rows", rows.shape)
+            rows[...] = part
+        whole = isinstance(self.numbers, slice)
+        sums = out
+        if not (whole and out.flags.c_contiguous):
+            most = count if whole else N  # the buffer is as large as any N rows need
+            sums = buffers.get("row_sums", (most, S))[:count]
+            sums[...] = 0
+        # SciPy's product returns a new array; the compiled function behind it adds to one
+        csr_matvecs(count, N, S, self.matrix.indptr, self.matrix.indices, ones, rows.reshape(-1), sums.reshape(-1))
+        if sums is not out:
+            out[self.numbers] += sums
 
 
 def row_sums(index: np.ndarray[Any, Any], count: int | None = None) -> RowSums:
