@@ -1,0 +1,159 @@
+"""How long recorded calls take when they run alone, and how fast memory is at each size of a working set."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+from common import seconds_a_call
+from recorder import PRODUCTS, Call, Total
+
+from hfrnn.arrays.threads import Threads
+
+REPEATS = 3
+"""Of these turns, the fastest counts: other programs can only make a call slower."""
+WORKING_SETS = range(17, 28)
+"""Base-2 logarithms of the bytes for which the bandwidth is measured."""
+
+
+class Stopwatch:
+    """Times recorded calls alone; the same call is timed once.
+
+    Parameters
+    ----------
+    seconds : float
+        Least length of a turn.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._known: dict[Any, float] = {}
+        self._without: dict[Any, Callable[..., Any]] = {}
+        self._bandwidths: dict[int, dict[int, float]] = {}
+
+    def call(self, call: Call, total: Total, threads: int) -> float:
+        """Return the seconds of a call when so many threads make it at once, each with arrays of its own."""
+        if (call, threads) not in self._known:
+            self._known[call, threads] = at_once([repeat(call, total) for _ in range(threads)], self.seconds)
+        return self._known[call, threads]
+
+    def overhead(self, call: Call, total: Total) -> float:
+        """Return the seconds of the same call with arrays of one entry."""
+        if (call, "overhead") not in self._known:
+            self._known[call, "overhead"] = at_once([repeat(call, total, one_entry)], self.seconds / 4)
+        return self._known[call, "overhead"]
+
+    def work(self, call: Call, total: Total, threads: int = 1) -> float:
+        """Return the seconds of a call less those with arrays of one entry."""
+        return max(self.call(call, total, threads) - self.overhead(call, total), 0.0)
+
+    def loop(self, key: Any, total: Total) -> float:
+        """Return the seconds of a compiled loop without its matrix products."""
+        if key not in self._known:
+            if total.function not in self._without:
+                self._without[total.function] = without_products(total.function)
+            loop, arguments = self._without[total.function], copied(total.arguments)
+            self._known[key] = at_once([lambda: loop(*arguments)], self.seconds)
+        return self._known[key]
+
+    def memory(self, total: Total, threads: int) -> float:
+        """Return the seconds in which the memory hands over all operands of some calls, while so many threads run."""
+        speed = self.bandwidths(threads)
+        return sum(size / speed[min(max(bits, min(speed)), max(speed))] for bits, size in total.distances.items())
+
+    def bandwidths(self, threads: int) -> dict[int, float]:
+        """Return the bytes per second of one thread of several, by the logarithm of the bytes that each works on."""
+        if threads not in self._bandwidths:
+            self._bandwidths[threads] = {bits: bandwidth(2**bits, threads, self.seconds) for bits in WORKING_SETS}
+        return self._bandwidths[threads]
+
+
+def at_once(runs: list[Callable[[], Any]], seconds: float) -> float:
+    """Return the seconds a call, the mean over threads that make their calls at the same time."""
+    barrier = threading.Barrier(len(runs))
+
+    def task(number: int) -> float:
+        runs[number]()
+        barrier.wait()
+        return seconds_a_call(runs[number], seconds)
+
+    turns = [sum(Threads(len(runs)).ordered(task, len(runs))) / len(runs) for _ in range(REPEATS)]
+    return min(turns)
+
+
+def repeat(call: Call, total: Total, make: Callable[[np.ndarray], np.ndarray] | None = None) -> Callable[[], Any]:
+    """Return a function that makes a recorded call again, with copies of its arrays. The result goes elsewhere, so
+    that the operands stay as they are."""
+    arguments, options = copied(total.arguments, make), copied(total.options, make)
+    function = compiled_product(call, total.function) if call.name.startswith("compiled") else total.function
+    return lambda: function(*arguments, **options)
+
+
+def copied(value: Any, make: Callable[[np.ndarray], np.ndarray] | None = None) -> Any:
+    """Return arguments with a copy of every array."""
+    if isinstance(value, np.ndarray):
+        return (make or alike)(value)
+    if isinstance(value, dict):
+        return {key: copied(each, make) for key, each in value.items()}
+    return type(value)(copied(each, make) for each in value) if type(value) in (tuple, list) else value
+
+
+def alike(array: np.ndarray) -> np.ndarray:
+    """Return a copy with the same strides."""
+    low, high = np.lib.array_utils.byte_bounds(array)
+    memory = np.empty(high - low, np.uint8)
+    first = array.__array_interface__["data"][0] - low
+    found = np.ndarray(array.shape, array.dtype, memory, first, array.strides)
+    found[...] = array
+    return found
+
+
+def one_entry(array: np.ndarray) -> np.ndarray:
+    """Return an array of one entry with as many axes; of integers, which may be indices, the entry is 0."""
+    ones = np.ones((1,) * array.ndim, array.dtype)
+    return ones - 1 if array.dtype.kind in "iu" else ones
+
+
+def compiled_product(call: Call, function: Any) -> Callable[..., Any]:
+    """Return a product that a compiled loop calls, so that Python can call it."""
+    if function is not np.dot:
+        return function
+    import numba
+
+    @numba.njit(nogil=True)
+    def dot(a: Any, b: Any, out: Any) -> None:
+        np.dot(a, b, out)
+
+    return dot
+
+
+def without_products(loop: Any) -> Callable[..., Any]:
+    """Return a compiled loop whose matrix products do nothing."""
+    import numba
+
+    @numba.njit
+    def nothing(*arguments: Any) -> None:
+        pass
+
+    python, options = loop.py_func, {key: loop.targetoptions[key] for key in ("nogil", "error_model", "fastmath")
+                                     if key in loop.targetoptions}
+    arrays = ModuleType("numpy")
+    vars(arrays).update({**vars(np), **dict.fromkeys(PRODUCTS, nothing)})
+    replaced = {"np": arrays} | {name: nothing for name in PRODUCTS if name in python.__globals__}
+    function = FunctionType(python.__code__, {**python.__globals__, **replaced}, python.__name__)
+    return numba.njit(**options)(function)
+
+
+def bandwidth(size: int, threads: int, seconds: float) -> float:
+    """Return the bytes per second that each of so many threads reads and writes in arrays of `size` bytes in all."""
+
+    def sums(entries: int) -> Callable[[], Any]:
+        a, b, out = (np.ones(entries, np.float32) for _ in range(3))
+        return lambda: np.add(a, b, out=out)
+
+    entries = size // 12
+    spent = at_once([sums(entries) for _ in range(threads)], seconds) - at_once([sums(1)], seconds / 4)
+    return 12 * entries / spent

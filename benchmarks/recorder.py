@@ -1,0 +1,454 @@
+"""Record what an operation does: its matrix products, its passes over arrays, and where their operands lay before.
+
+Arrays of a recording backend note every call that NumPy makes with them. A loop that numba has compiled is read by
+running its Python source once for each step, with one entry instead of all entries of a row; then the compiled loop
+computes the result. So the record follows the code when it changes.
+
+A new way to multiply matrices is taught in one place: `PRODUCTS`. Code that takes the address of an array, to hand it
+to a library, is refused until it is taught.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any, ClassVar
+from unittest import mock
+
+import click
+import numpy as np
+
+from hfrnn.arrays.backend import Backend
+
+Arrays = list[np.ndarray]
+PRODUCTS: dict[str, Callable[..., tuple[Any, Any, Any]]] = {
+    "matmul": lambda a, b, out=None, **_: (a, b, out),
+    "dot": lambda a, b, out=None, **_: (a, b, out),
+}
+"""The calls that multiply matrices, by the name of the function: how to read (a, b, out) from their arguments.
+
+It may be a function of NumPy, one that a compiled loop calls, or one of the modules in `TAUGHT_MODULES`.
+"""
+TAUGHT_MODULES = ("hfrnn.arrays.gemm",)
+"""Modules, if they exist, whose functions named in PRODUCTS are recorded as one call each."""
+OUT_ARGUMENT = {"dot": 2, "copyto": 0}
+"""Where functions take the array that they write, if it is not the keyword `out`."""
+NO_WORK = {"empty_like", "may_share_memory", "shares_memory", "shape", "ndim"}
+WORKING_METHODS = ("argsort", "astype", "copy", "cumsum", "dot", "fill", "flatten", "item", "nonzero", "ravel",
+                   "repeat", "sort", "tolist")  # fmt: skip
+"""Methods of an array that read it all without a call of NumPy that an array is told of."""
+BLOCK = 2**14
+"""Bytes of the blocks of memory whose last use is remembered."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What calls with the same function and the same shapes, strides and types have in common."""
+
+    name: str
+    kind: str
+    """`product`, `pass` (over arrays) or `loop` (a pass within a compiled loop)."""
+    layout: tuple[Any, ...]
+    """Shape, strides and type of every array, in order; other arguments as they are."""
+
+    def shapes(self) -> str:
+        """Return the shapes of the operands, as `128x256 @ 256x1024` for a product."""
+        found = ["x".join(map(str, each[0])) for each in self.layout if isinstance(each, tuple)]
+        return " @ ".join(found[:2]) if self.kind == "product" else ", ".join(found)
+
+
+@dataclass
+class Total:
+    """The sum over calls that are alike, and the first of them, to repeat it."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+    count: int = 0
+    flops: float = 0.0
+    read: int = 0
+    written: int = 0
+    distances: Counter[int] = field(default_factory=Counter)
+    """Bytes of operands, by the base-2 logarithm of the bytes of other memory that was used since their last use."""
+
+
+class Log:
+    """The calls since `start`, and the memory that they used."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.totals: dict[Call, Total] = {}
+        self.loops: dict[Any, Total] = {}
+        """The compiled loops, one entry for each loop and shapes, as they were called."""
+        self.calls = 0
+        """Calls that Python made: of NumPy, and of compiled loops."""
+        self._blocks: dict[int, int] = {}
+        self._last = np.zeros(1024, np.int64)
+        self._clock = 0
+
+    def start(self) -> None:
+        """Forget all calls, but not the memory that they used."""
+        self.totals, self.loops, self.calls, self.on = {}, {}, 0, True
+
+    def note(
+        self, name: str, kind: str, function: Any, arguments: tuple[Any, ...], options: dict[str, Any], reads: Arrays,
+        writes: Arrays, flops: float = 0.0,
+    ) -> None:  # fmt: skip
+        """Add a call to the totals."""
+        call = Call(name, kind, tuple(map(_layout, arguments)) + tuple(map(_layout, options.values())))
+        total = self.totals.setdefault(call, Total(function, arguments, options))
+        total.count += 1
+        total.flops += flops
+        for array in (*reads, *writes):
+            total.distances[self._distance(array)] += array.nbytes
+        total.read += sum(array.nbytes for array in reads)
+        total.written += sum(array.nbytes for array in writes)
+
+    def _distance(self, array: np.ndarray) -> int:
+        """Return the base-2 logarithm of the bytes used since the last use of an array, and remember this use."""
+        low, high = np.lib.array_utils.byte_bounds(array)
+        known = self._blocks
+        places = [known.setdefault(block, len(known)) for block in range(low // BLOCK, (high - 1) // BLOCK + 1)]
+        while len(known) > self._last.size:
+            self._last = np.concatenate([self._last, np.zeros_like(self._last)])
+        before = self._last[places].min() if places else 0
+        self._clock += 1
+        self._last[places] = self._clock
+        used = np.count_nonzero(self._last[: len(known)] > before)
+        return int(used * BLOCK).bit_length()
+
+    @property
+    def flops(self) -> float:
+        """Operations of all matrix products."""
+        return sum(total.flops for total in self.totals.values())
+
+
+def _layout(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.shape, value.strides, value.dtype.str
+    return tuple(map(_layout, value)) if isinstance(value, tuple) else str(value)
+
+
+def plain(value: Any) -> Any:
+    """Return recorded arrays, also within tuples and lists, as arrays of NumPy."""
+    if isinstance(value, Recorded):
+        return value.view(np.ndarray)
+    return type(value)(map(plain, value)) if type(value) in (tuple, list) else value
+
+
+def _recorded(value: Any) -> Any:
+    return value.view(Recorded) if type(value) is np.ndarray else value
+
+
+def _arrays(values: Any) -> Arrays:
+    return [each for each in values if isinstance(each, np.ndarray)]
+
+
+def _flops(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the operations of a @ b, also of a stack of matrices."""
+    columns = b.shape[-1] if b.ndim > 1 else 1
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return 2.0 * int(np.prod(stack)) * (a.shape[-2] if a.ndim > 1 else 1) * a.shape[-1] * columns
+
+
+class Extent(int):
+    """The length of an axis of a recorded array within a compiled loop; `entries` tells it from a number of steps."""
+
+    entries = False
+
+
+class Every(int):
+    """The index 0, where the loop would go over all entries of an axis."""
+
+
+class Recorded(np.ndarray):
+    """An array that notes every call with it."""
+
+    log: ClassVar[Log] = Log()
+    nest: ClassVar[Nest | None] = None
+    """The loop over entries that is being read."""
+    reading: ClassVar[bool] = False
+    """Whether the source of a compiled loop is being read."""
+    lead = 0
+    """Number of first axes of which a loop takes every entry."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
+        name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+        if out is not None:
+            options["out"] = plain(out)[0]
+        return _noted(name, getattr(ufunc, method), plain(inputs), options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _noted(function.__name__, function, plain(args), {key: plain(each) for key, each in kwargs.items()})
+
+    def __getitem__(self, index: Any) -> Any:
+        if Recorded.nest is not None:
+            return Recorded.nest.load(self, index)
+        found = super().__getitem__(plain(index))
+        if self.log.on and isinstance(found, np.ndarray) and _is_fancy(index):
+            self.log.calls += 1
+            arguments = plain(self), plain(index)
+            self.log.note("getitem", "pass", _take, arguments, {}, [plain(found)], [plain(found)])
+        return found
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if Recorded.nest is not None:
+            Recorded.nest.store(self, index)
+            return
+        own, index, value = plain(self), plain(index), plain(value)
+        target = own[index]
+        own[index] = value
+        itself = isinstance(value, np.ndarray) and value.shape == target.shape and _address(value) == _address(target)
+        if self.log.on and not (itself and not _is_fancy(index)):  # x[0] += 1 ends with x[0] = x[0], which does nothing
+            self.log.calls += 1
+            arguments = (target, ..., value) if not _is_fancy(index) else (own, index, value)
+            self.log.note("setitem", "pass", _put, arguments, {}, _arrays([value]), _arrays([target]))
+
+    @property
+    def shape(self) -> Any:  # type: ignore[override]
+        sizes = plain(self).shape
+        if not Recorded.reading:
+            return sizes
+        extents = tuple(map(Extent, sizes))
+        for axis, extent in enumerate(extents):
+            extent.entries = axis > 0 or len(sizes) < 3
+        return extents
+
+    @property
+    def ctypes(self) -> Any:
+        raise _unknown("an array's address was taken")
+
+    @property
+    def __array_interface__(self) -> Any:
+        raise _unknown("an array's address was taken")
+
+
+def _working_method(name: str) -> Callable[..., Any]:
+    method = getattr(np.ndarray, name)
+
+    def call(self: Recorded, *arguments: Any, **options: Any) -> Any:
+        return _noted(name, method, (plain(self), *plain(arguments)), options)
+
+    return call
+
+
+for _name in WORKING_METHODS:
+    setattr(Recorded, _name, _working_method(_name))
+
+
+def _noted(name: str, function: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Call a function with plain arrays, and add it to the log."""
+    log, outs = Recorded.log, _arrays([options.get("out")])
+    if not outs and name in OUT_ARGUMENT:
+        outs = _arrays(arguments[OUT_ARGUMENT[name] :][:1])
+    result = None if Recorded.reading else function(*arguments, **options)
+    made = _arrays(result if isinstance(result, tuple) else [result])
+    views = any(np.may_share_memory(each, other) for each in made for other in _arrays(arguments))
+    if log.on and name not in NO_WORK and (outs or not views):
+        log.calls += not Recorded.reading
+        written = OUT_ARGUMENT.get(name)
+        reads = _arrays(each for place, each in enumerate(arguments) if place != written)
+        reads += _arrays(each for key, each in options.items() if key != "out")
+        kind, flops = "pass", 0.0
+        if name in PRODUCTS:
+            kind, flops = "product", _flops(*PRODUCTS[name](*arguments, **options)[:2])
+        shown = f"compiled {name}" if Recorded.reading else name
+        log.note(shown, kind, function, arguments, options, reads, outs or made, flops)
+    if outs and result is not None:
+        return _recorded(outs[0])
+    return tuple(map(_recorded, result)) if isinstance(result, tuple) else _recorded(result)
+
+
+def _is_fancy(index: Any) -> bool:
+    return any(isinstance(each, np.ndarray | list) for each in (index if isinstance(index, tuple) else (index,)))
+
+
+def _address(array: Any) -> int:
+    return int(np.lib.array_utils.byte_bounds(array)[0])
+
+
+def _take(array: Any, index: Any) -> Any:
+    return array[index]
+
+
+def _put(array: Any, index: Any, value: Any) -> None:
+    array[index] = value
+
+
+def _unknown(what: str) -> click.ClickException:
+    return click.ClickException(
+        f"{what} by code that the recorder does not know: teach it the function that does this "
+        "(PRODUCTS and TAUGHT_MODULES in benchmarks/recorder.py)"
+    )
+
+
+# ---------------------------------------------------------------------- compiled loops
+
+
+class Nest:
+    """The loops over all entries of some rows within a compiled loop: one pass, which loads and stores each row once."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.depth = name, 0
+        self.loads: dict[Any, np.ndarray] = {}
+        self.stores: dict[Any, np.ndarray] = {}
+
+    def _region(self, array: Recorded, index: Any) -> tuple[np.ndarray, bool, int]:
+        """Return all entries that the loops index so; whether they are numbers, not arrays; and their first axes."""
+        index = index if isinstance(index, tuple) else (index,)
+        whole = (slice(None),) * array.lead + tuple(slice(None) if isinstance(each, Every) else each for each in index)
+        lead = array.lead + sum(isinstance(each, Every) for each in index)
+        scalar = len(whole) == array.ndim and not any(isinstance(each, slice) for each in index)
+        return plain(array)[whole], scalar, lead
+
+    def load(self, array: Recorded, index: Any) -> Any:
+        region, scalar, lead = self._region(array, index)
+        if not scalar:
+            rest = region.view(Recorded)
+            rest.lead = lead
+            return rest
+        key = _address(region), region.shape, region.strides
+        if key not in self.stores:
+            self.loads[key] = np.atleast_1d(region)
+        return array.dtype.type(0.5)
+
+    def store(self, array: Recorded, index: Any) -> None:
+        region, _, _ = self._region(array, index)
+        self.stores[_address(region), region.shape, region.strides] = np.atleast_1d(region)
+
+    def finish(self) -> None:
+        reads, writes = list(self.loads.values()), list(self.stores.values())
+        if Recorded.log.on:
+            Recorded.log.note(self.name, "loop", None, (*reads, *writes), {}, reads, writes)
+
+
+class _Reader:
+    """Reads compiled loops while an operation is recorded."""
+
+    def __init__(self) -> None:
+        self._sources: dict[Any, Callable[..., Any]] = {}
+        self._names: list[str] = []
+
+    def over(self, *bounds: Any) -> Iterator[int]:
+        """Do as `range`, but yield one index for all entries of a row."""
+        if len(bounds) > 1 or not getattr(bounds[0], "entries", False):
+            yield from range(*bounds)
+            return
+        if not bounds[0]:
+            return
+        nest = Recorded.nest = Recorded.nest or Nest(self._names[0])
+        nest.depth += 1
+        yield Every(0)
+        nest.depth -= 1
+        if not nest.depth:
+            Recorded.nest = None
+            nest.finish()
+
+    def source(self, loop: Any) -> Callable[..., Any]:
+        """Return the Python function of a compiled one, with `over` for `range`, and with products that are noted."""
+        if loop not in self._sources:
+            python, replaced = loop.py_func, {"range": self.over}
+            for name in PRODUCTS:
+                if name in python.__globals__:
+                    replaced[name] = noted_product(name, python.__globals__[name])
+            self._sources[loop] = FunctionType(python.__code__, {**python.__globals__, **replaced}, python.__name__)
+        return self._sources[loop]
+
+    def call(self, original: Any) -> Any:
+        """Return what replaces the call of a compiled function."""
+
+        def call(loop: Any, *arguments: Any) -> Any:
+            name = loop.py_func.__name__
+            if name in PRODUCTS:
+                return noted_product(name, lambda *given: original(loop, *given))(*arguments)
+            if not Recorded.reading and not any(isinstance(each, Recorded) for each in arguments):
+                return original(loop, *arguments)
+            if not Recorded.reading:
+                self._read(loop, arguments)
+                return original(loop, *plain(arguments))
+            return self.source(loop)(*arguments)
+
+        return call
+
+    def _read(self, loop: Any, arguments: tuple[Any, ...]) -> None:
+        name, log = loop.py_func.__name__, Recorded.log
+        if log.on:
+            log.calls += 1
+            key = loop, tuple(map(_layout, arguments))
+            first = tuple(each.copy() if isinstance(each, np.ndarray) else each for each in plain(arguments))
+            log.loops.setdefault(key, Total(loop, first, {})).count += 1
+        Recorded.reading = True
+        self._names.append(name)
+        try:
+            with np.errstate(all="ignore"):
+                self.source(loop)(*arguments)
+        except (TypeError, NotImplementedError, AttributeError) as error:
+            raise _unknown(f"the compiled loop {name} cannot be read, because {error}: something is done") from error
+        finally:
+            Recorded.reading, Recorded.nest = False, None
+            self._names.pop()
+
+
+def noted_product(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that multiplies matrices, as one that notes the product."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        return _noted(name, function, plain(arguments), {key: plain(each) for key, each in options.items()})
+
+    return call
+
+
+# ---------------------------------------------------------------------- recording
+
+
+class _RecordedArrays:
+    """Makes recorded arrays; mixed into the class of a backend."""
+
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        return _recorded(super().empty(shape, dtype))  # type: ignore[misc]
+
+    def zeros(self, shape: Any, dtype: Any) -> Any:
+        return _recorded(super().zeros(shape, dtype))  # type: ignore[misc]
+
+    def asarray(self, values: Any, dtype: Any = None) -> Any:
+        return _recorded(super().asarray(plain(values), dtype))  # type: ignore[misc]
+
+
+def recording_backend(backend: Backend) -> Backend:
+    """Return a copy of a backend whose arrays are recorded."""
+    found = copy.copy(backend)
+    found.__class__ = type("Recording", (_RecordedArrays, type(backend)), {})
+    return found
+
+
+@contextmanager
+def recording() -> Iterator[None]:
+    """Let arrays note calls within the context, also those of compiled loops and of the modules that are taught."""
+    with ExitStack() as stack:
+        if "numba" in sys.modules:
+            dispatcher = importlib.import_module("numba.core.dispatcher").Dispatcher
+            stack.enter_context(mock.patch.object(dispatcher, "__call__", _Reader().call(dispatcher.__call__)))
+        for module in filter(None, map(sys.modules.get, TAUGHT_MODULES)):
+            for name in PRODUCTS.keys() & vars(module).keys():
+                function = getattr(module, name)
+                for holder in [each for each in sys.modules.values() if vars(each).get(name) is function]:
+                    stack.enter_context(mock.patch.object(holder, name, noted_product(name, function)))
+        yield
+
+
+def record(run: Callable[[], Any]) -> Log:
+    """Return the log of a call of `run`, after another call, so that memory has been used before."""
+    Recorded.log = log = Log()
+    with recording():
+        log.on = True
+        run()
+        log.start()
+        run()
+    log.on = False
+    return log
