@@ -190,7 +190,7 @@ def account(
     steps, records = case.T * len(plan.parts), []
     for operation in OPERATIONS:
         log = logs[operation]
-        calls = spent(tiny_runs[operation], 1, rounds, seconds / 4).wall * log.calls / tiny_logs[operation].calls
+        calls = spent(tiny_runs[operation], 1, rounds, seconds / 4).processor * log.calls / tiny_logs[operation].calls
         records.append({
             "arch": case.arch, "H": case.H, "T": case.T, "B": case.B, "V": case.V, "backend": case.net.backend.name,
             "operation": operation, "shards": len(plan.parts), "segment": plan.segment, "flops": log.flops,
@@ -250,7 +250,7 @@ def print_details(each: dict[str, Any]) -> None:
 @click.option("--backend", "backends", multiple=True, type=click.Choice(BACKENDS), default=BACKENDS, help="Repeatable.")
 @click.option("--threads", multiple=True, type=click.IntRange(1), default=(1, 2), help="Repeatable.")
 @click.option("--rounds", default=3, type=click.IntRange(1), help="Turns of each operation; the median counts.")
-@click.option("--seconds", default=0.2, help="The least length of a turn.")
+@click.option("--seconds", default=0.1, help="The least length of a turn.")
 @click.option("--alone", default=0.005, help="The least length of a turn of a call that is timed alone, in seconds.")
 @click.option("--details", is_flag=True, help="Print every matrix product, too.")
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")

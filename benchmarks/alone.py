@@ -1,14 +1,18 @@
-"""How long recorded calls take when they run alone, and how fast memory is at each size of a working set."""
+"""How long recorded calls take when they run alone, and how fast memory is at each size of a working set.
+
+All times here are seconds of a thread on its processor: time in which it waits, also for other programs, does not
+count.
+"""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
-from common import seconds_a_call
 from recorder import PRODUCTS, Call, Total
 
 from hfrnn.arrays.threads import Threads
@@ -72,16 +76,21 @@ class Stopwatch:
 
 
 def at_once(runs: list[Callable[[], Any]], seconds: float) -> float:
-    """Return the seconds a call, the mean over threads that make their calls at the same time."""
+    """Return the processor seconds a call, the mean over threads that make their calls at the same time."""
     barrier = threading.Barrier(len(runs))
 
     def task(number: int) -> float:
-        runs[number]()
+        run, calls = runs[number], 0
+        run()
         barrier.wait()
-        return seconds_a_call(runs[number], seconds)
+        start, processor = time.perf_counter(), time.thread_time()
+        while not calls or time.perf_counter() - start < seconds:
+            run()
+            calls += 1
+        return (time.thread_time() - processor) / calls
 
-    turns = [sum(Threads(len(runs)).ordered(task, len(runs))) / len(runs) for _ in range(REPEATS)]
-    return min(turns)
+    turns = [list(Threads(len(runs)).ordered(task, len(runs))) for _ in range(REPEATS)]
+    return sum(map(min, zip(*turns, strict=True))) / len(runs)
 
 
 def repeat(call: Call, total: Total, make: Callable[[np.ndarray], np.ndarray] | None = None) -> Callable[[], Any]:
