@@ -121,7 +121,9 @@ def spent(run: Callable[[], Any], threads: int, rounds: int, seconds: float) -> 
 
 def passes_of(log: Log, watch: Stopwatch, threads: int) -> dict[str, dict[str, float]]:
     """Return the passes by function: times, bytes, and the seconds that memory and arithmetic take alone."""
-    found: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(("times", "bytes", "memory", "cache", "seconds"), 0.0))
+    found: dict[str, dict[str, float]] = defaultdict(
+        lambda: dict.fromkeys(("times", "bytes", "memory", "cache", "seconds"), 0.0)
+    )
     for call, total in log.totals.items():
         if call.kind == "product":
             continue

@@ -45,9 +45,12 @@ class Stopwatch:
         return self._known[call, threads]
 
     def overhead(self, call: Call, total: Total) -> float:
-        """Return the seconds of the same call with arrays of one entry."""
+        """Return the seconds of the same call with arrays of one entry; 0 if other arguments do not allow it."""
         if (call, "overhead") not in self._known:
-            self._known[call, "overhead"] = at_once([repeat(call, total, one_entry)], self.seconds / 4)
+            try:
+                self._known[call, "overhead"] = at_once([repeat(call, total, one_entry)], self.seconds / 4)
+            except ValueError:
+                self._known[call, "overhead"] = 0.0
         return self._known[call, "overhead"]
 
     def work(self, call: Call, total: Total, threads: int = 1) -> float:
@@ -147,8 +150,10 @@ def without_products(loop: Any) -> Callable[..., Any]:
     def nothing(*arguments: Any) -> None:
         pass
 
-    python, options = loop.py_func, {key: loop.targetoptions[key] for key in ("nogil", "error_model", "fastmath")
-                                     if key in loop.targetoptions}
+    python, options = (
+        loop.py_func,
+        {key: loop.targetoptions[key] for key in ("nogil", "error_model", "fastmath") if key in loop.targetoptions},
+    )
     arrays = ModuleType("numpy")
     vars(arrays).update({**vars(np), **dict.fromkeys(PRODUCTS, nothing)})
     replaced = {"np": arrays} | {name: nothing for name in PRODUCTS if name in python.__globals__}
@@ -165,4 +170,4 @@ def bandwidth(size: int, threads: int, seconds: float) -> float:
 
     entries = size // 12
     spent = at_once([sums(entries) for _ in range(threads)], seconds) - at_once([sums(1)], seconds / 4)
-    return 12 * entries / spent
+    return 12 * entries / max(spent, 1e-9)

@@ -10,6 +10,7 @@ from page_text import listed, load, ms, paragraph, table
 PRODUCTS = "products-cpu.json"
 SPEED = {
     "products": PRODUCTS,
+    "where the time goes": "account-cpu.json",
     "architectures": "architectures-cpu.json",
     "architectures, numba": "architectures-cpu-numba.json",
     "numba and NumPy at 64 units": "hidden-64/architectures-cpu-numba.json",
@@ -20,6 +21,8 @@ SPEED = {
     "alternatives": "alternatives-cpu.json",
 }
 """The measurements of docs/speed.md."""
+MIDDLE = (256, 100, 256)
+"""H, T and B of the size for which the account is shown in detail."""
 Value = Callable[[dict[str, Any]], str | None]
 """What a table shows of the candidates of an operation; None if a candidate did not take part."""
 
@@ -157,6 +160,39 @@ def hidden_64() -> str:
         f"{', '.join(text for text, _ in compiled)}. The architectures without a compiled variant run the same NumPy "
         f"code on both backends and give {min(noise):.2f} to {max(noise):.2f}, which shows the noise."
     )
+
+
+def account() -> str:
+    """The parts of the time of an operation, on two threads."""
+    parts = ("products", "passes", "interpreter", "waiting", "rest")
+    found = load(SPEED["where the time goes"])["cases"]
+    rows = []
+    for each in found:
+        if each["arch"] == "lstm" or ((each["H"], each["T"], each["B"]) == MIDDLE and each["backend"] == "numba"):
+            spent, size = each["threads"]["2"], f"{each['H']}, {each['T']}, {each['B']}"
+            times = (ms(seconds) for seconds in (spent["seconds"], *(spent["parts"][part] for part in parts)))
+            what = f"{each['arch']}, {size}: {each['operation']}, `{each['backend']}`"
+            rows.append([what, *times, f"{spent['rate_over_step']:.0%}"])
+    return table(["operation", "total, ms", *parts, "rate over a step's"], rows)
+
+
+def account_of_passes() -> str:
+    """The bytes of the passes of an LSTM, and how fast memory and the cache are."""
+    found = load(SPEED["where the time goes"])
+    speed = {int(size): rate for size, rate in found["bandwidths"]["2"].items()}
+    sentences = [
+        f"On two threads, each of them moves {speed[2**20] / 1e9:.0f} GB/s in arrays of 1 MiB and "
+        f"{speed[max(speed)] / 1e9:.0f} GB/s in arrays of {max(speed) >> 20} MiB."
+    ]
+    for each in found["cases"]:
+        if each["arch"] == "lstm" and (each["H"], each["T"], each["B"]) == MIDDLE:
+            steps = each["T"] * each["shards"]
+            sentences.append(
+                f"A {each['operation']} of the LSTM with H = {each['H']} makes {each['calls']:,} calls with "
+                f"`{each['backend']}`, and its passes read {each['read'] / steps / 2**20:.1f} MiB and write "
+                f"{each['written'] / steps / 2**20:.1f} MiB for each step of a shard."
+            )
+    return paragraph(" ".join(sentences))
 
 
 def architectures() -> str:

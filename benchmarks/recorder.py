@@ -23,6 +23,7 @@ from unittest import mock
 
 import click
 import numpy as np
+import scipy.sparse
 
 from hfrnn.arrays.backend import Backend
 
@@ -37,6 +38,8 @@ It may be a function of NumPy, one that a compiled loop calls, or one of the mod
 """
 TAUGHT_MODULES = ("hfrnn.arrays.gemm",)
 """Modules, if they exist, whose functions named in PRODUCTS are recorded as one call each."""
+TAUGHT_METHODS = ((scipy.sparse.csr_array, "__matmul__", "sparse sums"),)
+"""Methods of other classes that read an array without telling it, and the names of what they do: one pass each."""
 OUT_ARGUMENT = {"dot": 2, "copyto": 0}
 """Where functions take the array that they write, if it is not the keyword `out`."""
 NO_WORK = {"empty_like", "may_share_memory", "shares_memory", "shape", "ndim"}
@@ -132,7 +135,9 @@ class Log:
 def _layout(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.shape, value.strides, value.dtype.str
-    return tuple(map(_layout, value)) if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        return tuple(map(_layout, value))
+    return str(value) if isinstance(value, str | int | float | slice) else type(value).__name__
 
 
 def plain(value: Any) -> Any:
@@ -356,7 +361,7 @@ class _Reader:
             python, replaced = loop.py_func, {"range": self.over}
             for name in PRODUCTS:
                 if name in python.__globals__:
-                    replaced[name] = noted_product(name, python.__globals__[name])
+                    replaced[name] = noted(name, python.__globals__[name])
             self._sources[loop] = FunctionType(python.__code__, {**python.__globals__, **replaced}, python.__name__)
         return self._sources[loop]
 
@@ -366,7 +371,7 @@ class _Reader:
         def call(loop: Any, *arguments: Any) -> Any:
             name = loop.py_func.__name__
             if name in PRODUCTS:
-                return noted_product(name, lambda *given: original(loop, *given))(*arguments)
+                return noted(name, lambda *given: original(loop, *given))(*arguments)
             if not Recorded.reading and not any(isinstance(each, Recorded) for each in arguments):
                 return original(loop, *arguments)
             if not Recorded.reading:
@@ -395,8 +400,8 @@ class _Reader:
             self._names.pop()
 
 
-def noted_product(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that multiplies matrices, as one that notes the product."""
+def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that notes its calls under a name."""
 
     def call(*arguments: Any, **options: Any) -> Any:
         return _noted(name, function, plain(arguments), {key: plain(each) for key, each in options.items()})
@@ -438,7 +443,9 @@ def recording() -> Iterator[None]:
             for name in PRODUCTS.keys() & vars(module).keys():
                 function = getattr(module, name)
                 for holder in [each for each in sys.modules.values() if vars(each).get(name) is function]:
-                    stack.enter_context(mock.patch.object(holder, name, noted_product(name, function)))
+                    stack.enter_context(mock.patch.object(holder, name, noted(name, function)))
+        for owner, method, name in TAUGHT_METHODS:
+            stack.enter_context(mock.patch.object(owner, method, noted(name, getattr(owner, method))))
         yield
 
 
