@@ -6,6 +6,7 @@ count.
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable
@@ -100,7 +101,7 @@ def repeat(call: Call, total: Total, make: Callable[[np.ndarray], np.ndarray] | 
     """Return a function that makes a recorded call again, with copies of its arrays. The result goes elsewhere, so
     that the operands stay as they are."""
     arguments, options = copied(total.arguments, make), copied(total.options, make)
-    function = compiled_product(call, total.function) if call.name.startswith("compiled") else total.function
+    function = compiled_product(total.function) if call.name.startswith("compiled") else total.function
     return lambda: function(*arguments, **options)
 
 
@@ -129,17 +130,16 @@ def one_entry(array: np.ndarray) -> np.ndarray:
     return ones - 1 if array.dtype.kind in "iu" else ones
 
 
-def compiled_product(call: Call, function: Any) -> Callable[..., Any]:
+@functools.cache
+def compiled_product(function: Any) -> Callable[..., Any]:
     """Return a product that a compiled loop calls, so that Python can call it."""
-    if function is not np.dot:
-        return function
     import numba
 
     @numba.njit(nogil=True)
-    def dot(a: Any, b: Any, out: Any) -> None:
-        np.dot(a, b, out)
+    def product(*operands: Any) -> None:
+        function(*operands)
 
-    return dot
+    return product
 
 
 def without_products(loop: Any) -> Callable[..., Any]:
@@ -150,10 +150,8 @@ def without_products(loop: Any) -> Callable[..., Any]:
     def nothing(*arguments: Any) -> None:
         pass
 
-    python, options = (
-        loop.py_func,
-        {key: loop.targetoptions[key] for key in ("nogil", "error_model", "fastmath") if key in loop.targetoptions},
-    )
+    python, given = loop.py_func, loop.targetoptions
+    options = {key: given[key] for key in ("nogil", "error_model", "fastmath") if key in given}
     arrays = ModuleType("numpy")
     vars(arrays).update({**vars(np), **dict.fromkeys(PRODUCTS, nothing)})
     replaced = {"np": arrays} | {name: nothing for name in PRODUCTS if name in python.__globals__}

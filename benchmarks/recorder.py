@@ -1,8 +1,7 @@
 """Record what an operation does: its matrix products, its passes over arrays, and where their operands lay before.
 
-Arrays of a recording backend note every call that NumPy makes with them. A loop that numba has compiled is read by
-running its Python source once for each step, with one entry instead of all entries of a row; then the compiled loop
-computes the result. So the record follows the code when it changes.
+Recorded arrays note every call that NumPy makes with them, and recording.py also reads compiled loops. So the record
+follows the code when it changes.
 
 A new way to multiply matrices is taught in one place: `PRODUCTS`. Code that takes the address of an array, to hand it
 to a library, is refused until it is taught.
@@ -10,22 +9,14 @@ to a library, is refused until it is taught.
 
 from __future__ import annotations
 
-import copy
-import importlib
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import FunctionType
 from typing import Any, ClassVar
-from unittest import mock
 
 import click
 import numpy as np
 import scipy.sparse
-
-from hfrnn.arrays.backend import Backend
 
 Arrays = list[np.ndarray]
 PRODUCTS: dict[str, Callable[..., tuple[Any, Any, Any]]] = {
@@ -104,7 +95,7 @@ class Log:
         writes: Arrays, flops: float = 0.0,
     ) -> None:  # fmt: skip
         """Add a call to the totals."""
-        call = Call(name, kind, tuple(map(_layout, arguments)) + tuple(map(_layout, options.values())))
+        call = Call(name, kind, tuple(map(layout, arguments)) + tuple(map(layout, options.values())))
         total = self.totals.setdefault(call, Total(function, arguments, options))
         total.count += 1
         total.flops += flops
@@ -132,11 +123,11 @@ class Log:
         return sum(total.flops for total in self.totals.values())
 
 
-def _layout(value: Any) -> Any:
+def layout(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.shape, value.strides, value.dtype.str
     if isinstance(value, tuple):
-        return tuple(map(_layout, value))
+        return tuple(map(layout, value))
     return str(value) if isinstance(value, str | int | float | slice) else type(value).__name__
 
 
@@ -147,7 +138,7 @@ def plain(value: Any) -> Any:
     return type(value)(map(plain, value)) if type(value) in (tuple, list) else value
 
 
-def _recorded(value: Any) -> Any:
+def recorded(value: Any) -> Any:
     return value.view(Recorded) if type(value) is np.ndarray else value
 
 
@@ -168,15 +159,11 @@ class Extent(int):
     entries = False
 
 
-class Every(int):
-    """The index 0, where the loop would go over all entries of an axis."""
-
-
 class Recorded(np.ndarray):
     """An array that notes every call with it."""
 
     log: ClassVar[Log] = Log()
-    nest: ClassVar[Nest | None] = None
+    nest: ClassVar[Any] = None
     """The loop over entries that is being read."""
     reading: ClassVar[bool] = False
     """Whether the source of a compiled loop is being read."""
@@ -209,7 +196,7 @@ class Recorded(np.ndarray):
         own, index, value = plain(self), plain(index), plain(value)
         target = own[index]
         own[index] = value
-        itself = isinstance(value, np.ndarray) and value.shape == target.shape and _address(value) == _address(target)
+        itself = isinstance(value, np.ndarray) and value.shape == target.shape and address(value) == address(target)
         if self.log.on and not (itself and not _is_fancy(index)):  # x[0] += 1 ends with x[0] = x[0], which does nothing
             self.log.calls += 1
             arguments = (target, ..., value) if not _is_fancy(index) else (own, index, value)
@@ -227,11 +214,11 @@ class Recorded(np.ndarray):
 
     @property
     def ctypes(self) -> Any:
-        raise _unknown("an array's address was taken")
+        raise unknown("an array's address was taken")
 
     @property
     def __array_interface__(self) -> Any:
-        raise _unknown("an array's address was taken")
+        raise unknown("an array's address was taken")
 
 
 def _working_method(name: str) -> Callable[..., Any]:
@@ -266,138 +253,8 @@ def _noted(name: str, function: Any, arguments: tuple[Any, ...], options: dict[s
         shown = f"compiled {name}" if Recorded.reading else name
         log.note(shown, kind, function, arguments, options, reads, outs or made, flops)
     if outs and result is not None:
-        return _recorded(outs[0])
-    return tuple(map(_recorded, result)) if isinstance(result, tuple) else _recorded(result)
-
-
-def _is_fancy(index: Any) -> bool:
-    return any(isinstance(each, np.ndarray | list) for each in (index if isinstance(index, tuple) else (index,)))
-
-
-def _address(array: Any) -> int:
-    return int(np.lib.array_utils.byte_bounds(array)[0])
-
-
-def _take(array: Any, index: Any) -> Any:
-    return array[index]
-
-
-def _put(array: Any, index: Any, value: Any) -> None:
-    array[index] = value
-
-
-def _unknown(what: str) -> click.ClickException:
-    return click.ClickException(
-        f"{what} by code that the recorder does not know: teach it the function that does this "
-        "(PRODUCTS and TAUGHT_MODULES in benchmarks/recorder.py)"
-    )
-
-
-# ---------------------------------------------------------------------- compiled loops
-
-
-class Nest:
-    """The loops over all entries of some rows within a compiled loop: one pass, which loads and stores each row once."""
-
-    def __init__(self, name: str) -> None:
-        self.name, self.depth = name, 0
-        self.loads: dict[Any, np.ndarray] = {}
-        self.stores: dict[Any, np.ndarray] = {}
-
-    def _region(self, array: Recorded, index: Any) -> tuple[np.ndarray, bool, int]:
-        """Return all entries that the loops index so; whether they are numbers, not arrays; and their first axes."""
-        index = index if isinstance(index, tuple) else (index,)
-        whole = (slice(None),) * array.lead + tuple(slice(None) if isinstance(each, Every) else each for each in index)
-        lead = array.lead + sum(isinstance(each, Every) for each in index)
-        scalar = len(whole) == array.ndim and not any(isinstance(each, slice) for each in index)
-        return plain(array)[whole], scalar, lead
-
-    def load(self, array: Recorded, index: Any) -> Any:
-        region, scalar, lead = self._region(array, index)
-        if not scalar:
-            rest = region.view(Recorded)
-            rest.lead = lead
-            return rest
-        key = _address(region), region.shape, region.strides
-        if key not in self.stores:
-            self.loads[key] = np.atleast_1d(region)
-        return array.dtype.type(0.5)
-
-    def store(self, array: Recorded, index: Any) -> None:
-        region, _, _ = self._region(array, index)
-        self.stores[_address(region), region.shape, region.strides] = np.atleast_1d(region)
-
-    def finish(self) -> None:
-        reads, writes = list(self.loads.values()), list(self.stores.values())
-        if Recorded.log.on:
-            Recorded.log.note(self.name, "loop", None, (*reads, *writes), {}, reads, writes)
-
-
-class _Reader:
-    """Reads compiled loops while an operation is recorded."""
-
-    def __init__(self) -> None:
-        self._sources: dict[Any, Callable[..., Any]] = {}
-        self._names: list[str] = []
-
-    def over(self, *bounds: Any) -> Iterator[int]:
-        """Do as `range`, but yield one index for all entries of a row."""
-        if len(bounds) > 1 or not getattr(bounds[0], "entries", False):
-            yield from range(*bounds)
-            return
-        if not bounds[0]:
-            return
-        nest = Recorded.nest = Recorded.nest or Nest(self._names[0])
-        nest.depth += 1
-        yield Every(0)
-        nest.depth -= 1
-        if not nest.depth:
-            Recorded.nest = None
-            nest.finish()
-
-    def source(self, loop: Any) -> Callable[..., Any]:
-        """Return the Python function of a compiled one, with `over` for `range`, and with products that are noted."""
-        if loop not in self._sources:
-            python, replaced = loop.py_func, {"range": self.over}
-            for name in PRODUCTS:
-                if name in python.__globals__:
-                    replaced[name] = noted(name, python.__globals__[name])
-            self._sources[loop] = FunctionType(python.__code__, {**python.__globals__, **replaced}, python.__name__)
-        return self._sources[loop]
-
-    def call(self, original: Any) -> Any:
-        """Return what replaces the call of a compiled function."""
-
-        def call(loop: Any, *arguments: Any) -> Any:
-            name = loop.py_func.__name__
-            if name in PRODUCTS:
-                return noted(name, lambda *given: original(loop, *given))(*arguments)
-            if not Recorded.reading and not any(isinstance(each, Recorded) for each in arguments):
-                return original(loop, *arguments)
-            if not Recorded.reading:
-                self._read(loop, arguments)
-                return original(loop, *plain(arguments))
-            return self.source(loop)(*arguments)
-
-        return call
-
-    def _read(self, loop: Any, arguments: tuple[Any, ...]) -> None:
-        name, log = loop.py_func.__name__, Recorded.log
-        if log.on:
-            log.calls += 1
-            key = loop, tuple(map(_layout, arguments))
-            first = tuple(each.copy() if isinstance(each, np.ndarray) else each for each in plain(arguments))
-            log.loops.setdefault(key, Total(loop, first, {})).count += 1
-        Recorded.reading = True
-        self._names.append(name)
-        try:
-            with np.errstate(all="ignore"):
-                self.source(loop)(*arguments)
-        except (TypeError, NotImplementedError, AttributeError) as error:
-            raise _unknown(f"the compiled loop {name} cannot be read, because {error}: something is done") from error
-        finally:
-            Recorded.reading, Recorded.nest = False, None
-            self._names.pop()
+        return recorded(outs[0])
+    return tuple(map(recorded, result)) if isinstance(result, tuple) else recorded(result)
 
 
 def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -409,53 +266,24 @@ def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-# ---------------------------------------------------------------------- recording
+def _is_fancy(index: Any) -> bool:
+    return any(isinstance(each, np.ndarray | list) for each in (index if isinstance(index, tuple) else (index,)))
 
 
-class _RecordedArrays:
-    """Makes recorded arrays; mixed into the class of a backend."""
-
-    def empty(self, shape: Any, dtype: Any) -> Any:
-        return _recorded(super().empty(shape, dtype))  # type: ignore[misc]
-
-    def zeros(self, shape: Any, dtype: Any) -> Any:
-        return _recorded(super().zeros(shape, dtype))  # type: ignore[misc]
-
-    def asarray(self, values: Any, dtype: Any = None) -> Any:
-        return _recorded(super().asarray(plain(values), dtype))  # type: ignore[misc]
+def address(array: Any) -> int:
+    return int(np.lib.array_utils.byte_bounds(array)[0])
 
 
-def recording_backend(backend: Backend) -> Backend:
-    """Return a copy of a backend whose arrays are recorded."""
-    found = copy.copy(backend)
-    found.__class__ = type("Recording", (_RecordedArrays, type(backend)), {})
-    return found
+def _take(array: Any, index: Any) -> Any:
+    return array[index]
 
 
-@contextmanager
-def recording() -> Iterator[None]:
-    """Let arrays note calls within the context, also those of compiled loops and of the modules that are taught."""
-    with ExitStack() as stack:
-        if "numba" in sys.modules:
-            dispatcher = importlib.import_module("numba.core.dispatcher").Dispatcher
-            stack.enter_context(mock.patch.object(dispatcher, "__call__", _Reader().call(dispatcher.__call__)))
-        for module in filter(None, map(sys.modules.get, TAUGHT_MODULES)):
-            for name in PRODUCTS.keys() & vars(module).keys():
-                function = getattr(module, name)
-                for holder in [each for each in sys.modules.values() if vars(each).get(name) is function]:
-                    stack.enter_context(mock.patch.object(holder, name, noted(name, function)))
-        for owner, method, name in TAUGHT_METHODS:
-            stack.enter_context(mock.patch.object(owner, method, noted(name, getattr(owner, method))))
-        yield
+def _put(array: Any, index: Any, value: Any) -> None:
+    array[index] = value
 
 
-def record(run: Callable[[], Any]) -> Log:
-    """Return the log of a call of `run`, after another call, so that memory has been used before."""
-    Recorded.log = log = Log()
-    with recording():
-        log.on = True
-        run()
-        log.start()
-        run()
-    log.on = False
-    return log
+def unknown(what: str) -> click.ClickException:
+    return click.ClickException(
+        f"{what} by code that the recorder does not know: teach it the function that does this "
+        "(PRODUCTS and TAUGHT_MODULES in benchmarks/recorder.py)"
+    )

@@ -17,7 +17,8 @@ import recorder
 import scipy.sparse
 from common import Case
 from products import UNITS
-from recorder import Recorded, record, recording
+from recorder import Recorded
+from recording import record, recording, recording_backend
 
 import hfrnn
 from hfrnn.arrays.backend import get_backend
@@ -47,7 +48,7 @@ def test_a_recorder_changes_no_bit(arch: str, backend: str) -> None:
     case = case_of(arch, backend)
     objective = hfrnn.Objective(case.net, hfrnn.Batch(case.inputs, case.targets), 1)
     expected = objective.loss_and_gradient(case.theta)[1], objective.gauss_newton(case.theta) @ case.v
-    copy = Case(arch, case.H, case.T, case.B, case.V, backend=recorder.recording_backend(case.net.backend))
+    copy = Case(arch, case.H, case.T, case.B, case.V, backend=recording_backend(case.net.backend))
     runs, _ = account.operations(copy, 1, objective.plan)
     found: dict[str, Any] = {}
     for name, run in runs.items():
@@ -152,6 +153,18 @@ def test_a_compiled_loop_is_products_and_one_pass_over_each_row() -> None:
     passes = only(log, "loop")
     assert (passes.count, passes.read, passes.written) == (3, 3 * 2 * 32, 3 * 32)
     np.testing.assert_allclose(out, x @ W + x * x, rtol=1e-5)
+
+
+def test_a_loop_that_cannot_be_read_is_refused() -> None:
+    numba = pytest.importorskip("numba")
+
+    @numba.njit
+    def shifted(x: Any, out: Any) -> None:
+        for j in range(out.shape[0]):
+            out[j] = x[j + 1]
+
+    with pytest.raises(click.ClickException, match="compiled loop shifted cannot be read"):
+        record(lambda: shifted(array(4), array(3)))
 
 
 def test_a_loop_without_products_computes_the_rest() -> None:

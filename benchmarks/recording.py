@@ -1,0 +1,186 @@
+"""Record an operation: arrays that note their calls, and the reading of loops that numba has compiled.
+
+A compiled loop is read by running its Python source once for each step, with one entry instead of all entries of a
+row. Then the compiled loop computes the result.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import FunctionType
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import recorder
+from recorder import PRODUCTS, TAUGHT_METHODS, Log, Recorded, Total, address, layout, noted, plain, recorded, unknown
+
+from hfrnn.arrays.backend import Backend
+
+
+class Every(int):
+    """The index 0, where the loop would go over all entries of an axis. There is no arithmetic with it."""
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __mod__ = None  # type: ignore[assignment]
+
+
+class Nest:
+    """Loops over all entries of some rows within a compiled loop: one pass, which loads and stores each row once."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.depth = name, 0
+        self.loads: dict[Any, np.ndarray] = {}
+        self.stores: dict[Any, np.ndarray] = {}
+
+    def _region(self, array: Recorded, index: Any) -> tuple[np.ndarray, bool, int]:
+        """Return all entries that the loops index so; whether they are numbers, not arrays; and their first axes."""
+        index = index if isinstance(index, tuple) else (index,)
+        whole = (slice(None),) * array.lead + tuple(slice(None) if isinstance(each, Every) else each for each in index)
+        lead = array.lead + sum(isinstance(each, Every) for each in index)
+        scalar = len(whole) == array.ndim and not any(isinstance(each, slice) for each in index)
+        return plain(array)[whole], scalar, lead
+
+    def load(self, array: Recorded, index: Any) -> Any:
+        region, scalar, lead = self._region(array, index)
+        if not scalar:
+            rest = region.view(Recorded)
+            rest.lead = lead
+            return rest
+        key = address(region), region.shape, region.strides
+        if key not in self.stores:
+            self.loads[key] = np.atleast_1d(region)
+        return array.dtype.type(0.5)
+
+    def store(self, array: Recorded, index: Any) -> None:
+        region, _, _ = self._region(array, index)
+        self.stores[address(region), region.shape, region.strides] = np.atleast_1d(region)
+
+    def finish(self) -> None:
+        reads, writes = list(self.loads.values()), list(self.stores.values())
+        if Recorded.log.on:
+            Recorded.log.note(self.name, "loop", None, (*reads, *writes), {}, reads, writes)
+
+
+class Reader:
+    """Reads compiled loops while an operation is recorded."""
+
+    def __init__(self) -> None:
+        self._sources: dict[Any, Callable[..., Any]] = {}
+        self._names: list[str] = []
+
+    def over(self, *bounds: Any) -> Iterator[int]:
+        """Do as `range`, but yield one index for all entries of a row."""
+        if len(bounds) > 1 or not getattr(bounds[0], "entries", False):
+            yield from range(*bounds)
+            return
+        if not bounds[0]:
+            return
+        nest = Recorded.nest = Recorded.nest or Nest(self._names[0])
+        nest.depth += 1
+        yield Every(0)
+        nest.depth -= 1
+        if not nest.depth:
+            Recorded.nest = None
+            nest.finish()
+
+    def source(self, loop: Any) -> Callable[..., Any]:
+        """Return the Python function of a compiled one, with `over` for `range`, and with products that are noted."""
+        if loop not in self._sources:
+            python, replaced = loop.py_func, {"range": self.over}
+            for name in PRODUCTS:
+                if name in python.__globals__:
+                    replaced[name] = noted(name, python.__globals__[name])
+            self._sources[loop] = FunctionType(python.__code__, {**python.__globals__, **replaced}, python.__name__)
+        return self._sources[loop]
+
+    def call(self, original: Any) -> Any:
+        """Return what replaces the call of a compiled function."""
+
+        def call(loop: Any, *arguments: Any) -> Any:
+            name = loop.py_func.__name__
+            if name in PRODUCTS:
+                return noted(name, lambda *given: original(loop, *given))(*arguments)
+            if not Recorded.reading and not any(isinstance(each, Recorded) for each in arguments):
+                return original(loop, *arguments)
+            if not Recorded.reading:
+                self._read(loop, arguments)
+                return original(loop, *plain(arguments))
+            return self.source(loop)(*arguments)
+
+        return call
+
+    def _read(self, loop: Any, arguments: tuple[Any, ...]) -> None:
+        name, log = loop.py_func.__name__, Recorded.log
+        if log.on:
+            log.calls += 1
+            key = loop, tuple(map(layout, arguments))
+            if key not in log.loops:
+                first = tuple(each.copy() if isinstance(each, np.ndarray) else each for each in plain(arguments))
+                log.loops[key] = Total(loop, first, {})
+            log.loops[key].count += 1
+        Recorded.reading = True
+        self._names.append(name)
+        try:
+            with np.errstate(all="ignore"):
+                self.source(loop)(*arguments)
+        except (TypeError, ValueError, IndexError, AttributeError, NotImplementedError) as error:
+            raise unknown(f"the compiled loop {name} cannot be read, because {error}: something is done") from error
+        finally:
+            Recorded.reading, Recorded.nest = False, None
+            self._names.pop()
+
+
+# ---------------------------------------------------------------------- recording
+
+
+class _RecordedArrays:
+    """Makes recorded arrays; mixed into the class of a backend."""
+
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        return recorded(super().empty(shape, dtype))  # type: ignore[misc]
+
+    def zeros(self, shape: Any, dtype: Any) -> Any:
+        return recorded(super().zeros(shape, dtype))  # type: ignore[misc]
+
+    def asarray(self, values: Any, dtype: Any = None) -> Any:
+        return recorded(super().asarray(plain(values), dtype))  # type: ignore[misc]
+
+
+def recording_backend(backend: Backend) -> Backend:
+    """Return a copy of a backend whose arrays are recorded."""
+    found = copy.copy(backend)
+    found.__class__ = type("Recording", (_RecordedArrays, type(backend)), {})
+    return found
+
+
+@contextmanager
+def recording() -> Iterator[None]:
+    """Let arrays note calls within the context, also those of compiled loops and of the modules that are taught."""
+    with ExitStack() as stack:
+        if "numba" in sys.modules:
+            dispatcher = importlib.import_module("numba.core.dispatcher").Dispatcher
+            stack.enter_context(mock.patch.object(dispatcher, "__call__", Reader().call(dispatcher.__call__)))
+        for module in filter(None, map(sys.modules.get, recorder.TAUGHT_MODULES)):
+            for name in PRODUCTS.keys() & vars(module).keys():
+                function = getattr(module, name)
+                for holder in [each for each in sys.modules.values() if vars(each).get(name) is function]:
+                    stack.enter_context(mock.patch.object(holder, name, noted(name, function)))
+        for owner, method, name in TAUGHT_METHODS:
+            stack.enter_context(mock.patch.object(owner, method, noted(name, getattr(owner, method))))
+        yield
+
+
+def record(run: Callable[[], Any]) -> Log:
+    """Return the log of a call of `run`, after another call, so that memory has been used before."""
+    Recorded.log = log = Log()
+    with recording():
+        log.on = True
+        run()
+        log.start()
+        run()
+    log.on = False
+    return log
