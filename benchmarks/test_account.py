@@ -150,6 +150,7 @@ def test_a_compiled_loop_is_products_and_one_pass_over_each_row() -> None:
     loop, W, x, out = compiled_loop(), array(4, 4), array(3, 2, 4), array(3, 2, 4)
     log = record(lambda: loop(W, x, out))
     assert (log.calls, only(log, "compiled dot").count, log.flops) == (1, 3, 3 * 2.0 * 2 * 4 * 4)
+    assert (only(log, "compiled dot").read, only(log, "compiled dot").written) == (3 * (32 + 64), 3 * 32)
     passes = only(log, "loop")
     assert (passes.count, passes.read, passes.written) == (3, 3 * 2 * 32, 3 * 32)
     np.testing.assert_allclose(out, x @ W + x * x, rtol=1e-5)
@@ -216,6 +217,31 @@ def test_the_parts_add_up_to_the_total(backend: str, monkeypatch: pytest.MonkeyP
             assert min(found["passes_in_memory"], found["passes_in_cache"]) > 0
     account.print_parts(records, "title")
     account.print_details(records[0])
+
+
+class Constant(alone.Stopwatch):
+    """A product takes a nanosecond for each of its operations, every kind of pass a second."""
+
+    def call(self, call: recorder.Call, total: recorder.Total, threads: int) -> float:
+        return 1e-9 * total.flops / total.count if call.kind == "product" else 1.0 / total.count
+
+    def overhead(self, call: recorder.Call, total: recorder.Total) -> float:
+        return 0.0
+
+    def memory(self, total: recorder.Total, threads: int) -> float:
+        return 0.5
+
+
+def test_threads_share_the_parts() -> None:
+    case = case_of("lstm", "numpy")
+    for each in account.account(case, (1, 2), Constant(0.0), rounds=1, seconds=0.0):
+        one, two = (each["threads"][n]["parts"] for n in "12")
+        assert one["products"] == pytest.approx(1e-9 * each["flops"])
+        assert one["passes"] == round(one["passes"]) > 10
+        assert {name: one[name] / 2 for name in ("products", "passes", "interpreter")} == {
+            name: pytest.approx(two[name]) for name in ("products", "passes", "interpreter")
+        }
+        assert each["threads"]["2"]["rate_of_step"] == pytest.approx(2e9)
 
 
 def test_nothing_stays_replaced_after_a_recording() -> None:
