@@ -42,6 +42,8 @@ from hfrnn.kernels.registry import kernel_class
 ARCHS = ("lstm", "mlstm", "rnn", "gru", "hornn-fofe")
 BACKENDS = ("numpy", "numba")
 OPERATIONS = ("gradient", "product")
+LONG = 2
+"""The rounds of an operation end when they have taken this many times as long as all of them should at least."""
 SHOWN = 6
 """Number of kinds of passes that the JSON lists, those with the longest time."""
 Runs = dict[str, Callable[[], Any]]
@@ -65,7 +67,7 @@ def operations(case: Case, threads: int, plan: Plan | None = None) -> tuple[Runs
 def recorded(case: Case, plan: Plan) -> dict[str, Log]:
     """Return the logs of a gradient and of a product."""
     runs, _ = operations(dataclasses.replace(case, backend=recording_backend(case.net.backend)), 1, plan)
-    logs = {name: record(run) for name, run in runs.items()}
+    logs = {name: record(run, computes=False) for name, run in runs.items()}
     for name, log in logs.items():
         check_products(case, name, log.flops)
     return logs
@@ -101,10 +103,11 @@ class Spent:
 
 
 def spent(run: Callable[[], Any], threads: int, rounds: int, seconds: float) -> Spent:
-    """Measure a call in some rounds; return the round with the median time."""
+    """Measure a call in some rounds, or fewer if it is long; return the round with the median time."""
     run()
-    found = []
-    for _ in range(rounds):
+    found: list[Spent] = []
+    begin = time.perf_counter()
+    while len(found) < rounds and (not found or time.perf_counter() - begin < LONG * rounds * seconds):
         time.sleep(common.REST)
         clocks = [time.pthread_getcpuclockid(each.ident) for each in threading.enumerate() if each.ident]
         before = [time.clock_gettime(clock) for clock in clocks]

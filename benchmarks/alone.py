@@ -98,7 +98,7 @@ def at_once(runs: list[Callable[[], Any]], seconds: float) -> float:
 
 
 def repeat(call: Call, total: Total, make: Callable[[np.ndarray], np.ndarray] | None = None) -> Callable[[], Any]:
-    """Return a function that makes a recorded call again, with copies of its arrays. The result goes elsewhere, so
+    """Return a function that makes a recorded call again, with other arrays alike. The result goes elsewhere, so
     that the operands stay as they are."""
     arguments, options = copied(total.arguments, make), copied(total.options, make)
     function = compiled_product(total.function) if call.name.startswith("compiled") else total.function
@@ -106,7 +106,7 @@ def repeat(call: Call, total: Total, make: Callable[[np.ndarray], np.ndarray] | 
 
 
 def copied(value: Any, make: Callable[[np.ndarray], np.ndarray] | None = None) -> Any:
-    """Return arguments with a copy of every array."""
+    """Return arguments with another array for every array, made by `make`, or else `alike`."""
     if isinstance(value, np.ndarray):
         return (make or alike)(value)
     if isinstance(value, dict):
@@ -115,12 +115,12 @@ def copied(value: Any, make: Callable[[np.ndarray], np.ndarray] | None = None) -
 
 
 def alike(array: np.ndarray) -> np.ndarray:
-    """Return a copy with the same strides."""
+    """Return an array with the same strides and other numbers from 0.1 to 0.9; a copy if they are integers."""
     low, high = np.lib.array_utils.byte_bounds(array)
     memory = np.empty(high - low, np.uint8)
     first = array.__array_interface__["data"][0] - low
     found = np.ndarray(array.shape, array.dtype, memory, first, array.strides)
-    found[...] = array
+    found[...] = array if array.dtype.kind in "biu" else np.random.default_rng(0).uniform(0.1, 0.9, array.shape)
     return found
 
 

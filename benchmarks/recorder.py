@@ -167,6 +167,8 @@ class Recorded(np.ndarray):
     """The loop over entries that is being read."""
     reading: ClassVar[bool] = False
     """Whether the source of a compiled loop is being read."""
+    computes: ClassVar[bool] = True
+    """Whether matrix products and compiled loops compute their results, too; without them, recording is faster."""
     lead = 0
     """Number of first axes of which a loop takes every entry."""
 
@@ -239,7 +241,8 @@ def _noted(name: str, function: Any, arguments: tuple[Any, ...], options: dict[s
     log, outs = Recorded.log, _arrays([options.get("out")])
     if not outs and name in OUT_ARGUMENT:
         outs = _arrays(arguments[OUT_ARGUMENT[name] :][:1])
-    result = None if Recorded.reading else function(*arguments, **options)
+    left_out = Recorded.reading or (bool(outs) and name in PRODUCTS and not Recorded.computes)
+    result = None if left_out else function(*arguments, **options)
     made = _arrays(result if isinstance(result, tuple) else [result])
     views = any(np.may_share_memory(each, other) for each in made for other in _arrays(arguments))
     if log.on and name not in NO_WORK and (outs or not views):
@@ -252,7 +255,7 @@ def _noted(name: str, function: Any, arguments: tuple[Any, ...], options: dict[s
             kind, flops = "product", _flops(*PRODUCTS[name](*arguments, **options)[:2])
         shown = f"compiled {name}" if Recorded.reading else name
         log.note(shown, kind, function, arguments, options, reads, outs or made, flops)
-    if outs and result is not None:
+    if outs and not Recorded.reading:
         return recorded(outs[0])
     return tuple(map(recorded, result)) if isinstance(result, tuple) else recorded(result)
 

@@ -61,8 +61,7 @@ class Nest:
 
     def finish(self) -> None:
         reads, writes = list(self.loads.values()), list(self.stores.values())
-        if Recorded.log.on:
-            Recorded.log.note(self.name, "loop", None, (*reads, *writes), {}, reads, writes)
+        Recorded.log.note(self.name, "loop", None, (*reads, *writes), {}, reads, writes)
 
 
 class Reader:
@@ -104,29 +103,26 @@ class Reader:
             name = loop.py_func.__name__
             if name in PRODUCTS:
                 return noted(name, lambda *given: original(loop, *given))(*arguments)
-            if not Recorded.reading and not any(isinstance(each, Recorded) for each in arguments):
-                return original(loop, *arguments)
-            if not Recorded.reading:
-                self._read(loop, arguments)
+            if Recorded.reading:
+                return self.source(loop)(*arguments)
+            if not (Recorded.log.on and any(isinstance(each, Recorded) for each in arguments)):
                 return original(loop, *plain(arguments))
-            return self.source(loop)(*arguments)
+            returned = self._read(loop, arguments)
+            return original(loop, *plain(arguments)) if Recorded.computes or returned is not None else None
 
         return call
 
-    def _read(self, loop: Any, arguments: tuple[Any, ...]) -> None:
+    def _read(self, loop: Any, arguments: tuple[Any, ...]) -> Any:
+        """Note what a compiled loop does, and return what its source returns."""
         name, log = loop.py_func.__name__, Recorded.log
-        if log.on:
-            log.calls += 1
-            key = loop, tuple(map(layout, arguments))
-            if key not in log.loops:
-                first = tuple(each.copy() if isinstance(each, np.ndarray) else each for each in plain(arguments))
-                log.loops[key] = Total(loop, first, {})
-            log.loops[key].count += 1
+        log.calls += 1
+        key = loop, tuple(map(layout, arguments))
+        log.loops.setdefault(key, Total(loop, plain(arguments), {})).count += 1
         Recorded.reading = True
         self._names.append(name)
         try:
             with np.errstate(all="ignore"):
-                self.source(loop)(*arguments)
+                return self.source(loop)(*arguments)
         except (TypeError, ValueError, IndexError, AttributeError, NotImplementedError) as error:
             raise unknown(f"the compiled loop {name} cannot be read, because {error}: something is done") from error
         finally:
@@ -174,13 +170,19 @@ def recording() -> Iterator[None]:
         yield
 
 
-def record(run: Callable[[], Any]) -> Log:
-    """Return the log of a call of `run`, after another call, so that memory has been used before."""
-    Recorded.log = log = Log()
-    with recording():
-        log.on = True
-        run()
-        log.start()
-        run()
-    log.on = False
+def record(run: Callable[[], Any], computes: bool = True) -> Log:
+    """Return the log of a call of `run`, after another call, so that memory has been used before.
+
+    Without `computes`, matrix products and compiled loops are noted but not computed, and arrays hold anything.
+    """
+    log = Recorded.log = Log()
+    Recorded.computes = computes
+    try:
+        with recording(), np.errstate(all=None if computes else "ignore"):
+            log.on = True
+            run()
+            log.start()
+            run()
+    finally:
+        log.on, Recorded.computes = False, True
     return log
