@@ -80,7 +80,7 @@ def check_products(case: Case, operation: str, counted: float) -> None:
         raise click.ClickException(
             f"the recorder counted {counted / 1e9:.3g} GFLOP of matrix products in the {operation} of {case}, but the "
             f"equations ask for {expected / 1e9:.3g}: teach the recorder the call that it has missed (PRODUCTS and "
-            "TAUGHT_MODULES in benchmarks/recorder.py)"
+            "TAUGHT in benchmarks/recorder.py)"
         )
 
 

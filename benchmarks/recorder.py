@@ -3,8 +3,8 @@
 Recorded arrays note every call that NumPy makes with them, and recording.py also reads compiled loops. So the record
 follows the code when it changes.
 
-A new way to multiply matrices is taught in one place: `PRODUCTS`. Code that takes the address of an array, to hand it
-to a library, is refused until it is taught.
+A new kind of call is taught in one place: PRODUCTS and TAUGHT. Code that hands the memory of an array to a library is
+refused until it is taught.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 
 import click
 import numpy as np
-import scipy.sparse
 
 Arrays = list[np.ndarray]
 PRODUCTS: dict[str, Callable[..., tuple[Any, Any, Any]]] = {
@@ -25,13 +24,16 @@ PRODUCTS: dict[str, Callable[..., tuple[Any, Any, Any]]] = {
 }
 """The calls that multiply matrices, by the name of the function: how to read (a, b, out) from their arguments.
 
-It may be a function of NumPy, one that a compiled loop calls, or one of the modules in `TAUGHT_MODULES`.
+It may be a function of NumPy, one that a compiled loop calls, or one of those in TAUGHT.
 """
-TAUGHT_MODULES = ("hfrnn.arrays.gemm",)
-"""Modules, if they exist, whose functions named in PRODUCTS are recorded as one call each."""
-TAUGHT_METHODS = ((scipy.sparse.csr_array, "__matmul__", "sparse sums"),)
-"""Methods of other classes that read an array without telling it, and the names of what they do: one pass each."""
-OUT_ARGUMENT = {"dot": 2, "copyto": 0}
+TAUGHT = {
+    "scipy.sparse:csr_array.__matmul__": "sparse product",
+    "hfrnn.arrays.row_groups:RowSums.add": "sums of rows",
+}
+"""Python functions and methods that hand arrays to a library: `module:name`, and the name under which a call of them is
+recorded. A name of PRODUCTS makes it a matrix product, another one a pass. What does not exist is left out.
+"""
+OUT_ARGUMENT = {"dot": 2, "copyto": 0, "sums of rows": 2}
 """Where functions take the array that they write, if it is not the keyword `out`."""
 NO_WORK = {"empty_like", "may_share_memory", "shares_memory", "shape", "ndim"}
 WORKING_METHODS = ("argsort", "astype", "copy", "cumsum", "dot", "fill", "flatten", "item", "nonzero", "ravel",
@@ -167,6 +169,8 @@ class Recorded(np.ndarray):
     """The loop over entries that is being read."""
     reading: ClassVar[bool] = False
     """Whether the source of a compiled loop is being read."""
+    inside: ClassVar[bool] = False
+    """Whether a function runs that has been noted, so that what it calls is not."""
     computes: ClassVar[bool] = True
     """Whether matrix products and compiled loops compute their results, too; without them, recording is faster."""
     lead = 0
@@ -242,7 +246,12 @@ def _noted(name: str, function: Any, arguments: tuple[Any, ...], options: dict[s
     if not outs and name in OUT_ARGUMENT:
         outs = _arrays(arguments[OUT_ARGUMENT[name] :][:1])
     left_out = Recorded.reading or (bool(outs) and name in PRODUCTS and not Recorded.computes)
-    result = None if left_out else function(*arguments, **options)
+    result, Recorded.inside = None, True
+    try:
+        if not left_out:
+            result = function(*arguments, **options)
+    finally:
+        Recorded.inside = False
     made = _arrays(result if isinstance(result, tuple) else [result])
     views = any(np.may_share_memory(each, other) for each in made for other in _arrays(arguments))
     if log.on and name not in NO_WORK and (outs or not views):
@@ -288,5 +297,5 @@ def _put(array: Any, index: Any, value: Any) -> None:
 def unknown(what: str) -> click.ClickException:
     return click.ClickException(
         f"{what} by code that the recorder does not know: teach it the function that does this "
-        "(PRODUCTS and TAUGHT_MODULES in benchmarks/recorder.py)"
+        "(PRODUCTS and TAUGHT in benchmarks/recorder.py)"
     )

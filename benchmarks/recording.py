@@ -17,9 +17,12 @@ from unittest import mock
 
 import numpy as np
 import recorder
-from recorder import PRODUCTS, TAUGHT_METHODS, Log, Recorded, Total, address, layout, noted, plain, recorded, unknown
+from recorder import PRODUCTS, Log, Recorded, Total, address, layout, noted, plain, recorded, unknown
 
 from hfrnn.arrays.backend import Backend
+
+KNOWN_PACKAGES = {*sys.stdlib_module_names, "numpy", "numba", "llvmlite"}
+"""Packages whose compiled functions may be called while an operation is recorded."""
 
 
 class Every(int):
@@ -69,7 +72,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._sources: dict[Any, Callable[..., Any]] = {}
-        self._names: list[str] = []
+        self._name = ""
 
     def over(self, *bounds: Any) -> Iterator[int]:
         """Do as `range`, but yield one index for all entries of a row."""
@@ -78,7 +81,7 @@ class Reader:
             return
         if not bounds[0]:
             return
-        nest = Recorded.nest = Recorded.nest or Nest(self._names[0])
+        nest = Recorded.nest = Recorded.nest or Nest(self._name)
         nest.depth += 1
         yield Every(0)
         nest.depth -= 1
@@ -118,8 +121,7 @@ class Reader:
         log.calls += 1
         key = loop, tuple(map(layout, arguments))
         log.loops.setdefault(key, Total(loop, plain(arguments), {})).count += 1
-        Recorded.reading = True
-        self._names.append(name)
+        Recorded.reading, self._name = True, name
         try:
             with np.errstate(all="ignore"):
                 return self.source(loop)(*arguments)
@@ -127,7 +129,6 @@ class Reader:
             raise unknown(f"the compiled loop {name} cannot be read, because {error}: something is done") from error
         finally:
             Recorded.reading, Recorded.nest = False, None
-            self._names.pop()
 
 
 # ---------------------------------------------------------------------- recording
@@ -153,36 +154,60 @@ def recording_backend(backend: Backend) -> Backend:
     return found
 
 
+def holders(place: str) -> list[tuple[Any, str, Any]]:
+    """Return where a function named `module:name` is found: the holder, the attribute and the function.
+
+    It is found in its class, or in all modules that have imported it.
+    """
+    module, _, path = place.partition(":")
+    owner, (*classes, name) = sys.modules.get(module), path.split(".")
+    for each in classes:
+        owner = getattr(owner, each, None)
+    function = getattr(owner, name, None)
+    if function is None:
+        return []
+    if classes:
+        return [(owner, name, function)]
+    return [(each, name, function) for each in list(sys.modules.values()) if vars(each).get(name) is function]
+
+
+def refuse_unknown(frame: Any, event: str, function: Any) -> None:
+    """Raise ClickException if a compiled function of an unknown package is called, as a profile function of Python."""
+    package = str(getattr(function, "__module__", None) or "").partition(".")[0] if event == "c_call" else ""
+    if package and not Recorded.inside and package not in KNOWN_PACKAGES:
+        raise unknown(f"{function.__module__}.{function.__name__} was called")
+
+
 @contextmanager
 def recording() -> Iterator[None]:
-    """Let arrays note calls within the context, also those of compiled loops and of the modules that are taught."""
+    """Let arrays note calls within the context, also of compiled loops and taught functions."""
     with ExitStack() as stack:
         if "numba" in sys.modules:
             dispatcher = importlib.import_module("numba.core.dispatcher").Dispatcher
             stack.enter_context(mock.patch.object(dispatcher, "__call__", Reader().call(dispatcher.__call__)))
-        for module in filter(None, map(sys.modules.get, recorder.TAUGHT_MODULES)):
-            for name in PRODUCTS.keys() & vars(module).keys():
-                function = getattr(module, name)
-                for holder in [each for each in sys.modules.values() if vars(each).get(name) is function]:
-                    stack.enter_context(mock.patch.object(holder, name, noted(name, function)))
-        for owner, method, name in TAUGHT_METHODS:
-            stack.enter_context(mock.patch.object(owner, method, noted(name, getattr(owner, method))))
+        for place, name in recorder.TAUGHT.items():
+            for holder, attribute, function in holders(place):
+                stack.enter_context(mock.patch.object(holder, attribute, noted(name, function)))
         yield
 
 
 def record(run: Callable[[], Any], computes: bool = True) -> Log:
     """Return the log of a call of `run`, after another call, so that memory has been used before.
 
-    Without `computes`, matrix products and compiled loops are noted but not computed, and arrays hold anything.
+    The first call must not call compiled functions that the recorder does not know. Without `computes`, matrix products
+    and compiled loops are noted but not computed, and arrays hold anything.
     """
     log = Recorded.log = Log()
     Recorded.computes = computes
     try:
         with recording(), np.errstate(all=None if computes else "ignore"):
             log.on = True
+            sys.setprofile(refuse_unknown)
             run()
+            sys.setprofile(None)
             log.start()
             run()
     finally:
+        sys.setprofile(None)
         log.on, Recorded.computes = False, True
     return log

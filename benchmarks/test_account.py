@@ -101,7 +101,7 @@ def test_a_taught_function_is_one_product(monkeypatch: pytest.MonkeyPatch) -> No
     module.multiply_into = user.multiply_into = multiply_into  # type: ignore[attr-defined]
     for each in (module, user):
         monkeypatch.setitem(sys.modules, each.__name__, each)
-    monkeypatch.setattr(recorder, "TAUGHT_MODULES", ("taught", "not there"))
+    monkeypatch.setattr(recorder, "TAUGHT", {"taught:multiply_into": "multiply_into", "taught:Not.there": "none"})
     monkeypatch.setitem(recorder.PRODUCTS, "multiply_into", lambda out, a, b: (a, b, out))
     out, a, b = array(2, 5), array(2, 3), array(3, 5)
     log = record(lambda: user.multiply_into(out, a, b))
@@ -125,10 +125,16 @@ def test_a_pass_reads_and_writes_its_operands() -> None:
     assert record(lambda: c[1:3].reshape(-1)).calls == 0
 
 
-def test_sums_by_a_sparse_matrix_are_recorded() -> None:
+def test_a_taught_method_is_one_pass_and_another_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, matrix = array(5, 4), scipy.sparse.csr_array(np.ones((3, 5), np.float32))
     log = record(lambda: matrix @ rows)
-    assert (only(log, "sparse sums").read, only(log, "sparse sums").written) == (80, 48)
+    assert (only(log, "sparse product").read, only(log, "sparse product").written) == (80, 48)
+    ((call, total),) = log.totals.items()
+    assert alone.Stopwatch(0.0).work(call, total) > 0
+    monkeypatch.delitem(recorder.TAUGHT, "scipy.sparse:csr_array.__matmul__")
+    with pytest.raises(click.ClickException, match=r"_sparsetools.csr_matvecs was called by code that .* teach it"):
+        record(lambda: matrix @ rows)
+    assert sys.getprofile() is None
 
 
 def compiled_loop() -> Any:
