@@ -27,13 +27,13 @@ PRODUCTS: dict[str, Callable[..., tuple[Any, Any, Any]]] = {
 It may be a function of NumPy, one that a compiled loop calls, or one of those in TAUGHT.
 """
 TAUGHT = {
-    "scipy.sparse:csr_array.__matmul__": "sparse product",
-    "hfrnn.arrays.row_groups:RowSums.add": "sums of rows",
+    "scipy.sparse._sparsetools:csr_matvecs": "sums of rows",
 }
-"""Python functions and methods that hand arrays to a library: `module:name`, and the name under which a call of them is
-recorded. A name of PRODUCTS makes it a matrix product, another one a pass. What does not exist is left out.
+"""Functions and methods that take an array without telling it, as `module:name`, and the names of what they do.
+
+A name of PRODUCTS makes a call a matrix product, another name makes it a pass. What does not exist is left out.
 """
-OUT_ARGUMENT = {"dot": 2, "copyto": 0, "sums of rows": 2}
+OUT_ARGUMENT = {"dot": 2, "copyto": 0, "sums of rows": 7}
 """Where functions take the array that they write, if it is not the keyword `out`."""
 NO_WORK = {"empty_like", "may_share_memory", "shares_memory", "shape", "ndim"}
 WORKING_METHODS = ("argsort", "astype", "copy", "cumsum", "dot", "fill", "flatten", "item", "nonzero", "ravel",
