@@ -42,8 +42,6 @@ from hfrnn.kernels.registry import kernel_class
 ARCHS = ("lstm", "mlstm", "rnn", "gru", "hornn-fofe")
 BACKENDS = ("numpy", "numba")
 OPERATIONS = ("gradient", "product")
-LONG = 2
-"""The rounds of an operation end when they have taken this many times as long as all of them should at least."""
 SHOWN = 6
 """Number of kinds of passes that the JSON lists, those with the longest time."""
 Runs = dict[str, Callable[[], Any]]
@@ -64,11 +62,11 @@ def operations(case: Case, threads: int, plan: Plan | None = None) -> tuple[Runs
     return runs, objective.plan
 
 
-def recorded(case: Case, plan: Plan) -> dict[str, Log]:
-    """Return the logs of a gradient and of a product."""
+def recorded(case: Case, plan: Plan, details: bool = True) -> dict[str, Log]:
+    """Return the logs of a gradient and of a product; without `details`, they only count calls."""
     runs, _ = operations(dataclasses.replace(case, backend=recording_backend(case.net.backend)), 1, plan)
-    logs = {name: record(run, computes=False) for name, run in runs.items()}
-    for name, log in logs.items():
+    logs = {name: record(run, computes=False, details=details) for name, run in runs.items()}
+    for name, log in logs.items() if details else ():
         check_products(case, name, log.flops)
     return logs
 
@@ -107,7 +105,7 @@ def spent(run: Callable[[], Any], threads: int, rounds: int, seconds: float) -> 
     run()
     found: list[Spent] = []
     begin = time.perf_counter()
-    while len(found) < rounds and (not found or time.perf_counter() - begin < LONG * rounds * seconds):
+    while len(found) < rounds and (not found or time.perf_counter() - begin < rounds * seconds):
         time.sleep(common.REST)
         clocks = [time.pthread_getcpuclockid(each.ident) for each in threading.enumerate() if each.ident]
         before = [time.clock_gettime(clock) for clock in clocks]
@@ -190,7 +188,7 @@ def account(
     logs = recorded(case, plan)
     tiny_case, tiny_plan = smallest(case, plan)
     tiny_runs, _ = operations(tiny_case, 1, tiny_plan)
-    tiny_logs = recorded(tiny_case, tiny_plan)
+    tiny_logs = recorded(tiny_case, tiny_plan, details=False)
     steps, records = case.T * len(plan.parts), []
     for operation in OPERATIONS:
         log = logs[operation]
@@ -255,7 +253,7 @@ def print_details(each: dict[str, Any]) -> None:
 @click.option("--threads", multiple=True, type=click.IntRange(1), default=(1, 2), help="Repeatable.")
 @click.option("--rounds", default=3, type=click.IntRange(1), help="Turns of each operation; the median counts.")
 @click.option("--seconds", default=0.1, help="The least length of a turn.")
-@click.option("--alone", default=0.005, help="The least length of a turn of a call that is timed alone, in seconds.")
+@click.option("--alone", default=0.003, help="The least length of a turn of a call that is timed alone, in seconds.")
 @click.option("--details", is_flag=True, help="Print every matrix product, too.")
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
 def main(archs: tuple[str, ...], sizes: tuple[tuple[int, ...], ...], V: int, backends: tuple[str, ...],

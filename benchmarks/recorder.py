@@ -75,10 +75,10 @@ class Total:
 
 
 class Log:
-    """The calls since `start`, and the memory that they used."""
+    """The calls since `start`, and the memory that they used; without `details`, only the number of calls."""
 
-    def __init__(self) -> None:
-        self.on = False
+    def __init__(self, details: bool = True) -> None:
+        self.on, self.details = False, details
         self.totals: dict[Call, Total] = {}
         self.loops: dict[Any, Total] = {}
         """The compiled loops, one entry for each loop and shapes, as they were called."""
@@ -97,6 +97,8 @@ class Log:
         writes: Arrays, flops: float = 0.0,
     ) -> None:  # fmt: skip
         """Add a call to the totals."""
+        if not self.details:
+            return
         call = Call(name, kind, tuple(map(layout, arguments)) + tuple(map(layout, options.values())))
         total = self.totals.setdefault(call, Total(function, arguments, options))
         total.count += 1

@@ -119,6 +119,8 @@ class Reader:
         """Note what a compiled loop does, and return what its source returns."""
         name, log = loop.py_func.__name__, Recorded.log
         log.calls += 1
+        if not log.details:
+            return None
         key = loop, tuple(map(layout, arguments))
         log.loops.setdefault(key, Total(loop, plain(arguments), {})).count += 1
         Recorded.reading, self._name = True, name
@@ -191,13 +193,14 @@ def recording() -> Iterator[None]:
         yield
 
 
-def record(run: Callable[[], Any], computes: bool = True) -> Log:
+def record(run: Callable[[], Any], computes: bool = True, details: bool = True) -> Log:
     """Return the log of a call of `run`, after another call, so that memory has been used before.
 
     The first call must not call compiled functions that the recorder does not know. Without `computes`, matrix products
-    and compiled loops are noted but not computed, and arrays hold anything.
+    and compiled loops are noted but not computed, and arrays hold anything. Without `details`, the log only counts
+    calls.
     """
-    log = Recorded.log = Log()
+    log = Recorded.log = Log(details)
     Recorded.computes = computes
     try:
         with recording(), np.errstate(all=None if computes else "ignore"):
