@@ -51,6 +51,7 @@ TARGETS = (
     Target("hfrnn/kernels/cuda/*.cu", CUDA, True),
     Target("hfrnn/kernels/cuda/*.cuh", CUDA, True),
     Target("hfrnn/kernels/cuda/*.py", CUDA, True),
+    Target("hfrnn/kernels/numba/groups.py", ("tests/engine/test_compiled_class_softmax.py",)),
     Target("hfrnn/kernels/numba/*.py", ("tests/kernels/test_numba.py -m '' -k 'float64 and all-3'",), True),
     Target("hfrnn/kernels/cells.py", (f"{KERNEL_TESTS} -k lstm]", f"{ORACLE} -k '[lstm or [mlstm'"), True),
     Target("hfrnn/kernels/clockwork.py", (f"{KERNEL_TESTS} -k [clockwork", "tests/kernels/test_clockwork.py"), True),
@@ -90,6 +91,7 @@ TARGETS = (
         "hfrnn/engine/class_softmax.py",
         ("tests/engine/test_class_softmax.py", f"{ORACLE} -k 'class-softmax and ([rnn or [mlstm)'"),
     ),
+    Target("hfrnn/engine/compiled_class_softmax.py", ("tests/engine/test_compiled_class_softmax.py",)),
     Target(
         "hfrnn/engine/plan*.py",
         ("tests/engine/test_plan*.py", "tests/engine/test_objective.py -k 'shards or plan or budget or checkpoint'"),

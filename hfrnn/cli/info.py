@@ -47,7 +47,7 @@ def describe() -> dict[str, Any]:
     from hfrnn.arrays.blas import blas_pools, product_peak
     from hfrnn.arrays.threads import default_threads
     from hfrnn.data.corpora import CORPORA
-    from hfrnn.engine.layout import losses
+    from hfrnn.engine.heads import losses
     from hfrnn.kernels import architectures
     from hfrnn.runs.versions import versions
 

@@ -232,16 +232,8 @@ class ClassSoftmax(Head):
         q = rows(self.class_map.forward(p, found, tape, tape.new("classes", 1, N, self.n_classes)))  # F1
         of_tokens = normalise_(xp, q, (xp.arange(N), scored.classes))  # F3
         z = tape.new("words", *scored.owner.shape)
-        for group in scored.groups:
-            tokens, columns, _ = group
-            self.map.forward(self.map.columns(p, columns), _tokens(found, tokens), tape, _part(z, *group))  # F2
-        z[scored.masked] = -math.inf
-        z -= _spread(tape, tape.backend.tops_of_pieces(z, scored.starts, scored.runs), scored)
-        chosen = z[scored.outputs]
-        xp.exp(z, out=z)
-        totals = tape.backend.sums_of_pieces(z, scored.starts, scored.runs)
-        z /= _spread(tape, totals, scored)
-        of_tokens += xp.log(totals) - chosen  # F3
+        self.symbol_outputs(p, found, scored, tape, z)
+        of_tokens += self.normalise_symbols(z, scored, tape)
         losses = tape.backend.zeros((scored.shape[0] * scored.shape[1],), of_tokens.dtype)
         losses[scored.tokens] = of_tokens
         return losses.reshape(scored.shape)
@@ -249,42 +241,32 @@ class ClassSoftmax(Head):
     def gradient(self, p: Arrays, hs: ByLayer, scored: ScoredTokens, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
         dy, dz = tape["classes"], tape["words"]
         rows(dy)[tape.xp.arange(scored.tokens.size), scored.classes] -= 1  # B1
-        dz[scored.outputs] -= 1  # B1
+        self.symbol_residuals(dz, scored, tape)
         self._backward(p, self._gather(hs, scored, tape, "h_tokens"), dy, dz, scored, tape, grad, dhs)
 
     def product(
         self, p: Arrays, v: Arrays, hs: ByLayer, Rhs: ByLayer, scored: ScoredTokens, tape: Tape,
         grad: Arrays, dhs: ByLayer,
     ) -> None:  # fmt: skip
-        xp, y, z = tape.xp, tape["classes"], tape["words"]
+        y, z = tape["classes"], tape["words"]
         found, Rfound = self._gather(hs, scored, tape, "h_tokens"), self._gather(Rhs, scored, tape, "Rh_tokens")
         Ry, Rz = tape.scratch("Ry", *y.shape), tape.scratch("Rz", *z.shape)
         self.class_map.rforward(p, v, found, Rfound, tape, Ry)  # R1
-        curve_(xp, y, Ry, tape.scratch("head_work", *y.shape))  # R2
-        for group in scored.groups:
-            tokens, columns, _ = group
-            own, vown = self.map.columns(p, columns), self.map.columns(v, columns)
-            self.map.rforward(own, vown, _tokens(found, tokens), _tokens(Rfound, tokens), tape, _part(Rz, *group))  # R1
-        Rz *= z
-        work = _spread(tape, tape.backend.sums_of_pieces(Rz, scored.starts, scored.runs), scored)
-        work *= z
-        Rz -= work  # R2
+        curve_(tape.xp, y, Ry, tape.scratch("head_work", *y.shape))  # R2
+        self.symbol_tangents(p, v, found, Rfound, scored, tape, Rz)
+        self.curve_symbols(z, Rz, scored, tape)
         self._backward(p, found, Ry, Rz, scored, tape, grad, dhs)
 
     def _backward(
         self, p: Arrays, found: dict[int, Array], dy: Array, dz: Array, scored: ScoredTokens, tape: Tape, grad: Arrays,
         dhs: ByLayer,
     ) -> None:  # fmt: skip
-        """Scale the adjoints of all tokens' outputs, write dhs and add the weight gradients to grad."""
+        """Scale the class outputs' adjoints, write dhs and add the weight gradients to grad; dz is scaled already."""
         dy *= scored.scale[:, None]
-        dz *= _spread(tape, scored.scale, scored)
         by_class = {l: tape.scratch(f"dh_tokens{l}", *h.shape) for l, h in found.items()}
         by_word = {l: tape.scratch(f"dh_words{l}", *h.shape) for l, h in found.items()}
         self.class_map.backward(p, found, dy, tape, grad, by_class)  # B2
-        for group in scored.groups:
-            tokens, columns, _ = group
-            own, gown, part = self.map.columns(p, columns), self.map.columns(grad, columns), _part(dz, *group)
-            self.map.backward(own, _tokens(found, tokens), part, tape, gown, _tokens(by_word, tokens))  # B2
+        self.symbols_backward(p, found, dz, scored, tape, grad, by_word)
         for l, dh in by_class.items():
             dh += by_word[l]
             dhs[l][...] = 0
@@ -296,6 +278,58 @@ class ClassSoftmax(Head):
         for l, out in found.items():
             tape.backend.take_rows(rows(hs[l]), scored.tokens, rows(out))
         return found
+
+    # ------------------------------------------------------------------ the outputs of all tokens' symbols, (n,)
+
+    def symbol_outputs(self, p: Arrays, found: dict[int, Array], scored: ScoredTokens, tape: Tape, z: Array) -> None:
+        """Write the outputs z^c of all tokens to z."""
+        for group in scored.groups:
+            tokens, columns, _ = group
+            self.map.forward(self.map.columns(p, columns), _tokens(found, tokens), tape, _part(z, *group))  # F2
+
+    def normalise_symbols(self, z: Array, scored: ScoredTokens, tape: Tape) -> Array:
+        """Replace each token's outputs by their softmax within its class; return -log p[target], (N,)."""
+        xp = tape.xp
+        z[scored.masked] = -math.inf
+        z -= _spread(tape, tape.backend.tops_of_pieces(z, scored.starts, scored.runs), scored)
+        chosen = z[scored.outputs]
+        xp.exp(z, out=z)
+        totals = tape.backend.sums_of_pieces(z, scored.starts, scored.runs)
+        z /= _spread(tape, totals, scored)
+        return xp.log(totals) - chosen  # F3
+
+    def symbol_residuals(self, dz: Array, scored: ScoredTokens, tape: Tape) -> None:
+        """Replace p by the scaled gradient of the loss in the outputs."""
+        dz[scored.outputs] -= 1  # B1
+        dz *= _spread(tape, scored.scale, scored)
+
+    def symbol_tangents(
+        self, p: Arrays, v: Arrays, found: dict[int, Array], Rfound: dict[int, Array], scored: ScoredTokens, tape: Tape,
+        Rz: Array,
+    ) -> None:  # fmt: skip
+        """Write the tangents of all tokens' outputs along v to Rz."""
+        for group in scored.groups:
+            tokens, columns, _ = group
+            own, vown = self.map.columns(p, columns), self.map.columns(v, columns)
+            self.map.rforward(own, vown, _tokens(found, tokens), _tokens(Rfound, tokens), tape, _part(Rz, *group))  # R1
+
+    def curve_symbols(self, p: Array, Rz: Array, scored: ScoredTokens, tape: Tape) -> None:
+        """Replace Rz by the scaled Hessian of the loss times Rz, where the outputs have the softmax p."""
+        Rz *= p
+        work = _spread(tape, tape.backend.sums_of_pieces(Rz, scored.starts, scored.runs), scored)
+        work *= p
+        Rz -= work  # R2
+        Rz *= _spread(tape, scored.scale, scored)
+
+    def symbols_backward(
+        self, p: Arrays, found: dict[int, Array], dz: Array, scored: ScoredTokens, tape: Tape, grad: Arrays,
+        dhs: dict[int, Array],
+    ) -> None:  # fmt: skip
+        """Write what follows from dz to the adjoints dhs of the tokens' hidden states, and add to grad."""
+        for group in scored.groups:
+            tokens, columns, _ = group
+            own, gown, part = self.map.columns(p, columns), self.map.columns(grad, columns), _part(dz, *group)
+            self.map.backward(own, _tokens(found, tokens), part, tape, gown, _tokens(dhs, tokens))  # B2
 
     # ------------------------------------------------------------------ all outputs
 

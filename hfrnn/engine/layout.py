@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,38 +13,12 @@ from hfrnn.arrays.initializers import Initializer, constant, fixed_fan_in, norma
 from hfrnn.arrays.parameters import ParameterLayout
 from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, count, flag, instance, is_whole, number, shown, string
 from hfrnn.engine.batch import Batch
-from hfrnn.engine.class_softmax import ClassSoftmax
+from hfrnn.engine.heads import losses, make_head
 from hfrnn.engine.layers import initial_state_shapes, make_layer
-from hfrnn.engine.losses import Logistic, Softmax, Squared
-from hfrnn.engine.output_map import Head
 from hfrnn.errors import InputError
 from hfrnn.kernels.registry import make_kernel, resolve_backend
 from hfrnn.names import DTYPES, INITIALIZERS
 from hfrnn.optim.blocks import MatrixBlock
-
-_HEADS: dict[str, type[Head]] = {"softmax": Softmax, "logistic": Logistic, "squared": Squared}
-
-
-def losses() -> tuple[str, ...]:
-    """Return the names of all losses."""
-    return ("softmax", "class-softmax", "logistic", "squared")
-
-
-def make_head(
-    loss: str, n_out: int, widths: Mapping[int, int], bias: bool, classes: int | Sequence[int] | None = None
-) -> Head:
-    """Return the head of a loss.
-
-    Raises
-    ------
-    InputError
-        The name is not known, the classes are invalid, or classes are given for another loss.
-    """
-    if choice("loss", loss, losses()) == "class-softmax":
-        return ClassSoftmax(n_out, widths, bias, classes)
-    if classes is not None:
-        raise InputError(f"classes were given with the loss {loss!r}: leave them out, or use the loss 'class-softmax'")
-    return _HEADS[loss](n_out, widths, bias)
 
 
 def _hidden_sizes(hidden: Any) -> tuple[int, ...]:
@@ -100,7 +74,8 @@ class Layout:
         self.layers = tuple(make_layer(l, kernel, bias, direct_input) for l, kernel in enumerate(kernels))
         speakers = range(len(kernels)) if direct_output else (len(kernels) - 1,)
         has_output_bias = kernels[0].output_bias if output_bias is None else output_bias
-        self.head = make_head(loss, self.n_out, {l: kernels[l].width for l in speakers}, has_output_bias, classes)
+        widths = {l: kernels[l].width for l in speakers}
+        self.head = make_head(loss, self.n_out, widths, has_output_bias, classes, self.backend.variants)
         if self.head.classes is not None:
             self.config["classes"] = list(self.head.classes)
         self.metrics = tuple(m for m in kernels[0].metrics if all(m in k.metrics for k in kernels))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hfrnn
-from hfrnn.engine.layout import losses, make_head
+from hfrnn.engine.heads import losses, make_head
 from hfrnn.engine.output_map import FullHead, Head
 
 LOSSES = ["softmax", "logistic", "squared"]
