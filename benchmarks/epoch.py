@@ -22,8 +22,9 @@ from rich.table import Table
 import hfrnn
 from hfrnn.engine.plan import Use
 from hfrnn.engine.planner import make_plan
-from hfrnn.optim.clipping import clip_norm
+from hfrnn.kernels.registry import vector_passes
 from hfrnn.optim.first_order import SGD, SGDOptions
+from hfrnn.optim.one_pass import OnePassSGD
 
 TOLERANCE = 1e-4
 RATE, MOMENTUM, BOUND = 0.5, 0.9, 1.0
@@ -38,7 +39,9 @@ def network(V: int, H: int, classes: int | None = None, backend: str = "numpy") 
 
 def hfrnn_updates(net: hfrnn.Network, text: Any, T: int, B: int, threads: int) -> tuple[Callable[[], None], Any]:
     """A call that makes one update after the other, and the parameters that it changes."""
-    optimizer, plan = SGD(SGDOptions(MOMENTUM), threads), make_plan(net, T, B, use=Use.GRADIENT)
+    options, passes = SGDOptions(MOMENTUM), vector_passes(net.backend.variants)
+    optimizer = SGD(options, threads) if passes is None else OnePassSGD(passes, options, threads)
+    plan = make_plan(net, T, B, use=Use.GRADIENT)
     carried: dict[str, Any] = {
         "theta": net.init(seed=0), "spare": None, "state": net.zero_state(B), "at": 0, "last": None, "gradient": None
     }  # fmt: skip
@@ -48,7 +51,7 @@ def hfrnn_updates(net: hfrnn.Network, text: Any, T: int, B: int, threads: int) -
         batch = hfrnn.Batch(text[at : at + T], text[at + 1 : at + T + 1], initial_state=carried["state"])
         objective = hfrnn.Objective(net, batch, threads, plan=plan, like=carried["last"])
         _, gradient = objective.loss_and_gradient(theta, out=carried["gradient"])
-        clip_norm(gradient, BOUND, threads)
+        optimizer.lazy_clip(gradient, BOUND)
         carried.update(theta=optimizer.step(theta, gradient, RATE, out=carried["spare"]), spare=theta)
         carried.update(state=objective.final_state(), last=objective, gradient=gradient)
         carried["at"] = (at + T) % (len(text) - T - 1)
@@ -102,19 +105,21 @@ def torch_updates(net: hfrnn.Network, text: Any, T: int, B: int, threads: int) -
 @click.option("--streams", "B", default=20, type=click.IntRange(1), help="Streams.")
 @click.option("--words", default=929_589, help="Words of an epoch (those of PTB).")
 @click.option("--classes", default=100, type=click.IntRange(1), help="Classes of the class softmax.")
+@click.option("--backend", default="numpy", type=click.Choice(["numpy", "numba"]), help="Backend of hfrnn.")
 @click.option("--threads", default=2, type=click.IntRange(1), help="Threads of hfrnn and of PyTorch.")
 @click.option("--rounds", default=7, type=click.IntRange(1), help="Turns of each candidate.")
 @click.option("--seconds", default=1.0, help="The least length of a turn.")
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
-def main(H: int, V: int, T: int, B: int, words: int, classes: int, threads: int, rounds: int, seconds: float,
-         out: Path) -> None:  # fmt: skip
+def main(H: int, V: int, T: int, B: int, words: int, classes: int, backend: str, threads: int, rounds: int,
+         seconds: float, out: Path) -> None:  # fmt: skip
     """Time updates of word-level training, beside PyTorch, and of class softmax beside full softmax."""
     result: dict[str, Any] = {"machine": common.machine(threads), "H": H, "V": V, "T": T, "B": B, "words": words}
+    result["backend"] = backend
     common.print_machine(result["machine"])
     # words as frequent as in a text: the n-th with a share of 1/n
     shares = 1.0 / np.arange(1, V + 1)
     text = np.random.default_rng(0).choice(V, size=(400 * T, B), p=shares / shares.sum()).astype(np.int32)
-    full = network(V, H)
+    full = network(V, H, backend=backend)
     candidates = {"hfrnn": hfrnn_updates(full, text, T, B, threads)}
     if common.available(["torch"]):
         candidates["torch"] = torch_updates(full, text, T, B, threads)
@@ -129,7 +134,7 @@ def main(H: int, V: int, T: int, B: int, words: int, classes: int, threads: int,
         result["difference"] = error
     edges = np.searchsorted(np.cumsum(shares) / shares.sum(), np.arange(1, classes) / classes)
     class_of = np.searchsorted(np.unique(edges), np.arange(V), side="right")
-    with_classes = network(V, H, np.unique(class_of, return_inverse=True)[1].tolist())
+    with_classes = network(V, H, np.unique(class_of, return_inverse=True)[1].tolist(), backend)
     candidates["hfrnn, class softmax"] = hfrnn_updates(with_classes, text, T, B, threads)
     timings = alternate({name: update for name, (update, _) in candidates.items()}, rounds, seconds)
     table = Table("", "update, ms", "epoch, s", "times hfrnn", title=f"rnn H={H} V={V}, {B} streams of {T} steps")

@@ -51,6 +51,7 @@ TARGETS = (
     Target("hfrnn/kernels/cuda/*.cu", CUDA, True),
     Target("hfrnn/kernels/cuda/*.cuh", CUDA, True),
     Target("hfrnn/kernels/cuda/*.py", CUDA, True),
+    Target("hfrnn/kernels/numba/passes.py", ("tests/optim/test_one_pass.py",)),
     Target("hfrnn/kernels/numba/groups.py", ("tests/engine/test_compiled_class_softmax.py",)),
     Target("hfrnn/kernels/numba/*.py", ("tests/kernels/test_numba.py -m '' -k 'float64 and all-3'",), True),
     Target("hfrnn/kernels/cells.py", (f"{KERNEL_TESTS} -k lstm]", f"{ORACLE} -k '[lstm or [mlstm'"), True),

@@ -82,6 +82,9 @@ _variants: dict[str, dict[str, str]] = {
 }
 """The faster variants, by backend and architecture. An architecture without one runs its reference kernel."""
 
+_passes = {"numba": "hfrnn.kernels.numba.passes"}
+"""The modules with compiled passes over flat vectors, by backend."""
+
 BUILT_IN = frozenset(_kernels)
 """The architectures of this package. Users registered all others."""
 
@@ -200,6 +203,17 @@ def kernel_class(name: str, backend: str = "numpy") -> type[Kernel]:
         return found
     module, _, cls = found.partition(":")
     return getattr(importlib.import_module(module), cls)  # type: ignore[no-any-return]
+
+
+def vector_passes(backend: str) -> Any:
+    """Return the module with a backend's compiled passes over flat vectors, for `OnePass` optimizers; None without one.
+
+    Parameters
+    ----------
+    backend : str
+        `Backend.variants`.
+    """
+    return importlib.import_module(_passes[backend]) if backend in _passes else None
 
 
 def kernel_options(name: str) -> dict[str, Option]:

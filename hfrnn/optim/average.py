@@ -65,9 +65,13 @@ class Average:
         if self.value is None:
             self.value = theta.copy()
             return
-        change = theta - self.value
-        change *= max(1 - self.decay, (LAG + 1) / (self.count + LAG))
-        self.value += change  # A1
+        self._move(self.value, theta, max(1 - self.decay, (LAG + 1) / (self.count + LAG)))
+
+    def _move(self, value: Vector, theta: Vector, share: float) -> None:
+        """Move the average (n,) towards theta by this share of the distance."""
+        change = theta - value
+        change *= share
+        value += change  # A1
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of the average, or None, and the number of vectors."""

@@ -47,11 +47,22 @@ def clip_norm(gradient: Vector, bound: float, threads: int = 1) -> float:
     """
     number("bound", bound, POSITIVE)
     length = norm(gradient, threads)
+    if (factor := clipping_factor(length, bound)) < 1.0:
+        gradient *= factor
+    return length
+
+
+def clipping_factor(length: float, bound: float) -> float:
+    """Return the factor that scales a gradient of this norm down to the norm `bound`; 1 if it is not longer.
+
+    Raises
+    ------
+    NonFiniteError
+        The norm is not finite.
+    """
     if not math.isfinite(length):
         raise _not_finite()
-    if length > bound:
-        gradient *= float(bound) / length
-    return length
+    return float(bound) / length if length > bound else 1.0
 
 
 def lazy_clip_norm(gradient: Vector, bound: float, threads: int = 1) -> Scalar:

@@ -13,9 +13,10 @@ import numpy as np
 
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.threads import Threads
-from hfrnn.arrays.vectors import Scalar, Vector, fetch, is_finite, lazy_all, lazy_finite, library
+from hfrnn.arrays.vectors import Scalar, Vector, fetch, is_finite, lazy_all, lazy_finite, lazy_norm, library
 from hfrnn.checks import POSITIVE, count, number, shown
 from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.optim.clipping import lazy_clip_norm
 
 Vectors = dict[str, Vector]
 """Vectors of an optimizer by their names."""
@@ -113,6 +114,21 @@ class FirstOrder:
         out[:] = new
         return out
 
+    def lazy_clip(self, gradient: Vector, bound: float | None) -> Scalar:
+        """Do `lazy_clip_norm` with the gradient of the next step, and return its norm before that.
+
+        An optimizer may leave the scaling to the step, which must then be given this same array.
+
+        Parameters
+        ----------
+        gradient : (n,) array
+            May be changed in place.
+        bound : float or None
+            Largest Euclidean norm; None only computes the norm.
+        """
+        threads = self._threads.threads
+        return lazy_clip_norm(gradient, bound, threads) if bound else lazy_norm(gradient, threads)
+
     def check(self) -> None:
         """Wait for the steps on a device, and raise an error if one was not finite.
 
@@ -184,13 +200,20 @@ class FirstOrder:
                     before = {name: vector[part] for name, vector in kept.items()}
                     first, second = self._work[worker]
                     work = first[: piece.shape[0]], second[: piece.shape[0]]
-                    self._advance(piece, theta[part], gradient[part], lr, before, after, work)
-                    finite = lazy_finite(piece, *after.values())
+                    finite = self._move(piece, theta[part], gradient[part], lr, before, after, work)
                     if finite is False:
                         break
             return finite
 
         return lazy_all(list(self._threads.ordered(advance, workers)))
+
+    def _move(
+        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,
+        work: tuple[Vector, Vector],
+    ) -> Scalar:  # fmt: skip
+        """Do `_advance`, and return whether all that it has written is finite."""
+        self._advance(new, theta, gradient, lr, kept, after, work)
+        return lazy_finite(new, *after.values())
 
     def _advance(
         self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.method_runs import run, training_state
 
 from hfrnn.engine.network import Network
+from hfrnn.optim.average import Average
 from hfrnn.optim.first_order import SGD, Adam
 from hfrnn.optim.muon import Muon
+from hfrnn.optim.one_pass import OnePassAdam, OnePassAverage, OnePassSGD
 from hfrnn.optim.soap import SOAP
+from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.runs.config import TrainConfig
-from hfrnn.training.methods.optimizers import hidden_matrices, make_optimizer
+from hfrnn.training.methods.optimizers import hidden_matrices, make_average, make_optimizer
+from hfrnn.training.trainer import train
 
 
 @pytest.mark.parametrize(("name", "kind"), [("sgd", SGD), ("adam", Adam), ("soap", SOAP), ("muon", Muon)])
@@ -29,6 +35,40 @@ def test_the_options_name_the_optimizer(name: str, kind: type) -> None:
         assert plain.options.momentum == 0.0
     if name == "soap":
         assert found.blocks == net.matrix_blocks
+
+
+@pytest.mark.parametrize(("name", "kind"), [("sgd", OnePassSGD), ("adam", OnePassAdam), ("soap", SOAP), ("muon", Muon)])
+def test_numba_makes_each_step_in_one_pass(name: str, kind: type) -> None:
+    pytest.importorskip("numba", reason="numba is not installed (the extra fast)")
+    net = Network("rnn", 6, 4, 6, backend="numba")
+    config = TrainConfig(optimizer=name, weight_decay=0.25, momentum=0.5 if name == "sgd" else None, average=0.75)
+    found: Any = make_optimizer(config, net, threads=2)
+    assert type(found) is kind
+    assert (found.kind, found.options.decay, found._threads.threads) == (name, 0.25, 2)
+    average = make_average(config, net)
+    assert (type(average), average.decay) == (OnePassAverage, 0.75)
+    assert type(make_average(config, Network("rnn", 6, 4, 6))) is Average
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_a_run_with_numba_resumes_with_the_same_bits_and_follows_the_one_with_numpy(
+    tmp_path: Path, optimizer: str
+) -> None:
+    pytest.importorskip("numba", reason="numba is not installed (the extra fast)")
+    options = {
+        "optimizer": optimizer, "log_interval": 1, "average": 0.6, "clip_norm": 0.01, "arch": "hornn-max",
+        "dtype": "float64",
+    }  # fmt: skip
+    whole, reference = (
+        run(tmp_path, backend, updates=6, backend=backend, threads=threads, **options).folder
+        for backend, threads in (("numba", 2), ("numpy", 1))
+    )
+    parts = run(tmp_path, "parts", updates=2, backend="numba", threads=1, **options).folder
+    train(resume=parts, updates=6)
+    assert training_state(parts) == training_state(whole)
+    expected = load_checkpoint(reference / "last.safetensors")[0]
+    for name, array in load_checkpoint(whole / "last.safetensors")[0].items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-10, atol=1e-14, err_msg=name)
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,8 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
 from hfrnn.arrays.backend import Array
-from hfrnn.kernels.numba.pointwise import compile_loop, inlined
-
-compile_sums = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
-"""Compile a loop whose inner loops may add in another order: sums over an axis become vector instructions. Nothing is
-stored inside a sum, so the addresses of the arrays do not change its order."""
+from hfrnn.kernels.numba.pointwise import compile_loop, compile_sums, inlined
 
 
 @compile_loop

@@ -50,6 +50,9 @@ compile_exact_loop = njit(nogil=True, cache=True, error_model="numpy")
 """Compile a loop over time that rounds every operation. A sum of two products, such as (1 - a)*h + a*g, can be fused in
 two ways. A loop that runs with or without vector instructions, as the addresses of its arrays allow, may then choose
 differently from call to call."""
+compile_sums = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+"""Compile a loop whose inner loops may add in another order: sums over an axis become vector instructions. Nothing is
+stored inside a sum, so the addresses of the arrays do not change its order."""
 inlined = njit(inline="always", error_model="numpy")
 """Mark a part of such a loop, which is copied into it. A function that is called could be compiled twice, with other
 roundings when the loop comes from numba's cache. Its arrays are indexed fully: views in inner loops cost time."""

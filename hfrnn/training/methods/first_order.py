@@ -8,7 +8,7 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.threads import default_threads
-from hfrnn.arrays.vectors import Scalar, lazy_norm
+from hfrnn.arrays.vectors import Scalar
 from hfrnn.data.streams import TextStreams
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.constrained_objective import ConstrainedObjective
@@ -17,13 +17,12 @@ from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Use
 from hfrnn.engine.planner import footprint_of, make_plan
 from hfrnn.errors import CheckpointError
-from hfrnn.optim.average import Average
-from hfrnn.optim.clipping import lazy_clip_norm, lazy_clip_values
+from hfrnn.optim.clipping import lazy_clip_values
 from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.option import by_name
 from hfrnn.training.methods.base import Progress, Sequences, Stepwise, Stop, state_noise
 from hfrnn.training.methods.interval import Interval
-from hfrnn.training.methods.optimizers import make_optimizer
+from hfrnn.training.methods.optimizers import make_average, make_optimizer
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network
@@ -72,7 +71,7 @@ class FirstOrderMethod(Stepwise):
         self.parts |= {"kronecker" if config.optimizer == "soap" else "optimizer": self.optimizer}
         self.parts |= {"batches": self.batches}
         self._plan()
-        self.average = Average(config.average or 0.0)
+        self.average = make_average(config, net)
         self.max_norm = None if config.max_norm is None else MaxNorm(net, by_name(config.max_norm))
         self._last: Objective | None = None
         self._gradient: Array | None = None
@@ -138,11 +137,10 @@ class FirstOrderMethod(Stepwise):
         self.average.load_state_dict(state)
 
     def _clip(self, gradient: Array) -> Scalar:
-        """Clip the gradient in place; return its norm before that."""
+        """Clip the gradient for the next step; return its norm before that."""
         if self.config.clip_value is not None:
             lazy_clip_values(gradient, self.config.clip_value)
-        bound, threads = self.config.clip_norm, self.threads
-        return lazy_clip_norm(gradient, bound, threads) if bound else lazy_norm(gradient, threads)
+        return self.optimizer.lazy_clip(gradient, self.config.clip_norm)
 
     def _bounded(self, theta: Array) -> Array:
         """Return theta, changed in place, with 0 for absent weights and with bounded units."""

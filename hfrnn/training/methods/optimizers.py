@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hfrnn.kernels.registry import vector_passes
+from hfrnn.optim.average import Average
 from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.optim.first_order import SGD, Adam, AdamOptions, FirstOrder, SGDOptions
 from hfrnn.optim.muon import Muon, MuonOptions
+from hfrnn.optim.one_pass import OnePassAdam, OnePassAverage, OnePassSGD
 from hfrnn.optim.soap import SOAP, SOAPOptions
 
 if TYPE_CHECKING:
@@ -26,14 +29,22 @@ def make_optimizer(config: TrainConfig, net: Network, threads: int) -> FirstOrde
     threads : int
         Threads that share the work of a step.
     """
-    decay = config.weight_decay
+    decay, passes = config.weight_decay, vector_passes(net.backend.variants)
     if config.optimizer == "sgd":
-        return SGD(SGDOptions(config.momentum or 0.0, nesterov=config.nesterov, decay=decay), threads)
+        options = SGDOptions(config.momentum or 0.0, nesterov=config.nesterov, decay=decay)
+        return SGD(options, threads) if passes is None else OnePassSGD(passes, options, threads)
     if config.optimizer == "soap":
         return SOAP(net.matrix_blocks, SOAPOptions(decay=decay), threads)
     if config.optimizer == "muon":
         return Muon(hidden_matrices(net), MuonOptions(decay=decay), threads)
-    return Adam(AdamOptions(decay=decay), threads)
+    adam = AdamOptions(decay=decay)
+    return Adam(adam, threads) if passes is None else OnePassAdam(passes, adam, threads)
+
+
+def make_average(config: TrainConfig, net: Network) -> Average:
+    """Return the running average of the parameters; without `--average` it is turned off."""
+    decay, passes = config.average or 0.0, vector_passes(net.backend.variants)
+    return Average(decay) if passes is None else OnePassAverage(passes, decay)
 
 
 def hidden_matrices(net: Network) -> list[MatrixBlock]:
