@@ -167,15 +167,8 @@ class Clockwork(Kernel):
         return hs[1:], {"h": hs[K], "t": start + K}
 
     def rforward(self, p: Arrays, v: Arrays, tape: Tape, RU: Array, Rstate: Arrays) -> tuple[Array, Arrays]:
-        xp, (K, B, H), hs, slope, start = tape.xp, RU.shape, tape["h"], tape["slope"], tape.start
-        Ra = tape.scratch("Ra", K, B, H)  # only the entries of active modules are used
-        Ra[...] = RU
-        for group in self.groups:
-            steps = group.active_steps(start, K)
-            before = hs[:K] if group.period == 1 else _copy(tape, "before", hs[:K][steps])
-            if before.shape[0]:
-                product = _product(tape, rows(before), v["W_h"], group)
-                Ra[steps, :, group.columns] += product.reshape(before.shape[0], B, group.width)  # R1
+        xp, (K, B, H), slope, start = tape.xp, RU.shape, tape["slope"], tape.start
+        Ra = self.known_tangents(v, tape, RU)
         Rhs = tape.new("Rh", K + 1, B, H)  # Rhs[t] = Rh_{t-1}
         Rhs[0] = Rstate["h"]
         for t in range(K):
@@ -188,7 +181,7 @@ class Clockwork(Kernel):
         return Rhs[1:], {"h": Rhs[K]}
 
     def backward(self, p: Arrays, tape: Tape, dhs: Array, dstate: Arrays, grad: Arrays) -> tuple[Array, Arrays]:
-        xp, (K, B, H), hs, slope, start = tape.xp, dhs.shape, tape["h"], tape["slope"], tape.start
+        xp, (K, B, H), slope, start = tape.xp, dhs.shape, tape["slope"], tape.start
         dU, dh, W_T = tape.scratch("dU", K, B, H), tape.new("dh", B, H), transpose(p, "W_h")
         dU[...] = 0
         dh[...] = dstate["h"]
@@ -204,13 +197,31 @@ class Clockwork(Kernel):
                     work = tape.scratch("work", B, i.stop - i.start)
                     xp.matmul(dU[t, :, group.columns], W_T[group.columns, i], out=work)
                     dh[:, i] += work  # B2
+        self.add_gradients(tape, dU, grad)
+        return dU, {"h": dh}
+
+    def known_tangents(self, v: Arrays, tape: Tape, RU: Array) -> Array:
+        """Return Ra (K, B, H) without the tangents of h; only the entries of active modules are used."""
+        (K, B, H), hs = RU.shape, tape["h"]
+        Ra = tape.scratch("Ra", K, B, H)
+        Ra[...] = RU
         for group in self.groups:
-            steps = group.active_steps(start, K)
+            steps = group.active_steps(tape.start, K)
+            before = hs[:K] if group.period == 1 else _copy(tape, "before", hs[:K][steps])
+            if before.shape[0]:
+                product = _product(tape, rows(before), v["W_h"], group)
+                Ra[steps, :, group.columns] += product.reshape(before.shape[0], B, group.width)  # R1
+        return Ra
+
+    def add_gradients(self, tape: Tape, dU: Array, grad: Arrays) -> None:
+        """Add the gradient of W_h from the adjoints dU (K, B, H), which are 0 where a module rests."""
+        K, hs = dU.shape[0], tape["h"]
+        for group in self.groups:
+            steps = group.active_steps(tape.start, K)
             before = hs[:K] if group.period == 1 else _copy(tape, "before", hs[:K][steps])
             da = _copy(tape, "da", dU[steps, :, group.columns])
             for i in group.inputs:
                 add_weight_gradient(tape, before[:, :, i], da, grad["W_h"][i, group.columns])  # B3
-        return dU, {"h": dh}
 
     def _active(self, time: int) -> list[Group]:
         """Return the groups that take a step at this time."""

@@ -49,6 +49,8 @@ _variants: dict[str, dict[str, str]] = {
         "gru": "hfrnn.kernels.numba.gru:GRU",
         "hornn": "hfrnn.kernels.numba.hornn:HORNN",
         "hornn-fofe": "hfrnn.kernels.numba.hornn:FOFE",
+        "hornn-max": "hfrnn.kernels.numba.hornn_max:MaxHORNN",
+        "hornn-gated": "hfrnn.kernels.numba.hornn_gated:GatedHORNN",
         "scrn": "hfrnn.kernels.numba.scrn:SCRN",
         "lstm": "hfrnn.kernels.numba.lstm:LSTM",
         "lstm-krause": "hfrnn.kernels.numba.lstm:KrauseLSTM",
@@ -58,6 +60,8 @@ _variants: dict[str, dict[str, str]] = {
         "rate": "hfrnn.kernels.numba.rate:Rate",
         "gru-torch": "hfrnn.kernels.numba.gru_torch:TorchGRU",
         "lstm-1997": "hfrnn.kernels.numba.lstm_1997:LSTM1997",
+        "clockwork": "hfrnn.kernels.numba.clockwork:Clockwork",
+        "hierarchical": "hfrnn.kernels.numba.clockwork:Hierarchical",
     },
     "cupy": {
         "rnn": "hfrnn.kernels.cuda.rnn:RNN",

@@ -89,9 +89,9 @@ def test_real_arrays_never_run_the_reference_routines(arch: str, monkeypatch: py
 
 def test_a_kernel_without_a_compiled_class_runs_its_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "find_gpu", lambda: gpu.Found(None, "there is no GPU"))
-    assert kernel_class("clockwork", "numba") is kernel_class("clockwork")
+    assert kernel_class("fnn", "numba") is kernel_class("fnn")
     assert {resolve_backend("auto", arch) for arch in ARCHITECTURES} == {"numba"}
-    assert resolve_backend("auto", "clockwork") == "numpy"
+    assert resolve_backend("auto", "fnn") == "numpy"
     assert resolve_backend("cupy", "lstm") == "cupy"
 
 
@@ -203,7 +203,7 @@ def test_compiled_activations_keep_nan_and_reach_their_limits(dtype: str) -> Non
 
 
 def test_other_architectures_and_metrics_run_on_numpys_loops() -> None:
-    for arch, metric in (("clockwork", "hidden"), ("mlstm", "matching"), ("lstm-krause", "preactivation")):
+    for arch, metric in (("fnn", "hidden"), ("mlstm", "matching"), ("lstm-krause", "preactivation")):
         net = hfrnn.Network(arch, n_in=4, hidden=3, n_out=4, dtype="float64")
         twin = hfrnn.Network(arch, n_in=4, hidden=3, n_out=4, dtype="float64", backend="numba")
         batch = random_batch(net, np.random.default_rng(0))
