@@ -62,6 +62,7 @@ _variants: dict[str, dict[str, str]] = {
         "lstm-1997": "hfrnn.kernels.numba.lstm_1997:LSTM1997",
         "clockwork": "hfrnn.kernels.numba.clockwork:Clockwork",
         "hierarchical": "hfrnn.kernels.numba.clockwork:Hierarchical",
+        "gated-feedback": "hfrnn.kernels.numba.gated_feedback:GatedFeedback",
     },
     "cupy": {
         "rnn": "hfrnn.kernels.cuda.rnn:RNN",
