@@ -63,6 +63,7 @@ _variants: dict[str, dict[str, str]] = {
         "clockwork": "hfrnn.kernels.numba.clockwork:Clockwork",
         "hierarchical": "hfrnn.kernels.numba.clockwork:Hierarchical",
         "gated-feedback": "hfrnn.kernels.numba.gated_feedback:GatedFeedback",
+        "fofe-fnn": "hfrnn.kernels.numba.fofe_fnn:FOFEFNN",
     },
     "cupy": {
         "rnn": "hfrnn.kernels.cuda.rnn:RNN",
