@@ -331,7 +331,7 @@ def test_a_run_says_and_keeps_the_backend_that_auto_found(tmp_path: Path, monkey
     assert printed("--arch", "mlstm")["backend"] == "numpy"
     monkeypatch.setattr(registry.importlib.util, "find_spec", lambda name: object())
     assert printed("--arch", "mlstm")["backend"] == "numba"
-    assert printed("--arch", "clockwork")["backend"] == "numpy"
+    assert printed("--arch", "fnn")["backend"] == "numpy"
     assert printed("--resume", tmp_path / "run")["backend"] == "numpy"  # a run that is resumed keeps its backend
     assert printed("--resume", tmp_path / "run", "--backend", "auto")["backend"] == "numba"
     assert "\nbackend   numpy\n" in call("train", "--resume", tmp_path / "run", "--updates", 3).stdout
