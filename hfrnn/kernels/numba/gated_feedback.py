@@ -18,13 +18,13 @@ from hfrnn.kernels.pointwise import add_weight_gradient, product, transpose
 
 @inlined
 def send(h: Array, W_h: Array, W_hg: Array, own: Array, x: Array, q: Array) -> None:
-    B, L, M = h.shape
+    L, (B, _, M) = W_h.shape[0], h.shape
     for i in range(L):
         for b in range(B):
             for k in range(M):
                 own[b, k] = h[b, i, k]
         np.dot(own, W_h[i], x[i].reshape(B, L * M))  # F1, R1
-    np.dot(h.reshape(B, L * M), W_hg, q)  # F1, R1
+    np.dot(h.reshape(B, L * M), W_hg, q.reshape(B, L * L))  # F1, R1
 
 
 @inlined
@@ -40,7 +40,7 @@ def feedback_forward(
     W_h: Array, W_hg: Array, W_up: Array, U: Array, hs: Array, xs: Array, gs: Array, slope: Array, c: Array, own: Array,
     q: Array, up: Array,
 ) -> None:  # fmt: skip
-    K, (_, B, L, M) = U.shape[0], hs.shape
+    K, L, (_, B, _, M) = U.shape[0], W_h.shape[0], hs.shape
     rows, recorded = xs.shape[0], slope.shape[0] == K
     for t in range(K):
         at, h = t % rows, hs[t + 1]
@@ -54,7 +54,7 @@ def feedback_forward(
                     h[b, j, k] = y[k] + up[b, k] if j > 0 else y[k]  # F2
                 for i in range(L):
                     z = up[b, M + i] if j > 0 else U[t, b, M + i]
-                    g = sigma(z + q[b, j * L + i])  # F3
+                    g = sigma(z + q[b, j, i])  # F3
                     gs[at, j, b, i] = g
                     if recorded:
                         c[t, j, b, i] = g * (ONE - g)  # L2
@@ -71,7 +71,7 @@ def feedback_rforward(
     W_h: Array, W_hg: Array, W_up: Array, Ra: Array, Rz: Array, xs: Array, gs: Array, slope: Array, c: Array,
     Rhs: Array, Rx: Array, own: Array, q: Array, up: Array,
 ) -> None:  # fmt: skip
-    K, B, L, M = Ra.shape
+    L, (K, B, _, M) = W_h.shape[0], Ra.shape
     for t in range(K):
         Rh = Rhs[t + 1]
         send(Rhs[t], W_h, W_hg, own, Rx, q)
@@ -83,7 +83,7 @@ def feedback_rforward(
                     for k in range(M):
                         Ra[t, b, j, k] += up[b, k]  # R2
                 for i in range(L):
-                    R = Rz[t, b, j * L + i] + q[b, j * L + i]
+                    R = Rz[t, b, j, i] + q[b, j, i]
                     Rg = c[t, j, b, i] * (R + up[b, M + i] if j > 0 else R)  # R2, R3
                     g = gs[t, j, b, i]
                     for k in range(M):
@@ -97,7 +97,7 @@ def feedback_backward(
     W_h: Array, W_hg_T: Array, W_up_T: Array, dhs: Array, xs: Array, gs: Array, slope: Array, c: Array, dh: Array,
     da: Array, dz: Array, dy: Array, dx: Array, down: Array,
 ) -> None:  # fmt: skip
-    K, B, L, M = dhs.shape
+    L, (K, B, _, M) = W_h.shape[0], dhs.shape
     for t in range(K - 1, -1, -1):
         for j in range(L - 1, -1, -1):
             for b in range(B):
@@ -107,9 +107,9 @@ def feedback_backward(
                     total = dz.dtype.type(0)
                     for k in range(M):
                         total += xs[t, i, b, j, k] * da[t, b, j, k]
-                    dz[t, b, j * L + i] = total * c[t, j, b, i]  # B2
+                    dz[t, b, j, i] = total * c[t, j, b, i]  # B2
                     if j > 0:
-                        dy[j - 1, t, b, M + i] = dz[t, b, j * L + i]
+                        dy[j - 1, t, b, M + i] = dz[t, b, j, i]
                 if j > 0:
                     for k in range(M):
                         dy[j - 1, t, b, k] = da[t, b, j, k]
@@ -118,7 +118,7 @@ def feedback_backward(
                 for b in range(B):
                     for k in range(M):
                         dh[b, j - 1, k] += down[b, k]  # B3
-        np.dot(dz[t], W_hg_T, dh.reshape(B, L * M))  # B4
+        np.dot(dz[t].reshape(B, L * L), W_hg_T, dh.reshape(B, L * M))  # B4
         for i in range(L):
             for b in range(B):
                 for j in range(L):
@@ -147,8 +147,9 @@ def add_from_below(j: int, up: Array, Ra: Array, Rz: Array) -> None:
         for b in range(B):
             for k in range(M):
                 Ra[t, b, j, k] += up[t, b, k]  # R2
+            gates = up[t, b, M:]
             for i in range(L):
-                Rz[t, b, j * L + i] += up[t, b, M + i]  # R2
+                Rz[t, b, j, i] += gates[i]  # R2
 
 
 @compile_loop
@@ -186,7 +187,7 @@ class GatedFeedback(reference.GatedFeedback):
         self._without_Rh(v, tape, RU, Ra, Rz)
         Rhs[0] = Rstate["h"]
         feedback_rforward(
-            p["W_h"].reshape(L, M, H), p["W_hg"], p["W_up"], parts(Ra, M), Rz, parts(tape["x"], M), tape["g"],
+            p["W_h"].reshape(L, M, H), p["W_hg"], p["W_up"], parts(Ra, M), parts(Rz, L), parts(tape["x"], M), tape["g"],
             parts(tape["slope"], M), tape["c"], parts(Rhs, M), tape.scratch("Rx", L, B, L, M), *self._work(tape, B),
         )  # R1-R5  # fmt: skip
         return Rhs[1:], {"h": Rhs[K]}
@@ -198,18 +199,14 @@ class GatedFeedback(reference.GatedFeedback):
         if not is_fused(tape) or preactivation_adjoint is not None:
             return super().backward(p, tape, dhs, dstate, grad, preactivation_adjoint)
         (K, B, H), L, M = dhs.shape, self.sublayers, self.M
-        da, dz, dy = (
-            tape.scratch("da", K, B, H),
-            tape.scratch("dz", K, B, L * L),
-            tape.scratch("dy", L - 1, K, B, M + L),
-        )
-        dh, dU = tape.new("dh", B, H), tape.scratch("dU", K, B, H + L)
+        da, dz = tape.scratch("da", K, B, H), tape.scratch("dz", K, B, L * L)
+        dy, dU = tape.scratch("dy", L - 1, K, B, M + L), tape.scratch("dU", K, B, H + L)
+        dh, dx, own = tape.new("dh", B, H), tape.scratch("dx", B, L, M), tape.scratch("own", B, M)
         dh[...] = dstate["h"]
         W_hg_T, W_up_T = (np.ascontiguousarray(transpose(p, name)) for name in ("W_hg", "W_up"))
         feedback_backward(
             p["W_h"].reshape(L, M, H), W_hg_T, W_up_T, parts(dhs, M), parts(tape["x"], M), tape["g"],
-            parts(tape["slope"], M), tape["c"], parts(dh, M), parts(da, M), dz, dy, tape.scratch("dx", B, L, M),
-            tape.scratch("own", B, M),
+            parts(tape["slope"], M), tape["c"], parts(dh, M), parts(da, M), parts(dz, L), dy, dx, own,
         )  # B1-B4  # fmt: skip
         self._add_gradients(tape, da, dz, dy, grad)  # B5
         dU[:, :, :M], dU[:, :, M : M + L], dU[:, :, M + L :] = da[:, :, :M], dz[:, :, :L], da[:, :, M:]  # B3
@@ -228,7 +225,7 @@ class GatedFeedback(reference.GatedFeedback):
             add_gated(i, tape["g"], parts(Rxs, M), parts(Ra, M))  # R4
         for j in range(1, L):
             product(tape, hs[1:, :, self.columns[j - 1]], v["W_up"][j - 1], out=ups)
-            add_from_below(j, ups, parts(Ra, M), Rz)  # R2
+            add_from_below(j, ups, parts(Ra, M), parts(Rz, L))  # R2
         return None
 
     def _add_gradients(self, tape: Tape, das: Array, dzs: Array, dys: Array, grad: Arrays) -> None:
@@ -246,4 +243,4 @@ class GatedFeedback(reference.GatedFeedback):
     def _work(self, tape: Tape, B: int) -> tuple[Array, Array, Array]:
         """Return scratch arrays: a layer's state, the gates' part from the past, what the layer below sends up."""
         L, M = self.sublayers, self.M
-        return tape.scratch("own", B, M), tape.scratch("q", B, L * L), tape.scratch("up", B, M + L)
+        return tape.scratch("own", B, M), tape.scratch("q", B, L, L), tape.scratch("up", B, M + L)
