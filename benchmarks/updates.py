@@ -91,7 +91,7 @@ def show(case: str, threads: int, found: dict[str, dict[str, float]]) -> None:
 
 
 @click.command(cls=common.Command)
-@click.option("--case", "cases", multiple=True, type=click.Choice(list(CASES)), help="Network and data; all by default.")
+@click.option("--case", "cases", multiple=True, type=click.Choice(list(CASES)), help="What to train; all by default.")
 @click.option("--threads", multiple=True, type=int, default=(1, 2), help="Threads of a run.")
 @click.option("--rounds", default=3, help="Runs of each checkout; the table shows medians.")
 @click.option("--before", type=click.Path(exists=True, path_type=Path), help="Another checkout, to compare with.")

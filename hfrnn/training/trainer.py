@@ -386,7 +386,7 @@ class Trainer(VisibleState):
         due = found.pop("validate")
         if due or reached_limit(state, self._time) is not None:
             with self.interruption.responding(Response.AT_ONCE):
-                valid, errors = validate(self.validation, self.net, self.source, self.weights)
+                valid, errors = validate(self.validation, self.source, self.weights)
         if due:
             self.method.validated(valid)
             if state.stopping is not None and valid is not None:
