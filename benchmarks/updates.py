@@ -27,9 +27,9 @@ import common
 import hfrnn
 
 CASES: dict[str, dict[str, Any]] = {
-    "mlstm-64": {"arch": "mlstm", "hidden": (64,), "updates": 80},  # the built-in text
-    "rnn-100-addition": {"arch": "rnn", "hidden": (100,), "data": "addition", "updates": 80},
-    "rnn-100-sine": {"arch": "rnn", "hidden": (100,), "data": "sine", "updates": 25},
+    "mlstm-64": {"arch": "mlstm", "hidden": (64,), "updates": 60},  # the built-in text
+    "rnn-100-addition": {"arch": "rnn", "hidden": (100,), "data": "addition", "updates": 40},
+    "rnn-100-sine": {"arch": "rnn", "hidden": (100,), "data": "sine", "updates": 15},
 }
 """Options of `hfrnn.train` by name."""
 PARTS = {
