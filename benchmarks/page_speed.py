@@ -19,6 +19,7 @@ SPEED = {
     "large vocabularies": "vocabulary-cpu.json",
     "word-level training": "epoch-cpu.json",
     "alternatives": "alternatives-cpu.json",
+    "updates of small networks": "updates-cpu.json",
 }
 """The measurements of docs/speed.md."""
 MIDDLE = (256, 100, 256)
@@ -297,6 +298,33 @@ def other_steps() -> str:
         for case in cases
     ]
     return table(["sequences, units, columns", *names], rows)
+
+
+def updates() -> str:
+    """Updates of small networks with the defaults of training, before a change and after it, and their parts."""
+    found = load(SPEED["updates of small networks"])
+    checkouts = found["machine"]["checkouts"]
+    wholes = {"all": "processor", "training": "training"}
+    rows = []
+    for record in found["cases"]:
+        before, after = (record["medians"][name] for name in ("before", "after"))
+        cells = [_change(before[entry], after[entry]) for entry in wholes.values()]
+        rows.append([record["case"], str(record["threads"]), *cells])
+    one = {record["case"]: record["medians"]["after"] for record in found["cases"] if record["threads"] == 1}
+    first = next(iter(one.values()))
+    skipped = {"updates", "clock", "processor", "training", "loss"}
+    parts = [[part, *(ms(each[part]) for each in one.values())] for part in first if part not in skipped]
+    about = paragraph(
+        f"Processor milliseconds per update at commit `{checkouts['before'][:9]}` and at `{checkouts['after'][:9]}`, "
+        f"which took turns (medians of {found['rounds']} runs); in brackets: how many times as many updates per second."
+    )
+    then = "The parts of an update at the later commit, on one thread:"
+    whole = table(["network and data", "threads", *wholes], rows)
+    return f"{about}\n\n{whole}\n\n{then}\n\n{table(['', *one], parts)}"
+
+
+def _change(before: float, after: float) -> str:
+    return f"{ms(before)} to {ms(after)} ({before / after:.2f})"
 
 
 def torch_products() -> str:

@@ -46,6 +46,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "epoch": page_speed.epoch,
     "other-lookups": page_speed.other_lookups,
     "other-steps": page_speed.other_steps,
+    "updates": page_speed.updates,
     "torch-products": page_speed.torch_products,
     "processor-time-tuning": page_hf_vs_sgd.tuning,
     "processor-time": page_hf_vs_sgd.problems,

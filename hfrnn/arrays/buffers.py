@@ -29,7 +29,7 @@ class Buffers:
         self.backend = backend
         self.dtype = np.dtype(dtype)
         self._flat: dict[tuple[str, Any], Array] = {}
-        self._views: dict[tuple[str, Any, tuple[int, ...]], Array] = {}
+        self._views: dict[tuple[str, Any], dict[tuple[int, ...], Array]] = {}  # of each buffer, by shape
 
     def get(self, name: str, shape: tuple[int, ...], dtype: Any = None) -> Array:
         """Return the buffer `name` as a C-contiguous array.
@@ -47,16 +47,16 @@ class Buffers:
             Its contents are arbitrary.
         """
         kind = self.dtype if dtype is None else np.dtype(dtype)
-        view = self._views.get((name, kind, shape))
+        key = name, kind
+        views = self._views.get(key)
+        view = None if views is None else views.get(shape)
         if view is None:
             size = math.prod(shape)
-            flat = self._flat.get((name, kind))
-            if flat is None or flat.shape[0] < size:
-                flat = self.backend.empty((size,), kind)
-                self._flat[name, kind] = flat
-                self._views = {key: old for key, old in self._views.items() if key[:2] != (name, kind)}
-            view = flat[:size].reshape(shape)
-            self._views[name, kind, shape] = view
+            flat = self._flat.get(key)
+            if views is None or flat is None or flat.shape[0] < size:
+                flat = self._flat[key] = self.backend.empty((size,), kind)
+                views = self._views[key] = {}
+            view = views[shape] = flat[:size].reshape(shape)
         return view
 
     def sizes(self) -> dict[str, int]:

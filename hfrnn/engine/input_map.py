@@ -25,7 +25,7 @@ from hfrnn.arrays.backend import Array, Backend, Buffers, HostArray
 from hfrnn.arrays.row_groups import RowGroups, RowSums
 from hfrnn.engine.layers import Columns, Layer
 from hfrnn.kernels.base import Arrays
-from hfrnn.kernels.pointwise import add_bias_gradient, add_outer_products, rows
+from hfrnn.kernels.pointwise import add_bias_gradient, add_outer_products, matrix_product, rows
 
 Groups = dict[str, Arrays]
 
@@ -135,7 +135,7 @@ class InputMap:
                 U[...] = 0
             work = U if whole else self.scratch.get("input_product", (*U.shape[:2], columns.width))
             if x is not None:
-                self.xp.matmul(rows(x), W, out=rows(work))
+                matrix_product(self.xp, rows(x), W, rows(work))
             else:
                 if whole and b is not None and W.shape[0] <= FEW_SYMBOLS:
                     W, b = self._with_bias(W, biased, b), None

@@ -17,10 +17,9 @@ from hfrnn.engine.distributed import ranks_of
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.noise import StateNoise
 from hfrnn.engine.operators import check_output, make_operator
-from hfrnn.engine.part_gradients import PartGradients
 from hfrnn.engine.plan import Keep, Plan, segment_boundaries
 from hfrnn.engine.planner import make_plan
-from hfrnn.engine.sequence_gradients import SequenceDerivatives
+from hfrnn.engine.sequence_gradients import PartGradients, SequenceDerivatives
 from hfrnn.engine.sums import VectorSum, joined_states, share
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
@@ -139,6 +138,22 @@ class Objective(SequenceDerivatives):
             parts = list(self.threads.ordered(lambda s: sweeps[s].loss(theta), len(sweeps)))
             return self.ranks.sum_scalars(parts, self._count) + self._penalty(theta)
 
+    def loss_and_logits(self, theta: Array) -> tuple[float, Array]:
+        """Return f in nats, and the logits (T, B, n_out) as `net.run` does, from one forward pass."""
+        theta = self.net.vector(theta)
+        logits = self.net.backend.empty((self.batch.T, self.batch.B, self.net.n_out), self.net.dtype)
+
+        def run(s: int) -> Scalar:
+            start, stop = self._columns[s]
+            loss, logits[:, start:stop] = sweeps[s].loss_and_logits(theta)
+            return loss
+
+        with self._lock:
+            sweeps = self._transient(Keep.NOTHING)
+            loss = self.ranks.sum_scalars(list(self.threads.ordered(run, len(sweeps))), self._count)
+            logits = share(self.net.backend, self.ranks, logits, self._edges, axis=1)
+        return fetch(loss + self._penalty(theta))[0], logits
+
     def loss_and_gradient(
         self, theta: Array, out: Array | None = None, clip_error: float | None = None
     ) -> tuple[float, Array]:
@@ -178,35 +193,6 @@ class Objective(SequenceDerivatives):
         if self.net.l2:
             out += self.net.l2 * theta
         return loss, out
-
-    def squared_gradients(self, theta: Array) -> Array:
-        """Return D = sum_b g_b^2 / sum w, where g_b is the gradient of the summed w*loss of sequence b (SPEC 6).
-
-        D does not include l2. It is exact: each sequence runs by itself, and its gradient is summed over time before
-        it is squared. The call takes several times as long as `loss_and_gradient`, because its matrix products have
-        one row per step (docs/damping.md has figures), and needs memory for one sequence per thread.
-
-        Parameters
-        ----------
-        theta : (n_parameters,) array
-
-        Returns
-        -------
-        (n_parameters,) array
-            A new vector with entries of 0 or more, as `hfrnn.optim.cg.diagonal_preconditioner` takes it.
-        """
-        theta, out = self.net.vector(theta), self._empty()
-        start, _ = self.ranks.owned(self.batch.B)
-        gradients = PartGradients(self, theta)
-
-        def square(k: int, vector: Array) -> None:
-            gradients.add(k, (start + k, start + k + 1), vector)
-            self.net.backend.xp.multiply(vector, vector, out=vector)
-
-        with self._lock:
-            self._vectors.add(square, self.batch.B, out)
-        out /= self.total_weight
-        return out
 
     def penalty(self, theta: Array) -> float:
         """Return the part of the loss that is not the data's: l2/2 * |theta|^2."""

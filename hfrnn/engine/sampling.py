@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hfrnn.arrays.backend import Array, get_backend
+from hfrnn.arrays.blas import one_blas_thread
 from hfrnn.arrays.checks import array
 from hfrnn.brief import brief
 from hfrnn.checks import NOT_NEGATIVE, count, instance, number
@@ -124,7 +125,8 @@ def _draw(
     rng = np.random.Generator(np.random.PCG64(seed))
     column, state = prime.reshape(-1, 1), None
     for _ in range(length):
-        with np.errstate(over="ignore", invalid="ignore"):  # logits that are not finite are refused below
+        # logits that are not finite are refused below; one thread, as in training: products of one row need no more
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             logits, state = net.continued(theta, Batch(column, initial_state=state))
         z = net.backend.to_host(logits[-1, 0]).astype(np.float64)
         if not np.isfinite(z.max()):  # not all(): a class softmax may give a single symbol the probability 0

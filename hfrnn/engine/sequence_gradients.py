@@ -16,6 +16,7 @@ from hfrnn.arrays.checks import array
 from hfrnn.arrays.threads import CallLock
 from hfrnn.engine.operators import check_output
 from hfrnn.engine.plan import Keep, segment_boundaries
+from hfrnn.engine.sums import VectorSum
 from hfrnn.engine.sweep import Sweep
 
 if TYPE_CHECKING:
@@ -66,6 +67,42 @@ class _SequenceSweeps:
         check_output(self.net.backend, "out", out, shape, self.net.dtype)
         out[...] = 0
         return out
+
+
+class PartGradients:
+    """Compute the gradient of the summed w*loss of some sequences of a batch, without l2.
+
+    Parameters
+    ----------
+    objective : Objective
+        Its batch, its noise, its threads and its plan's segments are used.
+    theta : (n_parameters,) array
+    """
+
+    def __init__(self, objective: Objective, theta: Array) -> None:
+        self._objective, self._theta, plan = objective, theta, objective.plan
+        net = objective.net
+        self._buffers = [[Buffers(net.backend, net.dtype) for _ in range(2)] for _ in range(objective.threads.threads)]
+        self._keep = plan.keep_of_gradients
+        self._steps = segment_boundaries(objective.batch.T, plan.segment)
+
+    def add(self, task: int, columns: tuple[int, int], out: Array) -> None:
+        """Add the gradient of the sequences from columns[0] up to columns[1] to `out`.
+
+        Parameters
+        ----------
+        task : int
+            Calls whose numbers agree modulo the number of threads share buffers.
+        columns : (int, int)
+        out : (n_parameters,) array
+        """
+        objective, (scratch, kept) = self._objective, self._buffers[task % len(self._buffers)]
+        noise = None if objective.noise is None else objective.noise.part(*columns)
+        sweep = Sweep(
+            objective.net, objective.batch.columns(*columns), 1.0, boundaries=self._steps, keep=self._keep,
+            scratch=scratch, kept=kept, noise=noise,
+        )  # fmt: skip
+        sweep.gradient(self._theta, out)
 
 
 class SequenceJacobian:
@@ -138,6 +175,22 @@ def per_sequence_gradients(objective: Objective, theta: Array, out: Array | None
     return out
 
 
+def squared_gradients(objective: Objective, theta: Array) -> Array:
+    """Return `Objective.squared_gradients`."""
+    net, theta = objective.net, objective.net.vector(theta)
+    out = net.backend.empty((net.n_parameters,), net.dtype)
+    start, _ = objective.ranks.owned(objective.batch.B)
+    gradients = PartGradients(objective, theta)
+
+    def square(k: int, vector: Array) -> None:
+        gradients.add(k, (start + k, start + k + 1), vector)
+        net.backend.xp.multiply(vector, vector, out=vector)
+
+    VectorSum(net.backend, out.shape, net.dtype, objective.threads, objective.ranks).add(square, objective.batch.B, out)
+    out /= objective.total_weight
+    return out
+
+
 class SequenceDerivatives:
     """The methods of an objective that keep the sequences of its batch apart."""
 
@@ -162,6 +215,24 @@ class SequenceDerivatives:
         class softmax, they run one after another.
         """
         return per_sequence_gradients(self, theta, out)  # type: ignore[arg-type]
+
+    def squared_gradients(self, theta: Array) -> Array:
+        """Return D = sum_b g_b^2 / sum w, where g_b is the gradient of the summed w*loss of sequence b (SPEC 6).
+
+        D does not include l2. It is exact: each sequence runs by itself, and its gradient is summed over time before
+        it is squared. The call takes several times as long as `loss_and_gradient`, because its matrix products have
+        one row per step (docs/damping.md has figures), and needs memory for one sequence per thread.
+
+        Parameters
+        ----------
+        theta : (n_parameters,) array
+
+        Returns
+        -------
+        (n_parameters,) array
+            A new vector with entries of 0 or more, as `hfrnn.optim.cg.diagonal_preconditioner` takes it.
+        """
+        return squared_gradients(self, theta)  # type: ignore[arg-type]
 
     def sequence_jacobian(self, theta: Array) -> SequenceJacobian:
         """Return the Jacobian at theta for products that keep the sequences apart.

@@ -183,16 +183,27 @@ class Sweep:
         """Return the logits (T, B, n_out), 0 in the padding, and the state after the last step."""
         return self._collect(theta, self.layout.n_out, self.layout.head.logits)
 
+    def loss_and_logits(self, theta: Array) -> tuple[Scalar, Array]:
+        """Return `loss` and the logits of `logits`, from one forward pass."""
+        losses: list[Scalar] = []
+        take, visit = self.layout.head.logits, lambda segment: losses.append(self._loss(segment))
+        logits, _ = self._collect(theta, self.layout.n_out, take, visit)
+        return sum(losses) / self.total_weight, logits
+
     def outputs(self, theta: Array) -> tuple[Array, States]:
         """Return the head's outputs (T, B, n_outputs), 0 in the padding, and the state after the last step."""
         return self._collect(theta, self.layout.head.n_outputs, lambda _, z: z)
 
-    def _collect(self, theta: Array, width: int, take: Callable[[Backend, Array], Array]) -> tuple[Array, States]:
+    def _collect(
+        self, theta: Array, width: int, take: Callable[[Backend, Array], Array],
+        visit: Callable[[Segment], Any] = lambda segment: None,
+    ) -> tuple[Array, States]:  # fmt: skip
         collected = self.backend.empty((self.batch.T, self.batch.B, width), self.scratch.dtype)
 
         def collect(segment: Segment) -> None:
             z = self.layout.head.outputs(self.p["output"], segment.hs, segment.head_tape)
             collected[segment.span] = take(self.backend, z)
+            visit(segment)
 
         state = self._over_segments(theta, collect)
         if self.mask is not None:
@@ -270,12 +281,9 @@ class Sweep:
                 visit(segment)
 
     def _backward_over_segments(
-        self,
-        adjoint: Callable[[Segment, list[Array]], None],
-        grad: Groups,
-        v: Groups | None = None,
+        self, adjoint: Callable[[Segment, list[Array]], None], grad: Groups, v: Groups | None = None,
         damp: Callable[[Segment, list[Array]], list[Array] | None] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Run backward from the last segment to the first. `adjoint` writes a segment's dhs; `damp` adds to it."""
         dstate = self.states.zeros
         last = len(self.segments) - 1
@@ -330,13 +338,9 @@ class Sweep:
         return after
 
     def _backward(
-        self,
-        segment: Segment,
-        dhs: list[Array],
-        dstate: States,
-        grad: Groups,
+        self, segment: Segment, dhs: list[Array], dstate: States, grad: Groups,
         preactivation_adjoints: list[Array] | None = None,
-    ) -> States:
+    ) -> States:  # fmt: skip
         before: States = []
         for l in reversed(range(len(self.layout.layers))):
             group, tape, kernel = f"layer{l}", segment.tapes[l], self.kernels[l]

@@ -86,8 +86,23 @@ def product(tape: Tape, x: Array, W: Array, out: Array) -> Array:
     >>> product(tape, x, W, out=np.empty((5, 4, 2)))[0, 0].tolist()
     [3.0, 3.0]
     """
-    tape.xp.matmul(rows(x), W, out=rows(out))
+    matrix_product(tape.xp, rows(x), W, rows(out))
     return out
+
+
+def matrix_product(xp: Any, x: Array, W: Array, out: Array) -> None:
+    """out <- x @ W: x (N, n), W (n, m), out (N, m). For n = 1, NumPy's `matmul` does not use BLAS; `dot` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hfrnn.kernels.pointwise import matrix_product
+    >>> out = np.empty((2, 3))
+    >>> matrix_product(np, np.array([[1.0], [2.0]]), np.array([[1.0, 2.0, 3.0]]), out)
+    >>> out.tolist()
+    [[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]]
+    """
+    (xp.dot if x.shape[1] == 1 else xp.matmul)(x, W, out=out)
 
 
 def add_weight_gradient(tape: Tape, x: Array, da: Array, grad: Array) -> None:

@@ -186,7 +186,8 @@ class State:
             self.r -= self.product
             yield self._of_quadratic(x0, self.r), partial(self._begin_at, x0)
         if self.preconditioner is not None:
-            for r, check in ((self.b, self._weigh_b), (self.r, self._weigh_residual)):
+            both: list[tuple[Vector, Check]] = [(self.b, self._weigh_b), (self.r, self._weigh_residual)]
+            for r, check in both if x0 is not None else [(self.b, self._weigh_start)]:
                 self.preconditioner(r, self._answer)
                 yield (lazy_dot(r, self._answer),), check
 
@@ -278,6 +279,11 @@ class State:
     def _weigh_b(self, square: float) -> None:
         """Take b.z of the preconditioner's answer to b."""
         self.b_level = self._preconditioned_norm(square, self.b_norm)
+
+    def _weigh_start(self, square: float) -> None:
+        """Take b.z of the preconditioner's answer to b, the residual of the start at 0."""
+        self._weigh_b(square)
+        self._weigh_residual(square)
 
     def _preconditioned_norm(self, square: float, size: float) -> float:
         """Return the norm of C7 of a vector with the Euclidean norm `size`."""

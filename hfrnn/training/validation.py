@@ -31,18 +31,11 @@ def validation_objective(net: Network, source: Source, config: TrainConfig, rank
     return Objective(net, batch, config.threads, plan=plan, comm=ranks)
 
 
-def validate(
-    validation: Objective | None, net: Network, source: Source, weights: Array
-) -> tuple[float | None, float | None]:
-    """Return the validation loss, and the share of wrong answers where the task defines it."""
+def validate(validation: Objective | None, source: Source, weights: Array) -> tuple[float | None, float | None]:
+    """Return the validation loss, and the share of wrong answers; None where answers are not right or wrong."""
     if validation is None:
         return None, None
-    return validation.loss(weights), wrong_answers(net, source, weights)
-
-
-def wrong_answers(net: Network, source: Source, weights: Array) -> float | None:
-    """Return the share of validation sequences with a wrong answer; None where answers are not right or wrong."""
-    if not source.counts_errors or source.validation is None:
-        return None
-    logits, _ = net.run(weights, source.validation)
-    return source.errors(net.backend.to_host(logits))
+    if not source.counts_errors:
+        return validation.loss(weights), None
+    loss, logits = validation.loss_and_logits(weights)
+    return loss, source.errors(validation.net.backend.to_host(logits))

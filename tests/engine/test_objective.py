@@ -107,6 +107,18 @@ def test_the_network_alone_gives_the_same_as_its_objective(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", one_in(4, cases()), ids=label)
+def test_the_loss_with_logits_has_the_bits_of_the_loss_and_the_logits_of_a_run(case: Case) -> None:
+    net, batch = case.net(l2=0.3), case.data()
+    theta = vectors(net, batch)[0]
+    expected = net.run(theta, batch)[0]
+    for threads in (1, 3):
+        f = hfrnn.Objective(net, batch, threads=threads, checkpoint=3)
+        loss, logits = f.loss_and_logits(theta)
+        assert loss == f.loss(theta)
+        np.testing.assert_allclose(logits, expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("case", one_in(4, cases()), ids=label)
 def test_float32_agrees_with_float64(case: Case) -> None:
     batch = case.data()
     theta, v, u = (x.astype("float32") for x in vectors(case.net(), batch))

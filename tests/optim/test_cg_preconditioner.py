@@ -58,3 +58,20 @@ def test_the_diagonal_preconditioner_divides_by_the_power_of_the_shifted_diagona
     out = np.empty(2)
     diagonal_preconditioner(np.array([15.0, 80.0]), 1.0)(np.array([8.0, 27.0]), out)
     assert np.allclose(out, [1.0, 1.0], rtol=1e-15)
+
+
+@pytest.mark.parametrize(("warm", "beside"), [(False, 1), (True, 2)])
+def test_a_start_at_zero_applies_the_preconditioner_to_b_only_once(warm, beside):
+    a, b = spd(30)
+    calls = []
+
+    def m(r, out):
+        calls.append(r.copy())
+        out[:] = r / 3.0
+
+    x0 = np.ones(30) if warm else None
+    result = conjugate_gradient(operator(a), b, x0, **{**EXACT, "max_iterations": 4}, preconditioner=m)
+    assert len(calls) == result.iterations + beside == 4 + beside
+    np.testing.assert_array_equal(calls[0], b)
+    residual = np.linalg.norm(b - a @ result.x)
+    assert result.preconditioned_norm == pytest.approx(residual / np.sqrt(3.0), rel=1e-9)

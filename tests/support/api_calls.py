@@ -341,7 +341,7 @@ CALLS: list[Call] = [
     ),
     *(
         Call(f"Objective.{name}", of(name), {"self": objective, "theta": theta}, {"theta": THETA})
-        for name in ("loss", "lazy_loss", "squared_gradients", "hessian", "jacobian")
+        for name in ("loss", "lazy_loss", "loss_and_logits", "squared_gradients", "hessian", "jacobian")
     ),
     Call(
         "Objective.gauss_newton",

@@ -41,7 +41,7 @@ def results(threads: int, comm: Any = None) -> dict[str, Any]:
             "product": digest(f.gauss_newton(theta, structural=0.1, tikhonov=0.2) @ v),
             "squared": digest(f.squared_gradients(theta)), "parts": digest(f.part_gradients(theta, 5)),
             "hessian": digest(f.hessian(theta) @ wide), "J": digest(J @ v), "J'": digest(J.rmatvec(J @ v)),
-            "states": digest(*states),
+            "states": digest(*states), "logits": digest(f.loss_and_logits(theta)[1]),
         }  # fmt: skip
     return found
 

@@ -13,14 +13,18 @@ import numpy as np
 import pytest
 from support.run_states import At, assert_same, state
 from support.tiny_runs import metrics, text_file, tiny_train
+from threadpoolctl import threadpool_limits
 
 import hfrnn
+from hfrnn.arrays.blas import blas_pools
 from hfrnn.engine.objective import Objective
+from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.hessian_free import HessianFree
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.trainer import Callback, Interrupted, Trainer, TrainingResult, train
+from hfrnn.training.validation import validate
 
 CONTRACT = (
     "update", "seconds", "train_loss", "train_bits", "valid_bits", "valid_perplexity", "cg_iterations", "cg_stop",
@@ -197,6 +201,41 @@ def test_best_has_the_lowest_validation_loss(tmp_path: Path, monkeypatch: pytest
     np.testing.assert_array_equal(result.theta, thetas[1])
     np.testing.assert_array_equal(hfrnn.load(result.folder).theta, thetas[1])
     np.testing.assert_array_equal(hfrnn.load(result.folder, "last").theta, thetas[3])
+
+
+def test_a_validation_runs_the_network_once_for_the_loss_and_the_wrong_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"data": "addition", "length": 21, "updates": 1, "gradient_symbols": 100, "out": tmp_path / "run"}
+    result = train(**options, hidden=4, backend="numpy")
+    trainer = Trainer.resumed(tmp_path / "run", {"updates": 2}, (), None, None)
+    source, net, weights = trainer.source, trainer.net, trainer.weights
+    assert trainer.validation is not None
+    assert source.validation is not None
+    expected = trainer.validation.loss(weights), source.errors(net.run(weights, source.validation)[0])
+    segments: list[int] = []
+    forward = Sweep._forward
+    monkeypatch.setattr(Sweep, "_forward", lambda *each: (segments.append(1), forward(*each))[1])
+    trainer.validation.loss(weights)
+    once = len(segments)
+    assert validate(trainer.validation, source, weights) == expected
+    assert len(segments) == 2 * once > 0
+    assert metrics(result.folder)[-1]["valid_errors"] == pytest.approx(expected[1], abs=0.002)
+
+
+def test_blas_has_one_thread_during_a_whole_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[set[int]] = []
+    update = HessianFree.update
+
+    def watch(optimizer: HessianFree, *arguments: Any, **options: Any) -> Any:
+        found.append({pool["num_threads"] for pool in blas_pools()})
+        return update(optimizer, *arguments, **options)
+
+    monkeypatch.setattr(HessianFree, "update", watch)
+    with threadpool_limits(2, user_api="blas"):
+        tiny_train(tmp_path)
+        assert {pool["num_threads"] for pool in blas_pools()} == {2}
+    assert found == [{1}] * 2
 
 
 def test_without_validation_the_training_loss_chooses(tmp_path: Path) -> None:
