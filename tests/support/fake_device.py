@@ -107,7 +107,7 @@ class Namespace(ModuleType):
     CREATES = ("zeros", "ones", "full", "arange")
     COMPUTES = (
         "ascontiguousarray", "where", "exp", "expm1", "log", "log1p", "tanh", "arctanh", "matmul", "multiply",
-        "subtract", "concatenate", "take", "sqrt",
+        "subtract", "concatenate", "take", "sqrt", "dot",
     )  # fmt: skip
 
     def __init__(self) -> None:
