@@ -115,6 +115,24 @@ def hornn() -> str:
     return paragraph(f"{'; '.join(found)}.")
 
 
+def norms() -> str:
+    """Return the curves of the cells with column normalization, beside that of the same network without it."""
+    found = []
+    for file in sorted((PAPERS / "hornn_norms").glob("*-adam-*.json")):
+        network, bound = file.stem.split("-adam-")
+        plain = load(f"papers/hornn_ptb/{'rnn' if network == 'rnn' else f'hornn-{network}'}.json")["curve"]
+        bounded = load(f"papers/hornn_norms/{file.name}")["curve"]
+        with_norm, without = (
+            ", ".join(f"{point['valid_perplexity']:.1f}" for point in curve[: len(bounded)])
+            for curve in (bounded, plain)
+        )
+        found.append(
+            f"with columns no longer than {bound}, `{network}` stood at {with_norm} in validation after epochs 1 to "
+            f"{len(bounded)}, without a bound at {without}"
+        )
+    return paragraph(f"With Adam: {'; '.join(found)}.")
+
+
 def scrn() -> str:
     """Return what scrn-100-40 reached."""
     found = load("papers/scrn_ptb/scrn-100-40.json")

@@ -67,6 +67,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "papers-rules": page_papers.rules,
     "papers-probe": page_papers.probe,
     "papers-hornn": page_papers.hornn,
+    "papers-norms": page_papers.norms,
     "papers-scrn": page_papers.scrn,
     **{name: partial(page_papers.papers, name) for name in page_papers.TABLES},
 }
