@@ -121,8 +121,7 @@ def peak() -> str:
         f"""
         The peak is the best rate of a large `np.matmul` in the same run, {load(PRODUCTS)["peak"] / 1e9:.0f} GFLOP/s.
         The fraction counts the matrix products of the recurrent and output maps: once for the loss, three times for
-        the gradient and four times for the product. It counts nothing for the one-hot input map, although the gradient
-        of this map is a matrix product here.
+        the gradient and four times for the product. It counts nothing for the one-hot input map.
         """
     )
 
