@@ -8,8 +8,10 @@ from typing import Any
 from page_text import listed, load, ms, paragraph, table
 
 PRODUCTS = "products-cpu.json"
+OLDER_JAX = "jax-0.4.31/products-cpu.json"
 SPEED = {
     "products": PRODUCTS,
+    "products, JAX 0.4.31": OLDER_JAX,
     "where the time goes": "account-cpu.json",
     "architectures": "architectures-cpu.json",
     "architectures, numba": "architectures-cpu-numba.json",
@@ -59,10 +61,10 @@ def versions() -> str:
     return paragraph(f"The versions were {listed(found)}.")
 
 
-def _by_size() -> dict[tuple[int, int, int], dict[str, dict[str, Any]]]:
+def _by_size(file: str = PRODUCTS) -> dict[tuple[int, int, int], dict[str, dict[str, Any]]]:
     """The cases of products.py: {(H, T, B): {architecture: case}}."""
     sizes: dict[tuple[int, int, int], dict[str, dict[str, Any]]] = {}
-    for case in load(PRODUCTS)["cases"]:
+    for case in load(file)["cases"]:
         sizes.setdefault((case["H"], case["T"], case["B"]), {})[case["arch"]] = case
     return sizes
 
@@ -111,8 +113,30 @@ def products() -> str:
         ):
             cells = (_cell(cases, "product", value) for cases in sizes.values())
             rows.append([f"product, {what}: {label}", *cells])
+    return table(_head(sizes), rows)
+
+
+def _head(sizes: dict[tuple[int, int, int], dict[str, dict[str, Any]]]) -> list[str]:
     archs = " / ".join(next(iter(sizes.values())))
-    return table([f"{archs}; H, T, B", *(", ".join(map(str, size)) for size in sizes)], rows)
+    return [f"{archs}; H, T, B", *(", ".join(map(str, size)) for size in sizes)]
+
+
+def older_jax() -> str:
+    """Gradients and products beside those of JAX 0.4.31."""
+    sizes = _by_size(OLDER_JAX)
+    labels = {
+        ("gradient", "hfrnn"): "gradient: hfrnn",
+        ("gradient", "hfrnn, numba"): "gradient: hfrnn, `--backend numba`",
+        ("gradient", "jax"): "gradient: JAX 0.4.31",
+        ("product", "hfrnn"): "product: hfrnn",
+        ("product", "hfrnn, numba"): "product: hfrnn, `--backend numba`",
+        ("product", "jax kept"): "product: JAX 0.4.31, linearization kept",
+    }
+    rows = [
+        [label, *(_cell(cases, operation, _milliseconds(name)) for cases in sizes.values())]
+        for (operation, name), label in labels.items()
+    ]
+    return table(_head(sizes), rows)
 
 
 def peak() -> str:

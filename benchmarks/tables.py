@@ -32,6 +32,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "speed-runs": page_speed.speed_runs,
     "versions": page_speed.versions,
     "products": page_speed.products,
+    "older-jax": page_speed.older_jax,
     "peak": page_speed.peak,
     "product-over-gradient": page_speed.product_over_gradient,
     "numba-over-numpy": page_speed.numba_over_numpy,
