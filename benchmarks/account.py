@@ -5,11 +5,12 @@ and the bytes that each pass over arrays reads and writes. What the calls need a
 of the time of a thread:
 
     products      every matrix product at the rate that it reaches alone, on as many threads at once
-    passes        every pass over arrays: what its arithmetic takes in the cache, or what memory takes to hand over the
-                  operands, whichever is longer
+    passes        every pass over arrays: the longer of two times, that of its arithmetic in the cache and that of
+                  reading and writing its operands in memory
     interpreter   the same calls with arrays of one unit and one sequence
-    waiting       time in which a thread does not run: for the other thread, for the interpreter's lock, for others
-    rest          what remains: operands of products that are not in the cache, and all that is not counted
+    waiting       time in which a thread does not run. It waits for the other thread, for the interpreter's lock or for
+                  other programs.
+    rest          what remains, for example operands of products that are not in the cache
 """
 
 from __future__ import annotations

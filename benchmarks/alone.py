@@ -67,7 +67,7 @@ class Stopwatch:
         return self._known[key]
 
     def memory(self, total: Total, threads: int) -> float:
-        """Return the seconds in which the memory hands over all operands of some calls, while so many threads run."""
+        """Return the seconds that some calls need to read and write their operands in memory, on so many threads."""
         speed = self.bandwidths(threads)
         return sum(size / speed[min(max(bits, min(speed)), max(speed))] for bits, size in total.distances.items())
 

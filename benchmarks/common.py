@@ -118,11 +118,13 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def commit() -> str | None:
-    """The commit of this checkout, with "-dirty" if tracked files differ from it; None outside a checkout."""
+def commit(folder: Path = HERE) -> str | None:
+    """The commit of the checkout that holds a folder, with "-dirty" if files differ; None outside a checkout."""
 
     def git(*arguments: str) -> str:
-        return subprocess.run(["git", *arguments], cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True
+        ).stdout.strip()
 
     try:
         return git("rev-parse", "HEAD") + ("-dirty" if git("status", "--porcelain", "--untracked-files=no") else "")

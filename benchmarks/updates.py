@@ -109,7 +109,7 @@ def main(
     if before is not None:
         checkouts = {"before": before.resolve(), **checkouts}
     facts = common.machine(max(threads))
-    facts["checkouts"] = {name: checkout_commit(path) for name, path in checkouts.items()}
+    facts["checkouts"] = {name: common.commit(path) for name, path in checkouts.items()}
     common.print_machine(facts)
     results = []
     for case in cases or tuple(CASES):
@@ -122,12 +122,6 @@ def main(
             show(case, count, found)
             results.append({"case": case, "threads": count, "options": CASES[case], "medians": found, "runs": samples})
     common.write_result(out / "updates-cpu.json", {"machine": facts, "rounds": rounds, "cases": results})
-
-
-def checkout_commit(path: Path) -> str:
-    """Return the commit of a checkout."""
-    command = ["git", "rev-parse", "HEAD"]
-    return subprocess.run(command, cwd=path, capture_output=True, text=True, check=True).stdout.strip()
 
 
 if __name__ == "__main__":

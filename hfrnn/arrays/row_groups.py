@@ -30,8 +30,7 @@ class RowSums:
     def add_to(self, out: np.ndarray[Any, Any], rows: np.ndarray[Any, Any], buffers: Buffers) -> None:
         """Add the sums of rows (N, S) to their rows of a table, out (V, S). Both have the same type."""
         (count, N), S = self.matrix.shape, rows.shape[1]
-        ones = buffers.get("ones", (N,), out.dtype)
-        ones[...] = 1
+        ones = self.matrix.data.astype(out.dtype, copy=False)
         if not rows.flags.c_contiguous:
             part, rows = rows, buffers.get("contiguous_rows", rows.shape)
             rows[...] = part
@@ -52,14 +51,14 @@ def row_sums(index: np.ndarray[Any, Any], count: int | None = None) -> RowSums:
 
     With `count`, there is a sum for each number below it, also for those that no row has.
     """
-    groups = group_rows(index)
-    size, numbers = groups.order.size, groups.numbers if count is None else slice(0, count)
     if count is None:
-        ends = np.append(groups.starts, size)
+        groups = group_rows(index)
+        order, ends, numbers = groups.order, np.append(groups.starts, index.size), groups.numbers
     else:
+        order, numbers = np.argsort(index, kind="stable"), slice(0, count)
         ends = np.concatenate(([0], np.cumsum(np.bincount(index, minlength=count))))
-    ones = np.ones(size, np.float32)
-    return RowSums(scipy.sparse.csr_array((ones, groups.order, ends), shape=(ends.size - 1, size)), numbers)
+    ones = np.ones(index.size, np.float32)
+    return RowSums(scipy.sparse.csr_array((ones, order, ends), shape=(ends.size - 1, index.size)), numbers)
 
 
 @dataclass(frozen=True, eq=False)

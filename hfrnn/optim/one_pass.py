@@ -42,7 +42,7 @@ def is_served(*vectors: Vector) -> bool:
 
 
 class _OnePass(FirstOrder):
-    """What both optimizers share: clipping, whose factor waits for the step."""
+    """What both optimizers share: the choice of the compiled pass, and clipping, whose factor waits for the step."""
 
     _passes: Passes
     _factor = 1.0
@@ -66,6 +66,21 @@ class _OnePass(FirstOrder):
             gradient, self._factor = gradient * self._factor, 1.0
         return super().lazy_step(theta, gradient, lr, out)
 
+    def _move(
+        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,
+        work: tuple[Vector, Vector],
+    ) -> Scalar:  # fmt: skip
+        before, moved = list(kept.values()), list(after.values())
+        if not is_served(theta, gradient, *before):
+            return super()._move(new, theta, gradient, lr, kept, after, work)
+        return self._pass(new, theta, gradient, lr, before, moved)
+
+    def _pass(
+        self, new: Vector, theta: Vector, gradient: Vector, lr: float, before: list[Vector], after: list[Vector]
+    ) -> bool:
+        """Do `_move` in one compiled pass; `before` and `after` hold the optimizer's vectors in their order."""
+        raise NotImplementedError
+
     def _norm(self, x: Vector) -> float:
         """Return the Euclidean norm; its sums are those of pieces, whatever the number of threads."""
         sums, passes = np.empty(-(-x.shape[0] // PIECE)), self._passes
@@ -88,15 +103,12 @@ class OnePassSGD(_OnePass, SGD):
         super().__init__(options, threads)
         self._passes = passes
 
-    def _move(
-        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,
-        work: tuple[Vector, Vector],
-    ) -> Scalar:  # fmt: skip
-        before, M, options, of = kept["momentum"], after["momentum"], self.options, theta.dtype.type
-        if not is_served(theta, gradient, before):
-            return super()._move(new, theta, gradient, lr, kept, after, work)
+    def _pass(
+        self, new: Vector, theta: Vector, gradient: Vector, lr: float, before: list[Vector], after: list[Vector]
+    ) -> bool:
+        options, of = self.options, theta.dtype.type
         numbers = (self._factor, lr, options.momentum, 1.0 - lr * options.decay)
-        return self._passes.sgd(new, theta, gradient, before, M, *map(of, numbers), options.nesterov)
+        return self._passes.sgd(new, theta, gradient, *before, *after, *map(of, numbers), options.nesterov)
 
 
 class OnePassAdam(_OnePass, Adam):
@@ -113,18 +125,14 @@ class OnePassAdam(_OnePass, Adam):
         super().__init__(options, threads)
         self._passes = passes
 
-    def _move(
-        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,
-        work: tuple[Vector, Vector],
-    ) -> Scalar:  # fmt: skip
-        before, moved, options, of = list(kept.values()), list(after.values()), self.options, theta.dtype.type
-        if not is_served(theta, gradient, *before):
-            return super()._move(new, theta, gradient, lr, kept, after, work)
-        beta1, beta2, t = options.beta1, options.beta2, self.steps + 1
+    def _pass(
+        self, new: Vector, theta: Vector, gradient: Vector, lr: float, before: list[Vector], after: list[Vector]
+    ) -> bool:
+        options, of, t = self.options, theta.dtype.type, self.steps + 1
+        beta1, beta2, kept_share = options.beta1, options.beta2, 1.0 - lr * options.decay
         scales = lr / (1.0 - beta1**t), 1.0 / (1.0 - beta2**t)
-        numbers = (self._factor, beta1, 1.0 - beta1, beta2, 1.0 - beta2, *scales, options.epsilon)
-        kept_share = 1.0 - lr * options.decay
-        return self._passes.adam(new, theta, gradient, *before, *moved, *map(of, numbers), of(kept_share))
+        numbers = (self._factor, beta1, 1.0 - beta1, beta2, 1.0 - beta2, *scales, options.epsilon, kept_share)
+        return self._passes.adam(new, theta, gradient, *before, *after, *map(of, numbers))
 
 
 class OnePassAverage(Average):
