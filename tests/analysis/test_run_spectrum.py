@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from hfrnn.cli.long_work import working
 from hfrnn.errors import InputError
 from hfrnn.optim import lanczos
 from hfrnn.runs.run_folder import RunFolder
+
+needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed (extra plot)")
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +173,7 @@ def test_a_spectrum_of_zeros_can_be_drawn() -> None:
     [
         (("--plot", "x.jpeg"), "give a file that ends in .svg, .png, .pdf"),
         (("--plot", "no/x.svg"), "there is no folder no"),
-        (("--plot", "x.svg", "--vectors", 0), "--vectors is 0"),
+        pytest.param(("--plot", "x.svg", "--vectors", 0), "--vectors is 0", marks=needs_matplotlib),
         (("--symbols", 0), "symbols is 0"),
         (("--count", -1), "count is -1"),
         (("--tolerance", 0), "tolerance is 0"),
