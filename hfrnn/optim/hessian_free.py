@@ -12,8 +12,8 @@
     H10 g = 0: a solution, nothing changes; ten failed updates in a row: no progress
     H11 CG ended above q(0) = 0, because it started elsewhere: the next CG starts at 0 too
     H12 only one update in so many is measured, and every one with q < -f/4; the others take the last iterate of CG
-    H13 after an unmeasured step, f has risen by a fifth or is not finite: f before the step on the same batch tells
-        whether to return to the parameters before it; then the factor is at least 3/2
+    H13 after a step, the new batch has a loss higher by a fifth, ten times the gradient, or numbers that are not finite:
+        f before the step on the same batch tells whether to return to the parameters before it; factor at least 3/2
 
 An update that raises an exception changes nothing.
 
@@ -155,13 +155,14 @@ class HessianFree:
         -------
         Update
             If no step lowers the loss, theta is unchanged, the damping grows, the next update has no warm start, and
-            `failed` gives the reason. If the last step was not measured (`rho_every`) and raised the loss by more than
-            a tenth, theta is the one before that step. A gradient of 0 changes nothing and is not a failure.
+            `failed` gives the reason. If this batch shows that the last step was bad (`Failure.DIVERGED`), theta is
+            the one before that step. A gradient of 0 changes nothing and is not a failure.
 
         Raises
         ------
         NonFiniteError
-            Loss or gradient at theta is not finite, and the last step was measured. The optimizer is as before.
+            Loss or gradient at theta is not finite, and there is no earlier theta to return to. The optimizer is as
+            before.
         UpdateInterrupted
             `should_stop` returned True. The optimizer is as before.
         InputError
@@ -262,7 +263,7 @@ class HessianFree:
         warm = search.success and options.warm_start > 0.0 and cg.q < 0.0
         self._solution = cg.x if warm else None  # H9, H11
         self._kronecker = model.kronecker
-        self._fallback = None if model.measured or failed is not None else Fallback(theta, model.f0)
+        self._fallback = None if failed is not None else Fallback(theta, model.f0, model.g_norm)
         self._count(failed)
         return Update(
             theta=new_theta,

@@ -25,8 +25,9 @@ class Failure(StrEnum):
     NO_STEP
         CG found no step: its first direction has no positive curvature.
     DIVERGED
-        The last step, which was not measured, has raised the loss by more than a tenth, or it is not finite. The
-        parameters before that step are restored.
+        The new batch shows that the last step was bad: it raised the loss of this batch by more than a tenth; or the
+        gradient is ten times as large and the loss not lower; or they are not finite. The parameters before that step
+        are restored.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Updates that are not measured (H12), and the return to the parameters before a bad one (H13)."""
+"""Updates that are not measured (H12), and the return to the parameters before a bad step (H13)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,13 @@ DIAGONAL = np.linspace(0.5, 3.0, n)
 
 
 class Counted:
-    """The function floor + sum d*x^2/2 + x^4/4, which counts its losses; gradient `breaks` has the loss `broken`."""
+    """The function floor + sum d*x^2/2 + x^4/4, which counts its losses.
+
+    Gradient number `breaks` has the loss `broken`, and is `steeper` times as large.
+    """
 
     floor = 100.0  # so that no quadratic promises a quarter of it
+    steeper = 1.0
 
     def __init__(self, breaks: int | None = None, broken: float = math.nan) -> None:
         self.losses, self.gradients, self.breaks, self.broken = 0, 0, breaks, broken
@@ -35,8 +39,11 @@ class Counted:
 
     def loss_and_gradient(self, theta: Any) -> tuple[float, Any]:
         self.gradients += 1
-        f = self.broken if self.gradients == self.breaks else self._f(theta)
-        return f, DIAGONAL * theta + theta**3
+        g = DIAGONAL * theta + theta**3
+        return (self.broken, g * self.steeper) if self.gradients == self.breaks else (self._f(theta), g)
+
+    def gradient_norm(self, theta: Any) -> float:
+        return float(np.linalg.norm(self.loss_and_gradient(theta)[1]))
 
     def gauss_newton(self, theta: Any, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden") -> Any:
         class G:
@@ -95,47 +102,55 @@ def test_line_search_damping_measures_every_update():
         assert update.evaluations > 0
 
 
+@pytest.mark.parametrize("updates", [5, ALWAYS], ids=["measured", "unmeasured"])
 @pytest.mark.parametrize("broken", [math.nan, math.inf, 1e6])
-def test_a_loss_that_rises_after_an_unmeasured_step_restores_the_parameters_before_it(broken: float):
-    f = Counted(ALWAYS + 2, broken)
+def test_a_loss_that_rises_after_a_step_restores_the_parameters_before_it(broken: float, updates: int):
+    f = Counted(updates + 2, broken)
     optimizer, theta = make(50), start()
-    for _ in range(ALWAYS):
+    for _ in range(updates):
         theta = optimizer.update(theta, f).theta
-    strength, stepped = optimizer.damping.lambda_, optimizer.update(theta, f)
+    stepped = optimizer.update(theta, f)
     assert stepped.success
+    assert math.isnan(stepped.rho) == (updates == ALWAYS)
     update = optimizer.update(stepped.theta, f)
     assert update.failed is Failure.DIVERGED
     assert update.failures == 1
     assert not update.success
     np.testing.assert_array_equal(update.theta, theta)
-    assert optimizer.damping.lambda_ == pytest.approx(1.5 * strength) == update.next_lambda_
+    assert optimizer.damping.lambda_ == pytest.approx(1.5 * stepped.next_lambda_) == update.next_lambda_
     again = optimizer.update(update.theta, f)
     assert again.failed is None
     assert again.loss_before == pytest.approx(f._f(theta))
 
 
-@pytest.mark.parametrize(("rise", "before", "losses", "failed"), [
-    (1.19, 0.0, 0, None), (1.21, 1.2, 1, None), (1.21, 1.11, 1, None), (1.21, 1.09, 1, Failure.DIVERGED),
+@pytest.mark.parametrize(("rise", "steeper", "before", "checked", "undone"), [
+    (1.19, 9.0, 0.0, False, False), (1.21, 1.0, 1.2, True, False), (1.21, 1.0, 1.11, True, False),
+    (1.21, 1.0, 1.09, True, True),
+    (1.01, 11.0, 1.02, True, False), (1.01, 11.0, 1.0, True, True),
 ])  # fmt: skip
 def test_a_rise_from_batch_to_batch_is_checked_on_the_same_batch(
-    rise: float, before: float, losses: int, failed: Failure | None, monkeypatch: pytest.MonkeyPatch
+    rise: float, steeper: float, before: float, checked: bool, undone: bool, monkeypatch: pytest.MonkeyPatch
 ):
+    """`before` is the loss before the last step on the new batch; it and `rise` are shares of the last batch's loss."""
     f = Counted(ALWAYS + 2)
     optimizer, theta = make(50), start()
     for _ in range(ALWAYS + 1):
+        earlier = theta
         last = optimizer.update(theta, f)
         theta = last.theta
-    f.broken, counted = rise * last.loss_before, f.losses
-    own, seen = f.loss, []
+    f.broken, f.steeper = rise * last.loss_before, steeper * last.gradient_norm / Counted().gradient_norm(theta)
+    seen = []
 
     def loss(at: Any) -> float:
         seen.append(at)
-        own(at)
         return before * last.loss_before
 
     monkeypatch.setattr(f, "loss", loss)
-    assert optimizer.update(theta, f).failed is failed
-    assert f.losses - counted == losses == len(seen)
+    update = optimizer.update(theta, f)
+    assert any(np.array_equal(at, earlier) for at in seen) == checked
+    assert (update.failed is Failure.DIVERGED) == undone
+    if undone:
+        assert len(seen) == 1
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -150,13 +165,24 @@ def test_an_update_that_promises_too_much_is_measured(large: bool):
     assert f.losses - before == update.evaluations == int(large)
 
 
-def test_a_bad_loss_after_a_measured_step_is_an_error():
-    f = Counted(3)
-    optimizer, theta = make(50), start()
-    for _ in range(2):
-        theta = optimizer.update(theta, f).theta
+def test_a_loss_that_is_not_finite_is_an_error_where_there_is_no_earlier_point():
     with pytest.raises(NonFiniteError):
-        optimizer.update(theta, f)
+        make().update(start(), Counted(1))
+    f, optimizer = Counted(2), make()
+    returned = optimizer.update(optimizer.update(start(), f).theta, f)
+    assert returned.failed is Failure.DIVERGED
+    f.breaks = 3
+    with pytest.raises(NonFiniteError):
+        optimizer.update(returned.theta, f)
+
+
+def test_a_step_that_lowered_the_loss_of_its_batch_is_never_undone_on_the_same_batch():
+    """On one batch, a measured step can lead to a gradient a thousand times as large, but not to a higher loss."""
+    f, optimizer, theta = Counted(4), make(1), start()
+    for _ in range(3):
+        theta = optimizer.update(theta, f).theta
+    f.broken, f.steeper = f._f(theta), 1e3
+    assert optimizer.update(theta, f).failed is not Failure.DIVERGED
 
 
 def test_too_many_returns_end_the_optimization():
