@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import sys
 from itertools import islice
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import settings
 from support.offline import no_network  # noqa: F401 - a fixture of every test
 
+sys.dont_write_bytecode = True  # tests compare folders, and importing a user's kernel would leave __pycache__ in them
 settings.register_profile("hfrnn", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("hfrnn")
 

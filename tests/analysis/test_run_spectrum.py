@@ -23,7 +23,9 @@ from hfrnn.errors import InputError
 from hfrnn.optim import lanczos
 from hfrnn.runs.run_folder import RunFolder
 
-needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed (extra plot)")
+needs_matplotlib = pytest.mark.skipif(
+    find_spec("matplotlib") is None, reason="matplotlib is not installed (extra plot)"
+)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -163,8 +162,7 @@ def test_every_way_in_checks_the_declaration(name: str, value: Any, sentence: st
             call_it()
 
 
-def test_the_command_checks_the_declaration(kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # importing the kernel would leave __pycache__ beside it
+def test_the_command_checks_the_declaration(kernel: Path, tmp_path: Path) -> None:
     start = ["train", "--kernel", kernel, text_file(tmp_path), "--arch", NAME]
     before = snapshot(tmp_path)
     assert "--recurrent-scale is 0: give a number above 0" in refused(*start, "--recurrent-scale", 0)

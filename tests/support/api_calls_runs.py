@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -282,5 +283,6 @@ CALLS: list[Call] = [
         {"outcomes": [Outcome("rnn", "gradient", 0.0, 1.0, "")]},
         {"outcomes": nothing().but({"empty list": None})},
     ),
-    Call("TensorBoard", TensorBoard, {}, {"folder": new_path().or_none()}),
 ]
+if find_spec("tensorboard") is not None:
+    CALLS.append(Call("TensorBoard", TensorBoard, {}, {"folder": new_path().or_none()}))

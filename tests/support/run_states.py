@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.training.trainer import Callback, Trainer
 from support.tiny_runs import metrics
@@ -23,6 +25,16 @@ def assert_same(one: Path, other: Path) -> None:
     for name in ("last", "best"):
         assert state(one, name) == state(other, name)
     assert metrics(one) == metrics(other)
+
+
+def assert_close(one: Path, other: Path, rtol: float) -> None:
+    """The last checkpoints hold arrays that differ by less than `rtol` times the largest entry, and the same counts."""
+    (found, counts), (expected, other_counts) = (load_checkpoint(run / "last.safetensors") for run in (one, other))
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=0, atol=rtol * np.abs(array).max(initial=0), err_msg=name)
+    for key in ("update", "symbols"):
+        assert counts[key] == other_counts[key]
 
 
 class At(Callback):

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from support.fake_device import FakeArray, FakeBackend
 from support.method_runs import MUSIC, ONLINE, TASK, Losses, run, training_state
-from support.run_states import At, assert_same
+from support.run_states import At, assert_close, assert_same
 from support.slow import one_in
 from support.tiny_runs import metrics, text_file
 
@@ -268,15 +268,16 @@ def test_too_large_a_rate_of_the_online_rule_keeps_the_state(tmp_path: Path) -> 
     ],
     ids=["sgd", "adam", "muon", "task", "music", "soap", "hf-published", "hf"],
 )
-def test_a_run_on_a_strict_device_has_the_bits_of_numpy_and_goes_on(
+def test_a_run_on_a_strict_device_has_the_numbers_of_numpy_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     """The device's arrays refuse to become NumPy arrays."""
     fake = FakeBackend()
     monkeypatch.setitem(hfrnn.arrays.backend._makers, "cupy", lambda: fake)
-    host = run(tmp_path, "host", **options, updates=8, threads=1)
-    result = run(tmp_path, "device", **options, updates=4, backend="cupy")
-    assert isinstance(result.theta, FakeArray)
-    train(resume=result.folder, updates=8)
-    arrays = [training_state(folder)[0] for folder in (host.folder, result.folder)]
-    assert arrays[0] == arrays[1]
+    host = run(tmp_path, "host", **options, updates=8, threads=1, dtype="float64")
+    whole = run(tmp_path, "whole", **options, updates=8, backend="cupy", dtype="float64")
+    assert isinstance(whole.theta, FakeArray)
+    assert_close(whole.folder, host.folder, rtol=1e-9)
+    part = run(tmp_path, "part", **options, updates=4, backend="cupy", dtype="float64")
+    train(resume=part.folder, updates=8)
+    assert training_state(part.folder)[0] == training_state(whole.folder)[0]
