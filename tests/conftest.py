@@ -13,10 +13,18 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from support.offline import no_network  # noqa: F401 - a fixture of every test
+from support.skipped import Skipped
 
 sys.dont_write_bytecode = True  # tests compare folders, and importing a user's kernel would leave __pycache__ in them
 settings.register_profile("hfrnn", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("hfrnn")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Write the tests that were skipped to the file HFRNN_SKIPPED, if it is set; `pytest @FILE` runs these alone."""
+    path = os.environ.get("HFRNN_SKIPPED")
+    if path and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Skipped(Path(path)))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
