@@ -12,8 +12,8 @@
     H10 g = 0: a solution, nothing changes; ten failed updates in a row: no progress
     H11 CG ended above q(0) = 0, because it started elsewhere: the next CG starts at 0 too
     H12 only one update in so many is measured, and every one with q < -f/4; the others take the last iterate of CG
-    H13 after a step, the new batch has a loss higher by a fifth, ten times the gradient, or numbers that are not finite:
-        f before the step on the same batch tells whether to return to the parameters before it; factor at least 3/2
+    H13 f on the next batch is higher by a fifth or not finite: f before the step on the same batch tells whether to
+        return to the parameters before it; then the factor is at least 3/2
 
 An update that raises an exception changes nothing.
 
@@ -263,7 +263,7 @@ class HessianFree:
         warm = search.success and options.warm_start > 0.0 and cg.q < 0.0
         self._solution = cg.x if warm else None  # H9, H11
         self._kronecker = model.kronecker
-        self._fallback = None if failed is not None else Fallback(theta, model.f0, model.g_norm)
+        self._fallback = None if failed is not None else Fallback(theta, model.f0)
         self._count(failed)
         return Update(
             theta=new_theta,

@@ -25,9 +25,8 @@ class Failure(StrEnum):
     NO_STEP
         CG found no step: its first direction has no positive curvature.
     DIVERGED
-        The new batch shows that the last step was bad: it raised the loss of this batch by more than a tenth; or the
-        gradient is ten times as large and the loss not lower; or they are not finite. The parameters before that step
-        are restored.
+        The last step raised the loss of the new batch by more than a tenth, or it is not finite. The parameters before
+        that step are restored.
 
     Examples
     --------

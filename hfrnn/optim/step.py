@@ -26,10 +26,7 @@ PROMISE = 0.25
 SUSPICIOUS, BAD = 0.2, 0.1
 """Bounds on the rise of the loss after a step, as a share of the loss: on the new batch, above which the step is
 checked; and on the same batch, above which it is undone."""
-STEEP = 10.0
-"""Growth factor of the gradient's norm from which a step is checked, and undone if it did not lower the loss of the
-new batch."""
-BEFORE, BEFORE_LOSS, BEFORE_NORM = "before", "before_loss", "before_norm"
+BEFORE, BEFORE_LOSS = "before", "before_loss"
 """Names of a `Fallback` in the state of the optimizer."""
 
 
@@ -111,30 +108,26 @@ class Fallback:
     ----------
     theta : (n,) array
         The parameters before the step.
-    loss, gradient_norm : float
-        The loss there and the norm of its gradient, on the objective of the gradient of that update.
+    loss : float
+        The loss there, on the objective of the gradient of that update.
     """
 
     theta: Vector
     loss: float
-    gradient_norm: float
 
     def undoes(self, loss: float, gradient_norm: float, objective: Objective) -> bool:
         """Return whether the step was bad, given the loss and the gradient on a new batch, and its objective."""
         if not (math.isfinite(loss) and math.isfinite(gradient_norm)):
             return True
-        steep = gradient_norm > STEEP * self.gradient_norm
-        if not steep and loss <= self.loss + SUSPICIOUS * abs(self.loss):
+        if loss <= self.loss + SUSPICIOUS * abs(self.loss):
             return False
         before = float(objective.loss(self.theta))
-        return loss > before + (0.0 if steep else BAD * abs(before))
+        return loss > before + BAD * abs(before)
 
 
 def fallback_state(fallback: Fallback | None) -> dict[str, Any]:
     """Return the entries of a fallback in the state of the optimizer."""
-    if fallback is None:
-        return {}
-    return {BEFORE: fallback.theta.copy(), BEFORE_LOSS: fallback.loss, BEFORE_NORM: fallback.gradient_norm}
+    return {} if fallback is None else {BEFORE: fallback.theta.copy(), BEFORE_LOSS: fallback.loss}
 
 
 def fallback_of(state: Mapping[str, Any]) -> Fallback | None:
@@ -148,8 +141,7 @@ def fallback_of(state: Mapping[str, Any]) -> Fallback | None:
     if state.get(BEFORE) is None:
         return None
     theta = array(f"{BEFORE} of the state", state[BEFORE], (None,), "f").copy()
-    loss, gradient_norm = (number(f"{name} of the state", state.get(name)) for name in (BEFORE_LOSS, BEFORE_NORM))
-    return Fallback(theta, loss, gradient_norm)
+    return Fallback(theta, number(f"{BEFORE_LOSS} of the state", state.get(BEFORE_LOSS)))
 
 
 def not_finite(what: str) -> str:

@@ -21,11 +21,10 @@ DIAGONAL = np.linspace(0.5, 3.0, n)
 class Counted:
     """The function floor + sum d*x^2/2 + x^4/4, which counts its losses.
 
-    Gradient number `breaks` has the loss `broken`, and is `steeper` times as large.
+    Gradient number `breaks` has the loss `broken`.
     """
 
     floor = 100.0  # so that no quadratic promises a quarter of it
-    steeper = 1.0
 
     def __init__(self, breaks: int | None = None, broken: float = math.nan) -> None:
         self.losses, self.gradients, self.breaks, self.broken = 0, 0, breaks, broken
@@ -39,11 +38,8 @@ class Counted:
 
     def loss_and_gradient(self, theta: Any) -> tuple[float, Any]:
         self.gradients += 1
-        g = DIAGONAL * theta + theta**3
-        return (self.broken, g * self.steeper) if self.gradients == self.breaks else (self._f(theta), g)
-
-    def gradient_norm(self, theta: Any) -> float:
-        return float(np.linalg.norm(self.loss_and_gradient(theta)[1]))
+        f = self.broken if self.gradients == self.breaks else self._f(theta)
+        return f, DIAGONAL * theta + theta**3
 
     def gauss_newton(self, theta: Any, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden") -> Any:
         class G:
@@ -123,13 +119,11 @@ def test_a_loss_that_rises_after_a_step_restores_the_parameters_before_it(broken
     assert again.loss_before == pytest.approx(f._f(theta))
 
 
-@pytest.mark.parametrize(("rise", "steeper", "before", "checked", "undone"), [
-    (1.19, 9.0, 0.0, False, False), (1.21, 1.0, 1.2, True, False), (1.21, 1.0, 1.11, True, False),
-    (1.21, 1.0, 1.09, True, True),
-    (1.01, 11.0, 1.02, True, False), (1.01, 11.0, 1.0, True, True),
+@pytest.mark.parametrize(("rise", "before", "checked", "undone"), [
+    (1.19, 0.0, False, False), (1.21, 1.2, True, False), (1.21, 1.11, True, False), (1.21, 1.09, True, True),
 ])  # fmt: skip
 def test_a_rise_from_batch_to_batch_is_checked_on_the_same_batch(
-    rise: float, steeper: float, before: float, checked: bool, undone: bool, monkeypatch: pytest.MonkeyPatch
+    rise: float, before: float, checked: bool, undone: bool, monkeypatch: pytest.MonkeyPatch
 ):
     """`before` is the loss before the last step on the new batch; it and `rise` are shares of the last batch's loss."""
     f = Counted(ALWAYS + 2)
@@ -138,7 +132,7 @@ def test_a_rise_from_batch_to_batch_is_checked_on_the_same_batch(
         earlier = theta
         last = optimizer.update(theta, f)
         theta = last.theta
-    f.broken, f.steeper = rise * last.loss_before, steeper * last.gradient_norm / Counted().gradient_norm(theta)
+    f.broken = rise * last.loss_before
     seen = []
 
     def loss(at: Any) -> float:
@@ -174,15 +168,6 @@ def test_a_loss_that_is_not_finite_is_an_error_where_there_is_no_earlier_point()
     f.breaks = 3
     with pytest.raises(NonFiniteError):
         optimizer.update(returned.theta, f)
-
-
-def test_a_step_that_lowered_the_loss_of_its_batch_is_never_undone_on_the_same_batch():
-    """On one batch, a measured step can lead to a gradient a thousand times as large, but not to a higher loss."""
-    f, optimizer, theta = Counted(4), make(1), start()
-    for _ in range(3):
-        theta = optimizer.update(theta, f).theta
-    f.broken, f.steeper = f._f(theta), 1e3
-    assert optimizer.update(theta, f).failed is not Failure.DIVERGED
 
 
 def test_too_many_returns_end_the_optimization():
