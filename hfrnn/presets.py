@@ -33,6 +33,7 @@ UPDATE_OPTIONS: dict[str, Preset] = {
     "cg_iterations": Preset(ByData(text=3, music=3, task=4, arrays=30), 100),
     "warm_start": Preset(0.0, 0.95),
     "mu_growth": Preset(None, 3.0),
+    "armijo": Preset(ByData(text=0.125, music=0.125, task=0.01, arrays=0.01), 0.01),
     "preconditioner": Preset("kronecker", "none"),
     "preconditioner_parts": Preset(20, 50),
     "preconditioner_every": Preset(20, 10),

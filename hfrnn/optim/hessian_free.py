@@ -375,7 +375,8 @@ class HessianFree:
         -------
         dict
             Kind and strengths of the damping, `failures`, `updates`, `ended`, and `cg_solution`: a copy of the last
-            iterate of CG, (n,), on the device of theta, or None. After `load_state_dict`, updates give the same bits.
+            iterate of CG, (n,), on the device of theta, or None. After a step also `before` and `before_loss`, theta
+            before it and the loss there. After `load_state_dict`, updates give the same bits.
         """
         solution = None if self._solution is None else self._solution.copy()
         ended = None if self.ended is None else self.ended.value

@@ -46,9 +46,10 @@ class Need:
             data = chosen.text or chosen.data or "the built-in corpus"
             return "" if chosen.kind in self.allowed else f"{data} is {chosen.kind}: it is for {self._either}"
         value = getattr(chosen, self.option)
+        flag = "--" + self.option.replace("_", "-")
         if value is None:
-            return f"--{self.option} was not: it is for --{self.option} {self._either}"
-        return "" if value in self.allowed else f"--{self.option} is {value}: it is for --{self.option} {self._either}"
+            return f"{flag} was not: it is for {flag} {self._either}"
+        return "" if value in self.allowed else f"{flag} is {value}: it is for {flag} {self._either}"
 
     @property
     def _either(self) -> str:
@@ -70,6 +71,7 @@ STRUCTURAL = Need("damping", ("structural", "structural+tikhonov"))
 DAMPED = Need("damping", ("structural", "structural+tikhonov", "tikhonov"))
 PRECONDITIONED = Need("preconditioner", ("diagonal", "kronecker"))
 KRONECKER = Need("preconditioner", ("kronecker",))
+ARMIJO = Need("line_search", ("armijo",))
 TEXT8 = Need("schedule", ("text8",))
 SUTSKEVER = Need("initializer", ("sutskever",))
 WORDS = Need("level", ("word",))

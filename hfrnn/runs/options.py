@@ -227,6 +227,10 @@ class RunOptions(DataOptions):
         10, "Stop after this many updates in a row without a step", least=1, zero="for never", unit="updates"
     )
     line_search: str = _hf("armijo", "Stopping rule of the final line search.", choices=("armijo", "minimum"))
+    armijo: float = _hf(
+        None, "Share of the decrease along the gradient that the final line search asks for.", needs.ARMIJO, least=0,
+        below=1,
+    )  # fmt: skip
     average: float | None = _optimizer(
         None, "Decay per update of the running average of the weights, which is validated and saved; 0 for no average.",
         needs.SEQUENCES, least=0, below=1, otherwise=f"{_of_each(AVERAGES)}; for hf {default_text('average')}",

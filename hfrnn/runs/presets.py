@@ -33,6 +33,8 @@ KINDS_OF_ARRAYS = ("a table", "an array file", "arrays in memory")
 """The kinds of data, as `kind_of_data` names them, that are sequences of numbers of one's own."""
 OFF_IF_UNWRITTEN = ("average", "first_gradient_symbols")
 """Options that a run does not use if its config.toml lacks them."""
+FORMER_VALUES = {"armijo": 0.01}
+"""Values of runs whose config.toml lacks these options, in place of those of their preset."""
 
 
 class Sequences(NamedTuple):
@@ -117,7 +119,7 @@ def unwritten_values(written: Mapping[str, Any]) -> dict[str, Any]:
     """
     of = written.get("preset", EARLIER), written.get("data"), written.get("length", LENGTH)
     found = {name: default.of(*of) for name, default in DEFAULTS.items() if name not in OFF_IF_UNWRITTEN}
-    return {name: value for name, value in {"preset": of[0], **found}.items() if name not in written}
+    return {name: value for name, value in {"preset": of[0], **found, **FORMER_VALUES}.items() if name not in written}
 
 
 def kind_of_data(data: str | None) -> str:

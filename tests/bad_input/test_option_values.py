@@ -99,6 +99,7 @@ RANGES: dict[str, tuple[str, ...]] = {  # on the command line
     "rho_every": ("0", "-1"),
     "search_objective": ("loss", ""),
     "line_search": ("exact",),
+    "armijo": ("-0.1", "1"),
     "rho_low": ("1.1",),
     "rho_high": ("0.4",),
     "adapt": ("all", ""),

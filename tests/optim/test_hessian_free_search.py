@@ -71,8 +71,7 @@ def test_a_loss_that_is_nan_everywhere_else_fails_quietly():
 @pytest.mark.parametrize("where", ["loss", "gradient", "curvature"])
 def test_a_non_finite_loss_or_gradient_at_theta_is_an_error_that_changes_nothing(where):
     objective, curvature = wavy(), None
-    optimizer = HessianFree(options=HessianFreeOptions(rho_objective="curvature"))
-    theta = optimizer.update(np.zeros(40), objective).theta
+    theta, optimizer = np.zeros(40), HessianFree(options=HessianFreeOptions(rho_objective="curvature"))
     before = optimizer.state_dict()
     f, g = objective.loss_and_gradient(theta)
     if where == "loss":
@@ -199,7 +198,8 @@ def test_should_stop_gives_the_update_up_and_leaves_the_state_as_it_was():
         optimizer.update(theta, objective, should_stop=should_stop)
     assert len(asked) == 4
     after = optimizer.state_dict()
-    assert np.array_equal(before.pop("cg_solution"), after.pop("cg_solution"))
+    for name in ("cg_solution", "before"):
+        assert np.array_equal(before.pop(name), after.pop(name))
     assert before == after
     reference = HessianFree(Damping("tikhonov"))
     run(reference, np.zeros(40), objective, 1)
@@ -234,7 +234,9 @@ def test_the_state_is_flat_and_holds_only_plain_values_and_vectors():
     optimizer = HessianFree()
     optimizer.update(np.zeros(40), wavy())
     state = optimizer.state_dict()
-    assert set(state) == {"kind", "mu", "lambda_", "failures", "updates", "ended", "cg_solution"}
+    assert set(state) == {
+        "kind", "mu", "lambda_", "failures", "updates", "ended", "cg_solution", "before", "before_loss"
+    }  # fmt: skip
     assert all(value is None or isinstance(value, (str, float, int, np.ndarray)) for value in state.values())
     state["cg_solution"][:] = 0.0
     assert solution_of(optimizer).any()

@@ -24,6 +24,7 @@ PUBLISHED = {
     "warm_start": 0.95,
     "mu_growth": 3.0,
     "least_damping": 0.0,
+    "armijo": 0.01,
     "preconditioner": "none",
     "average": 0.7,
 }
@@ -68,7 +69,7 @@ def test_a_file_is_a_text() -> None:
 def test_given_options_win_over_a_preset(preset: str) -> None:
     given: dict[str, Any] = {
         "gradient_symbols": 4_000, "first_gradient_symbols": 5_000, "batch_growth": 1.5, "curvature_fraction": 0.75,
-        "cg_iterations": 33, "warm_start": 0.25, "mu_growth": 7.0, "least_damping": 0.3,
+        "cg_iterations": 33, "warm_start": 0.25, "mu_growth": 7.0, "least_damping": 0.3, "armijo": 0.2,
         "preconditioner": "diagonal", "preconditioner_parts": 3, "preconditioner_every": 4, "average": 0.25,
     }  # fmt: skip
     resolved = TrainConfig(preset=preset, **given).resolved()
@@ -145,9 +146,9 @@ def test_the_file_of_a_run_without_a_preset_is_a_published_one(tmp_path: Path) -
 
 def test_what_the_file_of_a_run_lacks_has_the_value_that_the_run_has() -> None:
     assert unwritten_values({"preset": "tuned", "data": "addition", **dict.fromkeys(DEFAULTS)}) == {}
-    found = unwritten_values({"preset": "tuned", "data": "addition"})
-    assert found == {name: default.of("tuned", "addition", 100) for name, default in DEFAULTS.items()
-                     if name not in ("average", "first_gradient_symbols")}  # fmt: skip
+    found = unwritten_values({"preset": "tuned", "data": "python-manual"})
+    assert found == {name: default.of("tuned", "python-manual", 100) for name, default in DEFAULTS.items()
+                     if name not in ("average", "first_gradient_symbols")} | {"armijo": 0.01}  # fmt: skip
     assert unwritten_values({"warm_start": 0.5})["preset"] == "published"
 
 
