@@ -19,6 +19,7 @@ All results are compared before they are timed. See README.md beside this file.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import statistics
 import time
 from collections.abc import Callable
@@ -67,9 +68,13 @@ class Case:
         self.segment = self.T if self.whole else plan.segment or self.T
         self.scratch = Buffers(self.net.backend, np.float32)
         self.sweep = Sweep(
-            self.net, self.net.prepare(batch), float(self.T * self.B), boundaries=segment_boundaries(self.T, self.segment),
-            keep=Keep.ALL, scratch=self.scratch,
-        )  # fmt: skip
+            self.net,
+            self.net.prepare(batch),
+            float(self.T * self.B),
+            boundaries=segment_boundaries(self.T, self.segment),
+            keep=Keep.ALL,
+            scratch=self.scratch,
+        )
         self.theta = self.net.init(seed=0)
         self.v = rng.standard_normal(self.theta.size).astype(np.float32)
         self.out = np.zeros_like(self.v)
@@ -112,7 +117,7 @@ def gradients(case: Case, rounds: int) -> dict[str, Any]:
     names = [name for name in p if name in ("W_h", "W_hm", "W_m")]
     sums = {name: np.zeros(p[name].shape, np.float32) for name in names}
     arguments = fused_loops.blas_arguments()
-    parts = lambda x: x.reshape(*x.shape[:-1], -1, H)  # noqa: E731
+    parts = functools.partial(gates_of, H=H)
 
     def begin() -> None:
         for each in sums.values():
@@ -126,7 +131,7 @@ def gradients(case: Case, rounds: int) -> dict[str, Any]:
 
     def fused(n: int) -> None:
         begin()
-        last, (B, dtype) = sweep.segments[-1].tapes[0], (case.B, np.float32)
+        last, B = sweep.segments[-1].tapes[0], case.B
         dh, dc = last.new("dh", B, H), last.new("dc", B, H)
         dh[...] = dc[...] = 0
         for segment, own in reversed(list(zip(sweep.segments, dhs, strict=True))):
@@ -134,9 +139,7 @@ def gradients(case: Case, rounds: int) -> dict[str, Any]:
             k, f, k_c, hs = parts(tape["k"]), tape["f"], tape["k_c"], tape["h"]
             if case.arch == "lstm":
                 dU, W_T = tape.scratch("dU", K, B, 4 * H), kernel_transpose(p, "W_h")
-                fused_loops.lstm_fused(
-                    n, W_T, own, k, f, k_c, dh, dc, dU, parts(dU), hs, sums["W_h"], *arguments
-                )
+                fused_loops.lstm_fused(n, W_T, own, k, f, k_c, dh, dc, dU, parts(dU), hs, sums["W_h"], *arguments)
                 continue
             das, dU = tape.scratch("da", K, B, 4 * H), tape.scratch("dU", K, B, 5 * H)
             dxi, dm = tape.scratch("dxi", K, B, H), tape.scratch("dm", B, H)
@@ -156,6 +159,11 @@ def gradients(case: Case, rounds: int) -> dict[str, Any]:
             checked(each, expected[name], f"{name}, after every {n} steps")
     found = processor_seconds({**runs, "product": case.product}, rounds)
     return {**case.sizes, "product": found.pop("product"), "seconds": found}
+
+
+def gates_of(x: np.ndarray, H: int) -> np.ndarray:
+    """Return x (..., n*H) as (..., n, H)."""
+    return x.reshape(*x.shape[:-1], -1, H)
 
 
 def kernel_transpose(p: dict[str, Any], name: str) -> Any:
@@ -220,6 +228,10 @@ def orders(case: Case, rounds: int) -> dict[str, Any]:
 # ---------------------------------------------------------------------- one call
 
 
+def new(*shape: int) -> np.ndarray:
+    return np.empty(shape, np.float32)
+
+
 def calls(case: Case, rounds: int) -> dict[str, Any]:
     """A product of one segment by the engine, and in one compiled call."""
     import fused_loops
@@ -227,12 +239,11 @@ def calls(case: Case, rounds: int) -> dict[str, Any]:
     sweep, H, V, B, K = case.sweep, case.H, case.V, case.B, case.T
     (segment,) = sweep.segments
     tape, N = segment.tapes[0], case.T * case.B
-    own = case.net.views(case.theta)
-    p, v, g = ({name.split(".")[1]: x for name, x in case.net.views(vector).items()} for vector in
-               (case.theta, case.v, case.out))  # fmt: skip
-    del own
+    p, v, g = (
+        {name.split(".")[1]: block for name, block in case.net.views(vector).items()}
+        for vector in (case.theta, case.v, case.out)
+    )
     biased = "b" in p
-    new = lambda *shape: np.empty(shape, np.float32)  # noqa: E731
     symbols = np.ascontiguousarray(sweep.batch.inputs.reshape(-1))
     s, scale, mu = segment.head_tape["z"].reshape(N, V), np.float32(1 / N), np.float32(MU / N)
     W_y, v_y = (np.ascontiguousarray(each["W_y0"]) for each in (p, v))
@@ -285,6 +296,8 @@ def calls(case: Case, rounds: int) -> dict[str, Any]:
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
 def main(rounds: int, out: Path) -> None:
     """Time fused passes beside those of the engine, on one thread."""
+    if not common.available(["numba"], "fast"):
+        raise click.ClickException("the prototypes are compiled by numba, which is not installed")
     result: dict[str, Any] = {"machine": common.machine(1), "rounds": rounds}
     with one_blas_thread():
         result["gradients"] = [gradients(Case(*case), rounds) for case in CASES]

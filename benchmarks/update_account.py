@@ -1,26 +1,30 @@
-"""How much of an update of a small network goes to the interpreter, to waiting, and to a second forward pass?
+"""How much of an update of a small network goes to the interpreter, to threads, and to a second forward pass?
 
     python benchmarks/update_account.py
 
-One call per sweep instead of one per segment, and threads inside compiled code, can save no more than two parts of the
-time: the interpreter, and the waiting of threads. The parts of an update of Hessian-free optimization with the defaults
-of `hfrnn train` are measured here for the backend `numba`, at the sizes of its batches:
+One compiled call per sweep instead of one per segment, and threads inside compiled code, can save no more than the time
+of the interpreter, the waiting for its lock, and the start of threads. This script bounds them for an update of
+Hessian-free optimization with the defaults of `hfrnn train` and the backend `numba`, at the sizes of its batches.
+The columns, medians over updates that take turns:
 
-    processor    processor time of one thread
-    interpreter  the same calls with one unit and one sequence per shard, as in account.py. The steps of the compiled
-                 loops are in it, so this is more than a single call per sweep would save.
-    waiting      time in which one of two threads neither runs nor waits for a processor: it waits for the other thread,
-                 for the interpreter's lock, or for work. Linux tells how long a thread has waited for a processor. Other
-                 programs can still stop one thread, for which the other one then waits: only the half of the calls that
-                 other programs have delayed least count.
+    processor    processor time with one thread
+    interpreter  the same calls with one unit and one sequence per shard, as in account.py. It includes the steps of the
+                 compiled loops, so one call per sweep would save less.
+    two threads  processor time of both threads
+    switches     how often one of two threads gives its processor away to wait: for work, for the other thread's result,
+                 or for the interpreter's lock
 
-The forward pass before the products runs on a part of the gradient's batch, at the same parameters: a reuse of the
-gradient's forward pass could save no more than this part (`preparation`).
+`handover` is the time from the release of a lock to the return of another thread that waits for it. account.py measures
+the waiting itself, but only on an idle machine. The parts above count on a busy one, too.
+
+The forward pass before the products (`preparation`) runs on a part of the gradient's batch, at the same parameters. A
+reuse of the gradient's forward pass could save no more than this part. See README.md beside this file.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import statistics
 import threading
 import time
@@ -39,8 +43,9 @@ from hfrnn.data.synthetic import make_task
 
 STEPS, SYMBOLS = 50, 103
 """Steps of a sequence of the built-in text, and its symbols."""
-SUMMED = ("processor", "interpreter", "two_threads", "seconds", "waiting", "imbalance", "delayed")
+SUMMED = ("processor", "interpreter", "two threads", "switches")
 """What is added up over the calls of an update."""
+HANDOVERS = 2000
 Clock = Callable[[str, Callable[[], Any]], Any]
 """Called with the name of an operation and a function that runs it; returns its result."""
 
@@ -124,100 +129,109 @@ def steps_of(network: Network, like: Network, threads: int) -> Callable[[Clock],
 # ---------------------------------------------------------------------- measurements
 
 
-def processor_times(update: Callable[[Clock], None], rounds: int) -> dict[str, float]:
-    """Return the median processor seconds of each call."""
-    found: dict[str, list[float]] = {}
+def switches() -> int:
+    """Return how often the threads of this process have given their processor away to wait; 0 where nobody counts."""
+    if importlib.util.find_spec("resource") is None:  # on Windows
+        return 0
+    import resource
 
-    def clock(name: str, run: Callable[[], Any]) -> Any:
-        start = time.process_time()
-        result = run()
-        found.setdefault(name, []).append(time.process_time() - start)
-        return result
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
 
-    update(lambda name, run: run())
+
+def medians(updates: dict[str, Callable[[Clock], None]], rounds: int) -> dict[str, dict[str, tuple[float, float]]]:
+    """Return the processor seconds and the switches of each operation, for updates that take turns."""
+    found: dict[str, dict[str, list[tuple[float, int]]]] = {name: {} for name in updates}
+
+    def clock_of(name: str) -> Clock:
+        def clock(operation: str, run: Callable[[], Any]) -> Any:
+            before, start = switches(), time.process_time()
+            result = run()
+            spent = time.process_time() - start, switches() - before
+            found[name].setdefault(operation, []).append(spent)
+            return result
+
+        return clock
+
+    for update in updates.values():
+        update(lambda operation, run: run())
     for _ in range(rounds):
-        update(clock)
-    return {name: statistics.median(times) for name, times in found.items()}
+        for name, update in updates.items():
+            update(clock_of(name))
+    return {
+        name: {
+            operation: (statistics.median(each[0] for each in calls), statistics.median(each[1] for each in calls))
+            for operation, calls in operations.items()
+        }
+        for name, operations in found.items()
+    }
 
 
-def schedule() -> dict[int, tuple[float, float]]:
-    """Return the seconds that each thread has run, and has waited for a processor (Linux only)."""
-    found = {}
-    for thread in threading.enumerate():
-        content = Path(f"/proc/self/task/{thread.native_id}/schedstat").read_text().split()
-        found[thread.native_id or 0] = int(content[0]) / 1e9, int(content[1]) / 1e9
-    return found
+def handover() -> float:
+    """Return the median seconds from the release of a lock to the return of the thread that waits for it."""
+    there, back = threading.Lock(), threading.Lock()
+    there.acquire()
+    back.acquire()
+
+    def answer() -> None:
+        for _ in range(HANDOVERS):
+            there.acquire()
+            back.release()
+
+    other = threading.Thread(target=answer)
+    other.start()
+    times = []
+    for _ in range(HANDOVERS):
+        start = time.perf_counter()
+        there.release()
+        back.acquire()
+        times.append((time.perf_counter() - start) / 2)
+    other.join()
+    return statistics.median(times)
 
 
-def waiting(update: Callable[[Clock], None], seconds: float) -> dict[str, dict[str, float]]:
-    """Return the seconds of each call on two threads, and the waiting and imbalance of the calls delayed least."""
-    calls: dict[str, list[dict[str, float]]] = {}
-
-    def clock(name: str, run: Callable[[], Any]) -> Any:
-        before, start = schedule(), time.perf_counter()
-        result = run()
-        wall, after = time.perf_counter() - start, schedule()
-        spent = [[now - then for now, then in zip(after[each], before[each], strict=True)] for each in before]
-        busy = sorted(spent)[-2:]
-        delayed, ran = sum(each[1] for each in busy), [each[0] for each in busy]
-        calls.setdefault(name, []).append(
-            {"seconds": wall, "delayed": delayed / 2, "waiting": max(wall - (sum(ran) + delayed) / 2, 0.0),
-             "imbalance": (ran[-1] - ran[0]) / 2}
-        )  # fmt: skip
-        return result
-
-    update(lambda name, run: run())
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        update(clock)
-    return {name: least_delayed(each) for name, each in calls.items()}
-
-
-def least_delayed(calls: list[dict[str, float]]) -> dict[str, float]:
-    """Return the medians of the tenth of the calls that other programs have delayed least."""
-    calls = sorted(calls, key=lambda call: call["delayed"] / call["seconds"])[: -(-len(calls) // 10)]
-    return {"count": len(calls), **{name: statistics.median(call[name] for call in calls) for name in calls[0]}}
-
-
-def measure(network: Network, rounds: int, seconds: float) -> dict[str, Any]:
+def measure(network: Network, rounds: int) -> dict[str, Any]:
     """Return the parts of an update."""
-    smallest = network.smallest()
-    one = processor_times(steps_of(network, network, 1), rounds)
-    least = processor_times(steps_of(smallest, network, 1), rounds)
-    two = processor_times(steps_of(network, network, 2), rounds)
-    waits = waiting(steps_of(network, network, 2), seconds)
-    calls = network.calls
+    found = medians(
+        {
+            "processor": steps_of(network, network, 1),
+            "interpreter": steps_of(network.smallest(), network, 1),
+            "two threads": steps_of(network, network, 2),
+        },
+        rounds,
+    )
     rows = {
-        name: {"calls": calls[name], "processor": one[name], "interpreter": least[name], "two_threads": two[name],
-               **waits[name]} for name in calls
-    }  # fmt: skip
-    whole = {part: sum(calls[name] * rows[name][part] for name in calls) for part in SUMMED}
+        name: {
+            "calls": calls,
+            **{part: found[part][name][0] for part in found},
+            "switches": found["two threads"][name][1],
+        }
+        for name, calls in network.calls.items()
+    }
+    whole = {part: sum(row["calls"] * row[part] for row in rows.values()) for part in SUMMED}
     return {**dataclasses.asdict(network), "operations": rows, "update": whole}
 
 
 def show(found: dict[str, Any]) -> None:
     """Print milliseconds."""
-    table = Table("operation", "calls", *SUMMED, title=found["name"])
+    table = Table("operation", "calls", *SUMMED, title=f"{found['name']}: milliseconds, switches")
     for name, row in {**found["operations"], "update": found["update"]}.items():
-        table.add_row(name, str(row.get("calls", "")), *(f"{1e3 * row[each]:.3f}" for each in SUMMED))
+        times = [f"{1e3 * row[each]:.2f}" for each in SUMMED[:-1]]
+        table.add_row(name, str(row.get("calls", "")), *times, f"{row['switches']:.0f}")
     Console(width=140).print(table)
-    whole = found["update"]
-    click.echo(
-        f"interpreter {whole['interpreter'] / whole['processor']:.1%}, waiting {whole['waiting'] / whole['seconds']:.1%}, "
-        f"preparation {found['operations']['preparation']['processor'] / whole['processor']:.1%}"
-    )
 
 
 @click.command(cls=common.Command)
 @click.option("--rounds", default=21, type=click.IntRange(2), help="Updates; medians count.")
-@click.option("--seconds", default=20.0, help="Time of the measurement on two threads, for each network.")
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
-def main(rounds: int, seconds: float, out: Path) -> None:
+def main(rounds: int, out: Path) -> None:
     """Bound what one call per sweep and threads in compiled code could save of an update."""
-    result: dict[str, Any] = {"machine": common.machine(2), "rounds": rounds, "networks": []}
+    result: dict[str, Any] = {"machine": common.machine(2), "rounds": rounds, "handover": handover(), "networks": []}
     common.print_machine(result["machine"])
+    if not common.available(["numba"], "fast"):
+        raise click.ClickException("the calls of an update are those of the backend numba, which is not installed")
+    click.echo(f"handover of a lock: {1e6 * result['handover']:.1f} microseconds")
     for network in NETWORKS:
-        result["networks"].append(measure(network, rounds, seconds))
+        result["networks"].append(measure(network, rounds))
         show(result["networks"][-1])
     common.write_result(out / "update-account-cpu.json", result)
 
