@@ -21,6 +21,8 @@ SPEED = {
     "large vocabularies": "vocabulary-cpu.json",
     "word-level training": "epoch-cpu.json",
     "alternatives": "alternatives-cpu.json",
+    "fused passes": "fused-passes-cpu.json",
+    "parts of an update": "update-account-cpu.json",
     "updates of small networks": "updates-cpu.json",
 }
 """The measurements of docs/speed.md."""

@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 import page_curvature
 import page_dynamics
+import page_fused
 import page_hf_vs_sgd
 import page_papers
 import page_presets
@@ -47,6 +48,11 @@ FIGURES: dict[str, Callable[[], str]] = {
     "epoch": page_speed.epoch,
     "other-lookups": page_speed.other_lookups,
     "other-steps": page_speed.other_steps,
+    "fused-gradients": page_fused.gradients,
+    "fused-orders": page_fused.orders,
+    "fused-calls": page_fused.calls,
+    "update-account": page_fused.update_account,
+    "preparation": page_fused.preparation,
     "updates": page_speed.updates,
     "torch-products": page_speed.torch_products,
     "processor-time-tuning": page_hf_vs_sgd.tuning,
