@@ -88,8 +88,8 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
     "muon": rates("muon", (0.005, DIVIDE), (0.01, DIVIDE), (0.02, COSINE)),
 }
 """The tuning trials of each method. Hessian-free optimization has its defaults only (README.md)."""
-VALIDATION_SECONDS = 3
-"""Approximate seconds of training between two validations of a first-order method. HF has its own rule."""
+VALIDATIONS = 100
+"""Approximate number of validations of a first-order method. HF has its own rule."""
 POINTS = 150
 """Approximate number of points of a curve that are kept."""
 FOLDER = "hf_vs_sgd"
@@ -136,7 +136,7 @@ def measured_options(options: dict[str, Any], budget: float) -> dict[str, Any]:
         return found
     pace = updates_per_second(options)
     found["log_interval"] = max(1, round(pace))  # a record takes about a second
-    found["validate_every"] = max(1, round(VALIDATION_SECONDS * pace))
+    found["validate_every"] = max(1, round(budget / VALIDATIONS * pace))
     if options["schedule"] == "cosine":
         found["updates"] = max(1, round(pace * budget))
     return found
