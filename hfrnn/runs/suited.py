@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from hfrnn.names import DYNAMICS
-from hfrnn.runs.data_defaults import TASK_NETWORK, TASK_WEIGHTS, WORDS
+from hfrnn.runs.data_defaults import ARRAYS, TASK_NETWORK, TASK_WEIGHTS, WORDS
 from hfrnn.runs.needs import HF
+from hfrnn.runs.presets import KINDS_OF_ARRAYS, kind_of_data
 
 
 def suited(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -17,7 +18,8 @@ def suited(given: Mapping[str, Any]) -> dict[str, Any]:
     ----------
     given : mapping
         The options that were given, by name. A network that is chosen by `arch` keeps the general defaults, except for
-        the first weights of an `rnn` for a task. An option of Hessian-free optimization keeps that optimizer.
+        arrays and for the first weights of an `rnn` for a task. An option of Hessian-free optimization keeps that
+        optimizer.
 
     Returns
     -------
@@ -35,6 +37,8 @@ def suited(given: Mapping[str, Any]) -> dict[str, Any]:
         of_weights = any(given.get(name) is not None for name in ("initializer", "init_scale", "init_from"))
         if data not in DYNAMICS and given.get("arch", TASK_NETWORK["arch"]) == TASK_NETWORK["arch"] and not of_weights:
             found |= TASK_WEIGHTS
+    elif isinstance(data, str) and kind_of_data(data) in KINDS_OF_ARRAYS:
+        found = dict(ARRAYS)
     elif given.get("level") == "word" and "arch" not in given and text is None:
         found = dict(WORDS) if data is None or (isinstance(data, str) and data in CORPORA) else {}
         if any(HF in declared.needs for name, declared in run_options().items() if name in given):

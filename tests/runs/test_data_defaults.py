@@ -33,6 +33,12 @@ def test_tasks_have_a_network_and_first_weights_of_their_own(task: str) -> None:
     assert config.resolved().resolved() == config.resolved()
 
 
+@pytest.mark.parametrize("data", ["a.csv", "a.npz"])
+def test_arrays_have_a_smaller_network(data: str) -> None:
+    assert TrainConfig(data=data).hidden == TrainConfig(data=data, arch="gru").hidden == (96,)
+    assert TrainConfig(data=data, hidden=7).hidden == (7,)
+
+
 def test_given_options_win_over_those_that_suit_the_data() -> None:
     assert TrainConfig(data="addition", hidden=7, input_scale=0.5).hidden == (7,)
     assert of(TrainConfig(data="addition", arch="rnn"), TASK_WEIGHTS) == TASK_WEIGHTS
@@ -69,7 +75,7 @@ def test_help_shows_the_defaults_that_suit_the_data() -> None:
     shown = {name: run_options()[name].shown_default for name in ("arch", "hidden", "optimizer", "input_scale")}
     assert shown == {
         "arch": "mlstm; rnn for tasks, lstm for corpora in words",
-        "hidden": "96; 100 for tasks, 128 for corpora in words",
+        "hidden": "128; 100 for tasks, 96 for arrays and tables, 128 for corpora in words",
         "optimizer": "hf; adam for corpora in words",
         "input_scale": "--init-scale, else the initializer's own; 0.1 for an rnn on long lags",
     }
