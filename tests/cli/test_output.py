@@ -82,7 +82,7 @@ def test_train_shows_the_main_options_and_names_the_page_of_all() -> None:
     }
     assert "  -h, --help" in text
     assert "--cg-iterations" not in text
-    for default in ("[default: mlstm]", "[default: 96]", "[default: char]"):
+    for default in ("[default: mlstm]", "[default: 128]", "[default: char]"):
         assert default in text
     everything = call("train", "--help-all").stdout
     assert max(map(len, everything.splitlines())) <= 80
