@@ -1,14 +1,12 @@
 """The code of the documentation: fenced blocks of a page, and running them in order.
 
 A block may be marked by a comment above it: `<!-- not run: REASON -->`, or `<!-- from FILE -->` for lines that are
-quoted from that file. Where a line ends in `# -> TEXT`, the code prints TEXT as a line; its numbers may differ by a
-twentieth, because roundings grow in a training and differ from machine to machine.
+quoted from that file. Where a line ends in `# -> TEXT`, the code prints TEXT as a line.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
 import re
 import textwrap
 from dataclasses import dataclass
@@ -18,7 +16,6 @@ from typing import Any
 PROJECT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.M | re.S)
 MARK = re.compile(r"<!-- (not run|from):? ([^\n]+?) -->\n+$")
-NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?")
 PROMISE = re.compile(r"(?:^|  )# -> (.*)$", re.M)
 
 
@@ -48,13 +45,6 @@ def name(page: Path) -> str:
     return page.relative_to(PROJECT).as_posix()
 
 
-def agree(one: str, other: str) -> bool:
-    """Return whether two lines are the same but for numbers that differ by at most a twentieth."""
-    numbers, others = ([float(number) for number in NUMBER.findall(line)] for line in (one, other))
-    same = NUMBER.sub("0", one) == NUMBER.sub("0", other)
-    return same and all(math.isclose(x, y, rel_tol=0.05) for x, y in zip(numbers, others, strict=True))
-
-
 def run(page: Path, of_page: list[Block], folder: Path) -> None:
     """Run the unmarked blocks of a page in a folder, in one namespace; raise AssertionError if a promise is broken."""
     printed: list[str] = []
@@ -66,5 +56,5 @@ def run(page: Path, of_page: list[Block], folder: Path) -> None:
             code = "\n" * (block.line - 1) + block.text  # so that a traceback has the page's line
             exec(compile(code, name(page), "exec"), namespace)
             for promised in PROMISE.findall(block.text):
-                if not any(agree(promised, line) for line in printed):
+                if promised not in printed:
                     raise AssertionError(f"{name(page)} promises {promised!r} and prints {printed}")

@@ -58,7 +58,7 @@ def test_an_indefinite_matrix_still_gives_a_step_that_lowers_the_loss():
     objective = wavy()
     plain = objective.matrix
     objective.matrix = lambda *arguments: plain(*arguments) - 0.05 * np.eye(40)
-    _, log = run(HessianFree(Damping("none")), ZERO, objective, 2)
+    _, log = run(HessianFree(Damping("none")), ZERO, objective, 3)
     assert log[0].cg_stop is CGStop.CURVATURE
     assert log[0].smallest_curvature <= 0.0
     assert all(each.loss_after < each.loss_before for each in log)

@@ -56,7 +56,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "sequence_length": 9, "l2": 0.01,
     },
     "adam": {"optimizer": "adam", "clip_norm": 0.3, "average": 0.9, "hidden": (4, 3), "learn_initial_state": True},
-    "soap": {"optimizer": "soap"},
+    "soap": {"optimizer": "soap", "dtype": "float64"},  # roundings in float32 turn its bases
     "muon": {"optimizer": "muon"},
     "a task": TASK,
     "class softmax": {"classes": 3, "arch": "rnn"},
@@ -68,16 +68,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_update_between_two_lines_does_not_wait(tmp_path: Path, name: str) -> None:
-    counts = Transfers()
-    options = {
-        **OPTIONS[name], "updates": 24, "log_interval": 8, "validate_every": 1000, "dtype": "float64",
-    }  # fmt: skip
+    counts, options = Transfers(), {**OPTIONS[name], "updates": 24, "log_interval": 8, "validate_every": 1000}
     device = run(tmp_path, "device", **options, backend="cupy", callbacks=(counts,))
     assert counts.updates == [0] * 24
     assert max(counts.lines[:2]) <= A_LINE
     assert math.isnan(counts.losses[0])
     host = run(tmp_path, "host", **options)
-    np.testing.assert_allclose(device.theta._host, host.theta, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(device.theta._host, host.theta, rtol=1e-6, atol=1e-7)  # float32
     for one, other in zip(metrics(device.folder), metrics(host.folder), strict=True):
         for figure in ("train_loss", "gradient_norm", "clipped", "learning_rate", "symbols"):
             assert one[figure] == pytest.approx(other[figure], rel=1e-5), figure
