@@ -48,23 +48,18 @@ Runs = dict[str, Callable[[], object]]
 
 
 @dataclasses.dataclass
-class Case:
+class Case(common.Case):
     """One shard of a network, after the forward pass of a product, with the segments of the engine's plan."""
 
-    arch: str
-    H: int
-    T: int
-    B: int
-    V: int
+    backend: str = "numba"
     whole: bool = False
     """Whether there is one segment."""
 
     def __post_init__(self) -> None:
-        rng = np.random.default_rng(0)
-        x = rng.integers(self.V, size=(self.T + 1, self.B)).astype(np.int32)
-        self.net = hfrnn.Network(self.arch, self.V, self.H, self.V, backend="numba")
-        batch = hfrnn.Batch(x[:-1], x[1:])
-        plan = hfrnn.Objective(self.net, hfrnn.Batch(*(np.repeat(each, 2, axis=1) for each in (x[:-1], x[1:])))).plan
+        super().__post_init__()
+        both = (self.inputs, self.targets)
+        batch = hfrnn.Batch(*both)
+        plan = hfrnn.Objective(self.net, hfrnn.Batch(*(np.repeat(each, 2, axis=1) for each in both))).plan
         self.segment = self.T if self.whole else plan.segment or self.T
         self.scratch = Buffers(self.net.backend, np.float32)
         self.sweep = Sweep(
@@ -75,8 +70,6 @@ class Case:
             keep=Keep.ALL,
             scratch=self.scratch,
         )
-        self.theta = self.net.init(seed=0)
-        self.v = rng.standard_normal(self.theta.size).astype(np.float32)
         self.out = np.zeros_like(self.v)
         self.sweep.prepare(self.theta)
 
@@ -239,10 +232,7 @@ def calls(case: Case, rounds: int) -> dict[str, Any]:
     sweep, H, V, B, K = case.sweep, case.H, case.V, case.B, case.T
     (segment,) = sweep.segments
     tape, N = segment.tapes[0], case.T * case.B
-    p, v, g = (
-        {name.split(".")[1]: block for name, block in case.net.views(vector).items()}
-        for vector in (case.theta, case.v, case.out)
-    )
+    p, v, g = (case.views(vector) for vector in (case.theta, case.v, case.out))
     biased = "b" in p
     symbols = np.ascontiguousarray(sweep.batch.inputs.reshape(-1))
     s, scale, mu = segment.head_tape["z"].reshape(N, V), np.float32(1 / N), np.float32(MU / N)

@@ -104,10 +104,7 @@ def products() -> str:
         ("product", "torch"): "product: PyTorch, double backward",
         ("product", "torch kept"): "product: PyTorch, graphs kept",
     }
-    rows = [
-        [label, *(_cell(cases, operation, _milliseconds(name)) for cases in sizes.values())]
-        for (operation, name), label in labels.items()
-    ]
+    rows = _rows(sizes, labels)
     for name, label in (("hfrnn", "hfrnn"), ("hfrnn, numba", "`numba`")):
         for what, value in (
             ("time on one thread over time on two", _ratio(f"{name}, 1 thread", name)),
@@ -116,6 +113,16 @@ def products() -> str:
             cells = (_cell(cases, "product", value) for cases in sizes.values())
             rows.append([f"product, {what}: {label}", *cells])
     return table(_head(sizes), rows)
+
+
+def _rows(
+    sizes: dict[tuple[int, int, int], dict[str, dict[str, Any]]], labels: dict[tuple[str, str], str]
+) -> list[list[str]]:
+    """Return a row of milliseconds for each operation and candidate, under their label."""
+    return [
+        [label, *(_cell(cases, operation, _milliseconds(name)) for cases in sizes.values())]
+        for (operation, name), label in labels.items()
+    ]
 
 
 def _head(sizes: dict[tuple[int, int, int], dict[str, dict[str, Any]]]) -> list[str]:
@@ -134,11 +141,7 @@ def older_jax() -> str:
         ("product", "hfrnn, numba"): "product: hfrnn, `--backend numba`",
         ("product", "jax kept"): "product: JAX 0.4.31, linearization kept",
     }
-    rows = [
-        [label, *(_cell(cases, operation, _milliseconds(name)) for cases in sizes.values())]
-        for (operation, name), label in labels.items()
-    ]
-    return table(_head(sizes), rows)
+    return table(_head(sizes), _rows(sizes, labels))
 
 
 def peak() -> str:

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import gallery
-import pages
 import pytest
 from support import mpi
 from support.code_of_pages import run_or_skip

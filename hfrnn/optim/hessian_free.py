@@ -34,9 +34,9 @@ from hfrnn.checks import count, instance, is_result, shown
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.cg import CGStop, Iterate
 from hfrnn.optim.damping import Damping, LevenbergMarquardt, rho
-from hfrnn.optim.full_step import FullStep, Rules, Solver
+from hfrnn.optim.full_step import Rules, Solver
 from hfrnn.optim.kronecker import Kronecker
-from hfrnn.optim.line_search import LineSearchResult, backtracking_line_search, minimising_line_search
+from hfrnn.optim.line_search import LineSearchResult
 from hfrnn.optim.options import HessianFreeOptions, Objective, check_arguments
 from hfrnn.optim.preconditioner import check_shift, kronecker_of, make_preconditioner, state_of
 from hfrnn.optim.quadratic import Quadratic, TrialLosses
@@ -242,7 +242,7 @@ class HessianFree:
             success = math.isfinite(x_norm) and x_norm > 0.0 and full.q < 0.0
             return model, Solution(full, ratio, x_norm, LineSearchResult(float(success), math.nan, 0, success), seconds)
         x_norm, slope = fetch(lazy_norm(full.x), lazy_dot(model.g, full.x))
-        search = self._search(model, full, slope, x_norm)  # H7
+        search = model.search(full, slope, x_norm, options=self.options)  # H7
         return model, Solution(full, ratio, x_norm, search, seconds)
 
     def _commit(self, model: Model, solution: Solution) -> Update:
@@ -299,23 +299,6 @@ class HessianFree:
             rho_model=options.rho_model,
             rho_objective=options.rho_objective,
             search_objective=options.rho_objective if options.search_objective == "rho" else "gradient",
-        )
-
-    def _search(self, model: Model, full: FullStep, slope: float, x_norm: float) -> LineSearchResult:
-        """Make the last line search."""
-        options, f0 = self.options, model.losses_f0
-        if x_norm == 0.0:
-            return LineSearchResult(0.0, f0, 0, False)
-
-        def loss(step: float) -> float:
-            return model.losses(full.x, step)
-
-        first = full.f if model.judge is model.losses else None
-        factor, backtracks = options.line_search_factor, options.line_search_backtracks
-        if options.line_search == "minimum":
-            return minimising_line_search(loss, f0, factor=factor, max_backtracks=backtracks, first=first)
-        return backtracking_line_search(
-            loss, f0, slope, factor=factor, max_backtracks=backtracks, armijo=options.armijo, first=first
         )
 
     def _check_gradient(self, theta: Vector, loss: Any, g: Vector) -> tuple[float, float]:

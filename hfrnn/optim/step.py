@@ -14,8 +14,8 @@ from hfrnn.errors import NonFiniteError
 from hfrnn.optim.cg import CGStop
 from hfrnn.optim.full_step import FullStep
 from hfrnn.optim.kronecker import Kronecker
-from hfrnn.optim.line_search import LineSearchResult
-from hfrnn.optim.options import Objective
+from hfrnn.optim.line_search import LineSearchResult, backtracking_line_search, minimising_line_search
+from hfrnn.optim.options import HessianFreeOptions, Objective
 from hfrnn.optim.quadratic import Quadratic, TrialLosses
 from hfrnn.optim.result import Failure
 
@@ -65,6 +65,23 @@ class Model:
         if not math.isfinite(judge_f0):
             raise NonFiniteError(not_finite(f"loss of the {rho_objective} batch"))
         return replace(self, measured=True, judge_f0=judge_f0)
+
+    def search(self, full: FullStep, slope: float, x_norm: float, *, options: HessianFreeOptions) -> LineSearchResult:
+        """Return the result of the last line search, along a full step with that slope and norm."""
+        f0 = self.losses_f0
+        if x_norm == 0.0:
+            return LineSearchResult(0.0, f0, 0, False)
+
+        def loss(step: float) -> float:
+            return self.losses(full.x, step)
+
+        first = full.f if self.judge is self.losses else None
+        factor, backtracks = options.line_search_factor, options.line_search_backtracks
+        if options.line_search == "minimum":
+            return minimising_line_search(loss, f0, factor=factor, max_backtracks=backtracks, first=first)
+        return backtracking_line_search(
+            loss, f0, slope, factor=factor, max_backtracks=backtracks, armijo=options.armijo, first=first
+        )
 
     @property
     def losses_f0(self) -> float:

@@ -24,7 +24,7 @@ from hfrnn.optim import lanczos
 from hfrnn.runs.run_folder import RunFolder
 
 needs_matplotlib = pytest.mark.skipif(
-    find_spec("matplotlib") is None, reason="matplotlib is not installed (extra plot)"
+    find_spec("matplotlib") is None, reason="pictures need matplotlib: install the extra plot"
 )
 
 
