@@ -173,6 +173,11 @@ class Backend:
             self.xp.matmul(x.T, da[:, columns], out=work)
             part += work
 
+    def add_products(self, x: Array, da: Array, grad: Array, buffers: Buffers) -> None:
+        """Do what `add_product` does for each x (P, N, n), da (P, N, m) and grad (P, n, m)."""
+        for each in zip(x, da, grad, strict=True):
+            self.add_product(*each, buffers)
+
     def cuda_function(self, source: str, name: str) -> Callable[..., object]:
         """Return the function of this name in a CUDA source, for backends whose kernels are written in CUDA C.
 
@@ -281,6 +286,10 @@ class CupyBackend(Backend):
         from cupy import cublas
 
         cublas.gemm("T", "N", x, da, out=grad, alpha=1.0, beta=1.0)
+
+    def add_products(self, x: Array, da: Array, grad: Array, buffers: Buffers) -> None:
+        """Add all products at once: a device has a cost per call, and no cache to stay in."""
+        grad += self.xp.matmul(x.swapaxes(1, 2), da)
 
     def cuda_function(self, source: str, name: str) -> Callable[..., object]:
         key = (self._device, source, name)

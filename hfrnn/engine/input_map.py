@@ -170,30 +170,30 @@ class InputMap:
                 add_outer_products(self.backend, one_hot, dUc, target, self.scratch)
 
     def _add_rows(self, table: Array, values: Array, span: slice) -> None:
-        """Add the values (K, B, m) to the rows of their symbols in a table (n_in, m), or (n_in, m, B)."""
+        """Add the values (K, B, m) to the rows of their symbols in a table (n_in, m), or (n_in, m, P) for P parts."""
         if table.ndim == 2:
             self.backend.add_rows(table, self._row_groups(span), rows(values), self.scratch)
             return
-        n, m, B = table.shape
-        sums = self.scratch.get("rows_of_sequences", (B * n, m))
+        n, m, parts = table.shape
+        sums = self.scratch.get("rows_of_parts", (parts * n, m))
         sums[...] = 0
-        self.backend.add_rows(sums, self._row_groups(span, n), rows(values), self.scratch)
-        table += sums.reshape(B, n, m).transpose(1, 2, 0)
+        self.backend.add_rows(sums, self._row_groups(span, parts), rows(values), self.scratch)
+        table += sums.reshape(parts, n, m).transpose(1, 2, 0)
 
-    def _row_groups(self, span: slice, apart: int = 0) -> RowSums | RowGroups:
+    def _row_groups(self, span: slice, parts: int = 1) -> RowSums | RowGroups:
         """Return the groups of the tokens of `span` with the same symbol. They are computed once for each segment.
 
-        With `apart`, the rows of sequence b start at b * apart, so that sequences have no group in common.
+        The rows of part j start at j * n_in, so that parts have no group in common.
         """
-        if (span.start, apart) not in self._groups:
+        if (span.start, parts) not in self._groups:
             known = self._known[span]
-            if apart:
+            if parts > 1:
                 host = known if isinstance(known, np.ndarray) else self.backend.to_host(known)
-                known = host + apart * np.arange(host.shape[1])
-            count = (apart and apart * self.symbols.shape[1]) or self.n_in  # type: ignore[union-attr]
-            few = count if self.n_in <= FEW_SYMBOLS else None
-            self._groups[span.start, apart] = self.backend.row_groups(known.reshape(-1), few)
-        return self._groups[span.start, apart]
+                B = host.shape[1]
+                known = host + self.n_in * (np.arange(B) // (B // parts))
+            few = parts * self.n_in if self.n_in <= FEW_SYMBOLS else None
+            self._groups[span.start, parts] = self.backend.row_groups(known.reshape(-1), few)
+        return self._groups[span.start, parts]
 
     def _one_hot(self, span: slice) -> Array:
         symbols = self.symbols[span]  # type: ignore[index]

@@ -179,8 +179,8 @@ class Layout:
 
         Parameters
         ----------
-        theta : (n_parameters,) or (B, n_parameters) array
-            With one row per sequence, the views have the axis of B last: (n, m, B) for a matrix.
+        theta : (n_parameters,) or (P, n_parameters) array
+            With one row per part, the views have the axis of P last: (n, m, P) for a matrix.
         transposes : Buffers, optional
             If given, the groups also hold copies `NAME.T` of the transposed matrices that the kernels' backward uses
             at every step, in these buffers.

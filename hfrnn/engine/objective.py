@@ -19,7 +19,7 @@ from hfrnn.engine.noise import StateNoise
 from hfrnn.engine.operators import check_output, make_operator
 from hfrnn.engine.plan import Keep, Plan, segment_boundaries
 from hfrnn.engine.planner import make_plan
-from hfrnn.engine.sequence_gradients import PartGradients, SequenceDerivatives
+from hfrnn.engine.sequence_gradients import PartGradients, SequenceDerivatives, edges_of_parts, runs_of_parts
 from hfrnn.engine.sums import VectorSum, joined_states, share
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
@@ -215,26 +215,30 @@ class Objective(SequenceDerivatives):
         ----------
         theta : (n_parameters,) array
         parts : int
-            Number of parts of nearly equal size, 1 or more; at most one per sequence.
+            Number of parts of nearly equal size, 1 or more; at most one per sequence. The first parts may have one
+            sequence more than the others.
 
         Returns
         -------
         (parts, n_parameters) array
         """
         theta, most = self.net.vector(theta), min(count("parts", parts, 1), self.batch.B)
-        edges = [j * self.batch.B // most for j in range(most + 1)]
+        edges = edges_of_parts(self.batch.B, most)
+        widest = max(stop - start for start, stop in self.plan.parts) if self.net.head.separates_sequences else 0
+        runs = runs_of_parts(edges, widest)
         rows = self.net.backend.zeros((most, self.net.n_parameters), self.net.dtype)
-        start, stop = self.ranks.owned(most)
+        start, stop = self.ranks.owned(len(runs))
         gradients = PartGradients(self, theta)
 
         def store(k: int) -> None:
-            j = start + k
-            gradients.add(k, (edges[j], edges[j + 1]), rows[j])
+            first, after = runs[start + k]
+            gradients.add(k, (edges[first], edges[after]), rows[first:after])
 
         with self._lock:
             for _ in self.threads.ordered(store, stop - start):
                 pass
-            rows = share(self.net.backend, self.ranks, rows, self.ranks.edges(most))
+            own = [runs[k][0] if k < len(runs) else most for k in self.ranks.edges(len(runs))]
+            rows = share(self.net.backend, self.ranks, rows, own)
         rows /= math.sqrt(self.total_weight)
         return rows
 

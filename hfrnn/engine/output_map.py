@@ -120,7 +120,7 @@ class Head:
     weighs_outputs = False
     """Whether each output of a step may have its own weight."""
     separates_sequences = True
-    """Whether `gradient` and `backward` can add the gradient of each sequence to a row of its own."""
+    """Whether `gradient` and `backward` can add the gradient of each part of the sequences to a row of its own."""
     classes: tuple[int, ...] | None = None
     """The class of each symbol; None except for the class softmax."""
     reads_targets = False

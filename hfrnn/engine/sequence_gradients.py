@@ -1,14 +1,16 @@
-"""Derivatives of each sequence of a batch by itself: gradients, and products with the transposed Jacobian.
+"""Derivatives of each sequence of a batch, or of each part: gradients, and products with the transposed Jacobian.
 
-A backward pass over many sequences computes the adjoints dU_t of all of them at once. Only its last part, the sum of
-h_t.T @ dU_t over time steps, is made for each sequence by itself. So the matrix products of every time step have one
-row per sequence. They would have a single row if the sequences ran one after another.
+A backward pass over many sequences computes the adjoints dU_t of all of them at once. Only its last step, the sum of
+h_t.T @ dU_t over time steps, is made for each sequence or part by itself. So the matrix products of every time step
+have one row per sequence. They would have a single row if the sequences ran one after another.
 
 Reference: Goodfellow 2015, "Efficient per-example gradient computations", for networks without recurrence.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hfrnn.arrays.backend import Array, Buffers
@@ -70,7 +72,7 @@ class _SequenceSweeps:
 
 
 class PartGradients:
-    """Compute the gradient of the summed w*loss of some sequences of a batch, without l2.
+    """Compute the gradients of the summed w*loss of parts of a batch, without l2.
 
     Parameters
     ----------
@@ -94,7 +96,9 @@ class PartGradients:
         task : int
             Calls whose numbers agree modulo the number of threads share buffers.
         columns : (int, int)
-        out : (n_parameters,) array
+        out : (n_parameters,) or (P, n_parameters) array
+            With P rows, these sequences are P parts of equal size, and each part has a row. The head must separate
+            sequences if P is above 1.
         """
         objective, (scratch, kept) = self._objective, self._buffers[task % len(self._buffers)]
         noise = None if objective.noise is None else objective.noise.part(*columns)
@@ -102,7 +106,33 @@ class PartGradients:
             objective.net, objective.batch.columns(*columns), 1.0, boundaries=self._steps, keep=self._keep,
             scratch=scratch, kept=kept, noise=noise,
         )  # fmt: skip
-        sweep.gradient(self._theta, out)
+        sweep.gradient(self._theta, out[0] if out.shape == (1, self._theta.shape[0]) else out)
+
+
+def edges_of_parts(B: int, parts: int) -> list[int]:
+    """Return the boundaries of parts of nearly equal size; the first B % parts of them have one sequence more."""
+    size, longer = divmod(B, parts)
+    return [j * size + min(j, longer) for j in range(parts + 1)]
+
+
+def runs_of_parts(edges: Sequence[int], most: int) -> list[tuple[int, int]]:
+    """Return runs of parts of equal size, with at most that many sequences, or one part: (first, first of the next).
+
+    Examples
+    --------
+    >>> from hfrnn.engine.sequence_gradients import edges_of_parts, runs_of_parts
+    >>> edges = edges_of_parts(11, 4)
+    >>> edges
+    [0, 3, 6, 9, 11]
+    >>> runs_of_parts(edges, 6)
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    starts = [0]
+    for j in range(1, len(edges) - 1):
+        size, first = edges[j + 1] - edges[j], starts[-1]
+        if size != edges[first + 1] - edges[first] or edges[j + 1] - edges[first] > most:
+            starts.append(j)
+    return list(pairwise([*starts, len(edges) - 1]))
 
 
 class SequenceJacobian:

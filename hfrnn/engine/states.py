@@ -16,6 +16,7 @@ from hfrnn.engine.batch import Batch
 from hfrnn.engine.input_map import Groups
 from hfrnn.engine.layers import initial_state_name
 from hfrnn.kernels.base import Arrays
+from hfrnn.kernels.pointwise import add_bias_gradient
 
 if TYPE_CHECKING:
     from hfrnn.engine.layout import Layout
@@ -65,9 +66,8 @@ class SegmentStates:
         if self.learned:
             for l, layer in enumerate(self.zeros):
                 for name, zeros in layer.items():
-                    sums = grad[f"layer{l}"][initial_state_name(name)]  # (H,), or (H, B) for each sequence by itself
-                    over = tuple(range(zeros.ndim - sums.ndim))
-                    sums += dstate[l][name].sum(axis=over).T  # B1
+                    sums = grad[f"layer{l}"][initial_state_name(name)]  # (H,), or (H, P) for each part by itself
+                    add_bias_gradient(dstate[l][name].reshape(-1, *zeros.shape[-2:]), sums)  # B1
 
     def save(self, name: str, s: int, state: States) -> None:
         """Save the state before segment s, if the segment will run again."""

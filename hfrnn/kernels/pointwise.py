@@ -108,7 +108,7 @@ def matrix_product(xp: Any, x: Array, W: Array, out: Array) -> None:
 def add_weight_gradient(tape: Tape, x: Array, da: Array, grad: Array) -> None:
     """grad += sum over time steps and sequences of x.T @ da: x (K, B, n), da (K, B, m), grad (n, m).
 
-    If grad is (n, m, B), each sequence is summed over time steps by itself.
+    If grad is (n, m, P), the sequences are P parts of equal size, and each part is summed by itself.
 
     Examples
     --------
@@ -132,13 +132,19 @@ def add_outer_products(backend: Backend, x: Array, da: Array, grad: Array, buffe
     if grad.ndim == 2:
         backend.add_product(rows(x), rows(da), grad, buffers)
     else:
-        sums = grad.transpose(2, 0, 1)  # (B, n, m)
-        sums += backend.xp.matmul(x.transpose(1, 2, 0), da.transpose(1, 0, 2))
+        parts = grad.shape[2]
+        backend.add_products(_apart(x, parts), _apart(da, parts), grad.transpose(2, 0, 1), buffers)
 
 
 def add_bias_gradient(da: Array, grad: Array) -> None:
-    """grad += sum over time steps and sequences of da (K, B, m), grad (m,); over time steps only if grad is (m, B)."""
-    grad += rows(da).sum(axis=0) if grad.ndim == 1 else da.sum(axis=0).T
+    """grad += sum over steps and sequences of da (K, B, m), grad (m,); of each part by itself if grad is (m, P)."""
+    grad += rows(da).sum(axis=0) if grad.ndim == 1 else _apart(da, grad.shape[1]).sum(axis=1).T
+
+
+def _apart(x: Array, parts: int) -> Array:
+    """Return x (K, B, n) as (parts, K * B/parts, n): B/parts sequences in a row are a part."""
+    K, B, n = x.shape
+    return x.reshape(K, parts, B // parts, n).swapaxes(0, 1).reshape(parts, K * B // parts, n)
 
 
 def transpose(p: Arrays, name: str) -> Array:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.engine_cases import Case, cases, vectors
 
 import hfrnn
 from hfrnn.engine.plan import Keep, Plan
+from hfrnn.engine.sequence_gradients import edges_of_parts, runs_of_parts
 
 
 @pytest.mark.parametrize("case", cases("stack", "carried", "class-softmax", "squared"), ids=lambda case: case.id)
@@ -18,7 +21,7 @@ def test_gradients_of_parts_are_those_of_their_own_objectives(case: Case) -> Non
     weights = objective.batch.step_weights(net.backend)
     for parts in (1, 2, batch.B, 100):
         found = objective.part_gradients(theta, parts)
-        edges = [j * batch.B // len(found) for j in range(len(found) + 1)]
+        edges = edges_of_parts(batch.B, len(found))
         assert len(found) == min(parts, batch.B)
         for row, start, stop in zip(found, edges[:-1], edges[1:], strict=True):
             weight = weights[:, start:stop].sum()
@@ -35,9 +38,25 @@ def test_gradients_of_parts_do_not_depend_on_the_threads() -> None:
     case = cases("stack")[0]
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]
-    plan = Plan((0, 1, 2, 3, 4, 5), 3, Keep.ALL)
-    one, three = (hfrnn.Objective(net, batch, threads=n, plan=plan).part_gradients(theta, 4) for n in (1, 3))
-    np.testing.assert_array_equal(one, three)
+    for shards in ((0, 1, 2, 3, 4, 5), (0, 3, 5), (0, 5)):
+        plan = Plan(shards, 3, Keep.ALL)
+        one, three = (hfrnn.Objective(net, batch, threads=n, plan=plan).part_gradients(theta, 4) for n in (1, 3))
+        np.testing.assert_array_equal(one, three)
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 70))
+def test_parts_that_run_together_are_alike_and_fit(B: int, parts: int, most: int) -> None:
+    parts = min(parts, B)
+    edges = edges_of_parts(B, parts)
+    sizes = np.diff(edges)
+    assert (edges[0], edges[-1], len(sizes)) == (0, B, parts)
+    assert sizes.max() - sizes.min() <= 1
+    runs = runs_of_parts(edges, most)
+    assert [first for first, _ in runs] == [0, *(after for _, after in runs[:-1])]
+    assert runs[-1][1] == parts
+    for first, after in runs:
+        assert len(set(sizes[first:after])) == 1
+        assert after == first + 1 or edges[after] - edges[first] <= most
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.id)

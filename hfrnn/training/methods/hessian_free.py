@@ -244,8 +244,9 @@ class HessianFreeMethod(Method):
         T, symbols, weighs = pool.inputs.shape[0], pool.inputs.ndim == 2, pool.weighs_outputs
         part = self._part(rows)
         checkpoint, budget = self.config.checkpoint_argument, self.config.memory_bytes
-        basis = 0
+        basis, use = 0, Use.OPERATOR
         if self.config.preconditioner == "kronecker":
+            use = Use.BOTH  # for the gradients of parts
             basis = bytes_needed(self.net.matrix_blocks, self.parts, self.net.dtype.itemsize)
             budget = max(budget - basis, 1)
         footprint = footprint_of(self.net, symbols)
@@ -254,8 +255,8 @@ class HessianFreeMethod(Method):
         plans = {"gradient": make_plan(self.net, T, rows, checkpoint, half, symbols, Use.GRADIENT, weighs, least)}
         taken = footprint.bytes(plans["gradient"], T, rows, Use.GRADIENT, weighs)
         left = max(budget - taken, 1)
-        plans["curvature"] = make_plan(self.net, T, part, checkpoint, left, symbols, Use.OPERATOR, weighs, least)
-        return plans, taken + footprint.bytes(plans["curvature"], T, part, Use.OPERATOR, weighs) + basis
+        plans["curvature"] = make_plan(self.net, T, part, checkpoint, left, symbols, use, weighs, least)
+        return plans, taken + footprint.bytes(plans["curvature"], T, part, use, weighs) + basis
 
     def _affordable_parts(self) -> int:
         """Return how many gradients the preconditioner may keep: as configured, within a quarter of the memory."""
