@@ -28,21 +28,25 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep a share of the slow cases of large tables, if HFRNN_SLOW_SHARE asks for it: `4/COMMIT` keeps one in 4.
+    """Keep a share of the slow tests, if HFRNN_SLOW_SHARE asks for it.
 
-    A table is a parametrised test with more than 20 cases. The word after the stroke chooses which of them are kept.
+    `24,3/COMMIT` keeps one in 24 of the slow cases of large tables, and one in 3 of the other slow tests. A large table
+    is a parametrised test with more than 20 cases. The word after the stroke chooses which tests are kept.
     """
-    share, _, seed = os.environ.get("HFRNN_SLOW_SHARE", "").partition("/")
-    if not share:
+    shares, _, seed = os.environ.get("HFRNN_SLOW_SHARE", "").partition("/")
+    if not shares:
         return
+    of_tables, of_others = map(int, shares.split(","))
     sizes: dict[str, int] = {}
     for item in items:
         sizes[item.nodeid.partition("[")[0]] = sizes.get(item.nodeid.partition("[")[0], 0) + 1
 
     def left_out(item: pytest.Item) -> bool:
-        large = sizes[item.nodeid.partition("[")[0]] > 20 and item.get_closest_marker("slow") is not None
+        if item.get_closest_marker("slow") is None:
+            return False
+        share = of_tables if sizes[item.nodeid.partition("[")[0]] > 20 else of_others
         digest = hashlib.sha256(f"{seed} {item.nodeid}".encode()).digest()
-        return large and int.from_bytes(digest[:8]) % int(share) != 0
+        return int.from_bytes(digest[:8]) % share != 0
 
     dropped = [item for item in items if left_out(item)]
     config.hook.pytest_deselected(items=dropped)

@@ -245,6 +245,7 @@ def test_the_scales_of_a_script_are_different_tables(table: Table, tmp_path: Pat
     assert not (tmp_path / "out" / "tiny").exists()
 
 
+@pytest.mark.slow
 def test_a_cell_of_the_small_scale_learns_in_seconds(tmp_path: Path) -> None:
     tables = hf_ptb.TABLES
     paths = ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]

@@ -169,6 +169,7 @@ def test_an_interrupted_cell_goes_on_to_the_same_bits(table: Table, tmp_path: Pa
     assert result_of(tmp_path)["ours"]["perplexity"] == result_of(tmp_path / "whole")["ours"]["perplexity"]
 
 
+@pytest.mark.slow
 def test_a_cell_stops_after_its_minutes_and_goes_on_to_the_same_bits(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +203,7 @@ def test_what_is_finished_is_not_run_again(table: Table, tmp_path: Path, monkeyp
     assert result_of(tmp_path)["ours"]["perplexity"] == json.loads(before)["ours"]["perplexity"]
 
 
+@pytest.mark.slow
 def test_more_epochs_lengthen_the_runs_of_a_finished_cell(table: Table, tmp_path: Path) -> None:
     done(table, tmp_path, "rnn", "--epochs", "2")
     assert [point["epoch"] for point in result_of(tmp_path)["curve"]] == [1.0, 2.0]

@@ -45,6 +45,7 @@ def test_the_ranks_that_it_starts_give_the_bits_of_one_process(tmp_path: Path) -
     assert_same(tmp_path / "three", tmp_path / "alone")
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_exits_with_130(number: int, tmp_path: Path) -> None:
@@ -64,6 +65,7 @@ def test_a_signal_saves_and_exits_with_130(number: int, tmp_path: Path) -> None:
     assert state(tmp_path / "run")[0] == state(tmp_path / "alone")[0]
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_a_command_of_nohup_survives_its_terminal(tmp_path: Path) -> None:
     text, log = text_file(tmp_path), tmp_path / "run" / "metrics.jsonl"

@@ -66,6 +66,7 @@ def wrong_results(calls: int, keep: Keep) -> dict[str, int]:
     return wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", list(Keep))
 def test_four_python_threads_get_the_results_of_one(keep: Keep) -> None:
     before = blas_threads()

@@ -162,7 +162,7 @@ def test_a_number_of_classes_cuts_the_symbols_nearly_equally_and_in_order(classe
 
 
 ALWAYS = {"stack", "ragged-embedding-carried"}  # situations in which every architecture is tried by default
-QUICK = {case for case in CASES if case.name in ALWAYS} | {*[case for case in CASES if case.name not in ALWAYS][::8]}
+QUICK = {case for case in CASES if case.name in ALWAYS} | {*[case for case in CASES if case.name not in ALWAYS][::24]}
 QUICK |= {case for case in CASES if case.by_output and case.arch in ("rnn", "mlstm")}
 every_case = pytest.mark.parametrize(  # by module: tests of one case follow each other, for its oracle takes most time
     "case", slow_unless(QUICK.__contains__, CASES), ids=lambda case: case.id, scope="module"

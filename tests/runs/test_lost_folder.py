@@ -162,6 +162,7 @@ def test_the_leftovers_of_a_killed_first_write_are_deleted_by_resume(tmp_path: P
     assert sorted(snapshot(run)) == sorted(snapshot(tmp_path / "whole"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="two processes of POSIX systems")
 def test_of_many_processes_that_start_at_once_each_has_a_folder(tmp_path: Path) -> None:
     import subprocess

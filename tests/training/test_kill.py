@@ -183,12 +183,14 @@ def try_instants(folder: Path, name: str, instants: int, number: int) -> Killed:
     return killed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_unless({"hf", "sgd"}.__contains__, RUNS))
 def test_a_run_killed_at_random_instants_ends_as_if_it_had_not_been(tmp_path: Path, name: str) -> None:
     killed = try_instants(tmp_path, name, KILLS, signal.SIGKILL)
     assert killed.codes == [-signal.SIGKILL] * KILLS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_unless("hf".__eq__, ["hf", "sgd"]))
 def test_a_run_ended_by_sigterm_at_random_instants_ends_as_if_it_had_not_been(tmp_path: Path, name: str) -> None:
     killed = try_instants(tmp_path, name, max(KILLS // 2, 1), signal.SIGTERM)
@@ -199,6 +201,7 @@ def test_a_run_ended_by_sigterm_at_random_instants_ends_as_if_it_had_not_been(tm
 FIRST_WRITES = 12  # of a new run: three instants each in config.toml, vocabulary.json, last and best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("instant", one_in(5, range(2, 2 + FIRST_WRITES)))
 def test_a_run_killed_in_its_first_writes_begins_again(tmp_path: Path, instant: int) -> None:
     killed = Killed(tmp_path, "hf")

@@ -150,12 +150,14 @@ def test_a_killed_rank_ends_all_and_nothing_is_lost(rank: int, whole: Path, tmp_
     _resumes_to(whole, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_does_not_answer_ends_all_and_is_named(rank: int, whole: Path, tmp_path: Path) -> None:
     _stop(tmp_path, rank, 3)
     _resumes_to(whole, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rank", "kind"), [(1, "InputError"), (0, "StorageError"), (2, "MemoryError")])
 def test_an_error_on_one_rank_ends_all_with_one_sentence_and_its_exit_code(
     rank: int, kind: str, whole: Path, tmp_path: Path
@@ -185,6 +187,7 @@ def _saved(folder: Path) -> int:
     return json.loads((folder / "run" / "metrics.jsonl").read_text().splitlines()[-1])["update"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", ["launcher", "rank"])
 def test_a_signal_saves_and_exits_with_130(to: str, whole: Path, tmp_path: Path) -> None:
     process, ranks = _started(tmp_path, 3)
@@ -196,6 +199,7 @@ def test_a_signal_saves_and_exits_with_130(to: str, whole: Path, tmp_path: Path)
     _resumes_to(whole, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_terminated_launcher_ends_all_and_nothing_is_lost(number: int, whole: Path, tmp_path: Path) -> None:
     process, ranks = _started(tmp_path, 3)
@@ -224,6 +228,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_other_weights_on_a_rank_end_all_and_name_it(whole: Path, tmp_path: Path) -> None:
     ended = _new(run, RANKS, tmp_path, "--updates", UPDATES, program=("-c", CHANGED))
     assert ended.returncode == 1

@@ -67,6 +67,7 @@ def _train(ranks: int, folder: Path, *arguments: object) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize("optimizer", slow_unless(lambda name: name == "hf", MAIN))
 def test_a_run_is_resumed_by_another_number_of_ranks(optimizer: str, tmp_path: Path) -> None:
@@ -99,6 +100,7 @@ def test_rank_0_alone_writes_the_screen_and_the_folder(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "text.txt"]
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_ranks_without_a_shard_are_told_of(tmp_path: Path) -> None:
     text, flags = text_file(tmp_path), [flag for flag in FLAGS if flag not in ("--quiet", "--shards", 6)]
@@ -117,6 +119,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_a_data_file_that_differs_between_ranks_is_refused(tmp_path: Path) -> None:
     text = text_file(tmp_path)
@@ -130,6 +133,7 @@ def test_a_data_file_that_differs_between_ranks_is_refused(tmp_path: Path) -> No
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -171,6 +175,7 @@ def test_without_mpi4py_one_sentence_names_the_extra(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_a_run_folder_that_differs_between_ranks_is_refused(tmp_path: Path) -> None:
     text = text_file(tmp_path)

@@ -210,6 +210,7 @@ def test_a_signal_after_the_last_update_names_it(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- when a signal raises KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_a_signal_during_an_import_takes_effect_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "slow_module.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nwhole = True\n")
     monkeypatch.syspath_prepend(str(tmp_path))
