@@ -47,8 +47,7 @@ class Backend:
     """What a device raises when its memory is used up."""
 
     def __init__(self, name: str, xp: Any) -> None:
-        self.name = name
-        self.xp = xp
+        self.name, self.xp = name, xp
 
     @property
     def variants(self) -> str:
@@ -149,9 +148,7 @@ class Backend:
         return np.maximum.reduceat(x.real, starts)
 
     def add_product(self, x: Array, da: Array, grad: Array, buffers: Buffers) -> None:
-        """Add `x.T @ da` to `grad`.
-
-        Some columns are computed at a time, and added while they are in the cache.
+        """Add `x.T @ da` to `grad`, some columns at a time, while they are in the cache.
 
         Parameters
         ----------
@@ -164,9 +161,8 @@ class Backend:
         """
         if grad.strides[0] < grad.strides[1]:  # stored column by column
             x, da, grad = da, x, grad.T
-        m = grad.shape[1]
-        width = -(-m // max(1, grad.nbytes // PIECE_BYTES))
-        for start in range(0, m, width or 1):
+        width = -(-grad.shape[1] // max(1, grad.nbytes // PIECE_BYTES))
+        for start in range(0, grad.shape[1], width or 1):
             columns = slice(start, start + width)
             part = grad[:, columns]
             work = buffers.get("weight_gradient", part.shape)
@@ -342,8 +338,7 @@ class CupyBackend(Backend):
 
     def free_memory(self) -> int:
         """Return the bytes that are free on the device, with those that CuPy holds but does not use."""
-        free: int = self.xp.cuda.runtime.memGetInfo()[0] + self.xp.get_default_memory_pool().free_bytes()
-        return free
+        return int(self.xp.cuda.runtime.memGetInfo()[0] + self.xp.get_default_memory_pool().free_bytes())
 
     def default_memory(self) -> int:
         """Return a share of the free memory, in whole MiB."""

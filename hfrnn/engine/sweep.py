@@ -144,8 +144,7 @@ class Sweep:
     def gradient(self, theta: Array, grad: Array) -> Scalar:
         """Return the loss, add its gradient to `grad` (n_parameters,), and set `final_state`.
 
-        If `grad` is (P, n_parameters), the sequences are P parts of equal size, and each part's gradient is added to
-        its row. The head must separate sequences.
+        If `grad` is (P, n_parameters), each of P parts of equal size has its row; the head must separate sequences.
         """
         after = self._over_segments(theta, records=True)
         self.final_state = [{key: x if isinstance(x, int) else x.copy() for key, x in layer.items()} for layer in after]
