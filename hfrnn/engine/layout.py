@@ -174,6 +174,11 @@ class Layout:
             found = self.backend.asarray(found, dtype=self.dtype)
         return array(name, found, (self.n_parameters,), finite=self.backend.on_host)
 
+    @property
+    def separates_parts(self) -> bool:
+        """Whether a gradient can have one row per part of the sequences."""
+        return self.head.separates_sequences and all(layer.kernel.separates_parts for layer in self.layers)
+
     def groups(self, theta: Array, transposes: Buffers | None = None) -> dict[str, dict[str, Array]]:
         """Return the views grouped by the first part of their names: `embedding`, `layer0`, ..., `output`.
 

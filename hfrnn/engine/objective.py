@@ -224,7 +224,7 @@ class Objective(SequenceDerivatives):
         """
         theta, most = self.net.vector(theta), min(count("parts", parts, 1), self.batch.B)
         edges = edges_of_parts(self.batch.B, most)
-        widest = max(stop - start for start, stop in self.plan.parts) if self.net.head.separates_sequences else 0
+        widest = max(stop - start for start, stop in self.plan.parts) if self.net.separates_parts else 0
         runs = runs_of_parts(edges, widest)
         rows = self.net.backend.zeros((most, self.net.n_parameters), self.net.dtype)
         start, stop = self.ranks.owned(len(runs))

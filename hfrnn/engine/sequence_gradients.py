@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _SequenceSweeps:
-    """Sweeps whose results have one row per sequence: one per shard, or one per sequence if the head needs that.
+    """Sweeps whose results have one row per sequence: one per shard, or one per sequence if the network needs that.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class _SequenceSweeps:
     def __init__(self, objective: Objective, keep: Keep, transient: bool) -> None:
         net, batch, plan = objective.net, objective.batch, objective.plan
         self.net, self.batch, self.threads = net, batch, objective.threads
-        self.columns = plan.parts if net.head.separates_sequences else [(b, b + 1) for b in range(batch.B)]
+        self.columns = plan.parts if net.separates_parts else [(b, b + 1) for b in range(batch.B)]
         boundaries = segment_boundaries(batch.T, plan.segment)
         workers = [[Buffers(net.backend, net.dtype) for _ in range(2)] for _ in range(self.threads.threads)]
         self.sweeps = []
@@ -58,7 +58,7 @@ class _SequenceSweeps:
     def rows(self, s: int, out: Array) -> Array:
         """Return where sweep s adds its results: its rows of `out` (B, n_parameters), or a single row as a vector."""
         start, stop = self.columns[s]
-        rows: Array = out[start:stop] if self.net.head.separates_sequences else out[start]
+        rows: Array = out[start:stop] if self.net.separates_parts else out[start]
         return rows
 
     def output(self, out: Array | None) -> Array:
@@ -97,8 +97,8 @@ class PartGradients:
             Calls whose numbers agree modulo the number of threads share buffers.
         columns : (int, int)
         out : (n_parameters,) or (P, n_parameters) array
-            With P rows, these sequences are P parts of equal size, and each part has a row. The head must separate
-            sequences if P is above 1.
+            With P rows, these sequences are P parts of equal size, and each part has a row. The network must separate
+            parts if P is above 1.
         """
         objective, (scratch, kept) = self._objective, self._buffers[task % len(self._buffers)]
         noise = None if objective.noise is None else objective.noise.part(*columns)

@@ -144,7 +144,7 @@ class Sweep:
     def gradient(self, theta: Array, grad: Array) -> Scalar:
         """Return the loss, add its gradient to `grad` (n_parameters,), and set `final_state`.
 
-        If `grad` is (P, n_parameters), each of P parts of equal size has its row; the head must separate sequences.
+        If `grad` is (P, n_parameters), each of P parts of equal size has its row; the network must separate parts.
         """
         after = self._over_segments(theta, records=True)
         self.final_state = [{key: x if isinstance(x, int) else x.copy() for key, x in layer.items()} for layer in after]

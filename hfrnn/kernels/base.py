@@ -139,6 +139,15 @@ class Kernel:
     scale: ClassVar[float] = 0.1
     """Standard deviation of the initial weights (SPEC 10)."""
 
+    @property
+    def separates_parts(self) -> bool:
+        """Whether `backward` can keep P parts of the sequences apart: then each array of `grad` has a last axis of P.
+
+        The helpers of `hfrnn.kernels.pointwise` do so. Every `backward` of this package uses them; a class with its own
+        may set `separates_parts = True`. Otherwise parts run one after another, which is slower.
+        """
+        return type(self).backward.__module__.startswith("hfrnn.")
+
     def above(self) -> Kernel:
         """Return the kernel for a layer above the first: this one, except where the first layer is of another kind."""
         return self

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from support import kernel_promises as promises
 from support.command_line import call_then_forget as call
+from support.cuda_on_cpu import FusedFakeBackend
 from support.engine_cases import SITUATIONS, Case, assert_same, everything, moved, plans, vectors
 from support.fake_device import FakeBackend
 from support.imported import imported
@@ -146,6 +147,26 @@ def test_every_derivative_is_right(example: ModuleType, seed: int) -> None:
     assert {outcome.check for outcome in outcomes} == set(TOLERANCES) - {"matching", "preactivation"}
     for outcome in outcomes:
         assert outcome.passed, outcome
+
+
+def test_gradients_of_parts_are_right_though_the_kernel_sums_over_all_sequences(example: ModuleType) -> None:
+    net = hfrnn.Network(NAME, 4, 5, 4, dtype="float64")
+    symbols = np.random.default_rng(0).integers(4, size=(7, 5))
+    batch, theta = hfrnn.Batch(symbols[:-1], symbols[1:]), net.init(seed=0)
+    objective = hfrnn.Objective(net, batch)
+    assert not net.separates_parts
+    rows = objective.per_sequence_gradients(theta)
+    for b, row in enumerate(rows):
+        alone = hfrnn.Objective(net, batch.columns(b, b + 1)).loss_and_gradient(theta)[1]
+        np.testing.assert_allclose(row, 6 * alone, rtol=1e-10, atol=1e-13)
+    parts = objective.part_gradients(theta, 2) * np.sqrt(30)
+    np.testing.assert_allclose(parts, [rows[:3].sum(0), rows[3:].sum(0)], rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("arch", hfrnn.architectures())
+def test_built_in_kernels_keep_parts_apart(arch: str) -> None:
+    for backend in ("numpy", "auto", FusedFakeBackend()):
+        assert hfrnn.Network(arch, 4, 6, 4, backend=backend).separates_parts
 
 
 @pytest.mark.parametrize(
