@@ -22,7 +22,7 @@ from script import command
 SGD: dict[str, Any] = {
     "learning_rate": 4.0, "momentum": 0.9, "weight_decay": 1e-5, "clip_error": 5.0, "clip_value": None,
 }  # fmt: skip
-BOUNDS = (1, 2, 3, 4)
+BOUNDS = (1, 2, 3, 4, 6)
 NETWORKS: dict[str, tuple[dict[str, Any], Figure]] = {
     "rnn": ({"arch": "rnn"}, Figure(123, "Mikolov et al. 2011, quoted in [S] table 3")),
     "fofe-3": ({"arch": "hornn-fofe", "order": 3}, Figure(PERPLEXITIES["hornn-fofe"][3], "[S] table 2")),

@@ -318,7 +318,7 @@ def test_the_cells_of_hornn_norms_differ_in_the_network_alone_under_one_recipe()
         recipes.setdefault(name, []).append({k: x for k, x in options.items() if k not in ("arch", "order")})
     assert all(one == other for one, other in recipes.values())
     assert {name: options[0].get("max_norm") for name, options in recipes.items()} == {
-        "sgd": None, "adam": None, **{f"{each}-{c}": f"*={c}" for each in ("sgd", "adam") for c in (1, 2, 3, 4)},
+        "sgd": None, "adam": None, **{f"{each}-{c}": f"*={c}" for each in ("sgd", "adam") for c in (1, 2, 3, 4, 6)},
     }  # fmt: skip
 
 
