@@ -9,6 +9,7 @@ B1  dp0 = sum dstate_0                                  adjoint of F1; the sum o
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from hfrnn.arrays.backend import Buffers
@@ -67,7 +68,8 @@ class SegmentStates:
             for l, layer in enumerate(self.zeros):
                 for name, zeros in layer.items():
                     sums = grad[f"layer{l}"][initial_state_name(name)]  # (H,), or (H, P) for each part by itself
-                    add_bias_gradient(dstate[l][name].reshape(-1, *zeros.shape[-2:]), sums)  # B1
+                    *history, B, H = zeros.shape
+                    add_bias_gradient(dstate[l][name].reshape(math.prod(history), B, H), sums)  # B1
 
     def save(self, name: str, s: int, state: States) -> None:
         """Save the state before segment s, if the segment will run again."""
