@@ -169,3 +169,15 @@ def test_the_online_rule_refuses_a_learned_state() -> None:
     net = hfrnn.Network("lstm-krause", 3, 4, 3, learn_initial_state=True)
     with pytest.raises(InputError, match="no traces for a learned initial state"):
         OnlineLSTM(net, streams=2)
+
+
+def test_a_state_of_no_units_is_learned_without_an_error() -> None:
+    net = hfrnn.Network("scrn", 4, 3, 4, context=0, dtype="float64", learn_initial_state=True)
+    symbols = np.random.default_rng(0).integers(4, size=(6, 3))
+    objective, theta, eps = hfrnn.Objective(net, hfrnn.Batch(symbols[:-1], symbols[1:])), net.init(seed=0), 1e-6
+    gradient, direction = objective.loss_and_gradient(theta)[1], np.zeros(net.n_parameters)
+    assert net.views(theta)["layer0.s0"].size == 0
+    net.views(direction)["layer0.h0"][...] = 1
+    slope = (objective.loss(theta + eps * direction) - objective.loss(theta - eps * direction)) / (2 * eps)
+    assert gradient @ direction == pytest.approx(slope, rel=1e-6)
+    assert slope != 0
