@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from hfrnn.arrays.backend import Array, Buffers
 from hfrnn.arrays.threads import CallLock, Threads
 from hfrnn.arrays.vectors import Scalar, fetch
-from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, count, instance, number
+from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, instance, number
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.distributed import ranks_of
 from hfrnn.engine.layout import Layout
@@ -19,7 +18,7 @@ from hfrnn.engine.noise import StateNoise
 from hfrnn.engine.operators import check_output, make_operator
 from hfrnn.engine.plan import Keep, Plan, segment_boundaries
 from hfrnn.engine.planner import make_plan
-from hfrnn.engine.sequence_gradients import PartGradients, SequenceDerivatives, edges_of_parts, runs_of_parts
+from hfrnn.engine.sequence_gradients import SequenceDerivatives
 from hfrnn.engine.sums import VectorSum, joined_states, share
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
@@ -112,11 +111,11 @@ class Objective(SequenceDerivatives):
         self._passing: dict[tuple[Keep, float | None], list[Sweep]] = {}
         self._passing_buffers: list[tuple[Buffers, Buffers]] = []
         self._vectors = VectorSum(net.backend, (net.n_parameters,), net.dtype, self.threads, self.ranks)
-        self._lock = CallLock()
+        self.lock = CallLock()
         self._latest: list[Sweep] | None = None
         alike = like is not None and like.threads.threads == self.threads.threads and like.ranks is self.ranks
         if like is not None and alike and like._count == self._count:
-            self._passing_buffers, self._vectors, self._lock = like._passing_buffers, like._vectors, like._lock
+            self._passing_buffers, self._vectors, self.lock = like._passing_buffers, like._vectors, like.lock
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.net!r} on {self.batch.B:,} x {self.batch.T:,} steps>"
@@ -133,7 +132,7 @@ class Objective(SequenceDerivatives):
     def lazy_loss(self, theta: Array) -> Scalar:
         """Return `loss`. On a device the call does not wait: it returns an array (), and theta may hold anything."""
         theta = self.net.lazy_vector(theta)
-        with self._lock:
+        with self.lock:
             sweeps = self._transient(Keep.NOTHING)
             parts = list(self.threads.ordered(lambda s: sweeps[s].loss(theta), len(sweeps)))
             return self.ranks.sum_scalars(parts, self._count) + self._penalty(theta)
@@ -148,7 +147,7 @@ class Objective(SequenceDerivatives):
             loss, logits[:, start:stop] = sweeps[s].loss_and_logits(theta)
             return loss
 
-        with self._lock:
+        with self.lock:
             sweeps = self._transient(Keep.NOTHING)
             loss = self.ranks.sum_scalars(list(self.threads.ordered(run, len(sweeps))), self._count)
             logits = share(self.net.backend, self.ranks, logits, self._edges, axis=1)
@@ -184,7 +183,7 @@ class Objective(SequenceDerivatives):
         else:
             check_output(self.net.backend, "out", out, (self.net.n_parameters,), self.net.dtype)
             theta = theta.copy() if self.net.backend.xp.may_share_memory(theta, out) else theta
-        with self._lock:
+        with self.lock:
             if self.ranks.size > 1:
                 self.ranks.check_weights(self.net.backend.to_host(theta))
             sweeps = self._transient(self.plan.keep_of_gradients, clip_error)
@@ -205,43 +204,6 @@ class Objective(SequenceDerivatives):
         square = (wide * wide).sum()
         return 0.5 * self.net.l2 * (float(square) if self.net.backend.on_host else square)
 
-    def part_gradients(self, theta: Array, parts: int = 50) -> Array:
-        """Return the gradients of parts of the batch, scaled so that their outer products estimate the curvature.
-
-        Row j is g_j / sqrt(sum w), where g_j is the gradient of the summed w*loss of the sequences of part j, without
-        l2. With one sequence per part, the sum of the squared rows is `squared_gradients`.
-
-        Parameters
-        ----------
-        theta : (n_parameters,) array
-        parts : int
-            Number of parts of nearly equal size, 1 or more; at most one per sequence. The first parts may have one
-            sequence more than the others.
-
-        Returns
-        -------
-        (parts, n_parameters) array
-        """
-        theta, most = self.net.vector(theta), min(count("parts", parts, 1), self.batch.B)
-        edges = edges_of_parts(self.batch.B, most)
-        widest = max(stop - start for start, stop in self.plan.parts) if self.net.separates_parts else 0
-        runs = runs_of_parts(edges, widest)
-        rows = self.net.backend.zeros((most, self.net.n_parameters), self.net.dtype)
-        start, stop = self.ranks.owned(len(runs))
-        gradients = PartGradients(self, theta)
-
-        def store(k: int) -> None:
-            first, after = runs[start + k]
-            gradients.add(k, (edges[first], edges[after]), rows[first:after])
-
-        with self._lock:
-            for _ in self.threads.ordered(store, stop - start):
-                pass
-            own = [runs[k][0] if k < len(runs) else most for k in self.ranks.edges(len(runs))]
-            rows = share(self.net.backend, self.ranks, rows, own)
-        rows /= math.sqrt(self.total_weight)
-        return rows
-
     def final_state(self) -> list[dict[str, Any]]:
         """Return the state after the last step of the latest `loss_and_gradient`, one dict per layer.
 
@@ -250,7 +212,7 @@ class Objective(SequenceDerivatives):
         InputError
             `loss_and_gradient` has not been called yet.
         """
-        with self._lock:
+        with self.lock:
             if self._latest is None:
                 raise InputError("there is no final state yet: call loss_and_gradient first")
             own = [sweep.final_state for sweep in self._latest]
@@ -292,7 +254,7 @@ class Objective(SequenceDerivatives):
         diagonal = tikhonov + self.net.l2
 
         def apply(v: Array, out: Array) -> None:
-            with self._lock:
+            with self.lock:
                 self._vectors.add(lambda s, vector: sweeps[s].product(v, vector, structural), self._count, out)
                 if diagonal:
                     scaled = self._vectors.take()
@@ -316,7 +278,7 @@ class Objective(SequenceDerivatives):
 
         def apply(v: Array, out: Array) -> None:
             moved = theta + (1j * COMPLEX_STEP) * v
-            with self._lock:
+            with self.lock:
                 vectors.add(lambda s, vector: sweeps[s].gradient(moved, vector), self._count, grad)
                 out[...] = grad.imag / COMPLEX_STEP + self.net.l2 * v
 
@@ -335,7 +297,7 @@ class Objective(SequenceDerivatives):
 
         def apply(v: Array, out: Array) -> None:
             z = out.reshape(shape)
-            with self._lock:
+            with self.lock:
                 results = self.threads.ordered(lambda s: sweeps[s].jacobian_product(v), len(sweeps))
                 for (start, stop), Rz in zip(self._columns, results, strict=True):
                     z[:, start:stop] = Rz
@@ -350,7 +312,7 @@ class Objective(SequenceDerivatives):
                 part = self.net.backend.asarray(dz[:, start:stop])
                 sweeps[s].jacobian_transpose_product(part, vector)
 
-            with self._lock:
+            with self.lock:
                 self._vectors.add(transpose, self._count, out)
 
         sizes = shape[0] * shape[1] * shape[2], self.net.n_parameters

@@ -87,7 +87,13 @@ def shard_boundaries(B: int, most: int = SHARD, least: int = SHARDS) -> tuple[in
     8 sequences. Larger shards come first, so that the buffers that shards share need not grow.
     """
     count = max(math.ceil(B / most), min(least, B // SMALLEST), 1)
-    return tuple(n * (B // count) + min(n, B % count) for n in range(count + 1))
+    return equal_boundaries(B, count)
+
+
+def equal_boundaries(B: int, count: int) -> tuple[int, ...]:
+    """Return the boundaries of `count` parts of nearly equal size; the first B % count have one sequence more."""
+    size, longer = divmod(B, count)
+    return tuple(n * size + min(n, longer) for n in range(count + 1))
 
 
 def segment_boundaries(T: int, K: int | None) -> list[int]:

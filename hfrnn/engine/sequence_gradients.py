@@ -9,6 +9,7 @@ Reference: Goodfellow 2015, "Efficient per-example gradient computations", for n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING
 from hfrnn.arrays.backend import Array, Buffers
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.threads import CallLock
+from hfrnn.checks import count
 from hfrnn.engine.operators import check_output
-from hfrnn.engine.plan import Keep, segment_boundaries
-from hfrnn.engine.sums import VectorSum
+from hfrnn.engine.plan import Keep, equal_boundaries, segment_boundaries
+from hfrnn.engine.sums import VectorSum, share
 from hfrnn.engine.sweep import Sweep
 
 if TYPE_CHECKING:
@@ -109,21 +111,16 @@ class PartGradients:
         sweep.gradient(self._theta, out[0] if out.shape == (1, self._theta.shape[0]) else out)
 
 
-def edges_of_parts(B: int, parts: int) -> list[int]:
-    """Return the boundaries of parts of nearly equal size; the first B % parts of them have one sequence more."""
-    size, longer = divmod(B, parts)
-    return [j * size + min(j, longer) for j in range(parts + 1)]
-
-
 def runs_of_parts(edges: Sequence[int], most: int) -> list[tuple[int, int]]:
     """Return runs of parts of equal size, with at most that many sequences, or one part: (first, first of the next).
 
     Examples
     --------
-    >>> from hfrnn.engine.sequence_gradients import edges_of_parts, runs_of_parts
-    >>> edges = edges_of_parts(11, 4)
+    >>> from hfrnn.engine.plan import equal_boundaries
+    >>> from hfrnn.engine.sequence_gradients import runs_of_parts
+    >>> edges = equal_boundaries(11, 4)
     >>> edges
-    [0, 3, 6, 9, 11]
+    (0, 3, 6, 9, 11)
     >>> runs_of_parts(edges, 6)
     [(0, 2), (2, 3), (3, 4)]
     """
@@ -197,10 +194,9 @@ class SequenceJacobian:
 def per_sequence_gradients(objective: Objective, theta: Array, out: Array | None = None) -> Array:
     """Return `Objective.per_sequence_gradients`."""
     theta = objective.net.vector(theta)
-    sweeps = _SequenceSweeps(objective, objective.plan.keep_of_gradients, transient=True)
-    out = sweeps.output(out)
-    count = len(sweeps.sweeps)
-    for _ in sweeps.threads.ordered(lambda s: sweeps.sweeps[s].gradient(theta, sweeps.rows(s, out)), count):
+    sequences = _SequenceSweeps(objective, objective.plan.keep_of_gradients, transient=True)
+    out, sweeps = sequences.output(out), sequences.sweeps
+    for _ in sequences.threads.ordered(lambda s: sweeps[s].gradient(theta, sequences.rows(s, out)), len(sweeps)):
         pass
     return out
 
@@ -219,6 +215,30 @@ def squared_gradients(objective: Objective, theta: Array) -> Array:
     VectorSum(net.backend, out.shape, net.dtype, objective.threads, objective.ranks).add(square, objective.batch.B, out)
     out /= objective.total_weight
     return out
+
+
+def part_gradients(objective: Objective, theta: Array, parts: int) -> Array:
+    """Return `Objective.part_gradients`."""
+    net, ranks, theta = objective.net, objective.ranks, objective.net.vector(theta)
+    most = min(count("parts", parts, 1), objective.batch.B)
+    edges = equal_boundaries(objective.batch.B, most)
+    widest = max(stop - start for start, stop in objective.plan.parts) if net.separates_parts else 0
+    runs = runs_of_parts(edges, widest)
+    rows = net.backend.zeros((most, net.n_parameters), net.dtype)
+    start, stop = ranks.owned(len(runs))
+    gradients = PartGradients(objective, theta)
+
+    def store(k: int) -> None:
+        first, after = runs[start + k]
+        gradients.add(k, (edges[first], edges[after]), rows[first:after])
+
+    with objective.lock:
+        for _ in objective.threads.ordered(store, stop - start):
+            pass
+        own = [runs[k][0] if k < len(runs) else most for k in ranks.edges(len(runs))]
+        rows = share(net.backend, ranks, rows, own)
+    rows /= math.sqrt(objective.total_weight)
+    return rows
 
 
 class SequenceDerivatives:
@@ -263,6 +283,25 @@ class SequenceDerivatives:
             A new vector with entries of 0 or more, as `hfrnn.optim.cg.diagonal_preconditioner` takes it.
         """
         return squared_gradients(self, theta)  # type: ignore[arg-type]
+
+    def part_gradients(self, theta: Array, parts: int = 50) -> Array:
+        """Return the gradients of parts of the batch, scaled so that their outer products estimate the curvature.
+
+        Row j is g_j / sqrt(sum w), where g_j is the gradient of the summed w*loss of the sequences of part j, without
+        l2. With one sequence per part, the sum of the squared rows is `squared_gradients`.
+
+        Parameters
+        ----------
+        theta : (n_parameters,) array
+        parts : int
+            Number of parts of nearly equal size, 1 or more; at most one per sequence. The first parts may have one
+            sequence more than the others.
+
+        Returns
+        -------
+        (parts, n_parameters) array
+        """
+        return part_gradients(self, theta, parts)  # type: ignore[arg-type]
 
     def sequence_jacobian(self, theta: Array) -> SequenceJacobian:
         """Return the Jacobian at theta for products that keep the sequences apart.

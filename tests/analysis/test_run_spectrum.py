@@ -24,7 +24,7 @@ from hfrnn.optim import lanczos
 from hfrnn.runs.run_folder import RunFolder
 
 needs_matplotlib = pytest.mark.skipif(
-    find_spec("matplotlib") is None, reason="pictures need matplotlib: install the extra plot"
+    find_spec("matplotlib") is None, reason="this test draws a picture and needs Matplotlib (extra plot)"
 )
 
 
@@ -142,9 +142,9 @@ def test_eigenvalues_that_were_not_found_are_counted(run: Path, monkeypatch: pyt
     assert re.search(r"^\d+ more were not found in time: give a larger --tolerance", shown, re.MULTILINE)
 
 
+@needs_matplotlib
 @pytest.mark.parametrize("name", one_in(3, ["spectrum.svg", "spectrum.png", "spectrum.PDF"]))
 def test_the_picture_is_drawn(run: Path, tmp_path: Path, name: str) -> None:
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install the extra plot")
     path = tmp_path / name
     call("spectrum", run, "--symbols", 30, "--steps", 4, "--count", 2, "--plot", path)
     begins = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
@@ -160,9 +160,9 @@ def test_the_picture_is_drawn(run: Path, tmp_path: Path, name: str) -> None:
             assert title in drawn
 
 
+@needs_matplotlib
 @pytest.mark.filterwarnings("error")
 def test_a_spectrum_of_zeros_can_be_drawn() -> None:
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install the extra plot")
     from hfrnn.cli.spectrum_plot import picture
 
     none, zeros = np.zeros(0), np.zeros(2)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from support.engine_cases import Case, cases, vectors
 
 import hfrnn
-from hfrnn.engine.plan import Keep, Plan
-from hfrnn.engine.sequence_gradients import edges_of_parts, runs_of_parts
+from hfrnn.engine.plan import Keep, Plan, equal_boundaries
+from hfrnn.engine.sequence_gradients import runs_of_parts
 
 
 @pytest.mark.parametrize("case", cases("stack", "carried", "class-softmax", "squared"), ids=lambda case: case.id)
@@ -21,7 +21,7 @@ def test_gradients_of_parts_are_those_of_their_own_objectives(case: Case) -> Non
     weights = objective.batch.step_weights(net.backend)
     for parts in (1, 2, batch.B, 100):
         found = objective.part_gradients(theta, parts)
-        edges = edges_of_parts(batch.B, len(found))
+        edges = equal_boundaries(batch.B, len(found))
         assert len(found) == min(parts, batch.B)
         for row, start, stop in zip(found, edges[:-1], edges[1:], strict=True):
             weight = weights[:, start:stop].sum()
@@ -47,7 +47,7 @@ def test_gradients_of_parts_do_not_depend_on_the_threads() -> None:
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 70))
 def test_parts_that_run_together_are_alike_and_fit(B: int, parts: int, most: int) -> None:
     parts = min(parts, B)
-    edges = edges_of_parts(B, parts)
+    edges = equal_boundaries(B, parts)
     sizes = np.diff(edges)
     assert (edges[0], edges[-1], len(sizes)) == (0, B, parts)
     assert sizes.max() - sizes.min() <= 1

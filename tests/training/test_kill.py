@@ -28,7 +28,6 @@ from typing import Any
 
 import pytest
 from support.run_states import assert_same
-from support.slow import one_in, slow_unless
 from support.stops import load_update
 from support.tiny_runs import metrics, snapshot, text_file
 
@@ -184,14 +183,14 @@ def try_instants(folder: Path, name: str, instants: int, number: int) -> Killed:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", slow_unless({"hf", "sgd"}.__contains__, RUNS))
+@pytest.mark.parametrize("name", RUNS)
 def test_a_run_killed_at_random_instants_ends_as_if_it_had_not_been(tmp_path: Path, name: str) -> None:
     killed = try_instants(tmp_path, name, KILLS, signal.SIGKILL)
     assert killed.codes == [-signal.SIGKILL] * KILLS
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", slow_unless("hf".__eq__, ["hf", "sgd"]))
+@pytest.mark.parametrize("name", ["hf", "sgd"])
 def test_a_run_ended_by_sigterm_at_random_instants_ends_as_if_it_had_not_been(tmp_path: Path, name: str) -> None:
     killed = try_instants(tmp_path, name, max(KILLS // 2, 1), signal.SIGTERM)
     assert set(killed.codes) - {130} <= {-signal.SIGTERM, 1}  # before the run has begun
@@ -202,7 +201,7 @@ FIRST_WRITES = 12  # of a new run: three instants each in config.toml, vocabular
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("instant", one_in(5, range(2, 2 + FIRST_WRITES)))
+@pytest.mark.parametrize("instant", range(2, 2 + FIRST_WRITES))
 def test_a_run_killed_in_its_first_writes_begins_again(tmp_path: Path, instant: int) -> None:
     killed = Killed(tmp_path, "hf")
     killed.options["updates"] = 2

@@ -69,7 +69,7 @@ def _train(ranks: int, folder: Path, *arguments: object) -> None:
 
 @pytest.mark.slow
 @needs_mpi
-@pytest.mark.parametrize("optimizer", slow_unless(lambda name: name == "hf", MAIN))
+@pytest.mark.parametrize("optimizer", MAIN)
 def test_a_run_is_resumed_by_another_number_of_ranks(optimizer: str, tmp_path: Path) -> None:
     text = text_file(tmp_path)
     options = [*FLAGS, "--optimizer", optimizer, *([] if optimizer == "hf" else ["--log-interval", 2, "--streams", 50])]
