@@ -36,6 +36,8 @@ LENGTH = 100
 """Steps of the sequences of a synthetic task, unless a number is given."""
 PRESETS = ("tuned", "published")
 """Sets of defaults of Hessian-free optimization."""
+FIXED, SHIFTED = STARTS = ("fixed", "shifted")
+"""Where a text is cut into training sequences, from epoch to epoch."""
 SCHEDULES = ("constant", "halve", "divide", "text8", "cosine")
 """Learning rate schedules."""
 INITIALIZERS = ("papers", "sutskever")

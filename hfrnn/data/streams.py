@@ -17,8 +17,8 @@ COUNTERS = ("epoch", "position", "parts", "drawn")
 _GRADIENT, _CURVATURE, _SEPARATE = 0, 1, 2  # the sampler's independent random generators
 
 
-def training_sequences(symbols: ArrayLike, length: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Cut a text into consecutive, non-overlapping sequences; the target of each step is the next symbol.
+def training_sequences(symbols: ArrayLike, length: int, shift: int = 0) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Cut a text into consecutive sequences; the target of each step is the next symbol.
 
     Parameters
     ----------
@@ -26,12 +26,15 @@ def training_sequences(symbols: ArrayLike, length: int) -> tuple[NDArray[np.int3
         The text as symbol numbers.
     length : int
         Steps in a sequence, T >= 1.
+    shift : int
+        Symbols before the first sequence, from 0 to T - 1. Default 0.
 
     Returns
     -------
     inputs, targets : ndarray (T, N), int32
-        N = (n - 1) // T sequences, C-contiguous; column k is the k-th sequence of the text. The remaining symbols at
-        the end of the text are not used.
+        N = (n - 1) // T sequences for every shift, C-contiguous; column k is the k-th sequence of the text. Without a
+        shift, the remaining symbols at the end of the text are not used. A last sequence that would end behind the text
+        ends with the text instead, and overlaps the one before it.
 
     Raises
     ------
@@ -46,10 +49,10 @@ def training_sequences(symbols: ArrayLike, length: int) -> tuple[NDArray[np.int3
             f"the training part has {counted(len(row), 'symbol')}; sequences of {length} need at least {length + 1:,}: "
             "give more text or a smaller --sequence-length"
         )
-    count = (len(row) - 1) // length
-    inputs = row[: count * length].reshape(count, length).T  # (T, N)
-    targets = row[1 : count * length + 1].reshape(count, length).T
-    return np.ascontiguousarray(inputs), np.ascontiguousarray(targets)
+    last = len(row) - 1 - length
+    starts = np.minimum(shift + length * np.arange((len(row) - 1) // length), last)  # (N,)
+    places = starts + np.arange(length)[:, None]  # (T, N)
+    return row[places], row[places + 1]
 
 
 class EvaluationStreams(NamedTuple):

@@ -26,6 +26,7 @@ from hfrnn.names import (
     PRECISIONS,
     PRESETS,
     SCHEDULES,
+    STARTS,
 )
 from hfrnn.option import option_key, option_name
 from hfrnn.presets import CG_EPSILON
@@ -167,6 +168,10 @@ class RunOptions(DataOptions):
     batch_growth: float = _hf(
         None, "Growth factor of the gradient batch per update, up to --gradient-symbols.", needs.GROWING_BATCHES,
         least=1,
+    )  # fmt: skip
+    sequence_starts: str = _hf(
+        None, "Where a text is cut into training sequences: at the same symbols in every epoch (fixed), or in each "
+        "epoch a random number of symbols later (shifted).", needs.TEXT, choices=STARTS,
     )  # fmt: skip
     curvature_fraction: float = _hf(
         None, "Share of the gradient batch that the curvature is computed on.", above=0, most=1

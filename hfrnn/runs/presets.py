@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from hfrnn.names import DYNAMICS, IN_MEMORY, LENGTH, PRESETS, TABLES, names_arrays, names_midi
+from hfrnn.names import DYNAMICS, FIXED, IN_MEMORY, LENGTH, PRESETS, SHIFTED, TABLES, names_arrays, names_midi
 from hfrnn.presets import UPDATE_OPTIONS, ByData
 
 __all__ = [
@@ -33,7 +33,7 @@ KINDS_OF_ARRAYS = ("a table", "an array file", "arrays in memory")
 """The kinds of data, as `kind_of_data` names them, that are sequences of numbers of one's own."""
 OFF_IF_UNWRITTEN = ("average", "first_gradient_symbols")
 """Options that a run does not use if its config.toml lacks them."""
-FORMER_VALUES = {"armijo": 0.01}
+FORMER_VALUES = {"armijo": 0.01, "sequence_starts": FIXED}
 """Values of runs whose config.toml lacks these options, in place of those of their preset."""
 
 
@@ -67,6 +67,7 @@ DEFAULTS: dict[str, Default] = {
     "gradient_symbols": Default(ByData(text=12_500, music=12_500, task=Sequences(125), arrays=25_000), 100_000),
     "first_gradient_symbols": Default(ByData(text=5_000, music=5_000, task=Sequences(125), arrays=5_000), 10_000),
     "batch_growth": Default(ByData(text=1.015, music=1.015, task=1.015, arrays=1.05), 1.15),
+    "sequence_starts": Default(SHIFTED, FIXED),
     "curvature_fraction": Default(ByData(text=0.4, music=0.4, task=0.4, arrays=1.0), 0.2),
     "least_damping": Default(ByData(text=0.1, music=0.1, task=0.0, arrays=0.0), 0.0),
     **{name: Default(*(0.0 if value is None else value for value in each)) for name, each in UPDATE_OPTIONS.items()},

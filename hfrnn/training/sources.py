@@ -19,7 +19,7 @@ from hfrnn.data.synthetic import Task, tasks
 from hfrnn.data.vocabulary import Vocabulary, frequency_classes
 from hfrnn.engine.batch import Batch
 from hfrnn.errors import InputError, MissingExtraError
-from hfrnn.names import UNITS
+from hfrnn.names import SHIFTED, UNITS
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.data import part_checksums
 from hfrnn.wording import counted
@@ -175,7 +175,7 @@ class Source:
 
 
 class TextSource(Source):
-    """A corpus, cut into sequences that do not overlap.
+    """A corpus, cut into sequences: at the same symbols in every epoch, or shifted by a random number of symbols.
 
     Parameters
     ----------
@@ -203,7 +203,8 @@ class TextSource(Source):
             counts = np.bincount(self.symbols, minlength=vocabulary.size)
             classes = frequency_classes(counts, config.classes).tolist()
             self.network = {**self.network, "loss": "class-softmax", "classes": classes}
-        self._pool = Pool(*training_sequences(self.symbols, config.sequence_length))
+        self.fresh, self._length, self._seed = config.sequence_starts == SHIFTED, config.sequence_length, config.seed
+        self._pool = Pool(*training_sequences(self.symbols, self._length))
         valid = vocabulary.encode(corpus.valid, config.unknown)
         self.valid_symbols, self.skipped = valid.size, vocabulary.count(corpus.valid)[0] - valid.size
         self.validation = None
@@ -215,7 +216,10 @@ class TextSource(Source):
         return {**super().checksums, **part_checksums(self.corpus)}
 
     def pool(self, epoch: int) -> Pool:
-        return self._pool
+        if not self.fresh:
+            return self._pool
+        shift = int(epoch_generator(self._seed, epoch).integers(self._length))
+        return Pool(*training_sequences(self.symbols, self._length, shift))
 
     def text(self) -> HostArray:
         return self.symbols

@@ -88,6 +88,7 @@ RANGES: dict[str, tuple[str, ...]] = {  # on the command line
     "least_damping": ("-0.1", "1.5"),
     "batch_growth": ("0.9", "-1"),
     "average": ("-0.1", "1", "1.5"),
+    "sequence_starts": ("anywhere",),
     "curvature_fraction": ("0", "2", "-1"),
     "curvature_symbols": ("0", "-1"),
     "cg_iterations": ("0", "-1"),

@@ -28,6 +28,21 @@ def test_sequences_are_consecutive_and_targets_are_the_next_symbols(n: int, leng
     np.testing.assert_array_equal(targets, inputs + 1)
 
 
+@given(st.integers(2, 60), st.integers(1, 20), st.integers(0, 19))
+def test_a_shift_moves_all_sequences_but_a_last_one_that_would_end_behind_the_text(n: int, T: int, shift: int) -> None:
+    if n < T + 1 or shift >= T:
+        return
+    symbols = np.arange(n) + 7  # a symbol says its place
+    inputs, targets = training_sequences(symbols, T, shift)
+    plain = training_sequences(symbols, T)[0]
+    assert inputs.shape == plain.shape
+    assert inputs.dtype == targets.dtype == np.int32
+    np.testing.assert_array_equal(inputs[:, :-1], plain[:, :-1] + shift)
+    np.testing.assert_array_equal(np.diff(inputs, axis=0), 1)
+    assert inputs[0, -1] == min(plain[0, -1] + shift, symbols[-1] - T)
+    np.testing.assert_array_equal(targets, inputs + 1)
+
+
 def test_a_text_with_exactly_one_sequence_is_enough() -> None:
     inputs, targets = training_sequences(np.array([3, 1, 2]), 2)
     assert inputs.tolist() == [[3], [1]]

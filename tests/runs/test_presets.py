@@ -19,6 +19,7 @@ PUBLISHED = {
     "gradient_symbols": 100_000,
     "first_gradient_symbols": 10_000,
     "batch_growth": 1.15,
+    "sequence_starts": "fixed",
     "curvature_fraction": 0.2,
     "cg_iterations": 100,
     "warm_start": 0.95,
@@ -146,9 +147,9 @@ def test_the_file_of_a_run_without_a_preset_is_a_published_one(tmp_path: Path) -
 
 def test_what_the_file_of_a_run_lacks_has_the_value_that_the_run_has() -> None:
     assert unwritten_values({"preset": "tuned", "data": "addition", **dict.fromkeys(DEFAULTS)}) == {}
-    found = unwritten_values({"preset": "tuned", "data": "python-manual"})
+    found, earlier = unwritten_values({"preset": "tuned", "data": "python-manual"}), {"sequence_starts": "fixed"}
     assert found == {name: default.of("tuned", "python-manual", 100) for name, default in DEFAULTS.items()
-                     if name not in ("average", "first_gradient_symbols")} | {"armijo": 0.01}  # fmt: skip
+                     if name not in ("average", "first_gradient_symbols")} | {"armijo": 0.01} | earlier  # fmt: skip
     assert unwritten_values({"warm_start": 0.5})["preset"] == "published"
 
 

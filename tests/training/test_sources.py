@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ def music(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_text_s_pool_and_symbols_are_those_of_its_training_part(tmp_path: Path) -> None:
-    text, vocabulary = open_source(TrainConfig(text=str(text_file(tmp_path)), sequence_length=10).resolved())
+    options: dict[str, Any] = {"text": str(text_file(tmp_path)), "sequence_length": 10, "sequence_starts": "fixed"}
+    text, vocabulary = open_source(TrainConfig(**options).resolved())
     assert isinstance(text, TextSource)
     assert vocabulary is not None
     part = TEXT[: round(0.9 * len(TEXT))]
@@ -57,6 +59,22 @@ def test_a_text_s_pool_and_symbols_are_those_of_its_training_part(tmp_path: Path
     )  # fmt: skip
     assert text.network == {"n_in": vocabulary.size, "n_out": vocabulary.size, "loss": "softmax"}
     assert text.sha256
+
+
+def test_a_text_is_cut_at_other_symbols_in_every_epoch(tmp_path: Path) -> None:
+    config = TrainConfig(text=str(text_file(tmp_path)), sequence_length=10)
+    text, vocabulary = open_source(config.resolved())
+    assert vocabulary is not None
+    part, pools = TEXT[: round(0.9 * len(TEXT))], [text.pool(epoch) for epoch in range(40)]
+    starts = []
+    for epoch, pool in enumerate(pools):
+        assert pool.inputs.shape == pools[0].inputs.shape
+        starts.append(part.index(vocabulary.decode(pool.inputs[:, :-1].T.ravel())))
+        np.testing.assert_array_equal(pool.inputs, text.pool(epoch).inputs)
+    assert set(starts) == set(range(10))
+    other = open_source(replace(config, seed=1).resolved())[0]
+    assert any((other.pool(epoch).inputs != pool.inputs).any() for epoch, pool in enumerate(pools))
+    assert not open_source(replace(config, preset="published").resolved())[0].fresh
 
 
 def test_a_text_is_validated_on_every_symbol_of_its_part_once(tmp_path: Path) -> None:
