@@ -10,13 +10,14 @@ import gallery
 import pytest
 from support import mpi
 from support.code_of_pages import run_or_skip
+from support.slow import slow_unless
 
 from hfrnn.kernels import registry
 
 NAMES = [pytest.param(name, marks=mpi.needs_mpi) if name == "two-machines" else name for name in gallery.NAMES]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_unless({"damping", "minimize"}.__contains__, NAMES))
 def test_a_page_runs_and_draws_its_picture(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_kernels", dict(registry._kernels))
     for key, value in mpi.environment(MPLBACKEND="Agg").items():
