@@ -12,14 +12,15 @@ import hfrnn
 from hfrnn.arrays.backend import Backend, Buffers, get_backend
 
 pytestmark = pytest.mark.gpu
+try:
+    get_backend("cupy")
+except hfrnn.MissingExtraError as error:
+    pytest.skip(str(error), allow_module_level=True)
 
 
 @pytest.fixture(scope="module")
 def gpu() -> Backend:
-    try:
-        return get_backend("cupy")
-    except hfrnn.MissingExtraError as error:
-        pytest.skip(str(error))
+    return get_backend("cupy")
 
 
 @pytest.mark.parametrize("plan", ["all", "all-3", "nothing-3"])
