@@ -13,6 +13,7 @@ import pytest
 from comparison import read_cells
 from dynamics import BUDGETS, TASKS, TRIALS, Cell, data_of, wanted_cells
 from dynamics_results import METHODS, best_loss, chosen_trial, compared, draw, ratios, rows, time_to
+from support.pictures import needs_matplotlib
 
 from hfrnn.engine.batch import Batch
 from hfrnn.runs.config import TrainConfig, checked_options
@@ -91,8 +92,8 @@ def test_the_ratio_is_the_time_to_adams_lowest_loss_over_adams_budget() -> None:
     assert {len(line) for line in lines} == {len(head)}
 
 
+@needs_matplotlib
 def test_a_picture_has_a_title_and_a_description(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     draw(tmp_path / "sine.svg", "sine", [result("hf", "default", 0, 2.0, 0.5), result("adam", "0.001", 0, 3.0, 1.0)])
     texts = [each.text or "" for each in ElementTree.parse(tmp_path / "sine.svg").getroot()]
     assert any(text.startswith("sine: validation loss") for text in texts)

@@ -13,6 +13,7 @@ from comparison import HF, METHODS, TUNING, TUNING_SEED
 from hf_vs_sgd import METHODS as TRIALS
 from hf_vs_sgd import PROBLEMS, Cell, chosen_trial, wanted_cells
 from pictures import described, draw_problem
+from support.pictures import needs_matplotlib
 from timed_runs import _Pace, is_done, spent
 
 from hfrnn.runs.config import TrainConfig, checked_options
@@ -97,8 +98,8 @@ def test_the_pace_leaves_out_the_first_record() -> None:
     assert only.updates_per_second() == pytest.approx(5.0)
 
 
+@needs_matplotlib
 def test_a_picture_has_a_title_and_a_description(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     methods = {name: {0: result(name, "a", bits)} for name, bits in (("hf", 2.0), ("adam", 2.2), ("sgd", None))}
     draw_problem(tmp_path / "p.svg", "a < b", methods, 300.0)
     root = ElementTree.parse(tmp_path / "p.svg").getroot()

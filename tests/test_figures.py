@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.pictures import needs_matplotlib
 
 PROJECT = Path(__file__).resolve().parent.parent
 FIGURES = PROJECT / "docs" / "figures"
@@ -25,8 +26,8 @@ def test_the_cells_are_drawn_and_shown(arch: str) -> None:
 
 
 @pytest.mark.slow
+@needs_matplotlib
 def test_the_scripts_draw_the_figures_that_are_there(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra plot)")
     folder = tmp_path / "figures"
     shutil.copytree(FIGURES, folder)
     (tmp_path / "images").mkdir()

@@ -10,6 +10,7 @@ import gallery
 import pytest
 from support import mpi
 from support.code_of_pages import run_or_skip
+from support.pictures import needs_matplotlib
 from support.slow import slow_unless
 
 from hfrnn.kernels import registry
@@ -17,12 +18,14 @@ from hfrnn.kernels import registry
 NAMES = [pytest.param(name, marks=mpi.needs_mpi) if name == "two-machines" else name for name in gallery.NAMES]
 
 
+@needs_matplotlib
 @pytest.mark.parametrize("name", slow_unless({"damping", "minimize"}.__contains__, NAMES))
 def test_a_page_runs_and_draws_its_picture(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_kernels", dict(registry._kernels))
     for key, value in mpi.environment(MPLBACKEND="Agg").items():
         monkeypatch.setenv(key, value)
-    plt = pytest.importorskip("matplotlib.pyplot", reason="Matplotlib is not installed (extra plot)")
+    from matplotlib import pyplot as plt
+
     try:
         run_or_skip(gallery.GALLERY / f"{name}.md", tmp_path)
     finally:

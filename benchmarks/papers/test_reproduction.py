@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from support.pictures import needs_matplotlib
 
 PAPERS = Path(__file__).resolve().parent
 if not (PAPERS / "cells.py").is_file():
@@ -151,8 +152,8 @@ def test_the_small_scale_is_compared_with_nothing(out: Path) -> None:
     assert {row.state for row in paper.rows} == {NOT_RUN}
 
 
+@needs_matplotlib
 def test_the_curves_are_drawn_the_same_every_time(out: Path) -> None:
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install the extra plot")
     contents = []
     for _ in range(2):
         drawn = CliRunner().invoke(redraw.main, ["--out", str(out)])
@@ -169,8 +170,8 @@ def test_the_curves_are_drawn_the_same_every_time(out: Path) -> None:
     assert "mlstm-structural" not in figure
 
 
+@needs_matplotlib
 def test_figure_6_is_drawn_over_alpha(out: Path) -> None:
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install the extra plot")
     folder = out / "hornn_forgetting"
     folder.mkdir()
     for alpha in ("0.2", "0.6"):

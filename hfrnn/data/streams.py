@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hfrnn.errors import CheckpointError, InputError
+from hfrnn.errors import InputError
 from hfrnn.wording import counted
 
-COUNTERS = ("epoch", "position", "parts", "drawn")
-"""The counters that a sampler's state consists of."""
-_GRADIENT, _CURVATURE, _SEPARATE = 0, 1, 2  # the sampler's independent random generators
+
+def sequence_count(n: int, length: int) -> int:
+    """Return how many sequences of that many steps a text of n symbols has: (n - 1) // length.
+
+    Raises
+    ------
+    InputError
+        The text is too short for one sequence.
+    """
+    if length < 1:
+        raise InputError(f"the sequence length must be at least 1, not {length}")
+    if n < length + 1:
+        raise InputError(
+            f"the training part has {counted(n, 'symbol')}; sequences of {length} need at least {length + 1:,}: "
+            "give more text or a smaller --sequence-length"
+        )
+    return (n - 1) // length
 
 
 def training_sequences(symbols: ArrayLike, length: int, shift: int = 0) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -32,9 +44,9 @@ def training_sequences(symbols: ArrayLike, length: int, shift: int = 0) -> tuple
     Returns
     -------
     inputs, targets : ndarray (T, N), int32
-        N = (n - 1) // T sequences for every shift, C-contiguous; column k is the k-th sequence of the text. Without a
-        shift, the remaining symbols at the end of the text are not used. A last sequence that would end behind the text
-        ends with the text instead, and overlaps the one before it.
+        N = (n - 1) // T sequences, C-contiguous; column k is the k-th sequence of the text. N does not depend on the
+        shift: if the last sequence does not fit, it starts earlier, so that it ends with the text, and overlaps the one
+        before it. Symbols that remain at the end of the text are not used.
 
     Raises
     ------
@@ -42,17 +54,17 @@ def training_sequences(symbols: ArrayLike, length: int, shift: int = 0) -> tuple
         The text is too short for one sequence.
     """
     row = _row(symbols)
-    if length < 1:
-        raise InputError(f"the sequence length must be at least 1, not {length}")
-    if len(row) < length + 1:
-        raise InputError(
-            f"the training part has {counted(len(row), 'symbol')}; sequences of {length} need at least {length + 1:,}: "
-            "give more text or a smaller --sequence-length"
-        )
-    last = len(row) - 1 - length
-    starts = np.minimum(shift + length * np.arange((len(row) - 1) // length), last)  # (N,)
-    places = starts + np.arange(length)[:, None]  # (T, N)
-    return row[places], row[places + 1]
+    count = sequence_count(len(row), length)
+    end = shift + (count - 1) * length  # of all sequences but the last
+    last = min(end, len(row) - 1 - length)
+
+    def cut(first: int) -> NDArray[np.int32]:
+        found = np.empty((length, count), row.dtype)
+        found[:, :-1] = row[first + shift : first + end].reshape(-1, length).T
+        found[:, -1] = row[first + last : first + last + length]
+        return found
+
+    return cut(0), cut(1)
 
 
 class EvaluationStreams(NamedTuple):
@@ -182,208 +194,6 @@ class TextStreams:
             weights = np.zeros((stop - start, self.count))
             weights[position - start :] = 1
         return *self.steps(start, stop), weights
-
-
-class SequenceSampler:
-    """Draw the sequences of every update: a subset for the gradient, and a random part of it for the curvature.
-
-    In each epoch the sequences are put in a random order, and subsets are taken from the front. When too few sequences
-    remain for a subset, a new epoch begins, so no sequence is used twice in an epoch. All subsets have the same size,
-    or they grow: subset k, counted from 0, holds first * growth**k symbols, but at most `symbols`.
-
-    Parameters
-    ----------
-    sequences : int
-        Number of sequences, N >= 1.
-    length : int
-        Steps in each sequence, T >= 1.
-    symbols : int, optional
-        Predicted symbols in a gradient subset, at least 1. The subset has round(symbols / T) sequences, but at least 1
-        and at most N. By default every subset has all N sequences.
-    seed : int
-        Seed of the PCG64 generators, at least 0.
-    first : int, optional
-        Predicted symbols in the first subset; the default is `symbols`.
-    growth : float
-        Growth factor from one subset to the next, at least 1.
-
-    Raises
-    ------
-    InputError
-        A number is out of its range.
-    """
-
-    def __init__(
-        self, sequences: int, length: int, symbols: int | None = None, seed: int = 0, first: int | None = None,
-        growth: float = 1.0,
-    ) -> None:  # fmt: skip
-        for name, value, least in (("sequences", sequences, 1), ("length", length, 1), ("seed", seed, 0)):
-            if value < least:
-                raise InputError(f"the sampler's {name} must be at least {least}, not {value}")
-        self.sequences, self.length, self.seed = sequences, length, seed
-        if not (growth >= 1 and math.isfinite(growth)):
-            raise InputError(f"the sampler's growth must be a number, 1 or more, not {growth}")
-        self.subset = sequences if symbols is None else self._count(symbols, sequences)
-        self.first = self.subset if first is None else self._count(first, self.subset)
-        self.growth = float(growth)
-        self._epoch, self._position, self._parts, self._drawn = 0, 0, 0, 0
-        self._order = self._shuffled()
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of the last subset, counted from 0."""
-        return self._epoch
-
-    @property
-    def next_size(self) -> int:
-        """The number of sequences in the next subset."""
-        return self.size_after(self._drawn)
-
-    def size_after(self, drawn: int) -> int:
-        """Return the number of sequences in the subset that is drawn after so many others."""
-        grown = self.first * math.exp(min(drawn * math.log(self.growth), 700.0))
-        return self.subset if grown >= self.subset else round(grown)
-
-    @property
-    def epoch_is_over(self) -> bool:
-        """Whether the next subset begins a new epoch."""
-        return self._position + self.next_size > self.sequences
-
-    @property
-    def fraction(self) -> float:
-        """The share of this epoch's subsets that was drawn, if all further subsets are as large as the next."""
-        return min(1.0, self._position / (self.sequences - self.sequences % self.next_size))
-
-    def draw(self) -> NDArray[np.int64]:
-        """Draw the next gradient subset.
-
-        Returns
-        -------
-        ndarray (M,), int64
-            Column numbers of the (T, N) arrays, in increasing order.
-        """
-        if self.epoch_is_over:
-            self._epoch, self._position = self._epoch + 1, 0
-            self._order = self._shuffled()
-        start, self._position = self._position, self._position + self.next_size
-        self._drawn += 1
-        return np.sort(self._order[start : self._position])
-
-    def draw_part(
-        self, subset: NDArray[np.int64], *, fraction: float | None = None, symbols: int | None = None
-    ) -> NDArray[np.int64]:
-        """Draw a random part of a gradient subset, for the curvature.
-
-        Parameters
-        ----------
-        subset : ndarray (M,), int64
-            What `draw` returned.
-        fraction : float, optional
-            The share of the subset, in (0, 1]; [K] uses 1/4 in chapter 4 and 1/10 in chapter 5.
-        symbols : int, optional
-            Instead of a share, the number of predicted symbols in the part, at least 1.
-
-        Returns
-        -------
-        ndarray, int64
-            Column numbers from the subset, in increasing order, at least one; the whole subset if neither number is
-            given.
-
-        Raises
-        ------
-        InputError
-            Both numbers are given, or one is out of its range.
-        """
-        count = self.part_size(len(subset), fraction=fraction, symbols=symbols)
-        if count == len(subset):
-            return np.array(subset)
-        chosen = self._generator(_CURVATURE, self._parts).choice(len(subset), count, replace=False)
-        self._parts += 1
-        return np.asarray(subset)[np.sort(chosen)]
-
-    def part_size(self, size: int, *, fraction: float | None = None, symbols: int | None = None) -> int:
-        """Return the number of sequences that `draw_part` takes from a subset of `size` sequences."""
-        if fraction is not None and symbols is not None:
-            raise InputError("give the curvature part as a fraction or as a number of symbols, not as both")
-        if fraction is not None and not 0 < fraction <= 1:
-            raise InputError(f"the curvature part must be a fraction in (0, 1], not {fraction}")
-        if fraction is not None:
-            return max(1, round(fraction * size))
-        return size if symbols is None else self._count(symbols, size)
-
-    def draw_beside(self, subset: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-        """Draw random sequences outside a gradient subset, to judge an update on.
-
-        Parameters
-        ----------
-        subset : ndarray (M,), int64
-            What `draw` returned.
-        count : int
-            The number of sequences, at least 1.
-
-        Returns
-        -------
-        ndarray, int64
-            `count` column numbers in increasing order; fewer if fewer sequences are outside the subset.
-
-        Raises
-        ------
-        InputError
-            The subset holds all sequences.
-        """
-        others = np.setdiff1d(np.arange(self.sequences), subset, assume_unique=True)
-        if not others.size:
-            raise InputError("the gradient batch holds all sequences, so none is left to judge the step by")
-        chosen = self._generator(_SEPARATE, self._parts).choice(others.size, min(count, others.size), replace=False)
-        self._parts += 1
-        return others[np.sort(chosen)]
-
-    def state_dict(self) -> dict[str, float]:
-        """Return the sampler's state as JSON values; a sampler that loads it draws the same subsets."""
-        return {**self._sizes(), **{name: getattr(self, f"_{name}") for name in COUNTERS}}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load the state of another sampler that has the same sizes and seed.
-
-        Parameters
-        ----------
-        state : mapping
-            The result of `state_dict`.
-
-        Raises
-        ------
-        CheckpointError
-            The state is damaged, or belongs to a sampler with other sizes or another seed; this sampler is unchanged.
-        """
-        for name, value in self._sizes().items():
-            if state.get(name) != value:
-                raise CheckpointError(
-                    f"the stored sampler has {name} {state.get(name)}, and this one {value}; "
-                    "resume with the same text, sequence length, batch size and seed"
-                )
-        values = [state.get(name) for name in COUNTERS]
-        if not all(type(value) is int and value >= 0 for value in values) or state["position"] > self.sequences:
-            raise CheckpointError(f"the stored sampler is damaged: its counters are {values}")
-        self._epoch, self._position, self._parts, self._drawn = (int(state[name]) for name in COUNTERS)
-        self._order = self._shuffled()
-
-    def _sizes(self) -> dict[str, float]:
-        """Return the numbers that two samplers must share to draw the same subsets."""
-        return {name: getattr(self, name) for name in ("sequences", "length", "subset", "seed", "first", "growth")}
-
-    def _count(self, symbols: int, most: int) -> int:
-        """Return how many sequences hold about `symbols` symbols: at least 1, at most `most`."""
-        if symbols < 1:
-            raise InputError(f"a subset must hold at least 1 symbol, not {symbols}")
-        return min(max(1, round(symbols / self.length)), most)
-
-    def _shuffled(self) -> NDArray[np.int64]:
-        """Return the order of this epoch, which depends only on the seed and the epoch."""
-        return self._generator(_GRADIENT, self._epoch).permutation(self.sequences)
-
-    def _generator(self, purpose: int, number: int) -> np.random.Generator:
-        """Return a new generator for one epoch or one part, so that only counters must be stored."""
-        return np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, purpose, number])))
 
 
 def _row(symbols: ArrayLike) -> NDArray[np.int32]:

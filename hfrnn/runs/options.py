@@ -170,8 +170,8 @@ class RunOptions(DataOptions):
         least=1,
     )  # fmt: skip
     sequence_starts: str = _hf(
-        None, "Where a text is cut into training sequences: at the same symbols in every epoch (fixed), or in each "
-        "epoch a random number of symbols later (shifted).", needs.TEXT, choices=STARTS,
+        None, "Where a text is cut into training sequences: at the same symbols in every epoch (fixed), or a random "
+        "number of symbols later in each epoch (shifted).", needs.TEXT, choices=STARTS,
     )  # fmt: skip
     curvature_fraction: float = _hf(
         None, "Share of the gradient batch that the curvature is computed on.", above=0, most=1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from hfrnn.data.streams import SequenceSampler
+from hfrnn.data.sampler import SequenceSampler
 
 SIMULATED = 1000
 """Subsets whose sizes are computed one by one; batches that still grow after those count as constant."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from hfrnn.data.corpora import PARTS, Corpus
 from hfrnn.data.music import music_batch
 from hfrnn.data.pieces import Music
 from hfrnn.data.scaling import Scaling
-from hfrnn.data.streams import evaluation_streams, training_sequences
+from hfrnn.data.streams import evaluation_streams, sequence_count, training_sequences
 from hfrnn.data.synthetic import Task, tasks
 from hfrnn.data.vocabulary import Vocabulary, frequency_classes
 from hfrnn.engine.batch import Batch
@@ -204,7 +205,7 @@ class TextSource(Source):
             classes = frequency_classes(counts, config.classes).tolist()
             self.network = {**self.network, "loss": "class-softmax", "classes": classes}
         self.fresh, self._length, self._seed = config.sequence_starts == SHIFTED, config.sequence_length, config.seed
-        self._pool = Pool(*training_sequences(self.symbols, self._length))
+        sequence_count(self.symbols.size, self._length)  # a text that is too short is refused at once
         valid = vocabulary.encode(corpus.valid, config.unknown)
         self.valid_symbols, self.skipped = valid.size, vocabulary.count(corpus.valid)[0] - valid.size
         self.validation = None
@@ -217,9 +218,13 @@ class TextSource(Source):
 
     def pool(self, epoch: int) -> Pool:
         if not self.fresh:
-            return self._pool
+            return self._fixed_pool
         shift = int(epoch_generator(self._seed, epoch).integers(self._length))
         return Pool(*training_sequences(self.symbols, self._length, shift))
+
+    @cached_property
+    def _fixed_pool(self) -> Pool:
+        return Pool(*training_sequences(self.symbols, self._length))
 
     def text(self) -> HostArray:
         return self.symbols

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from support.command_line import call, refused
 from support.fake_device import FakeBackend
+from support.pictures import needs_matplotlib
 from support.tiny_runs import snapshot, text_file, tiny_train
 
 import hfrnn
@@ -297,9 +298,9 @@ def test_passages_come_from_a_part_or_a_file(run: Path, tmp_path: Path, given: t
     assert ("valid part of text.txt" if given[0] == "--part" else "text.txt") in shown
 
 
+@needs_matplotlib
 @pytest.mark.parametrize("name", ["probe.svg", "probe.PNG"])
 def test_the_picture_is_drawn(run: Path, tmp_path: Path, name: str) -> None:
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install the extra plot")
     path = tmp_path / name
     call("probe", run, *QUICK, "--plot", path)
     content = path.read_bytes()
@@ -310,8 +311,8 @@ def test_the_picture_is_drawn(run: Path, tmp_path: Path, name: str) -> None:
         assert all(words in content.decode() for words in ("after (", "after Th", "distance"))
 
 
+@needs_matplotlib
 def test_a_symbol_of_formulas_can_be_drawn() -> None:
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib: install the extra plot")
     from hfrnn.cli.probe_plot import picture
 
     vocabulary = Vocabulary.build("$_^ab", "char")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from support.pictures import needs_matplotlib
 from support.slow import one_in
 from support.tiny_runs import snapshot, tiny_train
 
@@ -22,10 +22,6 @@ from hfrnn.cli.long_work import working
 from hfrnn.errors import InputError
 from hfrnn.optim import lanczos
 from hfrnn.runs.run_folder import RunFolder
-
-needs_matplotlib = pytest.mark.skipif(
-    find_spec("matplotlib") is None, reason="this test draws a picture and needs Matplotlib (extra plot)"
-)
 
 
 @pytest.fixture(scope="module")

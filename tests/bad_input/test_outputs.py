@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.pictures import needs_matplotlib
 from support.refusals import STEPS, call, refused, replaced
 from support.tiny_runs import snapshot, tiny_train
 
@@ -72,11 +73,14 @@ def test_a_project_with_a_config_toml_of_its_own_is_no_run_folder() -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "name"), [("--per-symbol", "old.jsonl"), ("--plot", "old.svg"), ("--output", "old.html")]
+    ("option", "name"),
+    [
+        ("--per-symbol", "old.jsonl"),
+        pytest.param("--plot", "old.svg", marks=needs_matplotlib),
+        ("--output", "old.html"),
+    ],
 )
 def test_an_existing_file_is_replaced_only_with_force(option: str, name: str) -> None:
-    if option == "--plot":
-        pytest.importorskip("matplotlib", reason="pictures need matplotlib: install the extra plot")
     words = f"{option} is {name}, which exists already: give another file, or --force to replace it"
     assert words in refused(*OUTPUTS[option], name)
     with replaced("dangling", lambda path: path.symlink_to("nowhere")):

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfrnn.data.streams import SequenceSampler, TextStreams
+from hfrnn.data.sampler import SequenceSampler
+from hfrnn.data.streams import TextStreams
 from hfrnn.errors import InputError
 
 

@@ -147,9 +147,10 @@ def test_the_file_of_a_run_without_a_preset_is_a_published_one(tmp_path: Path) -
 
 def test_what_the_file_of_a_run_lacks_has_the_value_that_the_run_has() -> None:
     assert unwritten_values({"preset": "tuned", "data": "addition", **dict.fromkeys(DEFAULTS)}) == {}
-    found, earlier = unwritten_values({"preset": "tuned", "data": "python-manual"}), {"sequence_starts": "fixed"}
+    found = unwritten_values({"preset": "tuned", "data": "python-manual"})
+    former = {"armijo": 0.01, "sequence_starts": "fixed"}
     assert found == {name: default.of("tuned", "python-manual", 100) for name, default in DEFAULTS.items()
-                     if name not in ("average", "first_gradient_symbols")} | {"armijo": 0.01} | earlier  # fmt: skip
+                     if name not in ("average", "first_gradient_symbols")} | former  # fmt: skip
     assert unwritten_values({"warm_start": 0.5})["preset"] == "published"
 
 

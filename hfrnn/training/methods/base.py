@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hfrnn.arrays.backend import Array, HostArray
-from hfrnn.data.streams import SequenceSampler
+from hfrnn.data.sampler import SequenceSampler
 from hfrnn.engine.noise import StateNoise
 from hfrnn.engine.ranks import ALONE, Ranks
 from hfrnn.errors import InputError
@@ -284,8 +284,8 @@ class Sequences:
         growth: float = 1.0,
     ) -> None:  # fmt: skip
         self.source = source
-        self._pool: tuple[int, Pool] = (0, source.pool(0))
-        T, N = self._pool[1].inputs.shape[:2]
+        self._pool: tuple[int, Pool] | None = None
+        T, N = self._pool_of(0).inputs.shape[:2]
         if count is not None:
             symbols = min(count, N) * T
         self.sampler = SequenceSampler(N, T, symbols, seed, first, growth)
@@ -293,8 +293,12 @@ class Sequences:
     @property
     def pool(self) -> Pool:
         """The sequences of the current epoch."""
-        if self.source.fresh and self._pool[0] != self.sampler.epoch:
-            self._pool = (self.sampler.epoch, self.source.pool(self.sampler.epoch))
+        return self._pool_of(self.sampler.epoch if self.source.fresh else 0)
+
+    def _pool_of(self, epoch: int) -> Pool:
+        if self._pool is None or self._pool[0] != epoch:
+            self._pool = None  # two epochs are never in memory together
+            self._pool = epoch, self.source.pool(epoch)
         return self._pool[1]
 
     @property

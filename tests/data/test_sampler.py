@@ -1,0 +1,151 @@
+"""Random subsets of the training sequences."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hfrnn.data.sampler import SequenceSampler
+from hfrnn.errors import CheckpointError, InputError
+
+
+def test_all_sequences_are_drawn_when_no_number_is_given() -> None:
+    sampler = SequenceSampler(7, 10)
+    for _ in range(3):
+        assert sampler.draw().tolist() == list(range(7))
+
+
+@pytest.mark.parametrize(("symbols", "expected"), [(1, 1), (104, 10), (106, 11), (10**9, 20)])
+def test_a_subset_holds_about_the_given_number_of_symbols(symbols: int, expected: int) -> None:
+    assert len(SequenceSampler(20, 10, symbols).draw()) == expected
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 2**40))
+def test_no_sequence_comes_twice_in_an_epoch(sequences: int, subset: int, seed: int) -> None:
+    sampler = SequenceSampler(sequences, 1, subset, seed)
+    for _ in range(2):
+        drawn = np.concatenate([sampler.draw() for _ in range(sequences // sampler.subset)])
+        assert len(set(drawn.tolist())) == len(drawn)
+        assert set(drawn.tolist()) <= set(range(sequences))
+
+
+def test_epochs_and_seeds_differ_and_a_seed_repeats() -> None:
+    one, same, other = (SequenceSampler(1000, 1, 500, seed) for seed in (1, 1, 2))
+    first, second, third = one.draw(), one.draw(), one.draw()
+    assert np.array_equal(np.union1d(first, second), np.arange(1000))
+    assert not np.array_equal(first, third)
+    assert np.array_equal(first, same.draw())
+    assert not np.array_equal(first, other.draw())
+
+
+def test_every_sequence_is_drawn_about_equally_often() -> None:
+    sampler = SequenceSampler(10, 1, 3)
+    counts = np.bincount(np.concatenate([sampler.draw() for _ in range(1000)]), minlength=10)
+    assert abs(counts - 300).max() < 60
+
+
+@pytest.mark.parametrize(
+    ("given_part", "expected"),
+    [
+        ({"fraction": 0.25}, 5),
+        ({"fraction": 0.9}, 18),
+        ({"symbols": 30}, 3),
+        ({"fraction": 1e-6}, 1),
+        ({"symbols": 10**9}, 20),
+        ({}, 20),
+    ],
+)
+def test_the_curvature_part_is_a_subset_of_the_asked_size(given_part: dict[str, float], expected: int) -> None:
+    sampler = SequenceSampler(100, 10, 200)
+    subset = sampler.draw()
+    part = sampler.draw_part(subset, **given_part)
+    assert len(part) == len(set(part.tolist())) == expected
+    assert set(part.tolist()) <= set(subset.tolist())
+
+
+def test_curvature_parts_of_the_same_subset_differ() -> None:
+    sampler = SequenceSampler(1000, 1)
+    subset = sampler.draw()
+    assert not np.array_equal(sampler.draw_part(subset, fraction=0.1), sampler.draw_part(subset, fraction=0.1))
+
+
+@pytest.mark.parametrize("bad", [{"fraction": 0.0}, {"fraction": 1.5}, {"symbols": 0}, {"fraction": 0.5, "symbols": 3}])
+def test_curvature_parts_out_of_range_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(InputError):
+        SequenceSampler(10, 1).draw_part(np.arange(10), **bad)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"sequences": 0}, {"length": 0}, {"symbols": 0}, {"seed": -1}, {"first": 0}, {"growth": 0.9}]
+)
+def test_sampler_sizes_out_of_range_are_refused(bad: dict[str, int]) -> None:
+    with pytest.raises(InputError):
+        SequenceSampler(**({"sequences": 3, "length": 2} | bad))
+
+
+def test_growing_subsets_grow_by_the_factor_up_to_the_largest() -> None:
+    sampler = SequenceSampler(100, 10, 200, first=40, growth=1.5)
+    assert [len(sampler.draw()) for _ in range(9)] == [4, 6, 9, 14, 20, 20, 20, 20, 20]
+    steady = SequenceSampler(10**6, 1, 10**6, first=5, growth=1.0)
+    assert [len(steady.draw()) for _ in range(3)] == [5, 5, 5]
+    endless = SequenceSampler(100, 1, 50, first=1, growth=9.0)
+    assert [len(endless.draw()) for _ in range(1000)][-1] == 50
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.floats(1.0, 3.0))
+def test_no_sequence_comes_twice_in_an_epoch_of_growing_subsets(sequences: int, first: int, growth: float) -> None:
+    sampler, seen, epoch = SequenceSampler(sequences, 1, None, 0, first, growth), set[int](), 0
+    for _ in range(20):
+        over = sampler.epoch_is_over
+        assert 0.0 <= sampler.fraction <= 1.0
+        subset = set(sampler.draw().tolist())
+        assert over == (sampler.epoch > epoch)
+        seen, epoch = (set(), sampler.epoch) if over else (seen, epoch)
+        assert not seen & subset
+        seen |= subset
+
+
+@given(st.integers(0, 12), st.booleans(), st.sampled_from([(None, 1.0), (3, 1.2), (6, 2.0)]))
+def test_a_resumed_sampler_draws_what_the_first_would_have(
+    steps: int, after_gradient: bool, growth: tuple[int | None, float]
+) -> None:
+    def step(sampler: SequenceSampler) -> list[list[int]]:
+        subset = sampler.draw()
+        return [subset.tolist(), sampler.draw_part(subset, fraction=0.5).tolist()]
+
+    first, second = SequenceSampler(17, 3, 12, 4, *growth), SequenceSampler(17, 3, 12, 4, *growth)
+    for _ in range(steps):
+        step(first)
+    if after_gradient:
+        first.draw()
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    for _ in range(6):
+        assert step(first) == step(second)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 9},
+        {"sequences": 18},
+        {"length": 2},
+        {"subset": 5},
+        {"epoch": -1},
+        {"position": 99},
+        {"parts": "x"},
+        {"drawn": None},
+        {"growth": 1.1},
+        {"first": 1},
+    ],
+)
+def test_a_state_of_another_sampler_or_a_damaged_one_is_refused(change: dict[str, object]) -> None:
+    sampler = SequenceSampler(17, 3, 12, seed=4)
+    sampler.draw()
+    before = sampler.state_dict()
+    with pytest.raises(CheckpointError):
+        sampler.load_state_dict(before | change)
+    assert sampler.state_dict() == before
