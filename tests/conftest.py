@@ -15,7 +15,6 @@ from hypothesis import settings
 from support.offline import no_network  # noqa: F401 - a fixture of every test
 from support.skipped import Skipped
 
-sys.dont_write_bytecode = True  # tests compare folders, and importing a user's kernel would leave __pycache__ in them
 settings.register_profile("hfrnn", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("hfrnn")
 
@@ -51,6 +50,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     dropped = [item for item in items if left_out(item)]
     config.hook.pytest_deselected(items=dropped)
     items[:] = [item for item in items if not left_out(item)]
+
+
+def pytest_collection_finish() -> None:
+    """Write no bytecode from here on: tests compare folders, and importing a user's kernel would add __pycache__."""
+    sys.dont_write_bytecode = True
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -2,7 +2,9 @@
 
 The reference uses only the forward pass: its complex step `Im F(theta + i*eps*v)/eps` is exact up to rounding. It gives
 the gradient and the dense Jacobians of the logits and of the hidden states. These give the dense Gauss-Newton matrix
-and the dense structural matrices. Every parameter block is compared separately, so that a block of zeros is noticed.
+and the dense structural matrices. The product Gv is compared column by column; Jv and the damped products are compared
+along one random direction in each parameter block. Every block is compared separately, so that a block of zeros is
+noticed.
 """
 
 from __future__ import annotations
@@ -54,12 +56,12 @@ def check_case(case: Case, seed: int = 0) -> Iterator[tuple[str, float, str]]:
     columns = np.eye(net.n_parameters)
 
     _, gradient = objective.loss_and_gradient(theta)
-    reference = np.array([complex_step.loss(column) for column in columns]) + net.l2 * theta
+    of_loss, dense, hidden, slopes = complex_step.jacobians(columns)
+    reference = of_loss + net.l2 * theta
     for name, index in blocks.items():
         yield "gradient", _relative(gradient[index], reference[index]), name
 
     jacobian = objective.jacobian(theta)
-    dense, hidden, slopes = complex_step.jacobians(columns)
     u, w = rng.standard_normal(dense.shape[0]), rng.standard_normal(net.n_parameters)
     for name, index in blocks.items():
         v = np.zeros(net.n_parameters)
@@ -77,13 +79,17 @@ def check_case(case: Case, seed: int = 0) -> Iterator[tuple[str, float, str]]:
     yield from _by_block_pair("Gv", G, exact, blocks)
     yield from _symmetry(G - net.l2 * columns)
 
+    directions = _one_per_block(blocks, rng)
     for metric in net.metrics:
         weighted = hidden if metric == "hidden" else hidden / slopes[:, None]  # of h, or of a by h = f(a)
         S = (weighted if metric == "preactivation" else hidden).T @ weighted / objective.total_weight
-        damped = objective.gauss_newton(theta, structural=MU, tikhonov=LAMBDA, metric=metric)
-        D = np.stack([damped @ column for column in columns], axis=1)
-        yield from _by_block_pair(metric, D, exact + MU * S + LAMBDA * columns, blocks)
-        yield from _symmetry(D - (LAMBDA + net.l2) * columns)
+        operator = objective.gauss_newton(theta, structural=MU, tikhonov=LAMBDA, metric=metric)
+        D = np.stack([operator @ v for v in directions.T], axis=1)  # (n, number of blocks)
+        damped = (exact + MU * S + LAMBDA * columns) @ directions
+        for row, i in blocks.items():
+            for j, column in enumerate(blocks):
+                yield metric, _relative(D[i.ravel(), j], damped[i.ravel(), j]), f"{row} x {column}"
+        yield from _symmetry(directions.T @ (D - (LAMBDA + net.l2) * directions))
 
     Hw = objective.hessian(theta) @ w
     step = 1e-5
@@ -114,22 +120,23 @@ class _ComplexStep:
         moved: HostArray = self.theta + 1j * COMPLEX_STEP * v
         return moved
 
-    def loss(self, v: HostArray) -> float:
-        """Return the derivative of the loss (without l2) along v."""
-        return float(self.sweep.loss(self._moved(v)).imag) / COMPLEX_STEP
+    def jacobians(self, columns: Iterable[HostArray]) -> tuple[HostArray, HostArray, HostArray, HostArray]:
+        """Return the derivatives of the loss (without l2), of the outputs and of all hidden states along `columns`.
 
-    def jacobians(self, columns: Iterable[HostArray]) -> tuple[HostArray, HostArray, HostArray]:
-        """Return the dense Jacobians of the outputs and of all hidden states, and dh/da at each hidden state."""
-        of_outputs, of_hidden, slopes = [], [], np.ones(0)
+        The last result is dh/da at each hidden state.
+        """
+        of_loss, of_outputs, of_hidden, slopes = [], [], [], np.ones(0)
+        segment = self.sweep.segments[0]  # the only one
         for column in columns:
-            z, _ = self.sweep.outputs(self._moved(column))
+            of_loss.append(float(self.sweep.loss(self._moved(column)).imag) / COMPLEX_STEP)
+            z = self.net.head.outputs(self.sweep.p["output"], segment.hs, segment.head_tape) * self.exists[:, :, None]
             of_outputs.append(z.imag.ravel() / COMPLEX_STEP)
-            hs = [h[self.exists] for h in self.sweep.segments[0].hs]
+            hs = [h[self.exists] for h in segment.hs]
             of_hidden.append(np.concatenate([h.imag.ravel() for h in hs]) / COMPLEX_STEP)
             if not slopes.size and self.net.metrics != ("hidden",):
                 kernels = [layer.kernel for layer in self.net.layers]
                 slopes = np.concatenate([k.slope(np, h.real).ravel() for k, h in zip(kernels, hs, strict=True)])
-        return np.stack(of_outputs, axis=1), np.stack(of_hidden, axis=1), slopes
+        return np.array(of_loss), np.stack(of_outputs, axis=1), np.stack(of_hidden, axis=1), slopes
 
 
 def _loss_hessian(net: Network, objective: Objective, theta: HostArray) -> Callable[[HostArray], HostArray]:
@@ -182,6 +189,14 @@ def _by_block_pair(
         for column, j in blocks.items():
             part = np.ix_(i.ravel(), j.ravel())
             yield check, _relative(matrix[part], reference[part]), f"{row} x {column}"
+
+
+def _one_per_block(blocks: dict[str, HostArray], rng: np.random.Generator) -> HostArray:
+    """Return a random vector for each block (n, number of blocks), 0 outside the block."""
+    directions = np.zeros((sum(index.size for index in blocks.values()), len(blocks)))
+    for j, index in enumerate(blocks.values()):
+        directions[index.ravel(), j] = rng.standard_normal(index.size)
+    return directions
 
 
 def _symmetry(matrix: HostArray) -> Iterator[tuple[str, float, str]]:
