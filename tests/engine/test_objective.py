@@ -203,7 +203,7 @@ KEPT = [(Keep.ALL, "softmax"), (Keep.ALL, "squared"), (Keep.ALL, "logistic"), (K
 
 
 @pytest.mark.parametrize(
-    ("arch", "keep", "loss"), one_in(3, [(arch, *kept) for arch in hfrnn.architectures() for kept in KEPT])
+    ("arch", "keep", "loss"), one_in(5, [(arch, *kept) for arch in hfrnn.architectures() for kept in KEPT])
 )
 def test_a_second_apply_allocates_neither_a_vector_nor_states(arch: str, keep: Keep, loss: str) -> None:
     """What remains is NumPy's own (at most 114 kB measured here) beside sums over outputs."""

@@ -27,7 +27,7 @@ COMPILED = [case for case in cases() if case.arch in ARCHITECTURES]
 
 @pytest.mark.parametrize(
     ("case", "plan"),
-    one_in(17, product(COMPILED, ["all", "all-3", "states-2", "nothing-3"])),
+    one_in(29, product(COMPILED, ["all", "all-3", "states-2", "nothing-3"])),
     ids=lambda value: getattr(value, "id", value),
 )
 def test_everything_agrees_with_numpy_in_float64(case: Case, plan: str) -> None:
@@ -38,7 +38,7 @@ def test_everything_agrees_with_numpy_in_float64(case: Case, plan: str) -> None:
     assert_same(everything(case.net(backend="numba"), batch, theta, v, u, plan=chosen), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("case", one_in(23, COMPILED), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", one_in(41, COMPILED), ids=lambda case: case.id)
 def test_float32_agrees_with_float64(case: Case) -> None:
     batch = case.data()
     theta, v, u = (x.astype("float32") for x in vectors(case.net(), batch))

@@ -28,7 +28,7 @@ CASES = [
         Case("learned-state", arch, LOSSES[k % 4], own | STACK | {"learn_initial_state": True}, ragged=True),
     )
 ] + [Case("order-beyond-the-start-carried", "hornn", "softmax", {"order": 5, **STACK}, T=4, carried=True)]
-QUICK = ("rnn", "lstm", "hornn-gated", "clockwork", "scrn")
+QUICK = ("lstm", "hornn-gated", "clockwork")
 CLIP = 0.03
 """Small enough that every case has errors beyond it."""
 
