@@ -49,9 +49,9 @@ def predict(
     run: str, file: str | None, output: str | None, plot: str | None, part: str | None, free_run: int | None,
     warm_up: int | None, no_states: bool, force: bool, which: str, backend: str,
 ) -> None:  # fmt: skip
-    """Predict the data in FILE, or a part of the run's own data, with the network in the run folder RUN. Outputs are in
-    the units of the data, and probabilities of classes and bits. A table is one recording, whose state is carried
-    through all rows. FILE needs no targets.
+    """Predict the data in FILE, or a part of the run's own data, with the network in the run folder RUN. Real
+    outputs are in the units of the data; for classes and for targets of 0 and 1, the outputs are probabilities. A table
+    is one recording: the state is carried through all rows. FILE needs no targets.
     """
     from hfrnn.analysis.prediction_files import FORMATS
     from hfrnn.analysis.sequences import file_sequences, own_sequences

@@ -41,9 +41,9 @@ Examples:
     help="Closing bracket, one symbol or more.",
 )  # fmt: skip
 @click.option("--control", metavar="TEXT", help="Context that opens nothing.  [default: Th; for words: the]")
-@click.option("--steps", metavar="N", default=1000, show_default=True, type=int, help="Greatest distance.")
+@click.option("--steps", metavar="N", default=1000, show_default=True, type=int, help="Largest distance in symbols.")
 @click.option("--trials", metavar="N", default=10, show_default=True, type=int, help="Number of trials per context.")
-@click.option("--group", metavar="N", default=10, show_default=True, type=int, help="Number of steps per mean.")
+@click.option("--group", metavar="N", default=10, show_default=True, type=int, help="Number of distances per mean.")
 @click.option("--allowed", metavar="TEXT", help="Symbols that may follow.  [default: letters and the space]")
 @click.option(
     "--part", metavar="NAME", type=NearChoice(("train", "valid", "test")),

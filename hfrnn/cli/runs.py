@@ -51,16 +51,18 @@ Examples:
 @which_option
 @click.option(
     "--unknown", metavar="WHAT",
-    help="How to handle symbols outside the vocabulary: error, skip, or a known symbol that replaces them."
+    help="Symbols outside the vocabulary: error, skip, or a known symbol that replaces them."
     "  [default: error]",
 )  # fmt: skip
 @click.option(
     "--dynamic", "rule", metavar="RULE", type=NearChoice(("sgd", "rms")),
     help="Learn from each segment after scoring it: sgd, rms.",
 )  # fmt: skip
-@click.option("--learning-rate", metavar="X", type=float, help="Rate of --dynamic.  [default: 0.02; rms: 0.1]")
+@click.option("--learning-rate", metavar="X", type=float, help="Learning rate of --dynamic.  [default: 0.02; rms: 0.1]")
 @click.option("--stretch", metavar="N", type=int, help="Symbols per segment.  [default: 20]")
-@click.option("--decay", metavar="X", type=float, help="Pull to the trained weights.  [default: 0; rms: 0.002]")
+@click.option(
+    "--decay", metavar="X", type=float, help="Share of each change that an update takes back.  [default: 0; rms: 0.002]"
+)
 @click.option("--positions", metavar="N", type=int, help="Also show the bits of N equal parts of the text.")
 @click.option(
     "--per-symbol", metavar="FILE", shell_complete=files, help="Write the bits of each symbol as lines of JSON."
@@ -201,7 +203,7 @@ def text_content(folder: Any, level: str, text: str | None, part: str) -> tuple[
 @click.option("--length", default=500, show_default=True, type=int, help="Symbols to draw.")
 @click.option(
     "--temperature", default=1.0, show_default=True, type=float,
-    help="Below 1, likely symbols become likelier; 0 takes the likeliest.",
+    help="Temperature of the draws: below 1, likely symbols become likelier; 0 takes the likeliest.",
 )  # fmt: skip
 @click.option("--top-k", default=None, type=int, help="Draw only from this many of the likeliest symbols.")
 @click.option("--seed", default=0, show_default=True, type=int, help="Seed of the random draws.")

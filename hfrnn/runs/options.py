@@ -184,11 +184,11 @@ class RunOptions(DataOptions):
         CG_EPSILON, "CG stops when the mean relative decrease of q per iteration is below this value.", least=0
     )
     warm_start: float | None = _hf(
-        None, "Factor of the last solution where CG starts.", least=0, most=1,
+        None, "CG starts at its last solution times this factor; 0 starts at zero.", least=0, most=1,
         otherwise=f"{default_text('warm_start')}; 0 with --damping line-search",
     )  # fmt: skip
     mu_growth: float = _hf(
-        None, "CG stops when rho asks for this many times the damping", needs.DAMPED, above=1, zero="to turn it off"
+        None, "CG stops when rho would raise the damping by this factor", needs.DAMPED, above=1, zero="to turn it off"
     )
     rho_model: str = _hf(
         "damped", "Whether the quadratic q in rho includes the damping.", needs.DAMPED, choices=("damped", "undamped")
@@ -197,7 +197,7 @@ class RunOptions(DataOptions):
         "gradient", "Batch on which the loss in rho is measured.", choices=("gradient", "curvature", "separate")
     )
     rho_every: int = _hf(
-        1, "Updates between two that measure rho; the others take their step without a trial loss.", least=1,
+        1, "Measure rho once in this many updates; the others take their step without a trial loss.", least=1,
     )  # fmt: skip
     search_objective: str = _hf(
         "gradient", "Batch of the final line search: that of the gradient or that of rho.", choices=("gradient", "rho")
@@ -243,7 +243,7 @@ class RunOptions(DataOptions):
 
     validate_every: int | None = _optimizer(
         None, "Updates between validations.", least=1,
-        otherwise="an epoch; with hf, 20 times the work of a validation",
+        otherwise="the updates of an epoch; with hf, as many as take 20 times as long as a validation",
     )  # fmt: skip
     learning_rate: float | None = _first_order(
         None, "Learning rate.", above=0,
@@ -262,8 +262,8 @@ class RunOptions(DataOptions):
     )
     clip_error: float | None = _mini_batch(
         None,
-        "Largest absolute value of an entry of the error between two time steps. The loss counts as a sum over steps, "
-        "not as a mean.",
+        "Limit on the absolute value of each entry of the error that passes from a time step to the one before. The "
+        "error is that of the loss summed over the steps, not of the mean.",
         above=0, most=1e30,
     )  # fmt: skip
     max_norm: float | tuple[str, ...] | None = _mini_batch(
@@ -329,7 +329,7 @@ class RunOptions(DataOptions):
         digits=True,
     )  # fmt: skip
     memory: str | None = _running(
-        None, "Memory that --checkpoint auto may use for gradient and curvature.", digits=True,
+        None, "Memory that --checkpoint auto may use: a number of bytes, such as 4GiB or 500MB.", digits=True,
         otherwise=f"{HOST_MEMORY // 2**30}GiB; on a GPU {DEVICE_SHARE:.0%} of its free memory",
     )  # fmt: skip
     sample_length: int = _running(
