@@ -60,9 +60,7 @@ Examples:
 )  # fmt: skip
 @click.option("--learning-rate", metavar="X", type=float, help="Learning rate of --dynamic.  [default: 0.02; rms: 0.1]")
 @click.option("--stretch", metavar="N", type=int, help="Symbols per segment.  [default: 20]")
-@click.option(
-    "--decay", metavar="X", type=float, help="Share of each change that an update takes back.  [default: 0; rms: 0.002]"
-)
+@click.option("--decay", metavar="X", type=float, help="Decay to the trained weights.  [default: 0; rms: 0.002]")
 @click.option("--positions", metavar="N", type=int, help="Also show the bits of N equal parts of the text.")
 @click.option(
     "--per-symbol", metavar="FILE", shell_complete=files, help="Write the bits of each symbol as lines of JSON."
