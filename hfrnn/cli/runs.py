@@ -51,8 +51,7 @@ Examples:
 @which_option
 @click.option(
     "--unknown", metavar="WHAT",
-    help="Symbols outside the vocabulary: error, skip, or a known symbol that replaces them."
-    "  [default: error]",
+    help="Unknown symbols: error, skip, or a symbol to put there.  [default: error for FILE; else as in training]",
 )  # fmt: skip
 @click.option(
     "--dynamic", "rule", metavar="RULE", type=NearChoice(("sgd", "rms")),
@@ -102,7 +101,7 @@ def evaluate(
         wrong = [name for name, value in given.items() if value is not None]
         evaluate_data(folder, net, theta, part, text, wrong, as_json)
         return
-    unknown = _unknown(unknown, vocabulary)
+    unknown = _unknown(unknown, vocabulary, "error" if text is not None else folder.config().unknown)
     content, source = text_content(folder, vocabulary.level, text, part or "valid")
     how: dict[str, Any] = {}
     with working() as show, telling_of_compilation(net.backend.name, as_json):
@@ -175,11 +174,11 @@ def _shown(found: Any, positions: int | None) -> dict[str, Any]:
     return shown
 
 
-def _unknown(given: str | None, vocabulary: Any) -> str:
-    """Return what to do with unknown symbols. A vocabulary with <unk> takes no --unknown."""
+def _unknown(given: str | None, vocabulary: Any, otherwise: str = "error") -> str:
+    """Return what to do with unknown symbols, `otherwise` by default. A vocabulary with <unk> takes no --unknown."""
     if given is not None and vocabulary.stand_in is not None:
         raise InputError("--unknown was given, and this network reads unknown words as <unk>: leave it out")
-    return given or "error"
+    return given or otherwise
 
 
 def text_content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any, str]:

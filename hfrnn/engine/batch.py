@@ -32,7 +32,7 @@ class Batch:
     weights : (T, B) array of numbers, 0 or more, or (T, B, n_out) for the squared and logistic losses; optional
         The weight of each step's loss, or of each output's loss; 0 where nothing is predicted. Default 1.
     lengths : (B,) integers from 1 to T, optional
-        The number of steps of each sequence. Later steps are padding and are ignored. Default T.
+        An array or a list: the number of steps of each sequence. Later steps are padding and are ignored. Default T.
     initial_state : sequence of dict, optional
         The state before the first step, one dict of arrays per layer, as `net.run` returns it. The batch is axis -2.
         For clockwork the dict also holds the time `t`, one integer for the whole batch. Default zeros,
@@ -89,7 +89,8 @@ class Batch:
         if weights is not None:
             weights = _checked_weights(weights, (T, B), targets, finite=lengths is None)
         if lengths is not None:
-            lengths = array("lengths", lengths, (B,), "iu", advice="one per sequence")
+            home = get_backend("numpy") if isinstance(lengths, list | tuple | range) else None
+            lengths = array("lengths", lengths, (B,), "iu", backend=home, advice="one per sequence")
             low, high = lengths.min().item(), lengths.max().item()
             if low < 1 or high > T:
                 raise InputError(f"lengths go from {low} to {high}; expected 1 to {T}")

@@ -42,7 +42,7 @@ class Layout:
         hidden: int | Sequence[int],
         n_out: int,
         loss: str = "softmax",
-        dtype: str = "float32",
+        dtype: str | type | np.dtype[Any] = "float32",
         backend: str = "numpy",
         embedding: int | None = None,
         bias: bool | None = None,
@@ -54,7 +54,8 @@ class Layout:
         learn_initial_state: bool = False,
         **options: Any,
     ) -> None:
-        arch, loss, dtype = string("arch", arch), choice("loss", loss, losses()), choice("dtype", dtype, DTYPES)
+        arch, loss = string("arch", arch), choice("loss", loss, losses())
+        dtype = choice("dtype", np.dtype(dtype).name if isinstance(dtype, type | np.dtype) else dtype, DTYPES)
         n_in, n_out, sizes = count("n_in", n_in, 1), count("n_out", n_out, 1), _hidden_sizes(hidden)
         embedding = count("embedding", embedding, 1, or_none=True)
         bias, output_bias = flag("bias", bias, or_none=True), flag("output_bias", output_bias, or_none=True)

@@ -31,7 +31,7 @@ class Network(Layout):
     n_out : int
         Number of outputs per step.
     loss : {"softmax", "class-softmax", "logistic", "squared"}
-    dtype : {"float32", "float64"}
+    dtype : {"float32", "float64"} or NumPy's type of that name
     backend : {"numpy", "numba", "cupy", "auto"}
         "auto" means cupy with a GPU that CuPy can use, else numba if it is installed and has a compiled variant of the
         architecture, else numpy.

@@ -159,6 +159,14 @@ def test_evaluate_names_skips_or_maps_unknown_symbols(run: Path, tmp_path: Path)
     assert json.loads(call("evaluate", run, text, "--unknown", "o", "--json").stdout)["symbols"] == 14
 
 
+def test_evaluate_treats_unknown_symbols_of_the_own_data_as_the_run_did(tmp_path: Path) -> None:
+    text = text_file(tmp_path, TEXT + "ö")  # only the validation part has it
+    call("train", text, *FLAGS, "--out", tmp_path / "run")
+    found = call("evaluate", tmp_path / "run").stdout
+    assert "1 character never seen in training: --unknown skip" in found
+    assert "'ö' (1 time)" in call("evaluate", tmp_path / "run", "--unknown", "error", code=2).output
+
+
 def test_a_part_that_the_run_does_not_have_is_refused(run: Path) -> None:
     assert "no test part" in call("evaluate", run, "--part", "test", code=2).output
 

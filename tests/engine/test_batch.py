@@ -18,6 +18,10 @@ def batch(**changes: Any) -> hfrnn.Batch:
     return hfrnn.Batch(**{"inputs": np.zeros((3, 2), int), "targets": np.ones((3, 2), int), **changes})
 
 
+def test_lengths_may_be_a_list() -> None:
+    np.testing.assert_array_equal(batch(lengths=[3, 2]).lengths, [3, 2])
+
+
 def test_sizes_are_those_of_the_inputs() -> None:
     assert (batch().T, batch().B) == (3, 2)
     assert batch(inputs=np.zeros((3, 2, 7))).B == 2
@@ -38,7 +42,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no sequences": ({"inputs": np.zeros((3, 0), int)}, "at least one step and one sequence are needed"),
     "targets in a list": ({"targets": [[1, 2]]}, "targets is a list: give an array"),
     "weights in a list": ({"weights": [[1, 2]]}, "weights is a list: give an array"),
-    "lengths in a list": ({"lengths": [3, 2]}, "lengths is a list: give an array"),
+    "lengths of nothing": ({"lengths": [3, [2]]}, "lengths is a list: give an array"),
+    "real lengths in a list": (
+        {"lengths": [3.0, 2.0]},
+        "lengths has shape (2,) and type float64: give an array (2,) of integers",
+    ),
     "targets of another length": (
         {"targets": np.zeros((4, 2), int)},
         "targets are an array of shape (4, 2) and type int64; inputs of 3 steps and 2 sequences need (3, 2, ...)",

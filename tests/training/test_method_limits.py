@@ -109,6 +109,25 @@ def test_patience_ends_a_run_and_more_of_it_goes_on(
     assert (result.summary["stopped"], len(metrics(result.folder))) == ("patience", 8)  # 1.0 four times
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "online"])
+def test_a_run_that_was_stopped_inside_an_interval_has_the_lines_of_one_that_was_not(
+    tmp_path: Path, optimizer: str
+) -> None:
+    options = {"log_interval": 7, "validate_every": 14, "schedule": "constant", "optimizer": optimizer}
+    options |= {"arch": "lstm-krause"} if optimizer == "online" else {}
+    whole = run(tmp_path, "whole", **options, updates=40).folder
+    cut = run(tmp_path, "cut", **options, updates=9).folder
+    train(resume=cut, updates=12)
+    train(resume=cut, updates=40)
+
+    def lines(folder: Path) -> dict[int, float | None]:
+        return {line["update"]: line["valid_loss"] for line in metrics(folder)}
+
+    stops = {9, 12}
+    assert not stops & set(lines(whole))
+    assert {update: loss for update, loss in lines(cut).items() if update not in stops} == lines(whole)
+
+
 def test_patience_without_a_validation_ends_nothing(tmp_path: Path) -> None:
     assert run(tmp_path, fractions=(1, 0, 0), patience=1, epochs=3).summary["stopped"] == "epochs"
 

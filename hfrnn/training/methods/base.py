@@ -169,6 +169,7 @@ class Stepwise(Method):
         self.schedule, self._pace = make_schedule(self.config), Pace(config.time_limit)
         self.parts = {"schedule": self.schedule}
         self._epoch_ended, self._since_validation = False, 0
+        self._in_interval = 0  # updates of an interval that a limit on updates has cut
 
     @property
     def fraction(self) -> float:
@@ -212,8 +213,8 @@ class Stepwise(Method):
             horizon = self.ranks.broadcast(self._pace.horizon(self.updates))
             if horizon is not None:
                 self.schedule.shorten(horizon)
-        interval = self.config.log_interval
-        return interval if most is None else min(interval, most), self.epoch
+        wanted = self.config.log_interval - self._in_interval
+        return wanted if most is None else min(wanted, most), self.epoch
 
     def _rate(self) -> float:
         """Return the learning rate of the next update."""
@@ -233,7 +234,8 @@ class Stepwise(Method):
         """Return the record of some updates that began in an epoch; the last one had a learning rate."""
         self.work = {"updates": float(updates)}
         self._since_validation, self._epoch_ended = self._since_validation + updates, self.epoch != epoch
-        every = self.config.validate_every
+        done, every = self._in_interval + updates, self.config.validate_every
+        self._in_interval = 0 if self._epoch_ended else done % self.config.log_interval
         return {
             "updates": updates,
             "symbols": symbols,
@@ -253,13 +255,14 @@ class Stepwise(Method):
 
     def state_dict(self) -> dict[str, Any]:
         state = {f"{part}.{key}": x for part, owner in self.parts.items() for key, x in owner.state_dict().items()}
-        return {**state, "since_validation": self._since_validation}
+        return {**state, "since_validation": self._since_validation, "in_interval": self._in_interval}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for part, owner in self.parts.items():
             prefix = f"{part}."
             owner.load_state_dict({key.removeprefix(prefix): x for key, x in state.items() if key.startswith(prefix)})
         self._since_validation = int(state["since_validation"])
+        self._in_interval = int(state.get("in_interval", 0)) % self.config.log_interval  # not in early checkpoints
 
 
 class Sequences:
