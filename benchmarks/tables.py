@@ -57,6 +57,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "torch-products": page_speed.torch_products,
     "processor-time-tuning": page_hf_vs_sgd.tuning,
     "processor-time": page_hf_vs_sgd.problems,
+    "processor-time-tuning-soap": lambda: page_hf_vs_sgd.tuning(page_hf_vs_sgd.WITH_SOAP),
+    "processor-time-soap": lambda: page_hf_vs_sgd.problems(page_hf_vs_sgd.WITH_SOAP),
     "presets": page_presets.presets,
     "signs": page_presets.signs,
     "preconditioners": page_presets.preconditioners,

@@ -115,13 +115,12 @@ def test_only_the_outer_element_is_described() -> None:
     assert svg.count("<title") == svg.count("role=") == 1
 
 
-def test_the_page_shows_the_cells_that_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_hf_vs_sgd, "FOLDER", tmp_path)
-    assert page_hf_vs_sgd.tuning() == page_hf_vs_sgd.problems() == page_hf_vs_sgd.NOTHING
+def test_the_page_shows_the_cells_that_there_are(tmp_path: Path) -> None:
+    assert page_hf_vs_sgd.tuning(tmp_path) == page_hf_vs_sgd.problems(tmp_path) == page_hf_vs_sgd.NOTHING
     save(tmp_path, result("hf", "default", 2.0, "ptb-mlstm-64"))
-    assert "**ptb-mlstm-64**, 300 processor seconds:" in page_hf_vs_sgd.problems()
-    assert "![" not in page_hf_vs_sgd.problems()
+    assert "**ptb-mlstm-64**, 300 processor seconds:" in page_hf_vs_sgd.problems(tmp_path)
+    assert "![" not in page_hf_vs_sgd.problems(tmp_path)
     (tmp_path / "ptb-mlstm-64.svg").touch()
     save(tmp_path, result("adam", "0.004-divide", 2.5))
-    assert page_hf_vs_sgd.tuning().endswith("| adam | 0.004-divide: 2.500 | 0.004-divide |")
-    assert page_hf_vs_sgd.problems().endswith("(../benchmarks/results/hf_vs_sgd/ptb-mlstm-64.svg)")
+    assert page_hf_vs_sgd.tuning(tmp_path).endswith("| adam | 0.004-divide: 2.500 | 0.004-divide |")
+    assert page_hf_vs_sgd.problems(tmp_path).endswith(f"(../benchmarks/results/{tmp_path.name}/ptb-mlstm-64.svg)")

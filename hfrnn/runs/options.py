@@ -39,7 +39,7 @@ from hfrnn.runs.presets import DEFAULTS, default_text
 __all__ = ["RunOption", "RunOptions", "option_key", "option_name", "run_options"]
 
 DEFAULT_MINUTES = 4.0
-LEARNING_RATES = {"sgd": 0.5, "adam": 0.002, "soap": 0.01, "muon": 0.01, "online": 0.1}
+LEARNING_RATES = {"sgd": 0.5, "adam": 0.002, "soap": 0.005, "muon": 0.01, "online": 0.1}
 """Learning rate of each optimizer, unless one is given."""
 MOMENTA = {"sgd": 0.9, "online": 0.0}
 """Momentum of each optimizer that has one, unless it is given."""

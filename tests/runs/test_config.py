@@ -146,7 +146,7 @@ def test_line_search_damping_starts_cg_at_zero_unless_told() -> None:
         ("hf", None, 0.0),
         ("sgd", 0.5, 0.9),
         ("adam", 0.002, 0.0),
-        ("soap", 0.01, 0.0),
+        ("soap", 0.005, 0.0),
         ("muon", 0.01, 0.0),
         ("online", 0.1, 0.0),
     ],
