@@ -71,6 +71,7 @@ def test_variables_of_weights_give_these_weights_and_the_wanted_signs() -> None:
     w = constraints.weights(v)
     np.testing.assert_allclose(constraints.variables(w, like=v), v, rtol=1e-15)
     found = constraints.variables(w)
+    np.testing.assert_array_equal(constraints.variables(w, like=np.zeros_like(w)), found)
     assert net.views(found)["layer0.W_h"].min() > 0
     np.testing.assert_array_equal(constraints.variables(constraints.weights(found)), found)
 
