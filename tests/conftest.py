@@ -29,8 +29,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep a share of the slow tests, if HFRNN_SLOW_SHARE asks for it.
 
-    `90,12/COMMIT` keeps one in 90 of the slow cases of large tables, and one in 12 of the other slow tests. A large table
-    is a parametrised test with more than 20 cases. The word after the stroke chooses which tests are kept.
+    `90,12/COMMIT` keeps one in 90 of the slow cases of large tables, and one in 12 of the other slow tests. A large
+    table is a parametrised test with more than 20 cases. The word after the stroke chooses which tests are kept.
     """
     shares, _, seed = os.environ.get("HFRNN_SLOW_SHARE", "").partition("/")
     if not shares:
