@@ -131,7 +131,7 @@ def steps_of(network: Network, like: Network, threads: int) -> Callable[[Clock],
 
 def switches() -> int:
     """Return how often the threads of this process have given their processor away to wait; 0 where nobody counts."""
-    if importlib.util.find_spec("resource") is None:  # as on Windows
+    if importlib.util.find_spec("resource") is None:  # for example on Windows
         return 0
     import resource
 

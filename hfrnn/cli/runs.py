@@ -51,7 +51,7 @@ Examples:
 @which_option
 @click.option(
     "--unknown", metavar="WHAT",
-    help="Unknown symbols: error, skip, or a symbol to put there.  [default: error for FILE; else as in training]",
+    help="Unknown symbols: error, skip, or a known symbol instead.  [default: error for FILE; else as in training]",
 )  # fmt: skip
 @click.option(
     "--dynamic", "rule", metavar="RULE", type=NearChoice(("sgd", "rms")),

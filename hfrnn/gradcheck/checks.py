@@ -63,12 +63,10 @@ def check_case(case: Case, seed: int = 0) -> Iterator[tuple[str, float, str]]:
 
     jacobian = objective.jacobian(theta)
     u, w = rng.standard_normal(dense.shape[0]), rng.standard_normal(net.n_parameters)
-    for name, index in blocks.items():
-        v = np.zeros(net.n_parameters)
-        v[index.ravel()] = rng.standard_normal(index.size)
+    directions, Ju = _one_per_block(blocks, rng), jacobian.rmatvec(u)
+    for (name, index), v in zip(blocks.items(), directions.T, strict=True):
         Jv = jacobian.matvec(v)
         yield "Jv", _relative(Jv, dense @ v), name
-        Ju = jacobian.rmatvec(u)
         scale = max(np.linalg.norm(u) * np.linalg.norm(Jv), np.linalg.norm(Ju[index]) * np.linalg.norm(v))
         yield "adjoint", float(abs(u @ Jv - Ju @ v) / scale) if scale else 0.0, name
 
@@ -76,19 +74,17 @@ def check_case(case: Case, seed: int = 0) -> Iterator[tuple[str, float, str]]:
     exact = dense.T @ hessian_of_loss(dense) + net.l2 * columns
     operator = objective.gauss_newton(theta)
     G = np.stack([operator @ column for column in columns], axis=1)
-    yield from _by_block_pair("Gv", G, exact, blocks)
+    yield from _by_block_pair("Gv", G, exact, blocks, blocks)
     yield from _symmetry(G - net.l2 * columns)
 
-    directions = _one_per_block(blocks, rng)
+    one_each = {name: np.array(j) for j, name in enumerate(blocks)}  # the columns of `directions`
     for metric in net.metrics:
         weighted = hidden if metric == "hidden" else hidden / slopes[:, None]  # of h, or of a by h = f(a)
         S = (weighted if metric == "preactivation" else hidden).T @ weighted / objective.total_weight
         operator = objective.gauss_newton(theta, structural=MU, tikhonov=LAMBDA, metric=metric)
         D = np.stack([operator @ v for v in directions.T], axis=1)  # (n, number of blocks)
         damped = (exact + MU * S + LAMBDA * columns) @ directions
-        for row, i in blocks.items():
-            for j, column in enumerate(blocks):
-                yield metric, _relative(D[i.ravel(), j], damped[i.ravel(), j]), f"{row} x {column}"
+        yield from _by_block_pair(metric, D, damped, blocks, one_each)
         yield from _symmetry(directions.T @ (D - (LAMBDA + net.l2) * directions))
 
     Hw = objective.hessian(theta) @ w
@@ -182,11 +178,11 @@ def _relative(value: HostArray, reference: HostArray, scale: float | None = None
 
 
 def _by_block_pair(
-    check: str, matrix: HostArray, reference: HostArray, blocks: dict[str, HostArray]
+    check: str, matrix: HostArray, reference: HostArray, rows: dict[str, HostArray], columns: dict[str, HostArray]
 ) -> Iterator[tuple[str, float, str]]:
-    """Yield the relative error of every pair of parameter blocks of a matrix (n, n)."""
-    for row, i in blocks.items():
-        for column, j in blocks.items():
+    """Yield the relative error of every pair of a block of rows and a block of columns, given by their indices."""
+    for row, i in rows.items():
+        for column, j in columns.items():
             part = np.ix_(i.ravel(), j.ravel())
             yield check, _relative(matrix[part], reference[part]), f"{row} x {column}"
 

@@ -243,7 +243,7 @@ class RunOptions(DataOptions):
 
     validate_every: int | None = _optimizer(
         None, "Updates between validations.", least=1,
-        otherwise="the updates of an epoch; with hf, as many as take 20 times as long as a validation",
+        otherwise="one epoch; with hf, as much work as 20 validations",
     )  # fmt: skip
     learning_rate: float | None = _first_order(
         None, "Learning rate.", above=0,

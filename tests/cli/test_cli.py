@@ -26,14 +26,6 @@ from hfrnn.runs.config import all_options
 from hfrnn.runs.options import option_name
 from hfrnn.wording import four_digits
 
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("cli")
-    call("train", text_file(folder), *FLAGS, "--out", folder / "run")
-    return folder / "run"
-
-
 # ---------------------------------------------------------------------- train
 
 

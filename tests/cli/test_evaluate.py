@@ -13,13 +13,6 @@ from support.tiny_runs import FLAGS, TEXT, text_file
 import hfrnn
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("evaluate")
-    call("train", text_file(folder), *FLAGS, "--out", folder / "run")
-    return folder / "run"
-
-
 def test_evaluate_scores_the_validation_part_unless_told(run: Path) -> None:
     out = call("evaluate", run).stdout
     assert out == call("evaluate", run, "--part", "valid").stdout

@@ -169,7 +169,7 @@ class Stepwise(Method):
         self.schedule, self._pace = make_schedule(self.config), Pace(config.time_limit)
         self.parts = {"schedule": self.schedule}
         self._epoch_ended, self._since_validation = False, 0
-        self._in_interval = 0  # updates of an interval that a limit on updates has cut
+        self._in_interval = 0  # updates already made in the current log interval
 
     @property
     def fraction(self) -> float:
