@@ -88,10 +88,11 @@ def machine(threads: int, backend: Any = None) -> dict[str, Any]:
 
 
 def command() -> str:
-    """The command line of this process."""
+    """The command line of this process, with the names alone of files elsewhere on the machine."""
     script = Path(sys.argv[0]).resolve()
     shown = script.relative_to(HERE.parent).as_posix() if script.is_relative_to(HERE.parent) else script.name
-    return shlex.join(["python", shown, *sys.argv[1:]])
+    arguments = [Path(each).name if Path(each).is_absolute() else each for each in sys.argv[1:]]
+    return shlex.join(["python", shown, *arguments])
 
 
 def _gpu_name(backend: Any) -> str:

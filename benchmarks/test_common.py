@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from common import Case
+from common import Case, command
 
 import hfrnn
 
@@ -21,3 +23,9 @@ def test_the_operations_of_a_pass_are_those_of_its_matrices(arch: str) -> None:
         assert case.unit() == pytest.approx(expected)
     else:
         assert case.unit() == all_of_them
+
+
+def test_a_command_names_no_folder_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = Path(__file__).with_name("products.py")
+    monkeypatch.setattr("sys.argv", [str(script), "--out", str(tmp_path / "found"), "--rounds", "3"])
+    assert command() == "python benchmarks/products.py --out found --rounds 3"
