@@ -11,8 +11,8 @@ from comparison import bits_table, budget_of, by_problem, read_cells, times_tabl
 from page_text import RESULTS, table
 
 FOLDER = RESULTS / "hf_vs_sgd"
-WITH_SOAP = RESULTS / "hf_vs_soap"
-"""Runs of one seed on one machine, with SOAP."""
+LARGER = RESULTS / "hf_vs_sgd_larger"
+"""Runs with 128 and 256 units, whose trials of SGD and Adam were chosen before `--sequence-starts shifted`."""
 NOTHING = "No run has been made yet."
 
 

@@ -106,6 +106,13 @@ def test_only_the_best_tuning_trial_is_compared() -> None:
     assert tuning_table(cells)[1] == [["sgd", "slow: 3.000, fast: 2.000", "fast"]]
 
 
+def test_the_best_trial_of_a_problem_is_compared_if_none_was_for_tuning() -> None:
+    trials = {"slow": 2.5, "fast": 2.0, "unstable": 3.0}
+    cells = [cell("text", "soap", trial, 0, (10, bits)) for trial, bits in trials.items()]
+    for ordered in (cells, cells[::-1]):
+        assert by_problem(ordered)["text"]["soap"][0]["cell"]["trial"] == "fast"
+
+
 def test_the_tables_show_medians_and_every_seed() -> None:
     cells = [cell("text", "sgd", "a", seed, (10, 3.0), (80, 2.0 + seed / 10)) for seed in range(3)]
     cells += [cell("text", "hf", "b", seed, (14, 3.5), (20 * (seed + 1), 2.0 + seed / 10)) for seed in (0, 2)]
