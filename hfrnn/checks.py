@@ -93,6 +93,11 @@ def shown(value: Any) -> str:
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
+def shown_exactly(value: Any) -> str:
+    """Return a value as `shown` does where only a whole number would do: 2.0, not 2."""
+    return repr(float(value)) if isinstance(value, float) else shown(value)
+
+
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
@@ -161,9 +166,8 @@ def count(name: str, value: Any, least: int = 0, most: int = GREATEST, *, or_non
     if is_whole(value) and least <= int(value) <= most:
         return int(value)
     bounds = f", {least} or more" if most == GREATEST else f" from {least} to {most}"
-    given = repr(float(value)) if isinstance(value, float) else shown(value)  # 2.0, not 2
     kind = f"a whole number{f' of {unit}' if unit else ''}{bounds}"
-    raise InputError(f"{name} is {given}: give {kind}{', or None' if or_none else ''}")
+    raise InputError(f"{name} is {shown_exactly(value)}: give {kind}{', or None' if or_none else ''}")
 
 
 def flag(name: str, value: Any, *, or_none: bool = False) -> Any:

@@ -279,7 +279,7 @@ def mean_square_gradient(
     total = net.backend.zeros((net.n_parameters,), "float64")
     for n in range(segments):
         inputs, targets = streams.steps(n * stretch, (n + 1) * stretch)
-        gradient, state = gradient_of(theta, Batch(inputs, targets, initial_state=state))
+        gradient, state = gradient_of(theta, Batch(inputs, targets).with_state(state))
         wide = gradient.astype("float64")
         wide *= wide
         total += wide

@@ -227,7 +227,7 @@ def _surprisals(
     column, count, state = symbols.reshape(-1, 1), symbols.size - 1, None
     for start in range(0, count, size):
         stop = min(start + size, count)
-        batch = Batch(column[start:stop], column[start + 1 : stop + 1], initial_state=state)
+        batch = Batch(column[start:stop], column[start + 1 : stop + 1]).with_state(state)
         with np.errstate(over="ignore", invalid="ignore"):  # the caller refuses results that are not finite
             log_p, state = net.score(theta, batch)
         yield -net.backend.to_host(log_p)[:, 0].astype(np.float64)

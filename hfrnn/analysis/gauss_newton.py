@@ -59,7 +59,7 @@ class LossRoot:
         self.backend, self.shape = net.backend, (batch.T, batch.B, net.n_out)
         weights = net.backend.to_host(batch.output_weights(net.backend))
         self.scale = np.broadcast_to(np.sqrt(weights / objective.total_weight), self.shape)  # of each output
-        self.outputs: HostArray = net.backend.to_host(net.run(theta, batch)[0]).astype("float64")  # type: ignore[attr-defined]
+        self.outputs: HostArray = net.backend.to_host(objective.loss_and_logits(theta)[1]).astype("float64")
         self.loss = net.loss_name
         self.root_p: HostArray = np.ones((1, 1, 1))
         if self.loss == "softmax":

@@ -243,7 +243,7 @@ def free_run(net: Network, theta: Array, batch: Batch, steps: int, scaling: Scal
                 )
             if step + 1 < steps:
                 x = x if scaling is None else scaling.scale_inputs(found[-1]).astype(net.dtype)
-                z, state = net.continued(theta, Batch(x[None], initial_state=state))
+                z, state = net.continued(theta, Batch(x[None]).with_state(state))
                 x = net.backend.to_host(z)[0]
     return np.stack(found)
 
@@ -298,7 +298,7 @@ def _in_time(
     for start in range(0, batch.T, STEPS if batch.lengths is None else batch.T):
         part = batch
         if batch.lengths is None:
-            part = Batch(batch.inputs[start : start + STEPS], initial_state=state)
+            part = Batch(batch.inputs[start : start + STEPS]).with_state(state)
         every = None
         if states:
             z, state, found = net.run(theta, part, states=True)

@@ -321,7 +321,7 @@ def _expectations(
     found, state = np.empty((2, columns.shape[1], steps)), None
     for step in range(steps):
         with np.errstate(over="ignore", invalid="ignore"):  # logits that are not finite are refused below
-            logits, state = net.continued(theta, Batch(columns, initial_state=state))
+            logits, state = net.continued(theta, Batch(columns).with_state(state))
         z = net.backend.to_host(logits[-1]).astype(np.float64)  # (trials, V)
         if not np.isfinite(z.max(axis=1)).all():  # a class softmax may give a single symbol the probability 0
             raise NonFiniteError(

@@ -11,7 +11,14 @@ from hfrnn.arrays.vectors import is_finite
 from hfrnn.checks import shown
 from hfrnn.errors import InputError
 
-KINDS = {"iu": "integers", "f": "real numbers", "fiu": "real numbers", "fiub": "numbers", "fciu": "numbers"}
+KINDS = {
+    "i": "integers",
+    "iu": "integers",
+    "f": "floating-point numbers",
+    "fiu": "real numbers",
+    "fiub": "numbers",
+    "fciu": "numbers",
+}
 """What NumPy's letters for the types of arrays mean in a message."""
 
 

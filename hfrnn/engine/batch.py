@@ -27,12 +27,13 @@ class Batch:
     ----------
     inputs : (T, B) integer symbols, or (T, B, n_in) real values
     targets : (T, B) integer symbols, or (T, B, n_out) real values; optional
-        Symbols for the softmax and class softmax, real values for the other losses. Not needed to run a network. Real
-        values may be NaN where the weight is 0 and in the padding.
+        Symbols for the softmax and class softmax, real values for the other losses. Not needed to run a network. Where
+        the weight is 0 and in the padding, symbols may be any integers, such as -100, and real values may be NaN.
     weights : (T, B) array of numbers, 0 or more, or (T, B, n_out) for the squared and logistic losses; optional
         The weight of each step's loss, or of each output's loss; 0 where nothing is predicted. Default 1.
     lengths : (B,) integers from 1 to T, optional
-        An array or a list: the number of steps of each sequence. Later steps are padding and are ignored. Default T.
+        An array or a list: the number of steps of each sequence. Later steps are padding: they are computed, but do not
+        count. Only if the states overflow there may the derivatives hold NaN. Default T.
     initial_state : sequence of dict, optional
         The state before the first step, one dict of arrays per layer, as `net.run` returns it. The batch is axis -2.
         For clockwork the dict also holds the time `t`, one integer for the whole batch. Default zeros,
@@ -82,7 +83,12 @@ class Batch:
             raise InputError(f"inputs are {_describe(inputs)}; at least one step and one sequence are needed")
         if targets is not None:
             targets = as_array("targets", targets)
-            if targets.ndim not in (2, 3) or targets.shape[:2] != (T, B) or targets.dtype.kind not in "iuf":
+            if targets.dtype.kind not in "iuf":
+                raise InputError(
+                    f"targets have type {shown_type(targets)}: give integer symbols or floating-point numbers, as "
+                    "targets.astype(float) is"
+                )
+            if targets.ndim not in (2, 3) or targets.shape[:2] != (T, B):
                 raise InputError(
                     f"targets are {_describe(targets)}; inputs of {T} steps and {B} sequences need ({T}, {B}, ...)"
                 )
@@ -148,8 +154,7 @@ class Batch:
         return part
 
     def with_state(self, state: State | None) -> Batch:
-        """Return this batch with another initial state; arrays of a device are not checked, because that waits."""
-        _check_state([{key: x for key, x in layer.items() if isinstance(x, np.ndarray)} for layer in state or [{}]])
+        """Return this batch with a state that the network itself has returned. It is not checked, and may overflow."""
         found = copy.copy(self)
         found.initial_state = state
         return found

@@ -11,6 +11,7 @@ adds them in the order of the tree. Then every rank sends its slice of the sum t
 from __future__ import annotations
 
 import atexit
+import functools
 import itertools
 import json
 import sys
@@ -286,7 +287,11 @@ class MPIRanks(Ranks):
         return scratch
 
 
-_known: dict[int, MPIRanks] = {}
+@functools.cache
+def _key() -> int:
+    """Return the key under which a communicator keeps its ranks; a copy of the communicator does not have them."""
+    found: int = _import_mpi().Comm.Create_keyval()
+    return found
 
 
 def ranks_of(comm: Any, timeout: float = RANK_TIMEOUT) -> Ranks:
@@ -306,10 +311,11 @@ def ranks_of(comm: Any, timeout: float = RANK_TIMEOUT) -> Ranks:
         raise wrong("comm", comm, "give a communicator of mpi4py, such as mpi4py.MPI.COMM_WORLD")
     if comm.Get_size() == 1:
         return ALONE
-    handle = comm.py2f()
-    if handle not in _known:
-        _known[handle] = MPIRanks(comm, timeout)
-    return _known[handle]
+    known: MPIRanks | None = comm.Get_attr(_key())
+    if known is None:
+        known = MPIRanks(comm, timeout)
+        comm.Set_attr(_key(), known)
+    return known
 
 
 def launched_ranks(timeout: float = RANK_TIMEOUT) -> Ranks:

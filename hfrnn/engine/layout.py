@@ -11,7 +11,7 @@ from hfrnn.arrays.backend import Array, Backend, Buffers, get_backend
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.initializers import Initializer, constant, fixed_fan_in, normal
 from hfrnn.arrays.parameters import ParameterLayout
-from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, count, flag, instance, is_whole, number, shown, string
+from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, count, flag, instance, is_whole, number, shown_exactly, string
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.heads import losses, make_head
 from hfrnn.engine.layers import initial_state_shapes, make_layer
@@ -263,9 +263,9 @@ class Layout:
         return recurrent.get(name, normal(self.layers[0].kernel.scale))
 
     def prepare(self, batch: Batch, targets_needed: bool = True) -> Batch:
-        """Return a copy of a batch on this network's device, with its padding set to 0.
+        """Return a batch on this network's device, with its padding set to 0, after checking it where its arrays lie.
 
-        The batch is checked where its arrays lie.
+        Arrays that need no change are not copied. They must stay as they are while the batch is in use.
 
         Parameters
         ----------
@@ -297,6 +297,8 @@ class Layout:
         targets = None
         if batch.targets is not None:
             targets = read = _zero_padding(home, batch.targets, exists)
+            if targets.ndim == 2 and batch.weights is not None:  # symbols without a weight may be any, as -100
+                targets = read = home.xp.where(batch.step_weights(home) > 0, targets, targets.clip(0, self.n_out - 1))
             if targets.dtype.kind == "f":  # those that no loss reads may be anything, also NaN
                 weights = batch.output_weights(home)
                 read = home.xp.where((weights if targets.ndim == 3 else weights[:, :, 0]) > 0, targets, 0)
@@ -308,7 +310,10 @@ class Layout:
         if state is not None:
             self._check_state(batch)
             state = [
-                {name: self.backend.asarray(x) if getattr(x, "shape", ()) else int(x) for name, x in layer.items()}
+                {
+                    name: self.backend.asarray(x, dtype=self.dtype) if getattr(x, "shape", ()) else int(x)
+                    for name, x in layer.items()
+                }
                 for layer in state
             ]
         weights = None if batch.weights is None else home.asarray(batch.weights)
@@ -346,8 +351,8 @@ class Layout:
                 plain = value.item() if hasattr(value, "item") and not expected[name] else value
                 if not expected[name] and not (is_whole(plain) and plain >= 0):
                     raise InputError(
-                        f"{name} of the initial state of layer {l} is {shown(value)}: give a whole number, 0 or more, "
-                        "one for the whole batch"
+                        f"{name} of the initial state of layer {l} is {shown_exactly(value)}: give a whole number, 0 "
+                        "or more, one for the whole batch"
                     )
 
     def zero_state(self, B: int, dtype: Any = None) -> list[dict[str, Array]]:
@@ -375,6 +380,8 @@ class Layout:
 def _zero_padding(backend: Backend, values: Array, exists: Array | None) -> Array:
     """Return an array (T, B, ...) of a backend, with 0 where nothing exists."""
     values = backend.asarray(values)
+    if values.dtype == "uint64":  # with signed integers NumPy makes them floats
+        values = values.astype("int64")
     if exists is None:
         return values
     zeroed = backend.xp.where(exists if values.ndim == 2 else exists[:, :, None], values, 0)

@@ -168,6 +168,9 @@ class Network(Layout):
     def log_probabilities(self, theta: Array, batch: Batch) -> Array:
         """Return the log-probability of each target, (T, B) in nats, 0 in the padding.
 
+        Weights do not count here, so that a step has NaN if one of its targets is NaN. A symbol below 0 or above the
+        last one, which only a step without weight may have, stands for the nearest one.
+
         Raises
         ------
         InputError
@@ -223,7 +226,7 @@ class Network(Layout):
             for layer in self.layers
         ]
         for t in range(batch.T):
-            _, state = self._sweep(Batch(batch.inputs[t : t + 1], initial_state=state), Keep.STATES).logits(theta)
+            _, state = self._sweep(Batch(batch.inputs[t : t + 1]).with_state(state), Keep.STATES).logits(theta)
             for layer, collected in zip(state, every, strict=True):
                 for name, value in layer.items():
                     collected[name][t] = value
@@ -239,7 +242,7 @@ class Network(Layout):
         logits, state = [], batch.initial_state
         final: States = [{} for _ in self.layers]
         for start, stop in itertools.pairwise(edges):
-            part = Batch(batch.inputs[start:stop], initial_state=state)
+            part = Batch(batch.inputs[start:stop]).with_state(state)
             z, state = self._sweep(part, Keep.STATES).logits(theta)
             logits.append(xp.where(xp.arange(start, stop).reshape(-1, 1, 1) < lengths, z, 0))
             ended = (lengths[0] == stop).astype(bool)

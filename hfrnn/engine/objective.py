@@ -36,6 +36,7 @@ class Objective(SequenceDerivatives):
     ----------
     net : Network
     batch : Batch
+        Its arrays must not change while the objective is in use.
     threads : int, optional
         Number of threads; by default the number of processors. The results do not depend on it.
     checkpoint : None, int, "sqrt" or "auto"
@@ -53,8 +54,9 @@ class Objective(SequenceDerivatives):
         Ranks that share the work. All of them make the same objectives with the same batches, call the same methods in
         the same order, and get the same results. Default one process.
     shards : int, optional
-        Smallest number of shards that a plan cuts the batch into; by default 2, and 1 on a GPU. Give as many as there
-        are ranks times threads. The last bits of the results depend on the shards.
+        Smallest number of shards that the batch is cut into, as long as each has 8 sequences; by default 2, and 1 on a
+        GPU. Give as many as there are ranks times threads. A `plan` has its own shards. The last bits of the results
+        depend on the shards.
 
     Raises
     ------
@@ -97,8 +99,7 @@ class Objective(SequenceDerivatives):
         self.plan = instance("plan", plan, Plan, "a Plan", or_none=True) or make_plan(
             net, batch.T, batch.B, checkpoint, memory, symbols, weighs_outputs=weighs_outputs, least_shards=shards
         )
-        if self.plan.shards[-1] != batch.B:
-            raise InputError(f"the plan is for {self.plan.shards[-1]} sequences, but the batch has {batch.B}")
+        self.plan.check(batch.B)
         self.batch, self.ranks = net.prepare(batch), ranks_of(comm)
         self.threads = Threads(threads if net.backend.on_host else 1, most=self.plan.workers)
         self.total_weight = self.batch.total_weight(net.backend)
@@ -113,9 +114,17 @@ class Objective(SequenceDerivatives):
         self._vectors = VectorSum(net.backend, (net.n_parameters,), net.dtype, self.threads, self.ranks)
         self.lock = CallLock()
         self._latest: list[Sweep] | None = None
-        alike = like is not None and like.threads.threads == self.threads.threads and like.ranks is self.ranks
-        if like is not None and alike and like._count == self._count:
+        if like is not None and self._suits(like):
             self._passing_buffers, self._vectors, self.lock = like._passing_buffers, like._vectors, like.lock
+
+    def _suits(self, like: Objective) -> bool:
+        """Return whether the buffers of another objective can be used by this one."""
+        return (
+            (like.net.n_parameters, like.net.dtype, like.net.backend.name)
+            == (self.net.n_parameters, self.net.dtype, self.net.backend.name)
+            and (like.threads.threads, like._count) == (self.threads.threads, self._count)
+            and like.ranks is self.ranks
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.net!r} on {self.batch.B:,} x {self.batch.T:,} steps>"
@@ -205,7 +214,9 @@ class Objective(SequenceDerivatives):
         return 0.5 * self.net.l2 * (float(square) if self.net.backend.on_host else square)
 
     def final_state(self) -> list[dict[str, Any]]:
-        """Return the state after the last step of the latest `loss_and_gradient`, one dict per layer.
+        """Return the state after step T of the latest `loss_and_gradient`, one dict per layer.
+
+        For a sequence that is shorter, this is the state after its padding; `net.run` returns the one after its end.
 
         Raises
         ------
@@ -234,7 +245,8 @@ class Objective(SequenceDerivatives):
         Returns
         -------
         LinearOperator (n_parameters, n_parameters)
-            A symmetric operator with its own copy of theta. Use `G @ v`, or `G.apply(v, out)`, which allocates nothing.
+            A symmetric operator with its own copy of theta. Use `G @ v`, or `G.apply(v, out)`, which writes to `out`
+            and reuses its buffers.
 
         Raises
         ------
@@ -354,6 +366,8 @@ class Objective(SequenceDerivatives):
             self._passing_buffers = list(zip(self._worker_buffers(), self._worker_buffers(), strict=True))
         key = keep, clip_error
         if key not in self._passing:
+            for other in [each for each in self._passing if each[1] not in (None, clip_error)]:
+                del self._passing[other]
             self._passing[key] = self._make_sweeps(keep, self._passing_buffers, clip_error=clip_error)
         return self._passing[key]
 

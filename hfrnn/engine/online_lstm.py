@@ -33,7 +33,8 @@ from typing import Any
 import numpy as np
 
 from hfrnn.arrays.backend import Array, Buffers
-from hfrnn.checks import POSITIVE, count, number
+from hfrnn.arrays.checks import as_array
+from hfrnn.checks import POSITIVE, count, instance, number
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
 from hfrnn.errors import InputError, NonFiniteError
@@ -66,8 +67,8 @@ class OnlineLSTM:
     """
 
     def __init__(self, net: Layout, streams: int, options: SGDOptions | None = None) -> None:
+        self.net: Layout = instance("net", net, Layout, "a hfrnn.Network")
         _check_network(net)
-        self.net: Layout = net
         self.streams: int = count("streams", streams, 1)
         self.optimizer = SGD(options if options is not None else SGDOptions(momentum=0.0))
         B, H, kind = streams, net.hidden[0], net.dtype
@@ -114,14 +115,14 @@ class OnlineLSTM:
 
     def step(self, theta: Array, inputs: Array, targets: Array, lr: float) -> float:
         """`run` for one time step: inputs (B,) or (B, n_in), targets (B,) or (B, n_out)."""
-        return self._run(theta, inputs[None], targets[None], lr)
+        return self._run(theta, as_array("inputs", inputs)[None], as_array("targets", targets)[None], lr)
 
     def loss_and_gradient(self, theta: Array, inputs: Array, targets: Array) -> tuple[float, Array]:
         """Move the streams by one step without an update; return its mean loss and online gradient.
 
         Arguments are those of `step`.
         """
-        loss = self._run(theta, inputs[None], targets[None], None)
+        loss = self._run(theta, as_array("inputs", inputs)[None], as_array("targets", targets)[None], None)
         return loss, self._gradient.copy()
 
     def reset(self) -> None:

@@ -67,7 +67,7 @@ def _operator_class(base: Any) -> Any:
             self._precision = value
 
         def apply(self, v: Array, out: Array) -> Array:
-            """Write A v to `out` and return it. Only the first call allocates memory, unless v and `out` overlap."""
+            """Write A v to `out` and return it. Later calls reuse the buffers of the first."""
             check_output(self._backend, "out", out, (self.shape[0],), self.dtype)
             v = self._vector(v, self.shape[1])
             with self._backend.products_in(self._precision):
@@ -101,6 +101,8 @@ def _operator_class(base: Any) -> Any:
             if not isinstance(other, base):
                 other = as_array("v", other, self._backend)
                 array("v", other, (self.shape[1],) if other.ndim == 1 else (self.shape[1], None))
+                if other.ndim == 2 and not other.shape[1]:
+                    return self._backend.empty((self.shape[0], 0), self.dtype)  # SciPy cannot join no columns
             return super().__matmul__(other)
 
         def _matvec(self, v: Array) -> Array:

@@ -329,7 +329,10 @@ def check_symbols(loss: str, n_out: int, targets: Array, T: int, B: int) -> None
         )
     low, high = int(targets.min().item()), int(targets.max().item())
     if low < 0 or high >= n_out:
-        raise InputError(f"target symbols go from {low} to {high}: with n_out = {n_out} they lie in 0 to {n_out - 1}")
+        raise InputError(
+            f"target symbols go from {low} to {high}: with n_out = {n_out} they lie in 0 to {n_out - 1}; give a step "
+            "that is not predicted the weight 0"
+        )
 
 
 def normalise_(xp: Any, z: Array, targets: Any) -> Array:

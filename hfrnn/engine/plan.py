@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from hfrnn.errors import InputError
+
 SHARD = 128
 """Largest number of sequences in a shard."""
 SMALLEST = 8
@@ -70,8 +72,15 @@ class Plan:
         """What a gradient keeps of its forward pass: never the predictions, which it uses once."""
         return Keep.NOTHING if self.keep is Keep.NOTHING else Keep.STATES
 
+    def check(self, B: int) -> None:
+        """Raise InputError unless the shards divide B sequences."""
+        if not self.shards or self.shards[-1] != B:
+            raise InputError(f"the plan is for {max(self.shards, default=0)} sequences, but the batch has {B}")
+        if self.shards[0] != 0 or any(stop <= start for start, stop in self.parts):
+            raise InputError(f"the plan has shards at {', '.join(map(str, self.shards))}: give 0, ..., {B}, increasing")
+
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as values that JSON can hold."""
+        """Return the plan as values that JSON can hold, under the names that older runs used."""
         return {"shards": list(self.shards), "stretch": self.segment, "keep": self.keep.value, "slots": self.workers}
 
     @classmethod

@@ -127,7 +127,7 @@ def _draw(
     for _ in range(length):
         # logits that are not finite are refused below; one thread, as in training: products of one row need no more
         with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
-            logits, state = net.continued(theta, Batch(column, initial_state=state))
+            logits, state = net.continued(theta, Batch(column).with_state(state))
         z = net.backend.to_host(logits[-1, 0]).astype(np.float64)
         if not np.isfinite(z.max()):  # not all(): a class softmax may give a single symbol the probability 0
             raise NonFiniteError(

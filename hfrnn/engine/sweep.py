@@ -206,9 +206,7 @@ class Sweep:
             visit(segment)
 
         state = self._over_segments(theta, collect)
-        if self.mask is not None:
-            collected *= self.mask
-        return collected, state
+        return self._without_padding(collected), state
 
     def log_probabilities(self, theta: Array) -> tuple[Array, States]:
         """Return minus the loss of every step (T, B), 0 in the padding, and the state after the last step."""
@@ -219,9 +217,7 @@ class Sweep:
             log_p[segment.span] = -self._losses(segment)
 
         state = self._over_segments(theta, collect)
-        if self.mask is not None:
-            log_p *= self.mask[:, :, 0]
-        return log_p, state
+        return self._without_padding(log_p[:, :, None])[:, :, 0], state
 
     def jacobian_product(self, v: Array) -> Array:
         """Return J v, the tangent of the outputs along v: (T, B, n_outputs), 0 in the padding."""
@@ -233,9 +229,11 @@ class Sweep:
             Rz[segment.span] = head.routputs(p, v, segment.hs, segment.Rhs, segment.head_tape)
 
         self._rforward_over_segments(vgroups, collect)
-        if self.mask is not None:
-            Rz *= self.mask
-        return Rz
+        return self._without_padding(Rz)
+
+    def _without_padding(self, values: Array) -> Array:
+        """Return values (T, B, n) with 0 in the padding, whatever they are there."""
+        return values if self.mask is None else self.xp.where(self.mask > 0, values, 0)
 
     def jacobian_transpose_product(self, u: Array, out: Array) -> None:
         """Add J' u to `out` for u (T, B, n_outputs). Values of u in the padding are ignored.

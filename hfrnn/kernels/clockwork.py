@@ -34,7 +34,7 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.arrays.initializers import Initializer, normal
-from hfrnn.checks import is_whole, shown
+from hfrnn.checks import is_whole, shown, shown_exactly
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, rows, slope_of_tanh, transpose
@@ -77,7 +77,7 @@ def _checked(periods: Any, hidden: int) -> tuple[int, ...]:
         raise InputError("periods is empty: give a whole number, 1 or more, for each module")
     for period in given:
         if not is_whole(period) or period < 1:
-            raise InputError(f"periods holds {shown(period)}: give a whole number, 1 or more, for each module")
+            raise InputError(f"periods holds {shown_exactly(period)}: give a whole number, 1 or more, for each module")
     if hidden % len(given):
         raise InputError(
             f"{len(given)} periods were given, and {hidden} units do not divide into {len(given)} modules of equal "

@@ -58,7 +58,7 @@ def slope_of_tanh(xp: Any, h: Array, out: Array) -> Array:
 
 
 def rows(x: Array) -> Array:
-    """Return a view of x (K, B, n) as (K*B, n).
+    """Return x (K, B, n) as (K*B, n): a view if its first two axes are contiguous, else a copy.
 
     Examples
     --------

@@ -40,6 +40,18 @@ def test_a_matrix_with_more_outputs_than_weights_is_the_same() -> None:
     )
 
 
+def test_the_dense_matrix_and_the_diagonal_have_the_noise_of_the_objective() -> None:
+    net = hfrnn.Network("rnn", 3, 4, 2, loss="logistic", dtype="float64")
+    rng = np.random.default_rng(0)
+    batch = hfrnn.Batch(rng.standard_normal((5, 4, 3)), rng.random((5, 4, 2)))
+    objective = hfrnn.Objective(net, batch, noise=hfrnn.StateNoise(1.0))
+    expected = by_products(objective, theta := net.init(0))
+    np.testing.assert_allclose(hfrnn.dense_gauss_newton(objective, theta), expected, rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(
+        hfrnn.gauss_newton_diagonal(objective, theta)[0], np.diag(expected), rtol=1e-9, atol=1e-15
+    )
+
+
 @pytest.mark.parametrize("case", some[:8], ids=lambda case: case.id)
 def test_the_diagonal_is_that_of_the_dense_matrix(case: Case) -> None:
     net, batch = case.net(), case.data()

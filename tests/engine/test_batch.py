@@ -51,6 +51,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"targets": np.zeros((4, 2), int)},
         "targets are an array of shape (4, 2) and type int64; inputs of 3 steps and 2 sequences need (3, 2, ...)",
     ),
+    "Boolean targets": (
+        {"targets": np.ones((3, 2, 1), bool)},
+        "targets have type bool: give integer symbols or floating-point numbers",
+    ),
     "targets of 4 dimensions": ({"targets": np.zeros((3, 2, 1, 1))}, "inputs of 3 steps and 2 sequences need"),
     "weights of another shape": (
         {"weights": np.ones((2, 3))},

@@ -111,3 +111,55 @@ def test_a_product_on_a_device_does_not_search_for_nan() -> None:
     with pytest.raises(hfrnn.InputError, match="theta holds NaN"):
         objective.loss(v)
     assert isinstance(out, FakeArray)
+
+
+def test_symbols_without_a_weight_may_be_any_integers() -> None:
+    net = hfrnn.Network("lstm", 5, 4, 3, dtype="float64")
+    theta, numbers = net.init(0), np.random.default_rng(1)
+    symbols, targets, weights = numbers.integers(0, 5, (6, 4)), numbers.integers(0, 3, (6, 4)), np.ones((6, 4))
+    weights[3:, 2] = 0
+    ignored = np.where(weights > 0, targets, -100)
+    ignored[5, 2] = 3
+    expected = net.loss_and_gradient(theta, hfrnn.Batch(symbols, targets, weights))
+    loss, gradient = net.loss_and_gradient(theta, hfrnn.Batch(symbols, ignored, weights))
+    assert loss == expected[0]
+    np.testing.assert_array_equal(gradient, expected[1])
+    with pytest.raises(hfrnn.InputError, match="from -100 to 3: with n_out = 3 they lie in 0 to 2"):
+        net.loss(theta, hfrnn.Batch(symbols, ignored))
+
+
+@pytest.mark.parametrize("kind", ["uint8", "uint64"])
+def test_unsigned_symbols_are_symbols(kind: str) -> None:
+    net = hfrnn.Network("rnn", 5, 4, 3, dtype="float64")
+    theta, symbols = net.init(0), np.random.default_rng(1).integers(0, 3, (6, 4))
+    expected = hfrnn.Objective(net, hfrnn.Batch(symbols, symbols)).per_sequence_gradients(theta)
+    found = hfrnn.Objective(net, hfrnn.Batch(symbols.astype(kind), symbols.astype(kind)))
+    np.testing.assert_array_equal(found.per_sequence_gradients(theta), expected)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_an_initial_state_of_another_type_is_converted(backend: str) -> None:
+    if backend == "numba":
+        pytest.importorskip("numba", reason="needs numba")
+    net = hfrnn.Network("fofe-fnn", 5, 4, 3, backend=backend, codes=2)
+    theta, symbols = net.init(0), np.random.default_rng(1).integers(0, 3, (6, 4))
+    state = net.run(theta, hfrnn.Batch(symbols))[1]
+    half = [{name: x.astype("float16") for name, x in layer.items()} for layer in state]
+    rounded = [{name: x.astype("float32") for name, x in layer.items()} for layer in half]
+    expected = net.run(theta, hfrnn.Batch(symbols, initial_state=rounded))[0]
+    np.testing.assert_array_equal(net.run(theta, hfrnn.Batch(symbols, initial_state=half))[0], expected)
+
+
+def test_states_that_overflow_in_the_padding_leave_loss_and_outputs_finite() -> None:
+    net = hfrnn.Network("rnn", 1, 2, 1, loss="squared", activation="relu")
+    theta, ones = np.full(net.n_parameters, 10, np.float32), np.ones((60, 3, 1), np.float32)
+    batch, lengths = hfrnn.Batch(ones, ones, lengths=[2, 40, 2]), [2, 40, 2]
+    with np.errstate(over="ignore", invalid="ignore"):
+        outputs = net.run(theta, batch)[0]
+        loss, again = hfrnn.Objective(net, batch).loss_and_logits(theta)
+        alone = net.run(theta, hfrnn.Batch(ones[:2]))[0]
+    np.testing.assert_array_equal(again, outputs)
+    np.testing.assert_array_equal(outputs[:2], alone)
+    for b, length in enumerate(lengths):
+        assert not outputs[length:, b].any()
+    assert math.isfinite(loss) == bool(np.isfinite(outputs[:, 1]).all())

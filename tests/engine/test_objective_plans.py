@@ -271,3 +271,29 @@ def test_buffers_are_used_again_only_where_they_fit() -> None:
     assert holds() is f._passing_buffers[0][0]
     assert holds(threads=1) is not f._passing_buffers[0][0]
     assert holds(plan=Plan((0, 4), None, Keep.STATES)) is not f._passing_buffers[0][0]
+    single = hfrnn.Network(**{**net.config, "dtype": "float32"})
+    wide = hfrnn.Network(**{**net.config, "hidden": [size + 1 for size in net.hidden]})
+    for other in (single, wide):
+        g = hfrnn.Objective(other, batch, threads=2, plan=f.plan, like=f)
+        parameters = other.init(0)
+        np.testing.assert_array_equal(
+            g.loss_and_gradient(parameters)[1],
+            hfrnn.Objective(other, batch, threads=2, plan=f.plan).loss_and_gradient(parameters)[1],
+        )
+
+
+def test_sweeps_with_clipped_errors_do_not_pile_up() -> None:
+    net, batch, theta = small_problem()
+    f = hfrnn.Objective(net, batch)
+    exact = f.loss_and_gradient(theta)[1]
+    for bound in (0.1, 0.2, 0.3, 0.4):
+        f.loss_and_gradient(theta, clip_error=bound)
+    np.testing.assert_array_equal(f.loss_and_gradient(theta)[1], exact)
+    assert len(f._passing) == 2
+
+
+@pytest.mark.parametrize("shards", [(), (1, 4), (0, 2, 2, 4), (0, 3, 2, 4), (0, 3)])
+def test_a_plan_whose_shards_do_not_divide_the_batch_is_refused(shards: tuple[int, ...]) -> None:
+    net, batch, _ = small_problem()
+    with pytest.raises(hfrnn.InputError, match=r"^the plan (is for|has shards)"):
+        hfrnn.Objective(net, batch, plan=Plan(shards, None, Keep.ALL))

@@ -51,6 +51,12 @@ def test_a_product_of_a_list_or_another_type_is_that_of_the_array() -> None:
         np.testing.assert_array_equal(G.apply(other, np.empty_like(v)), G @ v)
 
 
+def test_a_product_with_no_vectors_has_no_columns() -> None:
+    net, batch, theta = small_problem()
+    for operator in operators(hfrnn.Objective(net, batch), theta).values():
+        assert (operator @ np.zeros((operator.shape[1], 0))).shape == (operator.shape[0], 0)
+
+
 def unsuitable(n: int, dtype: Any) -> dict[str, Any]:
     """Return arrays that results of n entries cannot be written to."""
     fixed = np.zeros(n, dtype)

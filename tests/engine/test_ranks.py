@@ -203,3 +203,28 @@ def test_something_else_than_a_communicator_is_refused(comm: object) -> None:
     net, batch = hfrnn.Network("rnn", 2, 2, 2), hfrnn.Batch(np.zeros((1, 1), int), np.zeros((1, 1), int))
     with pytest.raises(hfrnn.InputError, match="give a communicator of mpi4py"):
         hfrnn.Objective(net, batch, comm=comm)
+
+
+COMMUNICATORS = """
+from hfrnn.engine.distributed import ranks_of
+from mpi4py import MPI
+
+world = MPI.COMM_WORLD
+copy = world.Dup()
+first = ranks_of(copy)
+assert ranks_of(copy) is first
+assert ranks_of(world) is not first
+copy.Free()
+reversed = world.Split(0, world.Get_size() - world.Get_rank())  # MPI may give it the handle of the copy
+ranks = ranks_of(reversed)
+assert ranks is not first
+assert ranks.rank == reversed.Get_rank()
+assert ranks.broadcast(ranks.rank) == 0
+assert first.broadcast(first.rank) == 0
+"""
+
+
+@needs_mpi
+def test_each_communicator_has_ranks_of_its_own(tmp_path: Path) -> None:
+    ended = run(2, "-c", COMMUNICATORS, folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr

@@ -1,7 +1,6 @@
 // One step of hornn, hornn-fofe, hornn-max and hornn-gated: the equations of the four reference kernels, under their
 // numbers. The N products of a step and the factors of a thread's unit are arrays (N, B, H) in the order of time: row m
-// belongs to h_{t-N+m}, which is n = N - m in the equations. hs and Rhs (N+K, B, H) hold h_t in row N+t; U, RU and dU
-// have S columns.
+// belongs to h_{t-N+m}, which is n = N - m in the equations. hs and Rhs (N+K, B, H) hold h_t in row N+t.
 
 #include "common.cuh"
 

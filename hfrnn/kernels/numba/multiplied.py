@@ -1,4 +1,4 @@
-"""The compiled multiplicative units m = U_m * xi of the mlstm kinds, for one step; `slot` is that of U_m."""
+"""The compiled multiplicative units m = U_m * xi of mrnn and the mlstm kinds, for one step; `slot` is that of U_m."""
 
 from __future__ import annotations
 
