@@ -123,6 +123,57 @@ def test_what_an_embedding_does_on_its_own_is_refused_or_warned_of(torch: Any) -
         from_torch(model)
 
 
+def test_frozen_parameters_are_named_in_a_warning(torch: Any) -> None:
+    model = make_model(torch, embedding=3)
+    expected = from_torch(model)[1]
+    model.words.weight.requires_grad_(False)
+    with pytest.warns(hfrnn.HfrnnWarning, match="^words.weight: requires_grad is False, but hfrnn's gradients"):
+        np.testing.assert_array_equal(from_torch(model)[1], expected)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(from_torch(model.requires_grad_(False))[1], expected)  # a model for evaluation
+
+
+def test_buffers_are_left_out_and_go_back_as_they_are(torch: Any) -> None:
+    model = make_model(torch, embedding=3)
+    net, theta = from_torch(model)
+    model.register_buffer("scale", torch.tensor([2.0, 3.0]))
+    model.loss = torch.nn.CrossEntropyLoss(weight=torch.ones(3))
+    np.testing.assert_array_equal(from_torch(model)[1], theta)
+    back = to_torch(net, 2 * theta, model)
+    model.load_state_dict(back)
+    np.testing.assert_array_equal(from_torch(model)[1], 2 * theta)
+    assert back["scale"].tolist() == [2.0, 3.0]
+    assert back["scale"].data_ptr() != model.scale.data_ptr()
+
+
+def test_a_forward_of_its_own_is_warned_of_and_a_users_cell_refused(torch: Any) -> None:
+    class Residual(torch.nn.LSTM):
+        def forward(self, x: Any, state: Any = None) -> Any:
+            y, state = super().forward(x, state)
+            return y + x, state
+
+    class Cell(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            for name, each in torch.nn.LSTM(3, 4).named_parameters():
+                self.register_parameter(name, each)
+
+    model = make_model(torch, embedding=3)
+    model.body.core = Residual(3, 4).double()
+    with pytest.warns(
+        hfrnn.HfrnnWarning, match=r"^body\.core is an nn\.LSTM with a forward of its own \(Residual\), which"
+    ):
+        from_torch(model)
+    model.body.core = Cell()
+    with pytest.raises(hfrnn.InputError, match=r"^the model has a tensor weight_hh_l0, but no nn\.LSTM, nn\.GRU"):
+        from_torch(model)
+    model.swap = torch.nn.Module()
+    model.swap.__class__ = type("SwapAxes", (torch.nn.Module,), {})
+    with pytest.raises(hfrnn.InputError, match=r"^hfrnn does not compute swap \(SwapAxes\)"):
+        from_torch(model)
+
+
 def test_subclasses_and_compiled_modules_are_recognised(torch: Any) -> None:
     class Own(torch.nn.LSTM):
         pass

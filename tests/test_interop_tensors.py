@@ -69,6 +69,64 @@ def test_a_vector_comes_and_goes_as_tensor_matrix_or_dict(torch: Any) -> None:
     np.testing.assert_array_equal(out, G @ V[:, 0])
 
 
+def test_a_list_or_tuple_has_the_order_of_the_parameters(torch: Any) -> None:
+    model, objective, theta = case(torch)
+    layout = TorchLayout(objective.net, model)
+    G = objective.gauss_newton(theta).to_torch(layout)
+    parts = [torch.randn_like(p) for p in model.parameters()]
+    expected = G @ dict(zip(layout.names, parts, strict=True))
+    for given in (parts, tuple(parts)):
+        found = G @ given
+        assert type(found) is type(given)
+        for one, other in zip(found, expected.values(), strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_scipy_takes_the_operator(torch: Any, mapped: bool) -> None:
+    from scipy.sparse.linalg import aslinearoperator, cg, eigsh
+
+    model, objective, theta = case(torch)
+    layout = TorchLayout(objective.net, model) if mapped else None
+    G = objective.gauss_newton(theta, tikhonov=0.1).to_torch(layout)
+    dense = aslinearoperator(G) @ np.eye(G.shape[0])
+    np.testing.assert_allclose(dense, (G @ torch.eye(G.shape[0], dtype=torch.float64)).numpy(), rtol=0, atol=1e-15)
+    np.testing.assert_allclose(eigsh(G, k=2, return_eigenvectors=False).max(), np.linalg.eigvalsh(dense).max())
+    b = np.random.default_rng(0).standard_normal(G.shape[0])
+    np.testing.assert_allclose(cg(G, b, rtol=1e-12)[0], np.linalg.solve(dense, b), rtol=1e-8)
+
+
+def test_damping_has_the_size_of_the_layout(torch: Any) -> None:
+    model, objective, theta = case(torch)
+    layout, eye = TorchLayout(objective.net, model), torch.eye(TorchLayout(objective.net, model).size).double()
+    plain = objective.gauss_newton(theta).to_torch(layout) @ eye
+    damped = objective.gauss_newton(theta, tikhonov=0.5).to_torch(layout) @ eye
+    np.testing.assert_allclose(damped, plain + 0.5 * eye, rtol=0, atol=1e-14)
+
+
+def test_a_layout_may_leave_out_frozen_parameters(torch: Any) -> None:
+    model, objective, theta = case(torch)
+    whole = TorchLayout(objective.net, model)
+    full = objective.gauss_newton(theta, tikhonov=0.1).to_torch(whole) @ np.eye(whole.size)
+    for frozen in (["words.weight"], ["body.core.bias_ih_l0"], ["body.core.bias_hh_l0", "top.1.bias"]):
+        for name, each in model.named_parameters():
+            each.requires_grad_(name not in frozen)
+        layout = TorchLayout(objective.net, model, trainable=True)
+        assert layout.names == tuple(name for name, each in model.named_parameters() if each.requires_grad)
+        sizes = [int(np.prod(shape)) for shape in whole.shapes]
+        kept = np.repeat([name not in frozen for name in whole.names], sizes)
+        G = objective.gauss_newton(theta, tikhonov=0.1).to_torch(layout)
+        np.testing.assert_allclose(G @ np.eye(layout.size), full[np.ix_(kept, kept)], rtol=0, atol=1e-15)
+        v, g = (
+            np.random.default_rng(0).standard_normal(layout.size),
+            np.random.default_rng(1).standard_normal(theta.size),
+        )
+        assert layout.gradient(g) @ v == pytest.approx(g @ layout.direction(v), rel=1e-13)
+    model.requires_grad_(False)
+    with pytest.raises(hfrnn.InputError, match=r"^no parameter of the model requires a gradient"):
+        TorchLayout(objective.net, model, trainable=True)
+
+
 def test_the_layout_works_on_arrays_too(torch: Any) -> None:
     model, objective, theta = case(torch)
     state = {name: value.numpy() for name, value in model.state_dict().items()}
@@ -144,12 +202,15 @@ def test_vectors_that_do_not_fit_an_operator_are_refused(torch: Any) -> None:
     names = layout.split(torch.zeros(layout.size, dtype=torch.float64))
     odd = {**names, "top.1.bias": torch.zeros(4)}
     for call, message in (
-        (lambda: plain @ v.numpy(), r"^v is an array of shape .*: give a tensor, or use the operator without"),
+        (lambda: plain.apply(v.numpy(), v), r"^v is an array of shape .*: give a tensor, or use the operator without"),
+        (lambda: plain @ [v], r"^v is a list, and the operator has no names: use to_torch\(layout\)"),
+        (lambda: mapped @ [0.5, 1], r"^v has 2 tensors, and the model has 11 parameters: give one for"),
+        (lambda: mapped @ ([0.5] * 11), r"^v is a list of 0\.5: give a list of tensors, or one tensor or array"),
         (lambda: plain @ v[1:], r"^v has shape"),
-        (lambda: plain @ v.long(), r"^v has shape .* type int64: give an array .* of real numbers"),
+        (lambda: plain @ v.long(), r"^v has shape .* type int64: give an array .* of floating-point"),
         (lambda: plain @ names, r"^v is a dict, and the operator has no names: use to_torch\(layout\)"),
         (lambda: mapped @ v, r"^v has shape"),
-        (lambda: mapped @ {}, r"^v is a dict of None: give a dict of tensors"),
+        (lambda: mapped @ {}, r"^v is a dict of None: give a dict of tensors, or one tensor"),
         (lambda: mapped @ {**names, "more": v}, r"^v and the model differ in more: give a tensor for each"),
         (lambda: mapped @ odd, r"^top\.1\.bias has the shape \(4,\): the model's has \(3,\)"),
         (lambda: plain.apply(v, np.zeros(theta.size)), r"^out is an array .*: give a tensor"),

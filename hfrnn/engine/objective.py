@@ -275,7 +275,9 @@ class Objective(SequenceDerivatives):
                     self._vectors.give_back(scaled)
 
         n = self.net.n_parameters
-        return make_operator(self.net.backend, (n, n), self.net.dtype, apply, name="Gauss-Newton matrix")
+        operator = make_operator(self.net.backend, (n, n), self.net.dtype, apply, name="Gauss-Newton matrix")
+        operator.tikhonov = tikhonov
+        return operator
 
     def hessian(self, theta: Array) -> Any:
         """Return the exact Hessian at theta as a LinearOperator in float64.

@@ -49,7 +49,7 @@ def _operator_class(base: Any) -> Any:
             self, backend: Backend, shape: tuple[int, int], dtype: Any, apply: Any, adjoint: Any, name: str
         ) -> None:
             super().__init__(dtype, shape)
-            self._name = name
+            self._name, self.tikhonov = name, 0.0
             self._backend, self._apply, self._apply_adjoint = backend, apply, adjoint
             self._precision = PRECISIONS[0]
 
@@ -75,7 +75,10 @@ def _operator_class(base: Any) -> Any:
             return out
 
         def to_torch(self, layout: VectorLayout | None = None) -> TensorOperator:
-            """Return this operator for PyTorch's tensors, in the order of theta or of a `hfrnn.interop.TorchLayout`."""
+            """Return this operator for PyTorch's tensors, in the order of theta or of a `hfrnn.interop.TorchLayout`.
+
+            With a layout and Tikhonov damping, lambda*I has the size of the layout: the matrix is P' G P + lambda*I.
+            """
             if self._apply_adjoint is not self._apply:
                 raise InputError("a Jacobian has no form for tensors: use to_torch of gauss_newton or hessian")
             return TensorOperator(self, self._backend, layout)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from hfrnn.arrays.backend import Array, Backend
@@ -29,6 +29,9 @@ class VectorLayout(Protocol):
     def join(self, parts: Mapping[str, Any]) -> Array:
         """Return the vector (size,) with these parts."""
 
+    def named(self, parts: Sequence[Any]) -> dict[str, Any]:
+        """Return parts in the order of the layout by name."""
+
 
 def vector_of(name: str, value: Any, size: int, backend: Backend) -> Array:
     """Return a tensor or array of one axis or two as an array (size,) or (size, k) of a backend."""
@@ -43,9 +46,15 @@ class TensorOperator:
     ----------
     shape : (int, int)
     dtype : data type of NumPy
+        That of the products, whatever type the vectors have.
 
     Notes
     -----
+    SciPy's functions take the operator too: `scipy.sparse.linalg.eigsh(G)`.
+
+    With Tikhonov damping and a layout, the matrix is P' G P + lambda*I, with lambda on every parameter of the other
+    library, and not P' (G + lambda*I) P.
+
     Without a layout, tensors of the operator's type and device are read and written where they are. A layout has to
     change the order of the entries, which makes one copy of the vector before a product and one after it.
 
@@ -64,7 +73,7 @@ class TensorOperator:
 
     def __init__(self, operator: Any, backend: Backend, layout: VectorLayout | None = None) -> None:
         self._operator, self._backend = operator, backend
-        self._layout = methods("layout", layout, ("direction", "gradient", "split", "join"), or_none=True)
+        self._layout = methods("layout", layout, ("direction", "gradient", "split", "join", "named"), or_none=True)
         self._size: int = operator.shape[0] if layout is None else layout.size
         self.shape, self.dtype = (self._size, self._size), operator.dtype
 
@@ -76,24 +85,37 @@ class TensorOperator:
 
         Parameters
         ----------
-        v : (n,) or (n, k) tensor, or dict of name to tensor
-            A dict needs a layout, whose names it has.
+        v : (n,) or (n, k) tensor or array, dict of name to tensor, or list or tuple of tensors
+            A dict, list or tuple needs a layout: a dict has its names, a list or tuple its order.
 
         Returns
         -------
-        tensor or dict
-            As v. The tensors of a dict are views of one vector.
+        tensor, array, dict, list or tuple
+            As v. The tensors of a dict, list or tuple are views of one vector.
         """
-        if isinstance(v, Mapping):
-            if self._layout is None:
-                raise InputError("v is a dict, and the operator has no names: use to_torch(layout), or give a tensor")
-            like = next(iter(v.values()), None)
-            if not is_tensor(like):
-                raise InputError(f"v is a dict of {shown(like)}: give a dict of tensors")
-            return self._layout.split(tensor_like(like, self._product(self._layout.join(v))))
-        if not is_tensor(v):
-            raise InputError(f"v is {shown(v)}: give a tensor, or use the operator without to_torch")
-        return tensor_like(v, self._product(vector_of("v", v, self._size, self._backend)))
+        if isinstance(v, Mapping | list | tuple):
+            return self._product_of_parts(v)
+        found = self._product(vector_of("v", v, self._size, self._backend))
+        return tensor_like(v, found) if is_tensor(v) else found
+
+    def matvec(self, v: Array) -> Array:
+        """Return A v for an array (n,), as SciPy asks for it; `rmatvec` and `matmat` are the same product."""
+        found: Array = self @ v
+        return found
+
+    rmatvec = matmat = rmatmat = matvec
+
+    def _product_of_parts(self, v: Any) -> Any:
+        """Return the product with the parts of a vector, in their container."""
+        kind = type(v).__name__ if isinstance(v, list | tuple) else "dict"
+        if self._layout is None:
+            raise InputError(f"v is a {kind}, and the operator has no names: use to_torch(layout), or give a tensor")
+        named = v if isinstance(v, Mapping) else self._layout.named(v)
+        like = next(iter(named.values()), None)
+        if not is_tensor(like):
+            raise InputError(f"v is a {kind} of {shown(like)}: give a {kind} of tensors, or one tensor or array")
+        parts = self._layout.split(tensor_like(like, self._product(self._layout.join(named))))
+        return parts if isinstance(v, Mapping) else type(v)(parts.values())
 
     def apply(self, v: Any, out: Any) -> Any:
         """Write A v to `out` and return it; both are tensors (n,) of the operator's type."""
@@ -115,6 +137,9 @@ class TensorOperator:
         if self._layout is None:
             found = self._operator @ v
         else:
-            found = self._layout.gradient(self._operator @ self._layout.direction(v))
+            moved = self._layout.direction(v)
+            found = self._layout.gradient(self._operator @ moved)
+            if self._operator.tikhonov:  # lambda*I in place of lambda*P'P
+                found += self._operator.tikhonov * (v - self._layout.gradient(moved))
         self._backend.synchronize()
         return found

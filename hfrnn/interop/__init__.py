@@ -18,6 +18,7 @@ gate acts after the recurrent product and on b_hn. `gru` is another function. An
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -76,8 +77,9 @@ def from_torch(model: Any, *, embedding: str | None = None, **options: Any) -> t
     Warns
     -----
     HfrnnWarning
-        The model has dropout and is in training mode; or its nn.Embedding treats gradients in a way of its own
-        (`padding_idx`, `scale_grad_by_freq`).
+        The model has dropout and is in training mode; its nn.Embedding treats gradients in a way of its own
+        (`padding_idx`, `scale_grad_by_freq`); some of its parameters require no gradient; or one of its modules is of
+        a subclass with a `forward` of its own.
 
     Examples
     --------
@@ -140,7 +142,7 @@ def to_torch(net: Network, theta: Array, like: Any, *, embedding: str | None = N
     -------
     dict of name to tensor or array
         New tensors: torch tensors where `like` has them, else NumPy arrays. The first bias of a layer is hfrnn's bias,
-        the second is 0; that of an nn.GRU ends in b_hn.
+        the second is 0; that of an nn.GRU ends in b_hn. Buffers of a module are copied.
 
     Raises
     ------
@@ -211,7 +213,8 @@ def _export(
     tensors = {name: np.zeros(value.shape, vector.dtype) for name, value in values.items()}
     for part in parts:
         part.to_torch(views[part.name], tensors, second)
-    return {name: _as(like[name], tensors[name]) for name in like}
+    found = {name: _as(like[name], tensors[name]) for name in like}
+    return found | {name: copy.deepcopy(tensor) for name, tensor in model.others.items()}
 
 
 def _activation(model: Model, given: Any) -> Any:

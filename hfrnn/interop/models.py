@@ -21,6 +21,8 @@ StateDict = Mapping[str, Any]
 """Tensors by name: torch tensors, NumPy arrays, or objects that `numpy.asarray` accepts."""
 
 RECURRENT = ("LSTM", "GRU", "RNN")
+COMPUTED = (*RECURRENT, "Linear", "Embedding")
+"""Classes of PyTorch that hfrnn computes."""
 CONTAINERS = ("Module", "Sequential", "ModuleDict", "ModuleList", "DataParallel", "DistributedDataParallel")
 """Classes of PyTorch whose subclasses hold other modules and have an own `forward`, which cannot be seen."""
 WITHOUT_EFFECT = ("Dropout", "Identity", "Loss")
@@ -34,19 +36,25 @@ class Model:
     Attributes
     ----------
     tensors : mapping of name to tensor
-        The state dict.
+        The parameters: those of the module, or the whole state dict.
     embedding : str or None
         Name of its nn.Embedding.
     activation : str or None
         `nonlinearity` of its nn.RNN; None if it is not known or there is none.
     left_out : list of str
         What PyTorch does in training and hfrnn does not.
+    frozen : set of str
+        Names of the parameters that require no gradient.
+    others : mapping of name to tensor
+        What else is in the state dict of the module: buffers.
     """
 
     tensors: StateDict
     embedding: str | None
     activation: str | None = None
     left_out: list[str] = field(default_factory=list)
+    frozen: frozenset[str] = frozenset()
+    others: StateDict = field(default_factory=dict)
 
     def warn(self) -> None:
         """Warn of what is left out; the warning names the line that called the caller."""
@@ -84,10 +92,16 @@ def kind_of(module: Any) -> str:
 
 
 def _read_module(model: Any, embedding: str | None) -> Model:
-    found, strange, embeddings = Model(model.state_dict(), embedding), [], []
+    found, strange, embeddings, recurrent = _tensors_of(model, embedding), [], [], False
     for name, module in model.named_modules():
         kind = kind_of(module)
+        if kind in COMPUTED and _has_own_forward(module):
+            found.left_out.append(
+                f"{name or 'the model'} is an nn.{kind} with a forward of its own ({type(module).__name__}), which "
+                f"hfrnn cannot see: it computes that of nn.{kind}, so compare the outputs once"
+            )
         if kind in RECURRENT:
+            recurrent = True
             found.activation = getattr(module, "nonlinearity", None) if kind == "RNN" else found.activation
             if module.training and module.dropout and module.num_layers > 1:
                 found.left_out.append(_without_dropout(name or kind, module.dropout))
@@ -98,18 +112,47 @@ def _read_module(model: Any, embedding: str | None) -> Model:
             if module.training and module.p:
                 found.left_out.append(_without_dropout(name or kind, module.p))
         elif not (kind == "Linear" or _is_container(kind, module) or _has_no_effect(kind, module)):
-            strange.append(f"{name or 'the model itself'} ({kind})")
+            strange.append(f"{name or 'the model itself'} ({type(module).__name__ if kind in CONTAINERS else kind})")
     if strange:
         raise InputError(
             f"hfrnn does not compute {', '.join(strange)}: give a model of one nn.LSTM, nn.GRU or nn.RNN, one "
             "nn.Linear after it and at most one nn.Embedding before it; or the state dict of these modules, if the "
             "others do not change the outputs"
         )
+    if not recurrent and any(name.endswith("weight_hh_l0") for name in found.tensors):
+        raise InputError(
+            "the model has a tensor weight_hh_l0, but no nn.LSTM, nn.GRU or nn.RNN: give its state dict, if it "
+            "computes the same as one of these"
+        )
+    if 0 < len(found.frozen) < len(found.tensors):
+        found.left_out.append(
+            f"{', '.join(sorted(found.frozen))}: requires_grad is False, but hfrnn's gradients, products and updates "
+            "treat all parameters alike; TorchLayout(net, model, trainable=True) leaves these out of products"
+        )
     if found.embedding is None and len(embeddings) == 1:
         found.embedding = embeddings[0]
     elif len(embeddings) > 1:
         raise InputError(f"the model has the embeddings {', '.join(embeddings)}: give a model with at most one")
     return found
+
+
+def _tensors_of(model: Any, embedding: str | None) -> Model:
+    """Return the parameters of a module, those of them that are frozen, and the rest of its state dict."""
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    frozen = frozenset(name for name, each in parameters.items() if not each.requires_grad)
+    state = model.state_dict()
+    tensors = {name: tensor for name, tensor in state.items() if name in parameters}
+    others = {name: tensor for name, tensor in state.items() if name not in parameters}
+    return Model(tensors, embedding, frozen=frozen, others=others)
+
+
+def _has_own_forward(module: Any) -> bool:
+    """Return whether a subclass of one of PyTorch's modules has another `forward`."""
+    if hasattr(module, "original_name"):
+        return False
+    original: Any = next(cls for cls in type(module).__mro__ if cls.__module__.startswith("torch.nn."))
+    own: Any = type(module)
+    return bool(own.forward is not original.forward)
 
 
 def _is_container(kind: str, module: Any) -> bool:
@@ -119,7 +162,7 @@ def _is_container(kind: str, module: Any) -> bool:
 
 
 def _has_no_effect(kind: str, module: Any) -> bool:
-    return kind.endswith(WITHOUT_EFFECT) and not module.state_dict()
+    return kind.endswith(WITHOUT_EFFECT) and not any(True for _ in module.parameters())
 
 
 def _without_dropout(name: str, p: float) -> str:

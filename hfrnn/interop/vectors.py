@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -11,12 +11,13 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.tensors import is_tensor, shared
-from hfrnn.checks import instance, shown
+from hfrnn.checks import flag, instance, shown
 from hfrnn.engine.network import Network
 from hfrnn.engine.tensor_operator import vector_of
 from hfrnn.errors import InputError
 from hfrnn.interop.models import on_host, read_model
 from hfrnn.interop.parameters import check_parts, parts_of
+from hfrnn.wording import counted
 
 
 class TorchLayout:
@@ -24,7 +25,8 @@ class TorchLayout:
 
     PyTorch's vectors are those of `torch.nn.utils.parameters_to_vector(model.parameters())`. P changes the order of the
     entries and adds up the two biases of a layer, so a gradient returns by its transpose P'. In PyTorch's order, a
-    curvature matrix G is P' G P: `G.to_torch(layout)`.
+    curvature matrix G is P' G P: `G.to_torch(layout)`. With `trainable`, vectors have the parameters that require a
+    gradient, in the order of `[p for p in model.parameters() if p.requires_grad]`; P adds zeros for the others.
 
     Parameters
     ----------
@@ -34,6 +36,8 @@ class TorchLayout:
         The model, or its state dict. Only names, shapes and order are read.
     embedding : str, optional
         The name of the nn.Embedding; not needed with a module.
+    trainable : bool
+        Whether to leave out parameters that require no gradient. This needs the module.
 
     Attributes
     ----------
@@ -47,7 +51,7 @@ class TorchLayout:
     Raises
     ------
     InputError
-        The network and the model differ in kind or sizes.
+        The network and the model differ in kind or sizes, or no parameter is left.
 
     Examples
     --------
@@ -63,25 +67,29 @@ class TorchLayout:
     True
     """
 
-    def __init__(self, net: Network, like: Any, *, embedding: str | None = None) -> None:
+    def __init__(self, net: Network, like: Any, *, embedding: str | None = None, trainable: bool = False) -> None:
         self.net: Network = instance("net", net, Network, "a hfrnn.Network")
         model = read_model("like", like, embedding)
         values = on_host(model.tensors)
         parts = parts_of(values, model.embedding)
         check_parts(net, parts, values)
-        self.names = tuple(values)
-        self.shapes = tuple(value.shape for value in values.values())
+        frozen = model.frozen if flag("trainable", trainable) else frozenset()
+        self.names = tuple(name for name in values if name not in frozen)
+        if not self.names:
+            raise InputError("no parameter of the model requires a gradient: leave trainable out")
+        self.shapes = tuple(values[name].shape for name in self.names)
         self._edges = [0, *accumulate(math.prod(shape) for shape in self.shapes)]
         self.size = self._edges[-1]
         views = net.views(np.arange(net.n_parameters, dtype=np.float64))
         index = {name: np.empty(value.shape) for name, value in values.items()}
         for part in parts:
             part.to_torch(views[part.name], index, second=1.0)
-        owner = np.concatenate([each.ravel() for each in index.values()]).astype(np.int64)
-        _, first = np.unique(owner, return_index=True)
+        owner = np.concatenate([index[name].ravel() for name in self.names]).astype(np.int64)
+        owned, first = np.unique(owner, return_index=True)
         second = np.setdiff1d(np.arange(self.size), first)
         asarray = net.backend.asarray
-        self._owner, self._first = asarray(owner), asarray(first)  # (size,) and (n_parameters,)
+        self._owner = asarray(owner)  # (size,): the entry of theta that each entry belongs to
+        self._owned, self._first = asarray(owned), asarray(first)  # those entries of theta, and who comes first
         self._second, self._to = asarray(second), asarray(owner[second])  # entries that are added to others
 
     def direction(self, v: Any) -> Array:
@@ -90,6 +98,7 @@ class TorchLayout:
         Parameters
         ----------
         v : (size,) or (size, k) tensor or array, or dict of name to tensor or array
+            Parameters themselves are converted to theta: `direction(dict(model.named_parameters()))`.
 
         Returns
         -------
@@ -97,6 +106,9 @@ class TorchLayout:
         """
         v = vector_of("v", self.join(v) if isinstance(v, Mapping) else v, self.size, self.net.backend)
         found = v[self._first]
+        if self._owned.size < self.net.n_parameters:
+            among, found = found, self.net.backend.zeros((self.net.n_parameters, *v.shape[1:]), v.dtype)
+            found[self._owned] = among
         if self._second.size:
             found[self._to] += v[self._second]
         return found
@@ -108,7 +120,7 @@ class TorchLayout:
     def parameters(self, theta: Any) -> Array:
         """Return theta, or a direction in it, in the order of the model, (size,) or (size, k); second biases are 0."""
         found = vector_of("theta", theta, self.net.n_parameters, self.net.backend)[self._owner]
-        found[self._second] = 0
+        found[self._second] = 0  # the first of them has the whole
         return found
 
     def split(self, vector: Any) -> dict[str, Any]:
@@ -120,6 +132,15 @@ class TorchLayout:
             name: vector[start:stop].reshape(shape)
             for name, shape, (start, stop) in zip(self.names, self.shapes, edges, strict=True)
         }
+
+    def named(self, parts: Sequence[Any]) -> dict[str, Any]:
+        """Return tensors or arrays in the order of the model's parameters as a dict, by name."""
+        if len(parts) != len(self.names):
+            raise InputError(
+                f"v has {counted(len(parts), 'tensor')}, and the model has {counted(len(self.names), 'parameter')}: "
+                "give one for each, or a dict of name to tensor"
+            )
+        return dict(zip(self.names, parts, strict=True))
 
     def join(self, parts: Mapping[str, Any]) -> Array:
         """Return the vector (size,) of a dict of tensors or arrays by name."""
