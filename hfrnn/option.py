@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
-from hfrnn.checks import Range, flag, is_number, is_whole, number, shown, string
+from hfrnn.checks import Range, flag, is_number, is_whole, number, shown, shown_exactly, string
 from hfrnn.errors import InputError
 
 _NOUNS = {str: "a string", bool: "true or false", int: "a whole number", float: "a number"}
@@ -256,4 +256,4 @@ class Option:
                 return flag(where, value)
             if self.kind is float and is_number(value):
                 return float(value) if isinstance(value, float) else number(where, value)
-        raise InputError(f"{where} is {shown(value)}: {self.expected}")
+        raise InputError(f"{where} is {(shown_exactly if self.kind is int else shown)(value)}: {self.expected}")

@@ -17,7 +17,7 @@ from hfrnn.data.layouts import Layout, arranged
 from hfrnn.data.music import music_batch
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.synthetic import SUCCESS, make_task, tasks
-from hfrnn.data.tables import read_columns, rows_ahead
+from hfrnn.data.tables import NoColumnError, read_columns, rows_ahead
 from hfrnn.data.windows import WINDOW, Windows, two_axes
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
@@ -149,7 +149,7 @@ def _table(config: TrainConfig, path: str) -> Given:
     note = ""
     try:
         columns = read_columns(path, config.inputs, config.targets)
-    except InputError as error:
+    except NoColumnError as error:
         columns, note = read_columns(path, config.inputs, None), str(error)
     names = columns.target_names or tuple(config.targets or ())
     ahead = rows_ahead(columns.input_names, names, config.ahead)

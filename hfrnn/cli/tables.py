@@ -114,10 +114,11 @@ def folded(lines: Iterable[str], width: int = WIDTH) -> list[str]:
     return [part for line in lines for part in fold(line)]
 
 
-def profile_lines(records: list[Record]) -> list[str]:
-    """Return how the time of a run's updates was spent."""
+def profile_lines(records: list[Record], before: int = 0) -> list[str]:
+    """Return how the time of a run's updates was spent; `before` of them were made before the first record."""
     if not records:
         return []
+    updates = records[-1]["update"] - before
 
     def total(name: str) -> float:
         return sum(float(record[f"seconds_{name}"]) for record in records)
@@ -126,7 +127,7 @@ def profile_lines(records: list[Record]) -> list[str]:
     if records[0]["cg_iterations"] is None:
         validation = total("validation")
         parts = {"updates": whole - validation, "validation": validation}
-        head = f"time of {counted(records[-1]['update'], 'update')}: {whole:.1f} s"
+        head = f"time of {counted(updates, 'update')}: {whole:.1f} s"
         return ["", head, *(f"  {name:<22} {seconds:8.2f} s {seconds / whole:6.1%}" for name, seconds in parts.items())]
     products = total("products")
     parts = {
@@ -138,7 +139,7 @@ def profile_lines(records: list[Record]) -> list[str]:
         "validation": total("validation"),
     }
     parts["saving and the rest"] = whole - sum(parts.values())
-    head = f"time of {counted(len(records), 'update')}: {whole:.1f} s"
+    head = f"time of {counted(updates, 'update')}: {whole:.1f} s"
     return ["", head, *(f"  {name:<22} {seconds:8.2f} s {seconds / whole:6.1%}" for name, seconds in parts.items())]
 
 

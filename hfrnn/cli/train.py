@@ -155,7 +155,8 @@ def _train(
     elif display is None:
         say_data(str(result.folder))
     else:
-        say_lines(["", *result_lines(result), *(profile_lines(_records(result, display)) if profile else ())])
+        profiled = profile_lines(_records(result, display), display.first) if profile else []
+        say_lines(["", *result_lines(result), *profiled])
         if result.summary["sample"] is not None:
             say(f"\nsample:\n{result.summary['sample']}")
 

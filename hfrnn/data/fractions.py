@@ -59,6 +59,8 @@ def part_ranges(
         The shares are wrong, or shares were given for more parts than there are sequences.
     """
     shares = checked_fractions(DEFAULT_FRACTIONS if fractions is None else fractions)
+    if not shares[0] > 0:
+        raise InputError(f"--fractions leaves none of {source} to train on: give train a share above 0")
     test = min(max(round(number * shares[2]), 1), number - 1) if shares[2] else 0
     valid = min(max(round(number * shares[1]), 1), number - 1 - test) if shares[1] else 0
     if fractions is not None and sum(share > 0 for share in shares) > number:

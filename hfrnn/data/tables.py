@@ -29,6 +29,10 @@ GAPS = ("", "nan", "na")
 _SHOWN = 12  # most names of columns in a message
 
 
+class NoColumnError(InputError):
+    """A table lacks a column."""
+
+
 class Columns(NamedTuple):
     """Columns of a table.
 
@@ -138,7 +142,8 @@ def read_columns(path: str | os.PathLike[str], inputs: Sequence[str] | None, tar
         if first is None:
             raise InputError(f"{path} has no rows: give a table of numbers")
         names = [cell.strip().removeprefix("#").strip() for cell in first]
-        plain = all(_number(cell) is not None for cell in names)
+        filled = [cell for cell in names if cell.lower() not in GAPS]
+        plain = bool(filled) and all(_number(cell) is not None for cell in filled)
         chosen = {role: _numbers_of(given, names, plain, role, path) for role, given in
                   (("inputs", inputs), ("targets", targets))}  # fmt: skip
         wanted = [*chosen["inputs"], *chosen["targets"]]
@@ -241,7 +246,7 @@ def _numbers_of(given: Sequence[str] | None, names: list[str], plain: bool, role
             found.append(int(name) - 1)
         else:
             hint = "" if plain else near_hint(name, names)
-            raise InputError(f"--{role} has {one_line(name[:80])!r}, which is no column{hint}: {has}")
+            raise NoColumnError(f"--{role} has {one_line(name[:80])!r}, which is no column{hint}: {has}")
     if len(set(found)) < len(found):
         twice = next(n for n in found if found.count(n) > 1)
         raise InputError(f"--{role} has column {listed[twice]} twice: give each column once")

@@ -177,8 +177,12 @@ class HessianFree:
         f0, g = gradient.loss_and_gradient(theta)  # H1
         f0, g_norm = self._check_gradient(theta, f0, g)
         gradient_seconds = time.perf_counter() - begin
-        if self._fallback is not None and self._fallback.undoes(f0, g_norm, gradient):
-            return self._go_back(self._fallback.theta, f0, g_norm, gradient_seconds)
+        if self._fallback is not None:
+            start = time.perf_counter()
+            before = self._fallback.undoes(f0, g_norm, gradient)
+            gradient_seconds += time.perf_counter() - start
+            if before is not None:
+                return self._go_back(self._fallback.theta, (f0, before), g_norm, gradient_seconds)
         self._check_finite(theta, f0, g_norm)
         if g_norm == 0.0:
             self.failures, self.ended, self._solution, self._fallback = 0, End.SOLUTION, None, None  # H10
@@ -339,15 +343,17 @@ class HessianFree:
         self.failures = 0 if failed is None else self.failures + 1
         self.ended = End.NO_PROGRESS if self.failures >= (self.options.max_failures or math.inf) else None  # H10
 
-    def _go_back(self, theta: Vector, f0: float, g_norm: float, gradient_seconds: float) -> Update:
-        """Return to the parameters before the last step, with stronger damping (H13)."""
-        before = self._strengths
+    def _go_back(
+        self, theta: Vector, losses: tuple[float, float], g_norm: float, gradient_seconds: float
+    ) -> Update:  # fmt: skip
+        """Return to the parameters before the last step, with stronger damping (H13); `losses` are f here and there."""
+        strengths, (f0, f) = self._strengths, losses
         self.damping.scale(self.rule.grow, self.lambda_rule.grow)
         self._solution = self._fallback = None
         self._count(Failure.DIVERGED)
-        update = undone(theta, f0, before, gradient_seconds, self.options)
+        update = undone(theta, f0, strengths, gradient_seconds, self.options)
         return replace(
-            update, gradient_norm=g_norm, next_mu=self.damping.mu, next_lambda_=self.damping.lambda_,
+            update, loss_after=f, gradient_norm=g_norm, next_mu=self.damping.mu, next_lambda_=self.damping.lambda_,
             failed=Failure.DIVERGED, failures=self.failures, ended=self.ended,
         )  # fmt: skip
 

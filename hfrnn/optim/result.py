@@ -116,8 +116,8 @@ class Update:
     ended : End or None
         Why there is nothing more to do; None if there is.
     seconds : dict of str to float
-        Seconds for "gradient" (with its loss), "preconditioner" (its diagonal), "cg", "products" (a part of "cg") and
-        "search" (every trial loss, also those inside CG).
+        Seconds for "gradient" (with its loss), "preconditioner" (its diagonal), "cg", "products" (a part of "cg",
+        with the forward pass that they share) and "search" (every trial loss, also those inside CG).
     rho_model : str
         Model of rho, as in `HessianFreeOptions`.
     rho_objective : str

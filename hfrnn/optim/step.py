@@ -132,14 +132,16 @@ class Fallback:
     theta: Vector
     loss: float
 
-    def undoes(self, loss: float, gradient_norm: float, objective: Objective) -> bool:
-        """Return whether the step was bad, given the loss and the gradient on a new batch, and its objective."""
-        if not (math.isfinite(loss) and math.isfinite(gradient_norm)):
-            return True
-        if loss <= self.loss + SUSPICIOUS * abs(self.loss):
-            return False
+    def undoes(self, loss: float, gradient_norm: float, objective: Objective) -> float | None:
+        """Return the loss on a new batch before the step if the step was bad, else None.
+
+        `loss` and `gradient_norm` are those after the step, on the objective of the new batch.
+        """
+        finite = math.isfinite(loss) and math.isfinite(gradient_norm)
+        if finite and loss <= self.loss + SUSPICIOUS * abs(self.loss):
+            return None
         before = float(objective.loss(self.theta))
-        return loss > before + BAD * abs(before)
+        return None if finite and loss <= before + BAD * abs(before) else before
 
 
 def fallback_state(fallback: Fallback | None) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def reason_to_end(state: RunState, time_limit: TimeLimit) -> str | None:
     """Return why training ends before the next update, or None if it continues."""
     if state.stopping is not None and state.stopping.idle >= state.stopping.patience:
         return "patience"
-    if state.last is not None and state.last["valid_errors"] is not None and state.last["valid_errors"] < SUCCESS:
+    if _solved(state):
         return "success"
     if _target_reached(state):
         return "target"
@@ -54,6 +54,12 @@ def reached_limit(state: RunState, time_limit: TimeLimit) -> str | None:
     if state.config.updates is not None and state.update >= state.config.updates:
         return "updates"
     return state.method.ended or ("time" if time_limit.reached else None)
+
+
+def _solved(state: RunState) -> bool:
+    """Return whether a synthetic task is solved: the last validation found few wrong answers."""
+    errors = None if state.last is None or not state.source.ends_by_success else state.last["valid_errors"]
+    return errors is not None and errors < SUCCESS
 
 
 def _target_reached(state: RunState) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.arrays.vectors import is_finite
 from hfrnn.engine.connectivity import drawn_constraints
 from hfrnn.engine.constraints import Constraints
 from hfrnn.engine.network import Network
@@ -77,8 +78,13 @@ def initial_parameters(
         return given if constraints is None else constraints.variables(given)
     given = {"scale": config.init_scale, "W_x": config.input_scale}
     scales = {name: scale for name, scale in given.items() if scale is not None}
-    with np.errstate(over="ignore"):  # the first update reports a scale beyond the range of the type
+    with np.errstate(over="ignore"):
         theta = net.init(config.seed, config.initializer, config.spectral_radius, **scales)
+    if not is_finite(theta):
+        raise InputError(
+            f"the first weights overflow in {net.dtype}: give a smaller --init-scale or --input-scale"
+            + ("" if net.dtype == "float64" else ", or --dtype float64")
+        )
     return theta if constraints is None else constraints.variables(constraints.initial(theta))
 
 

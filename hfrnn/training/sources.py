@@ -145,7 +145,7 @@ class Source:
     network: dict[str, Any]
     validation: Batch | None
     sha256 = ""
-    fresh = counts_errors = in_bits = False
+    fresh = counts_errors = ends_by_success = in_bits = False
     scaling: Scaling | None = None
 
     @property
@@ -245,7 +245,7 @@ class TaskSource(Source):
     """A synthetic task: new sequences in every epoch, and others for validation."""
 
     unit = "answer"
-    fresh = counts_errors = True
+    fresh = counts_errors = ends_by_success = True
 
     def __init__(self, config: TrainConfig, task: Task) -> None:
         self.name, self.task, self.seed, self.count = task.name, task, config.seed, config.sequences

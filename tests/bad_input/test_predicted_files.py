@@ -31,6 +31,7 @@ FILES: dict[str, tuple[str, bytes | str, str]] = {  # the run, the content of th
     "names only": ("table", "u,v,y\n", "no rows"),
     "another column": ("table", table(60, "u,w,y"), "has 'v', which is no column"),
     "a word": ("table", "u,v,y\n1,one,2\n", "holds 'one'"),
+    "a slip in a target": ("table", "u,v,y\n1,2,0.1\n1,2,0.1O\n", "holds '0.1O'"),
     "no input": ("table", "u,v,y\n1,,2\n", "an empty cell"),
     "bytes": ("table", b"u,v,y\n\xff\xfe\n", "not UTF-8"),
 }

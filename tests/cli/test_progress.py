@@ -295,6 +295,8 @@ def test_a_profile_of_another_optimizer_has_updates_and_validation(tmp_path: Pat
     tiny_train(tmp_path, optimizer="sgd", streams=4, updates=20, log_interval=10)
     lines = profile_lines(metrics(tmp_path / "run", timed=True))
     assert lines[1].startswith("time of 20 updates: ")
+    later = [record for record in metrics(tmp_path / "run", timed=True) if record["update"] > 10]
+    assert profile_lines(later, 10)[1].startswith("time of 10 updates: ")
     assert [line.split()[0] for line in lines[2:]] == ["updates", "validation"]
     whole = sum(record["seconds_update"] for record in metrics(tmp_path / "run", timed=True))
     assert sum(float(line.split()[1]) for line in lines[2:]) == pytest.approx(whole, abs=0.02)

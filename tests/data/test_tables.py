@@ -35,6 +35,16 @@ def test_a_table_may_have_no_names(tmp_path: Path) -> None:
     assert (found.input_names, found.target_names) == (("1", "3"), ("2",))
 
 
+@pytest.mark.parametrize("gap", ["", "nan", "NA"])
+def test_the_first_row_of_a_table_without_names_may_lack_a_target(tmp_path: Path, gap: str) -> None:
+    found = read_columns(write(tmp_path, f"2,1,{gap}\n4,3,6\n"), ["1"], ["3"])
+    np.testing.assert_array_equal(found.inputs, [[2.0], [4.0]])
+    np.testing.assert_array_equal(found.missing, [[True], [False]])
+    assert found.input_names == ("1",)
+    named = read_columns(write(tmp_path, "nan,na,\n2,1,5\n"), ["nan"], ["na"])
+    assert (named.input_names, len(named.inputs)) == (("nan",), 1)
+
+
 @pytest.mark.parametrize("text", [
     table(60).replace(",", ";"), table(60).replace(",", "\t"), table(60).replace("\n", "\r\n"), "\ufeff" + table(60),
     "# " + table(60), table(60) + "\n\n", "\n" + table(60), table(60).replace("u,v,y", '"u","v","y"'),

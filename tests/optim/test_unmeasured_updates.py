@@ -117,6 +117,8 @@ def test_a_loss_that_rises_after_a_step_restores_the_parameters_before_it(broken
     again = optimizer.update(update.theta, f)
     assert again.failed is None
     assert again.loss_before == pytest.approx(f._f(theta))
+    assert update.loss_is_after
+    assert update.loss == again.loss_before  # on the new batch, of the parameters that the update returned
 
 
 @pytest.mark.parametrize(("rise", "before", "losses", "failed"), [

@@ -108,6 +108,21 @@ def test_the_share_of_wrong_classes_counts_scored_steps_only(tmp_path: Path) -> 
     assert source.errors(-right) >= (mask.sum() - 1) / mask.sum()
 
 
+def test_few_wrong_classes_do_not_end_a_run_on_arrays(tmp_path: Path) -> None:
+    classes = np.zeros((12, 9), int)
+    classes[0, 0] = 2
+    result = run(
+        tmp_path, data=str(file(tmp_path, y=classes)), optimizer="adam", updates=60, log_interval=20, learning_rate=0.1
+    )
+    assert metrics(result.folder)[-1]["valid_errors"] == 0
+    assert (result.summary["stopped"], result.summary["updates"]) == ("updates", 60)
+
+
+def test_arrays_need_a_share_to_train_on(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"leaves none of .*a\.npz to train on: give train a share above 0"):
+        run(tmp_path, data=str(file(tmp_path)), fractions=(0, 1, 0))
+
+
 def test_a_table_trains_in_units_of_its_deviation(tmp_path: Path) -> None:
     run(tmp_path, data=csv(tmp_path), **TABLE)
     scaling = RunFolder(tmp_path / "run").scaling()

@@ -162,6 +162,12 @@ def test_validate_every_counts_updates_since_the_last_validation(tmp_path: Path,
                if line["valid_loss"] is not None)  # fmt: skip
 
 
+def test_validations_may_be_closer_than_the_lines_of_the_log(tmp_path: Path) -> None:
+    lines = metrics(run(tmp_path, validate_every=4, updates=14).folder)
+    assert [line["update"] for line in lines] == [4, 8, 10, 12, 14]  # a line of the log every 10 updates
+    assert [line["update"] for line in lines if line["valid_loss"] is not None] == [4, 8, 12, 14]
+
+
 def test_train_loss_is_the_mean_over_the_symbols_of_a_line(tmp_path: Path) -> None:
     whole = metrics(run(tmp_path, updates=20, log_interval=20).folder)
     single = metrics(run(tmp_path, "single", updates=20, log_interval=1).folder)
@@ -177,10 +183,13 @@ def test_the_penalty_on_the_weights_is_no_part_of_validation(tmp_path: Path) -> 
         assert metrics(result.folder)[-1]["valid_loss"] == pytest.approx(found.nats_per_symbol, rel=0.02)
 
 
-def test_the_time_limit_ends_a_run_after_a_line_that_is_validated(tmp_path: Path) -> None:
-    result = run(tmp_path, minutes=1e-6)
-    assert (result.summary["stopped"], result.summary["updates"]) == ("time", 10)
-    assert result.summary["best"]["update"] == 10
+@pytest.mark.parametrize(("options", "updates"), [({}, 1), ({**ONLINE, "log_interval": 2000}, 50)])
+def test_the_time_limit_ends_a_run_within_a_line_and_validates(
+    tmp_path: Path, options: dict[str, Any], updates: int
+) -> None:
+    result = run(tmp_path, **options, minutes=1e-6)
+    assert (result.summary["stopped"], result.summary["updates"]) == ("time", updates)
+    assert result.summary["best"]["update"] == updates
 
 
 def test_a_solved_task_ends_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

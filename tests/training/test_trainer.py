@@ -134,6 +134,18 @@ def test_a_non_finite_start_is_one_sentence_and_keeps_the_state(tmp_path: Path) 
     assert np.isfinite(hfrnn.load(tmp_path / "run").theta).all()
 
 
+def test_first_weights_that_overflow_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^the first weights overflow in float32: give a smaller --init-scale") as e:
+        tiny_train(tmp_path, init_scale=1e300, dtype="float32")
+    assert e.value.exit_code == 2
+    assert not (tmp_path / "run").exists()
+
+
+def test_too_large_a_learning_rate_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NonFiniteError, match=r"after update 0.*: start a new run with a smaller --learning-rate"):
+        tiny_train(tmp_path, optimizer="adam", learning_rate=1e30)
+
+
 def test_a_loss_that_is_no_longer_finite_keeps_the_last_good_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ from hfrnn.data.sampler import SequenceSampler
 from hfrnn.engine.noise import StateNoise
 from hfrnn.engine.ranks import ALONE, Ranks
 from hfrnn.errors import InputError
+from hfrnn.optim.result import UpdateInterrupted
 from hfrnn.optim.schedules import Cosine, Plateau, Schedule, Stepped, warm_up
 from hfrnn.runs.metrics import Record
 from hfrnn.runs.options import default_schedule
@@ -54,6 +57,8 @@ class Method:
         The processes that share the work.
     remedy : str
         What to change when the loss is no longer finite, with a comma and a space after it.
+    deadline : float
+        The value of `time.perf_counter` at which a record of many updates ends early.
     """
 
     config: TrainConfig
@@ -63,6 +68,7 @@ class Method:
     remedy = ""
     constraints: Constraints | None = None
     ranks: Ranks = ALONE
+    deadline = math.inf
 
     @property
     def epoch(self) -> int:
@@ -213,8 +219,23 @@ class Stepwise(Method):
             horizon = self.ranks.broadcast(self._pace.horizon(self.updates))
             if horizon is not None:
                 self.schedule.shorten(horizon)
-        wanted = self.config.log_interval - self._in_interval
+        wanted, every = self.config.log_interval - self._in_interval, self.config.validate_every
+        if every is not None and every < self.config.log_interval:
+            wanted = min(wanted, max(every - self._since_validation, 1))
         return wanted if most is None else min(wanted, most), self.epoch
+
+    def _ends_early(self, updates: int, should_stop: Stop) -> bool:
+        """Return whether a record ends after so many updates, because of the time limit.
+
+        Raises
+        ------
+        UpdateInterrupted
+            A signal came. The updates since the last record are made again when the run is resumed.
+        """
+        if should_stop():
+            raise UpdateInterrupted("Training was interrupted between two updates.")
+        timed = updates > 0 and self.deadline < math.inf
+        return timed and self.ranks.any_rank(time.perf_counter() >= self.deadline)
 
     def _rate(self) -> float:
         """Return the learning rate of the next update."""

@@ -18,7 +18,6 @@ from hfrnn.engine.plan import Use
 from hfrnn.engine.planner import footprint_of, make_plan
 from hfrnn.errors import CheckpointError
 from hfrnn.optim.clipping import lazy_clip_values
-from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.option import by_name
 from hfrnn.training.methods.base import Progress, Sequences, Stepwise, Stop, state_noise
 from hfrnn.training.methods.interval import Interval
@@ -100,8 +99,8 @@ class FirstOrderMethod(Stepwise):
         (wanted, epoch), config = self._begin(most), self.config
         interval, rate = Interval(config.clip_norm), 0.0
         while interval.updates < wanted and self.epoch == epoch:
-            if should_stop():
-                raise UpdateInterrupted("Training was interrupted between two updates.")
+            if self._ends_early(interval.updates, should_stop):
+                break
             batch = self.batches.next()
             noise = state_noise(config, self.optimizer.steps)
             plain = Objective(

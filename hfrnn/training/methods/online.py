@@ -9,7 +9,6 @@ from hfrnn.data.streams import TextStreams
 from hfrnn.engine.online_lstm import OnlineLSTM
 from hfrnn.errors import InputError
 from hfrnn.optim.first_order import SGDOptions
-from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.training.methods.base import Progress, Stepwise, Stop
 
 if TYPE_CHECKING:
@@ -83,8 +82,8 @@ class OnlineMethod(Stepwise):
         (wanted, epoch), rate = self._begin(most), self._rate()
         losses, updates, theta = 0.0, 0, theta.copy()
         while updates < wanted and self.epoch == epoch:
-            if should_stop():
-                raise UpdateInterrupted("Training was interrupted between two updates.")
+            if self._ends_early(updates, should_stop):
+                break
             inputs, targets = self.streams.steps(self.position, self.position + min(STEPS, wanted - updates))
             T = inputs.shape[0]
             losses, updates = losses + T * self.rule.run(theta, inputs, targets, rate), updates + T
