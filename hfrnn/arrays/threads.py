@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import cache
 from typing import TypeVar
 from weakref import WeakSet
@@ -92,7 +93,7 @@ class Threads:
         At any time at most `threads` tasks have started and not yet been yielded. Tasks whose numbers agree modulo
         `threads` therefore never run at the same time and may share buffers. The caller has finished with a result
         when it asks for the next one. The calling thread runs every `threads`-th task itself, because it is awake and
-        has a processor already.
+        has a processor already. Tasks run in the context of the caller, with NumPy's handling of errors.
 
         Parameters
         ----------
@@ -111,12 +112,14 @@ class Threads:
                 yield from map(task, range(count))
                 return
             executor, workers = _executor(self.threads - 1), self.threads
-            started = {number: executor.submit(task, number) for number in range(1, min(workers, count))}
+            started = {
+                number: executor.submit(copy_context().run, task, number) for number in range(1, min(workers, count))
+            }
             try:
                 for number in range(count):
                     yield started.pop(number).result() if number % workers else task(number)
                     if number % workers and number + workers < count:
-                        started[number + workers] = executor.submit(task, number + workers)
+                        started[number + workers] = executor.submit(copy_context().run, task, number + workers)
             finally:
                 for future in started.values():
                     future.cancel()

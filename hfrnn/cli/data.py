@@ -146,8 +146,11 @@ def show(name: str, level: str, as_json: bool) -> None:
     import numpy as np
 
     from hfrnn.data.corpora import CORPORA, PARTS, load_corpus
+    from hfrnn.data.music import COLLECTIONS
     from hfrnn.data.vocabulary import Vocabulary
 
+    if name in COLLECTIONS:
+        raise InputError(f"{name} is music and has no symbols: train on it with hfrnn train --data {name}")
     corpus = load_corpus(name=name, level=level)
     vocabulary = Vocabulary.build(corpus.train, level, corpus.min_count)
     sizes = {part: vocabulary.count(getattr(corpus, part))[0] for part in PARTS}

@@ -37,7 +37,7 @@ def info(as_json: bool) -> None:
         return
     for name, value in table.items():
         parts = value if name == "extras" else [", ".join(value) if isinstance(value, list) else str(value)]
-        lines = [line for part in parts for line in textwrap.wrap(part, 65) or [""]]
+        lines = [line for part in parts for line in textwrap.wrap(part, 65, break_on_hyphens=False) or [""]]
         say_lines(f"{name if n == 0 else '':<14} {line}" for n, line in enumerate(lines))
 
 

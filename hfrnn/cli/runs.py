@@ -190,13 +190,15 @@ def text_content(folder: Any, level: str, text: str | None, part: str) -> tuple[
     corpus = folder.corpus()
     content = getattr(corpus, part)
     if not content:
-        raise InputError(f"the run's data has no {part} part: give a TEXT, or another --part")
+        raise InputError(f"the run's data has no {part} part: give a FILE, or another --part")
     return content, f"{part} part of {corpus.name}"
 
 
 @click.command(short_help="Draw text from a trained network.", epilog=SAMPLE_EXAMPLES)
 @click.argument("run", shell_complete=run_folders)
-@click.option("--prime", default=None, help="Text to continue (default: a newline).")
+@click.option(
+    "--prime", default=None, help="Text to continue (default: a newline, or the first symbol if there is none)."
+)
 @click.option("--length", default=500, show_default=True, type=int, help="Symbols to draw.")
 @click.option(
     "--temperature", default=1.0, show_default=True, type=float,
@@ -211,7 +213,9 @@ def text_content(folder: Any, level: str, text: str | None, part: str) -> tuple[
 )  # fmt: skip
 @which_option
 @backend_option
-@click.option("--json", "as_json", is_flag=True, help="Print the text and all probabilities as JSON.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the text and the probability of each symbol drawn, as JSON."
+)
 def sample(
     run: str, prime: str | None, length: int, temperature: float, top_k: int | None, seed: int, allowed: str | None,
     unknown: str | None, which: str, backend: str, as_json: bool,

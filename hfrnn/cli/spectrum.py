@@ -37,7 +37,7 @@ Examples:
 )  # fmt: skip
 @click.option(
     "--count", metavar="N", default=5, show_default=True, type=int,
-    help="Eigenvalues at each end of the spectrum.",
+    help="Number of largest eigenvalues; for the Hessian also of smallest ones.",
 )  # fmt: skip
 @click.option(
     "--symbols",

@@ -73,9 +73,9 @@ class Layout:
         kernels = [make_kernel(arch, size, options, self.backend.variants) for size in sizes]
         kernels[1:] = [kernel.above() for kernel in kernels[1:]]
         self.layers = tuple(make_layer(l, kernel, bias, direct_input) for l, kernel in enumerate(kernels))
-        speakers = range(len(kernels)) if direct_output else (len(kernels) - 1,)
+        feeding = range(len(kernels)) if direct_output else (len(kernels) - 1,)
         has_output_bias = kernels[0].output_bias if output_bias is None else output_bias
-        widths = {l: kernels[l].width for l in speakers}
+        widths = {l: kernels[l].width for l in feeding}
         self.head = make_head(loss, self.n_out, widths, has_output_bias, classes, self.backend.variants)
         if self.head.classes is not None:
             self.config["classes"] = list(self.head.classes)
@@ -232,7 +232,7 @@ class Layout:
         Raises
         ------
         InputError
-            The initialiser is not known, or the network has no block of a given name.
+            The initializer is not known, or the network has no block of a given name.
         """
         seed, initializer = count("seed", seed), choice("initializer", initializer, INITIALIZERS)
         spectral_radius = number("spectral_radius", spectral_radius, POSITIVE)

@@ -41,6 +41,7 @@ from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.pointwise import sigmoid_
 from hfrnn.optim.first_order import SGD, SGDOptions
+from hfrnn.wording import counted
 
 Groups = dict[str, Arrays]
 
@@ -249,8 +250,8 @@ def _zeros(net: Layout) -> Array:
 def _check_network(net: Layout) -> None:
     if net.arch != "lstm-krause" or len(net.layers) != 1:
         raise InputError(
-            f"online learning was asked for {net.arch} with {len(net.layers)} layers: it is defined for one layer of "
-            "lstm-krause"
+            f"online learning was asked for {net.arch} with {counted(len(net.layers), 'layer')}: it is defined for one "
+            "layer of lstm-krause"
         )
     if net.embedding is not None:
         raise InputError("online learning has no traces for an embedding: leave embedding out, or train with sgd")

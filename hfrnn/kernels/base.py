@@ -157,7 +157,7 @@ class Kernel:
         raise NotImplementedError
 
     def initializers(self) -> dict[str, Initializer]:
-        """Return the recurrent parameters' initialisers by name; N(0, scale^2) by default."""
+        """Return the recurrent parameters' initializers by name; N(0, scale^2) by default."""
         return {name: normal(self.scale) for name in self.parameter_shapes()}
 
     def state_shapes(self, B: int) -> dict[str, tuple[int, ...]]:

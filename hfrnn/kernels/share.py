@@ -45,7 +45,7 @@ class Share:
         return {"q": (units,)} if self.learned else {}
 
     def initializers(self) -> dict[str, Initializer]:
-        """Return the initialiser of q, by name; nothing if the share is fixed."""
+        """Return the initializer of q, by name; nothing if the share is fixed."""
         return {"q": constant(math.log(self.start / (1 - self.start)))} if self.learned else {}
 
     def value(self, p: Arrays, tape: Tape) -> Any:

@@ -325,7 +325,7 @@ class RunOptions(DataOptions):
         choices=GPU_SUMS,
     )  # fmt: skip
     checkpoint: str = _running(
-        "auto", "States to store for CG: auto, all, sqrt, or a number of steps from one to the next.", needs.SEQUENCES,
+        "auto", "States to store: auto, all, sqrt, or a number of steps from one to the next.", needs.SEQUENCES,
         digits=True,
     )  # fmt: skip
     memory: str | None = _running(

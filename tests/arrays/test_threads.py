@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
+import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
@@ -68,6 +69,13 @@ def test_an_error_in_a_task_reaches_the_caller_and_leaves_the_threads_usable(thr
         list(Threads(threads).ordered(task, 4))
     assert blas_threads() == before
     assert list(Threads(threads).ordered(lambda n: n, 4)) == [0, 1, 2, 3]
+
+
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="errstate of NumPy 1 belongs to a thread")
+def test_tasks_have_numpys_error_handling_of_the_caller() -> None:
+    with np.errstate(over="ignore", divide="raise"):
+        found = list(Threads(3).ordered(lambda n: np.geterr(), 7))
+    assert all((each["over"], each["divide"]) == ("ignore", "raise") for each in found)
 
 
 def test_no_tasks_give_no_results() -> None:

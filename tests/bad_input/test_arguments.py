@@ -82,7 +82,7 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "adam nesterov": (["train", "text.txt", "--optimizer", "adam", "--nesterov"], "--nesterov was given"),
     "online lstm": (
         ["train", "text.txt", "--optimizer", "online", "--arch", "lstm"],
-        "online learning was asked for lstm with 1 layers: it is defined for one layer of lstm-krause",
+        "online learning was asked for lstm with 1 layer: it is defined for one layer of lstm-krause",
     ),
     "online clipping": (
         ["train", "text.txt", "--optimizer", "online", "--arch", "lstm-krause", "--clip-value", "1"],

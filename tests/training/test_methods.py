@@ -326,7 +326,7 @@ class RunLoss:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({**ONLINE, "arch": "lstm"}, "asked for lstm with 1 layers: it is defined for one layer of lstm-krause"),
+        ({**ONLINE, "arch": "lstm"}, "asked for lstm with 1 layer: it is defined for one layer of lstm-krause"),
         ({**ONLINE, "hidden": (3, 2)}, "lstm-krause with 2 layers"),
         ({**ONLINE, "l2": 0.1}, "takes no l2"),
         ({**ONLINE, "data": "addition"}, "learns from a text, and addition is not a text: use sgd, adam or hf"),
