@@ -37,7 +37,7 @@ Examples:
 )  # fmt: skip
 @click.option(
     "--count", metavar="N", default=5, show_default=True, type=int,
-    help="Number of largest eigenvalues; for the Hessian also of smallest ones.",
+    help="Largest eigenvalues (hessian: each end).",
 )  # fmt: skip
 @click.option(
     "--symbols",

@@ -290,7 +290,7 @@ def test_reset_forgets_states_and_traces_but_not_the_momentum():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"arch": "lstm"}, "lstm with 1 layers"),
+        ({"arch": "lstm"}, "lstm with 1 layer"),
         ({"hidden": (3, 3)}, "with 2 layers"),
         ({"embedding": 2}, "embedding"),
         ({"l2": 0.1}, "l2"),

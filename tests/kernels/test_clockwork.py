@@ -264,7 +264,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "text": ("12", "periods is '12': give a list of whole numbers"),
     "none": ((), "periods is empty: give a whole number, 1 or more, for each module"),
     "zero": ((1, 0), "periods holds 0: give a whole number, 1 or more, for each module"),
-    "a fraction": ([1, 2.0], "periods holds 2: give a whole number, 1 or more"),
+    "a fraction": ([1, 2.0], "periods holds 2.0: give a whole number, 1 or more"),
     "a truth": ([True, 2], "periods holds True: give a whole number, 1 or more"),
     "three": (
         (1, 2, 4),

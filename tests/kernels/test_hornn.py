@@ -230,7 +230,7 @@ def test_every_variant_starts_normal_with_deviation_a_tenth() -> None:
     ("wrong", "message"),
     [
         ({"order": 0}, "order is 0: give a whole number of steps, 1 or more"),
-        ({"order": 2.0}, "order is 2: give a whole number of steps, 1 or more"),
+        ({"order": 2.0}, "order is 2.0: give a whole number of steps, 1 or more"),
         ({"order": True}, "order is True: give a whole number of steps, 1 or more"),
         ({"activation": "sine"}, "activation is 'sine': use one of tanh, logistic, relu"),
     ],
