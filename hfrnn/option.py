@@ -256,4 +256,4 @@ class Option:
                 return flag(where, value)
             if self.kind is float and is_number(value):
                 return float(value) if isinstance(value, float) else number(where, value)
-        raise InputError(f"{where} is {(shown_exactly if self.kind is int else shown)(value)}: {self.expected}")
+        raise InputError(f"{where} is {shown_exactly(value)}: {self.expected}")

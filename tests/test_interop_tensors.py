@@ -123,6 +123,8 @@ def test_a_layout_may_leave_out_frozen_parameters(torch: Any) -> None:
         )
         assert layout.gradient(g) @ v == pytest.approx(g @ layout.direction(v), rel=1e-13)
     model.requires_grad_(False)
+    with pytest.raises(hfrnn.InputError, match=r"^trainable needs the model: a state dict does not tell"):
+        TorchLayout(objective.net, model.state_dict(), embedding="words", trainable=True)
     with pytest.raises(hfrnn.InputError, match=r"^no parameter of the model requires a gradient"):
         TorchLayout(objective.net, model, trainable=True)
 

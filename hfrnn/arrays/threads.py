@@ -93,7 +93,7 @@ class Threads:
         At any time at most `threads` tasks have started and not yet been yielded. Tasks whose numbers agree modulo
         `threads` therefore never run at the same time and may share buffers. The caller has finished with a result
         when it asks for the next one. The calling thread runs every `threads`-th task itself, because it is awake and
-        has a processor already. Tasks run in the context of the caller, with NumPy's handling of errors.
+        has a processor already. What the caller has set with `np.errstate` holds for all tasks.
 
         Parameters
         ----------

@@ -197,7 +197,7 @@ def text_content(folder: Any, level: str, text: str | None, part: str) -> tuple[
 @click.command(short_help="Draw text from a trained network.", epilog=SAMPLE_EXAMPLES)
 @click.argument("run", shell_complete=run_folders)
 @click.option(
-    "--prime", default=None, help="Text to continue (default: a newline, or the first symbol if there is none)."
+    "--prime", default=None, help="Text to continue (default: a newline; without one, the network's first symbol)."
 )
 @click.option("--length", default=500, show_default=True, type=int, help="Symbols to draw.")
 @click.option(

@@ -37,7 +37,7 @@ Examples:
 )  # fmt: skip
 @click.option(
     "--count", metavar="N", default=5, show_default=True, type=int,
-    help="Largest eigenvalues (hessian: each end).",
+    help="Number of eigenvalues (hessian: per end).",
 )  # fmt: skip
 @click.option(
     "--symbols",

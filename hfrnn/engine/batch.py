@@ -33,7 +33,7 @@ class Batch:
         The weight of each step's loss, or of each output's loss; 0 where nothing is predicted. Default 1.
     lengths : (B,) integers from 1 to T, optional
         An array or a list: the number of steps of each sequence. Later steps are padding: they are computed, but do not
-        count. Only if the states overflow there may the derivatives hold NaN. Default T.
+        count. If the states overflow there, the derivatives may be NaN. Default T.
     initial_state : sequence of dict, optional
         The state before the first step, one dict of arrays per layer, as `net.run` returns it. The batch is axis -2.
         For clockwork the dict also holds the time `t`, one integer for the whole batch. Default zeros,
@@ -85,8 +85,8 @@ class Batch:
             targets = as_array("targets", targets)
             if targets.dtype.kind not in "iuf":
                 raise InputError(
-                    f"targets have type {shown_type(targets)}: give integer symbols or floating-point numbers, as "
-                    "targets.astype(float) is"
+                    f"targets have type {shown_type(targets)}: give integer symbols or floating-point numbers, for "
+                    "example targets.astype(float)"
                 )
             if targets.ndim not in (2, 3) or targets.shape[:2] != (T, B):
                 raise InputError(
@@ -154,7 +154,7 @@ class Batch:
         return part
 
     def with_state(self, state: State | None) -> Batch:
-        """Return this batch with a state that the network itself has returned. It is not checked, and may overflow."""
+        """Return this batch with a state from the network itself, which is not checked: it may be infinite or NaN."""
         found = copy.copy(self)
         found.initial_state = state
         return found
@@ -220,6 +220,15 @@ class Batch:
         if total == float("inf"):
             raise InputError("the weights of the batch sum to infinity: give finite weights")
         return total
+
+
+def zero_padding(backend: Backend, values: Array, exists: Array | None) -> Array:
+    """Return an array (T, B, ...) of a backend, with 0 where `exists` (T, B) is False, whatever was there."""
+    values = backend.asarray(values)
+    if exists is None:
+        return values
+    zeroed = backend.xp.where(exists if values.ndim == 2 else exists[:, :, None], values, 0)
+    return zeroed.astype(values.dtype, copy=False)
 
 
 def mean_over_outputs(weights: Array) -> Array:

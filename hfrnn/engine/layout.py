@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.arrays.backend import Array, Backend, Buffers, get_backend
+from hfrnn.arrays.backend import Array, Buffers, get_backend
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.initializers import Initializer, constant, fixed_fan_in, normal
 from hfrnn.arrays.parameters import ParameterLayout
 from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, count, flag, instance, is_whole, number, shown_exactly, string
-from hfrnn.engine.batch import Batch
+from hfrnn.engine.batch import Batch, zero_padding
 from hfrnn.engine.heads import losses, make_head
 from hfrnn.engine.layers import initial_state_shapes, make_layer
 from hfrnn.errors import InputError
@@ -280,7 +280,7 @@ class Layout:
         """
         home = instance("batch", batch, Batch, "a hfrnn.Batch").home(self.backend)
         exists = batch.exists(home)
-        inputs = _zero_padding(home, batch.inputs, exists)
+        inputs = zero_padding(home, _signed(batch.inputs), exists)
         if inputs.ndim == 2:
             low, high = int(inputs.min().item()), int(inputs.max().item())
             if low < 0 or high >= self.n_in:
@@ -296,13 +296,13 @@ class Layout:
         self._check_output_weights(batch)
         targets = None
         if batch.targets is not None:
-            targets = read = _zero_padding(home, batch.targets, exists)
-            if targets.ndim == 2 and batch.weights is not None:  # symbols without a weight may be any, as -100
-                targets = read = home.xp.where(batch.step_weights(home) > 0, targets, targets.clip(0, self.n_out - 1))
+            targets = read = zero_padding(home, _signed(batch.targets), exists)
             if targets.dtype.kind == "f":  # those that no loss reads may be anything, also NaN
                 weights = batch.output_weights(home)
                 read = home.xp.where((weights if targets.ndim == 3 else weights[:, :, 0]) > 0, targets, 0)
                 array("targets of the batch", read, tuple(targets.shape), finite=True)
+            elif targets.ndim == 2 and batch.weights is not None:  # as here, for example -100
+                targets = read = home.xp.where(batch.step_weights(home) > 0, targets, targets.clip(0, self.n_out - 1))
             self.head.check_targets(read, batch.T, batch.B)
         elif targets_needed:
             raise InputError("the batch has no targets: a loss needs them")
@@ -377,12 +377,6 @@ class Layout:
         )
 
 
-def _zero_padding(backend: Backend, values: Array, exists: Array | None) -> Array:
-    """Return an array (T, B, ...) of a backend, with 0 where nothing exists."""
-    values = backend.asarray(values)
-    if values.dtype == "uint64":  # with signed integers NumPy makes them floats
-        values = values.astype("int64")
-    if exists is None:
-        return values
-    zeroed = backend.xp.where(exists if values.ndim == 2 else exists[:, :, None], values, 0)
-    return zeroed.astype(values.dtype, copy=False)
+def _signed(values: Array) -> Array:
+    """Return integers of 64 bits as signed ones: of unsigned and signed ones together NumPy makes floats."""
+    return values.astype("int64") if values.dtype == "uint64" else values

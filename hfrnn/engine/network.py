@@ -168,8 +168,8 @@ class Network(Layout):
     def log_probabilities(self, theta: Array, batch: Batch) -> Array:
         """Return the log-probability of each target, (T, B) in nats, 0 in the padding.
 
-        Weights do not count here, so that a step has NaN if one of its targets is NaN. A symbol below 0 or above the
-        last one, which only a step without weight may have, stands for the nearest one.
+        Weights are ignored. A step whose target is NaN has NaN. A step without weight may have a target symbol out of
+        range: the symbol that is nearest to it is scored.
 
         Raises
         ------

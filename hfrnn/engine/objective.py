@@ -54,9 +54,9 @@ class Objective(SequenceDerivatives):
         Ranks that share the work. All of them make the same objectives with the same batches, call the same methods in
         the same order, and get the same results. Default one process.
     shards : int, optional
-        Smallest number of shards that the batch is cut into, as long as each has 8 sequences; by default 2, and 1 on a
-        GPU. Give as many as there are ranks times threads. A `plan` has its own shards. The last bits of the results
-        depend on the shards.
+        Cut the batch into at least so many shards, if every shard gets 8 sequences or more. The default is 2, and 1 on
+        a GPU. Give the number of ranks times the number of threads. This is ignored if `plan` is given. The last bits
+        of the results depend on the shards.
 
     Raises
     ------

@@ -20,7 +20,7 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array, Backend, Buffers, HostArray, get_backend
 from hfrnn.arrays.vectors import Scalar
-from hfrnn.engine.batch import Batch, mean_over_outputs
+from hfrnn.engine.batch import Batch, mean_over_outputs, zero_padding
 from hfrnn.engine.clipped_errors import StepwiseKernel
 from hfrnn.engine.input_map import Groups, InputMap
 from hfrnn.engine.layout import Layout
@@ -108,8 +108,8 @@ class Sweep:
         self.weights = mean_over_outputs(weights)  # (T, B)
         kind = "float64" if self.scratch.dtype.kind == "c" else self.scratch.dtype
         self.scale = (weights / total_weight).astype(kind)
-        exists = batch.exists(self.backend)
-        self.mask = None if exists is None else exists[:, :, None].astype(kind)  # (T, B, 1)
+        self.exists = batch.exists(self.backend)  # (T, B), or None without padding
+        self.mask = None if self.exists is None else self.exists[:, :, None].astype(kind)  # (T, B, 1)
         edges = list(boundaries or (0, batch.T))
         spans = [slice(start, stop) for start, stop in itertools.pairwise(edges)]
         again = len(spans) if keep is Keep.NOTHING and len(spans) > 1 else 0
@@ -206,7 +206,7 @@ class Sweep:
             visit(segment)
 
         state = self._over_segments(theta, collect)
-        return self._without_padding(collected), state
+        return zero_padding(self.backend, collected, self.exists), state
 
     def log_probabilities(self, theta: Array) -> tuple[Array, States]:
         """Return minus the loss of every step (T, B), 0 in the padding, and the state after the last step."""
@@ -217,7 +217,7 @@ class Sweep:
             log_p[segment.span] = -self._losses(segment)
 
         state = self._over_segments(theta, collect)
-        return self._without_padding(log_p[:, :, None])[:, :, 0], state
+        return zero_padding(self.backend, log_p, self.exists), state
 
     def jacobian_product(self, v: Array) -> Array:
         """Return J v, the tangent of the outputs along v: (T, B, n_outputs), 0 in the padding."""
@@ -229,18 +229,14 @@ class Sweep:
             Rz[segment.span] = head.routputs(p, v, segment.hs, segment.Rhs, segment.head_tape)
 
         self._rforward_over_segments(vgroups, collect)
-        return self._without_padding(Rz)
-
-    def _without_padding(self, values: Array) -> Array:
-        """Return values (T, B, n) with 0 in the padding, whatever they are there."""
-        return values if self.mask is None else self.xp.where(self.mask > 0, values, 0)
+        return zero_padding(self.backend, Rz, self.exists)
 
     def jacobian_transpose_product(self, u: Array, out: Array) -> None:
         """Add J' u to `out` for u (T, B, n_outputs). Values of u in the padding are ignored.
 
         `out` is (n_parameters,), or (B, n_parameters) for the part of each sequence, as for `gradient`.
         """
-        z = u if self.mask is None else self.xp.where(self.mask > 0, u, 0)
+        z = zero_padding(self.backend, u, self.exists)
         head, groups = self.layout.head, self.layout.groups(out)
 
         def adjoint(segment: Segment, dhs: list[Array]) -> None:

@@ -43,8 +43,8 @@ class Model:
         `nonlinearity` of its nn.RNN; None if it is not known or there is none.
     left_out : list of str
         What PyTorch does in training and hfrnn does not.
-    frozen : set of str
-        Names of the parameters that require no gradient.
+    frozen : set of str, or None
+        Names of the parameters that require no gradient; None for a state dict, which does not tell.
     others : mapping of name to tensor
         What else is in the state dict of the module: buffers.
     """
@@ -53,7 +53,7 @@ class Model:
     embedding: str | None
     activation: str | None = None
     left_out: list[str] = field(default_factory=list)
-    frozen: frozenset[str] = frozenset()
+    frozen: frozenset[str] | None = None
     others: StateDict = field(default_factory=dict)
 
     def warn(self) -> None:
@@ -87,8 +87,12 @@ def kind_of(module: Any) -> str:
     """Return the class of PyTorch that a module is made from: `LSTM` for an nn.LSTM and for a subclass of it."""
     if hasattr(module, "original_name"):  # of a compiled module (TorchScript)
         return str(module.original_name)
-    classes = [cls.__name__ for cls in type(module).__mro__ if cls.__module__.startswith("torch.nn.")]
-    return classes[0] if classes else type(module).__name__
+    return str(_class_of(module).__name__)
+
+
+def _class_of(module: Any) -> Any:
+    """Return the class of PyTorch that a module is made from; its own class if there is none."""
+    return next((cls for cls in type(module).__mro__ if cls.__module__.startswith("torch.nn.")), type(module))
 
 
 def _read_module(model: Any, embedding: str | None) -> Model:
@@ -124,7 +128,7 @@ def _read_module(model: Any, embedding: str | None) -> Model:
             "the model has a tensor weight_hh_l0, but no nn.LSTM, nn.GRU or nn.RNN: give its state dict, if it "
             "computes the same as one of these"
         )
-    if 0 < len(found.frozen) < len(found.tensors):
+    if found.frozen and len(found.frozen) < len(found.tensors):
         found.left_out.append(
             f"{', '.join(sorted(found.frozen))}: requires_grad is False, but hfrnn's gradients, products and updates "
             "treat all parameters alike; TorchLayout(net, model, trainable=True) leaves these out of products"
@@ -148,11 +152,8 @@ def _tensors_of(model: Any, embedding: str | None) -> Model:
 
 def _has_own_forward(module: Any) -> bool:
     """Return whether a subclass of one of PyTorch's modules has another `forward`."""
-    if hasattr(module, "original_name"):
-        return False
-    original: Any = next(cls for cls in type(module).__mro__ if cls.__module__.startswith("torch.nn."))
     own: Any = type(module)
-    return bool(own.forward is not original.forward)
+    return not hasattr(module, "original_name") and own.forward is not _class_of(module).forward
 
 
 def _is_container(kind: str, module: Any) -> bool:
@@ -162,7 +163,7 @@ def _is_container(kind: str, module: Any) -> bool:
 
 
 def _has_no_effect(kind: str, module: Any) -> bool:
-    return kind.endswith(WITHOUT_EFFECT) and not any(True for _ in module.parameters())
+    return kind.endswith(WITHOUT_EFFECT) and not list(module.parameters())
 
 
 def _without_dropout(name: str, p: float) -> str:

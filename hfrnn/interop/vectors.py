@@ -73,7 +73,9 @@ class TorchLayout:
         values = on_host(model.tensors)
         parts = parts_of(values, model.embedding)
         check_parts(net, parts, values)
-        frozen = model.frozen if flag("trainable", trainable) else frozenset()
+        if flag("trainable", trainable) and model.frozen is None:
+            raise InputError("trainable needs the model: a state dict does not tell what requires a gradient")
+        frozen = model.frozen if trainable and model.frozen else frozenset()
         self.names = tuple(name for name in values if name not in frozen)
         if not self.names:
             raise InputError("no parameter of the model requires a gradient: leave trainable out")
@@ -98,7 +100,7 @@ class TorchLayout:
         Parameters
         ----------
         v : (size,) or (size, k) tensor or array, or dict of name to tensor or array
-            Parameters themselves are converted to theta: `direction(dict(model.named_parameters()))`.
+            The parameters themselves give theta: `direction(dict(model.named_parameters()))`, without `trainable`.
 
         Returns
         -------

@@ -176,13 +176,10 @@ class HessianFree:
         begin = time.perf_counter()
         f0, g = gradient.loss_and_gradient(theta)  # H1
         f0, g_norm = self._check_gradient(theta, f0, g)
+        before = None if self._fallback is None else self._fallback.loss_if_bad(f0, g_norm, gradient)
         gradient_seconds = time.perf_counter() - begin
-        if self._fallback is not None:
-            start = time.perf_counter()
-            before = self._fallback.undoes(f0, g_norm, gradient)
-            gradient_seconds += time.perf_counter() - start
-            if before is not None:
-                return self._go_back(self._fallback.theta, (f0, before), g_norm, gradient_seconds)
+        if self._fallback is not None and before is not None:
+            return self._go_back(self._fallback.theta, (f0, before), g_norm, gradient_seconds)
         self._check_finite(theta, f0, g_norm)
         if g_norm == 0.0:
             self.failures, self.ended, self._solution, self._fallback = 0, End.SOLUTION, None, None  # H10
@@ -343,10 +340,8 @@ class HessianFree:
         self.failures = 0 if failed is None else self.failures + 1
         self.ended = End.NO_PROGRESS if self.failures >= (self.options.max_failures or math.inf) else None  # H10
 
-    def _go_back(
-        self, theta: Vector, losses: tuple[float, float], g_norm: float, gradient_seconds: float
-    ) -> Update:  # fmt: skip
-        """Return to the parameters before the last step, with stronger damping (H13); `losses` are f here and there."""
+    def _go_back(self, theta: Vector, losses: tuple[float, float], g_norm: float, gradient_seconds: float) -> Update:
+        """Return to theta, before the last step, with stronger damping (H13); `losses` are f after and before it."""
         strengths, (f0, f) = self._strengths, losses
         self.damping.scale(self.rule.grow, self.lambda_rule.grow)
         self._solution = self._fallback = None

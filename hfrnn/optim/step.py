@@ -132,10 +132,10 @@ class Fallback:
     theta: Vector
     loss: float
 
-    def undoes(self, loss: float, gradient_norm: float, objective: Objective) -> float | None:
-        """Return the loss on a new batch before the step if the step was bad, else None.
+    def loss_if_bad(self, loss: float, gradient_norm: float, objective: Objective) -> float | None:
+        """Return the loss before the step on the objective of a new batch if the step was bad, else None.
 
-        `loss` and `gradient_norm` are those after the step, on the objective of the new batch.
+        `loss` and `gradient_norm` are those after the step, on the same objective.
         """
         finite = math.isfinite(loss) and math.isfinite(gradient_norm)
         if finite and loss <= self.loss + SUSPICIOUS * abs(self.loss):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,6 +34,11 @@ class TimeLimit:
     longest: float = 0.0
     reached: bool = False
 
+    def begin(self) -> float:
+        """Start the clock, and return the time at which the limit is reached."""
+        self.start = time.perf_counter()
+        return self.start + (math.inf if self.seconds is None else self.seconds)
+
     def note(self, begin: float, end: float) -> None:
         """Note an update that took from one time to another."""
         self.longest = max(self.longest, end - begin)
@@ -58,7 +65,9 @@ def reached_limit(state: RunState, time_limit: TimeLimit) -> str | None:
 
 def _solved(state: RunState) -> bool:
     """Return whether a synthetic task is solved: the last validation found few wrong answers."""
-    errors = None if state.last is None or not state.source.ends_by_success else state.last["valid_errors"]
+    if state.last is None or not state.source.ends_by_success:
+        return False
+    errors = state.last["valid_errors"]
     return errors is not None and errors < SUCCESS
 
 

@@ -134,6 +134,8 @@ class Source:
         Whether every epoch has new sequences.
     counts_errors : bool
         Whether answers are right or wrong.
+    ends_by_success : bool
+        Whether a run ends when few answers are wrong.
     in_bits : bool
         Whether the loss is that of a symbol, which is shown in bits.
     scaling : Scaling or None

@@ -287,10 +287,9 @@ class Trainer(VisibleState):
             raise Interrupted(state.interrupted) from None
         except NonFiniteError as error:
             update = state.write_summary("a loss or gradient that is not finite", self._sample)["updates"]
-            trained = update or self.config.optimizer != "hf"  # others may have made updates since the last record
             raise NonFiniteError(
                 f"the training loss or its gradient is not finite after update {update}, whose state is kept in "
-                f"{self.path}: start a new run with {self.method.remedy if trained else ''}a smaller --init-scale "
+                f"{self.path}: start a new run with {self.method.remedy}a smaller --init-scale "
                 "or --dtype float64"
             ) from error
         except self.net.backend.memory_errors as error:
@@ -338,9 +337,7 @@ class Trainer(VisibleState):
     def _loop(self) -> str:
         """Make updates until a limit is reached; return the reason for the end."""
         state, before = self.state, self.state.seconds
-        self._time.start = time.perf_counter()
-        if self._time.seconds is not None:
-            self.method.deadline = self._time.start + self._time.seconds
+        self.method.deadline = self._time.begin()
         while (reason := reason_to_end(state, self._time)) is None:
             if self._stops():
                 raise UpdateInterrupted("Training was interrupted between two updates.")

@@ -56,7 +56,7 @@ class Method:
     ranks : Ranks
         The processes that share the work.
     remedy : str
-        What to change when the loss is no longer finite, with a comma and a space after it.
+        What to change when the loss is no longer finite, with a comma and a space after it, or nothing.
     deadline : float
         The value of `time.perf_counter` at which a record of many updates ends early.
     """

@@ -72,8 +72,6 @@ class HessianFreeMethod(Method):
     net : Network
     """
 
-    remedy = "stronger damping (--mu, --lambda), "
-
     def __init__(self, config: TrainConfig, source: Source, net: Network) -> None:
         self.config, self.net = config, net
         config.refuse(("max_norm",), "--optimizer is hf, and its quadratic model does not include such a bound")
@@ -190,6 +188,11 @@ class HessianFreeMethod(Method):
             noise=state_noise(self.config, self.optimizer.updates, np.arange(N)[columns]), comm=self.ranks,
             shards=self.config.shards,
         )  # fmt: skip
+
+    @property
+    def remedy(self) -> str:  # type: ignore[override]
+        """What to change when the loss is no longer finite; before the first update, it is not the damping."""
+        return "stronger damping (--mu, --lambda), " if self.optimizer.updates else ""
 
     def lines(self) -> list[str]:
         damping = self.optimizer.damping
