@@ -99,18 +99,21 @@ def _errors_of_nccl(rank: int) -> Iterator[None]:
         ) from error
 
 
+def check_device(backend: Backend) -> None:
+    """Raise InputError if the backend does not compute on a GPU."""
+    if backend.on_host:
+        raise InputError(f"--gpu-sums nccl was given, and backend {backend.name!r} uses no GPU: use --gpu-sums host")
+
+
 def library(backend: Backend) -> Any:
     """Return CuPy's module of NCCL.
 
     Raises
     ------
-    InputError
-        The backend does not compute on a GPU.
     MissingExtraError
         NCCL is not installed.
     """
-    if backend.on_host:
-        raise InputError(f"--gpu-sums nccl was given, and backend {backend.name!r} uses no GPU: use --gpu-sums host")
+    check_device(backend)
     nccl = backend.xp.cuda.nccl
     if not nccl.available:
         raise MissingExtraError(

@@ -78,7 +78,8 @@ def fetch(names: tuple[str, ...], mirrors: tuple[str, ...], force: bool) -> None
 
     Every download is checked against its known sha256, from whatever address it comes.
     """
-    from hfrnn.data.corpora import folder_of
+    from hfrnn.data.corpora import PREFIXES, folder_of, located
+    from hfrnn.data.downloads import Fetched
     from hfrnn.data.downloads import fetch as fetch_files
 
     known = _known()
@@ -90,8 +91,12 @@ def fetch(names: tuple[str, ...], mirrors: tuple[str, ...], force: bool) -> None
         if not files:
             say(f"{name}: comes with Python; there is nothing to download")
             continue
-        with _shown_progress() as (tell, progress):
-            found = fetch_files(folder_of(files), mirrors or None, force, tell, progress)
+        others = located(files[1:])  # the same content in other files
+        if others and others[0].name not in PREFIXES and not located(files[:1]) and not force:
+            found = Fetched(tuple(others), (), False)
+        else:
+            with _shown_progress() as (tell, progress):
+                found = fetch_files(folder_of(files), mirrors or None, force, tell, progress)
         if found.origins:
             say(f"{name}: sha256 as expected, from {', '.join(found.origins)}")
         elif found.checked:

@@ -58,7 +58,7 @@ def predict(
     from hfrnn.runs.load import load
     from hfrnn.runs.run_folder import RunFolder
 
-    _check(file, part, output, plot, free_run, warm_up)
+    _check(file, part, output, plot, free_run, warm_up, no_states)
     if output is not None and not output.lower().endswith(FORMATS):
         raise InputError(f"--output is {output}: give a file that ends in {' or '.join(FORMATS)}")
     check_force(force, output or plot, "--output or --plot")
@@ -81,8 +81,9 @@ def predict(
 
 
 def _check(
-    file: str | None, part: str | None, output: str | None, plot: str | None, free_run: int | None, warm_up: int | None
-) -> None:
+    file: str | None, part: str | None, output: str | None, plot: str | None, free_run: int | None,
+    warm_up: int | None, no_states: bool,
+) -> None:  # fmt: skip
     """Raise InputError for options that do not go together."""
     if file is not None and part is not None:
         raise InputError("give either a FILE or --part, not both")
@@ -92,6 +93,8 @@ def _check(
         raise InputError(f"--free-run is {free_run}: give a whole number of steps, 1 or more")
     if warm_up is not None and free_run is None:
         raise InputError("--warm-up was given, and it is for --free-run: give both, or leave it out")
+    if no_states and (output is None or output.lower().endswith(".csv")):
+        raise InputError("--no-states was given, and only a file .npz has states: leave it out")
 
 
 def _outputs(config: Any, file: str | None, paths: dict[str, str | None], force: bool) -> dict[str, Output]:

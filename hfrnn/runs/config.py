@@ -25,7 +25,7 @@ from hfrnn.runs.options import (
     run_options,
 )
 from hfrnn.runs.parsing import parse_bytes
-from hfrnn.runs.presets import KINDS_OF_ARRAYS, kind_of_data, preset_values
+from hfrnn.runs.presets import DEFAULTS, KINDS_OF_ARRAYS, kind_of_data, preset_values
 from hfrnn.runs.suited import suited
 
 
@@ -104,6 +104,12 @@ class TrainConfig(RunOptions):
             raise InputError(
                 f"--rho-low is {self.rho_low:g}, and --rho-high is {self.rho_high:g}: give a --rho-low that is not "
                 "above --rho-high"
+            )
+        share, usual = self.curvature_fraction, DEFAULTS["curvature_fraction"].of(self.preset, self.data, self.length)
+        if self.curvature_symbols is not None and share not in (None, usual):  # a resolved configuration has the usual
+            raise InputError(
+                f"--curvature-fraction is {share:g}, and --curvature-symbols is {self.curvature_symbols}: give one of "
+                "them"
             )
         if self.density is not None and self.connectivity is not None:
             raise InputError(

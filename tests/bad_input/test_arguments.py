@@ -92,6 +92,14 @@ OTHERS: dict[str, tuple[list[str], str]] = {
         ["train", "--data", "addition", "--optimizer", "online", "--arch", "lstm-krause"],
         "learns from a text, and addition is not a text",
     ),
+    "two sizes of a batch": (
+        ["train", "text.txt", "--curvature-fraction", "0.5", "--curvature-symbols", "100"],
+        "--curvature-fraction is 0.5, and --curvature-symbols is 100: give one of them",
+    ),
+    "GPU sums without a GPU": (
+        ["train", "text.txt", "--backend", "numpy", "--gpu-sums", "nccl"],
+        "--gpu-sums nccl was given, and backend 'numpy' uses no GPU: use --gpu-sums host",
+    ),
     "task length": (["train", "--data", "addition", "--length", "20"], "needs a length of at least 21, not 20"),
     "task classes": (
         ["train", "--data", "addition", "--classes", "5"],

@@ -99,6 +99,16 @@ def test_fetch_says_of_a_text_put_there_by_hand_that_it_was_not_checked(site: Si
     assert "enwik8: already here; you put it there, so it was not checked" in call("data", "fetch", "enwik8").stdout
 
 
+def test_fetch_leaves_the_same_music_in_another_file_but_not_the_beginning_of_a_text(site: Site, folder: Path) -> None:
+    path = put(folder, "jsb/jsb.npz", b"mine")
+    assert call("data", "fetch", "jsb").stdout.splitlines() == [
+        "jsb: already here; you put it there, so it was not checked (--force downloads it again)", f"  {path}",
+    ]  # fmt: skip
+    assert not site.seen
+    put(folder, "text8/text8-prefix.txt", b"the beginning only")
+    assert "text8: sha256 as expected" in call("data", "fetch", "text8").stdout
+
+
 def test_after_fetch_a_corpus_trains_without_hfrnn_data(site: Site, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.delenv("HFRNN_DATA")
     flags = ["--hidden", 4, "--sequence-length", 5, "--updates", 1, "--gradient-symbols", 50, "--sample-length", 0]

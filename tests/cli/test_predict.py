@@ -177,6 +177,10 @@ REFUSED: dict[str, tuple[list[Any], str]] = {
     "a warm-up of 0": (["same", "--free-run", "2", "--warm-up", "0", "-o", "out.npz"], "--warm-up is 0"),
     "other columns": (["drive", "drive.csv", "--free-run", "3", "-o", "out.npz"], "the same columns"),
     "free classes": (["classes", "--free-run", "3", "-o", "out.npz"], "cannot be its inputs"),
+    "a table without states": (
+        ["drive", "drive.csv", "-o", "out.csv", "--no-states"],
+        "--no-states was given, and only a file .npz has states: leave it out",
+    ),
     "no run": (["nowhere", "-o", "out.npz"], "is not a run folder"),
 }
 
