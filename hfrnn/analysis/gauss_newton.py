@@ -29,6 +29,7 @@ from scipy.special import softmax
 
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.checks import count, instance
+from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.lanczos import Product
@@ -43,6 +44,38 @@ def check_objective(objective: Any) -> Objective:
     if found.net.loss_name not in LOSSES:
         raise InputError(f"the network's loss is {found.net.loss_name!r}: use a network with {', '.join(LOSSES)}")
     return found
+
+
+def in_weights(objective: Any, theta: Array) -> tuple[Objective, Array, HostArray]:
+    """Return an objective as a function of its weights, the weights, and which of them exist.
+
+    Parameters
+    ----------
+    objective : Objective or ConstrainedObjective
+        Constraints may make weights absent, but not give them signs.
+    theta : (n_parameters,) array
+
+    Returns
+    -------
+    objective : Objective
+    theta : (n_parameters,) array
+        0 for absent weights.
+    exists : (n_parameters,) array
+        1 for weights that exist, else 0, in float64 on the host.
+    """
+    both = "a hfrnn.Objective, or a hfrnn.ConstrainedObjective without signs"
+    instance("objective", objective, (Objective, ConstrainedObjective), both)
+    net, theta = objective.net, objective.net.vector(theta)
+    if isinstance(objective, Objective):
+        return objective, theta.copy(), np.ones(net.n_parameters)
+    constraints = objective.constraints
+    if (net.backend.to_host(constraints.signs) != 0).any():
+        raise InputError(
+            "the constraints have signs: weights at the bound 0 have no such approximation; for all weights as if they "
+            "were free, give objective.objective and constraints.weights(theta)"
+        )
+    exists = net.backend.to_host(objective.exists).astype("float64")
+    return objective.objective, constraints.weights(theta), exists
 
 
 class LossRoot:
@@ -86,13 +119,16 @@ class LossRoot:
         return self.times(s)
 
 
-def curvature_product(objective: Objective, theta: Array, matrix: str, tikhonov: float = 0.0) -> Product:
+def curvature_product(
+    objective: Objective | ConstrainedObjective, theta: Array, matrix: str, tikhonov: float = 0.0
+) -> Product:
     """Return the product with a curvature matrix at theta, from and to arrays of the host.
 
     Parameters
     ----------
-    objective : Objective
+    objective : Objective or ConstrainedObjective
     theta : (n_parameters,) array
+        Variables for a ConstrainedObjective.
     matrix : {"gauss-newton", "hessian"}
         With l2*I.
     tikhonov : float

@@ -36,12 +36,13 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.stats import spearmanr
 
-from hfrnn.analysis.gauss_newton import curvature_product, dense_gauss_newton
+from hfrnn.analysis.gauss_newton import curvature_product, dense_gauss_newton, in_weights
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.arrays.checks import array, is_array
 from hfrnn.brief import brief
-from hfrnn.checks import INSIDE_ONE, NOT_NEGATIVE, choice, count, instance, number, shown
+from hfrnn.checks import INSIDE_ONE, NOT_NEGATIVE, choice, count, number, shown
 from hfrnn.engine.batch import Batch
+from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.names import MATRICES
@@ -98,7 +99,7 @@ class Influence:
 
 
 def influence(
-    objective: Objective,
+    objective: Objective | ConstrainedObjective,
     theta: Array,
     validation: Batch | Sequence[Batch] | Array,
     damping: float = 0.0,
@@ -111,8 +112,9 @@ def influence(
 
     Parameters
     ----------
-    objective : Objective
-        The training objective, with the l2 that theta was trained with.
+    objective : Objective or ConstrainedObjective
+        The training objective, with the l2 that theta was trained with. Absent weights of a ConstrainedObjective stay
+        0; its constraints must not have signs.
     theta : (n_parameters,) array
         Trained weights, best at a minimum of the objective.
     validation : Batch, sequence of Batch, or (m, n_parameters) array
@@ -142,6 +144,9 @@ def influence(
 
     Notes
     -----
+    The sum W of all weights stays the same in I1, as in the reference. If sequence b is really left out, the mean loss
+    is over W - w_b, and l2 has to grow to l2 * W / (W - w_b), or the penalty changes the weights too.
+
     The call keeps the gradient of every training sequence, B * n_parameters numbers. Scores of sequences are not
     additive for large groups, and leave-one-out training that ends in another minimum does not follow them.
 
@@ -159,25 +164,31 @@ def influence(
     >>> found.scores.shape  # a score for each validation loss and training sequence
     (1, 4)
     """
-    instance("objective", objective, Objective, "a hfrnn.Objective")
+    objective, theta, exists = in_weights(objective, theta)
     damping, tolerance = number("damping", damping, NOT_NEGATIVE), number("tolerance", tolerance, INSIDE_ONE)
     solver, matrix = choice("solver", solver, SOLVERS), choice("matrix", matrix, MATRICES)
     max_iterations = count("max_iterations", max_iterations, 1)
     shift = damping + objective.net.l2
     if shift <= 0:
         raise InputError("damping and the network's l2 are both 0, so that G may be singular: give damping above 0")
-    net, theta = objective.net, objective.net.vector(theta)
-    wanted = _gradients(objective, theta, validation)  # (m, n)
-    rows = _host(objective, objective.per_sequence_gradients(theta))  # (B, n)
+    net = objective.net
+    wanted = _gradients(objective, theta, validation) * exists  # (m, n)
+    rows = _host(objective, objective.per_sequence_gradients(theta)) * exists  # (B, n)
     if not (np.isfinite(rows).all() and np.isfinite(wanted).all()):
         raise NonFiniteError("a gradient is not finite: the weights are too large, use others")
-    apply = curvature_product(objective, theta, matrix, damping)  # A of I1
+    of_all = curvature_product(objective, theta, matrix, damping)
+
+    def apply(v: HostArray) -> HostArray:  # A of I1, and the identity for absent weights
+        found: HostArray = exists * of_all(exists * v) + (1 - exists) * v
+        return found
+
     if solver == "cg":
         found = _by_cg(apply, wanted.astype("float64" if matrix == "hessian" else net.dtype), tolerance, max_iterations)
     elif matrix == "hessian":
         found = _by_factorization(np.stack([apply(unit) for unit in np.eye(net.n_parameters)]), wanted)
     else:
-        found = _by_factorization(dense_gauss_newton(objective, theta) + shift * np.eye(net.n_parameters), wanted)
+        G = dense_gauss_newton(objective, theta) * np.outer(exists, exists)
+        found = _by_factorization(G + shift * np.eye(net.n_parameters), wanted)
     rows /= objective.total_weight
     scores, earlier = found.x @ rows.T, found.earlier @ rows.T  # I2
     sizes = np.linalg.norm(wanted, axis=1)
@@ -185,8 +196,9 @@ def influence(
         scores=scores,
         changes=np.abs(scores - earlier),
         rank_correlations=np.array([_spearman(a, b) for a, b in zip(scores, earlier, strict=True)]),
-        bounds=np.outer(found.residuals, np.linalg.norm(rows, axis=1))
-        * (math.inf if matrix == "hessian" else 1.0 / shift),  # I3
+        bounds=np.full(scores.shape, math.inf)
+        if matrix == "hessian"
+        else np.outer(found.residuals, np.linalg.norm(rows, axis=1)) / shift,  # I3
         residuals=found.residuals / np.where(sizes > 0, sizes, 1.0),
         iterations=found.iterations,
     )

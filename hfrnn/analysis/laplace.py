@@ -38,12 +38,14 @@ from hfrnn.analysis.gauss_newton import (
     curvature_product,
     dense_gauss_newton,
     gauss_newton_diagonal,
+    in_weights,
 )
 from hfrnn.analysis.posterior import LowRank, Spectral
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.brief import brief
 from hfrnn.checks import INSIDE_ONE, POSITIVE, choice, count, instance, is_whole, number, shown
 from hfrnn.engine.batch import Batch
+from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError
 from hfrnn.optim.cg import conjugate_gradient
@@ -63,7 +65,7 @@ class LaplacePrediction:
     steps : tuple of int
         The S time steps of the predictions.
     outputs : (S, B, n_out) array
-        Outputs at the mode: predictions of a regression, logits of a classification.
+        Outputs at the mode: predictions of a regression, logits of a classification. Padding has 0 and variance 0.
     variances : (S, B, n_out) array
         Variance of each output under the posterior of the weights (L4), without the noise of the targets.
     noise_variance : float or None
@@ -107,6 +109,8 @@ class Laplace:
         delta.
     noise_variance : float or None
         s2 of a regression; None for classification.
+    exists : (n_parameters,) array
+        1 for the weights of the posterior, 0 for absent weights, which stay 0.
 
     Examples
     --------
@@ -115,8 +119,7 @@ class Laplace:
     >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
     >>> rng = np.random.default_rng(0)
     >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
-    >>> batch = hfrnn.Batch(x, y)
-    >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
+    >>> objective, theta = hfrnn.Objective(net, hfrnn.Batch(x, y)), net.init(seed=0)
     >>> posterior = hfrnn.laplace(objective, theta, prior_precision=1.0, noise_variance=0.1)
     >>> posterior.structure, posterior.sample(3).shape
     ('dense', (3, 21))
@@ -128,6 +131,7 @@ class Laplace:
     prior_precision: float
     noise_variance: float | None
     curvature: Spectral | LowRank
+    exists: HostArray
 
     @property
     def scale(self) -> float:
@@ -185,15 +189,14 @@ class Laplace:
         instance("batch", batch, Batch, "a hfrnn.Batch")
         times = _times(batch.T, steps)
         z = net.backend.to_host(net.run(theta, batch)[0]).astype("float64")[list(times)]  # type: ignore[attr-defined]
-        jacobian = Objective(net, _with_targets(net, batch), threads=self.objective.threads.threads).sequence_jacobian(
-            theta
-        )
+        whole = Objective(net, _with_targets(net, batch), threads=self.objective.threads.threads)
+        jacobian = whole.sequence_jacobian(theta)
         variances = np.empty(z.shape)
         for k, t in enumerate(times):
             for i in range(net.n_out):
                 u = np.zeros(jacobian.shape)
                 u[t, :, i] = 1.0
-                rows = net.backend.to_host(jacobian.transpose_products(net.backend.asarray(u))).astype("float64")
+                rows = net.backend.to_host(jacobian.transpose_products(net.backend.asarray(u))) * self.exists
                 variances[k, :, i] = (
                     self.curvature.times_covariance(rows, self.scale, self.prior_precision) * rows
                 ).sum(axis=1)  # L4
@@ -223,32 +226,31 @@ class Laplace:
         (samples, n_parameters) array
         """
         samples, seed = count("samples", samples, 1), count("seed", seed)
-        tolerance = number("tolerance", tolerance, INSIDE_ONE)
-        max_iterations = count("max_iterations", max_iterations, 1)
+        tolerance, most = number("tolerance", tolerance, INSIDE_ONE), count("max_iterations", max_iterations, 1)
         method, net = choice("method", method, METHODS), self.objective.net
         rng, n = np.random.default_rng(seed), net.n_parameters
         if method == "factorization":
             moved = self.curvature.samples(rng.standard_normal((samples, n)), self.scale, self.prior_precision)
         else:
-            moved = self._samples_by_cg(samples, rng, tolerance, max_iterations)
-        return self.theta + net.backend.asarray(moved.astype(net.dtype))
+            moved = self._samples_by_cg(samples, rng, tolerance, most)
+        return self.theta + net.backend.asarray((moved * self.exists).astype(net.dtype))
 
     def _samples_by_cg(self, samples: int, rng: np.random.Generator, tolerance: float, most: int) -> HostArray:
         objective, net, backend, c = self.objective, self.objective.net, self.objective.net.backend, self.scale
         root, jacobian = LossRoot(objective, self.theta), objective.jacobian(self.theta)
-        delta = self.prior_precision
+        delta, exists = self.prior_precision, backend.asarray(self.exists, dtype=net.dtype)
         G = objective.gauss_newton(self.theta)  # with l2
         found = np.empty((samples, net.n_parameters))
 
         def apply(v: Array, out: Array) -> None:
             G.apply(v, out)
-            out *= c
+            out *= c * exists
             out += (delta - c * net.l2) * v
 
         for k in range(samples):
             noise = root.times(rng.standard_normal(root.shape)).reshape(-1)
             b = math.sqrt(c) * backend.to_host(jacobian.rmatvec(backend.asarray(noise, dtype=net.dtype)))
-            b = b + math.sqrt(delta) * rng.standard_normal(net.n_parameters)  # L6
+            b = self.exists * (b + math.sqrt(delta) * rng.standard_normal(net.n_parameters))  # L6
             right = backend.asarray(b, dtype=net.dtype)
             result = conjugate_gradient(apply, right, max_iterations=most, epsilon=0.0, residual_tolerance=tolerance)
             found[k] = backend.to_host(result.x)
@@ -256,7 +258,7 @@ class Laplace:
 
 
 def laplace(
-    objective: Objective,
+    objective: Objective | ConstrainedObjective,
     theta: Array,
     structure: str = "dense",
     prior_precision: float | None = None,
@@ -269,7 +271,7 @@ def laplace(
 
     Parameters
     ----------
-    objective : Objective
+    objective : Objective or ConstrainedObjective without signs
         The training objective, of a network with the loss softmax or logistic (classification) or squared
         (regression). Weights count targets: a weight of 2 stands for a target seen twice.
     theta : (n_parameters,) array
@@ -319,8 +321,8 @@ def laplace(
     >>> posterior.predict(batch).variances.shape
     (5, 4, 1)
     """
-    net = check_objective(objective).net
-    theta, structure = net.vector(theta).copy(), choice("structure", structure, STRUCTURES)
+    objective, theta, exists = in_weights(objective, theta)
+    net, structure = check_objective(objective).net, choice("structure", structure, STRUCTURES)
     rank, seed = min(count("rank", rank, 1), net.n_parameters), count("seed", seed)
     delta = number("prior_precision", prior_precision, POSITIVE, or_none=True)
     s2 = number("noise_variance", noise_variance, POSITIVE, or_none=True)
@@ -335,22 +337,24 @@ def laplace(
         delta = net.l2 * float(objective.total_weight) / (s2 or 1.0)
         if delta <= 0:
             raise InputError("the network has no l2: give prior_precision, above 0")
-    return Laplace(objective, theta, structure, delta, s2, _curvature(objective, theta, structure, rank, draws, seed))
+    curvature = _curvature(objective, theta, exists, structure, rank, draws, seed)
+    return Laplace(objective, theta, structure, delta, s2, curvature, exists)
 
 
 def _curvature(
-    objective: Objective, theta: Array, structure: str, rank: int, draws: int | None, seed: int
+    objective: Objective, theta: Array, exists: HostArray, structure: str, rank: int, draws: int | None, seed: int
 ) -> Spectral | LowRank:
+    """Return G with 0 in the rows and columns of absent weights, which then do not change L3."""
     if structure == "dense":
-        return Spectral.of(dense_gauss_newton(objective, theta))
+        return Spectral.of(dense_gauss_newton(objective, theta) * np.outer(exists, exists))
     n = objective.net.n_parameters
-    diagonal, _ = gauss_newton_diagonal(objective, theta, draws, seed)
+    diagonal = gauss_newton_diagonal(objective, theta, draws, seed)[0] * exists
     if structure == "diagonal":
         return LowRank(np.zeros(0), np.zeros((n, 0)), diagonal)
     product = curvature_product(objective, theta, "gauss-newton")
 
     def without_l2(v: HostArray) -> HostArray:
-        return product(v) - objective.net.l2 * v
+        return exists * (product(exists * v) - objective.net.l2 * v)
 
     values, vectors = extreme_eigenpairs(without_l2, n, rank, "largest", 1e-8, np.random.default_rng(seed))
     return LowRank.of(values, vectors, diagonal)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from hfrnn.analysis.sequences import Given
 from hfrnn.arrays.backend import host_copy
 from hfrnn.engine.batch import Batch
 from hfrnn.errors import InputError
+from hfrnn.wording import counted
 
 FORMATS = (".npz", ".csv")
 
@@ -42,8 +44,8 @@ def free_given(given: Given, warm_up: int | None) -> Given:
     names = (given.input_names, given.output_names)
     if any(names) and (names[0] != names[1] or given.ahead != 1):
         raise InputError(
-            f"the network reads {', '.join(names[0])} and predicts {', '.join(names[1])}, {given.ahead} rows ahead: a "
-            "free run needs the same columns in the same order in --inputs and --targets, and --ahead 1"
+            f"the network reads {', '.join(names[0])} and predicts {', '.join(names[1])}, {counted(given.ahead, 'row')} "
+            "ahead: a free run needs the same columns in the same order in --inputs and --targets, and --ahead 1"
         )
     batch = given.batch
     if warm_up is None:
@@ -103,13 +105,24 @@ def csv_text(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> str:
     arrays : mapping
         `y` (rows, n_out) and perhaps `row`, as `file_arrays` returns them.
     names : tuple of str
-        Names of the outputs; by default y0, y1, ... Numbers have nine significant digits.
+        Names of the outputs; by default y0, y1, ... Numbers have nine significant digits, and more if the range of
+        their column is small beside its mean.
     """
     y = arrays["y"]
+    digits = [_digits(column) for column in y.T]
     rows = arrays["row"] if "row" in arrays else np.arange(1, len(y) + 1)
     content = io.StringIO()
     writer = csv.writer(content, lineterminator="\n")
     writer.writerow(["row", *(names or [f"y{k}" for k in range(y.shape[1])])])
     for row, values in zip(rows.tolist(), y.tolist(), strict=True):
-        writer.writerow([row, *(f"{value:.9g}" for value in values)])
+        writer.writerow([row, *(f"{value:.{n}g}" for value, n in zip(values, digits, strict=True))])
     return content.getvalue()
+
+
+def _digits(column: NDArray[Any]) -> int:
+    """Return how many significant digits of a column show about nine of its range."""
+    size = float(np.abs(column).max(initial=0.0))
+    if not 0.0 < size < math.inf:
+        return 9
+    share = max(float(np.ptp(column.astype("float64"))) / size, 1e-8)
+    return 9 + max(math.ceil(-math.log10(share)) - 1, 0)

@@ -18,7 +18,7 @@ from hfrnn.data.music import music_batch
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.synthetic import SUCCESS, make_task, tasks
 from hfrnn.data.tables import NoColumnError, read_columns, rows_ahead
-from hfrnn.data.windows import WINDOW, Windows, two_axes
+from hfrnn.data.windows import WINDOW, Windows, as_column, two_axes
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
@@ -168,9 +168,10 @@ def _arrays(config: TrainConfig, net: Network, path: str) -> Given:
             f"{path} has no array x: it holds {', '.join([*arrays, *found.others]) or 'nothing'}; name the inputs x"
         )
     note = "" if "y" in arrays else f"{name} has no array y"
+    matlab = path.lower().endswith(".mat")
     if config.window is not None:
-        x = two_axes(arrays["x"], "x", path)
-        y = None if note else two_axes(arrays["y"], "y", path)
+        x, *rest = (two_axes(as_column(arrays[role], matlab), role, path) for role in ("x", "y") if role in arrays)
+        y = rest[0] if rest else None
         if y is not None and len(x) != len(y):
             raise InputError(f"x has {len(x)} steps and y {len(y)} in {path}: give as many in both")
         windows = array_windows(config)
@@ -185,7 +186,7 @@ def _arrays(config: TrainConfig, net: Network, path: str) -> Given:
         }
     check_filled(arrays, path)
     loss = "softmax" if net.head.integer_targets else net.loss_name
-    layout = Layout(path, config.time_first, path.lower().endswith(".mat"), loss)
+    layout = Layout(path, config.time_first, matlab, loss)
     part = arranged({role: arrays.get(role) for role in ROLES}, "", layout)
     x, y, weights, lengths = part.sequences(path)
     return Given(name, Batch(x, None, lengths=lengths) if note else Batch(x, y, weights, lengths), None, note=note)

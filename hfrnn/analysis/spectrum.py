@@ -27,12 +27,14 @@ from hfrnn.data.music import music_batch
 from hfrnn.data.streams import training_sequences
 from hfrnn.data.synthetic import make_task, tasks
 from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError
 from hfrnn.names import AUTO, BACKENDS, DEVICES, MATRICES
 from hfrnn.optim.lanczos import Product, extreme_eigenvalues, lanczos, most_products, quadrature
 from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.constraints import stored_constraints
 from hfrnn.runs.data import is_arrays, load_run_music
 from hfrnn.runs.load import load
 from hfrnn.runs.run_folder import RunFolder
@@ -105,7 +107,7 @@ class Spectrum:
 
 
 def spectrum(
-    objective: Objective,
+    objective: Objective | ConstrainedObjective,
     theta: Array,
     matrix: str = "gauss-newton",
     count: int = 5,
@@ -119,9 +121,11 @@ def spectrum(
 
     Parameters
     ----------
-    objective : Objective
-        An objective of a network in float64.
+    objective : Objective or ConstrainedObjective
+        An objective of a network in float64. With constraints, the matrix is that of the variables, which
+        Hessian-free optimization uses, without the rows and columns of absent weights.
     theta : (n_parameters,) array
+        Variables for a ConstrainedObjective.
     matrix : {"gauss-newton", "hessian"}
         The matrix without damping, plus l2*I if the network has an l2 penalty. Products with the Hessian are complex
         and take several times as long as those with the Gauss-Newton matrix; and more of them are needed, because both
@@ -172,7 +176,8 @@ def spectrum(
     count, vectors = checks.count("count", count), checks.count("vectors", vectors)
     steps, seed = checks.count("steps", steps, 1), checks.count("seed", seed)
     tolerance, progress = number("tolerance", tolerance, INSIDE_ONE), function("progress", progress, or_none=True)
-    product, n = _Counted(curvature_product(objective, theta, matrix), progress), objective.net.n_parameters
+    of_existing, n = _of_existing(objective, curvature_product(objective, theta, matrix))
+    product = _Counted(of_existing, progress)
     rng, none = np.random.default_rng(seed), (np.zeros(0), np.zeros(0))
     ends = {"largest": none, "smallest": none}
     for end in ("largest", "smallest") if matrix == "hessian" else ("largest",):
@@ -195,9 +200,26 @@ def spectrum(
     )  # fmt: skip
 
 
-def _check_objective(objective: Objective) -> None:
+def _of_existing(objective: Objective | ConstrainedObjective, product: Product) -> tuple[Product, int]:
+    """Return the product with the rows and columns of the weights that exist, and their number."""
+    n = objective.net.n_parameters
+    if isinstance(objective, Objective):
+        return product, n
+    there = np.flatnonzero(objective.net.backend.to_host(objective.exists))
+
+    def restricted(v: HostArray) -> HostArray:
+        whole = np.zeros(n)
+        whole[there] = v
+        found: HostArray = product(whole)[there]
+        return found
+
+    return restricted, there.size
+
+
+def _check_objective(objective: Objective | ConstrainedObjective) -> None:
     """Raise InputError unless an objective can make products that are accurate enough for eigenvalues."""
-    instance("objective", objective, Objective, "a hfrnn.Objective")
+    kinds = (Objective, ConstrainedObjective)
+    instance("objective", objective, kinds, "a hfrnn.Objective or a hfrnn.ConstrainedObjective")
     if objective.net.dtype != np.float64:
         raise InputError('the network is in float32, too coarse for eigenvalues: make it with dtype="float64"')
 
@@ -227,9 +249,12 @@ class _Counted:
 
 @brief
 class RunObjective(NamedTuple):
-    """The objective of a run on a batch of its data in float64, the weights, and a description of the batch."""
+    """The objective of a run on a batch of its data in float64, the weights, and a description of the batch.
 
-    objective: Objective
+    A run with constraints has a `ConstrainedObjective`, and `theta` holds its variables.
+    """
+
+    objective: Objective | ConstrainedObjective
     theta: Array
     data: str
 
@@ -257,6 +282,8 @@ def load_objective(
     Returns
     -------
     RunObjective
+        `objective, theta, data`, by name or as a tuple. A run with constraints has a `ConstrainedObjective` and its
+        variables.
 
     Raises
     ------
@@ -289,7 +316,11 @@ def load_objective(
     memory = config.memory_bytes if wide.backend.on_host == (config.backend not in DEVICES) else None
     objective = Objective(wide, batch, config.threads, memory=memory)
     words = f"{counted(columns.size, 'random sequence')} of the {name}, {steps:,} steps"
-    return RunObjective(objective, wide.backend.asarray(theta, dtype="float64"), words)
+    theta = wide.backend.asarray(theta, dtype="float64")
+    constraints = stored_constraints(wide, folder.restore(which)[0], folder.path)
+    if constraints is None:
+        return RunObjective(objective, theta, words)
+    return RunObjective(ConstrainedObjective(objective, constraints), constraints.variables(theta), words)
 
 
 def _sequences(

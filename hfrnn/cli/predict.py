@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\b
 Examples:
   hfrnn predict runs/pendulum other.csv -o out.csv --plot out.svg
-  hfrnn predict runs/flip-flop new.npz -o out.npz
+  hfrnn predict runs/trials new.npz -o out.npz
   hfrnn predict runs/lorenz start.csv --free-run 500 -o future.csv
 """
 

@@ -28,7 +28,7 @@ from hfrnn.data.array_files import check_size, check_type, read_array_file
 from hfrnn.data.fractions import part_ranges
 from hfrnn.data.layouts import Layout, Part, arranged
 from hfrnn.data.synthetic import Sequences
-from hfrnn.data.windows import Windows, recording_parts
+from hfrnn.data.windows import Windows, as_column, recording_parts
 from hfrnn.errors import InputError
 from hfrnn.option import near_hint
 from hfrnn.wording import counted
@@ -227,7 +227,7 @@ def from_arrays(
         if given or time_first:
             what = f"{given[0]} is" if given else "--time-first is"
             raise InputError(f"--window cuts one recording, and {what} for separate sequences: leave one of them out")
-        x, y = (each.T if matlab and each.shape[0] == 1 else each for each in (arrays["x"], arrays["y"]))
+        x, y = (as_column(arrays[role], matlab) for role in ("x", "y"))
         parts, notes = recording_parts(x, y, None, windows, fractions, source)
     else:
         layout = Layout(source, time_first, matlab, loss)

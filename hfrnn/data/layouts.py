@@ -201,6 +201,8 @@ def _targets(y: Values, T: int, N: int, prefix: str, layout: Layout) -> tuple[Va
     name, steps = f"{prefix}y of {layout.source}", (T, N) if layout.time_first else (N, T)
     if y.dtype.kind == "b":
         y = y.astype(np.uint8)
+    if layout.matlab and y.ndim == 2 and 1 in y.shape and y.size == N and y.shape != steps:
+        y = y.ravel()
     whole = y.dtype.kind != "f"
     classes = layout.loss == "softmax" or (layout.loss == "auto" and whole and y.ndim < 3)
     if classes:
@@ -229,8 +231,6 @@ def _classes(y: Values, N: int, steps: tuple[int, int], name: str, prefix: str, 
         if (rounded != np.round(rounded)).any() or (np.abs(rounded) > MOST_SYMBOLS).any():
             raise InputError(f"--loss is softmax, and {name} holds numbers that are no classes: give whole numbers")
         y = rounded.astype(np.int64)  # a NaN becomes -1, which is allowed where nothing is scored
-    if layout.matlab and y.ndim == 2 and 1 in y.shape and y.size == N and y.shape != steps:
-        y = y.ravel()
     if y.shape == steps:
         return _time_major(y, layout), False
     if y.shape == (N,):

@@ -232,6 +232,8 @@ def _numbers_of(given: Sequence[str] | None, names: list[str], plain: bool, role
     more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
     shown = ", ".join(one_line(each[:40]) for each in listed[:_SHOWN])
     has = f"{path} has {counted(len(names), 'column')}: {shown}{more}"
+    if plain:
+        has += " (its first line holds numbers only, so it is data)"
     if given is None:
         if role == "targets":
             return []
@@ -240,9 +242,16 @@ def _numbers_of(given: Sequence[str] | None, names: list[str], plain: bool, role
     for name in map(str.strip, given):
         if not plain and names.count(name) > 1:
             raise InputError(f"{path} has {names.count(name)} columns named {name!r}: give --{role} by number")
+        is_number = name.isascii() and name.isdecimal() and len(name) < 9 and 1 <= int(name) <= len(names)
         if not plain and name in names:
-            found.append(names.index(name))
-        elif name.isascii() and name.isdecimal() and 1 <= int(name[:9]) <= len(names) and len(name) < 9:
+            n = names.index(name)
+            if is_number and n != int(name) - 1:
+                raise InputError(
+                    f"--{role} has {name!r}, the number of a column of {path}, and the name of another one in the first "
+                    f"line, {shown}: give the file a first line with other names"
+                )
+            found.append(n)
+        elif is_number:
             found.append(int(name) - 1)
         else:
             hint = "" if plain else near_hint(name, names)

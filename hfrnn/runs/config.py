@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hfrnn.brief import short
 from hfrnn.checks import instance
-from hfrnn.errors import InputError, MissingExtraError
+from hfrnn.errors import HfrnnError, InputError, MissingExtraError
 from hfrnn.names import AUTO, DEVICES, HOST_MEMORY
 from hfrnn.option import Option, nearest
 from hfrnn.runs import needs
@@ -219,12 +219,30 @@ class TrainConfig(RunOptions):
             return {"data": os.path.join(path, "") if folder else path}
         if kind not in KINDS_OF_ARRAYS:
             return {"data": self.data or (None if self.text else "python-manual")}
-        found: dict[str, Any] = {"standardize": kind == "a table" if self.standardize is None else self.standardize}
+        found: dict[str, Any] = {"standardize": self._standardizes(kind)}
         if kind != "arrays in memory":
             found["data"] = os.path.abspath(str(self.data))
         if kind == "an array file" and self.targets is not None:
             found["targets"] = (os.path.abspath(",".join(self.targets)),)
         return found
+
+    def _standardizes(self, kind: str) -> bool:
+        """Return whether a run on such data scales them; one with `init_from` does what that run does."""
+        from hfrnn.runs.run_folder import RunFolder
+
+        first, scales = self.init_from, None
+        if first is not None:
+            with contextlib.suppress(HfrnnError):  # opening the data says what is wrong with that run
+                scales = RunFolder(first).scaling() is not None
+        if scales is None:
+            return kind == "a table" if self.standardize is None else self.standardize
+        if self.standardize not in (None, scales):
+            given, does = ("--standardize", "does not scale") if self.standardize else ("--no-standardize", "scales")
+            raise InputError(
+                f"{given} was given, and the run {first} {does} its data: leave it out, because a run from its weights "
+                "has its scaling"
+            )
+        return scales
 
     def _has_lambda(self) -> bool:
         """Return whether the damping has a lambda, which the preconditioner can add to its diagonal."""

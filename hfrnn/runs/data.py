@@ -66,8 +66,8 @@ def load_run_arrays(config: TrainConfig) -> ArrayData:
     """
     if config.data is None or config.data in IN_MEMORY:
         raise InputError(
-            f"the data of the run were {config.data} in the memory of a Python program: resume it there, with "
-            f"hfrnn.train(resume=..., {'batches' if config.data == 'batches' else 'data'}=...)"
+            f"the data of the run were {config.data} in the memory of a Python program: use them there; to resume "
+            f"it, hfrnn.train(resume=..., {'batches' if config.data == 'batches' else 'data'}=...)"
         )
     return read_arrays(config.data, config)
 

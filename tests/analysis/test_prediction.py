@@ -12,6 +12,7 @@ import hfrnn
 from hfrnn.analysis import prediction
 from hfrnn.analysis.figures import figures
 from hfrnn.analysis.prediction import free_run, predict, score
+from hfrnn.analysis.prediction_files import csv_text
 from hfrnn.data.scaling import Scaling
 from hfrnn.errors import InputError, NonFiniteError
 
@@ -149,3 +150,11 @@ def test_a_free_run_that_explodes_says_when() -> None:
         views[f"output.W_y{l}"][...] *= 1e200
     with pytest.raises(NonFiniteError, match="after"):
         free_run(hfrnn.Network(**{**net.config, "activation": "relu"}), theta, batch, 400)
+
+
+def test_a_table_of_predictions_shows_a_small_range_beside_a_large_mean() -> None:
+    rng = np.random.default_rng(0)
+    y = np.stack([rng.normal(size=20), 1e9 + rng.normal(size=20), np.full(20, 0.25)], axis=1)
+    found = np.loadtxt(csv_text({"y": y}, ("a", "b", "c")).splitlines(), delimiter=",", skiprows=1)[:, 1:]
+    assert (abs(found - y) <= 1e-6 * y.std(axis=0) + 1e-300).all()
+    assert max(map(len, csv_text({"y": y[:, :1]}, ()).splitlines())) <= 16

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.io
 from support.data_runs import ROWS, TRAINED, driven, make_data_runs, oscillator, write_table
 from support.music_files import stored
 
@@ -116,6 +117,16 @@ def test_arrays_need_no_targets_to_be_predicted(runs: dict[str, Path], tmp_path:
     np.testing.assert_array_equal(found.outputs, expected.outputs)
     with pytest.raises(InputError, match="no targets to score"):
         evaluate_sequences(net, theta, folder.config(), None, folder, str(tmp_path / "x.npz"))
+
+
+def test_a_recording_may_be_a_row_of_matlab(runs: dict[str, Path], tmp_path: Path) -> None:
+    folder, net, _ = opened(runs["window"])
+    columns = oscillator()
+    scipy.io.savemat(tmp_path / "row.mat", {"x": columns["pos"], "y": columns["vel"]})
+    assert scipy.io.loadmat(tmp_path / "row.mat")["x"].shape == (1, ROWS)
+    given = file_sequences(folder, net, str(tmp_path / "row.mat"))
+    np.testing.assert_array_equal(given.batch.inputs[:, 0, 0], columns["pos"])
+    np.testing.assert_array_equal(given.batch.targets[:, 0, 0], columns["vel"])
 
 
 def test_a_table_needs_no_columns_of_targets(runs: dict[str, Path], tmp_path: Path) -> None:

@@ -297,3 +297,10 @@ def test_arrays_in_memory_are_not_written_to() -> None:
     data.train.inputs[...] = 7
     for name, array in arrays.items():
         np.testing.assert_array_equal(array, before[name])
+
+
+def test_targets_of_the_last_step_may_be_a_row_of_matlab(tmp_path: Path) -> None:
+    last = Y[:, -1, 0]
+    assert_equal(
+        load_arrays(written(tmp_path, "a.mat", mat({"x": X, "y": last}))), from_memory({"x": X, "y": last[:, None]})
+    )

@@ -10,6 +10,7 @@ from support.array_files import table
 
 from hfrnn.data.tables import load_table, read_columns
 from hfrnn.data.windows import Windows
+from hfrnn.errors import InputError
 
 VALUES = np.loadtxt(table(60).splitlines(), delimiter=",", skiprows=1)
 WHOLE = (1.0, 0.0, 0.0)
@@ -27,6 +28,22 @@ def test_columns_are_chosen_by_name_or_by_number_from_1(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found.inputs, VALUES[:, [1, 0]])
         np.testing.assert_array_equal(found.targets, VALUES[:, 2:])
         assert (found.input_names, found.target_names) == (("v", "u"), ("y",))
+
+
+def test_a_number_that_is_the_name_of_another_column_is_refused(tmp_path: Path) -> None:
+    """A row of data without names above it, for example, if one of its cells is no number."""
+    path = write(tmp_path, "2020-01-01,7,2,3\n2020-01-02,8,1,4\n2020-01-03,9,2,5\n")
+    with pytest.raises(
+        InputError, match=r"^--inputs has '2', the number of a column of .*, and the name of another one"
+    ):
+        read_columns(path, ["2"], ["1"])
+    named = write(tmp_path, "time,2,x\n0,7,8\n1,9,10\n", "named.csv")
+    assert read_columns(named, ["2"], ["x"]).inputs.tolist() == [[7.0], [9.0]]
+
+
+def test_a_first_line_of_numbers_is_data(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"3 columns: 1, 2, 3 \(its first line holds numbers only, so it is data\)$"):
+        read_columns(write(tmp_path, "2019,2020,2021\n1,2,3\n"), ["2019"], ["2020"])
 
 
 def test_a_table_may_have_no_names(tmp_path: Path) -> None:

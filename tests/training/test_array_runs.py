@@ -210,6 +210,18 @@ def test_a_run_from_the_weights_of_another_keeps_its_scaling(tmp_path: Path) -> 
     assert (tmp_path / "second" / "scaling.json").read_bytes() == first
 
 
+@pytest.mark.parametrize("scaled", [True, False])
+def test_a_run_from_the_weights_of_another_scales_as_that_run_does(tmp_path: Path, scaled: bool) -> None:
+    run(tmp_path, "first", data=file(tmp_path), standardize=scaled)
+    run(tmp_path, "second", data=file(tmp_path), init_from=tmp_path / "first")
+    assert RunFolder(tmp_path / "second").config().standardize is scaled
+    assert (tmp_path / "second" / "scaling.json").exists() is scaled
+    message = "^--no-standardize was given, .* scales" if scaled else "^--standardize was given, .* does not scale"
+    with pytest.raises(InputError, match=message):
+        run(tmp_path, "third", data=file(tmp_path), init_from=tmp_path / "first", standardize=not scaled)
+    assert not (tmp_path / "third").exists()
+
+
 def test_an_older_run_on_a_text_with_the_name_of_a_table_resumes(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text(table(80))
     run(tmp_path, text=tmp_path / "text.txt", sequence_length=5)
@@ -246,7 +258,9 @@ def test_arrays_in_memory_resume_if_they_are_given_again(tmp_path: Path) -> None
     run(tmp_path, "halves", data=data)
     with pytest.raises(CheckpointError, match="has changed since the run was started"):
         train(resume=tmp_path / "halves", data={"x": X, "y": -Y}, updates=4)
-    with pytest.raises(InputError, match=r"were arrays in the memory of a Python program: resume it there"):
+    with pytest.raises(
+        InputError, match=r"were arrays in the memory of a Python program: use them there; to resume it, hfrnn"
+    ):
         train(resume=tmp_path / "halves", updates=4)
     train(resume=tmp_path / "halves", data=data, updates=4)
     assert_same(tmp_path / "whole", tmp_path / "halves")
