@@ -61,6 +61,11 @@ def names_arrays(data: str | None) -> bool:
     return data is not None and data.lower().endswith((*ARRAY_FILES, *TABLES))
 
 
+def holds_targets(data: str | None) -> bool:
+    """Return whether a value of `--data` is a file of arrays that holds the targets too, by its suffix."""
+    return data is not None and data.lower().endswith(tuple(each for each in ARRAY_FILES if each != ".npy"))
+
+
 def names_midi(data: str | None) -> bool:
     """Return whether a value of `--data`, not a name of other data, is MIDI music: a file by its suffix, or a folder.
 

@@ -44,8 +44,9 @@ def free_given(given: Given, warm_up: int | None) -> Given:
     names = (given.input_names, given.output_names)
     if any(names) and (names[0] != names[1] or given.ahead != 1):
         raise InputError(
-            f"the network reads {', '.join(names[0])} and predicts {', '.join(names[1])}, {counted(given.ahead, 'row')} "
-            "ahead: a free run needs the same columns in the same order in --inputs and --targets, and --ahead 1"
+            f"the network reads {', '.join(names[0])} and predicts {', '.join(names[1])}, "
+            f"{counted(given.ahead, 'row')} ahead: a free run needs the same columns in the same order in --inputs and "
+            "--targets, and --ahead 1"
         )
     batch = given.batch
     if warm_up is None:

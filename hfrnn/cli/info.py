@@ -83,8 +83,12 @@ def _simd() -> list[str]:
 
 
 def _version(package: str) -> str:
+    from hfrnn.arrays.backend import NOT_INSTALLED, why_no_numba
+
     try:
-        return importlib.metadata.version(package)
+        found = importlib.metadata.version(package)
+        broken = package == "numba" and why_no_numba() not in ("", NOT_INSTALLED)
+        return f"{found} (cannot be imported)" if broken else found
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
 

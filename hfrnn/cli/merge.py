@@ -8,6 +8,7 @@ from typing import Any
 
 from hfrnn.cli.options import check_architecture, check_data
 from hfrnn.errors import InputError
+from hfrnn.names import holds_targets
 from hfrnn.runs.config import TrainConfig, arch_declarations, checked_options
 from hfrnn.runs.needs import either
 from hfrnn.runs.options import default_schedule, option_key, option_name, run_options
@@ -22,6 +23,10 @@ RESOLVED = (
 
 DECIDING = ("optimizer", "preset", "damping", "data", "lambda_", "gradient_symbols", "preconditioner")
 """Options that decide the defaults of others."""
+
+
+EITHER = (("text", "data"), ("curvature_fraction", "curvature_symbols"), ("density", "connectivity"))
+"""Pairs of options of which a run has one at most: one as a flag replaces the other one in a file."""
 
 
 def merged(
@@ -55,6 +60,9 @@ def merged(
     values, of_run = ({}, False) if config is None else _from_file(config)
     kept = values if stored is not None or config is None else _useful(values, given, config, of_run)
     kept = {**kept, **given}
+    for one, other in EITHER[1:]:
+        if one in given and other in given:
+            raise InputError(f"{option_name(one)} and {option_name(other)} were given: give one of them")
     if "arch" in kept:
         check_architecture(kept["arch"])
     check_data(kept.get("text"), kept.get("data"))
@@ -77,9 +85,12 @@ def _from_file(path: str) -> tuple[dict[str, Any], bool]:
 def _useful(values: dict[str, Any], given: dict[str, Any], config: str, of_run: bool) -> dict[str, Any]:
     """The options in a file that still have an effect with the flags, without computed defaults."""
     kept = dict(values)
-    for name, other in (("text", "data"), ("data", "text")):
-        if name in given and other not in given:
-            kept.pop(other, None)
+    for pair in EITHER:
+        for name, other in (pair, pair[::-1]):
+            if name in given and other not in given:
+                kept.pop(other, None)
+    if "data" in given and "targets" not in given and holds_targets(given["data"]):
+        kept.pop("targets", None)
     own, chosen = _choices(values), _choices({**kept, **given})
     computed = {*RESOLVED, *arch_declarations()}
     for name, value in values.items():

@@ -247,8 +247,8 @@ def _numbers_of(given: Sequence[str] | None, names: list[str], plain: bool, role
             n = names.index(name)
             if is_number and n != int(name) - 1:
                 raise InputError(
-                    f"--{role} has {name!r}, the number of a column of {path}, and the name of another one in the first "
-                    f"line, {shown}: give the file a first line with other names"
+                    f"--{role} has {name!r}, the number of a column of {path}, and the name of another one in the "
+                    f"first line, {shown}: give the file a first line with other names"
                 )
             found.append(n)
         elif is_number:

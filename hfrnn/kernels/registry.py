@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hfrnn.arrays import gpu
+from hfrnn.arrays.backend import why_no_numba
 from hfrnn.checks import count, is_number, shown, wrong
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Kernel
@@ -279,8 +280,8 @@ def choose_backend(arch: str, on_gpu: bool = True) -> tuple[str, str]:
         return "cupy", gpu.gpu_name(cupy)
     if arch not in _variants["numba"]:
         return "numpy", f"{why}; numba has no loops for {arch}"
-    if importlib.util.find_spec("numba") is None:
-        return "numpy", f"{why}; numba is not installed"
+    if no_numba := why_no_numba():
+        return "numpy", f"{why}; {no_numba}"
     return "numba", why
 
 

@@ -1,4 +1,4 @@
-"""Spectrum, posterior and influence of networks with absent weights: those of the weights that exist, by brute force."""
+"""Spectrum, posterior and influence of networks with absent weights, by brute force on the weights that exist."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     ),
     "two sizes of a batch": (
         ["train", "text.txt", "--curvature-fraction", "0.5", "--curvature-symbols", "100"],
-        "--curvature-fraction is 0.5, and --curvature-symbols is 100: give one of them",
+        "--curvature-fraction and --curvature-symbols were given: give one of them",
     ),
     "GPU sums without a GPU": (
         ["train", "text.txt", "--backend", "numpy", "--gpu-sums", "nccl"],

@@ -11,6 +11,7 @@ import pytest
 from support.command_line import call, file, printed, refused
 from support.tiny_runs import FLAGS, snapshot, text_file, tiny_train
 
+import hfrnn
 from hfrnn.cli.flags import COMPLETIONS
 from hfrnn.names import DAMPINGS, OPTIMIZERS
 from hfrnn.runs import needs
@@ -72,6 +73,24 @@ def test_the_configuration_of_a_run_that_goes_on_is_printed_with_its_changes(run
 def test_a_printed_configuration_has_the_flags_over_the_file_over_the_defaults(tmp_path: Path) -> None:
     found = printed("--config", file(tmp_path, 'hidden = 5\narch = "rnn"\nlambda = 0.5'), "--arch", "lstm")
     assert (found["hidden"], found["arch"], found["lambda"], found["seed"]) == ([5], "lstm", 0.5, 0)
+
+
+def test_a_flag_replaces_its_counterpart_in_a_file(tmp_path: Path) -> None:
+    path = file(tmp_path, "curvature_symbols = 500\ndensity = 0.5")
+    assert printed("--config", path)["curvature_symbols"] == 500
+    found = printed("--config", path, "--curvature-fraction", 0.4, "--connectivity", tmp_path / "c.npz")
+    assert (found["curvature_fraction"], found["connectivity"]) == (0.4, str(tmp_path / "c.npz"))
+    assert not {"curvature_symbols", "density"} & found.keys()
+    path = file(tmp_path, "curvature_fraction = 0.5")
+    assert printed("--config", path, "--curvature-symbols", 500)["curvature_symbols"] == 500
+    with pytest.raises(hfrnn.InputError, match="^--curvature-fraction is 0.5, and --curvature-symbols is 500: give"):
+        hfrnn.TrainConfig(curvature_fraction=0.5, curvature_symbols=500)
+
+
+def test_data_with_their_own_targets_replace_those_of_a_table(tmp_path: Path) -> None:
+    path = file(tmp_path, 'data = "a.csv"\ninputs = ["a"]\ntargets = ["b"]\nwindow = 40')
+    found = printed("--config", path, "--data", tmp_path / "b.npz")
+    assert (found["window"], {"inputs", "targets"} & found.keys()) == (40, set())
 
 
 @pytest.mark.parametrize(

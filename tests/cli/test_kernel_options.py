@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -307,6 +308,7 @@ def test_the_choice_has_a_reason(
     arch: str, numba: bool, expected: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry.importlib.util, "find_spec", lambda name: object() if numba else None)
+    monkeypatch.setitem(sys.modules, "numba", sys)  # can be imported
     assert registry.choose_backend(arch) == expected
 
 

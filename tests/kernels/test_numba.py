@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -18,7 +19,7 @@ from support.slow import one_in
 import hfrnn
 from hfrnn.arrays import gpu
 from hfrnn.arrays.backend import get_backend
-from hfrnn.kernels.registry import kernel_class, resolve_backend
+from hfrnn.kernels.registry import choose_backend, kernel_class, resolve_backend
 
 pytest.importorskip("numba", reason="numba is not installed (the extra fast)")
 ARCHITECTURES = tuple(arch for arch in hfrnn.architectures() if kernel_class(arch, "numba") is not kernel_class(arch))
@@ -210,6 +211,19 @@ def test_other_architectures_and_metrics_run_on_numpys_loops() -> None:
         theta, v = net.init(), net.init(seed=1)
         expected = net.gauss_newton(theta, batch, structural=MU, metric=metric) @ v
         np.testing.assert_array_equal(twin.gauss_newton(theta, batch, structural=MU, metric=metric) @ v, expected)
+
+
+def test_a_numba_that_cannot_be_imported_is_passed_over_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "numba.py").write_text("raise ImportError('Numba needs NumPy 2.4 or less.\\nGot NumPy 2.5.')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "numba")
+    reason = "numba cannot be imported (Numba needs NumPy 2.4 or less.\\nGot NumPy 2.5.)"
+    name, why = choose_backend("mlstm", on_gpu=False)
+    assert (name, why.endswith(f"; {reason}")) == ("numpy", True)
+    with pytest.raises(hfrnn.MissingExtraError, match=f"^{re.escape(reason)}: install versions of numba and NumPy"):
+        get_backend("numba")
 
 
 def test_a_missing_numba_is_refused_with_the_name_of_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
