@@ -171,34 +171,24 @@ def influence(
     shift = damping + objective.net.l2
     if shift <= 0:
         raise InputError("damping and the network's l2 are both 0, so that G may be singular: give damping above 0")
-    net = objective.net
     wanted = _gradients(objective, theta, validation) * exists  # (m, n)
     rows = _host(objective, objective.per_sequence_gradients(theta)) * exists  # (B, n)
     if not (np.isfinite(rows).all() and np.isfinite(wanted).all()):
         raise NonFiniteError("a gradient is not finite: the weights are too large, use others")
-    of_all = curvature_product(objective, theta, matrix, damping)
-
-    def apply(v: HostArray) -> HostArray:  # A of I1, and the identity for absent weights
-        found: HostArray = exists * of_all(exists * v) + (1 - exists) * v
-        return found
-
     if solver == "cg":
-        found = _by_cg(apply, wanted.astype("float64" if matrix == "hessian" else net.dtype), tolerance, max_iterations)
-    elif matrix == "hessian":
-        found = _by_factorization(np.stack([apply(unit) for unit in np.eye(net.n_parameters)]), wanted)
+        b = wanted.astype("float64" if matrix == "hessian" else objective.net.dtype)
+        found = _by_cg(_product(objective, theta, exists, matrix, damping), b, tolerance, max_iterations)
     else:
-        G = dense_gauss_newton(objective, theta) * np.outer(exists, exists)
-        found = _by_factorization(G + shift * np.eye(net.n_parameters), wanted)
+        found = _by_factorization(_dense(objective, theta, exists, matrix, damping), wanted)
     rows /= objective.total_weight
     scores, earlier = found.x @ rows.T, found.earlier @ rows.T  # I2
+    bounds = np.outer(found.residuals, np.linalg.norm(rows, axis=1)) / shift  # I3
     sizes = np.linalg.norm(wanted, axis=1)
     return Influence(
         scores=scores,
         changes=np.abs(scores - earlier),
         rank_correlations=np.array([_spearman(a, b) for a, b in zip(scores, earlier, strict=True)]),
-        bounds=np.full(scores.shape, math.inf)
-        if matrix == "hessian"
-        else np.outer(found.residuals, np.linalg.norm(rows, axis=1)) / shift,  # I3
+        bounds=np.full(scores.shape, math.inf) if matrix == "hessian" else bounds,
         residuals=found.residuals / np.where(sizes > 0, sizes, 1.0),
         iterations=found.iterations,
     )
@@ -212,6 +202,27 @@ class _Solutions:
     earlier: HostArray
     residuals: HostArray
     iterations: HostArray
+
+
+def _product(objective: Objective, theta: Array, exists: HostArray, matrix: str, damping: float) -> Product:
+    """Return the product with A of I1, and with the identity for absent weights."""
+    of_all = curvature_product(objective, theta, matrix, damping)
+
+    def apply(v: HostArray) -> HostArray:
+        found: HostArray = exists * of_all(exists * v) + (1 - exists) * v
+        return found
+
+    return apply
+
+
+def _dense(objective: Objective, theta: Array, exists: HostArray, matrix: str, damping: float) -> HostArray:
+    """Return A of I1, in which absent weights have an entry on the diagonal only."""
+    unit = np.eye(objective.net.n_parameters)
+    if matrix == "hessian":
+        apply = _product(objective, theta, exists, matrix, damping)
+        return np.stack([apply(v) for v in unit])
+    G: HostArray = dense_gauss_newton(objective, theta) * np.outer(exists, exists)
+    return G + (damping + objective.net.l2) * unit
 
 
 def _by_cg(apply: Product, wanted: HostArray, tolerance: float, max_iterations: int) -> _Solutions:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar, TypeAlias
@@ -10,20 +9,17 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import scipy.sparse.linalg
 
-from hfrnn.arrays import gpu
+from hfrnn.arrays import compiled, gpu
 from hfrnn.arrays.buffers import Buffers as Buffers
 from hfrnn.arrays.row_groups import RowGroups, RowSums, group_rows, pairs_of_places, row_sums
 from hfrnn.checks import choice, wrong
 from hfrnn.errors import InputError, MissingExtraError, how_to_install
 from hfrnn.names import AUTO, BACKENDS, DEVICE_SHARE, HOST_MEMORY, PRECISIONS
-from hfrnn.wording import one_line
 
 Array: TypeAlias = Any
 """An array of whichever backend is in use."""
 HostArray: TypeAlias = np.ndarray[Any, Any]
 """A NumPy array, in the memory of the host."""
-NOT_INSTALLED = "numba is not installed"
-"""The reason not to use numba that the extra `fast` removes."""
 PIECE_BYTES = 2**20
 """Approximate size of the part of a weight gradient that is computed at a time on a CPU before it is added."""
 Runs: TypeAlias = Sequence[tuple[slice, slice]]
@@ -227,26 +223,11 @@ class Backend:
         """Wait until the device has finished its work. A CPU has nothing to wait for."""
 
 
-def why_no_numba() -> str:
-    """Return why numba cannot be used; "" if it can."""
-    if importlib.util.find_spec("numba") is None:
-        return NOT_INSTALLED
-    try:
-        import numba  # noqa: F401
-    except ImportError as error:  # it does not go with this NumPy, for example
-        return f"numba cannot be imported ({one_line(str(error))})"
-    return ""
-
-
 class NumbaBackend(Backend):
     """NumPy, for kernels whose time loops numba compiles."""
 
     def __init__(self) -> None:
-        why = why_no_numba()
-        if why == NOT_INSTALLED:
-            raise MissingExtraError(f"backend 'numba' needs numba: {how_to_install('fast')}, or use 'numpy'")
-        if why:
-            raise MissingExtraError(f"{why}: install versions of numba and NumPy that go together, or use 'numpy'")
+        compiled.check_numba()
         super().__init__("numba", np)
 
     @contextmanager

@@ -83,11 +83,11 @@ def _simd() -> list[str]:
 
 
 def _version(package: str) -> str:
-    from hfrnn.arrays.backend import NOT_INSTALLED, why_no_numba
+    from hfrnn.arrays.compiled import MISSING, why_no_numba
 
     try:
         found = importlib.metadata.version(package)
-        broken = package == "numba" and why_no_numba() not in ("", NOT_INSTALLED)
+        broken = package == "numba" and why_no_numba() not in ("", MISSING)
         return f"{found} (cannot be imported)" if broken else found
     except importlib.metadata.PackageNotFoundError:
         return "not installed"

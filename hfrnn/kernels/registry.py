@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hfrnn.arrays import gpu
-from hfrnn.arrays.backend import why_no_numba
+from hfrnn.arrays.compiled import why_no_numba
 from hfrnn.checks import count, is_number, shown, wrong
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Kernel

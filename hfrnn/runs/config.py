@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hfrnn.brief import short
 from hfrnn.checks import instance
-from hfrnn.errors import HfrnnError, InputError, MissingExtraError
+from hfrnn.errors import InputError, MissingExtraError
 from hfrnn.names import AUTO, DEVICES, HOST_MEMORY
 from hfrnn.option import Option, nearest
 from hfrnn.runs import needs
@@ -228,14 +228,10 @@ class TrainConfig(RunOptions):
 
     def _standardizes(self, kind: str) -> bool:
         """Return whether a run on such data scales them; one with `init_from` does what that run does."""
-        from hfrnn.runs.run_folder import RunFolder
-
-        first, scales = self.init_from, None
-        if first is not None:
-            with contextlib.suppress(HfrnnError):  # opening the data says what is wrong with that run
-                scales = RunFolder(first).scaling() is not None
-        if scales is None:
+        first = self.init_from
+        if first is None or not os.path.isfile(os.path.join(first, "config.toml")):  # opening the data says why
             return kind == "a table" if self.standardize is None else self.standardize
+        scales = os.path.isfile(os.path.join(first, "scaling.json"))
         if self.standardize not in (None, scales):
             given, does = ("--standardize", "does not scale") if self.standardize else ("--no-standardize", "scales")
             raise InputError(

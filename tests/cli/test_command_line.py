@@ -83,7 +83,7 @@ def test_a_flag_replaces_its_counterpart_in_a_file(tmp_path: Path) -> None:
     assert not {"curvature_symbols", "density"} & found.keys()
     path = file(tmp_path, "curvature_fraction = 0.5")
     assert printed("--config", path, "--curvature-symbols", 500)["curvature_symbols"] == 500
-    with pytest.raises(hfrnn.InputError, match="^--curvature-fraction is 0.5, and --curvature-symbols is 500: give"):
+    with pytest.raises(hfrnn.InputError, match=r"^--curvature-fraction is 0\.5, and --curvature-symbols is 500: give"):
         hfrnn.TrainConfig(curvature_fraction=0.5, curvature_symbols=500)
 
 

@@ -219,7 +219,7 @@ def test_a_numba_that_cannot_be_imported_is_passed_over_with_the_reason(
     (tmp_path / "numba.py").write_text("raise ImportError('Numba needs NumPy 2.4 or less.\\nGot NumPy 2.5.')")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "numba")
-    reason = "numba cannot be imported (Numba needs NumPy 2.4 or less.\\nGot NumPy 2.5.)"
+    reason = "numba cannot be imported (Numba needs NumPy 2.4 or less. Got NumPy 2.5.)"
     name, why = choose_backend("mlstm", on_gpu=False)
     assert (name, why.endswith(f"; {reason}")) == ("numpy", True)
     with pytest.raises(hfrnn.MissingExtraError, match=f"^{re.escape(reason)}: install versions of numba and NumPy"):
