@@ -98,5 +98,6 @@ def _spectral_radius(matrix: npt.NDArray[Any]) -> float:
     """Return the largest absolute eigenvalue of a square matrix."""
     if matrix.shape[0] <= 1000:
         return float(np.abs(np.linalg.eigvals(matrix)).max())
-    largest = scipy.sparse.linalg.eigs(matrix, k=1, which="LM", v0=np.ones(matrix.shape[0]), return_eigenvectors=False)
+    start = np.ones(matrix.shape[0])  # many eigenvalues are nearly as large: a search for one may find the second
+    largest = scipy.sparse.linalg.eigs(matrix, k=20, ncv=60, which="LM", v0=start, return_eigenvectors=False)
     return float(np.abs(largest).max())

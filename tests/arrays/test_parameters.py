@@ -72,6 +72,12 @@ def test_every_square_block_has_the_spectral_radius(shape: tuple[int, ...]) -> N
             assert np.abs(np.linalg.eigvals(block)).max() == pytest.approx(1.1, rel=1e-9)
 
 
+@pytest.mark.parametrize("seed", [0, 2, 3])
+def test_a_large_block_has_the_spectral_radius_too(seed: int) -> None:  # whose largest eigenvalues are close together
+    values = fixed_fan_in(spectral_radius=1.1)(np.random.default_rng(seed), (1100, 1100))
+    assert np.abs(np.linalg.eigvals(values)).max() == pytest.approx(1.1, rel=1e-9)
+
+
 # ---------------------------------------------------------------------- Network.init
 
 
