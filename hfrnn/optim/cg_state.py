@@ -112,6 +112,10 @@ def run_checked(parts: Parts) -> CGStop | None:
     return None
 
 
+UNDERFLOW = 1e-150
+"""Size of a vector below which the squares of its entries, and so r.z, may underflow to 0."""
+
+
 @dataclass
 class State:
     """The current iterate, and all that one iteration carries to the next; vectors are (n,).
@@ -287,7 +291,7 @@ class State:
 
     def _preconditioned_norm(self, square: float, size: float) -> float:
         """Return the norm of C7 of a vector with the Euclidean norm `size`."""
-        if square <= 0.0 and size > 0.0:
+        if square < 0.0 or (square == 0.0 and size > UNDERFLOW):
             raise InputError(
                 f"The preconditioner gave r.z = {square:g} in iteration {self.i}, expected a number above 0: "
                 "it has to be symmetric and positive definite."

@@ -148,7 +148,7 @@ def max_norm(matrices: Sequence[Array], bound: float) -> None:
             f"The matrices have shapes {', '.join(str(W.shape) for W in matrices) or '(none)'}, "
             "expected one or more (..., n, H) with the same H: give the matrices that feed the same units."
         )
-    square = sum((W * W).sum(axis=tuple(range(len(W.shape) - 1)), dtype="float64") for W in matrices)
+    square = sum(library(W).square(W, dtype="float64").sum(axis=tuple(range(len(W.shape) - 1))) for W in matrices)
     with np.errstate(over="ignore", invalid="ignore"):
         scale = float(bound) / (square**0.5).clip(float(bound), None)  # (H,), 1 within the bound
         for W in matrices:

@@ -75,3 +75,10 @@ def test_a_start_at_zero_applies_the_preconditioner_to_b_only_once(warm, beside)
     np.testing.assert_array_equal(calls[0], b)
     residual = np.linalg.norm(b - a @ result.x)
     assert result.preconditioned_norm == pytest.approx(residual / np.sqrt(3.0), rel=1e-9)
+
+
+def test_a_right_hand_side_whose_squares_underflow_ends_the_run():
+    a, b = spd(10)
+    result = conjugate_gradient(operator(a), 1e-170 * b, preconditioner=lambda r, out: np.copyto(out, r))
+    assert result.stop is CGStop.RESIDUAL
+    assert result.iterations == 0

@@ -89,6 +89,12 @@ def test_views_of_some_columns_are_bounded_in_place():
     assert np.linalg.norm(W, axis=0) == pytest.approx([1.0, 1.0, 6.0, 6.0, 6.0, 6.0])
 
 
+def test_float32_weights_whose_squares_overflow_are_bounded():
+    W = np.array([[3e20, 1.0], [4e20, 0.0]], dtype="float32")
+    max_norm([W], 5.0)
+    np.testing.assert_allclose(W, [[3.0, 1.0], [4.0, 0.0]], rtol=1e-6)
+
+
 def test_a_column_of_zeros_stays_so():
     W = np.zeros((3, 2))
     max_norm([W], 1.0)

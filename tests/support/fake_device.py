@@ -107,7 +107,7 @@ class Namespace(ModuleType):
     CREATES = ("zeros", "ones", "full", "arange")
     COMPUTES = (
         "ascontiguousarray", "where", "exp", "expm1", "log", "log1p", "tanh", "arctanh", "matmul", "multiply",
-        "subtract", "concatenate", "take", "sqrt", "dot",
+        "subtract", "concatenate", "take", "sqrt", "square", "dot",
     )  # fmt: skip
 
     def __init__(self) -> None:
