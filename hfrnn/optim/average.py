@@ -89,5 +89,5 @@ class Average:
             self.decay = 0.0
         if averaged and self.decay and value is None:
             raise InputError(f"the state counts {averaged} averaged vectors and lacks their {AVERAGE}")
-        self.value = None if value is None else array(f"{AVERAGE} of the state", value, (None,), "f")
+        self.value = None if value is None else array(f"{AVERAGE} of the state", value, (None,), "f").copy()
         self.count = averaged

@@ -215,9 +215,9 @@ class _Remembering:
 
 
 def _vector(name: str, found: Vector, like: Vector) -> Vector:
-    """Return what a caller's function returned, if it is a vector like another one."""
+    """Return what a caller's function returned, if it is a vector like another one, in the type of that one."""
     vector: Vector = array(name, found, like.shape, "f", advice="as theta is")
-    return vector
+    return vector.astype(like.dtype, copy=False)
 
 
 def minimize(

@@ -234,6 +234,19 @@ def test_an_objective_takes_no_functions_of_its_own(argument):
 # how it ends
 
 
+def test_the_minimum_has_the_type_of_theta():
+    d = np.array([1.0, 4.0])
+    found = minimize(
+        lambda theta: float(theta @ (d * theta)) / 2 + 1.0,
+        lambda theta: d * theta,  # float64
+        lambda theta: lambda v: d * v,
+        np.ones(2, dtype="float32"),
+        max_updates=3,
+    )
+    assert found.theta.dtype == np.float32
+    assert found.loss < 1.5
+
+
 def test_it_ends_at_the_start_where_the_gradient_is_small():
     found = minimize(*functions(rosenbrock()), np.array([1.0, 1.0]))
     assert (found.stop, found.updates, found.evaluations) == (MinimumStop.GRADIENT, 0, 0)

@@ -149,6 +149,15 @@ def test_the_default_decay_belongs_to_the_optimizer(tmp_path: Path) -> None:
     assert found == {"hf": 0.999, **dict.fromkeys(("sgd", "adam", "soap", "muon"), 0.995), "online": 0.0}
 
 
+def test_a_loaded_average_leaves_the_array_of_the_state_alone() -> None:
+    given = np.ones(3)
+    average = Average(0.5)
+    average.load_state_dict({"average": given, "averaged": 3})
+    average.add(np.zeros(3))
+    assert (given == 1.0).all()
+    assert (average.value < 1.0).all()
+
+
 def test_a_state_without_an_average_turns_it_off() -> None:
     average = Average(0.9)
     average.load_state_dict({"mu": 1.0})
