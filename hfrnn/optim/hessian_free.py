@@ -176,17 +176,19 @@ class HessianFree:
         begin = time.perf_counter()
         f0, g = gradient.loss_and_gradient(theta)  # H1
         f0, g_norm = self._check_gradient(theta, f0, g)
-        before = None if self._fallback is None else self._fallback.loss_if_bad(f0, g_norm, gradient)
+        found = None if self._fallback is None else self._fallback.check(f0, g_norm, gradient)
         gradient_seconds = time.perf_counter() - begin
-        if self._fallback is not None and before is not None:
-            return self._go_back(self._fallback.theta, (f0, before), g_norm, gradient_seconds)
+        if self._fallback is not None and found is not None and found[1]:
+            return self._go_back(self._fallback.theta, (f0, found[0]), g_norm, gradient_seconds)
         self._check_finite(theta, f0, g_norm)
         if g_norm == 0.0:
             self.failures, self.ended, self._solution, self._fallback = 0, End.SOLUTION, None, None  # H10
-            return undone(theta, f0, self._strengths, gradient_seconds, self.options)
-        roles = {role: gradient if each is None else each for role, each in given.items()}
-        model = self._model(theta, (f0, g, g_norm), roles, preconditioner, gradient_seconds)
-        return self._commit(*self._solve(model, on_cg, should_stop))
+            update = undone(theta, f0, self._strengths, gradient_seconds, self.options)
+        else:
+            roles = {role: gradient if each is None else each for role, each in given.items()}
+            model = self._model(theta, (f0, g, g_norm), roles, preconditioner, gradient_seconds)
+            update = self._commit(*self._solve(model, on_cg, should_stop))
+        return replace(update, evaluations=update.evaluations + (found is not None))
 
     def _model(
         self,
@@ -348,7 +350,8 @@ class HessianFree:
         self._count(Failure.DIVERGED)
         update = undone(theta, f0, strengths, gradient_seconds, self.options)
         return replace(
-            update, loss_after=f, gradient_norm=g_norm, next_mu=self.damping.mu, next_lambda_=self.damping.lambda_,
+            update, loss_after=f, evaluations=1, gradient_norm=g_norm,
+            next_mu=self.damping.mu, next_lambda_=self.damping.lambda_,
             failed=Failure.DIVERGED, failures=self.failures, ended=self.ended,
         )  # fmt: skip
 

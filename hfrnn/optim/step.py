@@ -132,16 +132,16 @@ class Fallback:
     theta: Vector
     loss: float
 
-    def loss_if_bad(self, loss: float, gradient_norm: float, objective: Objective) -> float | None:
-        """Return the loss before the step on the objective of a new batch if the step was bad, else None.
+    def check(self, loss: float, gradient_norm: float, objective: Objective) -> tuple[float, bool] | None:
+        """Return the loss before the step on the objective of a new batch, and whether the step was bad.
 
-        `loss` and `gradient_norm` are those after the step, on the same objective.
+        `loss` and `gradient_norm` are those after the step, on the same objective. None if they raise no suspicion.
         """
         finite = math.isfinite(loss) and math.isfinite(gradient_norm)
         if finite and loss <= self.loss + SUSPICIOUS * abs(self.loss):
             return None
         before = float(objective.loss(self.theta))
-        return None if finite and loss <= before + BAD * abs(before) else before
+        return before, not finite or loss > before + BAD * abs(before)
 
 
 def fallback_state(fallback: Fallback | None) -> dict[str, Any]:

@@ -141,8 +141,9 @@ def test_a_rise_from_batch_to_batch_is_checked_on_the_same_batch(
         return before * last.loss_before
 
     monkeypatch.setattr(f, "loss", loss)
-    assert optimizer.update(theta, f).failed is failed
-    assert f.losses - counted == losses == len(seen)
+    update = optimizer.update(theta, f)
+    assert update.failed is failed
+    assert f.losses - counted == losses == len(seen) == update.evaluations
 
 
 @pytest.mark.parametrize("large", [False, True])
