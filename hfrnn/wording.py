@@ -16,6 +16,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def memory_size(count: int) -> str:
+    """Return a number of bytes in MiB, or in KiB where it is small: `1,024.0 MiB`, `0.9 KiB`."""
+    return f"{count / 2**20:,.1f} MiB" if count >= 2**19 else f"{count / 2**10:,.1f} KiB"
+
+
 def four_digits(value: float) -> str:
     """Return a number with four significant digits: `0.5000`, `0.001234`, `1.234e-5`, `123456`; 0 as `0`.
 

@@ -29,6 +29,7 @@ from hfrnn.engine.layout import Layout
 from hfrnn.engine.plan import SHARD, SHARDS, Keep, Plan, Use, segment_boundaries, shard_boundaries
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
+from hfrnn.wording import memory_size
 
 MARGIN = 1.05
 """Factor on the estimated memory, for small temporary arrays and growing buffers that are not counted."""
@@ -108,8 +109,8 @@ def make_plan(
                 workers //= 2
     fewest = min(footprint.bytes(replace(plan, workers=1), T, B, use, weighs_outputs) for plan in candidates)
     raise InputError(
-        f"{B} sequences of {T} steps need at least {fewest / 2**20:,.1f} MiB, and the budget is "
-        f"{budget / 2**20:,.1f} MiB: give more memory, fewer or shorter sequences, or a smaller network"
+        f"{B} sequences of {T} steps need at least {memory_size(fewest)}, and the budget is "
+        f"{memory_size(budget)}: give more memory, fewer or shorter sequences, or a smaller network"
     )
 
 

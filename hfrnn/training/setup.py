@@ -15,6 +15,7 @@ from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.constraints import asks_for_constraints, read_connectivity
+from hfrnn.wording import memory_size
 
 
 def build_network(config: TrainConfig, data: Mapping[str, Any]) -> Network:
@@ -39,7 +40,7 @@ def build_network(config: TrainConfig, data: Mapping[str, Any]) -> Network:
     taken = net.n_parameters * net.dtype.itemsize
     if taken > config.memory_bytes:
         raise InputError(
-            f"the network has {net.n_parameters:,} weights, which take {taken / 2**20:,.1f} MiB, and --memory "
+            f"the network has {net.n_parameters:,} weights, which take {memory_size(taken)}, and --memory "
             f"is {config.memory}: give a smaller network or more memory"
         )
     return net

@@ -64,7 +64,7 @@ def test_a_dry_run_names_only_cg_iterations_that_an_update_can_make(tmp_path: Pa
 
 
 def test_a_budget_that_nothing_fits_is_refused_with_the_numbers(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"need at least .* MiB, and the budget is"):
+    with pytest.raises(InputError, match=r"need at least .* [KM]iB, and the budget is"):
         dry_run(config(tmp_path, memory="20kB", preset="published"))
 
 
