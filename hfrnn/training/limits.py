@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class TimeLimit:
     """A time limit. It ends a run before an update that would probably exceed it.
 
+    A record of many updates ends at the limit, wherever it is, so that it is their mean time that counts.
+
     Attributes
     ----------
     seconds : float or None
@@ -24,7 +26,7 @@ class TimeLimit:
     start : float
         Time at which training began.
     longest : float
-        Seconds of the longest update so far.
+        Seconds of the longest update so far, as the mean of a record.
     reached : bool
         Whether there is no time for another update.
     """
@@ -39,9 +41,9 @@ class TimeLimit:
         self.start = time.perf_counter()
         return self.start + (math.inf if self.seconds is None else self.seconds)
 
-    def note(self, begin: float, end: float) -> None:
-        """Note an update that took from one time to another."""
-        self.longest = max(self.longest, end - begin)
+    def note(self, begin: float, end: float, updates: int = 1) -> None:
+        """Note a record of so many updates that took from one time to another."""
+        self.longest = max(self.longest, (end - begin) / max(updates, 1))
         self.reached = self.seconds is not None and end - self.start + self.longest > self.seconds
 
 

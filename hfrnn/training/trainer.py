@@ -111,9 +111,9 @@ def train(
     Notes
     -----
     A resumed run makes the same updates, bit for bit, as a run that never stopped, also if the first process was
-    killed. If a first-order optimizer reached a limit in the middle of an interval, metrics.jsonl has a shorter
-    interval there, and one more validation. That validation can only change which state is the best, and end the run
-    at `target_bits`.
+    killed. Where a run has reached a limit, metrics.jsonl has one more validation, and with a first-order optimizer a
+    shorter interval if the limit lay in the middle of one. That validation can only change which state is the best,
+    and end the run at `target_bits` or because a task is solved; `patience` does not count it.
 
     Examples
     --------
@@ -379,11 +379,12 @@ class Trainer(VisibleState):
         processor = time.process_time()
         state.theta, found = self.method.advance(state.theta, self._on_progress, self._stops, left)
         state.seconds_processor += time.process_time() - processor
-        state.update += found.pop("updates")
+        updates = found.pop("updates")
+        state.update += updates
         state.symbols += found.pop("symbols")
         begin, valid, errors = time.perf_counter(), None, None
         state.seconds += begin - start
-        self._time.note(start, begin)
+        self._time.note(start, begin, updates)
         self._time.reached = self.ranks.any_rank(self._time.reached)
         due = found.pop("validate")
         if due or reached_limit(state, self._time) is not None:

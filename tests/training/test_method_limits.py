@@ -11,6 +11,7 @@ from support.method_runs import MUSIC, ONLINE, TASK, TRAINED, WINDOWS, Losses, r
 from support.tiny_runs import TEXT, metrics
 
 import hfrnn
+from hfrnn.training.limits import TimeLimit
 from hfrnn.training.trainer import Callback, Trainer, train
 
 pytestmark = pytest.mark.usefixtures("small_music")
@@ -160,6 +161,32 @@ def test_validate_every_counts_updates_since_the_last_validation(tmp_path: Path,
     assert validated == [20, 40, WINDOWS, WINDOWS + 20, WINDOWS + 30]
     assert all(line["valid_bits"] == pytest.approx(line["valid_loss"] / np.log(2)) for line in lines
                if line["valid_loss"] is not None)  # fmt: skip
+
+
+def test_a_limit_within_a_line_moves_no_later_validation(tmp_path: Path) -> None:
+    options = {"validate_every": 15, "patience": 100}
+    whole = metrics(run(tmp_path, "whole", **options, updates=80).folder)
+    cut = run(tmp_path, "cut", **options, updates=17).folder
+    train(resume=cut, updates=80)
+    validated = [
+        [line["update"] for line in lines if line["valid_loss"] is not None] for lines in (whole, metrics(cut))
+    ]
+    assert validated[1] == sorted([*validated[0], 17])
+
+
+def test_a_time_limit_expects_an_update_of_mean_length() -> None:
+    limit = TimeLimit(10.0)
+    start = limit.begin() - 10.0
+    limit.note(start, start + 6.0, updates=30)  # 0.2 s each
+    assert (limit.longest, limit.reached) == (pytest.approx(0.2), False)
+    limit.note(start + 6.0, start + 9.9, updates=30)
+    assert limit.reached
+
+
+def test_the_online_rule_has_no_warm_up(tmp_path: Path) -> None:
+    with pytest.raises(hfrnn.InputError, match="^--warm-up was given, and --optimizer online has no warm-up"):
+        run(tmp_path, **ONLINE, warm_up=5, updates=1)
+    assert not (tmp_path / "run").exists()
 
 
 def test_validations_may_be_closer_than_the_lines_of_the_log(tmp_path: Path) -> None:

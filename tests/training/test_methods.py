@@ -348,7 +348,7 @@ class RunLoss:
         ({"update_every": 20}, r"\(--update-every\) 20: "),
         ({"streams": 1000}, "1,000 streams with an update every 10 need at least 10,001; .*fewer --streams"),
         ({**TASK, "update_every": 5}, "--update-every was given, and addition is not a text"),
-        ({"memory": "3kB"}, "need at least .* MiB, and the budget is"),
+        ({"memory": "3kB"}, "need at least .* KiB, and the budget is 2.9 KiB"),
     ],
     ids=str,
 )

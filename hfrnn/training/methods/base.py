@@ -255,12 +255,13 @@ class Stepwise(Method):
         """Return the record of some updates that began in an epoch; the last one had a learning rate."""
         self.work = {"updates": float(updates)}
         self._since_validation, self._epoch_ended = self._since_validation + updates, self.epoch != epoch
-        done, every = self._in_interval + updates, self.config.validate_every
-        self._in_interval = 0 if self._epoch_ended else done % self.config.log_interval
+        done, every, interval = self._in_interval + updates, self.config.validate_every, self.config.log_interval
+        self._in_interval = 0 if self._epoch_ended else done % interval
+        due = every is not None and self._since_validation >= every and (every < interval or self._in_interval == 0)
         return {
             "updates": updates,
             "symbols": symbols,
-            "validate": self._epoch_ended or (every is not None and self._since_validation >= every),
+            "validate": self._epoch_ended or due,
             "train_loss": loss,
             "epoch": round(self.epoch + self.fraction, 4),
             "learning_rate": rate,

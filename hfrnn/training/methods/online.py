@@ -50,6 +50,7 @@ class OnlineMethod(Stepwise):
         config.refuse(
             ("density", "connectivity", "excitatory"), "--optimizer online knows no absent weights and no signs"
         )
+        config.refuse(("warm_up",), "--optimizer online has no warm-up")
         config.refuse(("update_every",), "--optimizer online updates at every step")
         config.refuse(("learn_initial_state", "state_noise"), "--optimizer online does not have it")
         self.streams = TextStreams(text, config.streams, 1, 1)
