@@ -167,10 +167,9 @@ def scored_rows(outputs: HostArray, batch: Batch) -> tuple[HostArray, HostArray,
 
 def scored_targets(net: Network, batch: Batch) -> HostArray:
     """Return the targets (T, B, n_out) in float64, NaN where they are not scored; a class is 1 among zeros."""
-    targets = host_copy(batch.targets)
+    targets, weights = host_copy(batch.targets), net.backend.to_host(batch.output_weights(net.backend))
     if targets.ndim == 2:
-        targets = np.eye(net.n_out)[targets]
-    weights = net.backend.to_host(batch.output_weights(net.backend))
+        targets = np.eye(net.n_out)[np.where(weights[..., 0] > 0, targets, 0)]
     return np.where(weights > 0, targets, np.nan).astype(np.float64)
 
 

@@ -109,17 +109,17 @@ class SOAP(FirstOrder):
         super().__init__(threads)
         self.options = instance("options", options, SOAPOptions, "a SOAPOptions", or_none=True) or SOAPOptions()
         self.blocks, self._places, at = check_blocks(blocks), list[tuple[_Place, _Place]](), 0
+        self._length, self._entries = sum(block.size for block in self.blocks), square_entries(self.blocks)
         for block in self.blocks:
             sides = _sides(block)
             left, right = _Place(at, sides[0]), _Place(at + sides[0] ** 2, sides[1])
             self._places.append((left, right))
             at = right.stop
-        self._entries = at
         self._squares: Vectors = {}
         self._squares_before: Vectors = {}
 
     def _advance_all(self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors) -> Scalar:
-        n, covered = theta.shape[0], sum(block.size for block in self.blocks)
+        n, covered = theta.shape[0], self._length
         if covered != n or (self.blocks and self.blocks[-1].span.stop != n):
             raise InputError(f"theta has {n} entries, and the blocks have {covered}: give blocks that cover theta")
         finite = lazy_finite(gradient)
@@ -212,10 +212,9 @@ class SOAP(FirstOrder):
 
     def _checked_squares(self, state: Mapping[str, Any]) -> Vectors:
         """Check the sizes in a `state_dict` of SOAP; return copies of its matrices, none before the first step."""
-        n = sum(block.size for block in self.blocks)
         for name in self.vectors:
             if state.get(name) is not None:
-                array(f"{name} of the state", state[name], (n,), "f", advice="as the blocks need")
+                array(f"{name} of the state", state[name], (self._length,), "f", advice="as the blocks need")
         if missing := [name for name in self.squares if name not in state]:
             raise InputError(
                 f"The optimizer state lacks {', '.join(missing)}: give the state_dict of a {self.kind} optimizer."
@@ -225,6 +224,11 @@ class SOAP(FirstOrder):
             for name in self.squares
             if state[name] is not None
         }
+
+
+def square_entries(blocks: Sequence[MatrixBlock]) -> int:
+    """Return the number of entries of all factors L and R of SOAP, and so of all bases."""
+    return sum(side**2 for block in blocks for side in _sides(block))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ import numpy as np
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.errors import CheckpointError
 from hfrnn.optim.average import AVERAGE
+from hfrnn.optim.factors import factor_entries
+from hfrnn.optim.soap import SOAP, square_entries
 from hfrnn.runs.constraints import stored_constraints
 from hfrnn.wording import counted
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 LIKE_THETA = 16
-"""More arrays of the size of the parameters than any optimizer stores for a batch."""
+"""More arrays of the size of the parameters than any optimizer stores for a batch, beside square matrices."""
 LIKE_TRACES = 4
 """More arrays of the size of the parameters than the online rule stores for each stream."""
 SPARE = 2**26
@@ -43,7 +45,8 @@ def largest_state(config: TrainConfig, network: Mapping[str, Any]) -> int:
     net = Network(**{**config.network_arguments(network), "backend": "numpy"})
     states = sum(math.prod(shape) for layer in net.layers for shape in layer.kernel.state_shapes(1).values())
     vectors = net.n_parameters * (LIKE_THETA + LIKE_TRACES * config.streams)
-    return SPARE + 8 * (vectors + states * config.streams * (config.sequence_length + 1))
+    squares = len(SOAP.squares) * square_entries(net.matrix_blocks) + factor_entries(net.matrix_blocks)
+    return SPARE + 8 * (vectors + squares + states * config.streams * (config.sequence_length + 1))
 
 
 def checked_weights(net: Network, arrays: dict[str, HostArray], path: Path) -> Array:

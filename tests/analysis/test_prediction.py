@@ -158,3 +158,10 @@ def test_a_table_of_predictions_shows_a_small_range_beside_a_large_mean() -> Non
     found = np.loadtxt(csv_text({"y": y}, ("a", "b", "c")).splitlines(), delimiter=",", skiprows=1)[:, 1:]
     assert (abs(found - y) <= 1e-6 * y.std(axis=0) + 1e-300).all()
     assert max(map(len, csv_text({"y": y[:, :1]}, ()).splitlines())) <= 16
+
+
+def test_a_symbol_that_is_not_scored_may_be_any_number() -> None:
+    net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=3)
+    targets, weights = np.array([[-100], [2]]), np.array([[0.0], [1.0]])
+    batch = hfrnn.Batch(np.zeros((2, 1, 2), "f4"), targets, weights=weights)
+    np.testing.assert_array_equal(prediction.scored_targets(net, batch)[:, 0], [[np.nan] * 3, [0.0, 0.0, 1.0]])

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from support.method_runs import run, training_state
 
+import hfrnn
 from hfrnn.engine.network import Network
 from hfrnn.optim.average import Average
 from hfrnn.optim.first_order import SGD, Adam
 from hfrnn.optim.muon import Muon
 from hfrnn.optim.one_pass import OnePassAdam, OnePassAverage, OnePassSGD
 from hfrnn.optim.soap import SOAP
+from hfrnn.runs import weights
 from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.runs.config import TrainConfig
 from hfrnn.training.methods.optimizers import hidden_matrices, make_average, make_optimizer
@@ -97,3 +99,10 @@ def test_muon_gets_the_hidden_matrices_gate_by_gate(options: dict[str, Any], exp
             assert (block.rows, block.columns, block.gates) == (*matrix.shape, gates)
             np.testing.assert_array_equal(np.arange(net.n_parameters)[block.span].reshape(matrix.shape), matrix)
     assert next(at, None) is None
+
+
+def test_a_checkpoint_may_be_as_large_as_the_matrices_of_soap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("SPARE", 2**12), ("LIKE_THETA", 4), ("LIKE_TRACES", 0)):
+        monkeypatch.setattr(weights, name, value)
+    folder = run(tmp_path, optimizer="soap", hidden=(2, 2, 2), streams=1, dtype="float64", updates=1).folder
+    assert hfrnn.load(folder, "last")[1].dtype == np.float64
