@@ -44,7 +44,11 @@ class TimeLimit:
     def note(self, begin: float, end: float, updates: int = 1) -> None:
         """Note a record of so many updates that took from one time to another."""
         self.longest = max(self.longest, (end - begin) / max(updates, 1))
-        self.reached = self.seconds is not None and end - self.start + self.longest > self.seconds
+        self.check(end)
+
+    def check(self, now: float) -> None:
+        """Find out whether another update would end after the limit."""
+        self.reached = self.seconds is not None and now - self.start + self.longest > self.seconds
 
 
 def reason_to_end(state: RunState, time_limit: TimeLimit) -> str | None:

@@ -390,6 +390,8 @@ class Trainer(VisibleState):
         if due or reached_limit(state, self._time) is not None:
             with self.interruption.responding(Response.AT_ONCE):
                 valid, errors = validate(self.validation, self.source, self.weights)
+            self._time.check(time.perf_counter())
+            self._time.reached = self.ranks.any_rank(self._time.reached)
         if due:
             self.method.validated(valid)
             if state.stopping is not None and valid is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +185,7 @@ def test_a_time_limit_expects_an_update_of_mean_length() -> None:
 
 
 def test_the_online_rule_has_no_warm_up(tmp_path: Path) -> None:
-    with pytest.raises(hfrnn.InputError, match="^--warm-up was given, and --optimizer online has no warm-up"):
+    with pytest.raises(hfrnn.InputError, match=r"^--warm-up was given, and --optimizer online has no warm-up"):
         run(tmp_path, **ONLINE, warm_up=5, updates=1)
     assert not (tmp_path / "run").exists()
 
@@ -234,3 +235,15 @@ def test_the_rate_of_schedule_text8_is_halved_after_as_many_epochs_as_asked_for(
     for epochs, rates in {1: [0.8, 0.4, 0.2, 0.1], 3: [0.8, 0.8, 0.8, 0.4]}.items():
         lines = metrics(run(tmp_path, f"{epochs}", **options, constant_epochs=epochs, epochs=4).folder)
         assert [line["learning_rate"] for line in lines] == rates
+
+
+def test_the_time_limit_counts_validation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def validate(*arguments: Any) -> tuple[float, None]:
+        time.sleep(0.4)
+        return 1.0, None
+
+    monkeypatch.setattr("hfrnn.training.trainer.validate", validate)
+    for options in ({"optimizer": "hf", "gradient_symbols": 300}, {"log_interval": 1}):
+        name = options.get("optimizer", "sgd")
+        result = run(tmp_path, name, **options, validate_every=1, minutes=0.3 / 60)
+        assert (result.summary["stopped"], result.summary["updates"]) == ("time", 1)
