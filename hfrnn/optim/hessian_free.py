@@ -12,8 +12,8 @@
     H10 g = 0: a solution, nothing changes; ten failed updates in a row: no progress
     H11 CG ended above q(0) = 0, because it started elsewhere: the next CG starts at 0 too
     H12 only one update in so many is measured, and every one with q < -f/4; the others take the last iterate of CG
-    H13 f on the next batch is higher by a fifth or not finite: f before the step on the same batch tells whether to
-        return to the parameters before it; then the factor is at least 3/2
+    H13 f on the next batch is higher by a fifth or not finite: f before the step is computed on the same batch, and the
+        step is undone if f rose by a tenth on it; then the factor is at least 3/2
 
 An update that raises an exception changes nothing.
 
@@ -211,9 +211,11 @@ class HessianFree:
         seconds = time.perf_counter() - start
         undamped = options.rho_model == "undamped"
         quadratic = Quadratic(theta, g, on, self.damping, undamped)  # H2
-        times = gradient_seconds, seconds, begin
-        trials = search, judge, judge_f0
-        model = Model(theta, f0, g, g_norm, *trials, quadratic, preconditioner or made, basis, False, *times)
+        model = Model(
+            theta=theta, f0=f0, g=g, g_norm=g_norm, losses=search, judge=judge, judge_f0=judge_f0, quadratic=quadratic,
+            preconditioner=preconditioner or made, kronecker=basis, measured=False, gradient_seconds=gradient_seconds,
+            preconditioner_seconds=seconds, begin=begin,
+        )  # fmt: skip
         return model.measure(options.rho_objective) if self._measures else model
 
     def _solve(
@@ -231,8 +233,9 @@ class HessianFree:
 
         start = self._solution * self.options.warm_start if self._solution is not None else None
         solver = Solver(
-            model.quadratic, start, model.preconditioner, model.judge, model.judge_f0, self.damping,
-            Rules(self.rule, self.lambda_rule), self.options, watch,
+            quadratic=model.quadratic, start=start, preconditioner=model.preconditioner, losses=model.judge,
+            f0=model.judge_f0, damping=self.damping, rules=Rules(self.rule, self.lambda_rule), options=self.options,
+            watch=watch,
         )  # fmt: skip
         full = solver.solve() if model.measured else solver.last()
         if not model.measured and full.q < -PROMISE * abs(model.f0):
@@ -266,7 +269,7 @@ class HessianFree:
         warm = search.success and options.warm_start > 0.0 and cg.q < 0.0
         self._solution = cg.x if warm else None  # H9, H11
         self._kronecker = model.kronecker
-        self._fallback = None if failed is not None else Fallback(theta, model.f0)
+        self._fallback = None if failed is not None else Fallback(theta.copy(), model.f0)
         self._count(failed)
         return Update(
             theta=new_theta,

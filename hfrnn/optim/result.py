@@ -25,8 +25,8 @@ class Failure(StrEnum):
     NO_STEP
         CG found no step: its first direction has no positive curvature.
     DIVERGED
-        The last step raised the loss of the new batch by more than a tenth, or it is not finite. The parameters before
-        that step are restored.
+        The last step raised the loss of the new batch by more than a tenth, or it is not finite (H13 of
+        hessian_free.py). The parameters before that step are restored.
 
     Examples
     --------

@@ -222,3 +222,14 @@ def test_a_line_search_compares_with_the_loss_of_its_own_batch(search: str, offs
     for _ in range(3):
         expected = reference.update(expected, Counted()).theta
     np.testing.assert_allclose(theta, expected, rtol=1e-9)
+
+
+def test_the_parameters_before_a_step_are_kept_from_a_caller_who_overwrites_them():
+    f = Counted(3, 1e6)
+    optimizer, theta = make(50), start()
+    for _ in range(2):
+        before = theta.copy()
+        theta[:] = optimizer.update(theta, f).theta
+    update = optimizer.update(theta, f)
+    assert update.failed is Failure.DIVERGED
+    np.testing.assert_array_equal(update.theta, before)

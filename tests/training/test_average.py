@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from support.tiny_runs import metrics, tiny_train
 
 import hfrnn
 from hfrnn.optim.average import Average
+from hfrnn.optim.result import Failure
 from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.runs.config import TrainConfig
 from hfrnn.training.trainer import Callback, Trainer, train
@@ -163,3 +165,37 @@ def test_a_state_without_an_average_turns_it_off() -> None:
     average.load_state_dict({"mu": 1.0})
     average.add(np.ones(3))
     assert average.value is None
+
+
+class BadStep(Callback):
+    """Makes the third step of HF a bad one, and collects the parameters that are not undone by the next update."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+        self.average: Any = None
+
+    def on_start(self, trainer: Trainer) -> None:
+        method: Any = trainer.method
+        own, self.average = method.optimizer.update, method.average
+
+        def update(*arguments: Any, **options: Any) -> Any:
+            step = own(*arguments, **options)
+            if len(self.kept) == 2:
+                step = replace(step, theta=step.theta + 5)
+            if step.failed is Failure.DIVERGED:
+                self.kept.pop()
+            self.kept.append(step.theta)
+            return step
+
+        method.optimizer.update = update
+
+
+def test_a_step_that_is_undone_leaves_the_average(tmp_path: Path) -> None:
+    watch = BadStep()
+    whole = tiny_train(tmp_path, "whole", updates=5, callbacks=(watch,), dtype="float64")
+    assert [line["failed"] for line in metrics(whole.folder)].count("diverged") == 1
+    assert len(watch.kept) == 4
+    np.testing.assert_allclose(watch.average.value, averaged(watch.kept, 0.999), rtol=1e-12)
+    cut = tiny_train(tmp_path, "cut", updates=3, callbacks=(BadStep(),), dtype="float64")
+    train(resume=cut.folder, updates=5)
+    assert training_state(cut.folder)[0] == training_state(whole.folder)[0]

@@ -13,12 +13,13 @@ from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Plan, Use
 from hfrnn.engine.planner import footprint_of, make_plan
 from hfrnn.errors import InputError
-from hfrnn.optim.average import Average
 from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, UpdateInterrupted
 from hfrnn.optim.kronecker import bytes_needed
+from hfrnn.optim.result import Failure
 from hfrnn.training.coming import coming_sizes
 from hfrnn.training.methods.base import Method, Progress, Sequences, Stop, Work, state_noise
+from hfrnn.training.methods.optimizers import make_average
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network
@@ -38,6 +39,8 @@ GRADIENT, PRODUCT = 3, 4
 """Work of a gradient and of a Gauss-Newton product, in forward passes."""
 VALIDATION_RATIO = 20
 """Work of training between two validations, in validations."""
+EARLIER = "earlier."
+"""Prefix of the entries of the average before the last update in the state."""
 FIRST_VALIDATIONS, QUICK = 20, 150_000
 """Updates that are all validated at first, if the validation part has at most so many symbols."""
 
@@ -86,7 +89,8 @@ class HessianFreeMethod(Method):
                 "--gradient-symbols"
             )
         self.parts = self._affordable_parts()
-        self.average = Average(config.average or 0.0)
+        self.average = make_average(config, net)
+        self._average_before: dict[str, Any] = {}  # the state of the average before the last update
         self.optimizer = HessianFree(
             Damping(config.damping, config.mu, config.lambda_, config.metric, config.adapt, config.least_damping),
             update_options(config, self.parts),
@@ -128,6 +132,9 @@ class HessianFreeMethod(Method):
         bounds, plain = self.constraints, objectives.values()
         seen = plain if bounds is None else [ConstrainedObjective(each, bounds) for each in plain]
         step = self.optimizer.update(theta, *seen, on_cg=progress, should_stop=should_stop)
+        if step.failed is Failure.DIVERGED and self._average_before:
+            self.average.load_state_dict(self._average_before)  # without the step that is undone
+        self._average_before = self.average.state_dict() if self.average.decay else {}
         self.average.add(super().weights(step.theta))
         self._idle_updates += 1
         self._since_validation += _work(step, *(batches[role].size for role in ("gradient", "curvature"))) * self._steps
@@ -204,11 +211,14 @@ class HessianFreeMethod(Method):
     def state_dict(self) -> dict[str, Any]:
         own = {"since_validation": self._since_validation, "idle_updates": self._idle_updates}
         sampler = {"sampler": self.sequences.sampler.state_dict()}
-        return {**self.optimizer.state_dict(), **self.average.state_dict(), **sampler, **own}
+        before = {EARLIER + name: value for name, value in self._average_before.items()}
+        return {**self.optimizer.state_dict(), **self.average.state_dict(), **before, **sampler, **own}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.sequences.sampler.load_state_dict(state["sampler"])
         self.average.load_state_dict(state)
+        before = {key.removeprefix(EARLIER): value for key, value in state.items() if key.startswith(EARLIER)}
+        self._average_before = before  # early checkpoints have none
         self.optimizer.load_state_dict(state)
         self._since_validation = float(state.get("since_validation", 0.0))
         self._idle_updates = int(state.get("idle_updates", 0))
