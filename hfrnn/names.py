@@ -30,6 +30,16 @@ METRICS = ("hidden", "matching", "preactivation")
 """Metrics of structural damping: what it penalises the change of."""
 ADAPTED = ("both", "mu", "lambda", "none")
 """Which strengths of damping are adapted after each update."""
+PRECONDITIONERS = ("none", "diagonal", "kronecker")
+"""Preconditioners of CG."""
+RHO_MODELS = ("damped", "undamped")
+"""Whether the quadratic in rho includes the damping."""
+RHO_OBJECTIVES = ("gradient", "curvature", "separate")
+"""Batches on which the loss in rho is measured."""
+SEARCH_OBJECTIVES = ("gradient", "rho")
+"""Batches of the last line search: that of the gradient, or that of rho."""
+LINE_SEARCHES = ("armijo", "minimum")
+"""Rules of the last line search."""
 OPTIMIZERS = ("hf", "sgd", "adam", "soap", "muon", "online")
 """Optimizers."""
 LENGTH = 100

@@ -26,7 +26,7 @@ Scalar: TypeAlias = Any
 Apply: TypeAlias = Callable[[Vector, Vector], object]
 """A linear map: `apply(v, out)` writes its product with `v` (n,) into `out` (n,)."""
 
-PIECE = 1 << 17
+HOST_PIECE = 1 << 17
 """Elements that `dot` converts to float64 at a time on the host; bounds its scratch memory."""
 DEVICE_PIECE = 1 << 22
 """Elements that `dot` multiplies in float64 at a time on a device; bounds its scratch memory."""
@@ -74,15 +74,15 @@ def lazy_dot(a: Vector, b: Vector, threads: int = 1) -> Scalar:
     """Return `dot` without waiting for a device."""
     if not is_on_host(a):
         return _device_dot(a, b)
-    count = -(-a.shape[0] // PIECE)
+    count = -(-a.shape[0] // HOST_PIECE)
     workers = max(1, min(threads, count))
 
     def sums_of(worker: int) -> list[float]:
         sums = []
         with np.errstate(over="ignore", invalid="ignore"):
-            for start in range(worker * PIECE, a.shape[0], workers * PIECE):
-                piece = a[start : start + PIECE].astype(np.float64)
-                piece *= piece if a is b else b[start : start + PIECE]
+            for start in range(worker * HOST_PIECE, a.shape[0], workers * HOST_PIECE):
+                piece = a[start : start + HOST_PIECE].astype(np.float64)
+                piece *= piece if a is b else b[start : start + HOST_PIECE]
                 sums.append(piece.sum().item())
         return sums
 

@@ -41,7 +41,6 @@ DEFAULT_STRENGTHS = {
     "none": (0.0, 0.0),
 }
 """Default strengths (mu, lambda_) of each kind of damping."""
-KINDS = DAMPINGS
 LEAST_STRENGTH, GREATEST_STRENGTH = 1e-8, 1e8
 """Bounds of a strength that is not 0."""
 
@@ -102,7 +101,7 @@ class Damping:
         adapt: str = "both",
         least: float = 0.0,
     ) -> None:
-        kind, adapt = choice("the damping kind", kind, KINDS), choice("adapt", adapt, ADAPTED)
+        kind, adapt = choice("the damping kind", kind, DAMPINGS), choice("adapt", adapt, ADAPTED)
         metric = choice("the damping metric", metric, METRICS)
         default_mu, default_lambda = DEFAULT_STRENGTHS[kind]
         self.kind, self.metric, self.adapt = kind, metric, adapt

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from hfrnn.arrays.vectors import Vector, scaled
 from hfrnn.checks import BELOW_ONE, NOT_NEGATIVE, POSITIVE, check_fields, checked, flag, instance, number
 from hfrnn.errors import InputError
-from hfrnn.optim.stepping import PIECE, FirstOrder, Vectors
+from hfrnn.optim.stepping import FirstOrder, Vectors
 
-__all__ = ["PIECE", "SGD", "Adam", "AdamOptions", "FirstOrder", "SGDOptions", "Vectors"]
+__all__ = ["SGD", "Adam", "AdamOptions", "FirstOrder", "SGDOptions", "Vectors"]
 
 
 @dataclass(frozen=True)

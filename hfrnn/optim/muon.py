@@ -29,7 +29,7 @@ from hfrnn.checks import BELOW_ONE, checked, instance, number
 from hfrnn.errors import InputError
 from hfrnn.optim.blocks import MatrixBlock, check_blocks
 from hfrnn.optim.first_order import Adam, AdamOptions
-from hfrnn.optim.stepping import PIECE, Vectors
+from hfrnn.optim.stepping import STEP_PIECE, Vectors
 
 A, B, C = 3.4445, -4.7750, 2.0315
 """Coefficients of U4."""
@@ -122,9 +122,9 @@ class Muon(Adam):
         starts = [0, *(block.span.stop for block in self.hidden)]
         stops = [*(block.start for block in self.hidden), n]
         return [
-            slice(start, min(start + PIECE, stop))
+            slice(start, min(start + STEP_PIECE, stop))
             for first, stop in zip(starts, stops, strict=True)
-            for start in range(first, stop, PIECE)
+            for start in range(first, stop, STEP_PIECE)
         ]
 
     def _advance_hidden(

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hfrnn.arrays.vectors import PIECE, Scalar, Vector, is_on_host
+from hfrnn.arrays.vectors import HOST_PIECE, Scalar, Vector, is_on_host
 from hfrnn.checks import POSITIVE, number
 from hfrnn.optim.average import Average
 from hfrnn.optim.clipping import clipping_factor
@@ -83,9 +83,9 @@ class _OnePass(FirstOrder):
 
     def _norm(self, x: Vector) -> float:
         """Return the Euclidean norm; its sums are those of pieces, whatever the number of threads."""
-        sums, passes = np.empty(-(-x.shape[0] // PIECE)), self._passes
+        sums, passes = np.empty(-(-x.shape[0] // HOST_PIECE)), self._passes
         workers = max(1, min(self._threads.threads, sums.size))
-        list(self._threads.ordered(lambda k: passes.sums_of_squares(x, PIECE, sums, k, workers), workers))
+        list(self._threads.ordered(lambda k: passes.sums_of_squares(x, HOST_PIECE, sums, k, workers), workers))
         return math.sqrt(sum(sums.tolist(), 0.0))
 
 

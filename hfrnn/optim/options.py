@@ -23,6 +23,7 @@ from hfrnn.checks import (
     number,
 )
 from hfrnn.errors import InputError
+from hfrnn.names import LINE_SEARCHES, PRECONDITIONERS, RHO_MODELS, RHO_OBJECTIVES, SEARCH_OBJECTIVES
 from hfrnn.presets import KINDS_OF_DATA, update_options
 
 
@@ -153,7 +154,7 @@ class HessianFreeOptions:
     residual_tolerance: float | None = checked(None, number, NOT_NEGATIVE, or_none=True)
     residual_every: int = checked(0, count)
     keep_ratio: float = checked(1.3, number, ABOVE_ONE)
-    preconditioner: str = checked("none", choice, ("none", "diagonal", "kronecker"))
+    preconditioner: str = checked("none", choice, PRECONDITIONERS)
     preconditioner_exponent: float = checked(0.75, number, ZERO_TO_ONE)
     preconditioner_shift: float | None = checked(None, number, SHIFTS, or_none=True)
     preconditioner_parts: int = checked(50, count, 1)
@@ -161,11 +162,11 @@ class HessianFreeOptions:
     preconditioner_decay: float = checked(0.7, number, ZERO_TO_ONE)
     warm_start: float = checked(0.95, number, ZERO_TO_ONE)
     mu_growth: float | None = checked(3.0, number, ABOVE_ONE, or_none=True)
-    rho_model: str = checked("damped", choice, ("damped", "undamped"))
-    rho_objective: str = checked("gradient", choice, ("gradient", "curvature", "separate"))
+    rho_model: str = checked("damped", choice, RHO_MODELS)
+    rho_objective: str = checked("gradient", choice, RHO_OBJECTIVES)
     rho_every: int = checked(1, count, 1)
-    search_objective: str = checked("gradient", choice, ("gradient", "rho"))
-    line_search: str = checked("armijo", choice, ("armijo", "minimum"))
+    search_objective: str = checked("gradient", choice, SEARCH_OBJECTIVES)
+    line_search: str = checked("armijo", choice, LINE_SEARCHES)
     line_search_factor: float = checked(0.8, number, INSIDE_ONE)
     line_search_backtracks: int = checked(60, count)
     armijo: float = checked(0.01, number, BELOW_ONE)

@@ -20,7 +20,7 @@ from hfrnn.optim.clipping import lazy_clip_norm
 
 Vectors = dict[str, Vector]
 """Vectors of an optimizer by their names."""
-PIECE = 2**18
+STEP_PIECE = 2**18
 """Entries of a vector that a step processes at a time on a CPU."""
 
 
@@ -185,7 +185,7 @@ class FirstOrder:
     def _advance_all(self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors) -> Scalar:
         """Make the step piece by piece, on several threads; return whether all of it is finite."""
         n, on_host = theta.shape[0], isinstance(theta, np.ndarray)
-        size = min(PIECE, n) if on_host else n  # pieces stay in the cache from the first pass to the last
+        size = min(STEP_PIECE, n) if on_host else n  # pieces stay in the cache from the first pass to the last
         if not self._work:
             pieces = min(self._threads.threads, -(-n // size)) if on_host and n else 1
             self._work = [(theta[:size].copy(), theta[:size].copy()) for _ in range(pieces)]

@@ -1,4 +1,4 @@
-"""Every option of a run, declared once: name, type, default, range, use and help. Sizes and TOML files are read here.
+"""Every option of a run, declared once: name, type, default, range, use and help.
 
 Flags, configuration files, checks, messages and help texts are derived from these declarations.
 """
@@ -21,11 +21,16 @@ from hfrnn.names import (
     GPU_SUMS,
     HOST_MEMORY,
     INITIALIZERS,
+    LINE_SEARCHES,
     METRICS,
     OPTIMIZERS,
     PRECISIONS,
+    PRECONDITIONERS,
     PRESETS,
+    RHO_MODELS,
+    RHO_OBJECTIVES,
     SCHEDULES,
+    SEARCH_OBJECTIVES,
     STARTS,
 )
 from hfrnn.option import option_key, option_name
@@ -191,16 +196,14 @@ class RunOptions(DataOptions):
         None, "CG stops when rho would raise the damping by this factor", needs.DAMPED, above=1, zero="to turn it off"
     )
     rho_model: str = _hf(
-        "damped", "Whether the quadratic q in rho includes the damping.", needs.DAMPED, choices=("damped", "undamped")
+        "damped", "Whether the quadratic q in rho includes the damping.", needs.DAMPED, choices=RHO_MODELS
     )
-    rho_objective: str = _hf(
-        "gradient", "Batch on which the loss in rho is measured.", choices=("gradient", "curvature", "separate")
-    )
+    rho_objective: str = _hf("gradient", "Batch on which the loss in rho is measured.", choices=RHO_OBJECTIVES)
     rho_every: int = _hf(
         1, "Measure rho once in this many updates; the others take their step without a trial loss.", least=1,
     )  # fmt: skip
     search_objective: str = _hf(
-        "gradient", "Batch of the final line search: that of the gradient or that of rho.", choices=("gradient", "rho")
+        "gradient", "Batch of the final line search: that of the gradient or that of rho.", choices=SEARCH_OBJECTIVES
     )
     rho_low: float = _hf(0.5, "Damping becomes stronger when rho is below this.", needs.DAMPED)
     rho_high: float = _hf(1.0, "Damping becomes weaker when rho is above this.", needs.DAMPED)
@@ -208,7 +211,7 @@ class RunOptions(DataOptions):
     least_damping: float = _hf(
         None, "Smallest strength of adaptive damping, as a share of the initial one.", needs.DAMPED, least=0, most=1
     )
-    preconditioner: str = _hf(None, "Preconditioner for CG.", choices=("none", "diagonal", "kronecker"))
+    preconditioner: str = _hf(None, "Preconditioner for CG.", choices=PRECONDITIONERS)
     preconditioner_exponent: float = _hf(
         0.75, "Exponent of the preconditioner's diagonal, from 0 to 1.", needs.PRECONDITIONED, least=0, most=1
     )
@@ -231,7 +234,7 @@ class RunOptions(DataOptions):
     max_failures: int = _hf(
         10, "Stop after this many updates in a row without a step", least=1, zero="for never", unit="updates"
     )
-    line_search: str = _hf("armijo", "Stopping rule of the final line search.", choices=("armijo", "minimum"))
+    line_search: str = _hf("armijo", "Stopping rule of the final line search.", choices=LINE_SEARCHES)
     armijo: float = _hf(
         None, "Share of the decrease along the gradient that the final line search asks for.", needs.ARMIJO, least=0,
         below=1,

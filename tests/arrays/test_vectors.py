@@ -9,7 +9,7 @@ from support.fake_device import FakeArray, transfers
 
 from hfrnn.arrays import vectors
 from hfrnn.arrays.vectors import (
-    PIECE,
+    HOST_PIECE,
     dot,
     fetch,
     is_finite,
@@ -31,7 +31,7 @@ def test_scalars_are_summed_in_float64():
 
 
 def test_threads_change_no_bit_of_an_inner_product():
-    a, b = np.random.default_rng(0).standard_normal((2, 3 * PIECE + 17)).astype("f4")
+    a, b = np.random.default_rng(0).standard_normal((2, 3 * HOST_PIECE + 17)).astype("f4")
     assert {dot(a, b, threads) for threads in (1, 2, 3, 5)} == {dot(a, b)}
 
 
@@ -61,10 +61,10 @@ def device(x):
     return FakeArray(np.array(x))
 
 
-@pytest.mark.parametrize("n", [0, 1, 1000, 3 * PIECE + 17])
+@pytest.mark.parametrize("n", [0, 1, 1000, 3 * HOST_PIECE + 17])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_an_inner_product_on_a_device_is_one_transfer_in_float64(n, dtype, monkeypatch):
-    monkeypatch.setattr(vectors, "DEVICE_PIECE", PIECE)
+    monkeypatch.setattr(vectors, "DEVICE_PIECE", HOST_PIECE)
     a, b = np.random.default_rng(0).standard_normal((2, n)).astype(dtype)
     transfers.clear()
     found = dot(device(a), device(b))

@@ -53,7 +53,7 @@ def test_steps_are_those_of_the_formula(options: MuonOptions) -> None:
 
 
 def test_parameters_outside_of_hidden_matrices_have_the_steps_of_adam(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PIECE", 2)
+    monkeypatch.setattr(module, "STEP_PIECE", 2)
     muon, adam = Muon(HIDDEN, MuonOptions(decay=0.1)), Adam(AdamOptions(0.9, 0.95, decay=0.1))
     theta = other = np.linspace(-1, 1, N)
     for g, lr in zip(gradients(4), RATES, strict=True):

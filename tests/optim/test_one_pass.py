@@ -13,8 +13,9 @@ from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.kernels.registry import vector_passes
 from hfrnn.optim.average import Average
 from hfrnn.optim.clipping import clip_norm
-from hfrnn.optim.first_order import PIECE, SGD, Adam, AdamOptions, FirstOrder, SGDOptions
+from hfrnn.optim.first_order import SGD, Adam, AdamOptions, FirstOrder, SGDOptions
 from hfrnn.optim.one_pass import OnePassAdam, OnePassAverage, OnePassSGD
+from hfrnn.optim.stepping import STEP_PIECE
 
 pytest.importorskip("numba", reason="numba is not installed (the extra fast)")
 PASSES = vector_passes("numba")
@@ -53,7 +54,7 @@ def run(optimizer: FirstOrder, n: int, dtype: str = "float32", bound: float | No
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("n", [1, 37, PIECE + 5])
+@pytest.mark.parametrize("n", [1, 37, STEP_PIECE + 5])
 @each_maker
 def test_a_step_has_the_bits_of_its_reference(make: Maker, n: int, dtype: str) -> None:
     expected, found = make(False, 1), make(True, 1)
@@ -74,7 +75,7 @@ def test_a_clipped_step_agrees_with_its_reference(make: Maker, dtype: str, toler
 
 @each_maker
 def test_no_bit_depends_on_the_threads(make: Maker) -> None:
-    n = 3 * PIECE + 11
+    n = 3 * STEP_PIECE + 11
     expected = run(make(True, 1), n, bound=1.0, steps=2)
     for threads in (2, 3):
         np.testing.assert_array_equal(run(make(True, threads), n, bound=1.0, steps=2), expected)
@@ -82,7 +83,7 @@ def test_no_bit_depends_on_the_threads(make: Maker) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_norm_is_that_of_exact_sums_and_the_gradient_keeps_its_bits(dtype: str) -> None:
-    g = vector(2 * PIECE + 3, 0, dtype)
+    g = vector(2 * STEP_PIECE + 3, 0, dtype)
     exact, before, optimizer = math.sqrt(math.fsum(float(x) ** 2 for x in g)), g.copy(), OnePassSGD(PASSES)
     for bound in (None, 1.0, 1e9):
         assert optimizer.lazy_clip(g, bound) == pytest.approx(exact, rel=1e-14)
@@ -115,7 +116,7 @@ def test_the_new_parameters_may_replace_the_old_ones(make: Maker, place: str) ->
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("n", [1, 30, PIECE + 2])
+@pytest.mark.parametrize("n", [1, 30, STEP_PIECE + 2])
 @each_maker
 def test_a_gradient_that_is_not_finite_changes_nothing(make: Maker, n: int, wrong: float) -> None:
     optimizer, theta = make(True, 2), vector(n, 0)

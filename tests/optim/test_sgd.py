@@ -9,7 +9,8 @@ from support.fake_device import FakeArray
 from hfrnn.arrays.vectors import norm
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.clipping import clip_norm, clip_values, max_norm
-from hfrnn.optim.first_order import PIECE, SGD, Adam, AdamOptions, FirstOrder, SGDOptions
+from hfrnn.optim.first_order import SGD, Adam, AdamOptions, FirstOrder, SGDOptions
+from hfrnn.optim.stepping import STEP_PIECE
 
 A = np.diag([1.0, 3.0, 10.0])
 START = np.array([1.0, -2.0, 0.5])
@@ -233,7 +234,7 @@ def test_a_step_in_place_that_is_not_finite_is_not_made_on_a_device_either(make)
 @pytest.mark.parametrize("kind", [SGD, Adam])
 def test_threads_change_no_bit_of_a_step(kind):
     rng = np.random.default_rng(0)
-    theta, gradient = rng.standard_normal((2, 3 * PIECE + 17)).astype("f4")
+    theta, gradient = rng.standard_normal((2, 3 * STEP_PIECE + 17)).astype("f4")
     found = [steps_of_one_gradient(kind(threads=threads), theta, gradient) for threads in (1, 2, 3, 5)]
     for other in found[1:]:
         assert np.array_equal(other, found[0])
@@ -247,11 +248,15 @@ def steps_of_one_gradient(optimizer, theta, gradient):
 
 
 @pytest.mark.parametrize("part", [slice(None), slice(3, None)], ids=["another view", "a part shared"])
-@pytest.mark.parametrize("place", [0, PIECE + 3, 2 * PIECE])
+@pytest.mark.parametrize("place", [0, STEP_PIECE + 3, 2 * STEP_PIECE])
 def test_a_step_that_is_not_finite_in_the_piece_of_any_thread_is_not_made(make, place, part):
     optimizer = type(make())(threads=2)
-    memory, gradient = np.ones((2, 2 * PIECE + 4), "f4")
-    theta, out, gradient = memory[: 2 * PIECE + 1], memory[part][: 2 * PIECE + 1], gradient[: 2 * PIECE + 1]
+    memory, gradient = np.ones((2, 2 * STEP_PIECE + 4), "f4")
+    theta, out, gradient = (
+        memory[: 2 * STEP_PIECE + 1],
+        memory[part][: 2 * STEP_PIECE + 1],
+        gradient[: 2 * STEP_PIECE + 1],
+    )
     gradient[place] = np.nan
     with pytest.raises(NonFiniteError, match="gradient is not finite"):
         optimizer.step(theta, gradient, 0.1, out=out)

@@ -273,7 +273,10 @@ class Stepwise(Method):
     def _rate_line(self) -> str:
         """Return the first learning rate of the schedule for the screen."""
         rate = "used up" if self.schedule.lr is None else format(self.schedule.lr, "g")
-        return f"learning rate {rate} ({self.config.schedule})"
+        ended = ""
+        if isinstance(self.schedule, Cosine) and self.updates >= (self.schedule.horizon or math.inf):
+            ended = f"; it has fallen to {self._rate():.3g}, and --updates gives it a new horizon"
+        return f"learning rate {rate} ({self.config.schedule}{ended})"
 
     def state_dict(self) -> dict[str, Any]:
         state = {f"{part}.{key}": x for part, owner in self.parts.items() for key, x in owner.state_dict().items()}
