@@ -68,18 +68,25 @@ def rows(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
                 for mark in MARKS
             ]  # fmt: skip
             shares = ratios(methods, method)
-            listed = ", ".join(number(share, ".2f") for share in shares)
-            median = f"{listed} (median {number(statistics.median(shares), '.2f')})" if shares else ""
+            never = missed(found[0]["budget"])
+            median = statistics.median(shares) if shares else math.inf
+            listed = ", ".join(number(share, ".2f", never) for share in shares)
+            listed += f" (median {median:.2f})" if math.isfinite(median) else ""
             lines.append(
                 [
                     task,
                     f"{method} ({found[0]['cell']['trial']})",
                     *(number(loss, ".2g", "") for loss in losses),
                     str(len(found)),
-                    "" if method == "adam" else median,
+                    "" if method == "adam" else listed,
                 ]
             )
     return head, lines
+
+
+def missed(budget: float) -> str:
+    """Return how a table says that a run of so many processor seconds did not reach a loss."""
+    return f"not in {budget:g} s"
 
 
 def print_table(results: Sequence[Result]) -> None:

@@ -6,7 +6,8 @@ import json
 import statistics
 
 from comparison import number, read_cells
-from dynamics_results import compared, ratios, rows
+from dynamics import BUDGETS
+from dynamics_results import compared, missed, ratios, rows
 from page_text import RESULTS, table
 
 FOLDER = RESULTS / "dynamics"
@@ -18,8 +19,9 @@ def dynamics() -> str:
     if not results:
         return "Not measured yet."
     parts = [
-        "`python benchmarks/dynamics.py`: medians of the lowest validation loss within some processor seconds.\nThe "
-        "last column is, for each seed, the time until Adam's lowest loss of 300 seconds is reached, divided by 300.",
+        "`python benchmarks/dynamics.py`: medians of the lowest validation loss within some processor seconds.\n"
+        f"Adam ran for {BUDGETS['adam']:g} seconds, HF and SGD for {BUDGETS['hf']:g}. The last column is, for each "
+        "seed, the time until Adam's\nlowest loss of 300 seconds is reached, divided by 300.",
         table(*rows(results)),
         _jax_sysid(),
     ]
@@ -33,7 +35,8 @@ def shares() -> str:
     """Return the median share of Adam's time that HF needs on each task, in a line."""
     results = read_cells(FOLDER)
     found = {task: ratios(compared(results, task), "hf") for task in sorted({each["cell"]["task"] for each in results})}
-    return ", ".join(f"{number(statistics.median(own), '.2f')} on {task}" for task, own in found.items() if own)
+    never = missed(BUDGETS["hf"])
+    return ", ".join(f"{number(statistics.median(own), '.2f', never)} on {task}" for task, own in found.items() if own)
 
 
 def _jax_sysid() -> str:
