@@ -27,7 +27,7 @@ Gers et al. 2000.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -112,18 +112,24 @@ class OnlineLSTM:
             A step is not finite. theta and the momentum are those of the step before. The states of the streams are
             not, so call `reset` or load an earlier `state_dict`.
         """
-        return self._run(theta, inputs, targets, lr)
+        number("lr", lr, POSITIVE)
+        total = 0.0
+        for loss in self._losses(theta, inputs, targets):
+            total += loss
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.optimizer.step(theta, self._gradient, lr, out=theta)  # U
+        return total / len(inputs)
 
     def step(self, theta: Array, inputs: Array, targets: Array, lr: float) -> float:
         """`run` for one time step: inputs (B,) or (B, n_in), targets (B,) or (B, n_out)."""
-        return self._run(theta, as_array("inputs", inputs)[None], as_array("targets", targets)[None], lr)
+        return self.run(theta, as_array("inputs", inputs)[None], as_array("targets", targets)[None], lr)
 
     def loss_and_gradient(self, theta: Array, inputs: Array, targets: Array) -> tuple[float, Array]:
         """Move the streams by one step without an update; return its mean loss and online gradient.
 
         Arguments are those of `step`.
         """
-        loss = self._run(theta, as_array("inputs", inputs)[None], as_array("targets", targets)[None], None)
+        (loss,) = self._losses(theta, as_array("inputs", inputs)[None], as_array("targets", targets)[None])
         return loss, self._gradient.copy()
 
     def reset(self) -> None:
@@ -165,32 +171,29 @@ class OnlineLSTM:
         for name, value in self._carried.items():
             value[...] = state[name]
 
-    def _run(self, theta: Array, inputs: Array, targets: Array, lr: float | None) -> float:
-        """Do the work of `run`; make no updates if lr is None."""
+    def _losses(self, theta: Array, inputs: Array, targets: Array) -> Iterator[float]:
+        """Move the streams step by step, and yield the mean loss of each; its online gradient is in `_gradient`.
+
+        theta may change between two steps.
+        """
         net, B = self.net, self.streams
         self._check_theta(theta)
         batch = net.prepare(Batch(inputs, targets))
         if batch.B != B:
             raise InputError(f"the inputs have {batch.B} streams, and {B} were expected: give one column per stream")
-        if lr is not None:
-            number("lr", lr, POSITIVE)
         p, T = net.groups(theta), batch.T
         scale, wanted = np.full((T, B, 1), 1.0 / B, net.dtype), np.ones((T, B))
         scored_parts = net.head.arrange(net.backend, batch.targets, scale, wanted, [slice(t, t + 1) for t in range(T)])
         x = batch.inputs if batch.inputs.ndim == 2 else batch.inputs.astype(net.dtype)
-        total = 0.0
-        with np.errstate(over="ignore", invalid="ignore"):
-            for t, scored in enumerate(scored_parts):
+        for t, scored in enumerate(scored_parts):
+            with np.errstate(over="ignore", invalid="ignore"):
                 loss = self._step(p, x[t], scored)
-                if not math.isfinite(loss):
-                    raise NonFiniteError(
-                        f"the loss of step {t} is not finite: load the last good state "
-                        "and continue with a smaller learning rate"
-                    )
-                total += loss
-                if lr is not None:
-                    self.optimizer.step(theta, self._gradient, lr, out=theta)  # U
-        return total / T
+            if not math.isfinite(loss):
+                raise NonFiniteError(
+                    f"the loss of step {t} is not finite: load the last good state "
+                    "and continue with a smaller learning rate"
+                )
+            yield loss
 
     def _step(self, p: Groups, x: Array, scored: Any) -> float:
         """Compute one step of the streams: the online gradient in `_gradient`, and the mean loss as the result."""
