@@ -76,6 +76,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "papers-probe": page_papers.probe,
     "papers-hornn": page_papers.hornn,
     "papers-norms": page_papers.norms,
+    "papers-ablation": page_papers.ablation,
     "papers-scrn": page_papers.scrn,
     **{name: partial(page_papers.papers, name) for name in page_papers.TABLES},
 }

@@ -29,6 +29,7 @@ if not (PAPERS / "cells.py").is_file():
     pytest.skip("the benchmarks are not here", allow_module_level=True)
 
 import cells  # noqa: E402
+import hornn_ablation  # noqa: E402
 import hornn_forgetting  # noqa: E402
 import hornn_norms  # noqa: E402
 import hornn_ptb  # noqa: E402
@@ -42,7 +43,9 @@ import trials  # noqa: E402
 from cells import Cell, Figure, Table  # noqa: E402
 from support.paper_scripts import call, done, result_of  # noqa: E402
 
-SCRIPTS = (hornn_forgetting, hornn_norms, hornn_ptb, hornn_text8, scrn_learned, scrn_ptb, scrn_text8)
+SCRIPTS = (
+    hornn_ablation, hornn_forgetting, hornn_norms, hornn_ptb, hornn_text8, scrn_learned, scrn_ptb, scrn_text8,
+)  # fmt: skip
 EPOCHS = 3
 
 
@@ -296,7 +299,7 @@ def test_every_cell_is_a_network_that_can_be_trained_under_a_name_of_its_own(mod
     for cell in table.cells:
         for trial, options in table.recipe(cell).items():
             config = TrainConfig(**checked_options(options, cell.name)).resolved()
-            optimizer = "adam" if trial.startswith("adam") else "sgd"
+            optimizer = "adam" if trial.startswith("adam") or module is hornn_ablation else "sgd"
             assert (config.optimizer, config.level, config.epochs) == (optimizer, "word", None)
             assert config.sequence_length % (config.update_every or 1) == 0
         weights = replace(table, symbols=table.symbols or 44_000).weights(cell)
@@ -320,6 +323,17 @@ def test_the_cells_of_hornn_norms_differ_in_the_network_alone_under_one_recipe()
     assert {name: options[0].get("max_norm") for name, options in recipes.items()} == {
         "sgd": None, "adam": None, **{f"{each}-{c}": f"*={c}" for each in ("sgd", "adam") for c in (1, 2, 3, 4, 6)},
     }  # fmt: skip
+
+
+def test_each_cell_of_the_ablation_changes_one_option_of_the_base() -> None:
+    base, *others = [options for cell in hornn_ablation.TABLE.cells
+                     for options in hornn_ablation.TABLE.recipe(cell).values()]  # fmt: skip
+    ((_, bounded),) = hornn_norms.TABLE.recipe(
+        next(cell for cell in hornn_norms.TABLE.cells if cell.name == "rnn-adam-4")
+    ).items()
+    assert base == bounded
+    for options in others:
+        assert len({name for name in base | options if base.get(name) != options.get(name)}) == 1
 
 
 def test_published_figures_are_those_of_the_papers() -> None:
