@@ -195,13 +195,28 @@ def open_arrays(
     CheckpointError
         The data have changed since the run was started.
     InputError
-        The data do not fit the options.
+        The data do not fit the options, or the training part of a new run has no target of an output.
     """
     with as_before(None if config.data in IN_MEMORY else folder):
         data = load_run_arrays(config) if memory is None else memory.arrays(config)
     if folder is not None:
         folder.check_data(data.sha256, data.source)
+    if known is None:
+        _check_targets(data)
     return ArraySource(config, data, known)
+
+
+def _check_targets(data: ArrayData) -> None:
+    """Raise InputError if the training part scores an output nowhere: nothing would train its weights."""
+    weights = data.train.weights
+    known = (weights > 0).any(axis=(0, 1)) if weights.ndim == 3 else np.ones(1, dtype=bool)
+    if not known.all():
+        k = int(known.argmin())
+        if data.target_names:
+            name, advice = data.target_names[k], "leave it out of --targets, or give other --fractions"
+        else:
+            name, advice = f"output {k} (counted from 0) of {data.name}", "leave it out of y, or give other sequences"
+        raise InputError(f"{name} has no known target in the training part that is scored: {advice}")
 
 
 def _scaling(config: TrainConfig, data: ArrayData, known: RunFolder | None) -> Scaling | None:
