@@ -26,6 +26,8 @@ REASONABLE = 30.0
 FAR = 2.0
 """If the mean of an input or a target is more deviations away from 0 than this, a run prints the same hint."""
 
+_LISTED = 8  # most constant columns that are named
+
 
 class ArraySource(Source):
     """Sequences of arrays or of a table, scaled if the options ask for it.
@@ -89,6 +91,8 @@ class ArraySource(Source):
             lines.append(f"scaling   {' and '.join(scaled)} in units of their deviation in the training part")
         elif why := self._unscaled():
             lines.append(f"scaling   none, though {why}: consider --standardize")
+        if constant := self._constant():
+            lines.append(f"constant  {constant} in the training part: check the data")
         return [*lines, *(f"          {note}" for note in data.notes)]
 
     def errors(self, logits: HostArray) -> float:
@@ -117,6 +121,23 @@ class ArraySource(Source):
             if mean is not None and deviation is not None and (np.abs(mean) > FAR * deviation).any():
                 return f"the mean of {what} is more than {FAR:g} deviations from 0"
         return None
+
+    def _constant(self) -> str:
+        """Return which real inputs and targets of the training part have one value only; "" if none has."""
+        x, y, weights, lengths = self.data.train
+        exists = (np.arange(x.shape[0])[:, None] < lengths)[:, :, None]
+        known = weights.reshape(*weights.shape[:2], -1) > 0
+        found = []
+        for what, values, counts, names in (
+            ("input", x, exists, self.data.input_names), ("target", y, known, self.data.target_names),
+        ):  # fmt: skip
+            columns = _constant_columns(values, counts) if values.ndim == 3 else []
+            if columns:
+                listed = [names[k] if names else str(k) for k in columns[:_LISTED]]
+                listed += [f"{len(columns) - _LISTED:,} more"] if len(columns) > _LISTED else []
+                counted_from = "" if names else " (counted from 0)"
+                found.append(f"{what}{'' if len(columns) == 1 else 's'} {', '.join(listed)}{counted_from}")
+        return " and ".join(found)
 
 
 class DrawnSource(ArraySource):
@@ -236,6 +257,14 @@ def _scaling(config: TrainConfig, data: ArrayData, known: RunFolder | None) -> S
                 "data of that kind, or another run"
             )
     return scaling
+
+
+def _constant_columns(values: HostArray, counts: HostArray) -> list[int]:
+    """Return the numbers of the columns of (T, N, n) values that have one value where `counts`, (T, N, n or 1)."""
+    counts = np.broadcast_to(counts, values.shape)
+    lowest = np.where(counts, values, np.inf).min(axis=(0, 1))
+    highest = np.where(counts, values, -np.inf).max(axis=(0, 1))
+    return [int(k) for k in np.flatnonzero(lowest == highest)]
 
 
 def _named(names: tuple[str, ...]) -> str:

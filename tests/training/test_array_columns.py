@@ -11,6 +11,8 @@ from support.data_runs import TRAINED, write_table
 
 import hfrnn
 from hfrnn.errors import InputError
+from hfrnn.runs.config import TrainConfig
+from hfrnn.training.opening import open_source
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(12, 9, 2))
@@ -41,3 +43,37 @@ def test_an_output_of_arrays_without_a_target_needs_weights_that_were_trained(tm
     with pytest.raises(InputError, match=r"^output 1 \(counted from 0\) of a\.npz has no known target in the training"):
         hfrnn.train(data=masked, out=tmp_path / "second", **TRAINED)
     hfrnn.train(data=masked, out=tmp_path / "second", init_from=first, **TRAINED)
+
+
+def constant(data: Path, **options: Any) -> list[str]:
+    """The lines at the start of a run that name constant columns."""
+    source, _ = open_source(TrainConfig(data=str(data), arch="rnn", **options).resolved())
+    return [line for line in source.lines() if line.startswith("constant")]
+
+
+def test_constant_columns_of_the_training_part_are_named(tmp_path: Path) -> None:
+    u = np.arange(60.0)
+    table = write_table(
+        tmp_path / "t.csv",
+        {"u": u, "gain": np.full(60, 0.1), "a": u**2, "b": np.where(u % 3 == 0, np.nan, np.where(u < 54, 5.0, u))},
+    )
+    columns: dict[str, Any] = {"window": 6, "ahead": 0}
+    assert constant(table, inputs=["u", "gain"], targets=["a", "b"], **columns) == [
+        "constant  input gain and target b in the training part: check the data"
+    ]
+    assert constant(table, inputs=["u"], targets=["a"], **columns) == []
+
+
+def test_the_padding_and_what_is_not_scored_make_no_column_vary(tmp_path: Path) -> None:
+    x, y, lengths = X.copy(), X.copy(), np.full(12, 7)
+    x[:, :7, 1], y[:, :, 0] = 3.0, np.where(MASK[:, :, 0] > 0, 0.5, X[:, :, 0])
+    assert constant(file(tmp_path, x=x, y=y, mask=MASK, lengths=lengths)) == [
+        "constant  input 1 (counted from 0) and target 0 (counted from 0) in the training part: check the data"
+    ]
+    assert constant(file(tmp_path, y=np.ones((12, 9), dtype=int))) == []  # classes
+
+
+def test_many_constant_columns_are_named_in_part(tmp_path: Path) -> None:
+    assert constant(file(tmp_path, x=np.zeros((12, 9, 30)))) == [
+        "constant  inputs 0, 1, 2, 3, 4, 5, 6, 7, 22 more (counted from 0) in the training part: check the data"
+    ]
