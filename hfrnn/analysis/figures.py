@@ -10,10 +10,11 @@ For one output with targets y, outputs z and weights w (sums over all scored ste
     accuracy                   = share of the weight where the prediction is right
 
 R2 and NRMSE are None for an output with constant targets. Accuracy is None for an output with targets other than 0 and
-1. The overall figures are means over the outputs. Every output has the same share, whatever its unit; the overall R2 is
-that of scikit-learn's `r2_score` with its default. The overall RMSE is the root of the overall MSE, and the overall
-NRMSE the root of 1 - R2. For classes, the overall figures are means over all scored steps. The figures of one class are
-means over the steps with that class as the target.
+1. All figures are None for an output without a scored target. The overall figures are means over the outputs for which
+they are not None. Each of these has the same share, whatever its unit; the overall R2 is that of scikit-learn's
+`r2_score` with its default. The overall RMSE is the root of the overall MSE, and the overall NRMSE the root of 1 - R2.
+For classes, the overall figures are means over all scored steps. The figures of one class are means over the steps with
+that class as the target.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class Score:
         The figures by name: `mse, rmse, r2, nrmse` for real values, `cross_entropy, accuracy` for bits and classes. A
         figure that is not defined is None.
     outputs : dict of str to dict
-        The same figures for each output, or for each class that occurs, by its name.
+        The same figures for each output, or for each class that occurs, by its name. They are None for an output
+        without a scored target, and `overall` does not cover it.
 
     Examples
     --------
@@ -111,11 +113,13 @@ def figures(
     else:
         one_output = _squared if loss == "squared" else _logistic
         w = np.broadcast_to(w[:, None] if w.ndim == 1 else w, z.shape)
-        rows = {
+        found = {
             name: one_output(z[w[:, k] > 0, k], y[w[:, k] > 0, k].astype(np.float64), w[w[:, k] > 0, k])
             for k, name in enumerate(known) if (w[:, k] > 0).any()
         }  # fmt: skip
-        overall = {figure: _mean([row[figure] for row in rows.values()]) for figure in next(iter(rows.values()))}
+        unknown: Row = dict.fromkeys(next(iter(found.values())))
+        rows = {name: found.get(name, unknown) for name in known}
+        overall = {figure: _mean([row[figure] for row in rows.values()]) for figure in unknown}
         if loss == "squared":
             overall["rmse"] = _root(overall["mse"])
             overall["nrmse"] = _root(None if overall["r2"] is None else 1 - overall["r2"])

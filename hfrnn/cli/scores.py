@@ -83,6 +83,9 @@ def score_lines(found: Mapping[str, Any], what: str) -> list[str]:
         lines.append(f"{label[:24]:<{width}}{figures}")
     if len(rows) > len(shown) > 0:
         lines.insert(-1, f"... and {len(rows) - len(shown)} more, which --json shows")
+    scored = sum(any(value is not None for value in row.values()) for row in rows.values())
+    if scored < len(rows):
+        lines.append(f"overall covers {scored:,} of {counted(len(rows), 'output')}: the others have no scored target.")
     if "nrmse" in found:
         lines.append("NRMSE is the RMSE divided by the standard deviation of the targets.")
     return lines

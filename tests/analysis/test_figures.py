@@ -104,10 +104,15 @@ def test_large_outputs_do_not_overflow() -> None:
     assert figures("softmax", np.array([[900.0, -900.0]]), np.array([1]), np.ones(1)).overall["cross_entropy"] == 1800
 
 
-def test_an_output_that_is_never_scored_is_left_out() -> None:
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_an_output_that_is_never_scored_has_no_figures_and_no_share_of_the_overall_ones(loss: str) -> None:
     w = W.copy()
     w[:, 1] = 0
-    assert figures("squared", Z, Y, w).outputs.keys() == {"0", "2"}
+    found, others = figures(loss, Z, Y, w), figures(loss, Z[:, [0, 2]], Y[:, [0, 2]], w[:, [0, 2]], ["0", "2"])
+    assert list(found.outputs) == ["0", "1", "2"]
+    assert found.outputs["1"] == dict.fromkeys(others.overall)
+    assert {name: found.outputs[name] for name in ("0", "2")} == others.outputs
+    assert found.overall == others.overall
 
 
 def test_nothing_to_score_is_refused() -> None:

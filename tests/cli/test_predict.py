@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.command_line import call, refused
-from support.data_runs import ROWS, TRAINED, make_data_runs
+from support.data_runs import ROWS, TRAINED, driven, make_data_runs, write_table
 from support.tiny_runs import snapshot, tiny_train
 
 import hfrnn
@@ -238,6 +238,21 @@ def test_evaluate_scores_a_file(runs: dict[str, Path]) -> None:
     assert re.search(r"drive\.csv: 1 sequence, 256 scored steps, loss \d", out)
     assert "not both" in refused("evaluate", runs["drive"], data_of(runs["drive"]), "--part", "valid")
     assert "is not a text: leave --dynamic out" in refused("evaluate", runs["drive"], "--dynamic", "sgd")
+
+
+def test_an_output_without_a_scored_target_gets_a_line_of_dashes(runs: dict[str, Path], tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    table = write_table(tmp_path / "new.csv", {**driven(rng), "speed": np.full(ROWS, np.nan)})
+    lines = call("evaluate", runs["drive"], table).stdout.splitlines()
+    rows = {line.split()[0]: line.split()[1:] for line in lines[2:5]}
+    assert list(rows) == ["temp", "speed", "overall"]
+    assert rows["speed"] == ["-"] * 4
+    assert rows["overall"] == rows["temp"]
+    assert lines[5] == "overall covers 1 of 2 outputs: the others have no scored target."
+    found = json.loads(call("evaluate", runs["drive"], table, "--json").stdout)
+    assert found["outputs"]["speed"] == {"mse": None, "rmse": None, "r2": None, "nrmse": None}
+    assert found["mse"] == found["outputs"]["temp"]["mse"]
+    assert "overall covers" not in call("evaluate", runs["drive"]).stdout
 
 
 def test_many_outputs_get_twenty_lines(tmp_path: Path) -> None:
