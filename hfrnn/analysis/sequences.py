@@ -30,6 +30,7 @@ from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.array_source import ArraySource
 from hfrnn.training.opening import open_source
 from hfrnn.training.sources import chosen_part
+from hfrnn.wording import counted
 
 TASK_SEQUENCES = 10_000
 """New sequences on which a synthetic task is scored (docs/specification.md, section 9)."""
@@ -57,6 +58,8 @@ class Given(NamedTuple):
         Rows of a table from an input to the target that it predicts.
     note : str
         Why there are no targets; empty if there are.
+    burn_in : int
+        Steps at the beginning of a recording that are not scored.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Given(NamedTuple):
     output_names: tuple[str, ...] = ()
     ahead: int = 0
     note: str = ""
+    burn_in: int = 0
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -156,7 +160,7 @@ def _table(config: TrainConfig, path: str) -> Given:
     burn_in = Windows(config.window or WINDOW, config.stride, config.burn_in).checked()[2]
     targets = None if note else columns.targets
     batch = recording(columns.inputs, targets, columns.missing, ahead, burn_in)
-    return Given(Path(path).name, batch, None, True, columns.input_names, names, ahead, note)
+    return Given(Path(path).name, batch, None, True, columns.input_names, names, ahead, note, burn_in)
 
 
 def _arrays(config: TrainConfig, net: Network, path: str) -> Given:
@@ -175,8 +179,8 @@ def _arrays(config: TrainConfig, net: Network, path: str) -> Given:
         if y is not None and len(x) != len(y):
             raise InputError(f"x has {len(x)} steps and y {len(y)} in {path}: give as many in both")
         windows = array_windows(config)
-        batch = recording(x, y, None, 0, 0 if windows is None else windows.checked()[2])
-        return Given(name, batch, None, recording=True, note=note)
+        burn_in = 0 if windows is None else windows.checked()[2]
+        return Given(name, recording(x, y, None, 0, burn_in), None, recording=True, note=note, burn_in=burn_in)
     if note:
         T_N = arrays["x"].shape[:2]
         symbols = net.head.integer_targets
@@ -271,9 +275,23 @@ def evaluate_sequences(
     given = own_sequences(folder, part) if path is None else file_sequences(folder, net, path)
     if given.batch.targets is None:
         raise InputError(f"{path} has no targets to score ({given.note}): give them, or use hfrnn predict")
+    if given.recording:
+        _check_recording(given)
     found = score(net, theta, given.batch, given.names, given.scaling)
     where = {"data": config.data, "part": part} if path is None else {"data": path}
     return {**where, "sequences": given.batch.B, "loss": net.loss(theta, scaled(given)), **found.to_json()}
+
+
+def _check_recording(given: Given) -> None:
+    """Raise InputError unless a recording has a target after the burn-in."""
+    if np.any(given.batch.weights):
+        return
+    has, begun = f"{given.name} has {counted(given.batch.T, 'row')}", given.burn_in
+    burn_in = f"and the first {begun:,} {'is' if begun == 1 else 'are'} the burn-in, which is not scored"
+    if begun + given.ahead < given.batch.T:
+        raise InputError(f"{has}{f', {burn_in}' if begun else ''}, and no other target is known: give targets")
+    ahead = f"; a target is {counted(given.ahead, 'row')} after its input" if given.ahead else ""
+    raise InputError(f"{has}, {burn_in}{ahead}: give more rows")
 
 
 def scaled(given: Given) -> Batch:

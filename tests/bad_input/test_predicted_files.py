@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.array_files import good, npz, table, trap
+from support.command_line import call
 from support.refusals import refused
 
 import hfrnn
@@ -61,10 +62,32 @@ def test_an_odd_file_is_refused(case: str, runs: Path, tmp_path: Path, monkeypat
     assert os.listdir() == [bad]  # no output, and no trap of a pickle
 
 
-@pytest.mark.parametrize("content", [table(1), "u,v,y\n" + "1,2,\n" * 30])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (table(1), "few.csv has 1 row, and the first 1 is the burn-in, which is not scored: give more rows"),
+        (
+            "u,v,y\n" + "1,2,\n" * 30,
+            "has 30 rows, and the first 1 is the burn-in, which is not scored, and no other target is known",
+        ),
+    ],
+)
 def test_a_table_without_scored_rows_is_not_scored(
-    content: str, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: str, words: str, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("few.csv").write_text(content)
-    assert "nothing to score" in refused("evaluate", str(runs / "table"), "few.csv")
+    assert words in refused("evaluate", str(runs / "table"), "few.csv")
+
+
+def test_the_rows_of_a_burn_in_are_counted(runs: Path, tmp_path: Path) -> None:
+    options = {"arch": "rnn", "hidden": 3, "updates": 1, "optimizer": "adam", "backend": "numpy"}
+    columns = {"inputs": ("u",), "targets": ("u",), "window": 10, "burn_in": 4}
+    hfrnn.train(data=str(runs / "data.csv"), out=tmp_path / "run", **columns, **options)
+    (tmp_path / "few.csv").write_text(table(5))
+    words = (
+        "few.csv has 5 rows, and the first 4 are the burn-in, which is not scored; a target is 1 row after its input"
+    )
+    assert words in refused("evaluate", str(tmp_path / "run"), str(tmp_path / "few.csv"))
+    (tmp_path / "few.csv").write_text(table(6))
+    assert "1 scored step" in call("evaluate", tmp_path / "run", tmp_path / "few.csv").stdout
