@@ -35,7 +35,7 @@ from hfrnn.names import AUTO, BACKENDS, DEVICES, MATRICES
 from hfrnn.optim.lanczos import Product, extreme_eigenvalues, lanczos, most_products, quadrature
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.constraints import stored_constraints
-from hfrnn.runs.data import is_arrays, load_run_music
+from hfrnn.runs.data import is_arrays, load_run_music, part_name
 from hfrnn.runs.load import load
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.opening import open_source
@@ -341,6 +341,7 @@ def _sequences(
         return Pool(*music_batch(music.part(part))), name
     corpus = folder.corpus()
     row = vocabulary.encode(getattr(corpus, part), config.unknown)
+    name = part_name(config, corpus, part)
     if row.size < 2:
-        raise InputError(f"the {part} part of {corpus.name} has fewer than two symbols: give another part")
-    return Pool(*training_sequences(row, min(config.sequence_length, row.size - 1))), f"{part} part of {corpus.name}"
+        raise InputError(f"the {name} has fewer than two symbols: give another part")
+    return Pool(*training_sequences(row, min(config.sequence_length, row.size - 1))), name

@@ -184,6 +184,7 @@ def _unknown(given: str | None, vocabulary: Any, otherwise: str = "error") -> st
 def text_content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any, str]:
     """Return what to score, and its name."""
     from hfrnn.data.corpora import read_text
+    from hfrnn.runs.data import part_name
 
     if text is not None:
         return read_text(text, level), text
@@ -191,7 +192,7 @@ def text_content(folder: Any, level: str, text: str | None, part: str) -> tuple[
     content = getattr(corpus, part)
     if not content:
         raise InputError(f"the run's data has no {part} part: give a FILE, or another --part")
-    return content, f"{part} part of {corpus.name}"
+    return content, part_name(folder.config(), corpus, part)
 
 
 @click.command(short_help="Draw text from a trained network.", epilog=SAMPLE_EXAMPLES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 from hfrnn.data.arrays import ArrayData, load_arrays
 from hfrnn.data.corpora import PARTS, Corpus, load_corpus
@@ -133,6 +134,12 @@ def run_vocabulary(config: TrainConfig, corpus: Corpus) -> Vocabulary:
             "nothing to predict: give another text"
         )
     return vocabulary
+
+
+def part_name(config: TrainConfig, corpus: Corpus, part: str) -> str:
+    """Return what to call a part of the text of a run: the validation and the test part may be files of their own."""
+    file = {"valid": config.valid, "test": config.test}.get(part)
+    return f"{part} part of {corpus.name}" if file is None else f"{part} part ({Path(file).name})"
 
 
 def part_checksums(corpus: Corpus) -> dict[str, str]:

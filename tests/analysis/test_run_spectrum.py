@@ -57,7 +57,7 @@ def test_a_run_is_taken_on_random_sequences_of_its_part_in_double_precision(run:
 def test_a_part_shorter_than_a_sequence_is_one(tmp_path: Path) -> None:
     (tmp_path / "valid.txt").write_text("the fox")
     short = tiny_train(tmp_path, valid=str(tmp_path / "valid.txt")).folder
-    assert load_objective(str(short), part="valid").data == "1 random sequence of the valid part of text.txt, 6 steps"
+    assert load_objective(str(short), part="valid").data == "1 random sequence of the valid part (valid.txt), 6 steps"
 
 
 def test_a_task_and_music_have_batches_of_their_own(tmp_path: Path, small_music: Path) -> None:

@@ -22,6 +22,14 @@ def test_evaluate_scores_the_validation_part_unless_told(run: Path) -> None:
     assert out != call("evaluate", run, "--which", "last", "--part", "train").stdout
 
 
+def test_a_part_that_is_a_file_of_its_own_has_the_name_of_that_file(tmp_path: Path) -> None:
+    other = text_file(tmp_path, TEXT[:60]).rename(tmp_path / "other.txt")
+    call("train", text_file(tmp_path), "--valid", other, *FLAGS, "--out", tmp_path / "run")
+    assert call("evaluate", tmp_path / "run").stdout.startswith("valid part (other.txt): 59 characters predicted")
+    assert call("evaluate", tmp_path / "run", "--part", "train").stdout.startswith("train part of text.txt: ")
+    assert "of the valid part (other.txt), " in hfrnn.load_objective(tmp_path / "run", part="valid").data
+
+
 def test_evaluate_prints_the_figures_of_the_library(run: Path, tmp_path: Path) -> None:
     text = text_file(tmp_path, "The dog and the fox.")
     found = hfrnn.evaluate(*hfrnn.load(run), "The dog and the fox.")
