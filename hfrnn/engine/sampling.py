@@ -77,7 +77,7 @@ def sample(
     Raises
     ------
     InputError
-        A number is out of its range, or no symbol is allowed.
+        A number is out of its range, no symbol is allowed, or the network does not predict its own input symbols.
     NonFiniteError
         The network's outputs are not finite.
 
@@ -92,6 +92,12 @@ def sample(
     5
     """
     theta = instance("net", net, Network, "a hfrnn.Network").vector(theta)
+    if not net.head.integer_targets or net.n_in != net.n_out:
+        raise InputError(
+            f"net was not trained on a text: its n_in is {net.n_in}, its n_out {net.n_out} and its loss "
+            f"{net.loss_name!r}, so there is nothing to sample; give a network that predicts its own input symbols, as "
+            "hfrnn.load returns it for a run on a text"
+        )
     temperature, length = number("temperature", temperature, NOT_NEGATIVE), count("length", length)
     top_k, seed = count("top_k", top_k, 1, or_none=True), count("seed", seed)
     prime = _symbols("prime", prime, net.n_in)

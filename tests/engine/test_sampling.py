@@ -135,3 +135,10 @@ def test_a_sample_begins_after_a_newline_where_there_is_one() -> None:
     assert beginning(Vocabulary.build("a\nb\t", "char")).tolist() == [1]
     assert beginning(Vocabulary.build(b"a\nb\t", "byte")).tolist() == [1]
     assert beginning(Vocabulary.build("ba", "char")).tolist() == [0]
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "softmax"])
+def test_a_network_that_does_not_predict_its_input_symbols_has_nothing_to_sample(loss: str) -> None:
+    net = Network("rnn", V, 3, V + 1 if loss == "softmax" else V, loss=loss)
+    with pytest.raises(InputError, match=f"^net was not trained on a text: its n_in is 7, .* its loss '{loss}'"):
+        sample(net, net.init(0), PRIME, 3)
