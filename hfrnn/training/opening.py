@@ -82,7 +82,10 @@ def open_source(
             folder.check_data(music.sha256, music.source)
         return MusicSource(music), None
     assert config.data is not None
-    return TaskSource(config, make_task(config.data, config.length)), None
+    task = make_task(config.data, config.length)
+    if begins and task.fixed_count:
+        config.refuse(("sequences",), f"the task {task.name} has {task.fixed_count} sequences, all in every epoch")
+    return TaskSource(config, task), None
 
 
 def _open_rolls(config: TrainConfig, folder: RunFolder | None) -> MusicSource | None:

@@ -244,7 +244,7 @@ class TextSource(Source):
 
 
 class TaskSource(Source):
-    """A synthetic task: new sequences in every epoch, and others for validation."""
+    """A synthetic task: new sequences in every epoch, and others for validation; or all of them, if they are few."""
 
     unit = "answer"
     fresh = counts_errors = ends_by_success = True
@@ -260,10 +260,11 @@ class TaskSource(Source):
 
     def lines(self) -> list[str]:
         assert self.validation is not None
-        return [
-            f"task      {self.name}, length {self.task.length}: {self.count:,} new sequences an epoch",
-            f"          {self.validation.B:,} others to validate",
-        ]
+        begin = f"task      {self.name}, length {self.task.length}:"
+        if all_of_them := self.task.fixed_count:
+            return [f"{begin} all {all_of_them:,} sequences in every epoch", "          the same ones to validate"]
+        new = f"{begin} {counted(self.count, 'new sequence')} an epoch"
+        return [new, f"          {self.validation.B:,} others to validate"]
 
     def errors(self, logits: HostArray) -> float:
         return float(np.mean(self.task.wrong(logits, self._held_out)))

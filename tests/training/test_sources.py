@@ -123,7 +123,8 @@ def test_a_resumed_run_s_text_keeps_the_symbols_that_it_was_started_with(tmp_pat
 
 @pytest.mark.parametrize("name", tasks())
 def test_a_task_says_its_network_and_makes_batches_that_fit_it(tmp_path: Path, name: str) -> None:
-    task = source(tmp_path, data=name, length=25, sequences=7)
+    few = {} if name == "memorization-5bit" else {"sequences": 7}
+    task = source(tmp_path, data=name, length=25, **few)
     assert isinstance(task, TaskSource)
     net = hfrnn.Network("rnn", hidden=4, **task.network)
     theta = net.init(0)
@@ -162,6 +163,21 @@ def test_no_epoch_of_a_task_has_a_sequence_of_its_validation(tmp_path: Path) -> 
         trained = {column.tobytes() for column in np.swapaxes(task.pool(epoch).inputs, 0, 1)}
         assert len(trained) == 200
         assert not trained & held_out
+
+
+def test_a_task_of_few_sequences_has_all_of_them_in_every_epoch_and_says_so(tmp_path: Path) -> None:
+    task = source(tmp_path, data="memorization-5bit", length=20)
+    assert task.validation is not None
+    for epoch in range(2):
+        np.testing.assert_array_equal(task.pool(epoch).inputs, task.validation.inputs)
+    assert task.lines() == [
+        "task      memorization-5bit, length 20: all 32 sequences in every epoch",
+        "          the same ones to validate",
+    ]
+    with pytest.raises(InputError, match=r"^--sequences was given, and the task memorization-5bit has 32 sequences"):
+        source(tmp_path, data="memorization-5bit", length=20, sequences=10)
+    others = source(tmp_path, data="addition", length=30, sequences=10).lines()
+    assert others == ["task      addition, length 30: 10 new sequences an epoch", "          1,000 others to validate"]
 
 
 def test_the_errors_of_a_task_are_the_share_of_wrong_answers(tmp_path: Path) -> None:
