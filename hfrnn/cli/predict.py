@@ -9,6 +9,7 @@ import click
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.options import NearChoice, check_force, check_picture, force_option
 from hfrnn.cli.runs import backend_option, which_option
+from hfrnn.cli.scores import or_another_file
 from hfrnn.cli.screen import say, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.wording import counted
@@ -67,7 +68,8 @@ def predict(
     if plot is not None:
         check_picture(plot)
     net, theta, _ = load(run, which, backend)
-    given = own_sequences(folder, part) if file is None else file_sequences(folder, net, file)
+    with or_another_file(folder):
+        given = own_sequences(folder, part) if file is None else file_sequences(folder, net, file)
     if output is not None and output.lower().endswith(".csv") and not given.recording:
         raise InputError(f"--output is {output}, and {given.name} holds sequences: give a file that ends in .npz")
     with telling_of_compilation(net.backend.name, False):

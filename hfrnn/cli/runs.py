@@ -12,7 +12,7 @@ from hfrnn.checks import count
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.long_work import working
 from hfrnn.cli.options import NearChoice, check_force, force_option
-from hfrnn.cli.scores import evaluate_data
+from hfrnn.cli.scores import evaluate_data, or_another_file
 from hfrnn.cli.screen import say, say_data, say_json, say_lines, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.names import AUTO, BACKENDS
@@ -188,7 +188,8 @@ def text_content(folder: Any, level: str, text: str | None, part: str) -> tuple[
 
     if text is not None:
         return read_text(text, level), text
-    corpus = folder.corpus()
+    with or_another_file(folder):
+        corpus = folder.corpus()
     content = getattr(corpus, part)
     if not content:
         raise InputError(f"the run's data has no {part} part: give a FILE, or another --part")

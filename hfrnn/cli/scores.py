@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+
+import click
 
 from hfrnn.cli.screen import say, say_json, say_lines, telling_of_compilation
 from hfrnn.errors import InputError
-from hfrnn.wording import counted, four_digits
+from hfrnn.wording import counted, four_digits, shell_command
 
 FIGURES = {
     "mse": "MSE", "rmse": "RMSE", "r2": "R2", "nrmse": "NRMSE", "cross_entropy": "cross-entropy",
@@ -50,7 +53,7 @@ def evaluate_data(
         raise InputError(
             f"{folder.path} was trained on {config.data}, whose sequences are generated again: leave --part out"
         )
-    with telling_of_compilation(net.backend.name, as_json):
+    with telling_of_compilation(net.backend.name, as_json), or_another_file(folder):
         found = evaluate_sequences(net, theta, config, part, folder, path)
     if as_json:
         say_json(found)
@@ -60,6 +63,21 @@ def evaluate_data(
         for name, value in found.items():
             text = value if isinstance(value, str | int) else _figure(value)
             say(f"{FIGURES.get(name, name.replace('_', ' ')):<20}{text}")
+
+
+@contextmanager
+def or_another_file(folder: Any) -> Iterator[None]:
+    """Let the message that a file of a run's own data is gone add how to give the command another file."""
+    from hfrnn.runs.data import is_music
+    from hfrnn.runs.own_data import LostFileError
+
+    try:
+        yield
+    except LostFileError as error:
+        if is_music(folder.config()):
+            raise
+        command = shell_command([*click.get_current_context().command_path.split(), str(folder.path)])
+        raise InputError(f"{error}, or give another one: {command} FILE") from error
 
 
 def score_lines(found: Mapping[str, Any], what: str) -> list[str]:

@@ -41,6 +41,7 @@ from hfrnn.runs.data import is_text, load_run_corpus, part_checksums
 from hfrnn.runs.lock import FolderLock
 from hfrnn.runs.metrics import MetricsFile, Record
 from hfrnn.runs.new_folder import delete_leftovers, is_unused, make_empty_folder, make_numbered_folder, occupied
+from hfrnn.runs.own_data import as_before
 from hfrnn.runs.parsing import read_toml
 from hfrnn.runs.presets import renamed, unwritten_values
 from hfrnn.runs.weights import largest_state
@@ -205,7 +206,8 @@ class RunFolder:
         """
         if not is_text(self.config()):
             raise InputError(f"{self.path} was trained on {self.config().data}, which is not a text")
-        corpus = load_run_corpus(self.config())
+        with as_before(self):
+            corpus = load_run_corpus(self.config())
         self.check_corpus(corpus)
         return corpus
 

@@ -15,9 +15,10 @@ from hfrnn.errors import InputError
 from hfrnn.names import IN_MEMORY
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.data import load_run_arrays
+from hfrnn.runs.own_data import as_before
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.memory import Memory, same_shapes
-from hfrnn.training.sources import Pool, Source, as_before
+from hfrnn.training.sources import Pool, Source
 from hfrnn.wording import counted
 
 REASONABLE = 30.0

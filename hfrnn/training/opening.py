@@ -17,11 +17,12 @@ from hfrnn.runs.data import (
     refuse_foreign_options,
     run_vocabulary,
 )
+from hfrnn.runs.own_data import as_before
 from hfrnn.runs.presets import kind_of_data
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.array_source import drawn_source, open_arrays
 from hfrnn.training.memory import Memory
-from hfrnn.training.sources import MusicSource, Source, TaskSource, TextSource, as_before
+from hfrnn.training.sources import MusicSource, Source, TaskSource, TextSource
 
 OF_SEQUENCES = ("fractions", "targets", "window", "stride", "burn_in", "time_first", "loss", "standardize")
 """Options of array files that do nothing for piano rolls."""

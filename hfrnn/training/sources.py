@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,14 +17,11 @@ from hfrnn.data.streams import evaluation_streams, sequence_count, training_sequ
 from hfrnn.data.synthetic import Task, tasks
 from hfrnn.data.vocabulary import Vocabulary, frequency_classes
 from hfrnn.engine.batch import Batch
-from hfrnn.errors import InputError, MissingExtraError
+from hfrnn.errors import InputError
 from hfrnn.names import SHIFTED, UNITS
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.data import part_checksums
 from hfrnn.wording import counted
-
-if TYPE_CHECKING:
-    from hfrnn.runs.run_folder import RunFolder
 
 VALIDATION_STREAMS = 64
 """Number of pieces into which the validation part of a text is cut, side by side."""
@@ -72,19 +67,6 @@ def epoch_generator(seed: int, epoch: int) -> np.random.Generator:
     """Return the random generator of an epoch; epoch -1 is validation, which is the same for every seed."""
     entropy = [0, 0] if epoch < 0 else [1, seed, epoch]
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
-
-
-@contextlib.contextmanager
-def as_before(folder: RunFolder | None) -> Iterator[None]:
-    """Let an InputError about the data of a resumed run say that they have changed since its start."""
-    try:
-        yield
-    except MissingExtraError:
-        raise
-    except InputError as error:
-        if folder is None:
-            raise
-        raise InputError(f"the data of {folder.path} is not as it was when the run was started: {error}") from error
 
 
 def chosen_part(config: TrainConfig, part: str | None, default: str) -> str:
