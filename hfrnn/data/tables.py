@@ -144,7 +144,8 @@ def read_columns(path: str | os.PathLike[str], inputs: Sequence[str] | None, tar
         names = [cell.strip().removeprefix("#").strip() for cell in first]
         filled = [cell for cell in names if cell.lower() not in GAPS]
         plain = bool(filled) and all(_number(cell) is not None for cell in filled)
-        chosen = {role: _numbers_of(given, names, plain, role, path) for role, given in
+        note = _note(first, plain)
+        chosen = {role: _numbers_of(given, names, plain, role, path, note) for role, given in
                   (("inputs", inputs), ("targets", targets))}  # fmt: skip
         wanted = [*chosen["inputs"], *chosen["targets"]]
         values, missing = array("d"), array("b")
@@ -194,21 +195,22 @@ class _Body:
             is_gap = cell.lower() in GAPS and place >= self.n_in
             value = 0.0 if is_gap else _number(cell)
             if value is None or not abs(value) <= LARGEST:
-                raise self._wrong(cell, line, n, value)
+                raise self._wrong(cell, line, n, value, is_target=place >= self.n_in)
             values.append(value)
             missing.append(is_gap)
 
-    def _wrong(self, cell: str, line: int, n: int, value: float | None) -> InputError:
+    def _wrong(self, cell: str, line: int, n: int, value: float | None, *, is_target: bool) -> InputError:
         column = f"column {n + 1}" + ("" if self.plain else f" ({self.names[n]})")
         shown = one_line(cell[:40])
         if not cell:
             held, advice = "an empty cell", "give a number in every row of an input"
         elif value is None:
             held, advice = f"{shown!r}", "give numbers with a decimal point"
+            advice += "; a target that is not known is an empty cell, nan or NA" if is_target else ""
         elif math.isfinite(value):
             held, advice = shown, f"give numbers of at most {LARGEST:g} in size"
         else:
-            held, advice = shown, "give finite numbers; a target that is not known may be an empty cell or nan"
+            held, advice = shown, "give finite numbers; a target that is not known may be an empty cell, nan or NA"
         return InputError(f"line {line} of {self.path} holds {held} in {column}: {advice}")
 
 
@@ -226,14 +228,23 @@ def _delimiter(text: str) -> str:
     return max(DELIMITERS, key=line.count)
 
 
-def _numbers_of(given: Sequence[str] | None, names: list[str], plain: bool, role: str, path: Any) -> list[int]:
+def _note(first: list[str], plain: bool) -> str:
+    """Return what a message about the columns of a table says of its first line; "" if there is nothing to say."""
+    if plain:
+        return " (its first line holds numbers only, so it is data)"
+    if first[0].lstrip().startswith("#"):
+        return " (its first line is read as the names of the columns; comment lines are not read, so delete them)"
+    return " (columns are separated by commas, semicolons or tabs)" if len(first) == 1 else ""
+
+
+def _numbers_of(
+    given: Sequence[str] | None, names: list[str], plain: bool, role: str, path: Any, note: str
+) -> list[int]:
     """Return the numbers of columns, counted from 0, that were given by name or by number."""
     listed = [f"{n}" if plain else names[n - 1] or f"{n}" for n in range(1, len(names) + 1)]
     more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
     shown = ", ".join(one_line(each[:40]) for each in listed[:_SHOWN])
-    has = f"{path} has {counted(len(names), 'column')}: {shown}{more}"
-    if plain:
-        has += " (its first line holds numbers only, so it is data)"
+    has = f"{path} has {counted(len(names), 'column')}: {shown}{more}{note}"
     if given is None:
         if role == "targets":
             return []
