@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import Any
 
 import click
 
+from hfrnn.cli.completion import files
 from hfrnn.cli.screen import make_console, say, say_json
 from hfrnn.errors import InputError
 from hfrnn.names import LEVELS, UNITS
@@ -139,24 +141,32 @@ def _megabytes(count: float) -> str:
     return f"{count / 1e6:.1f} MB"
 
 
-@data.command(short_help="Show what is in a corpus.")
-@click.argument("name")
+@data.command(short_help="Show what is in a corpus or a text file.")
+@click.argument("name", shell_complete=files)
 @click.option("--level", type=click.Choice(LEVELS), default="char", show_default=True, help="What a symbol is.")
 @_json
 def show(name: str, level: str, as_json: bool) -> None:
-    """Show where the corpus NAME is, the size of its parts, its symbols, and its beginning.
+    """Show where the corpus NAME is, the size of its parts, its symbols, and its beginning. NAME may be a text file.
 
-    `hfrnn train --data NAME` trains on this text. Symbols are counted in the training part, rare words as <unk>.
+    `hfrnn train --data NAME` trains on the corpus, `hfrnn train NAME` on the file. Symbols are counted in the training
+    part, rare words as <unk>.
     """
     import numpy as np
 
     from hfrnn.data.corpora import CORPORA, PARTS, load_corpus
-    from hfrnn.data.music import COLLECTIONS
     from hfrnn.data.vocabulary import Vocabulary
+    from hfrnn.names import IN_MEMORY
+    from hfrnn.runs.presets import kind_of_data
 
-    if name in COLLECTIONS:
-        raise InputError(f"{name} is music and has no symbols: train on it with hfrnn train --data {name}")
-    corpus = load_corpus(name=name, level=level)
+    kind = kind_of_data(name)
+    if kind != "a text" and name not in IN_MEMORY:
+        raise InputError(
+            f"{name} is {kind} and has no symbols to show: the first lines of hfrnn train --data {name} say what is in "
+            "it"
+        )
+    is_file = name not in CORPORA and os.path.isfile(name)
+    corpus = load_corpus(text=name, level=level) if is_file else load_corpus(name=name, level=level)
+    about = "a text file" if is_file else CORPORA[name].about
     vocabulary = Vocabulary.build(corpus.train, level, corpus.min_count)
     sizes = {part: vocabulary.count(getattr(corpus, part))[0] for part in PARTS}
     counts = np.bincount(vocabulary.encode(corpus.train), minlength=vocabulary.size)
@@ -167,7 +177,7 @@ def show(name: str, level: str, as_json: bool) -> None:
     if as_json:
         say_json({
             "name": name,
-            "about": CORPORA[name].about,
+            "about": about,
             "level": level,
             "source": corpus.source,
             "sha256": corpus.sha256,
@@ -178,7 +188,7 @@ def show(name: str, level: str, as_json: bool) -> None:
             "beginning": beginning,
         })  # fmt: skip
         return
-    say(f"{name}: {CORPORA[name].about}")
+    say(f"{name}: {about}")
     say(f"from      {corpus.source}")
     for part, size in sizes.items():
         say(f"{part:<10}{counted(size, UNITS[level])}")

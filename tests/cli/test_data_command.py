@@ -248,6 +248,24 @@ def test_show_of_a_corpus_that_is_not_here_says_how_to_get_it(site: Site) -> Non
     assert site.seen == []
 
 
+def test_show_reads_a_text_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("book.txt").write_text("abab" * 50, encoding="utf-8")
+    shown = json.loads(call("data", "show", "book.txt", "--json").stdout)
+    assert (shown["source"], shown["symbols"], shown["beginning"]) == ("book.txt", 2, "abab" * 45)
+    assert shown["parts"] == {"train": 180, "valid": 20, "test": 0}
+    assert call("data", "show", "book.txt").stdout.startswith("book.txt: a text file\nfrom      book.txt\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("r.csv", "a table"), ("a.npz", "an array file"), ("addition", "a synthetic task"), ("jsb", "music")],
+)
+def test_show_says_where_other_data_are_described(name: str, kind: str) -> None:
+    said = sentence(call("data", "show", name, code=2))
+    assert f"{name} is {kind} and has no symbols to show: the first lines of hfrnn train --data {name} say" in said
+
+
 def test_show_counts_rare_words_as_unknown(site: Site, folder: Path) -> None:
     put(folder, "text8/text8", b"often " * 2000 + b"seldom rarely " * 10 + b"often " * 20)
     out = call("data", "show", "text8", "--level", "word").stdout
