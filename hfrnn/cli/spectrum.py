@@ -79,6 +79,8 @@ def spectrum(
     from hfrnn.runs.run_folder import RunFolder
 
     check_force(force, plot, "--plot")
+    if numbers["count"] == numbers["vectors"] == 0:
+        raise InputError("--count and --vectors are 0, so nothing would be computed: give 1 or more for one of them")
     output = None
     if plot is not None:
         output = Output("--plot", plot, force, data_files(RunFolder(run).config()))
@@ -89,6 +91,11 @@ def spectrum(
     found, seconds = [], []
     with telling_of_compilation(backend, as_json), working("left at most") as show:
         objective, theta, data = load_objective(run, which, part, symbols, seed, backend)
+        if numbers["count"] > theta.size:
+            raise InputError(
+                f"--count is {numbers['count']:,}, and the network has {counted(theta.size, 'weight')}, which is the "
+                f"number of eigenvalues: give at most {theta.size:,}"
+            )
         for name in MATRICES if matrix == "both" else (matrix,):
             begun = time.perf_counter()
             tell = partial(_tell, show, name)

@@ -174,6 +174,8 @@ def test_a_spectrum_of_zeros_can_be_drawn() -> None:
         pytest.param(("--plot", "x.svg", "--vectors", 0), "--vectors is 0", marks=needs_matplotlib),
         (("--symbols", 0), "symbols is 0"),
         (("--count", -1), "count is -1"),
+        (("--count", 10**7), "--count is 10,000,000, and the network has 752 weights"),
+        (("--count", 0, "--vectors", 0), "--count and --vectors are 0, so nothing would be computed"),
         (("--tolerance", 0), "tolerance is 0"),
         (("--matrix", "hesian"), "Did you mean 'hessian'?"),
         (("--part", "test"), "has fewer than two symbols"),
