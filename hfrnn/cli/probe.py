@@ -19,8 +19,10 @@ from hfrnn.wording import counted
 if TYPE_CHECKING:
     from hfrnn.analysis.probe import BracketProbe
 
+MOST_ROWS = 20
+"""Most rows of a table that has all groups of distances."""
 ROWS = 12
-"""Approximate number of rows of the table."""
+"""Approximate number of rows of a table of more groups: near distances have more rows than far ones."""
 EXAMPLES = """\b
 Examples:
   hfrnn probe runs/book --open "(" --close ")"
@@ -108,12 +110,16 @@ def _lines(found: BracketProbe) -> list[str]:
     names = (found.opening, found.control) * 2
     lines.append(f"{'distance':>11}" + "".join(f"{each:>{w}}" for each, w in zip(names, (12, 12, 20, 12), strict=True)))
     groups = found.first.size
-    rows = min(ROWS, groups)
-    for k in sorted({round(groups ** (row / max(rows - 1, 1))) - 1 for row in range(rows)}):
+    chosen = list(range(groups))
+    if groups > MOST_ROWS:
+        chosen = sorted({round(groups ** (row / (ROWS - 1))) - 1 for row in range(ROWS)})
+    for k in chosen:
         distance = f"{found.first[k]:,}-{found.last[k]:,}" if found.last[k] > found.first[k] else f"{found.first[k]:,}"
         closing = "".join(f"{curves['closing'][k]:>12.3g}" for curves in (opened, unopened))
         ratios = f"{opened['log_ratio'][k]:>20.3f}{unopened['log_ratio'][k]:>12.3f}"
         lines.append(f"{distance:>11}{closing}{ratios}")
+    if len(chosen) < groups:
+        lines.append(f"{len(chosen)} of {groups:,} groups of steps are shown; --json has all")
     above = f"in {int(found.above.sum()):,} of {counted(groups, 'group')} of steps"
     far = f"up to distance {found.remembered:,}, and {above}" if found.remembered else f"{above}, not in the first"
     return [*lines, "", f"the ratio is higher after {found.opening} {far}"]

@@ -283,9 +283,19 @@ def test_the_command_writes_and_prints_what_the_library_finds(run: Path, tmp_pat
     figures = (opened["closing"][0], control["closing"][0], opened["log_ratio"][0], control["log_ratio"][0])
     [row] = [line.split() for line in lines if line.lstrip().startswith("1-5 ")]
     assert row[1:] == [f"{figures[0]:.3g}", f"{figures[1]:.3g}", f"{figures[2]:.3f}", f"{figures[3]:.3f}"]
+    assert [line.split()[0] for line in lines[5:11]] == ["1-5", "6-10", "11-15", "16-20", "21-25", "26-30"]
     assert f"{int(found.above.sum())} of 6 groups of steps" in lines[-1]
+    assert "are shown" not in shown
     assert max(map(len, lines)) <= 80
     assert snapshot(run) == before
+
+
+@pytest.mark.parametrize(("steps", "rows"), [(20, 20), (21, 10)])
+def test_a_table_with_a_selection_of_many_groups_says_so(run: Path, steps: int, rows: int) -> None:
+    lines = call("probe", run, "--steps", steps, "--trials", 2, "--group", 1).stdout.splitlines()
+    shown = [line.split()[0] for line in lines[5 : 5 + rows]]
+    assert (len(set(shown)), shown[0], shown[-1]) == (rows, "1", str(steps))
+    assert (f"{rows} of {steps} groups of steps are shown; --json has all" in lines) == (rows < steps)
 
 
 @pytest.mark.parametrize("given", [("--part", "valid"), ("BOOK",)])
