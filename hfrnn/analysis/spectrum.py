@@ -275,7 +275,8 @@ def load_objective(
     part : {"train", "valid", "test"}, optional
         The part of the run's data, "train" by default. A synthetic task has no parts; new sequences are drawn.
     symbols : int
-        About how many steps the batch has in all; it holds at least one sequence and at most all sequences.
+        About how many steps the batch has in all; it holds at least one sequence and at most all sequences. They keep
+        their order, so in a batch of all sequences of the training part, sequence b is training sequence b.
     seed : int
         Seed of the choice of sequences, 0 or more.
 

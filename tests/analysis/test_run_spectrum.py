@@ -54,6 +54,15 @@ def test_a_run_is_taken_on_random_sequences_of_its_part_in_double_precision(run:
     assert load_objective(str(run), "last", "valid", 30).data.startswith("3 random sequences of the valid part")
 
 
+def test_a_batch_of_all_sequences_has_them_in_the_order_of_the_file(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((20, 6, 1))
+    np.savez(tmp_path / "a.npz", x=x, y=x)
+    options: dict[str, Any] = {"arch": "rnn", "hidden": 2, "optimizer": "adam", "updates": 1, "dtype": "float64"}
+    hfrnn.train(data=str(tmp_path / "a.npz"), out=tmp_path / "run", **options)
+    objective = load_objective(str(tmp_path / "run"), symbols=10**9).objective
+    np.testing.assert_array_equal(objective.batch.inputs, x[:18].swapaxes(0, 1))
+
+
 def test_a_part_shorter_than_a_sequence_is_one(tmp_path: Path) -> None:
     (tmp_path / "valid.txt").write_text("the fox")
     short = tiny_train(tmp_path, valid=str(tmp_path / "valid.txt")).folder
