@@ -306,7 +306,7 @@ class RunOptions(DataOptions):
         None, "Stop when the validation loss (without validation, the training loss) is at most this, in bits.",
         needs.TEXT, above=0,
     )  # fmt: skip
-    keep: int = _running(0, "Number of latest checkpoints to keep beside last and best.", least=0)
+    keep: int = _running(0, "Number of latest checkpoints to keep, last included; best is always kept.", least=0)
     seed: int = _running(0, "Seed of the initial weights and of everything drawn at random.", least=0)
     backend: str = _running(
         AUTO,

@@ -257,8 +257,8 @@ class RunFolder:
         best : bool
             Whether to write the state as `best` too.
         keep : int
-            Number of states to keep besides `last` and `best`. An older one is deleted only after this state is on
-            the disk.
+            Number of latest states to keep under names of their own, this one included. An older one is deleted only
+            after this state is on the disk.
 
         Raises
         ------
@@ -311,7 +311,7 @@ class RunFolder:
         best_is_last : bool
             Whether `best` must hold the same state as `last`.
         keep : int
-            Number of states to keep besides `last` and `best`.
+            Number of latest states to keep under names of their own.
 
         Raises
         ------

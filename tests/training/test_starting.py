@@ -21,6 +21,7 @@ from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.load import load
+from hfrnn.runs.options import run_options
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.opening import open_source
 from hfrnn.training.trainer import Callback, train
@@ -208,6 +209,8 @@ def test_another_number_may_be_kept_when_a_run_goes_on(tmp_path: Path) -> None:
     assert list(RunFolder(run).kept()) == [3, 4]
     train(resume=run, updates=5)
     assert list(RunFolder(run).kept()) == [3, 4, 5]
+    assert RunFolder(run).kept()[5].read_bytes() == (run / "last.safetensors").read_bytes()  # last is one of them
+    assert "latest checkpoints to keep, last included" in run_options()["keep"].help
     train(resume=run, updates=6, keep=0)
     assert not RunFolder(run).kept()
 
