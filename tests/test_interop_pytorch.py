@@ -223,7 +223,8 @@ def test_what_is_neither_a_module_nor_a_state_dict_is_refused(torch: Any) -> Non
         (torch.optim.Adam(model.parameters()), "model is an Adam: give a torch.nn.Module or its state dict"),
         ({"model": model.state_dict(), "epoch": 3}, "the entry 'model' is of type OrderedDict, not a tensor"),
         (dict(model.to("meta").named_parameters()), "lstm.weight_ih_l0 cannot be a NumPy array"),
-        (torch.nn.LSTM(3, 4), "besides the recurrent module the model has nothing"),
+        (torch.nn.LSTM(3, 4), "besides the recurrent module the model has nothing: expected one nn.Linear$"),
+        (torch.nn.LSTM(3, 4).state_dict(), "the model has nothing: expected one nn.Linear, and the name of the nn.Emb"),
     ):
         with pytest.raises(hfrnn.InputError, match=message):
             from_torch(given)

@@ -89,8 +89,13 @@ def as_array(name: str, value: Any, backend: Backend | None = None) -> Array:
         try:
             return backend.xp.asarray(value)
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+            if getattr(value, "requires_grad", False) is True:
+                raise InputError(
+                    f"{name} is a tensor that requires a gradient: give an array of numbers, for example "
+                    "tensor.detach()"
+                ) from error
             raise InputError(f"{name} is {shown(value)}: give an array of numbers of one library") from error
-    advice = ", for example tensor.numpy()" if hasattr(value, "detach") else ""
+    advice = ", for example tensor.detach().numpy()" if hasattr(value, "detach") else ""
     raise InputError(f"{name} is {shown(value)}: give an array of numbers{advice}")
 
 

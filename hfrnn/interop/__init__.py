@@ -94,7 +94,7 @@ def from_torch(model: Any, *, embedding: str | None = None, **options: Any) -> t
     """
     source = read_model("model", model, embedding)
     values, embedding = on_host(source.tensors), source.embedding
-    parts = parts_of(values, embedding)
+    parts = parts_of(values, embedding, source.of_module)
     if chosen := sorted(DETERMINED & set(options)):
         raise InputError(f"{', '.join(chosen)} cannot be chosen, because the model determines it: leave it out")
     shapes = {part.name: values[part.pieces[0].tensor].shape for part in parts}
@@ -206,7 +206,7 @@ def _export(
     instance("net", net, Network, "a hfrnn.Network")
     model = read_model("like", like, embedding)
     like, values = model.tensors, on_host(model.tensors)
-    parts = parts_of(values, model.embedding)
+    parts = parts_of(values, model.embedding, model.of_module)
     check_parts(net, parts, values)
     vector = array(argument, vector, (net.n_parameters,), backend=net.backend)
     views = net.views(net.backend.to_host(vector))

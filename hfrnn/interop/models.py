@@ -56,6 +56,11 @@ class Model:
     frozen: frozenset[str] | None = None
     others: StateDict = field(default_factory=dict)
 
+    @property
+    def of_module(self) -> bool:
+        """Whether it is a module, not a state dict."""
+        return self.frozen is not None
+
     def warn(self) -> None:
         """Warn of what is left out; the warning names the line that called the caller."""
         for reason in self.left_out:

@@ -88,8 +88,12 @@ class Part:
         return apart[ORDER[self.blocks]].reshape(value.shape)
 
 
-def parts_of(values: Mapping[str, HostArray], embedding: str | None) -> list[Part]:
-    """Return the parameters of hfrnn with their tensors; every row of a tensor belongs to one parameter."""
+def parts_of(values: Mapping[str, HostArray], embedding: str | None, of_module: bool = False) -> list[Part]:
+    """Return the parameters of hfrnn with their tensors; every row of a tensor belongs to one parameter.
+
+    `of_module` says whether the tensors are those of a module, which tells the name of its embedding, or of a state
+    dict, which does not.
+    """
     modules: dict[str, set[str]] = {}
     for name in values:
         module, _, tensor = name.rpartition(".")
@@ -111,9 +115,10 @@ def parts_of(values: Mapping[str, HostArray], embedding: str | None) -> list[Par
     if unknown := [name for name in unknown if name not in linear]:
         raise InputError(f"{', '.join(unknown)} cannot be placed in a network of hfrnn: expected {EXPECTED}")
     if len(matrices) != 1:
+        named = "" if of_module else ", and the name of the nn.Embedding, if there is one, as embedding"
         raise InputError(
             f"besides {recurrent[0] or 'the recurrent module'} the model has {', '.join(matrices) or 'nothing'}: "
-            "expected one nn.Linear, and the name of the nn.Embedding, if there is one, as embedding"
+            f"expected one nn.Linear{named}"
         )
     for name, value in values.items():
         n = 2 if name.rpartition(".")[2].startswith("weight") else 1

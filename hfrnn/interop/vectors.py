@@ -71,7 +71,7 @@ class TorchLayout:
         self.net: Network = instance("net", net, Network, "a hfrnn.Network")
         model = read_model("like", like, embedding)
         values = on_host(model.tensors)
-        parts = parts_of(values, model.embedding)
+        parts = parts_of(values, model.embedding, model.of_module)
         check_parts(net, parts, values)
         if flag("trainable", trainable) and model.frozen is None:
             raise InputError("trainable needs the model: a state dict does not tell what requires a gradient")

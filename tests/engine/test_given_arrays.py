@@ -163,3 +163,22 @@ def test_states_that_overflow_in_the_padding_leave_loss_and_outputs_finite() -> 
     for b, length in enumerate(lengths):
         assert not outputs[length:, b].any()
     assert math.isfinite(loss) == bool(np.isfinite(outputs[:, 1]).all())
+
+
+class Learned:
+    """A tensor that requires a gradient, as PyTorch's."""
+
+    requires_grad, shape, dtype = True, THETA.shape, "float64"
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+
+    def detach(self) -> Any:
+        return THETA
+
+
+def test_a_tensor_that_requires_a_gradient_has_to_be_detached() -> None:
+    objective = hfrnn.Objective(NET, hfrnn.Batch(INPUTS, TARGETS))
+    with pytest.raises(hfrnn.InputError, match=r"^theta is a tensor that requires a gradient: .* tensor\.detach\(\)$"):
+        objective.loss(Learned())
+    objective.loss(Learned().detach())
