@@ -100,11 +100,14 @@ def figures(
     Raises
     ------
     InputError
-        No step has a weight above 0.
+        No step has a weight above 0, or the weights sum to infinity.
     """
     z, w = np.asarray(outputs, np.float64), np.asarray(weights, np.float64)
     if not (w > 0).any():
         raise InputError("no step has a weight above 0, so there is nothing to score: give more targets")
+    with np.errstate(over="ignore"):
+        if w.sum() == math.inf:
+            raise InputError("the weights sum to infinity: give smaller weights")
     used = (w > 0).reshape(len(w), -1).any(axis=1)
     z, w, y = z[used], w[used], np.asarray(targets)[used]
     known = [str(n) for n in range(z.shape[1])] if names is None else list(names)

@@ -214,11 +214,12 @@ class Batch:
             The sum is 0, so that nothing is predicted, or it is not finite.
         """
         weights = self.step_weights(backend) if self.host is None else self.host.step_weights(get_backend("numpy"))
-        total = float(weights.sum().item())
+        with np.errstate(over="ignore"):  # an infinite sum is refused below
+            total = float(weights.sum().item())
         if not total > 0:
             raise InputError("the weights of the batch sum to 0: give at least one step a weight above 0")
         if total == float("inf"):
-            raise InputError("the weights of the batch sum to infinity: give finite weights")
+            raise InputError("the weights of the batch sum to infinity: give smaller weights")
         return total
 
 
@@ -233,7 +234,8 @@ def zero_padding(backend: Backend, values: Array, exists: Array | None) -> Array
 
 def mean_over_outputs(weights: Array) -> Array:
     """Return the weights of the steps (T, B), given those of their outputs (T, B, n_out) or (T, B, 1)."""
-    return weights.sum(axis=-1) / weights.shape[-1]
+    with np.errstate(over="ignore"):  # Batch.total_weight refuses an infinite sum
+        return weights.sum(axis=-1) / weights.shape[-1]
 
 
 def _checked_weights(weights: Array, steps: tuple[int, int], targets: Array | None, finite: bool) -> Array:

@@ -115,6 +115,12 @@ def test_an_output_that_is_never_scored_has_no_figures_and_no_share_of_the_overa
     assert found.overall == others.overall
 
 
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_weights_that_sum_to_infinity_are_refused(loss: str) -> None:
+    with pytest.raises(InputError, match=r"^the weights sum to infinity: give smaller weights$"):
+        figures(loss, Z, Y, np.full((30, 3), 1e308))
+
+
 def test_nothing_to_score_is_refused() -> None:
     with pytest.raises(InputError, match="no step has a weight"):
         figures("squared", Z, Y, np.zeros(30))

@@ -150,3 +150,14 @@ def test_the_weight_of_a_step_is_the_mean_of_the_weights_of_its_outputs() -> Non
 def test_exists_tells_steps_from_padding() -> None:
     assert batch().exists(numpy) is None
     np.testing.assert_array_equal(batch(lengths=np.array([1, 3])).exists(numpy), [[1, 1], [0, 1], [0, 1]])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("axes", [2, 3])
+def test_weights_that_sum_to_infinity_are_refused_without_a_warning(axes: int) -> None:
+    net = hfrnn.Network("rnn", 2, 3, 4, loss="squared", dtype="float64")
+    shape = (5, 3, 4)
+    given = hfrnn.Batch(np.ones((5, 3, 2)), np.ones(shape), np.full(shape[:axes], 1e308))
+    for use in (lambda: hfrnn.Objective(net, given), lambda: net.loss(net.init(0), given)):
+        with pytest.raises(hfrnn.InputError, match="the weights of the batch sum to infinity: give smaller weights"):
+            use()
