@@ -9,7 +9,7 @@ from typing import Any
 from hfrnn.cli.options import check_architecture, check_data
 from hfrnn.errors import InputError
 from hfrnn.names import holds_targets
-from hfrnn.runs.config import TrainConfig, arch_declarations, checked_options
+from hfrnn.runs.config import TrainConfig, arch_declarations, check_values, checked_options, chosen_arch
 from hfrnn.runs.needs import either
 from hfrnn.runs.options import default_schedule, option_key, option_name, run_options
 from hfrnn.runs.parsing import read_toml
@@ -75,10 +75,10 @@ def merged(
 
 
 def _from_file(path: str) -> tuple[dict[str, Any], bool]:
-    """The checked options in a TOML file, and whether a run wrote the file."""
+    """The options in a TOML file, each checked by itself, and whether a run wrote the file."""
     options, versions = read_toml(path)
     values = checked_options(renamed(options) if versions else options, path)
-    TrainConfig(**values)
+    check_values(values, path, chosen_arch(values))
     return {**values, **(unwritten_values(values) if versions else {})}, bool(versions)
 
 

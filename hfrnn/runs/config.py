@@ -358,11 +358,38 @@ def checked_options(options: Mapping[str, Any], source: str) -> dict[str, Any]:
         An option is not known (the message has the nearest name), or its value has another type.
     """
     own = {declared.key: declared for declared in run_options().values()}
-    default = {"arch": own["arch"].default}
-    arch = own["arch"].convert({**default, **suited(options), **options}["arch"], f"{source}: arch")
+    arch = own["arch"].convert(chosen_arch(options), f"{source}: arch")
     values = {}
     for given, value in options.items():
         key = given.rstrip("_").replace("-", "_")
         declared = own.get(key) or arch_option(key, arch, source)
         values[declared.name if declared else key] = declared.convert(value, f"{source}: {key}") if declared else value
     return values
+
+
+def chosen_arch(options: Mapping[str, Any]) -> Any:
+    """Return the architecture that options ask for, or else the one that suits their data."""
+    return {"arch": run_options()["arch"].default, **suited(options), **options}["arch"]
+
+
+def check_values(values: Mapping[str, Any], source: str, arch: str) -> None:
+    """Check every option by itself, but no pair of options: others may still be added.
+
+    Parameters
+    ----------
+    values : mapping
+        What `checked_options` returns.
+    source : str
+        Where the options come from, for messages.
+    arch : str
+        The architecture whose own options are checked.
+
+    Raises
+    ------
+    InputError
+        A value is outside the choices or bounds of its option.
+    """
+    declarations = {**run_options(), **own_arch_options(arch)}
+    for name, value in values.items():
+        if name in declarations:
+            declarations[name].check(value, f"{source}: {declarations[name].key}")

@@ -102,13 +102,36 @@ def test_data_with_their_own_targets_replace_those_of_a_table(tmp_path: Path) ->
         ('hidden = ["a"]', "c.toml: hidden is 'a': give a whole number"),
         ("[optimizer]\nmu = 3", "c.toml has a table [optimizer]: write the options in it without a table"),
         ("[hidden]", "c.toml has a table [hidden]"),
-        ("seed = -1", "--seed is -1"),
-        ('optimizer = "magic"', "--optimizer is 'magic': use one of hf, sgd, adam, soap, muon, online"),
+        ("seed = -1", "c.toml: seed is -1: give a whole number, 0 or more"),
+        ('optimizer = "magic"', "c.toml: optimizer is 'magic': use one of hf, sgd, adam, soap, muon, online"),
+        ('dtype = "float16"', "c.toml: dtype is 'float16': use one of float32, float64"),
+        ('arch = "scrn"\nalpha = 2', "c.toml: alpha is 2: give a number from 0 to 1"),
         ("seed = 1\nseed = 2", "is not TOML"),
     ],
 )
 def test_a_wrong_file_is_refused(content: str, sentence: str, tmp_path: Path) -> None:
     assert sentence in refused("train", "--config", file(tmp_path, content))
+
+
+def test_a_wrong_value_in_a_file_is_refused_also_where_a_flag_replaces_it(tmp_path: Path) -> None:
+    assert "c.toml: seed is -1" in refused("train", "--config", file(tmp_path, "seed = -1"), "--seed", 3)
+
+
+@pytest.mark.parametrize(
+    ("content", "flags"),
+    [
+        ("min_count = 3", "--level word"),
+        ("max_vocabulary = 100", "--level word"),
+        ("excitatory_output = true", "--arch rnn --excitatory 0.8"),
+        ("rho_low = 1.5", "--rho-high 2"),
+        ("rho_high = 0.4", "--rho-low 0.2"),
+    ],
+)
+def test_options_in_a_file_may_need_flags(content: str, flags: str, tmp_path: Path) -> None:
+    found = printed("--config", file(tmp_path, content), *flags.split())
+    assert tomllib.loads(content).items() <= found.items()
+    name = content.partition(" ")[0]
+    assert name.split("_")[0] in refused("train", "--config", tmp_path / "c.toml", "--print-config")
 
 
 # ---------------------------------------------------------------------- options that would do nothing
