@@ -97,7 +97,7 @@ def _useful(values: dict[str, Any], given: dict[str, Any], config: str, of_run: 
         if name in given or name not in kept:
             continue
         default = value in _defaults(name, own)
-        if not default and not of_run and (why := useless(name, own)) and useless(name, chosen):
+        if not default and not of_run and useless(name, own) and (why := useless(name, chosen)):
             raise InputError(f"{config} gives {option_key(name)}, and {why}; leave it out")
         if (default and name in computed) or useless(name, chosen):
             del kept[name]

@@ -225,8 +225,23 @@ def test_what_does_nothing_in_a_file_already_is_refused(tmp_path: Path) -> None:
     path = file(tmp_path, 'optimizer = "sgd"\nmu = 0.3')
     sentence = f"{path} gives mu, and --optimizer is sgd: it is for --optimizer hf; leave it out"
     assert sentence in refused("train", "--config", path)
-    assert sentence in refused("train", "--config", path, "--optimizer", "adam")
+    assert sentence.replace("sgd", "adam") in refused("train", "--config", path, "--optimizer", "adam")
     assert printed("--config", path, "--optimizer", "hf")["mu"] == 0.3
+
+
+@pytest.mark.parametrize(
+    ("content", "flags", "why"),
+    [
+        ("periods = [1, 2]", "--arch rnn", "--arch is rnn"),
+        ('inputs = "1"', "--data a.npz", "a.npz is an array file"),
+        ("length = 50", "book.txt", "book.txt is a text"),
+    ],
+)
+def test_a_useless_option_in_a_file_is_refused_for_what_the_run_has(
+    content: str, flags: str, why: str, tmp_path: Path
+) -> None:
+    found = refused("train", "--config", file(tmp_path, content), *flags.split())
+    assert f"c.toml gives {content.partition(' ')[0]}, and {why}: it is for " in found
 
 
 def test_a_file_that_a_run_wrote_is_taken_with_all_that_is_in_it(tmp_path: Path) -> None:
