@@ -27,6 +27,11 @@ def option_name(name: str) -> str:
     return "--" + option_key(name).replace("_", "-")
 
 
+def flag_given(name: str, value: Any) -> str:
+    """Return the flag that gives an option a value, without the value: `--no-direct-input` for False."""
+    return f"--no-{option_name(name)[2:]}" if value is False else option_name(name)
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """Return the name most similar to a wrong one, or "" if none is similar."""
     given = name[:80] if isinstance(name, str) else ""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 from hfrnn.cli.options import check_architecture, check_data
 from hfrnn.errors import InputError
 from hfrnn.names import holds_targets
+from hfrnn.option import flag_given
 from hfrnn.runs.config import TrainConfig, arch_declarations, check_values, checked_options, chosen_arch
 from hfrnn.runs.needs import either
 from hfrnn.runs.options import default_schedule, option_key, option_name, run_options
@@ -66,12 +69,45 @@ def merged(
     if "arch" in kept:
         check_architecture(kept["arch"])
     check_data(kept.get("text"), kept.get("data"))
-    full = TrainConfig(**kept) if stored is None else resumed_config(stored, kept)
-    chosen = _choices({name: getattr(full, name) for name in run_options()})
-    for name in given:
-        if why := useless(name, chosen):
-            raise InputError(f"{option_name(name)} was given, and {why}; leave it out")
+    with naming_the_file(config, kept.keys() - given.keys()):
+        full = TrainConfig(**kept) if stored is None else resumed_config(stored, kept)
+        chosen = _choices({name: getattr(full, name) for name in run_options()})
+        for name in given:
+            if why := useless(name, chosen):
+                raise InputError(f"{flag_given(name, given[name])} was given, and {why}; leave it out")
     return kept, full
+
+
+@contextlib.contextmanager
+def naming_the_file(config: str | None, names: Iterable[str]) -> Iterator[None]:
+    """Let errors about options of a file name the file, not flags that nobody gave.
+
+    Parameters
+    ----------
+    config : path or None
+        The file; None without one.
+    names : iterable of str
+        The options whose values it gave.
+    """
+    try:
+        yield
+    except InputError as error:
+        if config is not None and type(error) is InputError:
+            error.args = (_of_file(str(error), config, names),)
+        raise
+
+
+def _of_file(message: str, config: str, names: Iterable[str]) -> str:
+    """Return a message about a flag, or a Python argument, as one about the option of a file."""
+    flags = {option_name(name): option_key(name) for name in names if name != "text"}
+    subjects = {**flags, **{key: key for key in flags.values()}}
+    if not flags:
+        return message
+    pattern, flag = ("|".join(sorted(each, key=len, reverse=True)) for each in (subjects, flags))
+    found = re.sub(rf"^({pattern})_?(?= (?:is|holds) )", lambda each: f"{config}: {subjects[each[1]]}", message)
+    found = re.sub(rf"^({pattern}) was (?:given|asked for)", lambda each: f"{config} gives {subjects[each[1]]}", found)
+    where = "" if found != message else f" in {config}"
+    return re.sub(rf"(?<=, and )({flag})(?= is )", lambda each: flags[each[1]] + where, found)
 
 
 def _from_file(path: str) -> tuple[dict[str, Any], bool]:

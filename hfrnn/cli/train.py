@@ -80,7 +80,7 @@ def train(
 def _run(config: str | None, resume: str | None, flags: dict[str, Any], modes: tuple[bool, ...], ranks: Ranks) -> None:
     """Do what the flags of the command ask for."""
     dry_run, print_config, tensorboard, profile, quiet, as_json = modes
-    from hfrnn.cli.merge import merged
+    from hfrnn.cli.merge import merged, naming_the_file
     from hfrnn.runs.config import all_options
 
     declared = all_options()
@@ -99,18 +99,19 @@ def _run(config: str | None, resume: str | None, flags: dict[str, Any], modes: t
             interruption.saved = None if print_config or dry_run else before_next_update(folder)
             stored = folder.config()
     values, full = merged(given, config, stored)
-    if print_config:
-        _print_config(full)
-    elif dry_run:
-        with telling_of_compilation(full.chosen_backend):
-            _dry_run(full, resume)
-    else:
-        from hfrnn.cli.progress import Display
+    with naming_the_file(config, values.keys() - given.keys()):
+        if print_config:
+            _print_config(full)
+        elif dry_run:
+            with telling_of_compilation(full.chosen_backend):
+                _dry_run(full, resume)
+        else:
+            from hfrnn.cli.progress import Display
 
-        display = None if quiet or as_json else Display(make_console())
-        tell = None if display is None else display.print
-        with telling_of_compilation(full.chosen_backend, display is None, tell):
-            _train(resume, values, tensorboard, profile, display, as_json, ranks)
+            display = None if quiet or as_json else Display(make_console())
+            tell = None if display is None else display.print
+            with telling_of_compilation(full.chosen_backend, display is None, tell):
+                _train(resume, values, tensorboard, profile, display, as_json, ranks)
 
 
 def _check_modes(

@@ -19,8 +19,9 @@ from hfrnn.engine.network import Network
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.kernels.registry import declared_options
 from hfrnn.names import AUTO, BACKENDS
+from hfrnn.option import flag_given
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.options import option_name, run_options
+from hfrnn.runs.options import run_options
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.runs.weights import checked_weights
 
@@ -202,9 +203,9 @@ def _check_same_shape(run: str, stored: TrainConfig, config: TrainConfig) -> Non
 
 def _flag(name: str, value: Any) -> str:
     """Return an option as it is written on the command line."""
-    flag = option_name(name)
+    flag = flag_given(name, value)
     if value is None:
         return f"no {flag}"
     if isinstance(value, bool):
-        return flag if value else f"--no-{flag[2:]}"
+        return flag
     return f"{flag} {','.join(map(str, value)) if isinstance(value, tuple) else value}"

@@ -118,6 +118,29 @@ def test_a_wrong_value_in_a_file_is_refused_also_where_a_flag_replaces_it(tmp_pa
 
 
 @pytest.mark.parametrize(
+    ("content", "flags", "sentence"),
+    [
+        ("mu = -1", "", "c.toml: mu is -1: give a number from 1e-08"),
+        ("lambda = -1", "", "c.toml: lambda is -1: give a number from 1e-08"),
+        ("hidden = [0]", "", "c.toml: hidden is 0: give a whole number of units"),
+        ('memory = "x"', "", "c.toml: memory is 'x': give a number of bytes"),
+        ("alpha = 2", "--arch scrn", "c.toml: alpha is 2: give a number from 0 to 1"),
+        ("rho_high = 0.4", "", "Error: --rho-low is 0.5, and rho_high in c.toml is 0.4: give a --rho-low"),
+        ("rho_low = 2.5\nrho_high = 2", "", "c.toml: rho_low is 2.5, and rho_high is 2: give a --rho-low"),
+        ("excitatory_output = true", "", "c.toml gives excitatory_output, and --excitatory was not: give a share"),
+        ('optimizer = "hf"', "--learning-rate 1", "--learning-rate was given, and optimizer in c.toml is hf: it is"),
+        ("mu = 1", "--mu -1", "Error: --mu is -1"),
+    ],
+)
+def test_a_message_about_an_option_of_a_file_names_the_file(
+    content: str, flags: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file(tmp_path, content)
+    assert sentence in refused("train", text_file(tmp_path), "--config", "c.toml", "--dry-run", *flags.split())
+
+
+@pytest.mark.parametrize(
     ("content", "flags"),
     [
         ("min_count = 3", "--level word"),
@@ -146,7 +169,7 @@ REFUSED = {
     "--clip-error 5": "--clip-error was given, and --optimizer is hf: it is for --optimizer sgd, adam, soap or muon",
     "--max-norm 3": "--max-norm was given, and --optimizer is hf: it is for --optimizer sgd, adam, soap or muon",
     "--momentum 0.5 --optimizer adam": "--momentum was given, and --optimizer is adam: it is for --optimizer sgd or",
-    "--no-nesterov --optimizer adam": "--nesterov was given",
+    "--no-nesterov --optimizer adam": "Error: --no-nesterov was given",
     "--max-norm 3 --optimizer online --arch lstm-krause": "--max-norm was given, and --optimizer is online",
     "--l2 0.1 --optimizer online --arch lstm-krause": "--l2 was given, and --optimizer is online",
     "--mu 1 --damping tikhonov": "--damping is tikhonov: it is for --damping structural or structural+tikhonov",
@@ -156,8 +179,8 @@ REFUSED = {
     "--order 3 --arch lstm": "--arch is lstm: it is for --arch hornn, hornn-max, hornn-fofe, hornn-gated or fnn; leave",
     "--gradient-symbols 0 --batch-growth 1.1": "--gradient-symbols is 0: it is for batches that grow; leave it out",
     "--context 9 --arch gru": "--context was given, and --arch is gru: it is for --arch scrn; leave it out",
-    "--no-learn-alpha": "--learn-alpha was given",
-    "--no-direct-input --hidden 9": "--hidden asks for one layer: it is for a stack of layers",
+    "--no-learn-alpha": "Error: --no-learn-alpha was given",
+    "--no-direct-input --hidden 9": "--no-direct-input was given, and --hidden asks for one layer: it is for a stack",
     "--length 30": "--length was given, and the built-in corpus is a text: it is for a synthetic task; leave it out",
     "--sequences 30 --data ptb": "--sequences was given, and ptb is a text",
     "--level word --data addition": "--level was given, and addition is a synthetic task: it is for a text",
