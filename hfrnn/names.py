@@ -56,6 +56,8 @@ ARRAY_FILES = (".npz", ".npy", ".mat")
 """Suffixes of files that hold arrays of sequences."""
 TABLES = (".csv", ".tsv")
 """Suffixes of files that hold a table: one recording, with a row for each step."""
+RECORDINGS = "several recordings go into one .npz file, padded to one length, with their lengths"
+"""What messages advise where several files were given."""
 MIDI_FILES = (".mid", ".midi")
 """Suffixes of files with music."""
 STEPS_PER_BEAT = 4

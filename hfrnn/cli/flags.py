@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from hfrnn.cli.completion import architectures, data_names, files, folders, run_
 from hfrnn.cli.options import NearChoice
 from hfrnn.cli.screen import say
 from hfrnn.errors import InputError
+from hfrnn.names import RECORDINGS
 from hfrnn.option import Option
 from hfrnn.runs.options import option_name, run_options
 
@@ -39,6 +41,8 @@ COMPLETIONS = {
     "data": data_names, "arch": architectures, "valid": files, "test": files, "out": folders, "init_from": run_folders,
     "connectivity": files,
 }  # fmt: skip
+ONCE = ("data", "valid", "test", "inputs", "targets", "config", "resume")
+"""Options that may not be repeated, because all values would seem to be read. The last value of another one counts."""
 OF_ARCHITECTURES = "Options of an architecture"
 ORDER = ("General", "Data", "Network", OF_ARCHITECTURES)
 """The first headings of `--help-all`."""
@@ -74,7 +78,16 @@ class TrainCommand(click.Command):
                 ctx.meta["hfrnn.help"] = True
                 say(ctx.get_help())
                 ctx.exit()
+            self._refuse_repetition(ctx, args)
         return super().parse_args(ctx, args)
+
+    def _refuse_repetition(self, ctx: click.Context, args: list[str]) -> None:
+        """Raise InputError for an option of `ONCE` that is given again; click would silently use its last value."""
+        given = Counter(self.make_parser(ctx).parse_args(list(args))[2])
+        for option, times in given.items():
+            if times > 1 and option.name in ONCE:
+                more = f"; {RECORDINGS}" if option.name == "data" else ""
+                raise InputError(f"{option_name(option.name)} was given {times} times: give it once{more}")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = _main_rows() if ctx.meta.get("hfrnn.help") else _all_rows(self.get_params(ctx), ctx)

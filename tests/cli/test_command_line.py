@@ -289,6 +289,19 @@ def test_an_option_of_a_schedule_is_refused_where_none_is_chosen(tmp_path: Path)
     assert "--constant-epochs was given, and --schedule was not: it is for --schedule text8; leave it out" in found
 
 
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ("--data a.csv --data b.csv", "--data was given 2 times: give it once; several recordings go into one .npz"),
+        ("--inputs u --data a.csv --inputs=v --inputs w", "Error: --inputs was given 3 times: give it once"),
+        ("--config a.toml --config b.toml", "Error: --config was given 2 times: give it once"),
+    ],
+)
+def test_data_and_files_are_given_once(flags: str, sentence: str) -> None:
+    assert sentence in refused("train", *flags.split())
+    assert printed("--seed", 1, "--seed", 2)["seed"] == 2
+
+
 # ---------------------------------------------------------------------- messages and nearest names
 
 
