@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from hfrnn.cli.completion import architectures, data_names, files, folders, run_folders
-from hfrnn.cli.options import NearChoice
+from hfrnn.cli.options import NearChoice, refuse_several
 from hfrnn.cli.screen import say
 from hfrnn.errors import InputError
 from hfrnn.names import RECORDINGS
@@ -82,12 +82,17 @@ class TrainCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def _refuse_repetition(self, ctx: click.Context, args: list[str]) -> None:
-        """Raise InputError for an option of `ONCE` that is given again; click would silently use its last value."""
-        given = Counter(self.make_parser(ctx).parse_args(list(args))[2])
-        for option, times in given.items():
+        """Raise InputError for several files of data, and for an option of `ONCE` that is given again.
+
+        Click would silently use the last value of the option.
+        """
+        values, arguments, order = self.make_parser(ctx).parse_args(list(args))
+        for option, times in Counter(order).items():
             if times > 1 and option.name in ONCE:
                 more = f"; {RECORDINGS}" if option.name == "data" else ""
                 raise InputError(f"{option_name(option.name)} was given {times} times: give it once{more}")
+        files = [values.get("data"), values.get("text"), *arguments]
+        refuse_several([each if isinstance(each, str) else None for each in files])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = _main_rows() if ctx.meta.get("hfrnn.help") else _all_rows(self.get_params(ctx), ctx)

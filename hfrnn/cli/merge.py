@@ -61,14 +61,17 @@ def merged(
     from hfrnn.runs.resume import resumed_config
 
     values, of_run = ({}, False) if config is None else _from_file(config)
-    kept = values if stored is not None or config is None else _useful(values, given, config, of_run)
+    fresh = stored is None and config is not None
+    kept = _without_counterparts(values, given) if fresh else values
+    check_data(*({**kept, **given}.get(name) for name in ("text", "data")))
+    if fresh:
+        kept = _useful(values, kept, given, str(config), of_run)
     kept = {**kept, **given}
     for one, other in EITHER[1:]:
         if one in given and other in given:
             raise InputError(f"{option_name(one)} and {option_name(other)} were given: give one of them")
     if "arch" in kept:
         check_architecture(kept["arch"])
-    check_data(kept.get("text"), kept.get("data"))
     with naming_the_file(config, kept.keys() - given.keys()):
         full = TrainConfig(**kept) if stored is None else resumed_config(stored, kept)
         chosen = _choices({name: getattr(full, name) for name in run_options()})
@@ -118,8 +121,8 @@ def _from_file(path: str) -> tuple[dict[str, Any], bool]:
     return {**values, **(unwritten_values(values) if versions else {})}, bool(versions)
 
 
-def _useful(values: dict[str, Any], given: dict[str, Any], config: str, of_run: bool) -> dict[str, Any]:
-    """The options in a file that still have an effect with the flags, without computed defaults."""
+def _without_counterparts(values: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The options in a file without those that a flag replaces by its other option: a text by `--data`."""
     kept = dict(values)
     for pair in EITHER:
         for name, other in (pair, pair[::-1]):
@@ -127,6 +130,14 @@ def _useful(values: dict[str, Any], given: dict[str, Any], config: str, of_run: 
                 kept.pop(other, None)
     if "data" in given and "targets" not in given and holds_targets(given["data"]):
         kept.pop("targets", None)
+    return kept
+
+
+def _useful(
+    values: dict[str, Any], left: dict[str, Any], given: dict[str, Any], config: str, of_run: bool
+) -> dict[str, Any]:
+    """The options in a file, of those `left`, that have an effect with the flags, without computed defaults."""
+    kept = dict(left)
     own, chosen = _choices(values), _choices({**kept, **given})
     computed = {*RESOLVED, *arch_declarations()}
     for name, value in values.items():

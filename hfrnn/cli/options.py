@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hfrnn.errors import InputError, MissingExtraError, how_to_install
-from hfrnn.names import names_arrays, names_midi
+from hfrnn.names import RECORDINGS, names_arrays, names_midi
 from hfrnn.option import near_hint, nearest
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def check_architecture(name: str) -> None:
 
 
 def check_data(text: str | None, data: str | None) -> None:
-    """Raise InputError if `--data` is unknown, or if a file and a name of data were confused."""
+    """Raise InputError if `--data` is unknown or a folder without music, or if a file and a name were confused."""
     kinds = known_data()
     names = [name for group in kinds.values() for name in group]
     if text is not None and text in names and not os.path.exists(text):
@@ -58,7 +58,12 @@ def check_data(text: str | None, data: str | None) -> None:
         from hfrnn.runs.data import refuse_arrays_as_text
 
         refuse_arrays_as_text(text)
+    refuse_several([data, text])
     if data is None or data in names or names_arrays(data) or names_midi(data):
+        if data is not None and data not in names and not names_arrays(data) and os.path.isdir(data):
+            from hfrnn.data.midi import midi_files
+
+            midi_files(data)
         return
     if os.path.isfile(data):
         raise InputError(
@@ -67,6 +72,21 @@ def check_data(text: str | None, data: str | None) -> None:
         )
     listed = "; ".join(f"{kind} {', '.join(group)}" for kind, group in kinds.items())
     raise InputError(f"there is no corpus named {data!r}{near_hint(data, names)}: give a text file, or one of {listed}")
+
+
+def refuse_several(files: Sequence[str | None]) -> None:
+    """Raise InputError if there are several files of arrays or tables: the value of `--data`, and arguments after it.
+
+    One value may also name several files, with commas, or with a star that matches none.
+    """
+    first, *others = files
+    if not names_arrays(first) or first is None:
+        return
+    if more := [each for each in others if names_arrays(each)]:
+        raise InputError(f"--data is {first}, and {more[0]} was given too: give one file; {RECORDINGS}")
+    parts = first.split(",")
+    if not os.path.exists(first) and ("*" in first or (len(parts) > 1 and all(map(names_arrays, parts)))):
+        raise InputError(f"--data is {first}, and there is no file of that name: give one file; {RECORDINGS}")
 
 
 def force_option(option: str) -> Callable[[Any], Any]:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfrnn.arrays.backend import host_copy
-from hfrnn.arrays.checks import as_array
+from hfrnn.arrays.checks import as_array, is_array
 from hfrnn.checks import shown
 from hfrnn.data.array_files import check_size, check_type, read_array_file
 from hfrnn.data.fractions import part_ranges
@@ -168,6 +168,11 @@ def from_memory(
         if value is None:
             continue
         what = f"{each} of {name}"
+        if isinstance(value, list | tuple) and value and all(map(is_array, value)):
+            raise InputError(
+                f"{what} is a {type(value).__name__} of {counted(len(value), 'array')}: pad them to one length, stack "
+                "them to one array with the sequences on its first axis, and give their lengths as the array lengths"
+            )
         read[each] = np.ascontiguousarray(host_copy(as_array(what, value)))
         check_type(read[each].dtype, what)
         digest.update(f"{each} {read[each].dtype.str} {read[each].shape} ".encode())

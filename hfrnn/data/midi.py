@@ -22,7 +22,7 @@ from hfrnn.data.fractions import part_ranges
 from hfrnn.data.pieces import KEYS, Music
 from hfrnn.errors import InputError, MissingExtraError, how_to_install, reason_of
 from hfrnn.files import read_bytes
-from hfrnn.names import MIDI_FILES, STEPS_PER_BEAT
+from hfrnn.names import MIDI_FILES, RECORDINGS, STEPS_PER_BEAT
 from hfrnn.wording import counted
 
 LOWEST = 21
@@ -107,7 +107,10 @@ def midi_files(path: str | os.PathLike[str]) -> list[Path]:
         if name.lower().endswith(MIDI_FILES) and not name.startswith(".")
     ]
     if not found:
-        raise InputError(f"the folder {path} has no files that end in {' or '.join(MIDI_FILES)}: give one that has")
+        raise InputError(
+            f"{path} is a folder, which is read as MIDI music, and has no files that end in {' or '.join(MIDI_FILES)}: "
+            f"give one that has; {RECORDINGS}"
+        )
     return sorted(found, key=lambda file: file.relative_to(path).as_posix())
 
 

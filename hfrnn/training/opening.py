@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hfrnn.data.midi import midi_files
 from hfrnn.data.rolls import load_rolls
 from hfrnn.data.synthetic import make_task
 from hfrnn.data.vocabulary import Vocabulary
@@ -65,6 +66,8 @@ def open_source(
     if begins and config.init_from is not None:
         known = RunFolder(config.init_from)
         _check_first_run(config, known)
+    if folder is None and kind_of_data(config.data) == "MIDI music":
+        midi_files(str(config.data))  # a folder without music has a message of its own
     refuse_foreign_options(config)
     if is_text(config):
         if folder is None:

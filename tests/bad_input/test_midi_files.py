@@ -15,6 +15,7 @@ from support.refusals import refused
 
 from hfrnn.data.midi import LARGEST, load_midi
 from hfrnn.errors import InputError
+from hfrnn.training.trainer import train
 
 pytest.importorskip("mido")
 
@@ -79,7 +80,8 @@ def test_a_damaged_file_is_read_or_refused(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--data", "silent"], "has no files that end in .mid or .midi"),
+        (["--data", "silent"], "silent is a folder, which is read as MIDI music, and has no files that end in .mid or"),
+        (["--data", "silent", "--inputs", "u"], "has no files that end in .mid or .midi: give one that has; several"),
         (["--data", "missing.mid"], "there is no file"),
         (["--data", "missing/"], "is no folder"),
         (["--data", "text.txt/"], "is no folder"),
@@ -101,3 +103,8 @@ def test_folders_and_options_that_do_not_fit_are_refused(flags: list[str], words
     finally:
         shutil.rmtree("silent")
         shutil.rmtree("tunes")
+
+
+def test_a_folder_without_music_is_answered_with_what_to_do_in_python(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"is a folder, which is read as MIDI music, and has .*; several record"):
+        train(data=tmp_path, inputs="u", targets="y", out=tmp_path / "run")

@@ -157,7 +157,7 @@ NEEDED: dict[str, list[str]] = {  # flags that an option needs beside it
         name: [word for key, value in COLUMNS.items() if key != name for word in (option_name(key), value)]
         for name in ("inputs", "targets", "window", "stride", "burn_in", "ahead", "loss", "standardize")
     },
-    "steps_per_beat": ["--data", "folder", "--arch", "rnn"],
+    "steps_per_beat": ["--data", "tune.mid", "--arch", "rnn"],
     "time_first": ["--data", "arrays.npz", "--arch", "rnn"],
     **{name: ["--data", "addition", "--arch", "rnn"] for name in ("length", "sequences")},
     **{name: ["--level", "word"] for name in ("min_count", "max_vocabulary")},

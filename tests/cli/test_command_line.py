@@ -302,6 +302,29 @@ def test_data_and_files_are_given_once(flags: str, sentence: str) -> None:
     assert printed("--seed", 1, "--seed", 2)["seed"] == 2
 
 
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("--data a.csv b.csv --inputs u", "--data is a.csv, and b.csv was given too"),
+        ("a.csv --data b.csv c.csv", "--data is b.csv, and a.csv was given too"),
+        ("--data a.csv,b.csv --inputs u", "--data is a.csv,b.csv, and there is no file of that name"),
+        ("--data r/*.npz", "--data is r/*.npz, and there is no file of that name"),
+        ("--data tables --inputs u", "tables is a folder, which is read as MIDI music, and has no files that end in"),
+        ("--data tables --config c.toml", "tables is a folder, which is read as MIDI music"),
+    ],
+)
+def test_several_files_of_data_are_answered_with_what_to_do(
+    given: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tables").mkdir()
+    file(tmp_path, "u,y", "tables/a.csv")
+    file(tmp_path, 'inputs = "u"')
+    found = refused("train", *given.split())
+    assert problem in found
+    assert found.endswith("; several recordings go into one .npz file, padded to one length, with their lengths")
+
+
 # ---------------------------------------------------------------------- messages and nearest names
 
 

@@ -278,6 +278,7 @@ def test_windows_that_overlap_too_much_are_refused(monkeypatch: pytest.MonkeyPat
         ({"x": X, "Y": Y}, "data has an array 'Y'"),
         ({"x": X, "y": Y, "vaild_x": X}, r"did you mean valid_x\?"),
         ({"x": X.tolist(), "y": Y}, "x of data is a list: give an array of numbers"),
+        ({"x": list(X), "y": Y}, f"x of data is a list of {len(X)} arrays: pad them to one length, .* the array len"),
         ({"x": np.ma.masked_array(X), "y": Y}, "x of data is a masked array"),
         ({"x": X, "y": np.array([None] * N)}, "y of data holds Python objects"),
         ({1: X}, "give a dict with arrays x, y, mask, lengths"),
