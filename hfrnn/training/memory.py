@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -72,7 +73,7 @@ def given_arrays(data: Any, batches: Any, valid: Any) -> Memory | None:
     """
     arrays = data if isinstance(data, Mapping) else None
     function("batches", batches, or_none=True)
-    if isinstance(data, tuple | list | np.ndarray):
+    if data is not None and not isinstance(data, Mapping | str | os.PathLike):
         raise InputError(f"data is {shown(data)}: give a dict with the arrays x and y, or the name of a file")
     if batches is not None and data is not None:
         raise InputError("both data and batches were given: give one of them")
