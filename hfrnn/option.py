@@ -78,7 +78,8 @@ class Option:
     help : str
         One sentence that says what the option does, and its unit.
     many : bool
-        Whether the option takes several values: a list in TOML, commas on the command line, and a tuple in Python.
+        Whether the option takes several values: a list in TOML, commas on the command line, and a tuple in Python. One
+        string with commas is split everywhere.
     choices : tuple of str
         The allowed values; empty if the option has no list of choices.
     least, above, most, below : float, optional
@@ -191,7 +192,9 @@ class Option:
             return self._convert_named(value, where)
         if not self.many:
             return self._convert_one(value, where)
-        items = [value] if is_number(value) or (self.kind is str and isinstance(value, str)) else value
+        items = [value] if is_number(value) else value
+        if self.kind is str and isinstance(value, str):
+            items = value.split(",")  # as on the command line
         if not isinstance(items, list | tuple) or not items:
             raise InputError(f"{where} is {shown(value)}: give one or more {_NOUNS[self.kind][2:]}s")
         return tuple(self._convert_one(item, where) for item in items)

@@ -265,9 +265,17 @@ def _numbers_of(
         elif is_number:
             found.append(int(name) - 1)
         else:
-            hint = "" if plain else near_hint(name, names)
+            hint = "" if plain else _comma_hint(name, names) or near_hint(name, names)
             raise NoColumnError(f"--{role} has {one_line(name[:80])!r}, which is no column{hint}: {has}")
     if len(set(found)) < len(found):
         twice = next(n for n in found if found.count(n) > 1)
         raise InputError(f"--{role} has column {listed[twice]} twice: give each column once")
     return found
+
+
+def _comma_hint(piece: str, names: list[str]) -> str:
+    """Return the hint that a column has a comma in its name, if the piece of a name is a part of one; else nothing."""
+    for n, name in enumerate(names, 1):
+        if "," in name and piece in map(str.strip, name.split(",")):
+            return f" (column {n} is {one_line(name[:40])!r}: give a column with a comma in its name by number)"
+    return ""

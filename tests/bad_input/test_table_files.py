@@ -20,6 +20,11 @@ TABLES: dict[str, tuple[str | bytes, list[str], str]] = {
     "unknown target": (ROWS, ["--inputs", "u", "--targets", "z"], "--targets has 'z'"),
     "number 0": (ROWS, ["--inputs", "0", "--targets", "y"], "--inputs has '0'"),
     "number 4": (ROWS, ["--inputs", "4", "--targets", "y"], "--inputs has '4'"),
+    "comma in a name": (
+        '"force, N",y\n' + "1,2\n" * 60, ["--inputs", "force, N", "--targets", "y"],
+        "--inputs has 'force', which is no column (column 1 is 'force, N': give a column with a comma in its name by "
+        "number): ",
+    ),
     "huge number": (ROWS, ["--inputs", "9" * 30, "--targets", "y"], "which is no column"),
     "negative number": (ROWS, ["--inputs=-1", "--targets", "y"], "which is no column"),
     "twice": (ROWS, ["--inputs", "u,u", "--targets", "y"], "has column u twice"),

@@ -56,6 +56,12 @@ def test_values_of_numpy_and_paths_are_taken_as_plain_ones() -> None:
     assert type(values["hidden"][0]) is int
 
 
+def test_one_string_of_columns_is_split_at_its_commas() -> None:
+    assert checked_options({"targets": "angle,speed"}, "train()")["targets"] == ("angle", "speed")
+    assert TrainConfig(data="a.csv", inputs="u", targets="angle,speed").targets == ("angle", "speed")
+    assert TrainConfig(data="a.csv", inputs=["force, N"]).inputs == ("force, N",)
+
+
 def test_dashes_and_lambda_are_understood() -> None:
     assert checked_options({"sequence-length": 5, "lambda": 1, "lambda_": 2.0}, "x") == {
         "sequence_length": 5, "lambda_": 2.0,
