@@ -45,8 +45,12 @@ def opening_lines(trainer: Trainer, width: int = WIDTH) -> list[str]:
     lines = [*folded(lines, width), f"folder    {trainer.path}"]
     if trainer.update:
         done = config.updates is not None and trainer.update >= config.updates
-        why = f": --updates {config.updates} counts from the first update, so none is left" if done else ""
-        lines.append(f"continuing after update {trainer.update}{why}")
+        lines.append(f"continuing after update {trainer.update}")
+        if done:
+            lines[-1] += (
+                f": --updates {config.updates} counts from the first update, so none is left; give a larger --updates, "
+                "or --minutes"
+            )
     return [*lines, ""]
 
 
