@@ -55,7 +55,8 @@ def test_a_kernel_file_that_is_not_python_is_refused() -> None:
 OTHERS: dict[str, tuple[list[str], str]] = {
     "no command": (["dance"], "dance"),
     "no fractions": (["train", "text.txt", "--fractions", "a,b"], "--fractions"),
-    "fractions": (["train", "text.txt", "--fractions", "0.5,0.5,0.5"], "sum to 1"),
+    "fractions": (["train", "text.txt", "--fractions", "0.5,0.5,0.5"], "--fractions is 0.5, 0.5, 0.5: give three numb"),
+    "two fractions": (["train", "text.txt", "--fractions", "0.5,0.5"], "--fractions is 0.5, 0.5: give three numbers"),
     "hidden text": (["train", "text.txt", "--hidden", "big"], "--hidden is 'big'"),
     "hidden 0": (["train", "text.txt", "--hidden", "4,0"], "--hidden is 0"),
     "embedding": (["train", "text.txt", "--embedding", "0"], "embedding is 0"),

@@ -144,7 +144,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], list[str], str]] = {
     "logistic beyond 1": ({}, ["--loss", "logistic"], "targets outside 0 to 1"),
     "logistic classes": ({"y": CLASSES + 2}, ["--loss", "logistic"], "targets outside 0 to 1"),
     "parts twice": ({"valid_x": X, "valid_y": Y}, ["--fractions", "0.5,0.5,0"], "leave --fractions out"),
-    "bad fractions": ({}, ["--fractions", "0.5,0.6,0"], "must sum to 1"),
+    "bad fractions": ({}, ["--fractions", "0.5,0.6,0"], "--fractions is 0.5, 0.6, 0: give three numbers"),
     "too many parts": ({"x": X[:2], "y": Y[:2]}, ["--fractions", "0.4,0.3,0.3"], "too few for these --fractions"),
     "window of sequences": ({}, ["--window", "4"], "give one recording (steps, n)"),
     "window with mask": ({"mask": np.ones((N, T))}, ["--window", "4"], "mask is for separate sequences"),

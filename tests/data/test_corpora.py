@@ -124,10 +124,10 @@ def test_files_of_their_own_win_and_leave_their_share_to_train(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("fractions", "said"),
     [
-        ((0.9, 0.2, 0.0), r"sum to 1, but \(0.9, 0.2, 0\) sum to 1.1"),
-        ((1.1, -0.1, 0.0), r"in \[0, 1\], not \(1.1, -0.1, 0\)"),
+        ((0.9, 0.2, 0.0), r"fractions is 0.9, 0.2, 0: give three numbers in \[0, 1\] that sum to 1"),
+        ((1.1, -0.1, 0.0), "fractions is 1.1, -0.1, 0: give three numbers"),
         ((float("nan"), 0.5, 0.5), "nan"),
-        ((0.5, 0.5), "three numbers"),
+        ((0.5, 0.5), "fractions is 0.5, 0.5: give three numbers"),
         ((0.0, 1.0, 0.0), "none to train on"),
         ((0.01, 0.99, 0.0), "none to train on"),
     ],
