@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
-from hfrnn.checks import Range, flag, is_number, is_whole, number, shown, shown_exactly, string
+from hfrnn.checks import GREATEST, Range, flag, is_number, is_whole, number, shown, shown_exactly, string
 from hfrnn.errors import InputError
 
 _NOUNS = {str: "a string", bool: "true or false", int: "a whole number", float: "a number"}
@@ -251,7 +251,8 @@ class Option:
 
     def _convert_one(self, value: Any, where: str) -> Any:
         if not isinstance(value, bool) and isinstance(value, Integral) and not is_whole(value):
-            raise InputError(f"{where} holds a number beyond 64 bits: give a smaller one")
+            bound = f"at most {GREATEST}" if int(value) > 0 else f"at least {-GREATEST - 1}"
+            raise InputError(f"{where} is {shown(value)}: give a number of {bound}, so that it fits in 64 bits")
         found = os.fspath(value) if isinstance(value, os.PathLike) else value
         if self.kind is str and isinstance(found, str):
             return found

@@ -57,6 +57,7 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "no fractions": (["train", "text.txt", "--fractions", "a,b"], "--fractions"),
     "fractions": (["train", "text.txt", "--fractions", "0.5,0.5,0.5"], "--fractions is 0.5, 0.5, 0.5: give three numb"),
     "two fractions": (["train", "text.txt", "--fractions", "0.5,0.5"], "--fractions is 0.5, 0.5: give three numbers"),
+    "large seed": (["train", "text.txt", "--seed", str(2**64 - 1)], f"give a number of at most {2**63 - 1}"),
     "hidden text": (["train", "text.txt", "--hidden", "big"], "--hidden is 'big'"),
     "hidden 0": (["train", "text.txt", "--hidden", "4,0"], "--hidden is 0"),
     "embedding": (["train", "text.txt", "--embedding", "0"], "embedding is 0"),
