@@ -32,6 +32,11 @@ def make_empty_folder(folder: Path, given: str | Path) -> None:
     """Make a folder unless it exists and is unused; messages show its path as it was given."""
     _check_place(folder, given)
     try:
+        if folder.exists() and not folder.is_dir():
+            raise InputError(
+                f"{given} exists already and is left as it is, because it is no folder: give a new or an empty folder "
+                "as --out"
+            )
         if folder.exists() and not is_unused(folder):
             raise occupied(given)
         folder.mkdir(parents=True, exist_ok=True)

@@ -69,7 +69,7 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "lambda": (["train", "text.txt", "--damping", "none", "--lambda", "1"], "lambda"),
     "config value": (["train", "text.txt", "--config", "text.txt"], "not TOML"),
     "out exists": (["train", "text.txt", "--out", "folder"], "folder exists already and is left as it is"),
-    "out is a file": (["train", "text.txt", "--out", "text.txt"], "text.txt exists already"),
+    "out is a file": (["train", "text.txt", "--out", "text.txt"], "exists already and is left as it is, because"),
     "out below a file": (["train", "text.txt", "--out", "text.txt/run"], "cannot be made"),
     "out is a run": (["train", "text.txt", "--out", "run"], "--resume run"),
     "too many streams": (["train", "text.txt", "--optimizer", "sgd", "--streams", "999"], "give more text or fewer"),
