@@ -44,8 +44,8 @@ Examples:
 class _Failure(click.ClickException):
     """Shows an error of the library as one sentence, and exits with the exit code of the error."""
 
-    def __init__(self, error: HfrnnError) -> None:
-        super().__init__(_with_flag(one_line(str(error))))
+    def __init__(self, error: HfrnnError, command: click.Command | None = None) -> None:
+        super().__init__(_with_flag(one_line(str(error)), command))
         self.exit_code = error.exit_code  # type: ignore[misc]
 
     def show(self, file: Any = None) -> None:
@@ -55,13 +55,17 @@ class _Failure(click.ClickException):
             super().show(file)
 
 
-def _with_flag(message: str) -> str:
-    """Return a message about a Python argument as a message about its flag."""
+def _with_flag(message: str, command: click.Command | None) -> str:
+    """Return a message about a Python argument as a message about its flag, of a run or of the command."""
     from hfrnn.kernels.registry import architectures, kernel_options
 
     options = {*run_options(), *(name for arch in architectures() for name in kernel_options(arch))} - {"text"}
-    names = "|".join(sorted(options, key=len, reverse=True))
-    return re.sub(rf"^({names})(?= (?:is|was|holds) )", lambda found: option_name(found[1]), message)
+    flags = {name: option_name(name) for name in options}
+    for each in [] if command is None else command.params:
+        if isinstance(each, click.Option) and each.name is not None:
+            flags[each.name] = next(flag for flag in each.opts if flag.startswith("--"))
+    names = "|".join(sorted(flags, key=len, reverse=True))
+    return re.sub(rf"^({names})(?= (?:is|was|holds) )", lambda found: flags[found[1]], message)
 
 
 class _Commands(click.Group):
@@ -123,7 +127,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except HfrnnError as error:
-            raise _Failure(error) from error
+            raise _Failure(error, self.commands.get(ctx.invoked_subcommand or "")) from error
         except MemoryError as error:
             raise click.ClickException(
                 "there is not enough memory: use a smaller --gradient-symbols, --hidden or --checkpoint sqrt"

@@ -334,7 +334,7 @@ def test_a_symbol_of_formulas_can_be_drawn() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--open", "{"), "opening is '{'"),
+        (("--open", "{"), "--open is '{'"),
         (("--part", "test"), "has no test part"),
         (("--part", "valid", "text.txt"), "either a FILE or --part"),
         (("--force",), "--force was given, and it is for --json or --plot"),
