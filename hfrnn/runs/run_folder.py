@@ -289,6 +289,7 @@ class RunFolder:
         if not named and not (kept and is_regular(self._checkpoint(name))):
             others = [path.stem for path in self.kept().values()]
             more = f", or one that --keep has kept ({', '.join(others)})" if others else ""
+            more = more or "; training with --keep stores others"
             raise InputError(f"checkpoint {shown(name)} is not known: use best or last{more}")
         path = self._checkpoint(name)
         return load_checkpoint(path, partial(self._most_bytes, path))

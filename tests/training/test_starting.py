@@ -198,6 +198,8 @@ def test_a_kept_checkpoint_is_loaded_by_its_name(tmp_path: Path) -> None:
         InputError, match=r"'update-000007' is not known: use best or last, or one that --keep has kept"
     ):
         load(run, "update-000007")
+    with pytest.raises(InputError, match="'update-2' is not known: use best or last; training with --keep stores"):
+        load(one, "update-2")
     for wrong in ("update-", "update-x", "../last", "update-000002.safetensors"):
         with pytest.raises(InputError, match="is not known"):
             load(run, wrong)
