@@ -162,7 +162,7 @@ def _dynamic(
     try:
         train = vocabulary.encode(folder.corpus().train, folder.config().unknown)
     except InputError as error:
-        raise InputError(f"--dynamic rms needs the training part of {folder.path}: {error}") from error
+        raise InputError(f"--dynamic rms needs the training part: {error}") from error
     return Dynamic(**learning, mean_square=mean_square_gradient(net, theta, train, plain.stretch, progress=progress))
 
 

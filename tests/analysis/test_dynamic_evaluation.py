@@ -365,7 +365,7 @@ def test_rms_needs_the_data_of_the_run(tmp_path: Path) -> None:
     other = text_file(tmp_path, RUN_TEXT[:100], "other.txt")
     (tmp_path / "text.txt").unlink()
     output = call("evaluate", folder, other, "--dynamic", "rms", code=2).output
-    assert f"--dynamic rms needs the training part of {folder}: there is no file" in output
+    assert f"--dynamic rms needs the training part: the data of {folder} is not as it was" in output
     call("evaluate", folder, other, "--dynamic", "sgd")
 
 
