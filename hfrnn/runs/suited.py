@@ -35,12 +35,18 @@ def suited(given: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(data, str) and data in tasks():
         found = {} if "arch" in given else dict(TASK_NETWORK)
         of_weights = any(given.get(name) is not None for name in ("initializer", "init_scale", "init_from"))
-        if data not in DYNAMICS and given.get("arch", TASK_NETWORK["arch"]) == TASK_NETWORK["arch"] and not of_weights:
+        usual = _is(given.get("arch", TASK_NETWORK["arch"]), str(TASK_NETWORK["arch"]))
+        if data not in DYNAMICS and usual and not of_weights:
             found |= TASK_WEIGHTS
     elif isinstance(data, str) and kind_of_data(data) in KINDS_OF_ARRAYS:
         found = dict(ARRAYS)
-    elif given.get("level") == "word" and "arch" not in given and text is None:
+    elif _is(given.get("level"), "word") and "arch" not in given and text is None:
         found = dict(WORDS) if data is None or (isinstance(data, str) and data in CORPORA) else {}
         if any(HF in declared.needs for name, declared in run_options().items() if name in given):
             found.pop("optimizer", None)
     return found
+
+
+def _is(value: object, name: str) -> bool:
+    """Return whether an option, which is not checked yet, has this name as its value."""
+    return isinstance(value, str) and value == name
