@@ -12,7 +12,9 @@ from page_text import RESULTS, table
 
 FOLDER = RESULTS / "hf_vs_sgd"
 LARGER = RESULTS / "hf_vs_sgd_larger"
-"""Runs with 128 and 256 units, whose trials of SGD and Adam were chosen before `--sequence-starts shifted`."""
+"""Runs with 128 and 256 units; those with 256 have trials that were chosen before `--sequence-starts shifted`."""
+MUON = RESULTS / "hf_vs_muon"
+"""Runs of HF and Muon on a faster processor than those of the other folders."""
 NOTHING = "No run has been made yet."
 
 

@@ -58,6 +58,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "processor-time-tuning": page_hf_vs_sgd.tuning,
     "processor-time": page_hf_vs_sgd.problems,
     "processor-time-larger": lambda: page_hf_vs_sgd.problems(page_hf_vs_sgd.LARGER),
+    "processor-time-muon": lambda: page_hf_vs_sgd.problems(page_hf_vs_sgd.MUON),
     "presets": page_presets.presets,
     "signs": page_presets.signs,
     "preconditioners": page_presets.preconditioners,
