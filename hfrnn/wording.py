@@ -17,7 +17,9 @@ def counted(number: int, noun: str) -> str:
 
 
 def memory_size(count: int) -> str:
-    """Return a number of bytes in MiB, or in KiB where it is small: `1,024.0 MiB`, `0.9 KiB`."""
+    """Return a number of bytes in MiB, or in smaller units where it is small: `1,024.0 MiB`, `0.9 KiB`, `1 byte`."""
+    if count < 2**9:
+        return counted(count, "byte")
     return f"{count / 2**20:,.1f} MiB" if count >= 2**19 else f"{count / 2**10:,.1f} KiB"
 
 

@@ -114,7 +114,7 @@ TARGETS = (
 """The files to mutate. The first target that matches a file counts."""
 
 PIECES = "pieces = min(self._threads.threads, -(-n // size)) if on_host and n else 1"
-SIZE = "size = min(PIECE, n) if on_host else n # pieces stay in the cache from the first pass to the last"
+SIZE = "size = min(STEP_PIECE, n) if on_host else n # pieces stay in the cache from the first pass to the last"
 WORKERS = "The number of workers changes no bit; a vector without elements is an error either way."
 
 FACTORS = "return FullStep(search.x, cg.q_history[0] + search.q_change, search.f, last_gain, cg, (1.0, 1.0)) # H5"

@@ -11,13 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfrnn.wording import counted, escaped, four_digits, one_line, shell_command, visible
+from hfrnn.wording import counted, escaped, four_digits, memory_size, one_line, shell_command, visible
 
 HOSTILE = "\x1b[31m\x9b2J\x08\r\x07\x7f\u202e\u2066\u200f\u061c\u2028\x00\udc9b"
 
 
 def test_one_is_singular() -> None:
     assert [counted(n, "update") for n in (0, 1, 2, 1000)] == ["0 updates", "1 update", "2 updates", "1,000 updates"]
+
+
+def test_a_size_of_memory_has_a_suitable_unit() -> None:
+    sizes = (1, 511, 512, 2**19 - 1, 2**19, 2**30)
+    assert [memory_size(n) for n in sizes] == ["1 byte", "511 bytes", "0.5 KiB", "512.0 KiB", "0.5 MiB", "1,024.0 MiB"]
 
 
 @pytest.mark.parametrize(

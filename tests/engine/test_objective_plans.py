@@ -87,7 +87,7 @@ def test_a_budget_that_nothing_fits_is_refused() -> None:
     with pytest.raises(hfrnn.InputError) as caught:
         hfrnn.Objective(net, batch, memory=10)
     assert "4 sequences of 9 steps need at least " in str(caught.value)
-    assert "MiB, and the budget is 0.0 MiB: give more memory, fewer or shorter sequences, or a" in str(caught.value)
+    assert "KiB, and the budget is 10 bytes: give more memory, fewer or shorter sequences, or a" in str(caught.value)
 
 
 def test_an_objective_keeps_its_plan() -> None:
