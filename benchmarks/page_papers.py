@@ -12,7 +12,7 @@ from page_text import RESULTS, load, paragraph, table
 sys.path.append(str(Path(__file__).resolve().parent / "papers"))
 
 import hornn_ablation
-from reproduction import MATCHED, NOT_MATCHED, NOT_RUN, RULES, PaperTable, Row, all_tables
+from reproduction import MATCHED, NOT_MATCHED, NOT_RUN, RULES, PaperTable, Row, all_tables, rows
 
 PAPERS = RESULTS / "papers"
 TABLES = all_tables(PAPERS)
@@ -136,17 +136,12 @@ def norms() -> str:
 
 def ablation() -> str:
     """Return the validation of every change of the recipe that was run, beside that of the base."""
-    name, made = hornn_ablation.TABLE.name, {}
-    for cell in hornn_ablation.TABLE.cells:
-        if (PAPERS / name / f"{cell.name}.json").is_file():
-            made[cell.name] = load(f"papers/{name}/{cell.name}.json")["ours"]["perplexity"]["valid"]
-    base = made.get(f"rnn-{hornn_ablation.BASE}")
-    lines = []
-    for cell in hornn_ablation.TABLE.cells:
-        ours = made.get(cell.name)
-        difference = "" if ours is None or base is None else f"{ours - base:+.1f}"
-        command = f"`python benchmarks/papers/{name}.py {cell.name}`"
-        lines.append([f"`{cell.name}`", "" if ours is None else f"{ours:.1f}", difference, command])
+    made = rows(hornn_ablation.TABLE, PAPERS)
+    base, lines = made[0].mean("valid"), []
+    for each in made:
+        ours = each.mean("valid")
+        difference = "" if ours is None or base is None else format(ours - base, "+.1f")
+        lines.append([f"`{each.name}`", _number(ours, ".1f"), difference, f"`{each.command}`"])
     return table(["cell", "validation perplexity", "difference", "command"], lines)
 
 

@@ -14,10 +14,10 @@ from hornn_norms import NETWORKS, recipes
 from hornn_ptb import ACTIVATION, RECIPE
 from script import command
 
-RECIPE_OF_BASE = "adam-4"
-BASE = "base"
+BASE = "adam-4"
+"""The recipe of hornn_norms that the first cell has."""
 CHANGES: dict[str, dict[str, Any]] = {
-    BASE: {},
+    "base": {},
     "bound-6": {"max_norm": "*=6"},
     "decay-0.03": {"weight_decay": 0.03},
     "decay-0.3": {"weight_decay": 0.3},
@@ -39,7 +39,7 @@ TABLE = Table(
             f"rnn-{name}",
             {**RECIPE, **ACTIVATION, **NETWORKS["rnn"][0]},
             {},
-            {name: {**recipes()[RECIPE_OF_BASE], **change}},
+            {name: {**recipes()[BASE], **change}},
         )
         for name, change in CHANGES.items()
     ),

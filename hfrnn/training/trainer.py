@@ -364,6 +364,11 @@ class Trainer(VisibleState):
         """Return whether a signal has asked any rank to stop."""
         return self.ranks.any_rank(self.interruption())
 
+    def _check_time(self, now: float) -> None:
+        """Find out whether any rank has no time for another update."""
+        self._time.check(now)
+        self._time.reached = self.ranks.any_rank(self._time.reached)
+
     def _draw(self, weights: Array) -> str | None:
         """Return a text that the network writes; None if it has no symbols, or on a rank that does not lead."""
         length = self.config.sample_length
@@ -385,13 +390,12 @@ class Trainer(VisibleState):
         begin, valid, errors = time.perf_counter(), None, None
         state.seconds += begin - start
         self._time.note(start, begin, updates)
-        self._time.reached = self.ranks.any_rank(self._time.reached)
+        self._check_time(begin)
         due = found.pop("validate")
         if due or reached_limit(state, self._time) is not None:
             with self.interruption.responding(Response.AT_ONCE):
                 valid, errors = validate(self.validation, self.source, self.weights)
-            self._time.check(time.perf_counter())
-            self._time.reached = self.ranks.any_rank(self._time.reached)
+            self._check_time(time.perf_counter())
         if due:
             self.method.validated(valid)
             if state.stopping is not None and valid is not None:

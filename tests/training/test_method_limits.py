@@ -179,8 +179,10 @@ def test_a_time_limit_expects_an_update_of_mean_length() -> None:
     limit = TimeLimit(10.0)
     start = limit.begin() - 10.0
     limit.note(start, start + 6.0, updates=30)  # 0.2 s each
+    limit.check(start + 6.0)
     assert (limit.longest, limit.reached) == (pytest.approx(0.2), False)
     limit.note(start + 6.0, start + 9.9, updates=30)
+    limit.check(start + 9.9)
     assert limit.reached
 
 
