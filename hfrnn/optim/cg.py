@@ -199,7 +199,7 @@ def conjugate_gradient(
     function("apply", apply)
     preconditioner = function("preconditioner", preconditioner, or_none=True)
     on_iterate = function("on_iterate", on_iterate, or_none=True)
-    kept = _kept_iterations(keep_ratio, max_iterations)
+    kept = kept_iterations(keep_ratio, max_iterations)
     state = State(apply, b, preconditioner)
     tolerance = state.eps if residual_tolerance is None else residual_tolerance
     stop = state.start(x0)
@@ -243,7 +243,7 @@ def _stalled(history: list[float], epsilon: float, window: int) -> CGStop | None
     return None
 
 
-def _kept_iterations(ratio: float | None, last: int) -> frozenset[int]:
+def kept_iterations(ratio: float | None, last: int) -> frozenset[int]:
     """Return the iterations ceil(ratio^j) up to `last`; none if the ratio is None."""
     if ratio is None:
         return frozenset()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hfrnn.arrays.vectors import Apply, Vector
-from hfrnn.optim.cg import CGResult, CGStop, Iterate, conjugate_gradient
+from hfrnn.optim.cg import CGResult, CGStop, Iterate, conjugate_gradient, kept_iterations
 from hfrnn.optim.damping import Damping, LevenbergMarquardt, rho
 from hfrnn.optim.line_search import DirectionSearch
 from hfrnn.optim.options import HessianFreeOptions
@@ -168,3 +168,22 @@ class Solver:
             preconditioner=self.preconditioner,
             on_iterate=on_iterate,
         )
+
+
+def usual_losses(damping: Damping, options: HessianFreeOptions, iterations: int) -> float:
+    """Return how many trial losses an update usually computes, on average over updates.
+
+    Steps that have to be shortened need more.
+
+    Parameters
+    ----------
+    damping : Damping
+    options : HessianFreeOptions
+    iterations : int
+        Iterations of CG in an update.
+    """
+    if damping.kind == "line-search":
+        return 2 * iterations + (options.warm_start > 0.0)  # at eps = 1 and tau along each direction; at the start
+    kept = len(kept_iterations(options.keep_ratio, iterations))
+    losses = kept if options.mu_growth is not None and damping.adapts else min(kept, 2)  # H4, H5
+    return losses / options.rho_every  # H12

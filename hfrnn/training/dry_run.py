@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 import warnings
 from collections.abc import Callable
@@ -11,15 +12,13 @@ from pathlib import Path
 from hfrnn.arrays.threads import default_threads
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Plan
+from hfrnn.optim.full_step import usual_losses
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.resume import needs_plans
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.methods.base import state_noise
 from hfrnn.training.methods.hessian_free import HessianFreeMethod
 from hfrnn.training.trainer import Trainer
-
-TRIAL_LOSSES = 10
-"""Approximate number of losses that an update computes besides its gradient: at iterates of CG and in line searches."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +38,14 @@ class DryRun:
     product: float | None
     """Time of a curvature product; None if the optimizer is not Hessian-free."""
 
+    losses: Callable[[int], float] | None
+    """Usual number of trial losses of an update, by its CG iterations; None if the optimizer is not Hessian-free."""
+
     def update_seconds(self, cg_iterations: int) -> float:
         """Return the expected time of an update; only Hessian-free updates depend on the CG iterations."""
-        if self.loss is None or self.product is None:
+        if self.loss is None or self.product is None or self.losses is None:
             return self.gradient
-        return self.gradient + TRIAL_LOSSES * self.loss + cg_iterations * self.product
+        return self.gradient + self.losses(cg_iterations) * self.loss + cg_iterations * self.product
 
 
 def dry_run(config: TrainConfig, resume: str | Path | None = None) -> DryRun:
@@ -82,7 +84,7 @@ def _measured(trainer: Trainer) -> DryRun:
     described = trainer.net.describe()
     if not isinstance(method, HessianFreeMethod):
         seconds = min(_update_seconds(trainer) for _ in range(3))
-        return DryRun(described, method.plans, method.expected_bytes, seconds, None, None)
+        return DryRun(described, method.plans, method.expected_bytes, seconds, None, None, None)
     gradient, share = _few_shards(trainer, "gradient")
     wait = trainer.net.backend.synchronize
     gradient_seconds = share * _seconds(lambda: gradient.loss_and_gradient(theta), wait)
@@ -92,7 +94,9 @@ def _measured(trainer: Trainer) -> DryRun:
     operator = curvature.gauss_newton(theta, damping.mu, damping.lambda_, damping.metric)
     operator.precision = trainer.config.precision
     product_seconds = share * _seconds(lambda: operator.apply(theta, out), wait)
-    return DryRun(described, method.plans, method.expected_bytes, gradient_seconds, loss_seconds, product_seconds)
+    losses = functools.partial(usual_losses, damping, method.optimizer.options)
+    plans, expected = method.plans, method.expected_bytes
+    return DryRun(described, plans, expected, gradient_seconds, loss_seconds, product_seconds, losses)
 
 
 def _update_seconds(trainer: Trainer) -> float:

@@ -21,7 +21,9 @@ from support.least_squares import (
 
 from hfrnn.optim.cg import CGStop, conjugate_gradient
 from hfrnn.optim.damping import Damping, LevenbergMarquardt, rho
+from hfrnn.optim.full_step import usual_losses
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions
+from hfrnn.optim.step import ALWAYS
 
 # known minima
 
@@ -266,6 +268,24 @@ def test_no_loss_is_evaluated_twice():
     HessianFree(Damping("tikhonov", lambda_=0.1)).update(np.zeros(40), objective)
     assert len(seen) > 5
     assert len(set(seen)) == len(seen)
+
+
+@pytest.mark.parametrize(
+    ("damping", "growth", "every"),
+    [
+        (Damping("structural", mu=1e-6), None, 1),
+        (Damping("structural", mu=1e-6), None, 4),
+        (Damping("structural", mu=1e-6), 3.0, 1),
+        (Damping("none"), 3.0, 1),
+        (Damping("line-search"), None, 1),
+    ],
+)
+def test_updates_on_a_quadratic_compute_their_usual_number_of_losses(damping, growth, every):
+    options = HessianFreeOptions(cg_iterations=7, cg_epsilon=0.0, mu_growth=growth, rho_every=every, warm_start=0.0)
+    objective, *_ = linear()
+    log = run(HessianFree(damping, options), np.zeros(30), objective, ALWAYS + 8)[1][ALWAYS:]
+    assert {each.cg_iterations for each in log} == {7}
+    assert sum(each.evaluations for each in log) == 8 * usual_losses(damping, options, 7)
 
 
 # two objectives, two ways to measure rho

@@ -37,6 +37,7 @@ def test_a_dry_run_has_the_plans_that_the_run_takes(tmp_path: Path) -> None:
 def test_a_dry_run_measures_and_adds_up(tmp_path: Path) -> None:
     found = dry_run(config(tmp_path))
     assert min(found.gradient, found.loss, found.product) > 0
+    assert found.update_seconds(3) == pytest.approx(found.gradient + 2 * found.loss + 3 * found.product)
     more = found.update_seconds(20) - found.update_seconds(10)
     assert more == pytest.approx(10 * found.product)
 
