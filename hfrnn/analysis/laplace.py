@@ -177,7 +177,7 @@ class Laplace:
         Parameters
         ----------
         batch : Batch
-            Targets are not needed.
+            Targets and their weights are not needed.
         steps : sequence of int, optional
             Time steps to predict, each from -T to T - 1; by default all. One backward pass per step and output.
 
@@ -372,9 +372,7 @@ def _targets(objective: Objective) -> float:
 
 
 def _with_targets(net: Any, batch: Batch) -> Batch:
-    """Return a batch with targets of 0 where it has none; an objective needs some."""
-    if batch.targets is not None:
-        return batch
+    """Return a batch with targets of 0 and weights of 1, which no prediction depends on; an objective needs some."""
     symbols = net.loss_name == "softmax"
     shape = (batch.T, batch.B) if symbols else (batch.T, batch.B, net.n_out)
     targets = np.zeros(shape, dtype="int64" if symbols else net.dtype)

@@ -76,6 +76,13 @@ def test_dense_variances_are_the_direct_ones(loss: str) -> None:
     np.testing.assert_array_equal(last.variances, predicted.variances[[T - 1, 2]])
 
 
+def test_sequences_without_a_scored_target_can_be_predicted() -> None:
+    objective, theta, other = setting("squared")
+    found, unknown = hfrnn.laplace(objective, theta), np.full(other.targets.shape, np.nan)
+    batch = hfrnn.Batch(other.inputs, unknown, np.zeros((T, B)), other.lengths)
+    assert np.array_equal(found.predict(batch).variances, found.predict(other).variances)
+
+
 def test_the_default_prior_is_the_one_that_the_penalty_stands_for() -> None:
     objective, theta, _ = setting("squared")
     found, W = hfrnn.laplace(objective, theta), objective.total_weight
