@@ -14,7 +14,7 @@ from support.slow import slow_unless
 import hfrnn.gradcheck
 from hfrnn.cli import main
 from hfrnn.errors import InputError
-from hfrnn.gradcheck import TOLERANCES, Outcome, gradcheck
+from hfrnn.gradcheck import TOLERANCES, Outcome, gradcheck, table
 from hfrnn.kernels import architectures
 from hfrnn.kernels.rnn import RNN
 
@@ -168,3 +168,7 @@ def test_the_table_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(map(len, lines)) <= 80
     heads = [name for line in lines if line.lstrip().startswith("allowed") for name in line.split()[1:]]
     assert heads == list(architectures())
+
+
+def test_the_table_of_no_architecture_says_so() -> None:
+    assert table(gradcheck([])) == "0 of 0 checks passed"

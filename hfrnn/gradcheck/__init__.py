@@ -120,7 +120,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
     checks = list(dict.fromkeys(outcome.check for outcome in outcomes))
     found = {(outcome.arch, outcome.check): outcome for outcome in outcomes}
     lines = []
-    width = max(12, *(len(name) for name in names))
+    width = max([12, *map(len, names)])
     columns = max(1, (80 - 23) // (width + 2))
     for start in range(0, len(names), columns):
         shown = names[start : start + columns]
