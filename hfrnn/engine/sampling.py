@@ -79,7 +79,7 @@ def sample(
     InputError
         A number is out of its range, no symbol is allowed, or the network does not predict its own input symbols.
     NonFiniteError
-        The network's outputs are not finite.
+        The network's outputs are not finite, or all allowed symbols have the probability 0.
 
     Examples
     --------
@@ -147,6 +147,8 @@ def _draw(
             kept = np.full_like(z, -np.inf)
             kept[likeliest] = restricted[likeliest]
             restricted = kept
+        if restricted.max() == -np.inf:
+            raise NonFiniteError("the network gives every allowed symbol the probability 0: allow other symbols too")
         if temperature == 0:
             symbol = int(np.argmax(restricted))
         else:

@@ -13,7 +13,7 @@ from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.engine.sampling import Drawn, beginning, sample
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, NonFiniteError
 
 V = 7
 PRIME = np.array([3, 1, 4, 1, 5], np.int32)
@@ -125,6 +125,20 @@ def test_a_number_out_of_range_is_refused_before_anything_is_drawn(options: dict
 def test_a_symbol_that_the_network_does_not_have_is_refused(trained: tuple[Network, Any]) -> None:
     with pytest.raises(InputError, match=f"{V}"):
         list(sample(*trained, np.array([V], np.int32), 1))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_allowed_symbols_without_probability_are_refused(temperature: float) -> None:
+    """The class softmax gives symbol 1 the log-probability minus infinity, and the others finite ones."""
+    net = Network("rnn", 4, 3, 4, "class-softmax", classes=2)
+    theta = np.zeros(net.n_parameters, net.dtype)
+    net.views(theta)["layer0.b"][:] = 5.0
+    net.views(theta)["output.W_y0"][:, :2] = [1e38, -1e38]
+    with np.errstate(over="ignore"):
+        logits, _ = net.run(theta, Batch(np.zeros((1, 1), np.int32)))
+    assert np.isneginf(logits[0, 0]).tolist() == [False, True, False, False]
+    with pytest.raises(NonFiniteError, match="every allowed symbol the probability 0"):
+        list(sample(net, theta, PRIME[1:2], 1, temperature, allowed=[1]))
 
 
 def test_nothing_is_drawn_for_length_zero(trained: tuple[Network, Any]) -> None:
