@@ -14,6 +14,9 @@ where `mean square` is the mean of g*g over training data, entry by entry. So ea
 typical gradient, and weights with large gradients decay faster. Both rules use SGD's unit of the learning rate; in the
 paper the rate is rate * mean(r).
 
+With constraints, absent weights take no part: their g is 0, and the means are over the others. After D1, a weight of
+the wrong sign becomes 0.
+
 References: Mikolov et al. 2010, "Recurrent neural network based language model" (SGD, no decay); Krause et al. 2018,
 "Dynamic evaluation of neural sequence models" (decay; RMS with global statistics, its 0.1 an epsilon to be tuned).
 """
@@ -33,6 +36,7 @@ from hfrnn.arrays.vectors import is_finite, norm
 from hfrnn.checks import NOT_NEGATIVE, ZERO_TO_ONE, function, instance, number
 from hfrnn.data.streams import TextStreams
 from hfrnn.engine.batch import Batch, State
+from hfrnn.engine.constraints import ABSENT, Constraints
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Keep, Plan
@@ -68,6 +72,8 @@ class Dynamic:
     mean_square : (n_parameters,) NumPy array, optional
         The result of `mean_square_gradient` for segments of this length. It selects the rule RMS; without it the rule
         is SGD.
+    constraints : Constraints, optional
+        Absent weights and signs of the network, which its weights keep while it learns.
 
     Raises
     ------
@@ -87,7 +93,10 @@ class Dynamic:
         stretch: int = STRETCH,
         decay: float | None = None,
         mean_square: HostArray | None = None,
+        constraints: Constraints | None = None,
     ) -> None:
+        own = "a hfrnn.Constraints"
+        self.constraints = instance("constraints", constraints, Constraints, own, or_none=True)
         defaults = SGD_DEFAULTS if mean_square is None else RMS_DEFAULTS
         rate, decay = (
             defaults["learning_rate"] if learning_rate is None else learning_rate,
@@ -121,9 +130,14 @@ class Dynamic:
         Raises
         ------
         InputError
-            The mean squares do not fit this network, or they are negative, not finite, or all 0.
+            The mean squares or the constraints do not fit this network, or the mean squares are negative, not finite,
+            or all 0.
         """
         instance("net", net, Network, "a hfrnn.Network")
+        if self.constraints is not None and self.constraints.codes.size != net.n_parameters:
+            raise InputError(
+                f"constraints is for {self.constraints.codes.size} weights: this network has {net.n_parameters}"
+            )
         if self.mean_square is None:
             return self.learning_rate, 1.0 - self.decay  # D2
         squares = np.asarray(self.mean_square, dtype=np.float64)
@@ -137,7 +151,7 @@ class Dynamic:
                 "mean_square holds no mean squares: give the result of mean_square_gradient for this network"
             )
         r = np.sqrt(squares)
-        s = r / r.mean()
+        s = r / (r if self.constraints is None else r[self.constraints.codes != ABSENT]).mean()
         p, d = self.learning_rate / (s + EPSILON), np.minimum(self.decay * s, 1.0)  # D3
         return net.backend.asarray(p, dtype=net.dtype), net.backend.asarray(1.0 - d, dtype=net.dtype)
 
@@ -156,6 +170,7 @@ class Learner:
     def __init__(self, net: Network, theta: Array, dynamic: Dynamic) -> None:
         self._gradients = Gradients(net)
         self._p, self._keep = dynamic.factors(net)
+        self._constraints = dynamic.constraints
         self._trained = net.vector(theta)
         self._delta = net.backend.zeros((net.n_parameters,), net.dtype)
 
@@ -180,6 +195,8 @@ class Learner:
             The new weights are not finite.
         """
         gradient, _ = self._gradients(theta, batch)
+        if self._constraints is not None:
+            self._constraints.restrict(gradient)
         length = norm(gradient)
         with np.errstate(over="ignore", invalid="ignore"):  # results that are not finite are refused below
             if length > LONGEST:
@@ -188,6 +205,9 @@ class Learner:
             self._delta *= self._keep
             self._delta -= gradient
             after = self._trained + self._delta  # D1
+            if self._constraints is not None:
+                after = self._constraints.nearest(after)
+                self._delta = after - self._trained
         if not is_finite(after):
             raise NonFiniteError("the weights are no longer finite in dynamic evaluation: give a smaller learning rate")
         return after

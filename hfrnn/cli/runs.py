@@ -76,6 +76,7 @@ def evaluate(
     """
     from hfrnn.analysis.evaluation import evaluate as score
     from hfrnn.names import UNITS
+    from hfrnn.runs.constraints import stored_constraints
     from hfrnn.runs.load import load
     from hfrnn.runs.outputs import Output, data_files
     from hfrnn.runs.run_folder import RunFolder
@@ -106,6 +107,7 @@ def evaluate(
     how: dict[str, Any] = {}
     with working() as show, telling_of_compilation(net.backend.name, as_json):
         if rule is not None:
+            learning["constraints"] = stored_constraints(net, folder.restore(which)[0], folder.path)
             dynamic = _dynamic(rule, learning, folder, net, theta, vocabulary, partial(show, "statistics"))
             how = {"dynamic": rule} | {name: getattr(dynamic, name) for name in ("stretch", "learning_rate", "decay")}
         score = partial(score, net, theta, vocabulary, content, unknown)

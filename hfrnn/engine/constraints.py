@@ -210,6 +210,21 @@ class Constraints:
         """Write 0 into the entries of absent weights of a vector (n_parameters,)."""
         variables[...] = self.net.backend.xp.where(self.absent, 0, variables)
 
+    def nearest(self, weights: Array) -> Array:
+        """Return the allowed weights nearest to given ones: absent weights and weights of the wrong sign become 0.
+
+        Parameters
+        ----------
+        weights : (n_parameters,) array
+
+        Returns
+        -------
+        (n_parameters,) array
+            A new vector.
+        """
+        w = self.net.lazy_vector(weights, "weights")
+        return self.net.backend.xp.where(self.absent | (self._s * w < 0), 0, w)
+
     def allows(self, weights: Array) -> bool:
         """Return whether all absent weights (n_parameters,) are 0 and all signs are right."""
         w = self.net.vector(weights, "weights")

@@ -60,6 +60,7 @@ CALLS: list[Call] = [
         for name, argument in (
             ("weights", "variables"),
             ("variables", "weights"),
+            ("nearest", "weights"),
             ("allows", "weights"),
             ("initial", "theta"),
         )

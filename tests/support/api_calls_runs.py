@@ -109,6 +109,7 @@ CALLS: list[Call] = [
             "mean_square": array(lambda: np.linspace(0.1, 1.0, N))
             .but({"one entry less": None, "no entries": None, "empty array": None, "empty list": None})
             .or_none(),
+            "constraints": instance(lambda: hfrnn.Constraints(net()), net).or_none(),
         },
     ),
     Call("Dynamic.factors", of("factors"), {"self": hfrnn.Dynamic, "net": net}, {"net": instance(net, batch)}),
