@@ -262,9 +262,9 @@ def summarize(out: Path) -> None:
 
 
 @click.command(cls=common.Command)
-@click.option("--problem", "problems", type=click.Choice(tuple(PROBLEMS)), multiple=True, default=PROBLEMS,
+@click.option("--problem", "problems", type=click.Choice(tuple(PROBLEMS)), multiple=True, default=tuple(PROBLEMS),
               help="Problems.")  # fmt: skip
-@click.option("--method", "methods", type=click.Choice((*HF, *FIRST_ORDER)), multiple=True, default=METHODS,
+@click.option("--method", "methods", type=click.Choice((*HF, *FIRST_ORDER)), multiple=True, default=tuple(METHODS),
               help="Methods.")  # fmt: skip
 @click.option("--seed", "seeds", type=click.IntRange(0), multiple=True, default=(0, 1, 2), help="Seeds.")
 @click.option("--list", "listing", is_flag=True, help="Print the state of the cells; train nothing.")

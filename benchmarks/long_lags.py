@@ -159,7 +159,9 @@ def run_cell(cell: Cell, budget: float, backend: str, runs: Path, out: Path) -> 
 @click.command(cls=common.Command)
 @click.option("--task", "tasks", type=click.Choice(TASKS), multiple=True, default=TASKS, help="Tasks.")
 @click.option("--length", "lengths", type=int, multiple=True, default=LENGTHS, help="Lengths.")
-@click.option("--method", "methods", type=click.Choice(tuple(METHODS)), multiple=True, default=METHODS, help="Methods.")
+@click.option(
+    "--method", "methods", type=click.Choice(tuple(METHODS)), multiple=True, default=tuple(METHODS), help="Methods."
+)
 @click.option("--seed", "seeds", type=int, multiple=True, default=(0, 1, 2), help="Seeds.")
 @click.option("--minutes", default=10.0, type=click.FloatRange(0, min_open=True),
               help="Largest number of processor minutes of a cell.")  # fmt: skip
