@@ -97,6 +97,8 @@ def _check(
         raise InputError("--warm-up was given, and it is for --free-run: give both, or leave it out")
     if no_states and (output is None or output.lower().endswith(".csv")):
         raise InputError("--no-states was given, and only a file .npz has states: leave it out")
+    if no_states and free_run is not None:
+        raise InputError("--no-states was given, and a free run writes no states: leave it out")
 
 
 def _outputs(config: Any, file: str | None, paths: dict[str, str | None], force: bool) -> dict[str, Output]:

@@ -72,6 +72,8 @@ def probe(
     if text is not None and part is not None:
         raise InputError("give either a FILE or --part, not both")
     paths = {name: path for name, path in (("--json", json_file), ("--plot", plot)) if path is not None}
+    if json_file is not None and json_file == plot:
+        raise InputError(f"--json and --plot are both {plot}: give two files")
     check_force(force, next(iter(paths.values()), None), "--json or --plot")
     folder = RunFolder(run)
     inputs = [*data_files(folder.config()), *([] if text is None else [text])]

@@ -67,7 +67,11 @@ def default_schedule(optimizer: str, watched: bool) -> str:
 
 
 def _of_each(defaults: dict[str, float]) -> str:
-    return ", ".join(f"{value:g} for {optimizer}" for optimizer, value in defaults.items())
+    """Return the defaults of optimizers in words: `0.9 for sgd or muon, 0 for online`."""
+    names: dict[float, list[str]] = {}
+    for optimizer, value in defaults.items():
+        names.setdefault(value, []).append(optimizer)
+    return ", ".join(f"{value:g} for {needs.either(same)}" for value, same in names.items())
 
 
 _network = declaring("Network")
@@ -290,10 +294,10 @@ class RunOptions(DataOptions):
     )  # fmt: skip
     warm_up: int = _mini_batch(0, "Updates in which the learning rate rises to its first value.", least=0)
     constant_epochs: int = _any_rate(5, "Epochs with the first learning rate, in schedule text8.", needs.TEXT8, least=1)
-    epochs: int | None = _any_rate(
+    epochs: int | None = _running(
         None, "Stop after this many passes over the training part, those before --resume included.", least=1
     )
-    patience: int | None = _any_rate(None, "Stop after this many validations without an improvement.", least=1)
+    patience: int | None = _running(None, "Stop after this many validations without an improvement.", least=1)
     log_interval: int = _first_order(100, "Updates per record of the log.", least=1)
 
     out: str | None = _running(None, "Run folder to create.", otherwise="a new one under runs/")

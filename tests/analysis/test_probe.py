@@ -338,6 +338,7 @@ def test_a_symbol_of_formulas_can_be_drawn() -> None:
         (("--part", "test"), "has no test part"),
         (("--part", "valid", "text.txt"), "either a FILE or --part"),
         (("--force",), "--force was given, and it is for --json or --plot"),
+        (("--json", "x.svg", "--plot", "x.svg"), "--json and --plot are both x.svg: give two files"),
         (("--plot", "x.jpeg"), "give a file that ends in .svg, .png, .pdf"),
         (("--json", "no/x.json"), "there is no folder no"),
         (("--steps", 0), "steps is 0"),

@@ -181,6 +181,10 @@ REFUSED: dict[str, tuple[list[Any], str]] = {
         ["drive", "drive.csv", "-o", "out.csv", "--no-states"],
         "--no-states was given, and only a file .npz has states: leave it out",
     ),
+    "states of a free run": (
+        ["vdp", "--free-run", "3", "-o", "out.npz", "--no-states"],
+        "--no-states was given, and a free run writes no states: leave it out",
+    ),
     "no run": (["nowhere", "-o", "out.npz"], "is not a run folder"),
 }
 
