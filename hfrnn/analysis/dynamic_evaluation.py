@@ -131,12 +131,14 @@ class Dynamic:
         ------
         InputError
             The mean squares or the constraints do not fit this network, or the mean squares are negative, not finite,
-            or all 0.
+            or all 0 where weights exist.
         """
         instance("net", net, Network, "a hfrnn.Network")
-        if self.constraints is not None and self.constraints.codes.size != net.n_parameters:
+        codes = None if self.constraints is None else self.constraints.codes
+        if codes is not None and codes.size != net.n_parameters:
             raise InputError(
-                f"constraints is for {self.constraints.codes.size} weights: this network has {net.n_parameters}"
+                f"constraints is for {codes.size} weights: this network has {net.n_parameters} weights; give the "
+                "constraints of this network"
             )
         if self.mean_square is None:
             return self.learning_rate, 1.0 - self.decay  # D2
@@ -146,12 +148,13 @@ class Dynamic:
                 f"mean_square has shape {squares.shape}: this network has {net.n_parameters} weights; give the "
                 "result of mean_square_gradient for this network"
             )
-        if not (np.isfinite(squares).all() and squares.min() >= 0 and squares.max() > 0):
+        exists = slice(None) if codes is None else codes != ABSENT
+        if not (np.isfinite(squares).all() and squares.min() >= 0 and squares[exists].max(initial=0.0) > 0):
             raise InputError(
                 "mean_square holds no mean squares: give the result of mean_square_gradient for this network"
             )
         r = np.sqrt(squares)
-        s = r / (r if self.constraints is None else r[self.constraints.codes != ABSENT]).mean()
+        s = r / r[exists].mean()
         p, d = self.learning_rate / (s + EPSILON), np.minimum(self.decay * s, 1.0)  # D3
         return net.backend.asarray(p, dtype=net.dtype), net.backend.asarray(1.0 - d, dtype=net.dtype)
 

@@ -16,6 +16,7 @@ from hfrnn.analysis.dynamic_evaluation import Dynamic, Learner, mean_square_grad
 from hfrnn.analysis.evaluation import evaluate
 from hfrnn.cli import main
 from hfrnn.engine.batch import Batch
+from hfrnn.engine.constraints import ABSENT
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
 from hfrnn.runs.run_folder import RunFolder
@@ -45,7 +46,7 @@ def test_a_learning_network_keeps_its_constraints(rule: str) -> None:
     net = network()
     theta = net.init(seed=5, scale=0.5)
     constraints = constraints_of(net, theta)
-    theta, exists = constraints.nearest(theta), constraints.codes != 2
+    theta, exists = constraints.nearest(theta), constraints.codes != ABSENT
     squares = mean_squares(net) if rule == "rms" else None
     how = Dynamic(0.5, SEGMENT, 0.1, squares, constraints)
     learner, now, expected, flipped = Learner(net, theta, how), theta, theta, 0
@@ -75,13 +76,21 @@ def test_constraints_of_another_network_are_refused() -> None:
         Dynamic(constraints=other).factors(net)
 
 
+def test_mean_squares_of_absent_weights_alone_are_refused() -> None:
+    net = network()
+    constraints = hfrnn.Constraints(net, {"layer0.W_h": np.zeros((5, 5))})
+    squares = np.where(constraints.codes == ABSENT, 1.0, 0.0)
+    with pytest.raises(InputError, match="mean_square holds no mean squares"):
+        Dynamic(mean_square=squares, constraints=constraints).factors(net)
+
+
 @pytest.mark.parametrize("rule", ["sgd", "rms"])
 def test_the_command_keeps_the_constraints_of_the_run(tmp_path: Path, rule: str) -> None:
     run = tiny_train(tmp_path, density=0.3).folder
     found = CliRunner().invoke(main, ["evaluate", str(run), "--dynamic", rule, "--learning-rate", "2", "--json"])
     net, theta, vocabulary = hfrnn.load(run)[:3]
     constraints = hfrnn.Constraints(net, {name: W != 0 for name, W in net.views(theta).items() if ".W_h" in name})
-    assert (constraints.codes == 2).any()
+    assert (constraints.codes == ABSENT).any()
     train, text = RunFolder(run).corpus().train, RunFolder(run).corpus().valid
     squares = None if rule == "sgd" else mean_square_gradient(net, theta, vocabulary.encode(train))
     for each, same in ((constraints, True), (None, False)):
