@@ -235,7 +235,7 @@ class ScoredSteps:
     Attributes
     ----------
     steps : slice
-        These k steps, within the K steps of the segment.
+        These k steps, within the K steps of the segment; empty if no loss of the segment is needed.
     targets : (k, B) symbols, or (k, B, n_out) real values
     scale : (k, B, 1) or (k, B, n_out) array
         The factor w / sum w of each step, or of each output.
@@ -247,6 +247,9 @@ class ScoredSteps:
     targets: Array
     scale: Array
     shares: Array | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.steps.stop > self.steps.start)
 
     def of(self, hs: ByLayer, widths: Mapping[int, int]) -> dict[int, Array]:
         """Return the scored steps of each layer that feeds the output, as views."""
@@ -265,15 +268,17 @@ class FullHead(Head):
     ) -> Sequence[ScoredSteps]:  # fmt: skip
         asked, scored_parts = (wanted != 0).any(axis=1), []
         for span in spans:
-            at = asked[span].nonzero()[0].tolist() or [0]  # if no step is needed, one step of weight 0
-            steps = slice(at[0], at[-1] + 1)
+            at = asked[span].nonzero()[0].tolist()
+            steps = slice(at[0], at[-1] + 1) if at else slice(0, 0)
             factors = None if shares is None else shares[span][steps].astype(scale.dtype)
             scored_parts.append(ScoredSteps(steps, targets[span][steps], scale[span][steps], factors))
         return scored_parts
 
     def losses(self, p: Arrays, hs: ByLayer, scored: ScoredSteps, tape: Tape) -> Array:
-        found = self.step_losses(tape.xp, self.outputs(p, scored.of(hs, self.widths), tape), scored)
         K, B = first_of(hs, self.widths)
+        if not scored:
+            return tape.backend.zeros((K, B), scored.scale.dtype)
+        found = self.step_losses(tape.xp, self.outputs(p, scored.of(hs, self.widths), tape), scored)
         if found.shape[0] == K:
             return found
         losses = tape.backend.zeros((K, B), found.dtype)
@@ -281,6 +286,8 @@ class FullHead(Head):
         return losses
 
     def gradient(self, p: Arrays, hs: ByLayer, scored: ScoredSteps, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
+        if not scored:
+            return self._nothing_scored(dhs)
         dz = tape["z"]
         self.residual(tape.xp, dz, scored.targets)
         self._backward(p, hs, dz, scored, tape, grad, dhs)
@@ -289,9 +296,16 @@ class FullHead(Head):
         self, p: Arrays, v: Arrays, hs: ByLayer, Rhs: ByLayer, scored: ScoredSteps, tape: Tape,
         grad: Arrays, dhs: ByLayer,
     ) -> None:  # fmt: skip
+        if not scored:
+            return self._nothing_scored(dhs)
         Rz = self.routputs(p, v, scored.of(hs, self.widths), scored.of(Rhs, self.widths), tape)
         self.curvature(tape.xp, tape["z"], Rz, tape.scratch("head_work", *Rz.shape))
         self._backward(p, hs, Rz, scored, tape, grad, dhs)
+
+    def _nothing_scored(self, dhs: ByLayer) -> None:
+        """Write the adjoints of a segment whose loss is not needed."""
+        for l in self.widths:
+            dhs[l][...] = 0
 
     def _backward(
         self, p: Arrays, hs: ByLayer, dz: Array, scored: ScoredSteps, tape: Tape, grad: Arrays, dhs: ByLayer
