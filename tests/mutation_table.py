@@ -67,7 +67,7 @@ TARGETS = (
         (f"{KERNEL_TESTS} -k '[{{stem}}'", "tests/kernels/test_{module}*.py", f"{ORACLE} -k '[{{stem}}-'"),
         True,
     ),
-    Target("hfrnn/optim/average.py", ("tests/training/test_average.py",)),
+    Target("hfrnn/optim/average.py", ("tests/training/test_average.py", "tests/training/test_restore_best.py")),
     Target("hfrnn/optim/trace.py", ("tests/optim/test_trace.py",)),
     Target("hfrnn/optim/lanczos.py", ("tests/optim/test_lanczos.py", "tests/analysis/test_spectrum.py")),
     *(

@@ -67,6 +67,10 @@ class Average:
             return
         self._move(self.value, theta, max(1 - self.decay, (LAG + 1) / (self.count + LAG)))
 
+    def restart(self) -> None:
+        """Forget all vectors, so that the next one is the first."""
+        self.count, self.value = 0, None
+
     def _move(self, value: Vector, theta: Vector, share: float) -> None:
         """Move the average (n,) towards theta by this share of the distance."""
         change = theta - value

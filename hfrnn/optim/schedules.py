@@ -136,7 +136,8 @@ class Plateau(_Shrinking):
 
     Notes
     -----
-    The code of [M] also returns to the parameters of the best epoch whenever it divides the rate.
+    The code of [M] also returns to the parameters of the best epoch whenever it divides the rate; `hfrnn train
+    --restore-best` does that.
 
     References
     ----------

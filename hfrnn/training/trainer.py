@@ -397,7 +397,7 @@ class Trainer(VisibleState):
                 valid, errors = validate(self.validation, self.source, self.weights)
             self._check_time(time.perf_counter())
         if due:
-            self.method.validated(valid)
+            state.theta = self.method.validated(valid, state.theta)
             if state.stopping is not None and valid is not None:
                 state.stopping.after_evaluation(valid)
         seconds = time.perf_counter() - begin

@@ -124,6 +124,7 @@ RANGES: dict[str, tuple[str, ...]] = {  # on the command line
     "update_every": ("0", "3", "20"),
     "schedule": ("linear",),
     "constant_epochs": ("0", "-1"),
+    "restore_best": (),
     "warm_up": ("-1",),
     "epochs": ("0", "-1"),
     "patience": ("0", "-1"),

@@ -15,7 +15,7 @@ import hfrnn
 from hfrnn.data.synthetic import tasks
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.config import TrainConfig
-from hfrnn.training.methods.base import Sequences
+from hfrnn.training.methods.sequences import Sequences
 from hfrnn.training.opening import open_source
 from hfrnn.training.sources import VALIDATION_SEQUENCES, MusicSource, Pool, Source, TaskSource, TextSource
 from hfrnn.training.trainer import train

@@ -8,9 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hfrnn.arrays.backend import Array, HostArray
-from hfrnn.data.sampler import SequenceSampler
-from hfrnn.engine.noise import StateNoise
+from hfrnn.arrays.backend import Array
 from hfrnn.engine.ranks import ALONE, Ranks
 from hfrnn.errors import InputError
 from hfrnn.optim.result import UpdateInterrupted
@@ -23,13 +21,16 @@ if TYPE_CHECKING:
     from hfrnn.engine.constraints import Constraints
     from hfrnn.engine.plan import Plan
     from hfrnn.runs.config import TrainConfig
-    from hfrnn.training.sources import Pool, Source
+    from hfrnn.training.sources import Source
 
 LEAST_RATE = 2.0**-12
 """A run ends when its schedule has made the learning rate smaller than this share of the first one.
 
 The schedule cosine keeps this share after its horizon.
 """
+
+BEST = "best_epoch"
+"""Name of the weights of the best epoch in the state of a method."""
 
 Progress = Callable[[int, float], None]
 """Called with the number of an iteration or update, and the value of its objective."""
@@ -131,8 +132,17 @@ class Method:
         """Return the seconds that each kind of work took, of `whole` seconds between two records."""
         raise NotImplementedError
 
-    def validated(self, loss: float | None) -> None:
-        """Take note of the validation loss that a record asked for; None without validation data."""
+    def validated(self, loss: float | None, theta: Array) -> Array:
+        """Take note of the validation loss that a record asked for, and return the parameters to go on with.
+
+        Parameters
+        ----------
+        loss : float or None
+            Loss of `weights(theta)`; None without validation data.
+        theta : array, shape (n_parameters,)
+            The parameters that `advance` returned; not written to.
+        """
+        return theta
 
     def weights(self, theta: Array) -> Array:
         """Return the weights to validate, sample from and keep as the best, for the theta that `advance` returned."""
@@ -173,6 +183,9 @@ class Stepwise(Method):
         watched = source.text() is not None and source.validation is not None
         self.config = replace(config, schedule=config.schedule or default_schedule(config.optimizer, watched))
         self.schedule, self._pace = make_schedule(self.config), Pace(config.time_limit)
+        if not isinstance(self.schedule, Plateau):
+            config.refuse(("restore_best",), f"--schedule {self.config.schedule} does not watch the validation loss")
+        self._best: Array | None = None  # the weights of the best epoch, with --restore-best
         self.parts = {"schedule": self.schedule}
         self._epoch_ended, self._since_validation = False, 0
         self._in_interval = 0  # updates already made in the current log interval
@@ -194,10 +207,28 @@ class Stepwise(Method):
     def resolved(self) -> dict[str, Any]:
         return {"schedule": self.config.schedule}
 
-    def validated(self, loss: float | None) -> None:
+    def validated(self, loss: float | None, theta: Array) -> Array:
         self._since_validation = 0
-        if self._epoch_ended:
-            self.schedule.after_epoch(loss)
+        if not self._epoch_ended:
+            return theta
+        if self.config.restore_best and isinstance(self.schedule, Plateau):
+            return self._after_epoch(self.schedule, loss, theta)
+        self.schedule.after_epoch(loss)
+        return theta
+
+    def _after_epoch(self, schedule: Plateau, loss: float | None, theta: Array) -> Array:
+        """Note the weights of the best epoch, or return the parameters with them if the schedule lowers the rate."""
+        best, rate = schedule.best, schedule.lr
+        schedule.after_epoch(loss)
+        if schedule.best != best:
+            self._best = self.weights(theta).copy()
+        elif schedule.lr != rate and self._best is not None:
+            return self.restored(self._best, theta)
+        return theta
+
+    def restored(self, weights: Array, theta: Array) -> Array:
+        """Return the parameters with the given weights, to go on with in place of theta."""
+        return weights.copy() if self.constraints is None else self.constraints.lazy_variables(weights, like=theta)
 
     @property
     def epoch_updates(self) -> float:
@@ -280,73 +311,16 @@ class Stepwise(Method):
 
     def state_dict(self) -> dict[str, Any]:
         state = {f"{part}.{key}": x for part, owner in self.parts.items() for key, x in owner.state_dict().items()}
-        return {**state, "since_validation": self._since_validation, "in_interval": self._in_interval}
+        best = {} if self._best is None else {BEST: self._best}
+        return {**state, **best, "since_validation": self._since_validation, "in_interval": self._in_interval}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for part, owner in self.parts.items():
             prefix = f"{part}."
             owner.load_state_dict({key.removeprefix(prefix): x for key, x in state.items() if key.startswith(prefix)})
+        self._best = state.get(BEST)
         self._since_validation = int(state["since_validation"])
         self._in_interval = int(state.get("in_interval", 0)) % self.config.log_interval  # not in early checkpoints
-
-
-class Sequences:
-    """Random subsets of a source's training sequences.
-
-    Parameters
-    ----------
-    source : Source
-    symbols : int or None
-        Symbols of a subset; None for all sequences.
-    count : int or None
-        Sequences of a subset, instead of `symbols`.
-    seed : int
-    first : int or None
-        Symbols of the first subset, if it is to be smaller than the others.
-    growth : float
-        Growth factor of the subsets until they have full size.
-    """
-
-    def __init__(
-        self, source: Source, symbols: int | None, count: int | None, seed: int, first: int | None = None,
-        growth: float = 1.0,
-    ) -> None:  # fmt: skip
-        self.source = source
-        self._pool: tuple[int, Pool] | None = None
-        T, N = self._pool_of(0).inputs.shape[:2]
-        if count is not None:
-            symbols = min(count, N) * T
-        self.sampler = SequenceSampler(N, T, symbols, seed, first, growth)
-
-    @property
-    def pool(self) -> Pool:
-        """The sequences of the current epoch."""
-        return self._pool_of(self.sampler.epoch if self.source.fresh else 0)
-
-    def _pool_of(self, epoch: int) -> Pool:
-        if self._pool is None or self._pool[0] != epoch:
-            self._pool = None  # two epochs are never in memory together
-            self._pool = epoch, self.source.pool(epoch)
-        return self._pool[1]
-
-    @property
-    def epoch(self) -> int:
-        """The number of completed epochs."""
-        return self.sampler.epoch + self.sampler.epoch_is_over
-
-
-def state_noise(config: TrainConfig, draw: int, sequences: HostArray | None = None) -> StateNoise | None:
-    """Return the noise on the states in one update, or None if the run has none.
-
-    Parameters
-    ----------
-    config : TrainConfig
-    draw : int
-        The number of updates before it.
-    sequences : (B,) integers, optional
-        The numbers of the sequences in their pool, if several batches of the update hold some of them.
-    """
-    return StateNoise(config.state_noise, config.seed, draw, sequences) if config.state_noise else None
 
 
 def make_schedule(config: TrainConfig) -> Schedule:

@@ -19,9 +19,10 @@ from hfrnn.engine.planner import footprint_of, make_plan
 from hfrnn.errors import CheckpointError
 from hfrnn.optim.clipping import lazy_clip_values
 from hfrnn.option import by_name
-from hfrnn.training.methods.base import Progress, Sequences, Stepwise, Stop, state_noise
+from hfrnn.training.methods.base import Progress, Stepwise, Stop
 from hfrnn.training.methods.interval import Interval
 from hfrnn.training.methods.optimizers import make_average, make_optimizer
+from hfrnn.training.methods.sequences import Sequences, state_noise
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network
@@ -127,6 +128,10 @@ class FirstOrderMethod(Stepwise):
     def weights(self, theta: Array) -> Array:
         """Return the average of the parameters over the updates, or the last ones with `--average 0`."""
         return super().weights(theta) if self.average.value is None else self.average.value
+
+    def restored(self, weights: Array, theta: Array) -> Array:
+        self.average.restart()
+        return super().restored(weights, theta)
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), **self.average.state_dict()}

@@ -18,8 +18,9 @@ from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, UpdateInte
 from hfrnn.optim.kronecker import bytes_needed
 from hfrnn.optim.result import Failure
 from hfrnn.training.coming import coming_sizes
-from hfrnn.training.methods.base import Method, Progress, Sequences, Stop, Work, state_noise
+from hfrnn.training.methods.base import Method, Progress, Stop, Work
 from hfrnn.training.methods.optimizers import make_average
+from hfrnn.training.methods.sequences import Sequences, state_noise
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network
@@ -156,8 +157,9 @@ class HessianFreeMethod(Method):
             "updates": float(sum(sizes.values())),
         }
 
-    def validated(self, loss: float | None) -> None:
+    def validated(self, loss: float | None, theta: Array) -> Array:
         self._since_validation, self._idle_updates = 0.0, 0
+        return theta
 
     def seconds(self, record: Record, whole: float) -> Work:
         """Return the seconds of the gradient with the trial losses, of CG, and of validation and saving."""
