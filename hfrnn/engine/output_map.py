@@ -286,33 +286,31 @@ class FullHead(Head):
         return losses
 
     def gradient(self, p: Arrays, hs: ByLayer, scored: ScoredSteps, tape: Tape, grad: Arrays, dhs: ByLayer) -> None:
-        if not scored:
-            return self._nothing_scored(dhs)
-        dz = tape["z"]
-        self.residual(tape.xp, dz, scored.targets)
-        self._backward(p, hs, dz, scored, tape, grad, dhs)
+        if scored:
+            dz = tape["z"]
+            self.residual(tape.xp, dz, scored.targets)
+            self._backward(p, hs, dz, scored, tape, grad, dhs)
+        self._clear_unscored(scored, dhs)
 
     def product(
         self, p: Arrays, v: Arrays, hs: ByLayer, Rhs: ByLayer, scored: ScoredSteps, tape: Tape,
         grad: Arrays, dhs: ByLayer,
     ) -> None:  # fmt: skip
-        if not scored:
-            return self._nothing_scored(dhs)
-        Rz = self.routputs(p, v, scored.of(hs, self.widths), scored.of(Rhs, self.widths), tape)
-        self.curvature(tape.xp, tape["z"], Rz, tape.scratch("head_work", *Rz.shape))
-        self._backward(p, hs, Rz, scored, tape, grad, dhs)
-
-    def _nothing_scored(self, dhs: ByLayer) -> None:
-        """Write the adjoints of a segment whose loss is not needed."""
-        for l in self.widths:
-            dhs[l][...] = 0
+        if scored:
+            Rz = self.routputs(p, v, scored.of(hs, self.widths), scored.of(Rhs, self.widths), tape)
+            self.curvature(tape.xp, tape["z"], Rz, tape.scratch("head_work", *Rz.shape))
+            self._backward(p, hs, Rz, scored, tape, grad, dhs)
+        self._clear_unscored(scored, dhs)
 
     def _backward(
         self, p: Arrays, hs: ByLayer, dz: Array, scored: ScoredSteps, tape: Tape, grad: Arrays, dhs: ByLayer
     ) -> None:  # fmt: skip
-        """Scale the adjoint dz of the computed outputs, write dhs and add the weight gradients to grad."""
+        """Scale the adjoint dz of the scored steps' outputs, write their dhs and add the weight gradients to grad."""
         dz *= scored.scale
         self.backward(p, scored.of(hs, self.widths), dz, tape, grad, scored.of(dhs, self.widths))
+
+    def _clear_unscored(self, scored: ScoredSteps, dhs: ByLayer) -> None:
+        """Set the adjoints of all other steps to 0."""
         for l in self.widths:
             dhs[l][: scored.steps.start] = 0
             dhs[l][scored.steps.stop :] = 0

@@ -31,7 +31,7 @@ from typing import Any
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.vectors import Apply, Vector, fetch, lazy_dot, lazy_norm, norm
 from hfrnn.checks import count, instance, is_result, shown
-from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.errors import InputError
 from hfrnn.optim.cg import CGStop, Iterate
 from hfrnn.optim.damping import Damping, LevenbergMarquardt, rho
 from hfrnn.optim.full_step import Rules, Solver
@@ -41,7 +41,7 @@ from hfrnn.optim.options import HessianFreeOptions, Objective, check_arguments
 from hfrnn.optim.preconditioner import check_shift, kronecker_of, make_preconditioner, state_of
 from hfrnn.optim.quadratic import Quadratic, TrialLosses
 from hfrnn.optim.result import End, Failure, Update, UpdateInterrupted, undone
-from hfrnn.optim.step import ALWAYS, PROMISE, Fallback, Model, Solution, fallback_of, fallback_state, not_finite
+from hfrnn.optim.step import ALWAYS, PROMISE, Fallback, Model, Solution, check_finite, fallback_of, fallback_state
 
 __all__ = ["End", "Failure", "HessianFree", "HessianFreeOptions", "Objective", "Update", "UpdateInterrupted"]
 
@@ -180,7 +180,7 @@ class HessianFree:
         gradient_seconds = time.perf_counter() - begin
         if self._fallback is not None and found is not None and found[1]:
             return self._go_back(self._fallback.theta, (f0, found[0]), g_norm, gradient_seconds)
-        self._check_finite(theta, f0, g_norm)
+        check_finite(theta, f0, g_norm)
         if g_norm == 0.0:
             self.failures, self.ended, self._solution, self._fallback = 0, End.SOLUTION, None, None  # H10
             update = undone(theta, f0, self._strengths, gradient_seconds, self.options)
@@ -319,15 +319,6 @@ class HessianFree:
                 "use one optimizer for one model."
             )
         return f0, norm(g)
-
-    def _check_finite(self, theta: Vector, f0: float, g_norm: float) -> None:
-        """Raise NonFiniteError for a loss or a gradient that is not finite."""
-        if not (math.isfinite(f0) and math.isfinite(g_norm)):
-            array("theta", theta, (None,), finite=True)
-        if not math.isfinite(f0):
-            raise NonFiniteError(not_finite("training loss"))
-        if not math.isfinite(g_norm):
-            raise NonFiniteError(not_finite("gradient"))
 
     @property
     def _strengths(self) -> tuple[float, float]:

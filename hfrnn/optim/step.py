@@ -63,7 +63,7 @@ class Model:
         """
         judge_f0 = self.judge(self.g * 0.0) if math.isnan(self.judge_f0) else self.judge_f0
         if not math.isfinite(judge_f0):
-            raise NonFiniteError(not_finite(f"loss of the {rho_objective} batch"))
+            raise NonFiniteError(_not_finite(f"loss of the {rho_objective} batch"))
         return replace(self, measured=True, judge_f0=judge_f0)
 
     def search(self, full: FullStep, slope: float, x_norm: float, *, options: HessianFreeOptions) -> LineSearchResult:
@@ -163,7 +163,17 @@ def fallback_of(state: Mapping[str, Any]) -> Fallback | None:
     return Fallback(theta, number(f"{BEFORE_LOSS} of the state", state.get(BEFORE_LOSS)))
 
 
-def not_finite(what: str) -> str:
+def check_finite(theta: Vector, loss: float, gradient_norm: float) -> None:
+    """Raise NonFiniteError for a loss or a gradient that is not finite, and InputError for such parameters."""
+    if not (math.isfinite(loss) and math.isfinite(gradient_norm)):
+        array("theta", theta, (None,), finite=True)
+    if not math.isfinite(loss):
+        raise NonFiniteError(_not_finite("training loss"))
+    if not math.isfinite(gradient_norm):
+        raise NonFiniteError(_not_finite("gradient"))
+
+
+def _not_finite(what: str) -> str:
     """Return the message of an error about a number that is not finite."""
     return (
         f"The {what} is not finite at the present parameters, expected finite numbers: "

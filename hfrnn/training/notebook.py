@@ -5,8 +5,10 @@ from __future__ import annotations
 import html
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from hfrnn.checks import wrong
 from hfrnn.runs.metrics import Record, clock
 from hfrnn.training.callbacks import Callback, TrainingResult
 from hfrnn.training.time_left import TimeLeft
@@ -25,9 +27,11 @@ def in_notebook() -> bool:
     return type(shell).__name__ == "ZMQInteractiveShell"
 
 
-def notebook_displays() -> list[Callback]:
-    """Return the callback that shows progress in a notebook; none elsewhere."""
-    return [NotebookDisplay()] if in_notebook() else []
+def with_display(callbacks: Sequence[Callback]) -> list[Callback]:
+    """Return the given callbacks, checked, and in a notebook also the one that shows progress there."""
+    if not isinstance(callbacks, list | tuple) or not all(isinstance(each, Callback) for each in callbacks):
+        raise wrong("callbacks", callbacks, "give a list of objects of subclasses of hfrnn.Callback")
+    return [*callbacks, NotebookDisplay()] if in_notebook() else list(callbacks)
 
 
 class NotebookDisplay(Callback):

@@ -16,7 +16,7 @@ from numpy.random import Generator
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.blas import one_blas_thread
-from hfrnn.checks import instance, path, wrong
+from hfrnn.checks import instance, path
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.distributed import ranks_of
 from hfrnn.engine.ranks import ALONE, Ranks
@@ -125,9 +125,11 @@ def train(
     >>> result.net
     <Network rnn 4, 1 in, 1 out (squared), 28 weights>
     """
+    from hfrnn.training.notebook import with_display
+
     instance("config", config, TrainConfig, "a hfrnn.TrainConfig", or_none=True)
     resume = path("resume", resume, or_none=True)
-    callbacks = _with_notebook(callbacks)
+    callbacks = with_display(callbacks)
     memory = given_arrays(data, batches, valid)
     if memory is not None:
         data, valid = memory.name, None if batches is not None else valid
@@ -140,15 +142,6 @@ def train(
         else:
             trainer = Trainer.resumed(resume, values, callbacks, interruption, memory, ranks)
         return trainer.run()
-
-
-def _with_notebook(callbacks: Sequence[Callback]) -> list[Callback]:
-    """Return the callbacks that were given and, in a notebook, the one that shows progress there."""
-    from hfrnn.training.notebook import notebook_displays
-
-    if not isinstance(callbacks, list | tuple) or not all(isinstance(each, Callback) for each in callbacks):
-        raise wrong("callbacks", callbacks, "give a list of objects of subclasses of hfrnn.Callback")
-    return [*callbacks, *notebook_displays()]
 
 
 class Trainer(VisibleState):

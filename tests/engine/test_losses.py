@@ -171,9 +171,7 @@ def test_steps_that_are_not_wanted_are_left_out_of_losses_gradients_and_products
     np.testing.assert_allclose(found[0], sum(found[1:]), rtol=1e-11, atol=1e-13)
 
 
-def test_outputs_are_computed_for_the_steps_wanted_only(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_outputs_are_computed_for_the_steps_wanted_only(monkeypatch: pytest.MonkeyPatch) -> None:
     T, B, steps, outputs = 20, 3, [], FullHead.outputs
 
     def counted(self: FullHead, p: Any, hs: Any, tape: Any) -> Any:
