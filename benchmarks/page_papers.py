@@ -6,8 +6,9 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
-from page_text import RESULTS, load, paragraph, table
+from page_text import RESULTS, listed, load, paragraph, table
 
 sys.path.append(str(Path(__file__).resolve().parent / "papers"))
 
@@ -146,11 +147,36 @@ def ablation() -> str:
 
 
 def scrn() -> str:
-    """Return what scrn-100-40 reached."""
-    found = load("papers/scrn_ptb/scrn-100-40.json")
-    published, test = found["published"]["test"]["value"], found["ours"]["perplexity"]["test"]
-    last = ", ".join(f"{point['valid_perplexity']:.2f}" for point in found["curve"][-3:])
+    """Return what lstm-100 and scrn-100-40 reached, and how far they are below the plain network srn-100."""
+    plain, plain_there = _test_figures(load("papers/scrn_ptb/srn-100.json"))
+    reached, below, below_there = [], [], []
+    for name in ("lstm-100", "scrn-100-40"):
+        found = load(f"papers/scrn_ptb/{name}.json")
+        (test, published), ours = _test_figures(found), found["ours"]
+        reached.append(
+            f"`{name}` has a test perplexity of {test:.1f} ({published:g} published), and was best after epoch "
+            f"{ours['best_epoch']:.0f} of {ours['epochs']:.0f}"
+        )
+        below.append(f"{plain - test:.1f}")
+        below_there.append(f"{plain_there - published:g}")
+    return paragraph(f"{'; '.join(reached)}. They are {listed(below)} below `srn-100`; in [M], {listed(below_there)}.")
+
+
+def restored() -> str:
+    """Return what lstm-100 reached with and without a return to its best epoch."""
+    without, found = load("last-weights/lstm-100.json"), load("papers/scrn_ptb/lstm-100.json")
+    best = int(without["ours"]["best_epoch"])
+    curves = [[point["valid_perplexity"] for point in each["curve"]] for each in (without, found)]
+    tests = [_test_figures(each)[0] for each in (without, found)]
     return paragraph(
-        f"`scrn-100-40` reached a test perplexity of {test:.1f} after {found['ours']['epochs']:.0f} epochs with [M]'s "
-        f"SGD ({published} published). The validation perplexity after the last three epochs was {last}."
+        f"An earlier run of `lstm-100` continued from its last weights. It was best after epoch {best}, at the first "
+        f"rate, with {curves[0][best - 1]:.1f} in validation and {tests[0]:.1f} in the test part. Validation then rose "
+        f"to {max(curves[0][best:]):.1f}, and was {curves[0][-1]:.1f} after its last epoch, {len(curves[0])}. With the "
+        f"return, it had {curves[1][best + 1]:.1f} after epoch {best + 2} and {min(curves[1]):.1f} at best: "
+        f"{tests[1]:.1f} in the test part."
     )
+
+
+def _test_figures(result: dict[str, Any]) -> tuple[float, float]:
+    """Return our test perplexity and the published one."""
+    return result["ours"]["perplexity"]["test"], result["published"]["test"]["value"]

@@ -79,6 +79,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "papers-norms": page_papers.norms,
     "papers-ablation": page_papers.ablation,
     "papers-scrn": page_papers.scrn,
+    "papers-scrn-restored": page_papers.restored,
     **{name: partial(page_papers.papers, name) for name in page_papers.TABLES},
 }
 

@@ -11,8 +11,8 @@ but in the LSTM, no momentum.
 Left open, and used here: the paper renormalises the gradient without giving a bound, and the code by default bounds
 the error signals of a step by 50, summed over the streams; here the gradient's norm is held to 1, which the LSTM needs
 and the others hardly reach. The LSTM is sent back 50 steps too. At most 60 epochs, ended after 6 validations without a
-better one. As in the code, the LSTM and the SCRN go back to the best weights when the rate is divided; the SRN, which
-was measured first, does not.
+better one. The LSTM and the SCRN return to the best weights when the rate is divided, as in the code. The SRN was
+measured before there was an option for that, and does not.
 """
 
 from __future__ import annotations

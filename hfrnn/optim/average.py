@@ -68,7 +68,7 @@ class Average:
         self._move(self.value, theta, max(1 - self.decay, (LAG + 1) / (self.count + LAG)))
 
     def restart(self) -> None:
-        """Forget all vectors, so that the next one is the first."""
+        """Start a new average. The next vector is its first."""
         self.count, self.value = 0, None
 
     def _move(self, value: Vector, theta: Vector, share: float) -> None:

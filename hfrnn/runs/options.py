@@ -293,9 +293,7 @@ class RunOptions(DataOptions):
         choices=SCHEDULES, otherwise="divide for a text with a validation part, else constant; constant for online",
     )  # fmt: skip
     restore_best: bool = _first_order(
-        False,
-        "Go back to the weights of the best epoch whenever the learning rate is halved or divided because validation "
-        "did not improve.",
+        False, "Return to the weights of the best epoch whenever --schedule halve or divide lowers the learning rate."
     )
     warm_up: int = _mini_batch(0, "Updates in which the learning rate rises to its first value.", least=0)
     constant_epochs: int = _any_rate(5, "Epochs with the first learning rate, in schedule text8.", needs.TEXT8, least=1)

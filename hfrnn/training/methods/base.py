@@ -133,7 +133,7 @@ class Method:
         raise NotImplementedError
 
     def validated(self, loss: float | None, theta: Array) -> Array:
-        """Take note of the validation loss that a record asked for, and return the parameters to go on with.
+        """Process the validation loss that a record asked for, and return the parameters to continue from.
 
         Parameters
         ----------
@@ -217,7 +217,7 @@ class Stepwise(Method):
         return theta
 
     def _after_epoch(self, schedule: Plateau, loss: float | None, theta: Array) -> Array:
-        """Note the weights of the best epoch, or return the parameters with them if the schedule lowers the rate."""
+        """Return theta, or the parameters of the best epoch if the schedule lowers the rate after this epoch."""
         best, rate = schedule.best, schedule.lr
         schedule.after_epoch(loss)
         if schedule.best != best:
@@ -227,7 +227,7 @@ class Stepwise(Method):
         return theta
 
     def restored(self, weights: Array, theta: Array) -> Array:
-        """Return the parameters with the given weights, to go on with in place of theta."""
+        """Return the parameters that have the given weights. Training continues from them instead of from theta."""
         return weights.copy() if self.constraints is None else self.constraints.lazy_variables(weights, like=theta)
 
     @property
