@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from cells import WORDS, Cell, Table
-from hornn_norms import NETWORKS, recipes
-from hornn_ptb import ACTIVATION, RECIPE
+from hornn_norms import CHOSEN, NETWORKS, recipes
+from hornn_ptb import RECIPE
 from script import command
 
-BASE = "adam-4"
-"""The recipe of hornn_norms that the first cell has."""
 CHANGES: dict[str, dict[str, Any]] = {
     "base": {},
     "bound-6": {"max_norm": "*=6"},
@@ -37,9 +35,9 @@ TABLE = Table(
     cells=tuple(
         Cell(
             f"rnn-{name}",
-            {**RECIPE, **ACTIVATION, **NETWORKS["rnn"][0]},
+            {**RECIPE, **NETWORKS["rnn"][0]},
             {},
-            {name: {**recipes()[BASE], **change}},
+            {name: {**recipes()[CHOSEN], **change}},
         )
         for name, change in CHANGES.items()
     ),
