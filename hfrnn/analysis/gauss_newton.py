@@ -169,7 +169,7 @@ def dense_gauss_newton(objective: Objective, theta: Array) -> HostArray:
     Parameters
     ----------
     objective : Objective
-        Of a network with the loss softmax, logistic or squared. float64 gives the most accurate matrix.
+        float64 gives the most accurate matrix.
     theta : (n_parameters,) array
 
     Returns
@@ -180,14 +180,15 @@ def dense_gauss_newton(objective: Objective, theta: Array) -> HostArray:
     Raises
     ------
     InputError
-        The loss is another one.
+        An argument has a wrong type or shape.
     NonFiniteError
         The matrix is not finite.
 
     Notes
     -----
     It takes S*n_out backward passes, where S is the number of scored steps, or n_parameters products, whichever are
-    fewer. Targets at the last step only, as in many regressions, need n_out passes in all.
+    fewer. Targets at the last step only, as in many regressions, need n_out passes in all. A class softmax always takes
+    n_parameters products.
 
     References
     ----------
@@ -206,10 +207,11 @@ def dense_gauss_newton(objective: Objective, theta: Array) -> HostArray:
     >>> G.shape, bool(np.allclose(G, objective.gauss_newton(theta) @ np.eye(len(theta))))
     ((21, 21), True)
     """
-    check_objective(objective)
-    n, root = objective.net.n_parameters, LossRoot(objective, theta)
+    instance("objective", objective, Objective, "a hfrnn.Objective")
+    n = objective.net.n_parameters
     G = np.zeros((n, n))
-    if len(root.columns) < n:
+    root = LossRoot(objective, theta) if objective.net.loss_name in LOSSES else None
+    if root is not None and len(root.columns) < n:
         for rows in gauss_newton_rows(objective, theta, root):
             G += rows.T @ rows  # G3
         return G

@@ -35,12 +35,9 @@ from scipy.special import expit, softmax
 from hfrnn.analysis.gauss_newton import (
     LossRoot,
     check_objective,
-    curvature_product,
-    dense_gauss_newton,
-    gauss_newton_diagonal,
     in_weights,
 )
-from hfrnn.analysis.posterior import LowRank, Spectral
+from hfrnn.analysis.posterior import STRUCTURES, LowRank, Spectral, fitted_curvature
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.brief import brief
 from hfrnn.checks import INSIDE_ONE, POSITIVE, choice, count, instance, is_whole, number, shown
@@ -49,9 +46,7 @@ from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError
 from hfrnn.optim.cg import conjugate_gradient
-from hfrnn.optim.lanczos import extreme_eigenpairs
 
-STRUCTURES = ("dense", "low-rank", "diagonal")
 METHODS = ("factorization", "cg")
 
 
@@ -162,7 +157,17 @@ class Laplace:
         return replace(self, prior_precision=delta, noise_variance=s2 or self.noise_variance)
 
     def tuned(self) -> Laplace:
-        """Return the posterior whose prior precision and noise variance maximise L3 at the same theta and G."""
+        """Return the posterior whose prior precision and noise variance maximise L3 at the same theta and G.
+
+        Raises
+        ------
+        InputError
+            A regression reaches its targets exactly: L3 then has no maximum.
+        """
+        if self.noise_variance is not None and _data_loss(self.objective, self.theta) <= 0:
+            raise InputError(
+                "the training targets are reached exactly, so no noise variance is the best: use with_values"
+            )
         start = [self.prior_precision] + ([] if self.noise_variance is None else [self.noise_variance])
 
         def negative(logs: HostArray) -> float:
@@ -337,27 +342,8 @@ def laplace(
         delta = net.l2 * float(objective.total_weight) / (s2 or 1.0)
         if delta <= 0:
             raise InputError("the network has no l2: give prior_precision, above 0")
-    curvature = _curvature(objective, theta, exists, structure, rank, draws, seed)
+    curvature = fitted_curvature(objective, theta, exists, structure, rank, draws, seed)
     return Laplace(objective, theta, structure, delta, s2, curvature, exists)
-
-
-def _curvature(
-    objective: Objective, theta: Array, exists: HostArray, structure: str, rank: int, draws: int | None, seed: int
-) -> Spectral | LowRank:
-    """Return G with 0 in the rows and columns of absent weights, which then do not change L3."""
-    if structure == "dense":
-        return Spectral.of(dense_gauss_newton(objective, theta) * np.outer(exists, exists))
-    n = objective.net.n_parameters
-    diagonal = gauss_newton_diagonal(objective, theta, draws, seed)[0] * exists
-    if structure == "diagonal":
-        return LowRank(np.zeros(0), np.zeros((n, 0)), diagonal)
-    product = curvature_product(objective, theta, "gauss-newton")
-
-    def without_l2(v: HostArray) -> HostArray:
-        return exists * (product(exists * v) - objective.net.l2 * v)
-
-    values, vectors = extreme_eigenpairs(without_l2, n, rank, "largest", 1e-8, np.random.default_rng(seed))
-    return LowRank.of(values, vectors, diagonal)
 
 
 def _data_loss(objective: Objective, theta: Array) -> float:

@@ -20,7 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
-from hfrnn.arrays.backend import HostArray
+from hfrnn.analysis.gauss_newton import curvature_product, dense_gauss_newton, gauss_newton_diagonal
+from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.engine.objective import Objective
+from hfrnn.optim.lanczos import extreme_eigenpairs
+
+STRUCTURES = ("dense", "low-rank", "diagonal")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,3 +94,22 @@ class LowRank:
     def _root(self, c: float, delta: float) -> HostArray:
         """Return W = D^-1/2 S, (n, k)."""
         return math.sqrt(c) * self.Q * np.sqrt(self.g) / np.sqrt(c * self.d + delta)[:, None]
+
+
+def fitted_curvature(
+    objective: Objective, theta: Array, exists: HostArray, structure: str, rank: int, draws: int | None, seed: int
+) -> Spectral | LowRank:
+    """Return G in one of `STRUCTURES`, with 0 in the rows and columns of absent weights (`exists` is 0 there)."""
+    if structure == "dense":
+        return Spectral.of(dense_gauss_newton(objective, theta) * np.outer(exists, exists))
+    n = objective.net.n_parameters
+    diagonal = gauss_newton_diagonal(objective, theta, draws, seed)[0] * exists
+    if structure == "diagonal":
+        return LowRank(np.zeros(0), np.zeros((n, 0)), diagonal)
+    product = curvature_product(objective, theta, "gauss-newton")
+
+    def without_l2(v: HostArray) -> HostArray:
+        return exists * (product(exists * v) - objective.net.l2 * v)
+
+    values, vectors = extreme_eigenpairs(without_l2, n, rank, "largest", 1e-8, np.random.default_rng(seed))
+    return LowRank.of(values, vectors, diagonal)

@@ -68,8 +68,12 @@ def test_the_diagonal_is_that_of_the_dense_matrix(case: Case) -> None:
     assert errors.sum() < 0.2 * expected.sum()
 
 
-def test_a_loss_without_a_root_is_refused() -> None:
+def test_a_loss_without_a_root_has_a_dense_matrix_and_no_diagonal() -> None:
     case = cases("class-softmax")[0]
     net, batch = case.net(), case.data()
+    objective, theta = hfrnn.Objective(net, batch), vectors(net, batch)[0]
+    np.testing.assert_allclose(
+        hfrnn.dense_gauss_newton(objective, theta), by_products(objective, theta), rtol=1e-9, atol=1e-14
+    )
     with pytest.raises(InputError, match="class-softmax"):
-        hfrnn.dense_gauss_newton(hfrnn.Objective(net, batch), vectors(net, batch)[0])
+        hfrnn.gauss_newton_diagonal(objective, theta)

@@ -98,3 +98,14 @@ def test_a_singular_matrix_is_refused() -> None:
         hfrnn.influence(plain, theta, validation)
     with pytest.raises(InputError, match="positive definite"):
         hfrnn.influence(plain, -3 * theta, validation, damping=1e-6, matrix="hessian")
+
+
+def test_a_class_softmax_has_the_same_scores_with_both_solvers() -> None:
+    net = hfrnn.Network("rnn", 5, 4, 5, loss="class-softmax", classes=[0, 0, 1, 1, 1], dtype="float64", l2=0.05)
+    x = np.random.default_rng(0).integers(5, size=(7, 6))
+    batch, theta = hfrnn.Batch(x[:-1], x[1:]), net.init(0)
+    by_cg, exact = (
+        hfrnn.influence(hfrnn.Objective(net, batch), theta, batch, 0.1, solver=solver, tolerance=1e-12).scores
+        for solver in ("cg", "dense")
+    )
+    np.testing.assert_allclose(by_cg, exact, rtol=1e-7, atol=1e-12)

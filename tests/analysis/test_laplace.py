@@ -146,6 +146,15 @@ def test_samples_have_the_covariance_of_the_posterior(structure: str, method: st
     np.testing.assert_array_equal(samples, found.sample(m, method=method) - theta)
 
 
+def test_tuning_refuses_a_regression_that_reaches_its_targets_exactly() -> None:
+    net = hfrnn.Network("rnn", 2, 3, 1, loss="squared", dtype="float64")
+    theta, x = net.init(0), np.random.default_rng(0).standard_normal((5, 4, 2))
+    exact = hfrnn.Batch(x, net.run(theta, hfrnn.Batch(x, np.zeros((5, 4, 1))))[0])
+    posterior = hfrnn.laplace(hfrnn.Objective(net, exact), theta, prior_precision=1.0, noise_variance=0.1)
+    with pytest.raises(InputError, match="reached exactly"):
+        posterior.tuned()
+
+
 def test_tuning_raises_the_marginal_likelihood_to_a_maximum() -> None:
     objective, theta, _ = setting("squared")
     before = hfrnn.laplace(objective, theta, prior_precision=30.0, noise_variance=1.0)
