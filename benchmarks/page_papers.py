@@ -13,6 +13,8 @@ from page_text import RESULTS, listed, load, paragraph, table
 sys.path.append(str(Path(__file__).resolve().parent / "papers"))
 
 import hornn_ablation
+import hornn_norms
+import hornn_ptb
 from reproduction import MATCHED, NOT_MATCHED, NOT_RUN, RULES, PaperTable, Row, all_tables, rows
 
 PAPERS = RESULTS / "papers"
@@ -105,34 +107,37 @@ def probe() -> str:
 
 
 def hornn() -> str:
-    """Return what rnn and hornn-fofe-3 reached, and that neither had converged."""
-    found = []
-    for name in ("rnn", "hornn-fofe-3"):
-        result = load(f"papers/hornn_ptb/{name}.json")
-        falling = ", ".join(f"{point['valid_perplexity']:.1f}" for point in result["curve"])
-        published = result["published"]["test"]["value"]
-        test = result["ours"]["perplexity"]["test"]
-        found.append(f"`{name}` reached a test perplexity of {test:.1f} ({published} published), with a validation "
-                     f"perplexity of {falling} after epochs 1 to {len(result['curve'])}")  # fmt: skip
-    return paragraph(f"{'; '.join(found)}.")
+    """Return the curve of every network of hornn_ptb.py that was run, and how far each is below the plain one."""
+    found = {name: load(f"papers/hornn_ptb/{name}.json") for cell in hornn_ptb.TABLE.cells
+             if (PAPERS / "hornn_ptb" / f"{(name := cell.name)}.json").is_file()}  # fmt: skip
+    plain, plain_there = _test_figures(found["rnn"])
+    lines = []
+    for name, result in found.items():
+        test, published = _test_figures(result)
+        below = [] if name == "rnn" else [f"{plain_there - published:g}", f"{plain - test:.1f}"]
+        lines.append([f"`{name}`", _falling(result["curve"]), f"{test:.1f}", *below])
+    lines[0] += ["", ""]
+    head = ["network", "validation after each epoch", "test", "test below rnn, published", "test below rnn, ours"]
+    return table(head, lines)
 
 
 def norms() -> str:
-    """Return the curves of the cells with column normalization, beside that of the same network without it."""
-    found = []
-    for file in sorted((PAPERS / "hornn_norms").glob("*-adam-*.json")):
-        network, bound = file.stem.split("-adam-")
-        plain = load(f"papers/hornn_ptb/{'rnn' if network == 'rnn' else f'hornn-{network}'}.json")["curve"]
-        bounded = load(f"papers/hornn_norms/{file.name}")["curve"]
-        with_norm, without = (
-            ", ".join(f"{point['valid_perplexity']:.1f}" for point in curve[: len(bounded)])
-            for curve in (bounded, plain)
-        )
-        found.append(
-            f"with columns no longer than {bound}, `{network}` stood at {with_norm} in validation after epochs 1 to "
-            f"{len(bounded)}, without a bound at {without}"
-        )
-    return paragraph(f"With Adam: {'; '.join(found)}.")
+    """Return the validation of both networks after each epoch, with each bound of the columns that was run."""
+    lines = []
+    for name, (_, published) in hornn_norms.NETWORKS.items():
+        chosen = "rnn" if name == "rnn" else f"hornn-{name}"
+        files = {"none": f"hornn_norms/{name}-adam", "4": f"hornn_ptb/{chosen}"}
+        files |= {f"{bound}": f"hornn_norms/{name}-adam-{bound}" for bound in hornn_norms.BOUNDS if bound != 4}
+        for bound, file in sorted(files.items()):
+            if (PAPERS / f"{file}.json").is_file():
+                result = load(f"papers/{file}.json")
+                lines.append([f"`{name}`", bound, _falling(result["curve"]), f"{_test_figures(result)[0]:.1f}",
+                              f"{published.value:g}"])  # fmt: skip
+    return table(["network", "bound", "validation after each epoch", "test", "test, published"], lines)
+
+
+def _falling(curve: list[dict[str, Any]]) -> str:
+    return ", ".join(f"{point['valid_perplexity']:.1f}" for point in curve)
 
 
 def ablation() -> str:

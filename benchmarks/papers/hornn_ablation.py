@@ -1,6 +1,6 @@
 """[S] 4, ablation of the recipe: the plain network on the words of the Penn Treebank, one change at a time.
 
-The base is the recipe `adam-4` of hornn_norms: Adam at 0.004, halved after every epoch from the second on, a decoupled
+The base is the recipe of hornn_ptb: Adam at 0.004, halved after every epoch from the second on, a decoupled
 decay of 0.1, columns no longer than 4, gradients within the norm 1, 20 streams. Every other cell changes one of these.
 All cells are trained for the same number of epochs and compared by validation; fofe-3 takes no part in the choice.
 """
@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from cells import WORDS, Cell, Table
-from hornn_norms import CHOSEN, NETWORKS, recipes
-from hornn_ptb import RECIPE
+from hornn_ptb import ACTIVATION, RECIPE, TRIAL
 from script import command
 
 CHANGES: dict[str, dict[str, Any]] = {
@@ -35,9 +34,9 @@ TABLE = Table(
     cells=tuple(
         Cell(
             f"rnn-{name}",
-            {**RECIPE, **NETWORKS["rnn"][0]},
+            {**RECIPE, **ACTIVATION, "arch": "rnn"},
             {},
-            {name: {**recipes()[CHOSEN], **change}},
+            {name: {**TRIAL, **change}},
         )
         for name, change in CHANGES.items()
     ),

@@ -19,6 +19,7 @@ import hornn_forgetting
 import hornn_norms
 import hornn_ptb
 import hornn_text8
+import hornn_times
 import scrn_learned
 import scrn_ptb
 import scrn_text8
@@ -170,17 +171,14 @@ def of_scales(tables: Mapping[str, Table], out: Path, rule: str) -> list[PaperTa
     return found
 
 
-def epoch_times(table: Table, out: Path) -> tuple[Row, ...]:
-    """The seconds of an epoch divided by those of the first cell, of the cells that have published ones."""
-    timed = [cell for cell in table.cells if "seconds_epoch" in cell.published]
-    paths = [out / table.name / f"{cell.name}.json" for cell in timed]
-    ours = [json.loads(path.read_text("utf-8"))["ours"]["seconds_epoch"] if path.is_file() else None for path in paths]
-    published = [cell.published["seconds_epoch"].value for cell in timed]
-    made = []
-    for cell, seconds, there in zip(timed[1:], ours[1:], published[1:], strict=True):
-        known = [{"ratio": seconds / ours[0]}] if seconds and ours[0] else []
-        command = row(table, cell, out).command
-        made.append(Row(cell.name, {"ratio": there / published[0]}, "ratio", command, known))
+def epoch_times(out: Path) -> tuple[Row, ...]:
+    """The times of updates, measured in turn on one machine, divided by that of the first cell."""
+    path, first, made = out / hornn_times.FILE, hornn_times.timed_cells()[0], []
+    ours = json.loads(path.read_text("utf-8"))["seconds_update"] if path.is_file() else {}
+    for cell in hornn_times.timed_cells()[1:]:
+        there = cell.published[hornn_times.SECONDS].value / first.published[hornn_times.SECONDS].value
+        known = [{"ratio": ours[cell.name] / ours[first.name]}] if ours else []
+        made.append(Row(cell.name, {"ratio": there}, "ratio", hornn_times.COMMAND, known))
     return tuple(made)
 
 
@@ -235,7 +233,7 @@ def hornn(out: Path) -> dict[str, list[PaperTable]]:
     """[S] and the thesis."""
     ptb, text8, forgetting = hornn_ptb.TABLE, hornn_text8.TABLE, hornn_forgetting.TABLE
     grams = ngrams(out, "ptb", {KNESER_NEY: (False, {"test": 141})})
-    times = PaperTable("[S thesis] table 6.3: time of an epoch, rnn 1", epoch_times(ptb, out), "ratio", "ratio")
+    times = PaperTable("[S thesis] table 6.3: time of an epoch, rnn 1", epoch_times(out), "ratio", "ratio")
     return {
         "papers-hornn-sizes": [PaperTable("[S] table 1: words", sizes(out), "words", "count").judged()],
         "papers-hornn-ptb": [with_quoted(ptb, (*grams, *rows(ptb, out)))],

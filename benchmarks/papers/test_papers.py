@@ -318,22 +318,22 @@ def test_the_cells_of_hornn_norms_differ_in_the_network_alone_under_one_recipe()
     for cell in hornn_norms.TABLE.cells:
         ((name, options),) = hornn_norms.TABLE.recipe(cell).items()
         assert cell.name.endswith(name)
-        recipes.setdefault(name, []).append(
-            {k: x for k, x in options.items() if k not in ("arch", "order", "activation")}
-        )
-    assert all(each == same[0] for same in recipes.values() for each in same)
-    assert {name: len(same) for name, same in recipes.items()} == {**dict.fromkeys(recipes, 2), "adam-4": 6}
+        recipes.setdefault(name, []).append({k: x for k, x in options.items() if k not in ("arch", "order")})
+    assert all(one == other for one, other in recipes.values())
     assert {name: options[0].get("max_norm") for name, options in recipes.items()} == {
-        "sgd": None, "adam": None, **{f"{each}-{c}": f"*={c}" for each in ("sgd", "adam") for c in (1, 2, 3, 4, 6)},
+        "sgd": None, "adam": None, "sgd-4": "*=4",
+        **{f"{each}-{c}": f"*={c}" for each in ("sgd", "adam") for c in (1, 2, 3, 6)},
     }  # fmt: skip
+
+
+def test_the_recipe_of_hornn_ptb_is_adam_with_the_bound_that_hornn_norms_leaves_out() -> None:
+    assert hornn_ptb.TABLE.trials == {"adam-4": {**hornn_norms.recipes()["adam"], "max_norm": "*=4"}}
 
 
 def test_each_cell_of_the_ablation_changes_one_option_of_the_base() -> None:
     base, *others = [options for cell in hornn_ablation.TABLE.cells
                      for options in hornn_ablation.TABLE.recipe(cell).values()]  # fmt: skip
-    ((_, bounded),) = hornn_norms.TABLE.recipe(
-        next(cell for cell in hornn_norms.TABLE.cells if cell.name == "rnn-adam-4")
-    ).items()
+    ((_, bounded),) = hornn_ptb.TABLE.recipe(hornn_ptb.TABLE.cells[0]).items()
     assert base == bounded
     for options in others:
         assert len({name for name in base | options if base.get(name) != options.get(name)}) == 1

@@ -16,6 +16,7 @@ PAPERS = Path(__file__).resolve().parent
 if not (PAPERS / "cells.py").is_file():
     pytest.skip("the benchmarks are not here", allow_module_level=True)
 
+import hornn_times  # noqa: E402
 import ngrams  # noqa: E402
 import page_papers  # noqa: E402
 import redraw  # noqa: E402
@@ -199,8 +200,8 @@ def test_every_row_has_a_command_that_its_script_accepts(row: Row, tmp_path: Pat
     assert python == "python"
     assert (PAPERS.parent.parent / path).is_file()
     module = importlib.import_module(Path(path).stem)
-    if module is ngrams:
-        ngrams.main.make_context("ngrams.py", arguments)
+    if module in (ngrams, hornn_times):
+        module.main.make_context(path, arguments)
         return
     tables = module.TABLES if hasattr(module, "TABLES") else module.TABLE
     listed = CliRunner().invoke(
