@@ -153,19 +153,25 @@ def chosen_trial(method: str, cells: Iterable[Result]) -> str | None:
     return min(METHODS[method], key=lambda trial: scores[trial])
 
 
-def wanted_cells(problems: Iterable[str], methods: Iterable[str], seeds: Iterable[int], out: Path) -> Iterator[Cell]:
+def wanted_cells(
+    problems: Iterable[str], methods: Iterable[str], seeds: Iterable[int], out: Path, trial: str | None = None
+) -> Iterator[Cell]:
     """Yield the cells of problems, methods and seeds; the trial is read when it is needed.
 
     The tuning problem with the tuning seed comes first; it has a cell for each trial. Other cells have the chosen
-    trial. They are left out with a message until all trials of their method are done.
+    trial. They are left out with a message until all trials of their method are done. If a trial is given, all cells
+    have it.
     """
+    if trial is not None:
+        yield from (Cell(problem, method, trial, seed) for problem, method, seed in product(problems, methods, seeds))
+        return
     ordered = sorted(product(problems, seeds), key=lambda pair: pair != (TUNING, TUNING_SEED))
     left_out: dict[str, int] = {}
     for (problem, seed), method in product(ordered, list(methods)):
         if (problem, seed) == (TUNING, TUNING_SEED):
             yield from (Cell(problem, method, trial, seed) for trial in METHODS[method])
-        elif trial := chosen_trial(method, read_cells(out)):
-            yield Cell(problem, method, trial, seed)
+        elif chosen := chosen_trial(method, read_cells(out)):
+            yield Cell(problem, method, chosen, seed)
         else:
             left_out[method] = left_out.get(method, 0) + 1
     for method, count in left_out.items():
@@ -199,8 +205,8 @@ def result_of(cell: Cell, budget: float, backend: str, folder: Path, out: Path) 
     points = [p for p in validations(folder, names, budget) if p["valid_bits"] is not None]
     lines, config = records(folder), RunFolder(folder).config().to_toml()
     best = min(points, key=lambda p: p["valid_bits"], default={})
-    trials = tuning_bits(read_cells(out)).get(cell.method)
-    tuning = {"problem": TUNING, "seed": TUNING_SEED, "trials": trials, "chosen": cell.trial}
+    trials, chosen = tuning_bits(read_cells(out)).get(cell.method), chosen_trial(cell.method, read_cells(out))
+    tuning = {"problem": TUNING, "seed": TUNING_SEED, "trials": trials, "chosen": chosen}
     marks = [*(mark for mark in MARKS if mark < budget), budget]
     last = lines[-1] if lines else {"seconds": 0.0, "update": 0}
     return {
@@ -267,6 +273,7 @@ def summarize(out: Path) -> None:
 @click.option("--method", "methods", type=click.Choice((*HF, *FIRST_ORDER)), multiple=True, default=tuple(METHODS),
               help="Methods.")  # fmt: skip
 @click.option("--seed", "seeds", type=click.IntRange(0), multiple=True, default=(0, 1, 2), help="Seeds.")
+@click.option("--trial", help="Trial of one method, instead of the chosen one: a rate that diverges needs another.")
 @click.option("--list", "listing", is_flag=True, help="Print the state of the cells; train nothing.")
 @click.option("--summary", is_flag=True, help="Print the tables and write the pictures; train nothing.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True),
@@ -276,14 +283,16 @@ def summarize(out: Path) -> None:
 @click.option("--runs", type=click.Path(path_type=Path), default=Path("runs") / FOLDER, help="Folder of the runs.")
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS / FOLDER, help="Folder of the JSON.")
 def main(
-    problems: tuple[str, ...], methods: tuple[str, ...], seeds: tuple[int, ...], listing: bool, summary: bool,
-    seconds: float | None, backend: str, runs: Path, out: Path,
+    problems: tuple[str, ...], methods: tuple[str, ...], seeds: tuple[int, ...], trial: str | None, listing: bool,
+    summary: bool, seconds: float | None, backend: str, runs: Path, out: Path,
 ) -> None:  # fmt: skip
     """Train the cells that are not done, one after another; the tuning trials come first."""
     if summary:
         summarize(out)
         return
-    cells = wanted_cells(problems, methods, seeds, out)
+    if trial is not None and (len(methods) > 1 or trial not in METHODS[methods[0]]):
+        raise click.UsageError(f"--trial is {trial}: give one --method, and one of its trials")
+    cells = wanted_cells(problems, methods, seeds, out, trial)
     if listing:
         print_list(cells, seconds, runs, out)
         return

@@ -79,6 +79,12 @@ def test_tuning_comes_first_and_other_cells_wait_for_it(tmp_path: Path, capsys: 
     ]
 
 
+def test_a_given_trial_is_that_of_all_cells(tmp_path: Path) -> None:
+    problem, trial = "tinyshakespeare-mlstm-256", "0.004-divide"
+    cells = list(wanted_cells((problem,), ("adam",), (1, 2), tmp_path, trial))
+    assert cells == [Cell(problem, "adam", trial, seed) for seed in (1, 2)]
+
+
 def test_seconds_stand_in_for_seconds_processor() -> None:
     assert spent({"seconds": 3.0}) == 3.0
     assert spent({"seconds": 3.0, "seconds_processor": 2.5}) == 2.5

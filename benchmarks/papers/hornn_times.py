@@ -30,9 +30,7 @@ def timed_cells() -> list[Cell]:
 
 @click.command(cls=common.Command)
 @click.option("--rounds", type=click.IntRange(1), default=5, help="Times that each network is timed.")
-@click.option(
-    "--seconds", type=click.FloatRange(0, min_open=True), default=10.0, help="Processor seconds of a run."
-)
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), default=10.0, help="Processor seconds of a run.")
 @click.option("--backend", type=click.Choice(("numpy", "numba")), default="numba", help="What to compute with.")
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS / "papers", help="Folder of the JSON.")
 def main(rounds: int, seconds: float, backend: str, out: Path) -> None:
