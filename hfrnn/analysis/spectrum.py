@@ -97,6 +97,8 @@ class Spectrum:
     def ranked(self, rank: int) -> tuple[float, float]:
         """Estimate the `rank`-th largest and the `rank`-th smallest eigenvalue from the density; rank is 1 to n."""
         rank = checks.count("rank", rank, 1, self.size)
+        if not self.nodes.size:
+            raise InputError("no density was computed: call spectrum with vectors of 1 or more")
         up, down = (self.size * np.cumsum(weights) for weights in (self.weights, self.weights[::-1]))
         low, high = (min(int(np.searchsorted(counts, rank - 0.5)), counts.size - 1) for counts in (up, down))
         return float(self.nodes[::-1][high]), float(self.nodes[low])

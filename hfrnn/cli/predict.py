@@ -54,7 +54,7 @@ def predict(
     outputs are in the units of the data; for classes and for targets of 0 and 1, the outputs are probabilities. A table
     is one recording: the state is carried through all rows. FILE needs no targets.
     """
-    from hfrnn.analysis.prediction_files import FORMATS
+    from hfrnn.analysis.prediction_files import FORMATS, free_given
     from hfrnn.analysis.sequences import file_sequences, own_sequences
     from hfrnn.runs.load import load
     from hfrnn.runs.run_folder import RunFolder
@@ -70,11 +70,12 @@ def predict(
     net, theta, _ = load(run, which, backend)
     with or_another_file(folder):
         given = own_sequences(folder, part) if file is None else file_sequences(folder, net, file)
+    begun = given if free_run is None else free_given(given, warm_up)
     if output is not None and output.lower().endswith(".csv") and not given.recording:
         raise InputError(f"--output is {output}, and {given.name} holds sequences: give a file that ends in .npz")
     with telling_of_compilation(net.backend.name, False):
         lines, contents = _predicted(
-            net, theta, given, folder, free_run=free_run, warm_up=warm_up, states=not no_states, paths=(output, plot)
+            net, theta, given, begun, folder, free_run=free_run, states=not no_states, paths=(output, plot)
         )
     for option, content in contents.items():
         outputs[option].write(content)
@@ -113,7 +114,7 @@ def _outputs(config: Any, file: str | None, paths: dict[str, str | None], force:
 
 
 def _predicted(
-    net: Any, theta: Any, given: Any, folder: Any, *, free_run: int | None, warm_up: int | None, states: bool,
+    net: Any, theta: Any, given: Any, begun: Any, folder: Any, *, free_run: int | None, states: bool,
     paths: tuple[str | None, str | None],
 ) -> tuple[list[str], dict[str, str | bytes]]:  # fmt: skip
     """Return lines for the screen, and the contents of the files by option."""
@@ -123,10 +124,8 @@ def _predicted(
 
     output, plot = paths
     if free_run is None:
-        begun = given
         found = predict(net, theta, given.batch, states and str(output).lower().endswith(".npz"), given.scaling)
     else:
-        begun = to_file.free_given(given, warm_up)
         found = Prediction(run_freely(net, theta, begun.batch, free_run, begun.scaling), None)
     arrays = to_file.file_arrays(begun, found, folder.config().time_first, free_run is not None)
     contents: dict[str, str | bytes] = {}

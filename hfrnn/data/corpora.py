@@ -61,7 +61,8 @@ class Corpus:
 def read_text(path: str | os.PathLike[str], level: str) -> Text:
     """Read a whole text file without changing its newlines.
 
-    At level "word" a missing newline at the end of the file is added, so that every line ends with one.
+    A byte order mark at the beginning is left out, except at level "byte". At level "word" a missing newline at the end
+    of the file is added, so that every line ends with one.
 
     Parameters
     ----------
@@ -97,12 +98,15 @@ def read_text(path: str | os.PathLike[str], level: str) -> Text:
     if level == "byte":
         return data
     try:
-        return _at_level(data.decode("utf-8"), level)
+        found = data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path} is not UTF-8 text: byte 0x{data[error.start]:02x} at offset {error.start} cannot be decoded; "
             "use --level byte or convert the file"
         ) from error
+    if not found:
+        raise InputError(f"{path} is empty; give a file with text in it")
+    return _at_level(found, level)
 
 
 def load_corpus(
@@ -175,6 +179,8 @@ def load_corpus(
         raise InputError(f"the corpus {name} has no level {level}: use level {' or '.join(known.levels)}")
     source, texts = known.read(level, find_files(str(name), known.files) if known.files else [])
     files = [None if path is None else read_text(path, level) for path in (valid_path, test_path)]
+    if fractions is not None and None not in files:
+        raise InputError("the validation and the test part have files of their own: leave out the fractions")
     if len(texts) == 1:
         shares = checked_fractions(known.fractions if fractions is None else fractions)
         train, *parts = _cut(texts[0], level, shares, [file is not None for file in files])

@@ -276,7 +276,7 @@ def _download(
         failures.append(failure)
     raise HfrnnError(
         f"cannot get {remote.name}: {'; '.join(failures)}. Nothing was changed: try again later, name another address "
-        f"with --mirror, or put the file at {folder / remote.name} yourself and fetch again"
+        f"with `hfrnn data fetch --mirror ADDRESS`, or put the file at {folder / remote.name} yourself"
     )
 
 

@@ -82,5 +82,6 @@ def _check_activation(net: Layout) -> None:
         has = "no choice of activation" if activation is None else f"the activation {activation}"
         raise InputError(
             f"a share of excitatory units was given, and architecture {net.arch!r} has {has}: Dale's law needs hidden "
-            f"units that are never negative: use rnn, leaky or rate with --activation {' or '.join(NEVER_NEGATIVE)}"
+            "units that are never negative: use rnn, leaky or rate with --activation logistic or relu, or leaky or "
+            "rate with softplus"
         )

@@ -292,7 +292,7 @@ class Layout:
         elif inputs.shape[2] != self.n_in:
             raise InputError(f"inputs have {inputs.shape[2]} values per step: this network has n_in = {self.n_in}")
         else:
-            array("inputs of the batch", inputs, tuple(inputs.shape), finite=True)
+            self._check_finite("inputs of the batch", inputs)
         self._check_output_weights(batch)
         targets = None
         if batch.targets is not None:
@@ -300,7 +300,7 @@ class Layout:
             if targets.dtype.kind == "f":  # those that no loss reads may be anything, also NaN
                 weights = batch.output_weights(home)
                 read = home.xp.where((weights if targets.ndim == 3 else weights[:, :, 0]) > 0, targets, 0)
-                array("targets of the batch", read, tuple(targets.shape), finite=True)
+                self._check_finite("targets of the batch", read)
             elif targets.ndim == 2 and batch.weights is not None:  # as here, for example -100
                 targets = read = home.xp.where(batch.step_weights(home) > 0, targets, targets.clip(0, self.n_out - 1))
             self.head.check_targets(read, batch.T, batch.B)
@@ -336,6 +336,17 @@ class Layout:
                 f"{(*shape[:2], self.n_out)} or {shape[:2]} of weights"
             )
 
+    def _check_finite(self, name: str, values: Array) -> None:
+        """Raise InputError unless all numbers are finite, also in this network's type."""
+        array(name, values, tuple(values.shape), finite=True)
+        if self._is_wider(values) and values.size:
+            most = float(np.finfo(self.dtype).max)
+            if not -most <= float(values.real.min()) <= float(values.real.max()) <= most:
+                raise InputError(f"{name} holds a number beyond {most:.2g}, the largest of {self.dtype}: scale them")
+
+    def _is_wider(self, values: Array) -> bool:
+        return values.dtype.kind in "fc" and values.dtype.itemsize > np.dtype(self.dtype).itemsize
+
     def _check_state(self, batch: Batch) -> None:
         state = batch.initial_state or []
         if len(state) != len(self.layers):
@@ -348,6 +359,8 @@ class Layout:
                     f"the initial state of layer {l} is {shapes}: expected {expected}, as net.run returns it"
                 )
             for name, value in given.items():
+                if expected[name] and self._is_wider(value):
+                    self._check_finite(f"{name} of the initial state of layer {l}", value)
                 plain = value.item() if hasattr(value, "item") and not expected[name] else value
                 if not expected[name] and not (is_whole(plain) and plain >= 0):
                     raise InputError(

@@ -179,6 +179,8 @@ class SequenceJacobian:
         """
         sweeps, backend = self._sweeps, self._sweeps.net.backend
         u = backend.asarray(array("u", u, self.shape, backend=backend), dtype=sweeps.net.dtype)
+        if out is not None and backend.xp.may_share_memory(u, out):
+            u = u.copy()
         out = sweeps.output(out)
 
         def product(s: int) -> None:
@@ -195,6 +197,8 @@ def per_sequence_gradients(objective: Objective, theta: Array, out: Array | None
     """Return `Objective.per_sequence_gradients`."""
     theta = objective.net.vector(theta)
     sequences = _SequenceSweeps(objective, objective.plan.keep_of_gradients, transient=True)
+    if out is not None and objective.net.backend.xp.may_share_memory(theta, out):
+        theta = theta.copy()
     out, sweeps = sequences.output(out), sequences.sweeps
     for _ in sequences.threads.ordered(lambda s: sweeps[s].gradient(theta, sequences.rows(s, out)), len(sweeps)):
         pass

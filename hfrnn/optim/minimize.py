@@ -43,6 +43,7 @@ from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree
 from hfrnn.optim.options import HessianFreeOptions, Objective, Operator
 from hfrnn.optim.result import End, Update
+from hfrnn.optim.step import check_finite
 
 Curvature = Callable[[Vector], Callable[[Vector], Vector]]
 """Takes theta and returns the product with a matrix at theta: a function of v that returns a fresh vector."""
@@ -349,6 +350,7 @@ def _repeat(
     while True:
         f, g = objective.loss_and_gradient(theta)
         g_norm = norm(g)
+        check_finite(theta, f, g_norm)
         if g_norm <= gradient_tolerance:
             stop = MinimumStop.GRADIENT
         elif stop is None and updates == max_updates:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Any
 
 from hfrnn.arrays.vectors import Apply, Vector, dot, fetch, is_on_host, lazy_dot, lazy_norm, norm
+from hfrnn.checks import methods
 from hfrnn.optim.damping import Damping
 from hfrnn.optim.options import Objective
 
@@ -60,6 +62,19 @@ class TrialLosses:
         return self._known[iteration]
 
 
+def _apply_of(operator: Any) -> Apply:
+    """Return the product v, out -> A v of what `gauss_newton` of an objective returned."""
+    matvec = getattr(operator, "matvec", None)
+    if callable(getattr(operator, "apply", None)) or not callable(matvec):
+        found: Apply = methods("the result of gauss_newton", operator, ("apply",)).apply
+        return found
+
+    def apply(v: Vector, out: Vector) -> None:
+        out[...] = matvec(v)
+
+    return apply
+
+
 class Quadratic:
     """The quadratic q(x) = g.x + x.Ax/2 with A = G + mu*S + lambda*I at theta.
 
@@ -91,12 +106,14 @@ class Quadratic:
         begin = time.perf_counter()
         self.g, self.products = g, 0
         self._lambda, self._without_damping = damping.lambda_, undamped
-        self._damped = objective.gauss_newton(
-            theta, structural=damping.mu, tikhonov=damping.lambda_, metric=damping.metric
-        ).apply
+        self._damped = _apply_of(
+            objective.gauss_newton(theta, structural=damping.mu, tikhonov=damping.lambda_, metric=damping.metric)
+        )
         self._undamped: Apply | None = None
         if undamped and damping.mu > 0.0:
-            self._undamped = objective.gauss_newton(theta, structural=0.0, tikhonov=0.0, metric=damping.metric).apply
+            self._undamped = _apply_of(
+                objective.gauss_newton(theta, structural=0.0, tikhonov=0.0, metric=damping.metric)
+            )
         self.seconds = time.perf_counter() - begin
 
     def apply(self, v: Vector, out: Vector) -> None:

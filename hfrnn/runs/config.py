@@ -28,6 +28,9 @@ from hfrnn.runs.parsing import parse_bytes
 from hfrnn.runs.presets import DEFAULTS, KINDS_OF_ARRAYS, kind_of_data, preset_values
 from hfrnn.runs.suited import suited
 
+PATHS = ("text", "valid", "test", "init_from", "connectivity")
+"""The options that name a file or a folder, besides `data` and `targets`."""
+
 
 @dataclass(frozen=True, init=False)
 class TrainConfig(RunOptions):
@@ -195,7 +198,7 @@ class TrainConfig(RunOptions):
             "preconditioner_shift": None if hf["preconditioner"] == "none" or self._has_lambda() else SHIFT,
         }
         changes: dict[str, Any] = {name: value for name, value in computed.items() if getattr(self, name) is None}
-        for name in ("text", "valid", "test", "init_from", "connectivity"):
+        for name in PATHS:
             path = getattr(self, name)
             changes[name] = None if path is None else os.path.abspath(path)
         changes |= self._resolved_data()

@@ -60,6 +60,9 @@ def read_toml(path: str | Path, *, links: bool = True) -> tuple[dict[str, Any], 
         raise InputError(f"configuration {path} is not TOML ({error}): correct it") from error
     options = {name: value for name, value in table.items() if name != "versions"}
     if tables := [name for name, value in options.items() if isinstance(value, dict)]:
-        raise InputError(f"configuration {path} has a table [{tables[0]}]: write the options in it without a table")
+        raise InputError(
+            f"configuration {path} has a table [{tables[0]}]: write the options in it without a table, and "
+            'numbers by name as max_norm = "layer0.W_h=2"'
+        )
     versions = table.get("versions")
     return options, versions if isinstance(versions, dict) else {}

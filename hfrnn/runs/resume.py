@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
 from hfrnn.errors import InputError
 from hfrnn.names import DEVICES
-from hfrnn.runs.config import TrainConfig, default_memory
+from hfrnn.runs.config import PATHS, TrainConfig, default_memory
 from hfrnn.runs.options import option_key
 
 LIMITS = ("updates", "minutes", "epochs")
@@ -17,6 +18,13 @@ RESUMABLE = (
     "sample_length", "rank_timeout", "gpu_sums",
 )  # fmt: skip
 """Names of the options that may change."""
+
+
+def new_or_resumed(config: TrainConfig | None, resume: Any) -> Any:
+    """Return the argument `resume`; raise InputError if a configuration is given beside it."""
+    if resume is not None and config is not None:
+        raise InputError("config and resume were both given: leave config out, and give what changes as single options")
+    return resume
 
 
 def resumed_config(stored: TrainConfig, changes: dict[str, Any]) -> TrainConfig:
@@ -39,7 +47,8 @@ def resumed_config(stored: TrainConfig, changes: dict[str, Any]) -> TrainConfig:
     InputError
         An option differs that must not change.
     """
-    foreign = [key for key, value in changes.items() if key not in RESUMABLE and value != getattr(stored, key)]
+    changes = {key: value for key, value in changes.items() if key in RESUMABLE or not _is_stored(stored, key, value)}
+    foreign = [key for key in changes if key not in RESUMABLE]
     if foreign:
         names = ", ".join(map(option_key, foreign))
         raise InputError(f"a resumed run keeps its {names}: leave it out, only {', '.join(RESUMABLE)} may differ")
@@ -50,6 +59,18 @@ def resumed_config(stored: TrainConfig, changes: dict[str, Any]) -> TrainConfig:
         if (changes["backend"] in DEVICES) != (stored.backend in DEVICES):
             changes = {"memory": default_memory(changes["backend"]), **changes}
     return replace(stored, **changes)
+
+
+def _is_stored(stored: TrainConfig, key: str, value: Any) -> bool:
+    """Return whether an option has its stored value, or names the same file as the stored absolute path."""
+    expected = getattr(stored, key)
+    if value == expected:
+        return True
+    if key == "targets" and value is not None:
+        return bool(expected == (os.path.abspath(",".join(value)),))
+    if key not in (*PATHS, "data") or None in (value, expected):
+        return False
+    return os.path.abspath(value) == os.path.abspath(expected) and os.path.isabs(expected)
 
 
 def needs_plans(stored: TrainConfig, config: TrainConfig) -> bool:

@@ -180,7 +180,7 @@ class DrawnSource(ArraySource):
         return [first.replace("to train on", "in every epoch, drawn anew"), *more]
 
 
-def drawn_source(config: TrainConfig, known: RunFolder | None, memory: Memory) -> DrawnSource:
+def drawn_source(config: TrainConfig, folder: RunFolder | None, known: RunFolder | None, memory: Memory) -> DrawnSource:
     """Open the sequences that a function draws in every epoch; arguments and errors are those of `open_arrays`."""
     config.refuse(("fractions", "window", "stride", "burn_in"), "batches= gives the sequences")
     first, valid = memory.draw(config, 0), memory.validation(config)
@@ -193,7 +193,9 @@ def drawn_source(config: TrainConfig, known: RunFolder | None, memory: Memory) -
                 f"batches returned {name} of shape {one.shape} (time first), and validation has {other.shape}: give "
                 "the same kind of sequences"
             )
-    return DrawnSource(config, replace(first, valid=valid.train), known, memory)
+    if folder is not None:
+        folder.check_data(valid.sha256, "the sequences of valid=")
+    return DrawnSource(config, replace(first, valid=valid.train, sha256=valid.sha256), known, memory)
 
 
 def open_arrays(

@@ -56,10 +56,10 @@ class Memory:
     def draw(self, config: TrainConfig, epoch: int) -> ArrayData:
         """Return the sequences of an epoch; epoch -1 is validation, which is the same for every seed."""
         assert self.batches is not None
-        return _read(self.batches(epoch_generator(config.seed, epoch)), "batches", config)
+        return replace(_read(self.batches(epoch_generator(config.seed, epoch)), "batches", config), sha256="")
 
     def validation(self, config: TrainConfig) -> ArrayData:
-        """Return the sequences to validate on: the given ones, or one draw."""
+        """Return the sequences to validate on: the given ones with their checksum, or one draw, which has none."""
         return self.draw(config, -1) if self.valid is None else _read(self.valid, "valid", config)
 
 
@@ -102,8 +102,7 @@ def _read(given: Any, name: str, config: TrainConfig) -> ArrayData:
         raise InputError(f"{name} is {shown(given)}: return a dict of arrays x, y, mask, lengths, or a hfrnn.Batch")
     if parts := [each for each in given if isinstance(each, str) and each.startswith(("valid_", "test_"))]:
         raise InputError(f"{name} has {parts[0]}: return x, y, mask and lengths, and give the others as valid=")
-    read = from_memory(given, time_first=time_first, fractions=(1.0, 0.0, 0.0), loss=config.loss, name=name)
-    return replace(read, sha256="")
+    return from_memory(given, time_first=time_first, fractions=(1.0, 0.0, 0.0), loss=config.loss, name=name)
 
 
 def same_shapes(new: Sequences, first: Pool) -> None:

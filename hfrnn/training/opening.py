@@ -77,7 +77,7 @@ def open_source(
         if (rolls := _open_rolls(config, folder)) is not None:
             return rolls, None
         if memory is not None and memory.batches is not None:
-            return drawn_source(config, known, memory), None
+            return drawn_source(config, folder, known, memory), None
         return open_arrays(config, folder, known, memory), None
     if is_music(config):
         with as_before(folder):

@@ -113,4 +113,9 @@ def run_constraints(config: TrainConfig, net: Network) -> Constraints | None:
                     "one of them out"
                 )
             drawn |= own
-    return Constraints(net, masks, signs)
+    try:
+        return Constraints(net, masks, signs)
+    except InputError as error:
+        if config.connectivity is None:
+            raise
+        raise InputError(f"--connectivity {config.connectivity}: {error}") from error

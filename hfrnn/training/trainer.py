@@ -26,7 +26,7 @@ from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.runs.config import TrainConfig, checked_options
 from hfrnn.runs.load import first_weights
 from hfrnn.runs.metrics import Record
-from hfrnn.runs.resume import needs_plans, resumed_config
+from hfrnn.runs.resume import needs_plans, new_or_resumed, resumed_config
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.callbacks import Callback, TrainingResult
 from hfrnn.training.device_memory import after_an_update, before_updates
@@ -71,7 +71,7 @@ def train(
     resume : path, optional
         A run folder. The run resumes after its last update, with its stored configuration. Only the options in
         `hfrnn.runs.resume.RESUMABLE` may differ. `updates` and `epochs` count from the beginning of the run, `minutes`
-        from now. A new limit of these three replaces all old ones.
+        from now. A new limit of these three replaces all old ones. `config` must then be left out.
     callbacks : sequence of Callback
         Objects that watch the run.
     data : str, path or mapping of str to array, optional
@@ -80,7 +80,7 @@ def train(
     batches : callable, optional
         Called as `batches(rng)` with a `numpy.random.Generator`; returns new sequences for an epoch, as a dict of such
         arrays (`x`, `y`, `mask`, `lengths`) or as a `hfrnn.Batch`. All calls return arrays of the same shapes, which
-        depend on `rng` only. To resume the run, give the function again.
+        depend on `rng` only. To resume the run, give the function and `valid` again.
     valid : str, path, mapping of str to array or Batch, optional
         The option `valid`; or, with `batches`, the sequences to validate on. By default they are drawn once.
     comm : mpi4py.MPI.Comm, optional
@@ -128,7 +128,7 @@ def train(
     from hfrnn.training.notebook import with_display
 
     instance("config", config, TrainConfig, "a hfrnn.TrainConfig", or_none=True)
-    resume = path("resume", resume, or_none=True)
+    resume = new_or_resumed(config, path("resume", resume, or_none=True))
     callbacks = with_display(callbacks)
     memory = given_arrays(data, batches, valid)
     if memory is not None:

@@ -197,3 +197,11 @@ def test_all_figures_go_into_json() -> None:
     assert set(read) == set(Spectrum.__dataclass_fields__)
     assert read["largest"] == found.largest.tolist()
     assert read["weights"] == found.weights.tolist()
+
+
+def test_ranks_need_a_density() -> None:
+    net = hfrnn.Network("rnn", 2, 3, 1, loss="squared", dtype="float64")
+    batch = hfrnn.Batch(np.ones((4, 2, 2)), np.ones((4, 2, 1)))
+    found = hfrnn.spectrum(hfrnn.Objective(net, batch), net.init(0), vectors=0)
+    with pytest.raises(InputError, match="no density was computed"):
+        found.ranked(1)

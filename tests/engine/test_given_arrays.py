@@ -182,3 +182,12 @@ def test_a_tensor_that_requires_a_gradient_has_to_be_detached() -> None:
     with pytest.raises(hfrnn.InputError, match=r"^theta is a tensor that requires a gradient: .* tensor\.detach\(\)$"):
         objective.loss(Learned())
     objective.loss(Learned().detach())
+
+
+@pytest.mark.parametrize("part", ["inputs", "targets", "state"])
+def test_numbers_beyond_the_type_of_the_network_are_refused(part: str) -> None:
+    net = hfrnn.Network("rnn", 2, 3, 1, loss="squared")  # float32
+    inputs, targets, state = np.ones((4, 2, 2)), np.ones((4, 2, 1)), [{"h": np.ones((2, 3))}]
+    {"inputs": inputs, "targets": targets, "state": state[0]["h"]}[part][(0,) * (2 if part == "state" else 3)] = 1e39
+    with pytest.raises(hfrnn.InputError, match=r"beyond 3\.4e\+38"):
+        hfrnn.Objective(net, hfrnn.Batch(inputs, targets, initial_state=state)).loss(net.init(0))

@@ -109,3 +109,18 @@ def test_products_with_the_transposed_jacobian_of_sequences_add_up_to_the_whole(
             alone = np.zeros_like(u)
             alone[:, b] = u[:, b]
             np.testing.assert_allclose(rows[b], whole.rmatvec(alone.reshape(-1)), rtol=1e-10, atol=1e-13)
+
+
+def test_the_result_may_overwrite_the_arguments() -> None:
+    net = hfrnn.Network("rnn", 3, 4, 2, loss="squared", dtype="float64")
+    rng = np.random.default_rng(0)
+    batch, theta = hfrnn.Batch(rng.standard_normal((5, 2, 3)), rng.standard_normal((5, 2, 2))), net.init(0)
+    objective = hfrnn.Objective(net, batch)
+    rows = np.tile(theta, (2, 1))
+    expected = objective.per_sequence_gradients(theta)
+    np.testing.assert_array_equal(objective.per_sequence_gradients(rows[0], out=rows), expected)
+    jacobian = objective.sequence_jacobian(theta)
+    memory = rng.standard_normal(2 * net.n_parameters)
+    u = memory[:20].reshape(5, 2, 2)
+    expected = jacobian.transpose_products(u.copy())
+    np.testing.assert_array_equal(jacobian.transpose_products(u, out=memory.reshape(2, -1)), expected)

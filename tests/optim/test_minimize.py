@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.optimize
+from scipy.sparse.linalg import aslinearoperator
 from support.least_squares import TRUE, exponentials, linear, rosenbrock, wavy
 
 import hfrnn
@@ -322,3 +323,35 @@ def test_the_example_in_the_manual_runs(capsys):
     blocks = [block.split("```")[0] for block in text.split("```python\n")[1:]]
     exec(blocks[-1], {})
     assert capsys.readouterr().out == "gradient [ 3.  -1.5]\n"
+
+
+def test_a_start_without_a_finite_loss_is_an_error_even_where_nothing_has_to_be_done():
+    flat = {"gradient": lambda theta: 0.0 * theta, "gauss_newton": lambda theta: lambda v: v}
+    with pytest.raises(NonFiniteError, match="training loss"):
+        minimize(lambda theta: float("nan"), theta=np.zeros(2), **flat)
+    with pytest.raises(NonFiniteError, match="training loss"):
+        minimize(lambda theta: float("inf"), theta=np.zeros(2), max_updates=0, **flat)
+
+
+class Quadratic:
+    """theta' A theta / 2, with its matrix as an operator of SciPy, or as something else."""
+
+    def __init__(self, matrix, as_operator):
+        self.matrix, self.as_operator = matrix, as_operator
+
+    def loss(self, theta):
+        return float(theta @ self.matrix @ theta / 2)
+
+    def loss_and_gradient(self, theta):
+        return self.loss(theta), self.matrix @ theta
+
+    def gauss_newton(self, theta, structural=0.0, tikhonov=0.0, metric="hidden"):
+        return self.as_operator(self.matrix + tikhonov * np.eye(len(theta)))
+
+
+def test_an_objective_may_return_an_operator_of_scipy():
+    objective = Quadratic(np.diag([1.0, 5.0]), aslinearoperator)
+    found = minimize(objective, theta=np.array([3.0, -2.0]), damping=Damping("tikhonov"))
+    assert found.loss < 1e-12
+    with pytest.raises(InputError, match=r"the result of gauss_newton is .*: give an object with the methods apply"):
+        minimize(Quadratic(np.eye(2), lambda matrix: 3), theta=np.ones(2), damping=Damping("tikhonov"))

@@ -288,6 +288,11 @@ def test_drawn_batches_validate_on_what_is_given(tmp_path: Path) -> None:
     result = run(tmp_path, batches=draw, valid=valid)
     batch = hfrnn.Batch(*(each.swapaxes(0, 1) for each in valid.values()))
     assert result.summary["best"]["valid_loss"] == pytest.approx(result.net.loss(result.theta, batch), rel=1e-12)
+    for other in ({}, {"valid": draw(np.random.default_rng(8))}):
+        with pytest.raises(CheckpointError, match="since the run was started"):
+            train(resume=result.folder, batches=draw, updates=9, **other)
+    updates = result.summary["updates"] + 1
+    assert train(resume=result.folder, batches=draw, valid=valid, updates=updates).summary["updates"] == updates
 
 
 @pytest.mark.parametrize(

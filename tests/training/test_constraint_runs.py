@@ -157,6 +157,7 @@ def test_averaged_weights_that_the_constraints_forbid_are_refused(tmp_path: Path
     ("options", "message"),
     [
         ({"density": 0.5, "connectivity": "c.npz"}, "--density is 0.5, and --connectivity is c.npz: give one of them"),
+        ({"connectivity": "wrong.npz"}, "--connectivity .*wrong.npz: masks has an array for 'layer0.W_hh'"),
         ({"excitatory_output": True}, "--excitatory-output was given, and --excitatory was not"),
         ({"excitatory": 0.5, "activation": "tanh"}, "Dale's law needs hidden units that are never negative"),
         ({"density": 0.0}, "--density is 0: give a number above 0, at most 1"),
@@ -164,8 +165,10 @@ def test_averaged_weights_that_the_constraints_forbid_are_refused(tmp_path: Path
     ],
 )
 def test_options_that_do_not_fit_are_refused_and_nothing_is_written(
-    tmp_path: Path, options: dict[str, Any], message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], message: str
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("wrong.npz", **{"layer0.W_hh": np.ones(1)})
     with pytest.raises(InputError, match=message):
         run(tmp_path, **{"arch": "rnn", "updates": 2, **options})
     assert not (tmp_path / "run").exists()

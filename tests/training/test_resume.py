@@ -204,6 +204,20 @@ def test_resume_keeps_the_network_and_names_what_may_differ(tmp_path: Path) -> N
     assert train(resume=run, arch="mlstm", seed=0, updates=3).summary["updates"] == 3
 
 
+def test_a_relative_path_of_the_same_text_is_the_same_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = tiny_train(tmp_path).folder
+    monkeypatch.chdir(tmp_path)
+    assert train(resume=run, text="text.txt", updates=3).summary["updates"] == 3
+    with pytest.raises(InputError, match="keeps its text"):
+        train(resume=run, text="other.txt", updates=4)
+
+
+def test_a_configuration_beside_a_run_to_resume_is_refused(tmp_path: Path) -> None:
+    run = tiny_train(tmp_path).folder
+    with pytest.raises(InputError, match="config and resume were both given"):
+        train(hfrnn.TrainConfig(updates=5), resume=run)
+
+
 @pytest.mark.parametrize("damage", ["cut", "empty", "missing", "foreign"])
 def test_a_damaged_checkpoint_is_not_resumed(tmp_path: Path, damage: str) -> None:
     run = tiny_train(tmp_path).folder
