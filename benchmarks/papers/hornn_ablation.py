@@ -25,6 +25,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "errors-5": {"clip_error": 5.0},
     "streams-10": {"streams": 10},
     "streams-40": {"streams": 40},
+    "tanh": {"activation": "tanh"},
+    "relu": {"activation": "relu"},
 }
 """What each cell changes."""
 
