@@ -61,8 +61,7 @@ class Corpus:
 def read_text(path: str | os.PathLike[str], level: str) -> Text:
     """Read a whole text file without changing its newlines.
 
-    A byte order mark at the beginning is left out, except at level "byte". At level "word" a missing newline at the end
-    of the file is added, so that every line ends with one.
+    At level "word" a missing newline at the end of the file is added, so that every line ends with one.
 
     Parameters
     ----------
@@ -98,15 +97,12 @@ def read_text(path: str | os.PathLike[str], level: str) -> Text:
     if level == "byte":
         return data
     try:
-        found = data.decode("utf-8").removeprefix("\ufeff")
+        return _at_level(data.decode("utf-8"), level)
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path} is not UTF-8 text: byte 0x{data[error.start]:02x} at offset {error.start} cannot be decoded; "
             "use --level byte or convert the file"
         ) from error
-    if not found:
-        raise InputError(f"{path} is empty; give a file with text in it")
-    return _at_level(found, level)
 
 
 def load_corpus(

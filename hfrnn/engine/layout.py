@@ -341,7 +341,7 @@ class Layout:
         array(name, values, tuple(values.shape), finite=True)
         if self._is_wider(values) and values.size:
             most = float(np.finfo(self.dtype).max)
-            if not -most <= float(values.real.min()) <= float(values.real.max()) <= most:
+            if not -most <= values.real.min().item() <= values.real.max().item() <= most:
                 raise InputError(f"{name} holds a number beyond {most:.2g}, the largest of {self.dtype}: scale them")
 
     def _is_wider(self, values: Array) -> bool:

@@ -94,9 +94,7 @@ class RunOptions(DataOptions):
     """
 
     arch: str = _shape("mlstm", "Architecture of the network; `hfrnn info` lists all.")
-    hidden: tuple[int, ...] = _shape(
-        (128,), "Hidden units of each layer; several sizes with commas make a stack.", least=1
-    )
+    hidden: tuple[int, ...] = _shape((128,), "Hidden units of each layer; several sizes with commas make a stack.")
     embedding: int | None = _shape(
         None, "Size of a symbol embedding, trained with the network.", needs.SEQUENCES, least=1, unit="columns",
         otherwise="one-hot symbols",

@@ -122,7 +122,7 @@ def test_a_wrong_value_in_a_file_is_refused_also_where_a_flag_replaces_it(tmp_pa
     [
         ("mu = -1", "", "c.toml: mu is -1: give a number from 1e-08"),
         ("lambda = -1", "", "c.toml: lambda is -1: give a number from 1e-08"),
-        ("hidden = [0]", "", "c.toml: hidden is 0: give a whole number, 1 or more"),
+        ("hidden = [0]", "", "c.toml: hidden is 0: give a whole number of units"),
         ('memory = "x"', "", "c.toml: memory is 'x': give a number of bytes"),
         ("alpha = 2", "--arch scrn", "c.toml: alpha is 2: give a number from 0 to 1"),
         ("rho_high = 0.4", "", "Error: --rho-low is 0.5, and rho_high in c.toml is 0.4: give a --rho-low"),

@@ -37,15 +37,6 @@ def test_newlines_are_read_exactly_as_they_are(tmp_path: Path) -> None:
     assert read_text(path, "byte") == "a\r\nb\rc\né".encode()
 
 
-def test_a_byte_order_mark_is_no_symbol_of_a_text(tmp_path: Path) -> None:
-    path = write(tmp_path / "t", "\ufeffa\ufeff".encode())
-    assert read_text(path, "char") == "a\ufeff"
-    assert read_text(path, "word") == "a\ufeff\n"
-    assert read_text(path, "byte") == "\ufeffa\ufeff".encode()
-    with pytest.raises(InputError, match="is empty"):
-        read_text(write(tmp_path / "t", "\ufeff".encode()), "char")
-
-
 def test_fractions_are_refused_where_they_cut_nothing(tmp_path: Path) -> None:
     files = [write(tmp_path / name, b"some text") for name in ("train", "valid", "test")]
     with pytest.raises(InputError, match="leave out the fractions"):
