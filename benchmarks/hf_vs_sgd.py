@@ -205,7 +205,8 @@ def result_of(cell: Cell, budget: float, backend: str, folder: Path, out: Path) 
     points = [p for p in validations(folder, names, budget) if p["valid_bits"] is not None]
     lines, config = records(folder), RunFolder(folder).config().to_toml()
     best = min(points, key=lambda p: p["valid_bits"], default={})
-    trials, chosen = tuning_bits(read_cells(out)).get(cell.method), chosen_trial(cell.method, read_cells(out))
+    done = read_cells(out)
+    trials, chosen = tuning_bits(done).get(cell.method), chosen_trial(cell.method, done)
     tuning = {"problem": TUNING, "seed": TUNING_SEED, "trials": trials, "chosen": chosen}
     marks = [*(mark for mark in MARKS if mark < budget), budget]
     last = lines[-1] if lines else {"seconds": 0.0, "update": 0}

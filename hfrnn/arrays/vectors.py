@@ -168,3 +168,8 @@ def orthonormal(A: Vector) -> Vector:
     with one_blas_thread():
         Q: Vector = library(A).linalg.qr(A)[0]
     return Q
+
+
+def unshared(xp: Any, x: Any, out: Any) -> Any:
+    """Return the array x, or a copy of it if writing into `out` would change it; xp is the array namespace."""
+    return x.copy() if out is not None and xp.may_share_memory(x, out) else x

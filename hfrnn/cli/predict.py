@@ -70,12 +70,12 @@ def predict(
     net, theta, _ = load(run, which, backend)
     with or_another_file(folder):
         given = own_sequences(folder, part) if file is None else file_sequences(folder, net, file)
-    begun = given if free_run is None else free_given(given, warm_up)
+    known = given if free_run is None else free_given(given, warm_up)
     if output is not None and output.lower().endswith(".csv") and not given.recording:
         raise InputError(f"--output is {output}, and {given.name} holds sequences: give a file that ends in .npz")
     with telling_of_compilation(net.backend.name, False):
         lines, contents = _predicted(
-            net, theta, given, begun, folder, free_run=free_run, states=not no_states, paths=(output, plot)
+            net, theta, given, known, folder, free_run=free_run, states=not no_states, paths=(output, plot)
         )
     for option, content in contents.items():
         outputs[option].write(content)
@@ -114,7 +114,7 @@ def _outputs(config: Any, file: str | None, paths: dict[str, str | None], force:
 
 
 def _predicted(
-    net: Any, theta: Any, given: Any, begun: Any, folder: Any, *, free_run: int | None, states: bool,
+    net: Any, theta: Any, given: Any, known: Any, folder: Any, *, free_run: int | None, states: bool,
     paths: tuple[str | None, str | None],
 ) -> tuple[list[str], dict[str, str | bytes]]:  # fmt: skip
     """Return lines for the screen, and the contents of the files by option."""
@@ -126,12 +126,12 @@ def _predicted(
     if free_run is None:
         found = predict(net, theta, given.batch, states and str(output).lower().endswith(".npz"), given.scaling)
     else:
-        found = Prediction(run_freely(net, theta, begun.batch, free_run, begun.scaling), None)
-    arrays = to_file.file_arrays(begun, found, folder.config().time_first, free_run is not None)
+        found = Prediction(run_freely(net, theta, known.batch, free_run, known.scaling), None)
+    arrays = to_file.file_arrays(known, found, folder.config().time_first, free_run is not None)
     contents: dict[str, str | bytes] = {}
-    lines = [f"{given.name}: {counted(begun.batch.B, 'sequence')} of {counted(len(found.outputs), 'step')}"]
+    lines = [f"{given.name}: {counted(known.batch.B, 'sequence')} of {counted(len(found.outputs), 'step')}"]
     if free_run is not None:
-        lines[0] += f" on their own after {counted(begun.batch.T, 'step')} of the data"
+        lines[0] += f" on their own after {counted(known.batch.T, 'step')} of the data"
     if given.note:
         lines.append(f"without targets: {given.note}")
     if output is not None:
@@ -143,6 +143,6 @@ def _predicted(
         from hfrnn.cli.predict_plot import picture
 
         kind = plot.rpartition(".")[2].lower()
-        contents["--plot"] = picture(net, given, begun, found.outputs, kind, free_run is not None)
+        contents["--plot"] = picture(net, given, known, found.outputs, kind, free_run is not None)
         lines.append(plot)
     return lines, contents

@@ -9,7 +9,7 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array, Buffers
 from hfrnn.arrays.threads import CallLock, Threads
-from hfrnn.arrays.vectors import Scalar, fetch
+from hfrnn.arrays.vectors import Scalar, fetch, unshared
 from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, instance, number
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.distributed import ranks_of
@@ -191,7 +191,7 @@ class Objective(SequenceDerivatives):
             out = self._empty()
         else:
             check_output(self.net.backend, "out", out, (self.net.n_parameters,), self.net.dtype)
-            theta = theta.copy() if self.net.backend.xp.may_share_memory(theta, out) else theta
+            theta = unshared(self.net.backend.xp, theta, out)
         with self.lock:
             if self.ranks.size > 1:
                 self.ranks.check_weights(self.net.backend.to_host(theta))

@@ -10,6 +10,7 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array, Backend
 from hfrnn.arrays.checks import array, as_array
+from hfrnn.arrays.vectors import unshared
 from hfrnn.checks import shown
 from hfrnn.engine.tensor_operator import TensorOperator, VectorLayout
 from hfrnn.errors import InputError
@@ -71,7 +72,7 @@ def _operator_class(base: Any) -> Any:
             check_output(self._backend, "out", out, (self.shape[0],), self.dtype)
             v = self._vector(v, self.shape[1])
             with self._backend.products_in(self._precision):
-                self._apply(v.copy() if self._backend.xp.may_share_memory(v, out) else v, out)
+                self._apply(unshared(self._backend.xp, v, out), out)
             return out
 
         def to_torch(self, layout: VectorLayout | None = None) -> TensorOperator:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from hfrnn.arrays.backend import Array, Buffers
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.threads import CallLock
+from hfrnn.arrays.vectors import unshared
 from hfrnn.checks import count
 from hfrnn.engine.operators import check_output
 from hfrnn.engine.plan import Keep, equal_boundaries, segment_boundaries
@@ -179,8 +180,7 @@ class SequenceJacobian:
         """
         sweeps, backend = self._sweeps, self._sweeps.net.backend
         u = backend.asarray(array("u", u, self.shape, backend=backend), dtype=sweeps.net.dtype)
-        if out is not None and backend.xp.may_share_memory(u, out):
-            u = u.copy()
+        u = unshared(backend.xp, u, out)
         out = sweeps.output(out)
 
         def product(s: int) -> None:
@@ -195,10 +195,8 @@ class SequenceJacobian:
 
 def per_sequence_gradients(objective: Objective, theta: Array, out: Array | None = None) -> Array:
     """Return `Objective.per_sequence_gradients`."""
-    theta = objective.net.vector(theta)
+    theta = unshared(objective.net.backend.xp, objective.net.vector(theta), out)
     sequences = _SequenceSweeps(objective, objective.plan.keep_of_gradients, transient=True)
-    if out is not None and objective.net.backend.xp.may_share_memory(theta, out):
-        theta = theta.copy()
     out, sweeps = sequences.output(out), sequences.sweeps
     for _ in sequences.threads.ordered(lambda s: sweeps[s].gradient(theta, sequences.rows(s, out)), len(sweeps)):
         pass

@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from typing import Any
 
+from hfrnn.checks import instance, path
 from hfrnn.errors import InputError
 from hfrnn.names import DEVICES
 from hfrnn.runs.config import PATHS, TrainConfig, default_memory
@@ -20,11 +21,13 @@ RESUMABLE = (
 """Names of the options that may change."""
 
 
-def new_or_resumed(config: TrainConfig | None, resume: Any) -> Any:
-    """Return the argument `resume`; raise InputError if a configuration is given beside it."""
-    if resume is not None and config is not None:
-        raise InputError("config and resume were both given: leave config out, and give what changes as single options")
-    return resume
+def run_to_resume(config: Any, resume: Any) -> str | None:
+    """Return the folder of the run to resume, None for a new run, after checking both arguments of `train`."""
+    instance("config", config, TrainConfig, "a hfrnn.TrainConfig", or_none=True)
+    folder: str | None = path("resume", resume, or_none=True)
+    if folder is not None and config is not None:
+        raise InputError("config and resume were both given: leave config out, and give the changes as single options")
+    return folder
 
 
 def resumed_config(stored: TrainConfig, changes: dict[str, Any]) -> TrainConfig:

@@ -104,18 +104,17 @@ def run_constraints(config: TrainConfig, net: Network) -> Constraints | None:
     signs: dict[str, HostArray] = {}
     if config.density is not None or config.excitatory is not None:
         masks, signs = drawn_constraints(net, density, config.excitatory, config.excitatory_output, config.seed)
-    if config.connectivity is not None:
-        given = read_connectivity(config.connectivity, net)
-        for what, drawn, own in (("mask", masks, given[0]), ("sign", signs, given[1])):
-            if twice := sorted(drawn.keys() & own.keys()):
-                raise InputError(
-                    f"{config.connectivity} has a {what} for {', '.join(twice)}, which --excitatory sets too: leave "
-                    "one of them out"
-                )
-            drawn |= own
+    if config.connectivity is None:
+        return Constraints(net, masks, signs)
+    given = read_connectivity(config.connectivity, net)
+    for what, drawn, own in (("mask", masks, given[0]), ("sign", signs, given[1])):
+        if twice := sorted(drawn.keys() & own.keys()):
+            raise InputError(
+                f"{config.connectivity} has a {what} for {', '.join(twice)}, which --excitatory sets too: leave "
+                "one of them out"
+            )
+        drawn |= own
     try:
         return Constraints(net, masks, signs)
     except InputError as error:
-        if config.connectivity is None:
-            raise
         raise InputError(f"--connectivity {config.connectivity}: {error}") from error

@@ -16,7 +16,6 @@ from numpy.random import Generator
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.blas import one_blas_thread
-from hfrnn.checks import instance, path
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.distributed import ranks_of
 from hfrnn.engine.ranks import ALONE, Ranks
@@ -26,7 +25,7 @@ from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.runs.config import TrainConfig, checked_options
 from hfrnn.runs.load import first_weights
 from hfrnn.runs.metrics import Record
-from hfrnn.runs.resume import needs_plans, new_or_resumed, resumed_config
+from hfrnn.runs.resume import needs_plans, resumed_config, run_to_resume
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.callbacks import Callback, TrainingResult
 from hfrnn.training.device_memory import after_an_update, before_updates
@@ -71,7 +70,7 @@ def train(
     resume : path, optional
         A run folder. The run resumes after its last update, with its stored configuration. Only the options in
         `hfrnn.runs.resume.RESUMABLE` may differ. `updates` and `epochs` count from the beginning of the run, `minutes`
-        from now. A new limit of these three replaces all old ones. `config` must then be left out.
+        from now. A new limit of these three replaces all old ones. Leave `config` out.
     callbacks : sequence of Callback
         Objects that watch the run.
     data : str, path or mapping of str to array, optional
@@ -127,8 +126,7 @@ def train(
     """
     from hfrnn.training.notebook import with_display
 
-    instance("config", config, TrainConfig, "a hfrnn.TrainConfig", or_none=True)
-    resume = new_or_resumed(config, path("resume", resume, or_none=True))
+    resume = run_to_resume(config, resume)
     callbacks = with_display(callbacks)
     memory = given_arrays(data, batches, valid)
     if memory is not None:

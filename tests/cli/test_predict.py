@@ -176,10 +176,7 @@ REFUSED: dict[str, tuple[list[Any], str]] = {
     "a long warm-up": (["same", "--free-run", "2", "--warm-up", "9", "-o", "out.npz"], "give 1 to 8"),
     "a warm-up of 0": (["same", "--free-run", "2", "--warm-up", "0", "-o", "out.npz"], "--warm-up is 0"),
     "other columns": (["drive", "drive.csv", "--free-run", "3", "-o", "out.npz"], "the same columns"),
-    "other columns, to a table": (
-        ["drive", "--free-run", "3", "-o", "out.csv"],
-        "the same columns",
-    ),
+    "other columns, to a table": (["drive", "--free-run", "3", "-o", "out.csv"], "the same columns"),
     "free classes": (["classes", "--free-run", "3", "-o", "out.npz"], "cannot be its inputs"),
     "a table without states": (
         ["drive", "drive.csv", "-o", "out.csv", "--no-states"],
