@@ -171,5 +171,5 @@ def orthonormal(A: Vector) -> Vector:
 
 
 def unshared(xp: Any, x: Any, out: Any) -> Any:
-    """Return the array x, or a copy of it if writing into `out` would change it; xp is the array namespace."""
-    return x.copy() if out is not None and xp.may_share_memory(x, out) else x
+    """Return the array x, or a copy of it if writing into the array `out` would change it; xp is their namespace."""
+    return x.copy() if xp.may_share_memory(x, out) else x

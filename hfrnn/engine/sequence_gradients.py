@@ -64,14 +64,15 @@ class _SequenceSweeps:
         rows: Array = out[start:stop] if self.net.separates_parts else out[start]
         return rows
 
-    def output(self, out: Array | None) -> Array:
-        """Return `out`, after checking it, or a new array (B, n_parameters); with zeros."""
-        shape = self.batch.B, self.net.n_parameters
+    def output(self, out: Array | None, given: Array) -> tuple[Array, Array]:
+        """Return zeros (B, n_parameters), in `out` if that is given and right; and `given`, copied if it lies there."""
+        shape, backend = (self.batch.B, self.net.n_parameters), self.net.backend
         if out is None:
-            return self.net.backend.zeros(shape, self.net.dtype)
-        check_output(self.net.backend, "out", out, shape, self.net.dtype)
+            return backend.zeros(shape, self.net.dtype), given
+        check_output(backend, "out", out, shape, self.net.dtype)
+        given = unshared(backend.xp, given, out)
         out[...] = 0
-        return out
+        return out, given
 
 
 class PartGradients:
@@ -180,8 +181,7 @@ class SequenceJacobian:
         """
         sweeps, backend = self._sweeps, self._sweeps.net.backend
         u = backend.asarray(array("u", u, self.shape, backend=backend), dtype=sweeps.net.dtype)
-        u = unshared(backend.xp, u, out)
-        out = sweeps.output(out)
+        out, u = sweeps.output(out, u)
 
         def product(s: int) -> None:
             start, stop = sweeps.columns[s]
@@ -195,9 +195,9 @@ class SequenceJacobian:
 
 def per_sequence_gradients(objective: Objective, theta: Array, out: Array | None = None) -> Array:
     """Return `Objective.per_sequence_gradients`."""
-    theta = unshared(objective.net.backend.xp, objective.net.vector(theta), out)
     sequences = _SequenceSweeps(objective, objective.plan.keep_of_gradients, transient=True)
-    out, sweeps = sequences.output(out), sequences.sweeps
+    out, theta = sequences.output(out, objective.net.vector(theta))
+    sweeps = sequences.sweeps
     for _ in sequences.threads.ordered(lambda s: sweeps[s].gradient(theta, sequences.rows(s, out)), len(sweeps)):
         pass
     return out

@@ -121,7 +121,7 @@ NETWORK_KINDS = {
         }
     ),
     "loss": choice("softmax", "logistic", "squared"),
-    "dtype": choice(*DTYPES).plus({"NumPy's type": (lambda: np.float32, False)}),
+    "dtype": choice(*DTYPES).plus({"NumPy's type": (lambda: np.float32, True)}),
     "backend": choice("numpy", "auto"),
     "embedding": count(1).or_none(),
     "bias": FLAG.or_none(),
@@ -268,7 +268,7 @@ CALLS: list[Call] = [
             "inputs": array(symbols, lists=False),
             "targets": array(symbols, lists=False).but({"real numbers": None, "trailing axis": None}).or_none(),
             "weights": array(weights, lists=False, bools=True).or_none(),
-            "lengths": array(lambda: np.array([4, 2]), lists=False).or_none(),
+            "lengths": array(lambda: np.array([4, 2])).or_none(),
             "initial_state": nothing().or_none().but({"empty list": None}),
         },
     ),
