@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.optimize import minimize_scalar
 
-from hfrnn.data.corpora import load_corpus
+from hfrnn.data.corpora import PREFIXES, load_corpus
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.data.words import EOS
 from hfrnn.errors import InputError
@@ -195,14 +195,14 @@ def measure(parts: dict[str, Array], ends: int, V: int, order: int, smoothing: s
 
 
 def print_table(records: list[dict[str, Any]], title: str) -> None:
-    names = ("valid", "test")
-    table = Table("model", "valid", "test", "cache", "valid", "test", "seconds", title=title)
+    names = list(records[0]["perplexity"])
+    table = Table("model", *names, "cache", *names, "seconds", title=title)
     for record in records:
         found, cache = record["perplexity"], record["cache"]
         table.add_row(
-            f"{record['order']}-gram, {record['smoothing']}", *(f"{found.get(n, np.nan):.1f}" for n in names),
+            f"{record['order']}-gram, {record['smoothing']}", *(f"{found[n]:.1f}" for n in names),
             f"{cache['weight']:.3f} of {cache['size']}",
-            *(f"{cache['perplexity'].get(n, np.nan):.1f}" for n in names), f"{record['seconds']:.1f}",
+            *(f"{cache['perplexity'][n]:.1f}" for n in names), f"{record['seconds']:.1f}",
         )  # fmt: skip
     Console(width=120).print(table)
 
@@ -225,15 +225,16 @@ def main(data: str, orders: tuple[int, ...], out: Path) -> None:
     records = [
         measure(parts, int(ends), vocabulary.size, order, smoothing) for order in orders for smoothing in SMOOTHINGS
     ]
-    print_table(records, f"{data}, {vocabulary.size:,} words, {EOS} counted")
+    name = f"{data}-prefix" if Path(corpus.source).name in PREFIXES else data
+    print_table(records, f"{name}, {vocabulary.size:,} words, {EOS} counted")
     about = {
-        "name": data,
+        "name": name,
         "sha256": corpus.sha256,
         "V": vocabulary.size,
         "words": {n: len(p) for n, p in parts.items()},
     }
     write_result(
-        out / ("ngrams.json" if data == "ptb" else f"ngrams-{data}.json"),
+        out / ("ngrams.json" if data == "ptb" else f"ngrams-{name}.json"),
         {"machine": facts, "corpus": about, "models": records},
     )
 

@@ -78,6 +78,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "papers-hornn": page_papers.hornn,
     "papers-norms": page_papers.norms,
     "papers-ablation": page_papers.ablation,
+    "papers-prefix": page_papers.prefix,
     "papers-scrn": page_papers.scrn,
     "papers-scrn-restored": page_papers.restored,
     **{name: partial(page_papers.papers, name) for name in page_papers.TABLES},

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
+import os
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 BENCHMARKS = Path(__file__).resolve().parent
 if not (BENCHMARKS / "ngrams.py").is_file():
@@ -137,15 +140,22 @@ def test_the_best_cache_is_better_than_any_other_of_the_grid() -> None:
             assert ngrams.perplexity(P, cached, weight) > found["perplexity"]
 
 
+def test_the_beginning_of_a_corpus_has_a_file_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "text8").mkdir()
+    (tmp_path / "text8" / "text8-prefix.txt").write_text("the cat saw the dog and the dog ran " * 2000)
+    monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
+    done = CliRunner().invoke(ngrams.main, ["--data", "text8", "--order", "2", "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "nan" not in done.output
+    found = json.loads((tmp_path / "ngrams-text8-prefix.json").read_text())
+    assert found["corpus"]["name"] == "text8-prefix"
+    assert not (tmp_path / "ngrams-text8.json").exists()
+
+
 @pytest.mark.corpus
 def test_a_modified_5_gram_has_its_known_perplexity_on_the_penn_treebank(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    import json
-    import os
-
-    from click.testing import CliRunner
-
     root = Path(os.environ.get("HFRNN_DATA") or BENCHMARKS.parent.parent / "shared" / "data").resolve()
     if not (root / "ptb").is_dir():
         pytest.skip("no folder ptb under HFRNN_DATA or ../shared/data")
