@@ -2,8 +2,9 @@
 
 Each method trains a plain network of 100 units on three synthetic tasks. A cell is a task, a length, a method and a
 seed. Each cell is one run on one thread. It ends when fewer than 1% of the fresh sequences of a validation are wrong,
-or when its processor seconds are used. A cell that was stopped resumes; one that is done is left alone. See README.md
-beside this file.
+or when its processor seconds are used. With `--curriculum` a cell is several runs: the first has sequences of length
+50, each of the others has twice the length and starts from the best weights of the run before. A cell that was stopped
+resumes; one that is done is left alone. See README.md beside this file.
 """
 
 from __future__ import annotations
@@ -52,23 +53,37 @@ class Cell:
     length: int
     method: str
     seed: int
+    curriculum: bool = False
 
     @property
     def name(self) -> str:
-        return f"{self.task}-{self.length}-{self.method}-{self.seed}"
+        return f"{self.task}-{self.length}-{self.method}-{self.seed}" + ("-curriculum" if self.curriculum else "")
 
-    def options(self) -> dict[str, Any]:
-        """The options of its run."""
+    def lengths(self) -> list[int]:
+        """Return the lengths of its runs: one, or with a curriculum also the halves of it down to the shortest."""
+        found = [self.length]
+        while self.curriculum and found[0] // 2 >= LENGTHS[0]:
+            found.insert(0, found[0] // 2)
+        return found
+
+    def folders(self, runs: Path) -> list[Path]:
+        """Return the folders of its runs."""
+        if not self.curriculum:
+            return [runs / self.name]
+        return [runs / f"{self.name}-{length}" for length in self.lengths()]
+
+    def options(self, length: int, start: Path | None = None) -> dict[str, Any]:
+        """Return the options of its run at a length, which starts from another run or from random weights."""
         own = METHODS[self.method]
         if self.method == "hf-published":
-            own = {**own, "gradient_symbols": SEQUENCES * self.length}
+            own = {**own, "gradient_symbols": SEQUENCES * length}
         return {
             "data": self.task,
-            "length": self.length,
+            "length": length,
             "arch": "rnn",
             "hidden": 100,
             "seed": self.seed,
-            **START,
+            **(START if start is None else {"init_from": str(start)}),
             **own,
         }
 
@@ -87,6 +102,12 @@ def validation_updates(points: Sequence[Mapping[str, Any]]) -> float | None:
     return statistics.median(b - a for a, b in pairwise(updates)) if points else None
 
 
+def used(folder: Path) -> float:
+    """Return the processor seconds that a run has trained."""
+    lines = records(folder)
+    return spent(lines[-1]) if lines else 0.0
+
+
 def result_path(cell: Cell, out: Path) -> Path:
     """Return the path of the JSON file of a cell."""
     return out / "long_lags" / f"{cell.name}.json"
@@ -98,30 +119,41 @@ def has_ended(found: Mapping[str, Any], budget: float) -> bool:
     Results of older versions have minutes only, and stopped before an update that would have exceeded them.
     """
     if "seconds_processor" in found:
-        used = bool(found["seconds_processor"] >= budget)
+        over = bool(found["seconds_processor"] >= budget)
     else:
-        used = bool(60 * found["minutes"] >= 0.9 * budget)
-    return used or found["stopped"] not in UNFINISHED
+        over = bool(60 * found["minutes"] >= 0.9 * budget)
+    return over or found["stopped"] not in UNFINISHED
 
 
-def write(cell: Cell, folder: Path, out: Path) -> None:
-    """Write the result of a cell: whether it was learned, when, and how the errors fell."""
-    seconds, stopped = progress(folder)
+def write(cell: Cell, folders: list[Path], out: Path) -> None:
+    """Write the result of a cell: whether it was learned, when, and how the errors of its last run fell.
+
+    The seconds of a curve count from the beginning of the first of its runs.
+    """
+    processor = [used(folder) for folder in folders]
+    before, stopped = sum(processor[:-1]), progress(folders[-1])[1]
+    learned = stopped == SUCCESS and len(folders) == len(cell.lengths())
     names = ("update", "seconds", "symbols", "valid_loss", "valid_errors")
-    points, lines = validations(folder, names, math.inf), records(folder)
+    points = validations(folders[-1], names, math.inf)
+    points = [{**point, "seconds_processor": round(before + spent(point), 3)} for point in points]
     result = {
         "machine": common.machine(1),
         "cell": cell.__dict__,
-        "options": cell.options(),
-        "learned": stopped == SUCCESS,
+        "options": cell.options(cell.lengths()[0]),
+        "learned": learned,
         "stopped": stopped,
-        "seconds_processor": spent(lines[-1]) if lines else 0.0,
-        "minutes": seconds / 60,
-        "seconds_below_2_percent": seconds_below(points, NEARLY),
+        "seconds_processor": sum(processor),
+        "minutes": sum(progress(folder)[0] for folder in folders) / 60,
+        "seconds_below_2_percent": seconds_below(points, NEARLY) if len(folders) == len(cell.lengths()) else None,
         "validation_updates": validation_updates(points),
         "errors": min((p["valid_errors"] for p in points if p["valid_errors"] is not None), default=None),
         "curve": [*points[: -1 : max(1, len(points) // POINTS)], *points[-1:]],
     }
+    if cell.curriculum:
+        result["runs"] = [
+            {"length": length, "seconds_processor": seconds}
+            for length, seconds in zip(cell.lengths(), processor, strict=False)
+        ]
     common.write_result(result_path(cell, out), result)
 
 
@@ -133,11 +165,11 @@ def print_table(cells: list[Cell], out: Path) -> None:
         if not path.is_file():
             continue
         found = json.loads(path.read_text("utf-8"))
-        used = found.get("seconds_processor", 60 * found["minutes"])
+        seconds = found.get("seconds_processor", 60 * found["minutes"])
         nearly = found.get("seconds_below_2_percent", seconds_below(found["curve"], NEARLY))
         table.add_row(
-            cell.task, str(cell.length), cell.method, str(cell.seed),
-            f"{used:.0f} s" if found["learned"] else f"not in {used:.0f} s",
+            cell.task, str(cell.length), cell.method + (", curriculum" if cell.curriculum else ""), str(cell.seed),
+            f"{seconds:.0f} s" if found["learned"] else f"not in {seconds:.0f} s",
             "" if nearly is None else f"{nearly:.0f} s",
             "" if found["errors"] is None else f"{found['errors']:.1%}",
         )  # fmt: skip
@@ -145,15 +177,26 @@ def print_table(cells: list[Cell], out: Path) -> None:
 
 
 def run_cell(cell: Cell, budget: float, backend: str, runs: Path, out: Path) -> None:
-    """Begin the run of a cell or resume it, and write its result; leave a cell that is done unchanged."""
-    path, folder = result_path(cell, out), runs / cell.name
+    """Begin the runs of a cell or resume them, and write its result; leave a cell that is done unchanged.
+
+    The runs of a curriculum share its processor seconds. The next one begins when a length is learned.
+    """
+    path = result_path(cell, out)
     if path.is_file() and has_ended(json.loads(path.read_text("utf-8")), budget):
         click.echo(f"{cell.name}: done, left as it is")
         return
-    new = {"updates": ENDLESS} if not (folder / "config.toml").is_file() else {}
-    run_within(folder, budget, {**cell.options(), "threads": 1, "backend": backend, **new})
-    if is_done(folder, budget):
-        write(cell, folder, out)
+    done: list[Path] = []
+    for length, folder in zip(cell.lengths(), cell.folders(runs), strict=True):
+        new = {"updates": ENDLESS} if not (folder / "config.toml").is_file() else {}
+        start = done[-1] if done else None
+        run_within(folder, budget, {**cell.options(length, start), "threads": 1, "backend": backend, **new})
+        if not is_done(folder, budget):
+            return
+        done.append(folder)
+        budget -= used(folder)
+        if progress(folder)[1] != SUCCESS or budget <= 0:
+            break
+    write(cell, done, out)
 
 
 @click.command(cls=common.Command)
@@ -163,6 +206,7 @@ def run_cell(cell: Cell, budget: float, backend: str, runs: Path, out: Path) -> 
     "--method", "methods", type=click.Choice(tuple(METHODS)), multiple=True, default=tuple(METHODS), help="Methods."
 )
 @click.option("--seed", "seeds", type=int, multiple=True, default=(0, 1, 2), help="Seeds.")
+@click.option("--curriculum", is_flag=True, help="Begin with length 50, and double it whenever it is learned.")
 @click.option("--minutes", default=10.0, type=click.FloatRange(0, min_open=True),
               help="Largest number of processor minutes of a cell.")  # fmt: skip
 @click.option("--backend", type=click.Choice(("numpy", "numba")), default="numpy",
@@ -171,11 +215,11 @@ def run_cell(cell: Cell, budget: float, backend: str, runs: Path, out: Path) -> 
 @click.option("--runs", type=click.Path(path_type=Path), default=Path("runs/long_lags"), help="The folder of the runs.")
 @click.option("--out", type=click.Path(path_type=Path), default=common.RESULTS, help="The folder of the JSON.")
 def main(
-    tasks: tuple[str, ...], lengths: tuple[int, ...], methods: tuple[str, ...], seeds: tuple[int, ...], minutes: float,
-    backend: str, listing: bool, runs: Path, out: Path,
+    tasks: tuple[str, ...], lengths: tuple[int, ...], methods: tuple[str, ...], seeds: tuple[int, ...],
+    curriculum: bool, minutes: float, backend: str, listing: bool, runs: Path, out: Path,
 ) -> None:  # fmt: skip
     """Train the cells that are asked for, one after another, and print what was learned."""
-    cells = [Cell(*cell) for cell in product(tasks, lengths, methods, seeds)]
+    cells = [Cell(*cell, curriculum) for cell in product(tasks, lengths, methods, seeds)]
     for cell in [] if listing else cells:
         run_cell(cell, 60 * minutes, backend, runs, out)
     print_table(cells, out)

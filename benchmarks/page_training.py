@@ -42,17 +42,20 @@ def as_typed() -> str:
 
 def long_lags() -> str:
     """Which method learned which task over which length, and when."""
-    runs: dict[tuple[str, int, str], dict[int, dict[str, Any]]] = {}
+    runs: dict[tuple[str, int, str, bool], dict[int, dict[str, Any]]] = {}
     for file in sorted((RESULTS / "long_lags").glob("*.json")):
         found = json.loads(file.read_text("utf-8"))
         cell = found["cell"]
-        runs.setdefault((cell["task"], cell["length"], cell["method"]), {})[cell["seed"]] = found
+        key = (cell["task"], cell["length"], cell["method"], cell.get("curriculum", False))
+        runs.setdefault(key, {})[cell["seed"]] = found
     rows, order = [], list(LABELS)
-    for (task, length, method), seeds in sorted(runs.items(), key=lambda item: (*item[0][:2], order.index(item[0][2]))):
+    for key, seeds in sorted(runs.items(), key=lambda item: (*item[0][:2], order.index(item[0][2]), item[0][3])):
+        task, length, method, curriculum = key
         first = next(iter(seeds.values()))
         rate = f", {first['options']['learning_rate']:g}" if "learning_rate" in first["options"] else ""
         cells = [_outcome(seeds[seed]) if seed in seeds else "" for seed in range(3)]
-        rows.append([task, str(length), f"{LABELS[method]}{rate}", *cells, _validations(first)])
+        label = f"{LABELS[method]}{rate}{', curriculum' if curriculum else ''}"
+        rows.append([task, str(length), label, *cells, _validations(first)])
     return table(["task", "length", "method", "seed 0", "seed 1", "seed 2", "validation"], rows)
 
 

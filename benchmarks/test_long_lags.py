@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import page_training
 import pytest
-from long_lags import LENGTHS, METHODS, TASKS, Cell, has_ended, seconds_below, validation_updates
+from click.testing import CliRunner
+from long_lags import LENGTHS, METHODS, TASKS, Cell, has_ended, main, seconds_below, validation_updates
 
 from hfrnn.runs.config import TrainConfig, checked_options
 
@@ -48,7 +51,7 @@ def test_a_cell_is_done_when_it_is_learned_or_its_budget_is_used(found: dict[str
 @pytest.mark.parametrize("method", METHODS)
 def test_the_options_of_a_cell_are_options_of_a_run(method: str) -> None:
     for task in TASKS:
-        TrainConfig(**checked_options(Cell(task, LENGTHS[0], method, 0).options(), "the cell")).resolved()
+        TrainConfig(**checked_options(Cell(task, LENGTHS[0], method, 0).options(LENGTHS[0]), "the cell")).resolved()
 
 
 def test_the_page_tells_processor_time_from_older_minutes() -> None:
@@ -58,3 +61,34 @@ def test_the_page_tells_processor_time_from_older_minutes() -> None:
     assert page_training._outcome(new) == "learned in 1.5 min (below 2% in 60 s)"
     assert page_training._outcome({**new, "seconds_processor": 50.0}) == "learned in 50 s (below 2% in 60 s)"
     assert page_training._outcome({**new, "learned": False, "errors": None}) == "not in 2 min"
+
+
+def test_a_curriculum_doubles_the_length_up_to_that_of_the_cell() -> None:
+    assert Cell("addition", 200, "hf", 0, True).lengths() == [50, 100, 200]
+    assert Cell("addition", 50, "hf", 0, True).lengths() == [50]
+    assert Cell("addition", 200, "hf", 0).lengths() == [200]
+
+
+def test_every_run_of_a_curriculum_starts_from_the_one_before_and_shares_its_seconds(tmp_path: Path) -> None:
+    arguments = ["--task", "random-permutation", "--length", "100", "--method", "hf", "--seed", "0", "--curriculum"]
+    arguments += ["--runs", str(tmp_path), "--out", str(tmp_path)]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "long_lags" / "random-permutation-100-hf-0-curriculum.json").read_text())
+    assert found["learned"]
+    assert [run["length"] for run in found["runs"]] == [50, 100]
+    assert sum(run["seconds_processor"] for run in found["runs"]) == pytest.approx(found["seconds_processor"])
+    assert found["curve"][-1]["seconds_processor"] == pytest.approx(found["seconds_processor"], abs=0.01)
+    second = (tmp_path / "random-permutation-100-hf-0-curriculum-100" / "config.toml").read_text()
+    assert "random-permutation-100-hf-0-curriculum-50" in second
+    assert "done, left as it is" in CliRunner().invoke(main, arguments).output
+
+
+def test_a_curriculum_ends_with_a_length_that_is_not_learned(tmp_path: Path) -> None:
+    arguments = ["--task", "addition", "--length", "100", "--method", "hf", "--seed", "0", "--curriculum"]
+    done = CliRunner().invoke(main, [*arguments, "--minutes", "0.001", "--runs", str(tmp_path), "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "long_lags" / "addition-100-hf-0-curriculum.json").read_text())
+    assert not found["learned"]
+    assert found["seconds_below_2_percent"] is None
+    assert [run["length"] for run in found["runs"]] == [50]
