@@ -35,6 +35,7 @@ UPDATE_OPTIONS: dict[str, Preset] = {
     "mu_growth": Preset(None, 3.0),
     "armijo": Preset(ByData(text=0.125, music=0.125, task=0.01, arrays=0.01), 0.01),
     "preconditioner": Preset("kronecker", "none"),
+    "preconditioner_relative_shift": Preset(ByData(text=1.0, music=1.0, task=0.0, arrays=0.0), 0.0),
     "preconditioner_parts": Preset(20, 50),
     "preconditioner_every": Preset(20, 10),
 }

@@ -91,12 +91,15 @@ class HessianFreeOptions:
     keep_ratio : float
         CG keeps its iterates at ceil(keep_ratio^j), above 1.
     preconditioner : {"none", "diagonal", "kronecker"}
-        With "diagonal", CG uses (D + lambda)^exponent. The objective of the curvature computes D at every update. With
+        With "diagonal", CG uses (D + shift)^exponent. The objective of the curvature computes D at every update. With
         "kronecker", D is the diagonal in the eigenbasis of each block's Kronecker factors (`optim/kronecker.py`).
     preconditioner_exponent : float
         Exponent of the diagonal, from 0 to 1.
     preconditioner_shift : float, optional
-        Number to add to D, from 1e-30 to 1e30. By default lambda of the damping.
+        Number to add to D, from 1e-30 to 1e30. By default `preconditioner_relative_shift` decides it.
+    preconditioner_relative_shift : float
+        Without a `preconditioner_shift`: the shift, divided by the mean of D, 0 or more. With 0 the shift is lambda of
+        the damping.
     preconditioner_parts : int
         "kronecker": number of parts of the curvature batch whose gradients make the factors, 1 or more.
     preconditioner_every : int
@@ -157,6 +160,7 @@ class HessianFreeOptions:
     preconditioner: str = checked("none", choice, PRECONDITIONERS)
     preconditioner_exponent: float = checked(0.75, number, ZERO_TO_ONE)
     preconditioner_shift: float | None = checked(None, number, SHIFTS, or_none=True)
+    preconditioner_relative_shift: float = checked(0.0, number, NOT_NEGATIVE)
     preconditioner_parts: int = checked(50, count, 1)
     preconditioner_every: int = checked(10, count, 1)
     preconditioner_decay: float = checked(0.7, number, ZERO_TO_ONE)
@@ -202,7 +206,8 @@ class HessianFreeOptions:
         Notes
         -----
         A run with this preset also has small batches, `Damping(least=0.1)` for texts and music, and
-        `LevenbergMarquardt(0.5, 1.0)`. If the damping has no lambda, give a `preconditioner_shift`.
+        `LevenbergMarquardt(0.5, 1.0)`. If the damping has no lambda, tasks and arrays need a
+        `preconditioner_shift`.
 
         Examples
         --------

@@ -7,7 +7,8 @@ from typing import Any
 
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.threads import Threads
-from hfrnn.arrays.vectors import Apply, Vector
+from hfrnn.arrays.vectors import Apply, Vector, fetch
+from hfrnn.checks import SHIFTS
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.cg import power_preconditioner
 from hfrnn.optim.damping import Damping
@@ -20,11 +21,26 @@ PREFIX = "kronecker."
 
 def check_shift(options: HessianFreeOptions, damping: Damping) -> None:
     """Raise InputError if the preconditioner has nothing to add to D."""
-    if options.preconditioner != "none" and options.preconditioner_shift is None and not damping.lambda_ > 0.0:
+    given = options.preconditioner_shift is not None or options.preconditioner_relative_shift > 0.0
+    if options.preconditioner != "none" and not given and not damping.lambda_ > 0.0:
         raise InputError(
             f'preconditioner is "{options.preconditioner}", but there is no lambda to add to D: '
-            "give a preconditioner_shift above 0, or damping with a lambda."
+            "give a preconditioner_shift or preconditioner_relative_shift above 0, or damping with a lambda."
         )
+
+
+def shift_of(options: HessianFreeOptions, damping: Damping, diagonal: Vector) -> float:
+    """Return what is added to D: the given shift, a share of the mean of D, or lambda.
+
+    The mean of D is about 1/n of the trace of the curvature. This trace hardly depends on the size of a network, so
+    the share suits networks of all sizes, and lambda does not.
+    """
+    if options.preconditioner_shift is not None:
+        return options.preconditioner_shift
+    if not options.preconditioner_relative_shift:
+        return damping.lambda_
+    (mean,) = fetch(diagonal.mean(dtype="float64"))
+    return min(max(options.preconditioner_relative_shift * mean, SHIFTS.low), SHIFTS.high)
 
 
 def make_preconditioner(
@@ -54,10 +70,10 @@ def make_preconditioner(
     InputError
         The objective lacks a method that the preconditioner needs.
     """
-    shift = damping.lambda_ if options.preconditioner_shift is None else options.preconditioner_shift
     if options.preconditioner == "diagonal":
         squared = _method(objective, options, "squared_gradients")(theta)
         diagonal = array("the result of squared_gradients", squared, theta.shape, "f")
+        shift = shift_of(options, damping, diagonal)
         return power_preconditioner(diagonal, shift, options.preconditioner_exponent), None
     if options.preconditioner == "none":
         return None, None
@@ -81,6 +97,7 @@ def make_preconditioner(
             found = earlier  # still due
     else:
         found = earlier
+    shift = shift_of(options, damping, found.diagonal)
     made = found.preconditioner(shift, options.preconditioner_exponent, threads)
     return _within(made, getattr(objective, "exists", None)), found.used()
 

@@ -19,6 +19,7 @@ from hfrnn.runs.options import (
     DEFAULT_MINUTES,
     LEARNING_RATES,
     MOMENTA,
+    SHARES,
     SHIFT,
     RunOptions,
     option_name,
@@ -108,12 +109,12 @@ class TrainConfig(RunOptions):
                 f"--rho-low is {self.rho_low:g}, and --rho-high is {self.rho_high:g}: give a --rho-low that is not "
                 "above --rho-high"
             )
-        share, usual = self.curvature_fraction, DEFAULTS["curvature_fraction"].of(self.preset, self.data, self.length)
-        if self.curvature_symbols is not None and share not in (None, usual):  # a resolved configuration has the usual
-            raise InputError(
-                f"--curvature-fraction is {share:g}, and --curvature-symbols is {self.curvature_symbols}: give one of "
-                "them"
-            )
+        for share, number in SHARES:  # a resolved configuration has the usual share
+            given, usual = getattr(self, share), DEFAULTS[share].of(self.preset, self.data, self.length)
+            if (value := getattr(self, number)) is not None and given not in (None, 0, usual):
+                raise InputError(
+                    f"{option_name(share)} is {given:g}, and {option_name(number)} is {value}: give one of them"
+                )
         if self.density is not None and self.connectivity is not None:
             raise InputError(
                 f"--density is {self.density:g}, and --connectivity is {self.connectivity}: give one of them"
@@ -195,7 +196,7 @@ class TrainConfig(RunOptions):
             "average": AVERAGES.get(self.optimizer, 0.0),
             "momentum": MOMENTA.get(self.optimizer, 0.0),
             **hf,
-            "preconditioner_shift": None if hf["preconditioner"] == "none" or self._has_lambda() else SHIFT,
+            "preconditioner_shift": SHIFT if self._lacks_shift(hf) else None,
         }
         changes: dict[str, Any] = {name: value for name, value in computed.items() if getattr(self, name) is None}
         for name in PATHS:
@@ -243,11 +244,12 @@ class TrainConfig(RunOptions):
             )
         return scales
 
-    def _has_lambda(self) -> bool:
-        """Return whether the damping has a lambda, which the preconditioner can add to its diagonal."""
+    def _lacks_shift(self, hf: Mapping[str, Any]) -> bool:
+        """Return whether the preconditioner has neither a relative shift nor a lambda to add to its diagonal."""
         from hfrnn.optim.damping import DEFAULT_STRENGTHS
 
-        return (DEFAULT_STRENGTHS[self.damping][1] if self.lambda_ is None else self.lambda_) > 0
+        lambda_ = DEFAULT_STRENGTHS[self.damping][1] if self.lambda_ is None else self.lambda_
+        return hf["preconditioner"] != "none" and not hf["preconditioner_relative_shift"] and not lambda_ > 0
 
     def to_toml(self) -> dict[str, Any]:
         """Return a table of all options that are not None, under their names on the command line."""

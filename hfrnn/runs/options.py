@@ -50,8 +50,12 @@ MOMENTA = {"sgd": 0.9, "online": 0.0}
 """Momentum of each optimizer that has one, unless it is given."""
 AVERAGES = {"sgd": 0.995, "adam": 0.995, "soap": 0.995, "muon": 0.995}
 """Decay of the average of the weights per update of first-order optimizers, unless it is given."""
+SHARES = (
+    ("curvature_fraction", "curvature_symbols"), ("preconditioner_relative_shift", "preconditioner_shift"),
+)  # fmt: skip
+"""Options that say the same as a share and as a number; a run has one of the two."""
 SHIFT = 1e-3
-"""Shift of the preconditioner where the damping has no lambda, unless it is given."""
+"""Shift of the preconditioner where the damping has no lambda and no relative shift is given."""
 
 
 def default_schedule(optimizer: str, watched: bool) -> str:
@@ -221,7 +225,11 @@ class RunOptions(DataOptions):
     )
     preconditioner_shift: float | None = _hf(
         None, "Number added to the diagonal of the preconditioner.", needs.PRECONDITIONED, least=SHIFTS.low,
-        most=SHIFTS.high, otherwise=f"lambda; {SHIFT:g} where the damping has none",
+        most=SHIFTS.high, otherwise="the relative shift decides",
+    )  # fmt: skip
+    preconditioner_relative_shift: float = _hf(
+        None, "Shift of the preconditioner, divided by the mean of its diagonal", needs.PRECONDITIONED, least=0,
+        zero=f"for lambda, or {SHIFT:g} where the damping has none",
     )  # fmt: skip
     preconditioner_parts: int = _hf(
         None, "Parts of the curvature batch whose gradients make the factors.", needs.KRONECKER, least=1, unit="parts"

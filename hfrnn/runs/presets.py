@@ -33,7 +33,7 @@ KINDS_OF_ARRAYS = ("a table", "an array file", "arrays in memory")
 """The kinds of data, as `kind_of_data` names them, that are sequences of numbers of one's own."""
 OFF_IF_UNWRITTEN = ("average", "first_gradient_symbols")
 """Options that a run does not use if its config.toml lacks them."""
-FORMER_VALUES = {"armijo": 0.01, "sequence_starts": FIXED}
+FORMER_VALUES = {"armijo": 0.01, "sequence_starts": FIXED, "preconditioner_relative_shift": 0.0}
 """Values of runs whose config.toml lacks these options, in place of those of their preset."""
 
 

@@ -110,6 +110,7 @@ RANGES: dict[str, tuple[str, ...]] = {  # on the command line
     "preconditioner_every": ("0", "-1"),
     "preconditioner_decay": ("-0.1", "1.1"),
     "preconditioner_shift": ("0", "-1", "1e-31", "1e31", "1e300"),
+    "preconditioner_relative_shift": ("-0.1",),
     "residual_every": ("-1",),
     "max_failures": ("-1",),
     "learning_rate": ("0", "-1"),

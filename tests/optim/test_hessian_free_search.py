@@ -275,6 +275,7 @@ def test_cg_uses_the_preconditioner():
         {"preconditioner": "other"},
         {"preconditioner_exponent": 1.5},
         {"preconditioner_shift": 0.0},
+        {"preconditioner_relative_shift": -0.1},
         {"max_failures": 0},
         {"keep_ratio": 1.0},
         {"warm_start": 1.1},
@@ -306,6 +307,7 @@ ENDS = {
     "mu_growth": [1.01, None], "line_search_factor": [0.01, 0.99], "line_search_backtracks": [0], "armijo": [0.0, 0.99],
     "tau": [0.01, 0.99], "direction_backtracks": [0], "idle_directions": [0], "max_failures": [1, None],
     "preconditioner_exponent": [0.0, 1.0], "preconditioner_shift": [0.01, None],
+    "preconditioner_relative_shift": [0.0, 10.0],
 }  # fmt: skip
 
 

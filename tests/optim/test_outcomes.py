@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.cg import CGStop, diagonal_preconditioner
 from hfrnn.optim.damping import Damping, LevenbergMarquardt, rho
 from hfrnn.optim.hessian_free import End, Failure, HessianFree, HessianFreeOptions
+from hfrnn.optim.preconditioner import shift_of
 
 ZERO, DAMPED = np.zeros(40), Damping("tikhonov")
 
@@ -242,6 +244,34 @@ def test_the_diagonal_is_that_of_the_curvature_objective_with_lambda_or_the_shif
     expected = HessianFree(damping).update(theta, gradient, curvature, preconditioner=m)
     assert np.array_equal(update.theta, expected.theta)
     assert not np.array_equal(update.theta, HessianFree(damping).update(theta, gradient, curvature).theta)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-4])
+def test_a_relative_shift_is_a_share_of_the_mean_of_the_diagonal(scale):
+    D = scale * np.array([0.0, 1.0, 2.0, 5.0])
+    options = HessianFreeOptions(preconditioner="diagonal", preconditioner_relative_shift=0.25)
+    assert shift_of(options, Damping("tikhonov", lambda_=0.3), D) == pytest.approx(0.5 * scale)
+    given = replace(options, preconditioner_shift=7.0)
+    assert shift_of(given, Damping("tikhonov", lambda_=0.3), D) == 7.0
+    assert shift_of(HessianFreeOptions(preconditioner="diagonal"), Damping("tikhonov", lambda_=0.3), D) == 0.3
+
+
+def test_a_diagonal_of_zeros_has_a_shift_above_zero():
+    options = HessianFreeOptions(preconditioner="kronecker", preconditioner_relative_shift=0.1)
+    assert shift_of(options, Damping("none"), np.zeros(3, np.float32)) == 1e-30
+    update = HessianFree(Damping("line-search"), replace(options, preconditioner="diagonal"))
+    assert update.update(ZERO, with_squares(wavy())).success
+
+
+def test_an_update_uses_the_relative_shift():
+    gradient, curvature = linear()[0], with_squares(linear(seed=3)[0])
+    theta, damping = np.ones(30), Damping("tikhonov", lambda_=0.3)
+    d = curvature.squared_gradients(theta)
+    options = HessianFreeOptions(preconditioner="diagonal", preconditioner_relative_shift=0.1)
+    update = HessianFree(damping, options).update(theta, gradient, curvature)
+    m = diagonal_preconditioner(d, 0.1 * d.mean(), 0.75)
+    expected = HessianFree(Damping("tikhonov", lambda_=0.3)).update(theta, gradient, curvature, preconditioner=m)
+    np.testing.assert_allclose(update.theta, expected.theta, rtol=1e-12)
 
 
 def test_a_diagonal_without_anything_to_shift_it_is_refused():

@@ -91,16 +91,34 @@ def test_the_first_gradient_batch_is_not_larger_than_the_others(gradient: int | 
         ({}, None),
         ({"damping": "tikhonov"}, None),
         ({"damping": "structural+tikhonov"}, None),
-        ({"lambda_": 0.0}, 1e-3),
-        ({"damping": "none"}, 1e-3),
-        ({"damping": "line-search"}, 1e-3),
+        ({"lambda_": 0.0}, None),
+        ({"lambda_": 0.0, "data": "addition"}, 1e-3),
+        ({"lambda_": 0.0, "preconditioner_relative_shift": 0.0}, 1e-3),
+        ({"damping": "none", "data": "addition"}, 1e-3),
+        ({"damping": "line-search", "data": "addition"}, 1e-3),
+        ({"damping": "line-search"}, None),
         ({"damping": "line-search", "preconditioner_shift": 0.5}, 0.5),
         ({"damping": "line-search", "preconditioner": "none"}, None),
         ({"damping": "none", "preset": "published"}, None),
     ],
 )
-def test_a_preconditioner_without_lambda_has_a_shift(options: dict[str, Any], shift: float | None) -> None:
+def test_a_preconditioner_without_lambda_or_relative_shift_has_a_shift(
+    options: dict[str, Any], shift: float | None
+) -> None:
     assert TrainConfig(**options).resolved().preconditioner_shift == shift
+
+
+def test_a_run_has_one_shift() -> None:
+    with pytest.raises(
+        InputError, match=r"--preconditioner-relative-shift is 0\.2, and --preconditioner-shift is 0\.5"
+    ):
+        TrainConfig(preconditioner_relative_shift=0.2, preconditioner_shift=0.5)
+    chosen = TrainConfig(preconditioner_shift=0.5).resolved()
+    assert chosen.resolved() == chosen  # the relative shift is that of the preset, and the given shift counts
+
+
+def test_earlier_runs_keep_their_preconditioner() -> None:
+    assert unwritten_values({"preset": "tuned"})["preconditioner_relative_shift"] == 0.0
 
 
 def test_first_order_optimizers_keep_their_average() -> None:
@@ -148,7 +166,7 @@ def test_the_file_of_a_run_without_a_preset_is_a_published_one(tmp_path: Path) -
 def test_what_the_file_of_a_run_lacks_has_the_value_that_the_run_has() -> None:
     assert unwritten_values({"preset": "tuned", "data": "addition", **dict.fromkeys(DEFAULTS)}) == {}
     found = unwritten_values({"preset": "tuned", "data": "python-manual"})
-    former = {"armijo": 0.01, "sequence_starts": "fixed"}
+    former = {"armijo": 0.01, "sequence_starts": "fixed", "preconditioner_relative_shift": 0.0}
     assert found == {name: default.of("tuned", "python-manual", 100) for name, default in DEFAULTS.items()
                      if name not in ("average", "first_gradient_symbols")} | former  # fmt: skip
     assert unwritten_values({"warm_start": 0.5})["preset"] == "published"

@@ -50,6 +50,7 @@ HF_OPTIONS = {
     "preconditioner": choice("none", "diagonal"),
     "preconditioner_exponent": number(0, 1),
     "preconditioner_shift": number(1e-30, 1e30).or_none(),
+    "preconditioner_relative_shift": number(0),
     "warm_start": number(0, 1),
     "mu_growth": number(1, open_low=True).or_none(),
     "rho_model": choice("damped", "undamped"),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 OPTIONS = (
     "cg_iterations", "cg_epsilon", "warm_start", "rho_model", "rho_objective", "rho_every", "search_objective",
     "line_search", "armijo", "residual_every", "preconditioner", "preconditioner_exponent", "preconditioner_shift",
-    "preconditioner_every", "preconditioner_decay",
+    "preconditioner_relative_shift", "preconditioner_every", "preconditioner_decay",
 )  # fmt: skip
 """Options of a run that are passed unchanged to `HessianFreeOptions`."""
 
