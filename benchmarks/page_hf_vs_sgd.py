@@ -5,16 +5,31 @@ They show the cells that there are. See tables.py.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
-from comparison import bits_table, budget_of, by_problem, read_cells, times_table, tuning_table
+from comparison import (
+    Result,
+    best_within,
+    bits_table,
+    budget_of,
+    by_problem,
+    read_cells,
+    time_to,
+    times_table,
+    tuning_table,
+)
 from page_text import RESULTS, table
 
 FOLDER = RESULTS / "hf_vs_sgd"
 LARGER = RESULTS / "hf_vs_sgd_larger"
 """Runs with 128 and 256 units; those with 256 have trials that were chosen before `--sequence-starts shifted`."""
+LAMBDA = RESULTS / "hf_vs_sgd_lambda"
+"""Runs with 256 units from the time when the preconditioner's shift was lambda, and first-order runs of that time."""
 MUON = RESULTS / "hf_vs_muon"
 """Runs of HF and Muon on a faster processor than those of the other folders."""
+EARLY = (60, 100, 160, 300)
+"""Processor seconds at which both shifts are compared."""
 NOTHING = "No run has been made yet."
 
 
@@ -35,3 +50,30 @@ def problems(folder: Path = FOLDER) -> str:
             alternative = f"Validation bits over processor seconds: {problem}"
             parts.append(f"![{alternative}](../benchmarks/results/{folder.name}/{problem}.svg)")
     return "\n\n".join(parts) or NOTHING
+
+
+def before(now: Path = LARGER, then: Path = LAMBDA) -> str:
+    """Return what HF reached with both shifts of the preconditioner, where one seed has both on one processor.
+
+    A time stands beside its ratio to the time of the method that set the target.
+    """
+    rows = []
+    earlier = by_problem(read_cells(then))
+    for problem, methods in by_problem(read_cells(now)).items():
+        runs = earlier.get(problem, {}).get("hf", {})
+        for seed, result in methods.get("hf", {}).items():
+            if seed not in runs or runs[seed]["machine"]["processor"] != result["machine"]["processor"]:
+                continue
+            for label, each in (("lambda", runs[seed]), ("the mean of D", result)):
+                bits = [f"{best_within(each['curve'], mark):.3f}" for mark in EARLY]
+                times = [_time(each, methods[method][seed]) for method in ("adam", "sgd")]
+                rows.append([problem, str(seed), label, *bits, f"{best_within(each['curve']):.3f}", *times])
+    marks = [f"{mark} s" for mark in EARLY]
+    return table(["problem", "seed", "shift", *marks, "best", "until Adam's best", "until SGD's best"], rows)
+
+
+def _time(result: Result, opponent: Result) -> str:
+    """Return the seconds of a run until the opponent's best, and their ratio to the opponent's own."""
+    best = best_within(opponent["curve"], opponent["budget"])
+    own, seconds = time_to(opponent["curve"], best), time_to(result["curve"], best)
+    return "never" if math.isinf(seconds) else f"{seconds:.0f} s ({seconds / own:.2f})"

@@ -29,6 +29,18 @@ def preconditioners() -> str:
     return table(["iterations (damping)", *head], rows)
 
 
+def diagonals() -> str:
+    """How the diagonal of the curvature changes with the size of a network."""
+    found = load("diagonals.json")
+    head = ["units", "weights", "trace of G", "sum of D", "mean of D", f"D below {found['lambda']:g}", "trace of S"]
+    rows = [
+        [hidden, f"{row['weights']:,}", f"{row['trace_G']:.1f}", f"{row['sum']:.1f}", f"{row['mean']:.2g}",
+         f"{row['below_lambda']:.1%}", f"{row['trace_S']:.0f}"]
+        for hidden, row in found["sizes"].items()
+    ]  # fmt: skip
+    return table(head, rows)
+
+
 def signs() -> str:
     """The loss that each way to keep signs reaches with each optimizer."""
     found = load("signs-cpu.json")

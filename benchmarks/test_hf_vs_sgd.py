@@ -18,6 +18,8 @@ from timed_runs import _Pace, is_done, spent
 
 from hfrnn.runs.config import TrainConfig, checked_options
 
+TRIALS_OF_ADAM, TRIALS_OF_SGD = next(iter(TRIALS["adam"])), next(iter(TRIALS["sgd"]))
+
 
 def result(method: str, trial: str, bits: float | None, problem: str = TUNING) -> dict[str, Any]:
     points = [] if bits is None else [{"seconds_processor": t, "valid_bits": bits + 9 / t} for t in (5.0, 50.0, 250.0)]
@@ -33,6 +35,21 @@ def result(method: str, trial: str, bits: float | None, problem: str = TUNING) -
 def save(folder: Path, *results: dict[str, Any]) -> None:
     for each in results:
         (folder / f"{Cell(**each['cell']).name}.json").write_text(json.dumps(each), "utf-8")
+
+
+def test_both_shifts_are_compared_for_seeds_that_ran_on_one_processor(tmp_path: Path) -> None:
+    machines = {"machine": {"processor": "one"}}
+    hf, adam, sgd = result("hf", "default", 2.3), result("adam", TRIALS_OF_ADAM, 2.4), result("sgd", TRIALS_OF_SGD, 2.2)
+    now, then, elsewhere = tmp_path / "now", tmp_path / "then", tmp_path / "elsewhere"
+    for folder, results in {now: (hf, adam, sgd), then: (result("hf", "default", 2.35),)}.items():
+        folder.mkdir()
+        save(folder, *({**each, **machines} for each in results))
+    elsewhere.mkdir()
+    save(elsewhere, {**result("hf", "default", 2.35), "machine": {"processor": "another"}})
+    *_, earlier, later = page_hf_vs_sgd.before(now, then).splitlines()
+    assert "| lambda | 2.530 | 2.530 | 2.530 | 2.386 | 2.386 | 250 s (1.00) | never |" in earlier
+    assert "| the mean of D | 2.480 | 2.480 | 2.480 | 2.336 | 2.336 | 250 s (1.00) | never |" in later
+    assert "lambda" not in page_hf_vs_sgd.before(now, elsewhere)
 
 
 def test_all_first_order_methods_have_as_many_trials() -> None:

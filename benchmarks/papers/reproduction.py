@@ -116,7 +116,9 @@ class PaperTable:
             good = ours < min(others) if inside and others else bool(others) and ours > max(others)
             return (MATCHED if good else NOT_MATCHED) if others else NOT_RUN
         base, base_published = first.mean(row.part), first.published.get(row.part)
-        if published is None or (self.rule == "difference" and None in (base, base_published)):
+        if published is None:
+            return ""  # nothing to compare with
+        if self.rule == "difference" and None in (base, base_published):
             return NOT_RUN
         return MATCHED if self._fits(ours, published, base, base_published, row is first) else NOT_MATCHED
 

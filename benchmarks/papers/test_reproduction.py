@@ -90,7 +90,8 @@ def test_ratios_and_counts_may_be_off_by_a_share_on_both_sides() -> None:
 def test_every_rule_is_explained_and_used() -> None:
     tables = [each for tables in reproduction.all_tables(page_papers.PAPERS).values() for each in tables]
     assert {each.rule for each in tables} == set(reproduction.RULES)
-    assert {row.state for each in tables for row in each.rows} <= {MATCHED, NOT_MATCHED, NOT_RUN}
+    for row in (row for each in tables for row in each.rows):
+        assert row.state in (MATCHED, NOT_MATCHED, NOT_RUN) or (row.state == "" and row.part not in row.published)
 
 
 # ---------------------------------------------------------------------- results
