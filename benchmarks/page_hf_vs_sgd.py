@@ -65,7 +65,8 @@ def before(now: Path = LARGER, then: Path = LAMBDA) -> str:
             if seed not in runs or runs[seed]["machine"]["processor"] != result["machine"]["processor"]:
                 continue
             for label, each in (("lambda", runs[seed]), ("the mean of D", result)):
-                bits = [f"{best_within(each['curve'], mark):.3f}" for mark in EARLY]
+                reached = (best_within(each["curve"], mark) for mark in EARLY)
+                bits = [f"{value:.3f}" if math.isfinite(value) else "" for value in reached]
                 times = [_time(each, methods[method][seed]) for method in ("adam", "sgd")]
                 rows.append([problem, str(seed), label, *bits, f"{best_within(each['curve']):.3f}", *times])
     marks = [f"{mark} s" for mark in EARLY]
