@@ -61,15 +61,15 @@ def measure(run: Path) -> dict[str, float]:
     }
 
 
-def print_table(found: dict[str, dict[str, float]]) -> None:
-    """Print the figures of every size."""
-    table = Table("units", "weights", "trace of G", "sum of D", "mean of D", f"D below {LAMBDA:g}", "trace of S")
-    for hidden, row in found.items():
-        table.add_row(
-            hidden, f"{row['weights']:,}", f"{row['trace_G']:.1f}", f"{row['sum']:.1f}", f"{row['mean']:.2g}",
-            f"{row['below_lambda']:.1%}", f"{row['trace_S']:.0f}",
-        )  # fmt: skip
-    Console().print(table)
+def figures(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Return the head and the rows of the table of a result."""
+    head = ["units", "weights", "trace of G", "sum of D", "mean of D", f"D below {result['lambda']:g}", "trace of S"]
+    rows = [
+        [hidden, f"{row['weights']:,}", f"{row['trace_G']:.1f}", f"{row['sum']:.1f}", f"{row['mean']:.2g}",
+         f"{row['below_lambda']:.1%}", f"{row['trace_S']:.0f}"]
+        for hidden, row in result["sizes"].items()
+    ]  # fmt: skip
+    return head, rows
 
 
 @click.command(cls=Command)
@@ -90,8 +90,13 @@ def main(updates: int, sizes: tuple[int, ...], runs: Path, out: Path) -> None:
                 threads=1, sample_length=0,
             )  # fmt: skip
         found[str(hidden)] = measure(run)
-    print_table(found)
-    write_result(out / "diagonals.json", {"machine": facts, "updates": updates, "lambda": LAMBDA, "sizes": found})
+    result = {"machine": facts, "updates": updates, "lambda": LAMBDA, "sizes": found}
+    head, rows = figures(result)
+    table = Table(*head)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+    write_result(out / "diagonals.json", result)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ class Cell:
         return f"{self.task}-{self.length}-{self.method}-{self.seed}" + ("-curriculum" if self.curriculum else "")
 
     def lengths(self) -> list[int]:
-        """Return the lengths of its runs: one, or with a curriculum also the halves of it down to the shortest."""
+        """Return the lengths of its runs: the cell's own, and with a curriculum all shorter ones before it."""
         found = [self.length]
         while self.curriculum and found[0] // 2 >= LENGTHS[0]:
             found.insert(0, found[0] // 2)
@@ -128,11 +128,11 @@ def has_ended(found: Mapping[str, Any], budget: float) -> bool:
 def write(cell: Cell, folders: list[Path], out: Path) -> None:
     """Write the result of a cell: whether it was learned, when, and how the errors of its last run fell.
 
-    The seconds of a curve count from the beginning of the first of its runs.
+    The seconds of the curve count from the start of the first run.
     """
     processor = [used(folder) for folder in folders]
     before, stopped = sum(processor[:-1]), progress(folders[-1])[1]
-    learned = stopped == SUCCESS and len(folders) == len(cell.lengths())
+    at_full_length = len(folders) == len(cell.lengths())
     names = ("update", "seconds", "symbols", "valid_loss", "valid_errors")
     points = validations(folders[-1], names, math.inf)
     points = [{**point, "seconds_processor": round(before + spent(point), 3)} for point in points]
@@ -140,11 +140,11 @@ def write(cell: Cell, folders: list[Path], out: Path) -> None:
         "machine": common.machine(1),
         "cell": cell.__dict__,
         "options": cell.options(cell.lengths()[0]),
-        "learned": learned,
+        "learned": stopped == SUCCESS and at_full_length,
         "stopped": stopped,
         "seconds_processor": sum(processor),
         "minutes": sum(progress(folder)[0] for folder in folders) / 60,
-        "seconds_below_2_percent": seconds_below(points, NEARLY) if len(folders) == len(cell.lengths()) else None,
+        "seconds_below_2_percent": seconds_below(points, NEARLY) if at_full_length else None,
         "validation_updates": validation_updates(points),
         "errors": min((p["valid_errors"] for p in points if p["valid_errors"] is not None), default=None),
         "curve": [*points[: -1 : max(1, len(points) // POINTS)], *points[-1:]],

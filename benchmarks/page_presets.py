@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 
+from diagonals import figures
 from page_text import load, table
 
 from hfrnn.names import PRESETS
@@ -31,14 +32,7 @@ def preconditioners() -> str:
 
 def diagonals() -> str:
     """How the diagonal of the curvature changes with the size of a network."""
-    found = load("diagonals.json")
-    head = ["units", "weights", "trace of G", "sum of D", "mean of D", f"D below {found['lambda']:g}", "trace of S"]
-    rows = [
-        [hidden, f"{row['weights']:,}", f"{row['trace_G']:.1f}", f"{row['sum']:.1f}", f"{row['mean']:.2g}",
-         f"{row['below_lambda']:.1%}", f"{row['trace_S']:.0f}"]
-        for hidden, row in found["sizes"].items()
-    ]  # fmt: skip
-    return table(head, rows)
+    return table(*figures(load("diagonals.json")))
 
 
 def signs() -> str:

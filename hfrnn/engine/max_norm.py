@@ -77,7 +77,7 @@ class MaxNorm:
             found = [name for name in names if isinstance(pattern, str) and fnmatchcase(name, pattern)]
             if not found:
                 raise InputError(
-                    f"a bound of norms is given for {shown(pattern)}{near_hint(pattern, names)}, which is not a matrix "
+                    f"a norm bound is given for {shown(pattern)}{near_hint(pattern, names)}, which is not a matrix "
                     f"of this network: use {', '.join(names)}"
                 )
             self.of_columns |= dict.fromkeys(found, number(f"bound of {pattern}", value, POSITIVE))

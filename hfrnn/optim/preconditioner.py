@@ -30,17 +30,17 @@ def check_shift(options: HessianFreeOptions, damping: Damping) -> None:
 
 
 def shift_of(options: HessianFreeOptions, damping: Damping, diagonal: Vector) -> float:
-    """Return what is added to D: the given shift, a share of the mean of D, or lambda.
+    """Return the number to add to D: the given shift, a share of the mean of D (K7), or lambda.
 
-    The mean of D is about 1/n of the trace of the curvature. This trace hardly depends on the size of a network, so
-    the share suits networks of all sizes, and lambda does not.
+    The trace of the curvature hardly depends on the number of weights, so the mean of D falls with it. A share of this
+    mean suits networks of all sizes; lambda does not. K7 is an equation of docs/preconditioner.md.
     """
     if options.preconditioner_shift is not None:
         return options.preconditioner_shift
     if not options.preconditioner_relative_shift:
         return damping.lambda_
     (mean,) = fetch(diagonal.mean(dtype="float64"))
-    return min(max(options.preconditioner_relative_shift * mean, SHIFTS.low), SHIFTS.high)
+    return min(max(options.preconditioner_relative_shift * mean, SHIFTS.low), SHIFTS.high)  # K7
 
 
 def make_preconditioner(

@@ -249,7 +249,7 @@ class TrainConfig(RunOptions):
         from hfrnn.optim.damping import DEFAULT_STRENGTHS
 
         lambda_ = DEFAULT_STRENGTHS[self.damping][1] if self.lambda_ is None else self.lambda_
-        return hf["preconditioner"] != "none" and not hf["preconditioner_relative_shift"] and not lambda_ > 0
+        return hf["preconditioner"] != "none" and not (hf["preconditioner_relative_shift"] or lambda_ > 0)
 
     def to_toml(self) -> dict[str, Any]:
         """Return a table of all options that are not None, under their names on the command line."""

@@ -53,7 +53,7 @@ AVERAGES = {"sgd": 0.995, "adam": 0.995, "soap": 0.995, "muon": 0.995}
 SHARES = (
     ("curvature_fraction", "curvature_symbols"), ("preconditioner_relative_shift", "preconditioner_shift"),
 )  # fmt: skip
-"""Options that say the same as a share and as a number; a run has one of the two."""
+"""Pairs of options that set one quantity, as a share and as a number. A run gives at most one of the two."""
 SHIFT = 1e-3
 """Shift of the preconditioner where the damping has no lambda and no relative shift is given."""
 
@@ -225,7 +225,7 @@ class RunOptions(DataOptions):
     )
     preconditioner_shift: float | None = _hf(
         None, "Number added to the diagonal of the preconditioner.", needs.PRECONDITIONED, least=SHIFTS.low,
-        most=SHIFTS.high, otherwise="the relative shift decides",
+        most=SHIFTS.high, otherwise="set by the relative shift",
     )  # fmt: skip
     preconditioner_relative_shift: float = _hf(
         None, "Shift of the preconditioner, divided by the mean of its diagonal", needs.PRECONDITIONED, least=0,

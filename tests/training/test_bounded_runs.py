@@ -48,7 +48,7 @@ def test_maximum_norms_by_name_are_a_flag_a_list_in_toml_and_a_dict_in_python(tm
 def test_a_maximum_norm_of_a_name_that_the_network_lacks_is_refused_with_its_names(tmp_path: Path) -> None:
     flags = ["--optimizer", "sgd", "--arch", "rnn", "--hidden", 4, "--max-norm", "layer0.W_hh=2"]
     found = call("train", text_file(tmp_path), *flags, "--out", tmp_path / "run", code=2).stderr
-    assert "a bound of norms is given for 'layer0.W_hh' (did you mean layer0.W_h?)" in found
+    assert "a norm bound is given for 'layer0.W_hh' (did you mean layer0.W_h?)" in found
     assert "use layer0.W_x, layer0.W_h, output.W_y0" in found
 
 
