@@ -43,6 +43,8 @@ class ConstrainedObjective:
     ----------
     threads : Threads
     matrix_blocks : tuple of MatrixBlock
+    total_weight : float
+        Sum of the weights of the symbols.
     exists : (n_parameters,) array
         0 for absent weights, else 1, of the type of the network.
 
@@ -76,6 +78,7 @@ class ConstrainedObjective:
             raise InputError("the constraints are of another network than the objective: make them for this one")
         self.threads: Threads = objective.threads
         self.matrix_blocks: tuple[MatrixBlock, ...] = objective.matrix_blocks
+        self.total_weight: float = objective.total_weight
         self.exists: Array = self.net.backend.xp.where(constraints.absent, 0, 1).astype(self.net.dtype)
 
     def loss(self, variables: Array) -> float:

@@ -37,6 +37,7 @@ class CGStop(StrEnum):
     MAX_ITERATIONS = "max_iterations"
     MU_GROWTH = "mu_growth"
     NO_GAIN = "no_gain"
+    NOISE = "noise"
     CURVATURE = "curvature"
     RESIDUAL = "residual"
     NON_FINITE = "non_finite"

@@ -1,7 +1,7 @@
 """The full step of an update: CG on the damped quadratic, and the choice of one of its iterates.
 
-H3 to H5 of hessian_free.py. There are two ways to choose: the kept iterate where the loss stops falling, or x_f of
-line-search damping.
+H3 to H5 and H14 of hessian_free.py. There are two ways to choose: the kept iterate where the loss stops falling, or
+x_f of line-search damping.
 """
 
 from __future__ import annotations
@@ -77,6 +77,8 @@ class Solver:
     options : HessianFreeOptions
     watch : callable
         Called with every Iterate of CG; may raise an exception.
+    noise : float
+        Part of g.M^-1 g that the noise of g is expected to make (H14); 0 if it is not known.
     """
 
     quadratic: Quadratic
@@ -88,6 +90,7 @@ class Solver:
     rules: Rules
     options: HessianFreeOptions
     watch: Callable[[Iterate], None]
+    noise: float = 0.0
 
     def solve(self) -> FullStep:
         """Run CG and choose the full step."""
@@ -154,7 +157,15 @@ class Solver:
     def _run(
         self, start: Vector | None, keep_ratio: float | None, on_iterate: Callable[[Iterate], CGStop | None]
     ) -> CGResult:
-        options = self.options
+        options, limit = self.options, self.options.noise_limit
+
+        def watched(iterate: Iterate) -> CGStop | None:
+            stop = on_iterate(iterate)
+            if stop is not None or limit is None or iterate.iteration > 1:
+                return stop
+            slope = -2.0 * iterate.q_step / iterate.alpha  # r.M^-1 r at the start, from C1 to C3
+            return CGStop.NOISE if self.noise > limit * slope else None  # H14
+
         return conjugate_gradient(
             self.quadratic.apply,
             -self.quadratic.g,
@@ -166,7 +177,7 @@ class Solver:
             residual_every=options.residual_every,
             keep_ratio=keep_ratio,
             preconditioner=self.preconditioner,
-            on_iterate=on_iterate,
+            on_iterate=watched,
         )
 
 

@@ -14,6 +14,8 @@
     H12 only one update in so many is measured, and every one with q < -f/4; the others take the last iterate of CG
     H13 f on the next batch is higher by a fifth or not finite: f before the step is computed on the same batch, and the
         step is undone if f rose by a tenth on it; then the factor is at least 3/2
+    H14 CG stops after its first iteration if noise > limit * g.M^-1 g; noise is K8 of docs/preconditioner.md over the
+        number of symbols of the gradient batch
 
 An update that raises an exception changes nothing.
 
@@ -207,14 +209,15 @@ class HessianFree:
         search = judge if options.search_objective == "rho" else losses
         start = time.perf_counter()
         on = objectives["curvature"]
-        made, basis = make_preconditioner(theta, on, self.damping, options, self._kronecker)
+        made = make_preconditioner(theta, on, self.damping, options, self._kronecker)
         seconds = time.perf_counter() - start
         undamped = options.rho_model == "undamped"
         quadratic = Quadratic(theta, g, on, self.damping, undamped)  # H2
         model = Model(
             theta=theta, f0=f0, g=g, g_norm=g_norm, losses=search, judge=judge, judge_f0=judge_f0, quadratic=quadratic,
-            preconditioner=preconditioner or made, kronecker=basis, measured=False, gradient_seconds=gradient_seconds,
-            preconditioner_seconds=seconds, begin=begin,
+            preconditioner=preconditioner or made.apply, kronecker=made.kronecker, measured=False,
+            gradient_seconds=gradient_seconds, preconditioner_seconds=seconds, begin=begin,
+            noise=made.noise / getattr(objectives["gradient"], "total_weight", math.inf),  # H14
         )  # fmt: skip
         return model.measure(options.rho_objective) if self._measures else model
 
@@ -235,7 +238,7 @@ class HessianFree:
         solver = Solver(
             quadratic=model.quadratic, start=start, preconditioner=model.preconditioner, losses=model.judge,
             f0=model.judge_f0, damping=self.damping, rules=Rules(self.rule, self.lambda_rule), options=self.options,
-            watch=watch,
+            watch=watch, noise=model.noise,
         )  # fmt: skip
         full = solver.solve() if model.measured else solver.last()
         if not model.measured and full.q < -PROMISE * abs(model.f0):

@@ -12,6 +12,7 @@ from hfrnn.checks import (
     BELOW_ONE,
     INSIDE_ONE,
     NOT_NEGATIVE,
+    POSITIVE,
     SHIFTS,
     ZERO_TO_ONE,
     check_fields,
@@ -43,6 +44,9 @@ class Objective(Protocol):
     scaled so that the sum of their outer products estimates the curvature; and `matrix_blocks`, a sequence of
     `MatrixBlock`. It may have an attribute `threads`, the `Threads` that share the work of the preconditioner, and an
     attribute `exists`, a vector (n,) with 0 for entries that have no effect and do not move, and 1 for all others.
+
+    The option `noise_limit` uses the attribute `total_weight` of the objective of the gradient, the sum of the weights
+    of its symbols, and has no effect without it.
     """
 
     def loss(self, theta: Vector) -> float:
@@ -80,6 +84,10 @@ class HessianFreeOptions:
     ----------
     cg_iterations : int
         Largest number of iterations of conjugate gradient (CG), 1 or more.
+    noise_limit : float or None
+        CG stops after its first iteration if a larger share of the decrease along it is expected to be noise of the
+        gradient (H14 in `optim/hessian_free.py`), above 0. It needs the option `preconditioner` and a gradient
+        objective with a `total_weight`. None turns the rule off.
     cg_epsilon : float
         Least progress per iteration of CG; `epsilon` of `conjugate_gradient`.
     cg_window : int
@@ -152,6 +160,7 @@ class HessianFreeOptions:
     """
 
     cg_iterations: int = checked(100, count, 1)
+    noise_limit: float | None = checked(None, number, POSITIVE, or_none=True)
     cg_epsilon: float = checked(0.0005, number, NOT_NEGATIVE)
     cg_window: int = checked(10, count, 1)
     residual_tolerance: float | None = checked(None, number, NOT_NEGATIVE, or_none=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hfrnn.arrays.checks import array
@@ -17,6 +18,25 @@ from hfrnn.optim.options import HessianFreeOptions, Objective
 
 PREFIX = "kronecker."
 """Prefix of the names of a Kronecker preconditioner's entries in the state of the optimizer."""
+
+
+@dataclass(frozen=True)
+class Preconditioner:
+    """The preconditioner of an update.
+
+    Attributes
+    ----------
+    apply : callable or None
+        As for `conjugate_gradient`; None without one.
+    kronecker : Kronecker or None
+        The state that the next update needs.
+    noise : float
+        Expected value of e.M^-1 e for the noise e of a gradient of one symbol; 0 if it is not asked for.
+    """
+
+    apply: Apply | None = None
+    kronecker: Kronecker | None = None
+    noise: float = 0.0
 
 
 def check_shift(options: HessianFreeOptions, damping: Damping) -> None:
@@ -45,8 +65,10 @@ def shift_of(options: HessianFreeOptions, damping: Damping, diagonal: Vector) ->
 
 def make_preconditioner(
     theta: Vector, objective: Objective, damping: Damping, options: HessianFreeOptions, earlier: Kronecker | None
-) -> tuple[Apply | None, Kronecker | None]:
-    """Return the preconditioner of an update, and the state that the next update needs.
+) -> Preconditioner:
+    """Return the preconditioner of an update.
+
+    It is none if the first factors are not finite. Later factors that are not finite are ignored.
 
     Parameters
     ----------
@@ -56,14 +78,7 @@ def make_preconditioner(
     damping : Damping
     options : HessianFreeOptions
     earlier : Kronecker, optional
-        What the last update returned.
-
-    Returns
-    -------
-    preconditioner : callable or None
-        As for `conjugate_gradient`; None without one, or if the first factors are not finite. Later factors that are
-        not finite are ignored.
-    kronecker : Kronecker or None
+        That of the last update.
 
     Raises
     ------
@@ -74,9 +89,10 @@ def make_preconditioner(
         squared = _method(objective, options, "squared_gradients")(theta)
         diagonal = array("the result of squared_gradients", squared, theta.shape, "f")
         shift = shift_of(options, damping, diagonal)
-        return power_preconditioner(diagonal, shift, options.preconditioner_exponent), None
+        made = power_preconditioner(diagonal, shift, options.preconditioner_exponent)
+        return Preconditioner(made, noise=_noise(diagonal, shift, options))
     if options.preconditioner == "none":
-        return None, None
+        return Preconditioner()
     threads = getattr(objective, "threads", None)
     threads = threads if isinstance(threads, Threads) else None  # an objective of one's own may mean something else
     if earlier is not None and earlier.diagonal.shape != theta.shape:
@@ -93,13 +109,25 @@ def make_preconditioner(
             found = kronecker(blocks, gradients, earlier, decay, longest, threads)
         except NonFiniteError:
             if earlier is None:
-                return None, None
+                return Preconditioner()
             found = earlier  # still due
     else:
         found = earlier
     shift = shift_of(options, damping, found.diagonal)
     made = found.preconditioner(shift, options.preconditioner_exponent, threads)
-    return _within(made, getattr(objective, "exists", None)), found.used()
+    noise = _noise(found.diagonal, shift, options)
+    return Preconditioner(_within(made, getattr(objective, "exists", None)), found.used(), noise)
+
+
+def _noise(diagonal: Vector, shift: float, options: HessianFreeOptions) -> float:
+    """Return the sum of D (D + shift)^-exponent (K8) if the updates have a `noise_limit`, else 0.
+
+    D estimates the covariance of the gradient of one symbol, in the basis in which M is diagonal.
+    """
+    if options.noise_limit is None:
+        return 0.0
+    (total,) = fetch((diagonal * (diagonal + shift) ** -options.preconditioner_exponent).sum(dtype="float64"))
+    return float(total)  # K8
 
 
 def _within(preconditioner: Apply, exists: Vector | None) -> Apply:

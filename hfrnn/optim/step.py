@@ -35,7 +35,7 @@ class Model:
     """Loss, gradient and quadratic of an update.
 
     `losses` are those of the last line search, and `judge` those of rho; `judge_f0` is the latter at theta, NaN while
-    it is not known. An update that is not measured uses none of these three.
+    it is not known. An update that is not measured uses none of these three. `noise` is that of `Solver`.
     """
 
     theta: Vector
@@ -51,6 +51,7 @@ class Model:
     measured: bool
     gradient_seconds: float
     preconditioner_seconds: float
+    noise: float
     begin: float
 
     def measure(self, rho_objective: str) -> Model:

@@ -193,6 +193,10 @@ class RunOptions(DataOptions):
         None, "Symbols of a curvature batch, instead of a share.", least=1, unit="symbols"
     )
     cg_iterations: int = _hf(None, "Largest number of CG iterations per update.", least=1)
+    noise_limit: float = _hf(
+        None, "CG stops after its first iteration if a larger share of the decrease along it is expected to be noise "
+        "of the gradient batch", needs.PRECONDITIONED, above=0, zero="for no limit",
+    )  # fmt: skip
     cg_epsilon: float = _hf(
         CG_EPSILON, "CG stops when the mean relative decrease of q per iteration is below this value.", least=0
     )
@@ -208,7 +212,7 @@ class RunOptions(DataOptions):
     )
     rho_objective: str = _hf("gradient", "Batch on which the loss in rho is measured.", choices=RHO_OBJECTIVES)
     rho_every: int = _hf(
-        1, "Measure rho once in this many updates; the others take their step without a trial loss.", least=1,
+        None, "Measure rho once in this many updates; the others take their step without a trial loss.", least=1,
     )  # fmt: skip
     search_objective: str = _hf(
         "gradient", "Batch of the final line search: that of the gradient or that of rho.", choices=SEARCH_OBJECTIVES
@@ -221,7 +225,7 @@ class RunOptions(DataOptions):
     )
     preconditioner: str = _hf(None, "Preconditioner for CG.", choices=PRECONDITIONERS)
     preconditioner_exponent: float = _hf(
-        0.75, "Exponent of the preconditioner's diagonal, from 0 to 1.", needs.PRECONDITIONED, least=0, most=1
+        None, "Exponent of the preconditioner's diagonal, from 0 to 1.", needs.PRECONDITIONED, least=0, most=1
     )
     preconditioner_shift: float | None = _hf(
         None, "Number added to the diagonal of the preconditioner.", needs.PRECONDITIONED, least=SHIFTS.low,

@@ -92,6 +92,7 @@ RANGES: dict[str, tuple[str, ...]] = {  # on the command line
     "curvature_fraction": ("0", "2", "-1"),
     "curvature_symbols": ("0", "-1"),
     "cg_iterations": ("0", "-1"),
+    "noise_limit": ("-0.1",),
     "cg_epsilon": ("-1",),
     "warm_start": ("-0.1", "2"),
     "mu_growth": ("1", "0.5", "-1"),

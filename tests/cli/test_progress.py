@@ -224,7 +224,7 @@ def test_the_narrower_column_still_names_every_end_of_cg() -> None:
         line = table.row({**RECORD, "train_loss": 1.0, "valid_loss": None, "cg_stop": stop.value}, 1.0)
         names.append(line[start : start + 12].strip())
         assert line[start - 1] == line[start + 10] == " "
-    assert names == ["progress", "iterations", "mu growth", "no gain", "curvature", "residual", "non finite"]
+    assert names == ["progress", "iterations", "mu growth", "no gain", "noise", "curvature", "residual", "non finite"]
 
 
 @pytest.mark.parametrize("huge", [None, 1e300, -1e99])

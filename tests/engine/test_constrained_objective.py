@@ -100,11 +100,12 @@ def test_squares_and_parts_of_the_gradient_are_those_of_the_variables(case: Case
     parts = case.objective.part_gradients(case.v, 20)
     np.testing.assert_allclose(parts, case.plain.part_gradients(case.w, 20) @ case.D, atol=1e-15)
     np.testing.assert_allclose(case.objective.squared_gradients(case.v), (parts**2).sum(0), rtol=1e-10, atol=1e-18)
+    assert case.objective.total_weight == case.plain.total_weight
 
 
 def test_the_kronecker_preconditioner_stays_among_the_weights_that_exist(case: Case) -> None:
     options = HessianFreeOptions(preconditioner="kronecker", preconditioner_shift=0.1, preconditioner_parts=4)
-    made, _ = make_preconditioner(case.v, case.objective, Damping("tikhonov"), options, None)
+    made = make_preconditioner(case.v, case.objective, Damping("tikhonov"), options, None).apply
     assert made is not None
     n = case.v.size
     M, whole = np.empty((n, n)), np.empty((n, n))

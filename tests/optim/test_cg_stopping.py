@@ -143,7 +143,7 @@ def test_on_iterate_ends_the_run_for_its_own_reason(reason):
 
 def test_the_logs_words_for_stopping():
     assert {stop.value for stop in CGStop} == {
-        "progress", "max_iterations", "mu_growth", "no_gain", "curvature", "residual", "non_finite",
+        "progress", "max_iterations", "mu_growth", "no_gain", "noise", "curvature", "residual", "non_finite",
     }  # fmt: skip
 
 

@@ -270,6 +270,7 @@ def test_cg_uses_the_preconditioner():
     "wrong",
     [
         {"cg_iterations": 0},
+        {"noise_limit": 0.0},
         {"cg_window": 0},
         {"residual_every": -1},
         {"preconditioner": "other"},
@@ -303,7 +304,8 @@ def test_wrong_options_are_refused_by_name(wrong):
 
 
 ENDS = {
-    "cg_iterations": [1], "cg_window": [1], "residual_every": [0], "keep_ratio": [1.01], "warm_start": [0.0, 1.0],
+    "cg_iterations": [1], "noise_limit": [1e-6, None],
+    "cg_window": [1], "residual_every": [0], "keep_ratio": [1.01], "warm_start": [0.0, 1.0],
     "mu_growth": [1.01, None], "line_search_factor": [0.01, 0.99], "line_search_backtracks": [0], "armijo": [0.0, 0.99],
     "tau": [0.01, 0.99], "direction_backtracks": [0], "idle_directions": [0], "max_failures": [1, None],
     "preconditioner_exponent": [0.0, 1.0], "preconditioner_shift": [0.01, None],

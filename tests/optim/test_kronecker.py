@@ -20,7 +20,7 @@ from hfrnn.optim import kronecker as module
 from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.optim.cg import conjugate_gradient
 from hfrnn.optim.kronecker import Kronecker, bytes_needed, kronecker, load_kronecker
-from hfrnn.optim.preconditioner import make_preconditioner
+from hfrnn.optim.preconditioner import Preconditioner, make_preconditioner
 
 SHAPES = ((3, 5, 1), (1, 4, 2), (4, 6, 3), (6, 2, 2), (1, 1, 1))
 """Rows, columns and gates."""
@@ -146,7 +146,8 @@ def test_a_state_without_gates_keeps_its_whole_blocks() -> None:
     state = kronecker(whole, gradients(0)).used().state_dict()
     state["blocks"] = [block[:3] for block in state["blocks"]]
     earlier = load_kronecker(state)
-    apply, found = made(gradients(1), earlier)
+    both = made(gradients(1), earlier)
+    apply, found = both.apply, both.kronecker
     assert apply is not None
     assert found is not None
     assert found.blocks == whole
@@ -282,7 +283,7 @@ class Parts:
         return self.parts
 
 
-def made(parts: Any, earlier: Kronecker | None = None, n: int = N) -> tuple[Any, Kronecker | None]:
+def made(parts: Any, earlier: Kronecker | None = None, n: int = N) -> Preconditioner:
     options = hfrnn.HessianFreeOptions(preconditioner="kronecker", preconditioner_shift=1.0)
     objective: Any = Parts(parts)
     return make_preconditioner(np.zeros(n, parts.dtype), objective, hfrnn.Damping("none"), options, earlier)
@@ -291,18 +292,19 @@ def made(parts: Any, earlier: Kronecker | None = None, n: int = N) -> tuple[Any,
 def test_factors_that_overflow_leave_the_earlier_ones() -> None:
     good, huge = gradients(0).astype("float32"), gradients(1).astype("float32") * np.float32(1e25)
     for bad in (huge, np.full_like(good, np.nan)):
-        assert made(bad) == (None, None)
-        _, first = made(good)
-        apply, second = made(bad, first)
+        assert made(bad) == Preconditioner()
+        first = made(good).kronecker
+        found = made(bad, first)
+        second = found.kronecker
         assert first is not None
         assert second is not None
-        assert apply is not None
+        assert found.apply is not None
         assert second.due  # the next update computes factors again
         np.testing.assert_array_equal(second.diagonal, first.diagonal)
 
 
 def test_the_preconditioner_of_another_model_is_refused() -> None:
-    _, first = made(gradients(0))
+    first = made(gradients(0)).kronecker
     with pytest.raises(hfrnn.InputError, match="use one optimizer for one model"):
         made(gradients(0), first, n=N + 1)
 

@@ -42,6 +42,7 @@ def apply(v: Any, out: Any) -> None:
 
 HF_OPTIONS = {
     "cg_iterations": count(1),
+    "noise_limit": number(0, open_low=True).or_none(),
     "cg_epsilon": number(0),
     "cg_window": count(1),
     "residual_tolerance": number(0).or_none(),

@@ -283,6 +283,7 @@ def update_options(config: TrainConfig, parts: int) -> HessianFreeOptions:
     """Return the options of the updates of a run, whose preconditioner uses so many parts."""
     return HessianFreeOptions(
         mu_growth=config.mu_growth or None,
+        noise_limit=config.noise_limit or None,
         max_failures=config.max_failures or None,
         preconditioner_parts=parts,
         **{name: getattr(config, name) for name in OPTIONS},
