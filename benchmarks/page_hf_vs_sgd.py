@@ -6,7 +6,9 @@ They show the cells that there are. See tables.py.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from comparison import (
     Result,
@@ -24,12 +26,14 @@ from page_text import RESULTS, table
 FOLDER = RESULTS / "hf_vs_sgd"
 LARGER = RESULTS / "hf_vs_sgd_larger"
 """Runs with 128 and 256 units; those with 256 have trials that were chosen before `--sequence-starts shifted`."""
-LAMBDA = RESULTS / "hf_vs_sgd_lambda"
-"""Runs with 256 units from the time when the preconditioner's shift was lambda, and first-order runs of that time."""
+EARLIER = (RESULTS / "hf_vs_sgd_lambda", RESULTS / "hf_vs_sgd_three")
+"""Runs with 256 units and earlier defaults of HF, and first-order runs of the first of these times."""
+ADAM = RESULTS / "hf_vs_adam"
+"""Runs with 64 units and the defaults of today, on a faster processor than the first folder."""
 MUON = RESULTS / "hf_vs_muon"
 """Runs of HF and Muon on a faster processor than those of the other folders."""
 EARLY = (60, 100, 160, 300)
-"""Processor seconds at which both shifts are compared."""
+"""Processor seconds at which today's defaults are compared with earlier ones."""
 NOTHING = "No run has been made yet."
 
 
@@ -52,25 +56,32 @@ def problems(folder: Path = FOLDER) -> str:
     return "\n\n".join(parts) or NOTHING
 
 
-def before(now: Path = LARGER, then: Path = LAMBDA) -> str:
-    """Return what HF reached with both shifts of the preconditioner, where one seed has both on one processor.
+def before(now: Path = LARGER, then: Sequence[Path] = EARLIER) -> str:
+    """Return what HF reached with its defaults at several times, where one seed has several runs on one processor.
 
     A time stands beside its ratio to the time of the method that set the target.
     """
     rows = []
-    earlier = by_problem(read_cells(then))
+    earlier = [by_problem(read_cells(folder)) for folder in then]
     for problem, methods in by_problem(read_cells(now)).items():
-        runs = earlier.get(problem, {}).get("hf", {})
         for seed, result in methods.get("hf", {}).items():
-            if seed not in runs or runs[seed]["machine"]["processor"] != result["machine"]["processor"]:
-                continue
-            for label, each in (("lambda", runs[seed]), ("the mean of D", result)):
+            runs = [each.get(problem, {}).get("hf", {}).get(seed) for each in earlier]
+            same = [run for run in runs if run and run["machine"]["processor"] == result["machine"]["processor"]]
+            for each in [*same, result] if same else []:
                 reached = (best_within(each["curve"], mark) for mark in EARLY)
                 bits = [f"{value:.3f}" if math.isfinite(value) else "" for value in reached]
                 times = [_time(each, methods[method][seed]) for method in ("adam", "sgd")]
-                rows.append([problem, str(seed), label, *bits, f"{best_within(each['curve']):.3f}", *times])
+                best = f"{best_within(each['curve']):.3f}"
+                rows.append([problem, str(seed), _defaults(each["config"]), *bits, best, *times])
     marks = [f"{mark} s" for mark in EARLY]
-    return table(["problem", "seed", "shift", *marks, "best", "until Adam's best", "until SGD's best"], rows)
+    return table(["problem", "seed", "defaults", *marks, "best", "until Adam's best", "until SGD's best"], rows)
+
+
+def _defaults(config: Mapping[str, Any]) -> str:
+    """Return the defaults that a run of HF had, by what its configuration holds."""
+    if config.get("noise_limit"):
+        return "today"
+    return "shift: the mean of D" if config.get("preconditioner_relative_shift") else "shift: lambda"
 
 
 def _time(result: Result, opponent: Result) -> str:

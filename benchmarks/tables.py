@@ -59,6 +59,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "processor-time": page_hf_vs_sgd.problems,
     "processor-time-larger": lambda: page_hf_vs_sgd.problems(page_hf_vs_sgd.LARGER),
     "processor-time-before": page_hf_vs_sgd.before,
+    "processor-time-adam": lambda: page_hf_vs_sgd.problems(page_hf_vs_sgd.ADAM),
     "processor-time-muon": lambda: page_hf_vs_sgd.problems(page_hf_vs_sgd.MUON),
     "presets": page_presets.presets,
     "signs": page_presets.signs,

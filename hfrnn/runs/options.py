@@ -221,8 +221,10 @@ class RunOptions(DataOptions):
     rho_high: float = _hf(1.0, "Damping becomes weaker when rho is above this.", needs.DAMPED)
     adapt: str = _hf("both", "Strengths of damping that rho changes.", needs.DAMPED, choices=ADAPTED)
     least_damping: float = _hf(
-        None, "Smallest strength of adaptive damping, as a share of the initial one.", needs.DAMPED, least=0, most=1
-    )
+        None, "Smallest strength of adaptive damping, as a share of the initial one.", needs.DAMPED, least=0, most=1,
+        otherwise=f"{default_text('least_damping')}; a tenth of it with --damping structural+tikhonov, a hundredth "
+        "with tikhonov",
+    )  # fmt: skip
     preconditioner: str = _hf(None, "Preconditioner for CG.", choices=PRECONDITIONERS)
     preconditioner_exponent: float = _hf(
         None, "Exponent of the preconditioner's diagonal, from 0 to 1.", needs.PRECONDITIONED, least=0, most=1

@@ -40,6 +40,10 @@ FORMER_VALUES = {
 """Values of runs whose config.toml lacks these options, in place of those of their preset."""
 
 
+LEAST_LAMBDA = {"tikhonov": 0.01, "structural+tikhonov": 0.1}
+"""Factors of the default of `least_damping`: with them the least lambda is 0.001 with all kinds of damping."""
+
+
 class Sequences(NamedTuple):
     """A number of symbols, as a number of sequences of a synthetic task."""
 
@@ -102,13 +106,14 @@ def preset_values(chosen: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        Values by name. Two defaults depend on other options too: line-search damping has no warm start, and the first
-        gradient batch is not larger than the others.
+        Values by name. Three defaults depend on other options too: line-search damping has no warm start, the first
+        gradient batch is not larger than the others, and the least damping depends on the kind (`LEAST_LAMBDA`).
     """
     found = {name: default.of(chosen.preset, chosen.data, chosen.length) for name, default in DEFAULTS.items()}
     given = {name: value for name in DEFAULTS if (value := getattr(chosen, name)) is not None}
     if chosen.damping == "line-search":
         found["warm_start"] = 0.0
+    found["least_damping"] *= LEAST_LAMBDA.get(chosen.damping, 1.0)
     largest = given.get("gradient_symbols", found["gradient_symbols"])
     found["first_gradient_symbols"] = min(found["first_gradient_symbols"], largest)
     return {**found, **given}

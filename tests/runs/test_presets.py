@@ -10,6 +10,7 @@ import pytest
 from hfrnn.cli.merge import merged
 from hfrnn.errors import InputError
 from hfrnn.names import PRESETS
+from hfrnn.optim.damping import Damping
 from hfrnn.presets import ByData
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.options import run_options
@@ -83,6 +84,15 @@ def test_given_options_win_over_a_preset(preset: str) -> None:
 @pytest.mark.parametrize(("gradient", "first"), [(None, 5_000), (400, 400), (0, 0), (50_000, 5_000)])
 def test_the_first_gradient_batch_is_not_larger_than_the_others(gradient: int | None, first: int) -> None:
     assert TrainConfig(gradient_symbols=gradient).resolved().first_gradient_symbols == first
+
+
+@pytest.mark.parametrize("damping", ["structural", "tikhonov", "structural+tikhonov"])
+@pytest.mark.parametrize("data", ["python-manual", "jsb"])
+def test_the_least_lambda_does_not_depend_on_the_kind_of_damping(damping: str, data: str) -> None:
+    config = TrainConfig(damping=damping, data=data).resolved()
+    first = Damping(config.damping, config.mu, config.lambda_)
+    assert first.lambda_ * config.least_damping == pytest.approx(0.001)
+    assert TrainConfig(damping=damping, least_damping=0.3).resolved().least_damping == 0.3
 
 
 @pytest.mark.parametrize(
