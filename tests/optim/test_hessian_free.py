@@ -334,3 +334,8 @@ def test_mu_on_the_way_follows_the_model_that_is_asked_for():
     assert undamped.rho == pytest.approx(0.2, rel=1e-6)
     assert damped.cg_stop is not CGStop.MU_GROWTH
     assert damped.rho == pytest.approx(0.4, rel=0.01)
+
+
+def test_a_warm_start_costs_line_search_damping_one_more_loss():
+    for warm_start, losses in ((0.0, 14), (0.95, 15)):
+        assert usual_losses(Damping("line-search"), HessianFreeOptions(warm_start=warm_start), 7) == losses
