@@ -29,7 +29,7 @@ LARGER = RESULTS / "hf_vs_sgd_larger"
 EARLIER = (RESULTS / "hf_vs_sgd_lambda", RESULTS / "hf_vs_sgd_three")
 """Runs with 256 units and earlier defaults of HF, and first-order runs of the first of these times."""
 ADAM = RESULTS / "hf_vs_adam"
-"""Runs with 64 units and the defaults of today, on a faster processor than the first folder."""
+"""Runs of HF and Adam with 64 units and the defaults of today, on a faster processor than those of the first folder."""
 MUON = RESULTS / "hf_vs_muon"
 """Runs of HF and Muon on a faster processor than those of the other folders."""
 EARLY = (60, 100, 160, 300)

@@ -1,7 +1,7 @@
 """Hessian-free optimization: each update computes a gradient, runs conjugate gradient and searches along a line.
 
     H1  f = f(theta), g = its gradient                          gradient objective
-    H2  A = G + mu*S + lambda*I at theta; M = (D + lambda)^0.75 curvature objective; M is optional
+    H2  A = G + mu*S + lambda*I at theta; M of K4 is optional   curvature objective
     H3  CG on A x = -g, from 0.95 times the last iterate of CG in the last update
     H4  mu(i) = mu(i-1) * factor(rho at x_i) at kept iterates; CG stops when mu(i) >= 3*mu_0
     H5  x: from the last kept iterate backwards while the loss falls; or x_f of line-search damping

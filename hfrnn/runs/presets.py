@@ -38,8 +38,6 @@ FORMER_VALUES = {
     "noise_limit": 0.0, "rho_every": 1,
 }  # fmt: skip
 """Values of runs whose config.toml lacks these options, in place of those of their preset."""
-
-
 LEAST_LAMBDA = {"tikhonov": 0.01, "structural+tikhonov": 0.1}
 """Factors of the default of `least_damping`: with them the least lambda is 0.001 with all kinds of damping."""
 
