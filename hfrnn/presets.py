@@ -30,14 +30,12 @@ class Preset(NamedTuple):
 
 
 UPDATE_OPTIONS: dict[str, Preset] = {
-    "cg_iterations": Preset(ByData(text=2, music=3, task=4, arrays=30), 100),
-    "noise_limit": Preset(ByData(text=0.5, music=None, task=None, arrays=None), None),
+    "cg_iterations": Preset(ByData(text=3, music=3, task=4, arrays=30), 100),
     "warm_start": Preset(0.0, 0.95),
     "mu_growth": Preset(None, 3.0),
     "rho_every": Preset(ByData(text=5, music=1, task=1, arrays=1), 1),
     "armijo": Preset(ByData(text=0.125, music=0.125, task=0.01, arrays=0.01), 0.01),
     "preconditioner": Preset("kronecker", "none"),
-    "preconditioner_exponent": Preset(ByData(text=1.0, music=0.75, task=0.75, arrays=0.75), 0.75),
     "preconditioner_relative_shift": Preset(ByData(text=1.0, music=1.0, task=0.0, arrays=0.0), 0.0),
     "preconditioner_parts": Preset(ByData(text=50, music=20, task=20, arrays=20), 50),
     "preconditioner_every": Preset(20, 10),

@@ -194,7 +194,7 @@ class RunOptions(DataOptions):
     )
     cg_iterations: int = _hf(None, "Largest number of CG iterations per update.", least=1)
     noise_limit: float = _hf(
-        None, "CG stops after its first iteration if a larger share of the decrease along it is expected to be noise "
+        0.0, "CG stops after its first iteration if a larger share of the decrease along it is expected to be noise "
         "of the gradient batch", needs.PRECONDITIONED, above=0, zero="for no limit",
     )  # fmt: skip
     cg_epsilon: float = _hf(
@@ -227,7 +227,7 @@ class RunOptions(DataOptions):
     )  # fmt: skip
     preconditioner: str = _hf(None, "Preconditioner for CG.", choices=PRECONDITIONERS)
     preconditioner_exponent: float = _hf(
-        None, "Exponent of the preconditioner's diagonal, from 0 to 1.", needs.PRECONDITIONED, least=0, most=1
+        0.75, "Exponent of the preconditioner's diagonal, from 0 to 1.", needs.PRECONDITIONED, least=0, most=1
     )
     preconditioner_shift: float | None = _hf(
         None, "Number added to the diagonal of the preconditioner.", needs.PRECONDITIONED, least=SHIFTS.low,

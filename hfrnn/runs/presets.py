@@ -33,10 +33,7 @@ KINDS_OF_ARRAYS = ("a table", "an array file", "arrays in memory")
 """The kinds of data, as `kind_of_data` names them, that are sequences of numbers of one's own."""
 OFF_IF_UNWRITTEN = ("average", "first_gradient_symbols")
 """Options that a run does not use if its config.toml lacks them."""
-FORMER_VALUES = {
-    "armijo": 0.01, "sequence_starts": FIXED, "preconditioner_relative_shift": 0.0, "preconditioner_exponent": 0.75,
-    "noise_limit": 0.0, "rho_every": 1,
-}  # fmt: skip
+FORMER_VALUES = {"armijo": 0.01, "sequence_starts": FIXED, "preconditioner_relative_shift": 0.0, "rho_every": 1}
 """Values of runs whose config.toml lacks these options, in place of those of their preset."""
 LEAST_LAMBDA = {"tikhonov": 0.01, "structural+tikhonov": 0.1}
 """Factors of the default of `least_damping`: with them the least lambda is 0.001 with all kinds of damping."""
@@ -68,13 +65,6 @@ class Default(NamedTuple):
         return "; ".join([first[1], *(f"{text} with --preset {preset}" for preset, text in others if text != first[1])])
 
 
-def _zero_for_none(value: Any) -> Any:
-    """Return a value of `UPDATE_OPTIONS` with 0 for an option that is off."""
-    if isinstance(value, ByData):
-        return ByData(*map(_zero_for_none, value))
-    return 0.0 if value is None else value
-
-
 DEFAULTS: dict[str, Default] = {
     "gradient_symbols": Default(ByData(text=12_500, music=12_500, task=Sequences(125), arrays=25_000), 100_000),
     "first_gradient_symbols": Default(ByData(text=5_000, music=5_000, task=Sequences(125), arrays=5_000), 10_000),
@@ -82,7 +72,7 @@ DEFAULTS: dict[str, Default] = {
     "sequence_starts": Default(SHIFTED, FIXED),
     "curvature_fraction": Default(ByData(text=0.2, music=0.4, task=0.4, arrays=1.0), 0.2),
     "least_damping": Default(ByData(text=0.1, music=0.1, task=0.0, arrays=0.0), 0.0),
-    **{name: Default(*map(_zero_for_none, each)) for name, each in UPDATE_OPTIONS.items()},
+    **{name: Default(*(0.0 if value is None else value for value in each)) for name, each in UPDATE_OPTIONS.items()},
     "average": Default(ByData(text=0.999, music=0.999, task=0.999, arrays=0.0), 0.7),
 }
 """The options that a preset decides unless they are given, and their values. An option that is off is 0."""

@@ -237,7 +237,7 @@ def test_options_that_differ_are_marked(runs: dict[str, Path]) -> None:
     assert rows["optimizer"]["values"] == ["hf", "hf", "sgd"]
     assert (rows["gradient_symbols"]["values"], rows["gradient_symbols"]["differs"]) == (["300", "300", None], False)
     assert rows["gradient_symbols"]["told"]  # of use to some, and not the default
-    assert (rows["cg_iterations"]["values"], rows["cg_iterations"]["told"]) == (["2", "2", None], False)
+    assert (rows["cg_iterations"]["values"], rows["cg_iterations"]["told"]) == (["3", "3", None], False)
     assert not rows["preset"]["told"]
     assert rows["learning_rate"]["values"] == [None, None, "0.5"]
     assert rows["epochs"]["values"] == ["-", "-", "3"]
