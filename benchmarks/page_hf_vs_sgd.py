@@ -29,11 +29,11 @@ LARGER = RESULTS / "hf_vs_sgd_larger"
 EARLIER = (RESULTS / "hf_vs_sgd_lambda", RESULTS / "hf_vs_sgd_three")
 """Runs with 256 units and earlier defaults of HF, and first-order runs of the first of these times."""
 ADAM = RESULTS / "hf_vs_adam"
-"""Runs of HF and Adam with 64 units and the defaults of today, on a faster processor than those of the first folder."""
+"""Runs of Adam and of HF with a noise limit, 64 units, on a faster processor than those of the first folder."""
 MUON = RESULTS / "hf_vs_muon"
 """Runs of HF and Muon on a faster processor than those of the other folders."""
 EARLY = (60, 100, 160, 300)
-"""Processor seconds at which today's defaults are compared with earlier ones."""
+"""Processor seconds at which options of HF are compared."""
 NOTHING = "No run has been made yet."
 
 
@@ -57,7 +57,7 @@ def problems(folder: Path = FOLDER) -> str:
 
 
 def before(now: Path = LARGER, then: Sequence[Path] = EARLIER) -> str:
-    """Return what HF reached with its defaults at several times, where one seed has several runs on one processor.
+    """Return what HF reached with several options, where one seed has several runs on one processor.
 
     A time stands beside its ratio to the time of the method that set the target.
     """
@@ -72,15 +72,15 @@ def before(now: Path = LARGER, then: Sequence[Path] = EARLIER) -> str:
                 bits = [f"{value:.3f}" if math.isfinite(value) else "" for value in reached]
                 times = [_time(each, methods[method][seed]) for method in ("adam", "sgd")]
                 best = f"{best_within(each['curve']):.3f}"
-                rows.append([problem, str(seed), _defaults(each["config"]), *bits, best, *times])
+                rows.append([problem, str(seed), _options(each["config"]), *bits, best, *times])
     marks = [f"{mark} s" for mark in EARLY]
-    return table(["problem", "seed", "defaults", *marks, "best", "until Adam's best", "until SGD's best"], rows)
+    return table(["problem", "seed", "options", *marks, "best", "until Adam's best", "until SGD's best"], rows)
 
 
-def _defaults(config: Mapping[str, Any]) -> str:
-    """Return the defaults that a run of HF had, by what its configuration holds."""
+def _options(config: Mapping[str, Any]) -> str:
+    """Return the options that a run of HF had, by what its configuration holds."""
     if config.get("noise_limit"):
-        return "today"
+        return "noise limit"
     return "shift: the mean of D" if config.get("preconditioner_relative_shift") else "shift: lambda"
 
 

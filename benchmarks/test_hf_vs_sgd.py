@@ -51,7 +51,7 @@ def test_earlier_defaults_are_compared_for_seeds_that_ran_on_one_processor(tmp_p
     *_, one, two, three = page_hf_vs_sgd.before(now, (first, then)).splitlines()
     assert "| shift: lambda | 2.550 | 2.550 | 2.550 | 2.406 | 2.406 | 250 s (1.00) | never |" in one
     assert "| shift: the mean of D | 2.530 | 2.530 | 2.530 | 2.386 | 2.386 | 250 s (1.00) | never |" in two
-    assert "| today | 2.480 | 2.480 | 2.480 | 2.336 | 2.336 | 250 s (1.00) | never |" in three
+    assert "| noise limit | 2.480 | 2.480 | 2.480 | 2.336 | 2.336 | 250 s (1.00) | never |" in three
     assert len(page_hf_vs_sgd.before(now, (elsewhere,)).splitlines()) == 2
 
 
