@@ -23,7 +23,7 @@ TINY: dict[str, Any] = {"hidden": 6, "backend": "numpy", "sample_length": 0, "up
 
 
 def check_updates(run: Path, undone: int = 0) -> None:
-    """Updates take steps and lower the loss; so many may be undone, where little or nothing damps the output weights."""
+    """Updates take steps and lower the loss; so many may fail, where nothing damps the output weights."""
     records = metrics(run)
     assert sum(record["failed"] is not None or not record["step_size"] for record in records) <= undone
     assert records[-1]["train_loss"] < records[0]["train_loss"]
