@@ -33,11 +33,10 @@ UPDATE_OPTIONS: dict[str, Preset] = {
     "cg_iterations": Preset(ByData(text=3, music=3, task=4, arrays=30), 100),
     "warm_start": Preset(0.0, 0.95),
     "mu_growth": Preset(None, 3.0),
-    "rho_every": Preset(ByData(text=5, music=1, task=1, arrays=1), 1),
     "armijo": Preset(ByData(text=0.125, music=0.125, task=0.01, arrays=0.01), 0.01),
     "preconditioner": Preset("kronecker", "none"),
     "preconditioner_relative_shift": Preset(ByData(text=1.0, music=1.0, task=0.0, arrays=0.0), 0.0),
-    "preconditioner_parts": Preset(ByData(text=50, music=20, task=20, arrays=20), 50),
+    "preconditioner_parts": Preset(20, 50),
     "preconditioner_every": Preset(20, 10),
 }
 """The options of an update that a preset decides."""

@@ -212,7 +212,7 @@ class RunOptions(DataOptions):
     )
     rho_objective: str = _hf("gradient", "Batch on which the loss in rho is measured.", choices=RHO_OBJECTIVES)
     rho_every: int = _hf(
-        None, "Measure rho once in this many updates; the others take their step without a trial loss.", least=1,
+        1, "Measure rho once in this many updates; the others take their step without a trial loss.", least=1,
     )  # fmt: skip
     search_objective: str = _hf(
         "gradient", "Batch of the final line search: that of the gradient or that of rho.", choices=SEARCH_OBJECTIVES

@@ -33,10 +33,10 @@ KINDS_OF_ARRAYS = ("a table", "an array file", "arrays in memory")
 """The kinds of data, as `kind_of_data` names them, that are sequences of numbers of one's own."""
 OFF_IF_UNWRITTEN = ("average", "first_gradient_symbols")
 """Options that a run does not use if its config.toml lacks them."""
-FORMER_VALUES = {"armijo": 0.01, "sequence_starts": FIXED, "preconditioner_relative_shift": 0.0, "rho_every": 1}
+FORMER_VALUES = {"armijo": 0.01, "sequence_starts": FIXED, "preconditioner_relative_shift": 0.0}
 """Values of runs whose config.toml lacks these options, in place of those of their preset."""
-LEAST_LAMBDA = {"tikhonov": 0.01, "structural+tikhonov": 0.1}
-"""Factors of the default of `least_damping`: with them the least lambda is 0.001 with all kinds of damping."""
+LEAST_FACTORS = {"tikhonov": 0.01, "structural+tikhonov": 0.1}
+"""Factors of the default of `least_damping`, by kind of damping. They make the least lambda 0.001 for every kind."""
 
 
 class Sequences(NamedTuple):
@@ -70,7 +70,7 @@ DEFAULTS: dict[str, Default] = {
     "first_gradient_symbols": Default(ByData(text=5_000, music=5_000, task=Sequences(125), arrays=5_000), 10_000),
     "batch_growth": Default(ByData(text=1.015, music=1.015, task=1.015, arrays=1.05), 1.15),
     "sequence_starts": Default(SHIFTED, FIXED),
-    "curvature_fraction": Default(ByData(text=0.2, music=0.4, task=0.4, arrays=1.0), 0.2),
+    "curvature_fraction": Default(ByData(text=0.4, music=0.4, task=0.4, arrays=1.0), 0.2),
     "least_damping": Default(ByData(text=0.1, music=0.1, task=0.0, arrays=0.0), 0.0),
     **{name: Default(*(0.0 if value is None else value for value in each)) for name, each in UPDATE_OPTIONS.items()},
     "average": Default(ByData(text=0.999, music=0.999, task=0.999, arrays=0.0), 0.7),
@@ -95,13 +95,13 @@ def preset_values(chosen: Any) -> dict[str, Any]:
     -------
     dict
         Values by name. Three defaults depend on other options too: line-search damping has no warm start, the first
-        gradient batch is not larger than the others, and the least damping depends on the kind (`LEAST_LAMBDA`).
+        gradient batch is not larger than the others, and the least damping depends on the kind (`LEAST_FACTORS`).
     """
     found = {name: default.of(chosen.preset, chosen.data, chosen.length) for name, default in DEFAULTS.items()}
     given = {name: value for name in DEFAULTS if (value := getattr(chosen, name)) is not None}
     if chosen.damping == "line-search":
         found["warm_start"] = 0.0
-    found["least_damping"] *= LEAST_LAMBDA.get(chosen.damping, 1.0)
+    found["least_damping"] *= LEAST_FACTORS.get(chosen.damping, 1.0)
     largest = given.get("gradient_symbols", found["gradient_symbols"])
     found["first_gradient_symbols"] = min(found["first_gradient_symbols"], largest)
     return {**found, **given}

@@ -54,7 +54,7 @@ def test_tuned_is_the_default_and_depends_on_the_kind_of_data() -> None:
     found = {kind: TrainConfig(data=data).resolved() for kind, data in DATA.items()}
     assert {kind: each.preset for kind, each in found.items()} == dict.fromkeys(DATA, "tuned")
     assert [each.cg_iterations for each in found.values()] == [3, 3, 4, 30]
-    assert [each.curvature_fraction for each in found.values()] == [0.2, 0.4, 0.4, 1.0]
+    assert [each.curvature_fraction for each in found.values()] == [0.4, 0.4, 0.4, 1.0]
     assert [each.gradient_symbols for each in found.values()] == [12_500, 12_500, 12_500, 25_000]
     for name in ("flip-flop", "sine"):  # a target at every step
         assert TrainConfig(data=name).resolved().cg_iterations == 30
@@ -176,7 +176,7 @@ def test_the_file_of_a_run_without_a_preset_is_a_published_one(tmp_path: Path) -
 def test_what_the_file_of_a_run_lacks_has_the_value_that_the_run_has() -> None:
     assert unwritten_values({"preset": "tuned", "data": "addition", **dict.fromkeys(DEFAULTS)}) == {}
     found = unwritten_values({"preset": "tuned", "data": "python-manual"})
-    former = {"armijo": 0.01, "sequence_starts": "fixed", "preconditioner_relative_shift": 0.0, "rho_every": 1}
+    former = {"armijo": 0.01, "sequence_starts": "fixed", "preconditioner_relative_shift": 0.0}
     assert found == {name: default.of("tuned", "python-manual", 100) for name, default in DEFAULTS.items()
                      if name not in ("average", "first_gradient_symbols")} | former  # fmt: skip
     assert unwritten_values({"warm_start": 0.5})["preset"] == "published"

@@ -181,7 +181,7 @@ class BadStep(Callback):
         def update(*arguments: Any, **options: Any) -> Any:
             step = own(*arguments, **options)
             if len(self.kept) == 2:
-                step = replace(step, theta=step.theta + 5 * np.cos(np.arange(step.theta.size)))
+                step = replace(step, theta=step.theta + 5)
             if step.failed is Failure.DIVERGED:
                 self.kept.pop()
             self.kept.append(step.theta)

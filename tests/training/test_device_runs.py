@@ -44,7 +44,7 @@ def test_a_run_stores_the_budget_that_it_was_given_by_the_device(tmp_path: Path)
 
 def test_a_run_on_a_device_has_one_shard(tmp_path: Path) -> None:
     plans = stored_plans(device_run(tmp_path, optimizer="hf", gradient_symbols=1000))
-    assert {tuple(plan["shards"]) for plan in plans.values()} == {(0, 100), (0, 20)}
+    assert {tuple(plan["shards"]) for plan in plans.values()} == {(0, 100), (0, 40)}
 
 
 def test_a_resumed_run_keeps_the_plan_when_less_memory_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

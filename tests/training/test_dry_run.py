@@ -31,13 +31,13 @@ def test_a_dry_run_has_the_plans_that_the_run_takes(tmp_path: Path) -> None:
     assert {role: plan.to_json() for role, plan in found.plans.items()} == stored
     assert stored["gradient"]["stretch"] == stored["curvature"]["stretch"] == 3
     assert stored["gradient"]["shards"][-1] == 30
-    assert stored["curvature"]["shards"][-1] == 6
+    assert stored["curvature"]["shards"][-1] == 12
 
 
 def test_a_dry_run_measures_and_adds_up(tmp_path: Path) -> None:
     found = dry_run(config(tmp_path))
     assert min(found.gradient, found.loss, found.product) > 0
-    assert found.update_seconds(3) == pytest.approx(found.gradient + 2 / 5 * found.loss + 3 * found.product)
+    assert found.update_seconds(3) == pytest.approx(found.gradient + 2 * found.loss + 3 * found.product)
     more = found.update_seconds(20) - found.update_seconds(10)
     assert more == pytest.approx(10 * found.product)
 

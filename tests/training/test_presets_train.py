@@ -22,10 +22,9 @@ from hfrnn.training.methods.hessian_free import update_options
 TINY: dict[str, Any] = {"hidden": 6, "backend": "numpy", "sample_length": 0, "updates": 8}
 
 
-def check_updates(run: Path, undone: int = 0) -> None:
-    """Updates take steps and lower the loss; so many may fail, where nothing damps the output weights."""
+def check_updates(run: Path) -> None:
     records = metrics(run)
-    assert sum(record["failed"] is not None or not record["step_size"] for record in records) <= undone
+    assert all(record["failed"] is None and record["step_size"] > 0 for record in records)
     assert records[-1]["train_loss"] < records[0]["train_loss"]
 
 
@@ -50,7 +49,7 @@ def test_hessian_free_options_of_a_preset_are_those_of_a_run(preset: str, data: 
 )
 def test_the_tuned_preset_trains_with_every_damping(tmp_path: Path, options: dict[str, Any]) -> None:
     run = hfrnn.train(out=tmp_path / "run", **TINY, **options).folder
-    check_updates(run, undone=2 if options in ({"damping": "none"}, {"lambda_": 0.0}) else 0)
+    check_updates(run)
     assert all(record["cg_iterations"] <= 3 for record in metrics(run))
     used = metrics(run, timed=True)[0]["seconds_preconditioner"] > 0
     assert used == (options.get("preconditioner") != "none")
