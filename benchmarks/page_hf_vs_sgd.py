@@ -6,9 +6,7 @@ They show the cells that there are. See tables.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from comparison import (
     Result,
@@ -26,10 +24,10 @@ from page_text import RESULTS, table
 FOLDER = RESULTS / "hf_vs_sgd"
 LARGER = RESULTS / "hf_vs_sgd_larger"
 """Runs with 128 and 256 units; those with 256 have trials that were chosen before `--sequence-starts shifted`."""
-EARLIER = (RESULTS / "hf_vs_sgd_lambda", RESULTS / "hf_vs_sgd_three")
-"""Runs with 256 units and earlier defaults of HF, and first-order runs of the first of these times."""
+LAMBDA = RESULTS / "hf_vs_sgd_lambda"
+"""Runs with 256 units from the time when the preconditioner's shift was lambda, and first-order runs of that time."""
 ADAM = RESULTS / "hf_vs_adam"
-"""Runs of Adam and of HF with a noise limit, 64 units, on a faster processor than those of the first folder."""
+"""Runs of Adam and of HF with cheap updates, 64 units, on a faster processor than those of the first folder."""
 MUON = RESULTS / "hf_vs_muon"
 """Runs of HF and Muon on a faster processor than those of the other folders."""
 EARLY = (60, 100, 160, 300)
@@ -56,32 +54,29 @@ def problems(folder: Path = FOLDER) -> str:
     return "\n\n".join(parts) or NOTHING
 
 
-def before(now: Path = LARGER, then: Sequence[Path] = EARLIER) -> str:
-    """Return what HF reached with several options, where one seed has several runs on one processor.
+def before(now: Path = LARGER, then: Path = LAMBDA) -> str:
+    """Return what HF reached with both shifts of the preconditioner, and with cheap updates where that was run.
+
+    A seed is shown if it has runs with both shifts on one processor.
 
     A time stands beside its ratio to the time of the method that set the target.
     """
     rows = []
-    earlier = [by_problem(read_cells(folder)) for folder in then]
+    earlier = by_problem(read_cells(then))
     for problem, methods in by_problem(read_cells(now)).items():
+        runs = earlier.get(problem, {}).get("hf", {})
         for seed, result in methods.get("hf", {}).items():
-            runs = [each.get(problem, {}).get("hf", {}).get(seed) for each in earlier]
-            same = [run for run in runs if run and run["machine"]["processor"] == result["machine"]["processor"]]
-            for each in [*same, result] if same else []:
+            if seed not in runs or runs[seed]["machine"]["processor"] != result["machine"]["processor"]:
+                continue
+            cheap = methods.get("hf-noise-limit", {}).get(seed)
+            compared = (("shift: lambda", runs[seed]), ("shift: the mean of D", result), ("cheap updates", cheap))
+            for label, each in ((label, each) for label, each in compared if each is not None):
                 reached = (best_within(each["curve"], mark) for mark in EARLY)
                 bits = [f"{value:.3f}" if math.isfinite(value) else "" for value in reached]
                 times = [_time(each, methods[method][seed]) for method in ("adam", "sgd")]
-                best = f"{best_within(each['curve']):.3f}"
-                rows.append([problem, str(seed), _options(each["config"]), *bits, best, *times])
+                rows.append([problem, str(seed), label, *bits, f"{best_within(each['curve']):.3f}", *times])
     marks = [f"{mark} s" for mark in EARLY]
     return table(["problem", "seed", "options", *marks, "best", "until Adam's best", "until SGD's best"], rows)
-
-
-def _options(config: Mapping[str, Any]) -> str:
-    """Return the options that a run of HF had, by what its configuration holds."""
-    if config.get("noise_limit"):
-        return "noise limit"
-    return "shift: the mean of D" if config.get("preconditioner_relative_shift") else "shift: lambda"
 
 
 def _time(result: Result, opponent: Result) -> str:

@@ -114,8 +114,8 @@ def hornn() -> str:
         if (PAPERS / "hornn_ptb" / f"{cell.name}.json").is_file():
             result = load(f"papers/hornn_ptb/{cell.name}.json")
             test, published = result["ours"]["perplexity"]["test"], result["published"].get("test")
-            there = "" if published is None else f"{plain_there - published['value']:g}"
-            below = ["", ""] if cell.name == "rnn" else [there, f"{plain - test:.1f}"]
+            published_gain = "" if published is None else f"{plain_there - published['value']:g}"
+            below = ["", ""] if cell.name == "rnn" else [published_gain, f"{plain - test:.1f}"]
             lines.append([f"`{cell.name}`", _falling(result["curve"]), f"{test:.1f}", *below])
     head = ["network", "validation after each epoch", "test", "test below rnn, published", "test below rnn, ours"]
     return table(head, lines)

@@ -37,22 +37,21 @@ def save(folder: Path, *results: dict[str, Any]) -> None:
         (folder / f"{Cell(**each['cell']).name}.json").write_text(json.dumps(each), "utf-8")
 
 
-def test_earlier_defaults_are_compared_for_seeds_that_ran_on_one_processor(tmp_path: Path) -> None:
+def test_both_shifts_are_compared_for_seeds_that_ran_on_one_processor(tmp_path: Path) -> None:
     machines = {"machine": {"processor": "one"}}
-    defaults = {"now": {"noise_limit": 0.5}, "then": {"preconditioner_relative_shift": 1.0}, "first": {}}
-    hf, adam, sgd = result("hf", "default", 2.3), result("adam", TRIALS_OF_ADAM, 2.4), result("sgd", TRIALS_OF_SGD, 2.2)
-    now, then, first, elsewhere = (tmp_path / name for name in ("now", "then", "first", "elsewhere"))
-    earlier, earliest = result("hf", "default", 2.35), result("hf", "default", 2.37)
-    for folder, results in {now: (hf, adam, sgd), then: (earlier,), first: (earliest,)}.items():
+    hf, cheap = result("hf", "default", 2.3), result("hf-noise-limit", "default", 2.25)
+    adam, sgd = result("adam", TRIALS_OF_ADAM, 2.4), result("sgd", TRIALS_OF_SGD, 2.2)
+    now, then, elsewhere = tmp_path / "now", tmp_path / "then", tmp_path / "elsewhere"
+    for folder, results in {now: (hf, cheap, adam, sgd), then: (result("hf", "default", 2.35),)}.items():
         folder.mkdir()
-        save(folder, *({**each, **machines, "config": defaults[folder.name]} for each in results))
+        save(folder, *({**each, **machines} for each in results))
     elsewhere.mkdir()
-    save(elsewhere, {**earliest, "machine": {"processor": "another"}, "config": {}})
-    *_, one, two, three = page_hf_vs_sgd.before(now, (first, then)).splitlines()
-    assert "| shift: lambda | 2.550 | 2.550 | 2.550 | 2.406 | 2.406 | 250 s (1.00) | never |" in one
-    assert "| shift: the mean of D | 2.530 | 2.530 | 2.530 | 2.386 | 2.386 | 250 s (1.00) | never |" in two
-    assert "| noise limit | 2.480 | 2.480 | 2.480 | 2.336 | 2.336 | 250 s (1.00) | never |" in three
-    assert len(page_hf_vs_sgd.before(now, (elsewhere,)).splitlines()) == 2
+    save(elsewhere, {**result("hf", "default", 2.35), "machine": {"processor": "another"}})
+    *_, earlier, later, last = page_hf_vs_sgd.before(now, then).splitlines()
+    assert "| shift: lambda | 2.530 | 2.530 | 2.530 | 2.386 | 2.386 | 250 s (1.00) | never |" in earlier
+    assert "| shift: the mean of D | 2.480 | 2.480 | 2.480 | 2.336 | 2.336 | 250 s (1.00) | never |" in later
+    assert "| cheap updates | 2.430 | 2.430 | 2.430 | 2.286 | 2.286 | 50 s (0.20) | never |" in last
+    assert "lambda" not in page_hf_vs_sgd.before(now, elsewhere)
 
 
 def test_all_first_order_methods_have_as_many_trials() -> None:

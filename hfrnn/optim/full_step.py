@@ -78,7 +78,7 @@ class Solver:
     watch : callable
         Called with every Iterate of CG; may raise an exception.
     noise : float
-        Part of g.M^-1 g that the noise of g is expected to make (H14); 0 if it is not known.
+        Expected part of g.M^-1 g that noise makes (K8); 0 if it is not known.
     """
 
     quadratic: Quadratic
@@ -90,7 +90,7 @@ class Solver:
     rules: Rules
     options: HessianFreeOptions
     watch: Callable[[Iterate], None]
-    noise: float = 0.0
+    noise: float
 
     def solve(self) -> FullStep:
         """Run CG and choose the full step."""
@@ -157,15 +157,7 @@ class Solver:
     def _run(
         self, start: Vector | None, keep_ratio: float | None, on_iterate: Callable[[Iterate], CGStop | None]
     ) -> CGResult:
-        options, limit = self.options, self.options.noise_limit
-
-        def watched(iterate: Iterate) -> CGStop | None:
-            stop = on_iterate(iterate)
-            if stop is not None or limit is None or iterate.iteration > 1:
-                return stop
-            slope = -2.0 * iterate.q_step / iterate.alpha  # r.M^-1 r at the start, from C1 to C3
-            return CGStop.NOISE if self.noise > limit * slope else None  # H14
-
+        options = self.options
         return conjugate_gradient(
             self.quadratic.apply,
             -self.quadratic.g,
@@ -177,8 +169,16 @@ class Solver:
             residual_every=options.residual_every,
             keep_ratio=keep_ratio,
             preconditioner=self.preconditioner,
-            on_iterate=watched,
+            on_iterate=lambda iterate: on_iterate(iterate) or self._noise_stop(iterate),
         )
+
+    def _noise_stop(self, iterate: Iterate) -> CGStop | None:
+        """Stop after the first iteration if noise makes too much of its decrease."""
+        limit = self.options.noise_limit
+        if limit is None or iterate.iteration > 1:
+            return None
+        product = -2.0 * iterate.q_step / iterate.alpha  # r.M^-1 r at the start, by C1 to C4
+        return CGStop.NOISE if self.noise > limit * product else None  # H14
 
 
 def usual_losses(damping: Damping, options: HessianFreeOptions, iterations: int) -> float:

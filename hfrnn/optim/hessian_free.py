@@ -14,8 +14,7 @@
     H12 only one update in so many is measured, and every one with q < -f/4; the others take the last iterate of CG
     H13 f on the next batch is higher by a fifth or not finite: f before the step is computed on the same batch, and the
         step is undone if f rose by a tenth on it; then the factor is at least 3/2
-    H14 CG stops after its first iteration if noise > limit * g.M^-1 g; noise is K8 of docs/preconditioner.md over the
-        number of symbols of the gradient batch
+    H14 CG stops after its first iteration if K8 > limit * g.M^-1 g; docs/preconditioner.md has K4 and K8
 
 An update that raises an exception changes nothing.
 

@@ -85,9 +85,9 @@ class HessianFreeOptions:
     cg_iterations : int
         Largest number of iterations of conjugate gradient (CG), 1 or more.
     noise_limit : float or None
-        CG stops after its first iteration if a larger share of the decrease along it is expected to be noise of the
-        gradient (H14 in `optim/hessian_free.py`), above 0. It needs the option `preconditioner` and a gradient
-        objective with a `total_weight`. None turns the rule off.
+        CG stops after its first iteration if noise of the gradient is expected to make more than this share of the
+        decrease (H14 in `optim/hessian_free.py`), above 0. Not used without a `preconditioner`. None turns the rule
+        off.
     cg_epsilon : float
         Least progress per iteration of CG; `epsilon` of `conjugate_gradient`.
     cg_window : int

@@ -31,7 +31,7 @@ class Preconditioner:
     kronecker : Kronecker or None
         The state that the next update needs.
     noise : float
-        Expected value of e.M^-1 e for the noise e of a gradient of one symbol; 0 if it is not asked for.
+        K8 of docs/preconditioner.md, times the number of symbols; 0 if the updates have no `noise_limit`.
     """
 
     apply: Apply | None = None
@@ -68,7 +68,8 @@ def make_preconditioner(
 ) -> Preconditioner:
     """Return the preconditioner of an update.
 
-    It is none if the first factors are not finite. Later factors that are not finite are ignored.
+    If the first factors are not finite, there is none: `apply` is None. If later factors are not finite, the earlier
+    ones are used again.
 
     Parameters
     ----------
@@ -120,14 +121,11 @@ def make_preconditioner(
 
 
 def _noise(diagonal: Vector, shift: float, options: HessianFreeOptions) -> float:
-    """Return the sum of D (D + shift)^-exponent (K8) if the updates have a `noise_limit`, else 0.
-
-    D estimates the covariance of the gradient of one symbol, in the basis in which M is diagonal.
-    """
+    """Return K8 times the number of symbols if the updates have a `noise_limit`, else 0."""
     if options.noise_limit is None:
         return 0.0
     (total,) = fetch((diagonal * (diagonal + shift) ** -options.preconditioner_exponent).sum(dtype="float64"))
-    return float(total)  # K8
+    return total  # K8
 
 
 def _within(preconditioner: Apply, exists: Vector | None) -> Apply:

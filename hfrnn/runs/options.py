@@ -194,8 +194,8 @@ class RunOptions(DataOptions):
     )
     cg_iterations: int = _hf(None, "Largest number of CG iterations per update.", least=1)
     noise_limit: float = _hf(
-        0.0, "CG stops after its first iteration if a larger share of the decrease along it is expected to be noise "
-        "of the gradient batch", needs.PRECONDITIONED, above=0, zero="for no limit",
+        0.0, "CG stops after its first iteration if noise of the gradient batch makes more than this share of the "
+        "decrease", needs.PRECONDITIONED, above=0, zero="for no limit",
     )  # fmt: skip
     cg_epsilon: float = _hf(
         CG_EPSILON, "CG stops when the mean relative decrease of q per iteration is below this value.", least=0

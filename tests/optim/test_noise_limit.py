@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.least_squares import LeastSquares, linear
+from support.least_squares import LeastSquares, linear, with_squares
 
 import hfrnn
 from hfrnn.optim.cg import CGStop
@@ -15,8 +15,7 @@ THETA, DAMPING = NEAR + 0.01, hfrnn.Damping("tikhonov", lambda_=0.3)
 
 
 def objective(weight: float | None = WEIGHT) -> LeastSquares:
-    found = linear()[0]
-    found.squared_gradients = lambda theta: (found.jacobian(theta) ** 2).sum(axis=0)
+    found = with_squares(linear()[0])
     if weight is not None:
         found.total_weight = weight
     return found

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.least_squares import LeastSquares, bent_beyond, linear, rosenbrock, run, solution_of, wavy
+from support.least_squares import LeastSquares, bent_beyond, linear, rosenbrock, run, solution_of, wavy, with_squares
 
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.cg import CGStop, diagonal_preconditioner
@@ -224,12 +224,6 @@ def test_a_rule_for_a_lambda_that_does_not_adapt_is_refused():
 
 
 # preconditioners, and true residuals
-
-
-def with_squares(objective):
-    """The objective with D = its own diagonal."""
-    objective.squared_gradients = lambda theta: (objective.jacobian(theta) ** 2).sum(axis=0)
-    return objective
 
 
 @pytest.mark.parametrize(("exponent", "shift"), [(0.75, None), (0.5, 2.0)])

@@ -96,6 +96,12 @@ def wavy(n=40, seed=0, strength=2.0, rows=slice(None), **options):
     return LeastSquares(residual, jacobian, **options)
 
 
+def with_squares(objective):
+    """The objective with D = its own diagonal."""
+    objective.squared_gradients = lambda theta: (objective.jacobian(theta) ** 2).sum(axis=0)
+    return objective
+
+
 def run(optimizer, theta, objective, updates, **arguments):
     log = []
     for _ in range(updates):
