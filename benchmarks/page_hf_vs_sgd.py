@@ -68,9 +68,10 @@ def before(now: Path = LARGER, then: Path = LAMBDA) -> str:
         for seed, result in methods.get("hf", {}).items():
             if seed not in runs or runs[seed]["machine"]["processor"] != result["machine"]["processor"]:
                 continue
-            cheap = methods.get("hf-noise-limit", {}).get(seed)
-            compared = (("shift: lambda", runs[seed]), ("shift: the mean of D", result), ("cheap updates", cheap))
-            for label, each in ((label, each) for label, each in compared if each is not None):
+            compared = {"shift: lambda": runs[seed], "shift: the mean of D": result}
+            if cheap := methods.get("hf-noise-limit", {}).get(seed):
+                compared["cheap updates"] = cheap
+            for label, each in compared.items():
                 reached = (best_within(each["curve"], mark) for mark in EARLY)
                 bits = [f"{value:.3f}" if math.isfinite(value) else "" for value in reached]
                 times = [_time(each, methods[method][seed]) for method in ("adam", "sgd")]

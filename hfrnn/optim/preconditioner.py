@@ -68,8 +68,8 @@ def make_preconditioner(
 ) -> Preconditioner:
     """Return the preconditioner of an update.
 
-    If the first factors are not finite, there is none: `apply` is None. If later factors are not finite, the earlier
-    ones are used again.
+    With the Kronecker preconditioner, `apply` is None until all factors are finite. If later factors are not finite,
+    the factors of the last update are used again.
 
     Parameters
     ----------
