@@ -24,7 +24,9 @@ RESOLVED = (
 )  # fmt: skip
 """Options whose default depends on another option, beside those of the architectures."""
 
-DECIDING = ("optimizer", "preset", "damping", "data", "lambda_", "gradient_symbols", "preconditioner")
+DECIDING = (
+    "optimizer", "preset", "damping", "data", "text", "level", "lambda_", "gradient_symbols", "preconditioner",
+)  # fmt: skip
 """Options that decide the defaults of others."""
 
 

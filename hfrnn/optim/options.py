@@ -197,9 +197,9 @@ class HessianFreeOptions:
 
         Parameters
         ----------
-        data : {"text", "music", "task", "arrays"}
-            Kind of the data. "task" are synthetic tasks with long time lags. Tasks with a target at every step are
-            "arrays".
+        data : {"text", "large_text", "music", "task", "arrays"}
+            Kind of the data. "large_text" are texts of at least a million symbols, "task" are synthetic tasks with long
+            time lags. Tasks with a target at every step are "arrays".
         **changes
             Options that differ, by name.
 
@@ -233,7 +233,7 @@ class HessianFreeOptions:
 
         Parameters
         ----------
-        data : {"text", "music", "task", "arrays"}
+        data : {"text", "large_text", "music", "task", "arrays"}
             Kind of the data.
         **changes
             Options that differ, by name. A run with line-search damping has `warm_start=0.0`.

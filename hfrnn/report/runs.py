@@ -17,7 +17,7 @@ from hfrnn.runs.config import TrainConfig, all_options
 from hfrnn.runs.data import is_arrays, is_music, is_text
 from hfrnn.runs.metrics import clock, number
 from hfrnn.runs.options import run_options
-from hfrnn.runs.presets import DEFAULTS
+from hfrnn.runs.presets import DEFAULTS, kind_of_defaults
 from hfrnn.runs.run_folder import RunFolder
 from hfrnn.runs.suited import suited
 from hfrnn.wording import four_digits
@@ -159,7 +159,8 @@ def _default(name: str, known: Mapping[str, Option], options: Mapping[str, str |
     """Return the default of an option, with the preset and the data of a run, as text; None for an unknown option."""
     if name in DEFAULTS:
         length = int(options.get("length") or LENGTH)
-        return shown(DEFAULTS[name].of(str(options["preset"]), options["data"], length))
+        kind = kind_of_defaults(options["data"], options.get("text"), str(options.get("level")))
+        return shown(DEFAULTS[name].of(str(options["preset"]), kind, length))
     chosen = {each: value for each in ("data", "text", "level") if (value := options.get(each)) is not None}
     return shown(suited(chosen).get(name, known[name].default)) if name in known else None
 

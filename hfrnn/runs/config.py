@@ -26,7 +26,7 @@ from hfrnn.runs.options import (
     run_options,
 )
 from hfrnn.runs.parsing import parse_bytes
-from hfrnn.runs.presets import DEFAULTS, KINDS_OF_ARRAYS, kind_of_data, preset_values
+from hfrnn.runs.presets import KINDS_OF_ARRAYS, kind_of_data, preset_values, usual_values
 from hfrnn.runs.suited import suited
 
 PATHS = ("text", "valid", "test", "init_from", "connectivity")
@@ -110,8 +110,8 @@ class TrainConfig(RunOptions):
                 "above --rho-high"
             )
         for share, number in SHARES:  # a resolved configuration has the usual share
-            given, usual = getattr(self, share), DEFAULTS[share].of(self.preset, self.data, self.length)
-            if (value := getattr(self, number)) is not None and given not in (None, 0, usual):
+            given, usual = getattr(self, share), usual_values(share, self)
+            if (value := getattr(self, number)) is not None and given not in (None, 0, *usual):
                 raise InputError(
                     f"{option_name(share)} is {given:g}, and {option_name(number)} is {value}: give one of them"
                 )

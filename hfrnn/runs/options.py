@@ -194,7 +194,7 @@ class RunOptions(DataOptions):
     )
     cg_iterations: int = _hf(None, "Largest number of CG iterations per update.", least=1)
     noise_limit: float = _hf(
-        0.0, "CG stops after its first iteration if noise of the gradient batch makes more than this share of the "
+        None, "CG stops after its first iteration if noise of the gradient batch makes more than this share of the "
         "decrease", needs.PRECONDITIONED, above=0, zero="for no limit",
     )  # fmt: skip
     cg_epsilon: float = _hf(
@@ -212,7 +212,7 @@ class RunOptions(DataOptions):
     )
     rho_objective: str = _hf("gradient", "Batch on which the loss in rho is measured.", choices=RHO_OBJECTIVES)
     rho_every: int = _hf(
-        1, "Measure rho once in this many updates; the others take their step without a trial loss.", least=1,
+        None, "Measure rho once in this many updates; the others take their step without a trial loss.", least=1,
     )  # fmt: skip
     search_objective: str = _hf(
         "gradient", "Batch of the final line search: that of the gradient or that of rho.", choices=SEARCH_OBJECTIVES
@@ -227,7 +227,7 @@ class RunOptions(DataOptions):
     )  # fmt: skip
     preconditioner: str = _hf(None, "Preconditioner for CG.", choices=PRECONDITIONERS)
     preconditioner_exponent: float = _hf(
-        0.75, "Exponent of the preconditioner's diagonal, from 0 to 1.", needs.PRECONDITIONED, least=0, most=1
+        None, "Exponent of the preconditioner's diagonal, from 0 to 1.", needs.PRECONDITIONED, least=0, most=1
     )
     preconditioner_shift: float | None = _hf(
         None, "Number added to the diagonal of the preconditioner.", needs.PRECONDITIONED, least=SHIFTS.low,

@@ -6,11 +6,12 @@ Help texts, messages and the values of a run are derived from the table `DEFAULT
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hfrnn.names import DYNAMICS, FIXED, IN_MEMORY, LENGTH, PRESETS, SHIFTED, TABLES, names_arrays, names_midi
-from hfrnn.presets import UPDATE_OPTIONS, ByData
+from hfrnn.presets import AS_TEXT, LARGE, UPDATE_OPTIONS, ByData
 
 __all__ = [
     "DEFAULTS",
@@ -23,10 +24,13 @@ __all__ = [
     "renamed",
     "shown",
     "unwritten_values",
+    "usual_values",
 ]
 
 EARLIER = "published"
 """The preset of runs whose config.toml names none: its values were the only defaults then."""
+CHARACTERS = 6
+"""Characters of a text per word, about, with the space after it."""
 FORMER = {"fast": "tuned"}
 """Former names of presets, in config.toml of earlier runs, and their present names."""
 KINDS_OF_ARRAYS = ("a table", "an array file", "arrays in memory")
@@ -54,11 +58,15 @@ class Default(NamedTuple):
     tuned: Any
     published: Any
 
-    def of(self, preset: str, data: str | None, length: int) -> Any:
-        """Return the value of a preset for the data of that name, with synthetic sequences of a length."""
+    def of(self, preset: str, kind: str, length: int) -> Any:
+        """Return the value of a preset for a kind of data, a field of `ByData`, and a length of synthetic sequences.
+
+        An option that is off has the value 0.
+        """
         value = self[PRESETS.index(preset)]
-        value = getattr(value, kind_of_defaults(data)) if isinstance(value, ByData) else value
-        return value.number * max(length, 1) if isinstance(value, Sequences) else value
+        value = value.of(kind) if isinstance(value, ByData) else value
+        value = value.number * max(length, 1) if isinstance(value, Sequences) else value
+        return 0.0 if value is None else value
 
     def __str__(self) -> str:
         first, *others = ((preset, shown(value)) for preset, value in zip(PRESETS, self, strict=True))
@@ -70,12 +78,12 @@ DEFAULTS: dict[str, Default] = {
     "first_gradient_symbols": Default(ByData(text=5_000, music=5_000, task=Sequences(125), arrays=5_000), 10_000),
     "batch_growth": Default(ByData(text=1.015, music=1.015, task=1.015, arrays=1.05), 1.15),
     "sequence_starts": Default(SHIFTED, FIXED),
-    "curvature_fraction": Default(ByData(text=0.4, music=0.4, task=0.4, arrays=1.0), 0.2),
+    "curvature_fraction": Default(ByData(text=0.4, music=0.4, task=0.4, arrays=1.0, large_text=0.2), 0.2),
     "least_damping": Default(ByData(text=0.1, music=0.1, task=0.0, arrays=0.0), 0.0),
-    **{name: Default(*(0.0 if value is None else value for value in each)) for name, each in UPDATE_OPTIONS.items()},
+    **{name: Default(*each) for name, each in UPDATE_OPTIONS.items()},
     "average": Default(ByData(text=0.999, music=0.999, task=0.999, arrays=0.0), 0.7),
 }
-"""The options that a preset decides unless they are given, and their values. An option that is off is 0."""
+"""The options that a preset decides unless they are given, and their values. An option that is off is None."""
 
 
 def default_text(name: str) -> str:
@@ -94,17 +102,37 @@ def preset_values(chosen: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        Values by name. Three defaults depend on other options too: line-search damping has no warm start, the first
-        gradient batch is not larger than the others, and the least damping depends on the kind (`LEAST_FACTORS`).
+        Values by name. Four defaults depend on other options too: line-search damping has no warm start, the first
+        gradient batch is not larger than the others, the least damping depends on the kind (`LEAST_FACTORS`), and
+        without a preconditioner there is no limit of the noise.
     """
-    found = {name: default.of(chosen.preset, chosen.data, chosen.length) for name, default in DEFAULTS.items()}
+    kind = kind_of_defaults(chosen.data, chosen.text, chosen.level)
+    found = {name: default.of(chosen.preset, kind, chosen.length) for name, default in DEFAULTS.items()}
     given = {name: value for name in DEFAULTS if (value := getattr(chosen, name)) is not None}
+    if given.get("preconditioner", found["preconditioner"]) == "none":
+        found["noise_limit"] = 0.0
     if chosen.damping == "line-search":
         found["warm_start"] = 0.0
     found["least_damping"] *= LEAST_FACTORS.get(chosen.damping, 1.0)
     largest = given.get("gradient_symbols", found["gradient_symbols"])
     found["first_gradient_symbols"] = min(found["first_gradient_symbols"], largest)
     return {**found, **given}
+
+
+def usual_values(name: str, chosen: Any) -> tuple[Any, ...]:
+    """Return the values that a preset can have for an option, whether or not a text is large.
+
+    A text may have changed or be gone since its size decided.
+
+    Parameters
+    ----------
+    name : str
+    chosen : object
+        Holds the options of a run as attributes.
+    """
+    kind = kind_of_defaults(chosen.data)
+    kinds = (kind, "large_text") if kind == "text" else (kind,)
+    return tuple(DEFAULTS[name].of(chosen.preset, each, chosen.length) for each in kinds)
 
 
 def renamed(written: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,9 +147,9 @@ def unwritten_values(written: Mapping[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     written : mapping
-        The options in the file, by name.
+        The options in the file, by name. Runs that lack some are older than the defaults of large texts.
     """
-    of = written.get("preset", EARLIER), written.get("data"), written.get("length", LENGTH)
+    of = written.get("preset", EARLIER), kind_of_defaults(written.get("data")), written.get("length", LENGTH)
     found = {name: default.of(*of) for name, default in DEFAULTS.items() if name not in OFF_IF_UNWRITTEN}
     return {name: value for name, value in {"preset": of[0], **found, **FORMER_VALUES}.items() if name not in written}
 
@@ -151,22 +179,46 @@ def kind_of_data(data: str | None) -> str:
     return "MIDI music" if data not in CORPORA and names_midi(data) else "a text"
 
 
-def kind_of_defaults(data: str | None) -> str:
-    """Return the kind of the data of that name, as presets tell them apart: a field of `ByData`.
+def kind_of_defaults(data: str | None, text: str | os.PathLike[str] | None = None, level: str = "") -> str:
+    """Return the kind of data as presets tell them apart: a field of `ByData`.
 
     Tasks with a target at every step, `flip-flop` and `sine`, have the defaults of arrays.
+
+    Parameters
+    ----------
+    data, text : str or None
+        The options of a run: the name of the data, or the path of a text.
+    level : {"char", "byte", "word", ""}
+        What the symbols of a text are. With "" no text is large.
     """
     kind = "arrays" if data in DYNAMICS else kind_of_data(data)
-    return {"a text": "text", "music": "music", "MIDI music": "music", "a synthetic task": "task"}.get(kind, "arrays")
+    if kind == "a text":
+        return "large_text" if level and _symbols(data, text, level) >= LARGE else "text"
+    return {"music": "music", "MIDI music": "music", "a synthetic task": "task"}.get(kind, "arrays")
+
+
+def _symbols(data: str | None, text: str | os.PathLike[str] | None, level: str) -> int:
+    """Return about how many symbols a text has, from the size of its file; 0 if there is none."""
+    from hfrnn.data.corpora import CORPORA
+
+    if text is None:
+        size = CORPORA[data].size if data in CORPORA else 0
+    else:
+        size = os.path.getsize(text) if os.path.isfile(text) else 0
+    return size // CHARACTERS if level == "word" else size
 
 
 def shown(value: Any) -> str:
     """Return the default of an option in one preset in words: `12,500`, or `0.2 for texts and music, ...`."""
     if isinstance(value, ByData):
         names: dict[str, list[str]] = {}
-        for each, name in zip(value, ("texts", "music", "tasks", "arrays"), strict=True):
-            names.setdefault(shown(each), []).append(name)
-        return ", ".join(f"{text} for {_listed(each)}" for text, each in names.items())
+        for kind, name in (("text", "texts"), ("music", "music"), ("task", "tasks"), ("arrays", "arrays")):
+            names.setdefault(shown(value.of(kind)), []).append(name)
+        usual = ", ".join(f"{text} for {_listed(each)}" for text, each in names.items())
+        usual = usual if len(names) > 1 else next(iter(names))
+        return usual if value.large_text is AS_TEXT else f"{usual}, but {shown(value.large_text)} for large texts"
+    if value is None:
+        return "0"
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -30,7 +30,16 @@ PUBLISHED = {
     "preconditioner": "none",
     "average": 0.7,
 }
-DATA = {"a text": "python-manual", "music": "jsb", "a synthetic task": "addition", "a table": "a.csv"}
+DATA = {
+    "a text": "python-manual", "a large text": "tinyshakespeare", "music": "jsb", "a synthetic task": "addition",
+    "a table": "a.csv",
+}  # fmt: skip
+KINDS = dict(zip(DATA, ("text", "large_text", "music", "task", "arrays"), strict=True))
+CHEAP = {
+    "cg_iterations": 2, "noise_limit": 0.5, "rho_every": 5, "preconditioner_exponent": 1.0, "preconditioner_parts": 50,
+    "curvature_fraction": 0.2,
+}  # fmt: skip
+"""What the preset of large texts has instead of that of texts."""
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -38,7 +47,7 @@ DATA = {"a text": "python-manual", "music": "jsb", "a synthetic task": "addition
 def test_a_preset_resolves_to_the_values_of_the_table(preset: str, kind: str) -> None:
     resolved = TrainConfig(preset=preset, data=DATA[kind]).resolved()
     assert {name: getattr(resolved, name) for name in DEFAULTS} == {
-        name: default.of(preset, DATA[kind], 100) for name, default in DEFAULTS.items()
+        name: default.of(preset, KINDS[kind], 100) for name, default in DEFAULTS.items()
     }
     assert resolved.resolved() == resolved
 
@@ -53,9 +62,9 @@ def test_the_published_preset_has_the_values_of_the_papers(data: str) -> None:
 def test_tuned_is_the_default_and_depends_on_the_kind_of_data() -> None:
     found = {kind: TrainConfig(data=data).resolved() for kind, data in DATA.items()}
     assert {kind: each.preset for kind, each in found.items()} == dict.fromkeys(DATA, "tuned")
-    assert [each.cg_iterations for each in found.values()] == [3, 3, 4, 30]
-    assert [each.curvature_fraction for each in found.values()] == [0.4, 0.4, 0.4, 1.0]
-    assert [each.gradient_symbols for each in found.values()] == [12_500, 12_500, 12_500, 25_000]
+    assert [each.cg_iterations for each in found.values()] == [3, 2, 3, 4, 30]
+    assert [each.curvature_fraction for each in found.values()] == [0.4, 0.2, 0.4, 0.4, 1.0]
+    assert [each.gradient_symbols for each in found.values()] == [12_500, 12_500, 12_500, 12_500, 25_000]
     for name in ("flip-flop", "sine"):  # a target at every step
         assert TrainConfig(data=name).resolved().cg_iterations == 30
     assert TrainConfig(data="addition", length=40).resolved().gradient_symbols == 125 * 40
@@ -65,6 +74,51 @@ def test_tuned_is_the_default_and_depends_on_the_kind_of_data() -> None:
 def test_a_file_is_a_text() -> None:
     assert TrainConfig(text="book.txt").resolved().cg_iterations == 3
     assert kind_of_data(None) == kind_of_data("no such data") == "a text"
+
+
+def differing(large: TrainConfig, other: TrainConfig) -> dict[str, Any]:
+    """The options of the preset that differ, with their values for the large text."""
+    found = {name: (getattr(large.resolved(), name), getattr(other.resolved(), name)) for name in DEFAULTS}
+    return {name: value for name, (value, others) in found.items() if value != others}
+
+
+def test_large_texts_have_cheap_updates() -> None:
+    small = TrainConfig(data="python-manual")
+    for data in ("tinyshakespeare", "ptb", "text8", "enwik8", "wikitext-2"):
+        assert differing(TrainConfig(data=data), small) == CHEAP
+    assert differing(TrainConfig(data="wikitext-2", level="word", optimizer="hf"), small) == CHEAP
+    assert differing(TrainConfig(data="ptb", level="word", optimizer="hf"), small) == {}  # fewer than a million words
+    published = {"preset": "published", "data": "text8"}
+    assert differing(TrainConfig(**published), TrainConfig(preset="published")) == {}
+
+
+@pytest.mark.parametrize(("size", "level", "cheap"), [
+    (999_999, "char", False), (1_000_000, "char", True), (1_000_000, "byte", True), (5_999_999, "word", False),
+    (6_000_000, "word", True),
+])  # fmt: skip
+def test_the_size_of_its_file_makes_a_text_large(tmp_path: Path, size: int, level: str, cheap: bool) -> None:
+    book = tmp_path / "book.txt"
+    book.write_bytes(b"a" * size)
+    config = TrainConfig(text=str(book), level=level)
+    assert differing(config, TrainConfig()) == (CHEAP if cheap else {})
+    resolved = config.resolved()
+    book.unlink()
+    assert resolved.resolved() == resolved  # the values are those that the size gave
+
+
+def test_a_share_of_a_text_that_is_gone_is_not_one_that_was_given(tmp_path: Path) -> None:
+    book = tmp_path / "book.txt"
+    book.write_bytes(b"a" * 1_000_000)
+    options = TrainConfig(text=str(book), curvature_symbols=700).resolved().to_toml()
+    book.unlink()
+    assert TrainConfig(**{name.replace("-", "_"): value for name, value in options.items() if name != "lambda"}
+                       ).curvature_symbols == 700  # fmt: skip
+
+
+def test_without_a_preconditioner_there_is_no_limit_of_the_noise() -> None:
+    assert TrainConfig(data="tinyshakespeare", preconditioner="none").resolved().noise_limit == 0.0
+    assert TrainConfig(data="tinyshakespeare", preconditioner="diagonal").resolved().noise_limit == 0.5
+    assert TrainConfig(data="tinyshakespeare", noise_limit=0.0).resolved().noise_limit == 0.0
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -141,8 +195,9 @@ def test_help_shows_the_defaults_of_both_presets() -> None:
         "12,500 for texts and music, 125 sequences for tasks, 25,000 for arrays; 100,000 with --preset published"
     )
     assert run_options()["cg_iterations"].shown_default == (
-        "3 for texts and music, 4 for tasks, 30 for arrays; 100 with --preset published"
+        "3 for texts and music, 4 for tasks, 30 for arrays, but 2 for large texts; 100 with --preset published"
     )
+    assert default_text("noise_limit") == "0, but 0.5 for large texts; 0 with --preset published"
     assert str(Default(1.5, 1.5)) == "1.5"
     assert shown(ByData(1, 2, 3, 2)) == "1 for texts, 2 for music and arrays, 3 for tasks"
     for name in DEFAULTS:
@@ -177,9 +232,10 @@ def test_what_the_file_of_a_run_lacks_has_the_value_that_the_run_has() -> None:
     assert unwritten_values({"preset": "tuned", "data": "addition", **dict.fromkeys(DEFAULTS)}) == {}
     found = unwritten_values({"preset": "tuned", "data": "python-manual"})
     former = {"armijo": 0.01, "sequence_starts": "fixed", "preconditioner_relative_shift": 0.0}
-    assert found == {name: default.of("tuned", "python-manual", 100) for name, default in DEFAULTS.items()
+    assert found == {name: default.of("tuned", "text", 100) for name, default in DEFAULTS.items()
                      if name not in ("average", "first_gradient_symbols")} | former  # fmt: skip
     assert unwritten_values({"warm_start": 0.5})["preset"] == "published"
+    assert unwritten_values({"preset": "tuned", "data": "tinyshakespeare"}) == found  # older than large texts
 
 
 @pytest.mark.parametrize("of_run", [True, False])
@@ -193,6 +249,12 @@ def test_other_data_and_damping_replace_the_defaults_in_a_file(tmp_path: Path) -
     file = written(tmp_path / "c.toml", TrainConfig())
     full = merged({"data": "addition", "damping": "line-search"}, file)[1].resolved()
     assert (full.cg_iterations, full.curvature_fraction, full.preconditioner_shift) == (4, 0.4, 1e-3)
+
+
+def test_the_size_of_another_text_replaces_the_defaults_in_a_file(tmp_path: Path) -> None:
+    file = written(tmp_path / "c.toml", TrainConfig(data="tinyshakespeare", cg_iterations=7))
+    full = merged({"data": "python-manual"}, file)[1].resolved()
+    assert differing(full, TrainConfig()) == {"cg_iterations": 7}
 
 
 def test_options_of_a_preconditioner_have_an_effect_with_the_tuned_preset_only() -> None:
