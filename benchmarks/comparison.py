@@ -22,7 +22,7 @@ Result = Mapping[str, Any]
 Seeds = dict[int, Result]
 """The cells of one problem and method, by seed."""
 
-HF = ("hf", "hf-noise-limit", "hf-published")
+HF = ("hf", "hf-small-text", "hf-published")
 FIRST_ORDER = ("sgd", "adam", "soap", "muon")
 METHODS = (*HF, *FIRST_ORDER)
 OPPONENTS = {"Adam's best": ("adam",), "SGD's best": ("sgd",), "the best of all first-order methods": FIRST_ORDER}

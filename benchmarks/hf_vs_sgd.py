@@ -49,6 +49,7 @@ from rich.table import Table
 from timed_runs import ENDLESS, is_done, progress, records, run_within, spent, updates_per_second, validations
 
 from hfrnn.arrays.backend import get_backend
+from hfrnn.runs.presets import DEFAULTS
 from hfrnn.runs.run_folder import RunFolder
 
 SHAKESPEARE = {"data": "tinyshakespeare"}
@@ -78,15 +79,12 @@ def curvature(preset: str, trials: dict[str, dict[str, Any]]) -> dict[str, dict[
     return {name: {"optimizer": "hf", "preset": preset, **options} for name, options in trials.items()}
 
 
-NOISE_LIMIT = {
-    "cg_iterations": 2, "noise_limit": 0.5, "preconditioner_exponent": 1.0, "preconditioner_parts": 50,
-    "curvature_fraction": 0.2, "rho_every": 5,
-}  # fmt: skip
-"""Options of cheap updates, chosen on tinyshakespeare (docs/presets.md)."""
+SMALL_TEXT = {name: default.of("tuned", "text", 0) for name, default in DEFAULTS.items()}
+"""The defaults of HF for texts of fewer than a million symbols."""
 DIVIDE, COSINE = {"schedule": "divide"}, {"schedule": "cosine"}
 METHODS: dict[str, dict[str, dict[str, Any]]] = {
     "hf": curvature("tuned", {"default": {}}),
-    "hf-noise-limit": curvature("tuned", {"default": NOISE_LIMIT}),
+    "hf-small-text": curvature("tuned", {"default": SMALL_TEXT}),
     "hf-published": curvature("published", {"default": {}}),
     "sgd": rates("sgd", (0.3, DIVIDE), (1.0, DIVIDE), (1.0, {**COSINE, "warm_up": 50})),
     "adam": rates("adam", (0.004, DIVIDE), (0.008, DIVIDE), (0.008, COSINE)),

@@ -27,7 +27,7 @@ LARGER = RESULTS / "hf_vs_sgd_larger"
 LAMBDA = RESULTS / "hf_vs_sgd_lambda"
 """Runs with 256 units from the time when the preconditioner's shift was lambda, and first-order runs of that time."""
 ADAM = RESULTS / "hf_vs_adam"
-"""Runs of Adam and of HF with cheap updates, 64 units, on a faster processor than those of the first folder."""
+"""Runs of Adam and of HF with both presets of texts, 64 units, on a faster processor than those of the first folder."""
 MUON = RESULTS / "hf_vs_muon"
 """Runs of HF and Muon on a faster processor than those of the other folders."""
 EARLY = (60, 100, 160, 300)
@@ -64,12 +64,12 @@ def before(now: Path = LARGER, then: Path = LAMBDA) -> str:
     rows = []
     earlier = by_problem(read_cells(then))
     for problem, methods in by_problem(read_cells(now)).items():
-        runs = earlier.get(problem, {}).get("hf", {})
-        for seed, result in methods.get("hf", {}).items():
+        runs = earlier.get(problem, {}).get("hf-small-text", {})
+        for seed, result in methods.get("hf-small-text", {}).items():
             if seed not in runs or runs[seed]["machine"]["processor"] != result["machine"]["processor"]:
                 continue
             compared = {"shift: lambda": runs[seed], "shift: the mean of D": result}
-            if cheap := methods.get("hf-noise-limit", {}).get(seed):
+            if cheap := methods.get("hf", {}).get(seed):
                 compared["cheap updates"] = cheap
             for label, each in compared.items():
                 reached = (best_within(each["curve"], mark) for mark in EARLY)

@@ -39,14 +39,14 @@ def save(folder: Path, *results: dict[str, Any]) -> None:
 
 def test_both_shifts_are_compared_for_seeds_that_ran_on_one_processor(tmp_path: Path) -> None:
     machines = {"machine": {"processor": "one"}}
-    hf, cheap = result("hf", "default", 2.3), result("hf-noise-limit", "default", 2.25)
+    hf, cheap = result("hf-small-text", "default", 2.3), result("hf", "default", 2.25)
     adam, sgd = result("adam", TRIALS_OF_ADAM, 2.4), result("sgd", TRIALS_OF_SGD, 2.2)
     now, then, elsewhere = tmp_path / "now", tmp_path / "then", tmp_path / "elsewhere"
-    for folder, results in {now: (hf, cheap, adam, sgd), then: (result("hf", "default", 2.35),)}.items():
+    for folder, results in {now: (hf, cheap, adam, sgd), then: (result("hf-small-text", "default", 2.35),)}.items():
         folder.mkdir()
         save(folder, *({**each, **machines} for each in results))
     elsewhere.mkdir()
-    save(elsewhere, {**result("hf", "default", 2.35), "machine": {"processor": "another"}})
+    save(elsewhere, {**result("hf-small-text", "default", 2.35), "machine": {"processor": "another"}})
     *_, earlier, later, last = page_hf_vs_sgd.before(now, then).splitlines()
     assert "| shift: lambda | 2.530 | 2.530 | 2.530 | 2.386 | 2.386 | 250 s (1.00) | never |" in earlier
     assert "| shift: the mean of D | 2.480 | 2.480 | 2.480 | 2.336 | 2.336 | 250 s (1.00) | never |" in later
