@@ -12,6 +12,7 @@ from support.music_files import stored
 from support.tiny_runs import metrics, tiny_train
 
 import hfrnn
+from hfrnn import presets
 from hfrnn.names import DAMPINGS
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.parsing import read_toml
@@ -31,7 +32,10 @@ def check_updates(run: Path) -> None:
 @pytest.mark.parametrize("preset", ["tuned", "published"])
 @pytest.mark.parametrize(
     ("data", "kind"),
-    [(None, "text"), ("jsb", "music"), ("addition", "task"), ("sine", "arrays"), ("a.csv", "arrays")],
+    [
+        (None, "text"), ("ptb", "large_text"), ("jsb", "music"), ("addition", "task"), ("sine", "arrays"),
+        ("a.csv", "arrays"),
+    ],
 )
 def test_hessian_free_options_of_a_preset_are_those_of_a_run(preset: str, data: str | None, kind: str) -> None:
     config = TrainConfig(data=data, preset=preset).resolved()
@@ -42,13 +46,17 @@ def test_hessian_free_options_of_a_preset_are_those_of_a_run(preset: str, data: 
         of_preset("words")
 
 
+@pytest.mark.parametrize("kind", ["text", "large_text"])
 @pytest.mark.parametrize(
     "options",
     [*({"damping": damping} for damping in DAMPINGS), {"lambda_": 0.0}, {"preconditioner": "none"}],
     ids=str,
 )
-def test_the_tuned_preset_trains_with_every_damping(tmp_path: Path, options: dict[str, Any]) -> None:
-    run = hfrnn.train(out=tmp_path / "run", **TINY, **options).folder
+def test_the_tuned_preset_trains_with_every_damping(tmp_path: Path, options: dict[str, Any], kind: str) -> None:
+    of_kind = {name: 0.0 if value is None else value for name, value in presets.update_options("tuned", kind).items()}
+    if "damping" in options:
+        del of_kind["warm_start"]
+    run = hfrnn.train(out=tmp_path / "run", **{**TINY, **of_kind, **options}).folder
     check_updates(run)
     assert all(record["cg_iterations"] <= 3 for record in metrics(run))
     used = metrics(run, timed=True)[0]["seconds_preconditioner"] > 0
