@@ -33,7 +33,11 @@ def check_updates(run: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
-        (None, "text"), ("ptb", "large_text"), ("jsb", "music"), ("addition", "task"), ("sine", "arrays"),
+        (None, "text"),
+        ("ptb", "large_text"),
+        ("jsb", "music"),
+        ("addition", "task"),
+        ("sine", "arrays"),
         ("a.csv", "arrays"),
     ],
 )
