@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 LARGE = 1_000_000
-"""The least number of symbols of a large text, with its validation and test parts."""
+"""The least number of symbols of a large text. Its validation and test parts count too."""
 AS_TEXT = object()
 """Stands for the value of other texts."""
 
 
 class ByData(NamedTuple):
-    """A default that depends on the kind of data. Large texts have that of other texts unless they have their own."""
+    """A default that depends on the kind of data. Without `large_text`, large texts have the value of other texts."""
 
     text: Any
     music: Any

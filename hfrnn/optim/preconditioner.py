@@ -68,8 +68,8 @@ def make_preconditioner(
 ) -> Preconditioner:
     """Return the preconditioner of an update.
 
-    With the Kronecker preconditioner, `apply` is None until all factors are finite. If later factors are not finite,
-    the factors of the last update are used again.
+    With the Kronecker preconditioner, `apply` is None before the first finite factors. If new factors are not finite,
+    those of the last update are used again.
 
     Parameters
     ----------

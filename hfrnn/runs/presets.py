@@ -83,7 +83,8 @@ DEFAULTS: dict[str, Default] = {
     **{name: Default(*each) for name, each in UPDATE_OPTIONS.items()},
     "average": Default(ByData(text=0.999, music=0.999, task=0.999, arrays=0.0), 0.7),
 }
-"""The options that a preset decides unless they are given, and their values. An option that is off is None."""
+"""The options that a preset decides unless they are given, and their values. An option that is off is None.
+A run has the value 0 for it."""
 
 
 def default_text(name: str) -> str:
@@ -120,9 +121,9 @@ def preset_values(chosen: Any) -> dict[str, Any]:
 
 
 def usual_values(name: str, chosen: Any) -> tuple[Any, ...]:
-    """Return the values that a preset can have for an option, whether or not a text is large.
+    """Return the values that an option of a resolved run can have from its preset.
 
-    A text may have changed or be gone since its size decided.
+    For a text these are two, because its file may have changed, or be gone, since its size chose the value.
 
     Parameters
     ----------
@@ -198,7 +199,7 @@ def kind_of_defaults(data: str | None, text: str | os.PathLike[str] | None = Non
 
 
 def _symbols(data: str | None, text: str | os.PathLike[str] | None, level: str) -> int:
-    """Return about how many symbols a text has, from the size of its file; 0 if there is none."""
+    """Estimate how many symbols a text has from the size of its file; 0 if the file is not there."""
     from hfrnn.data.corpora import CORPORA
 
     if text is None:

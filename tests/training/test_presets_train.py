@@ -12,8 +12,8 @@ from support.music_files import stored
 from support.tiny_runs import metrics, tiny_train
 
 import hfrnn
-from hfrnn import presets
 from hfrnn.names import DAMPINGS
+from hfrnn.presets import UPDATE_OPTIONS
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.parsing import read_toml
 from hfrnn.runs.presets import DEFAULTS
@@ -60,7 +60,7 @@ def test_hessian_free_options_of_a_preset_are_those_of_a_run(preset: str, data: 
     ids=str,
 )
 def test_the_tuned_preset_trains_with_every_damping(tmp_path: Path, options: dict[str, Any], kind: str) -> None:
-    of_kind = {name: 0.0 if value is None else value for name, value in presets.update_options("tuned", kind).items()}
+    of_kind = {name: DEFAULTS[name].of("tuned", kind, 0) for name in UPDATE_OPTIONS}
     if "damping" in options:
         del of_kind["warm_start"]
     run = hfrnn.train(out=tmp_path / "run", **{**TINY, **of_kind, **options}).folder
