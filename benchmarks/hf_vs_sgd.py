@@ -93,7 +93,9 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
 }
 """The tuning trials of each method. Hessian-free optimization has its defaults only (README.md)."""
 VALIDATIONS = 100
-"""Approximate number of validations of a first-order method. HF has its own rule."""
+"""Approximate number of validations of a run."""
+PACE_SECONDS = 20.0
+"""Processor seconds of the run that measures the pace of HF, whose first updates are slower than the later ones."""
 POINTS = 150
 """Approximate number of points of a curve that are kept."""
 FOLDER = "hf_vs_sgd"
@@ -135,13 +137,12 @@ def measured_options(options: dict[str, Any], budget: float) -> dict[str, Any]:
     budget : float
         Processor seconds of the run. The schedule cosine ends with them.
     """
-    found: dict[str, Any] = {"updates": ENDLESS}
-    if options["optimizer"] == "hf":
-        return found
-    pace = updates_per_second(options)
-    found["log_interval"] = max(1, round(pace))  # a record takes about a second
-    found["validate_every"] = max(1, round(budget / VALIDATIONS * pace))
-    if options["schedule"] == "cosine":
+    first_order = options["optimizer"] != "hf"
+    pace = updates_per_second(options) if first_order else updates_per_second(options, PACE_SECONDS)
+    found: dict[str, Any] = {"updates": ENDLESS, "validate_every": max(1, round(budget / VALIDATIONS * pace))}
+    if first_order:
+        found["log_interval"] = max(1, round(pace))  # a record takes about a second
+    if options.get("schedule") == "cosine":
         found["updates"] = max(1, round(pace * budget))
     return found
 

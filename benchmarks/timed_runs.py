@@ -149,9 +149,11 @@ class _Pace(Callback):
 
 
 def updates_per_second(options: Mapping[str, Any], seconds: float = 5.0) -> float:
-    """Return the updates per processor second of a first-order method, from a short run that is thrown away."""
+    """Return the updates per processor second of a method, from a short run that is thrown away."""
     pace = _Pace(seconds)
-    short = {**options, "schedule": "constant", "updates": ENDLESS, "log_interval": 10}
+    short = {**options, "updates": ENDLESS}
+    if options["optimizer"] != "hf":
+        short |= {"schedule": "constant", "log_interval": 10}
     with tempfile.TemporaryDirectory() as folder:
         train(out=Path(folder) / "run", callbacks=[pace], **short)
     return pace.updates_per_second()
