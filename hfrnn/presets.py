@@ -49,7 +49,7 @@ UPDATE_OPTIONS: dict[str, Preset] = {
     "armijo": Preset(ByData(text=0.125, music=0.125, task=0.01, arrays=0.01), 0.01),
     "preconditioner": Preset("kronecker", "none"),
     "preconditioner_exponent": Preset(ByData(text=0.75, music=0.75, task=0.75, arrays=0.75, large_text=1.0), 0.75),
-    "preconditioner_relative_shift": Preset(ByData(text=1.0, music=1.0, task=0.0, arrays=0.0), 0.0),
+    "preconditioner_relative_shift": Preset(ByData(text=1.0, music=1.0, task=0.0, arrays=0.0, large_text=0.5), 0.0),
     "preconditioner_parts": Preset(ByData(text=20, music=20, task=20, arrays=20, large_text=50), 50),
     "preconditioner_every": Preset(20, 10),
 }

@@ -120,7 +120,7 @@ def diagonal_preconditioner(diagonal: Vector, lambda_: float, exponent: float = 
     return power_preconditioner(diagonal, lambda_, exponent)
 
 
-def power_preconditioner(diagonal: Vector, lambda_: float, exponent: float) -> Apply:
+def power_preconditioner(diagonal: Vector, lambda_: float | Vector, exponent: float) -> Apply:
     """Return `diagonal_preconditioner` without a check of the arguments."""
     inverse = (diagonal + lambda_) ** -exponent
 

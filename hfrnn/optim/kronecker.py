@@ -6,17 +6,24 @@ the curvature, and the eigenvectors of their two factors are a basis in which it
     K1  L = d*L + sum_j G_j G_j'                R = d*R + sum_j G_j' G_j        d decays the earlier factors
     K2  L = Q_L diag(.) Q_L'                    R = Q_R diag(.) Q_R'
     K3  D = sum_j (Q_L' G_j Q_R)^2              entry by entry
-    K4  M^-1 r = Q_L [(D + lambda)^-exponent * (Q_L' r Q_R)] Q_R'
+    K4  M^-1 r = Q_L [(D + shift)^-exponent * (Q_L' r Q_R)] Q_R'
 
-M is symmetric. It is positive definite because lambda is above 0. A side of more than `MOST` rows or columns keeps the
-unit basis, so that D is diagonal on that side. A vector is a matrix with one row. Gates that are side by side in a
+M is symmetric. It is positive definite because the shift is above 0. A side of more than `MOST` rows or columns keeps
+the unit basis, so that D is diagonal on that side. A vector is a matrix with one row. Gates that are side by side in a
 block share L; each of them has its own R.
+
+The shift in K4 may be one number, or differ between blocks. `shifts` follows the scale of each block:
+
+    K7  shift = w * mean of D + (1 - w) * s * mean of D in the block            w = max(1 - n/20, 0.01)
+
+after n computations of the factors. At first D comes from few sequences, and a small block may have hardly any
+curvature in it, so all blocks start with the same shift and keep a hundredth of it.
 
 The factors are computed again when the basis is old. The share of the new factors that the old basis does not make
 diagonal says how far it has turned, and changes the period between two computations:
 
     K5  turned = mean over the sides of 1 - |diag(Q' F Q)|^2 / |F|^2            F = L or R
-    K6  period * 2 if turned < 0.02, period / 2 if turned > 0.1, from n/8 to `longest`; n computations so far
+    K6  period * 2 if turned < 0.02, period / 2 if turned > 0.1, from n/2 to `longest`; n computations so far
 
 References: the factors are those of Gupta, Koren & Singer 2018 (Shampoo); a diagonal in their eigenbasis is used by
 George and others 2018 (EKFAC) and by Vyas and others 2024 (SOAP) in place of the curvature, here as a preconditioner of
@@ -37,7 +44,7 @@ from hfrnn.arrays.checks import array
 from hfrnn.arrays.threads import Threads
 from hfrnn.arrays.vectors import Apply, Scalar, Vector, eigenvectors, fetch, lazy_dot, lazy_finite
 from hfrnn.brief import brief
-from hfrnn.checks import POSITIVE, ZERO_TO_ONE, count, number
+from hfrnn.checks import NOT_NEGATIVE, POSITIVE, SHIFTS, ZERO_TO_ONE, count, number
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.blocks import MatrixBlock, check_blocks
 from hfrnn.optim.factors import (
@@ -57,8 +64,10 @@ from hfrnn.optim.factors import (
 
 STEADY, TURNED = 0.02, 0.1
 """Bounds on `turned` in K6."""
-RARER = 8
+RARER = 2
 """Computations after which the shortest period of K6 grows by 1: noise alone can make `turned` 0.05."""
+SETTLED, COMMON = 20, 0.01
+"""Computations of the factors after which w of K7 has its least value, and this value."""
 
 FEW = 2**17
 """Number of weights below which K4 is faster on one thread."""
@@ -120,13 +129,36 @@ class Kronecker:
         """Return this preconditioner, one update older."""
         return replace(self, age=self.age + 1)
 
-    def preconditioner(self, lambda_: float, exponent: float = 0.75, threads: Threads | None = None) -> Apply:
+    def shifts(self, relative: float) -> Vector:
+        """Return the shift of each entry of the diagonal (K7).
+
+        Parameters
+        ----------
+        relative : float
+            s of K7, 0 or more.
+
+        Returns
+        -------
+        (n,) array
+            Entries from 1e-30 to 1e30.
+        """
+        number("relative", relative, NOT_NEGATIVE)
+        w = max(1.0 - self.computed / SETTLED, COMMON)
+        parts = [self.diagonal, *(self.diagonal[block.span] for block in self.blocks)]
+        mean, *own = fetch(*(part.mean(dtype="float64") for part in parts))
+        found = self.diagonal.copy()
+        for block, each in zip(self.blocks, own, strict=True):
+            shift = w * mean + (1.0 - w) * relative * each  # K7
+            found[block.span] = min(max(shift, SHIFTS.low), SHIFTS.high)
+        return found
+
+    def preconditioner(self, shift: float | Vector, exponent: float = 0.75, threads: Threads | None = None) -> Apply:
         """Return the preconditioner of K4 for `conjugate_gradient`.
 
         Parameters
         ----------
-        lambda_ : float
-            Shift, above 0.
+        shift : float or (n,) array
+            Above 0; an array is not checked.
         exponent : float
             From 0 to 1.
         threads : Threads, optional
@@ -142,8 +174,10 @@ class Kronecker:
         InputError
             A number is out of range.
         """
-        lambda_, exponent = number("lambda_", lambda_, POSITIVE), number("exponent", exponent, ZERO_TO_ONE)
-        inverse = (self.diagonal + lambda_) ** -exponent
+        exponent = number("exponent", exponent, ZERO_TO_ONE)
+        if getattr(shift, "shape", None) != self.diagonal.shape:
+            shift = number("shift", shift, POSITIVE)
+        inverse = (self.diagonal + shift) ** -exponent
         gates = gates_of(self.blocks)
         workers = threads if threads is not None and self.diagonal.shape[0] >= FEW else Threads(1)
 
@@ -273,7 +307,7 @@ def bytes_needed(blocks: Sequence[MatrixBlock], parts: int, itemsize: int) -> in
     n, squares = sum(block.size for block in blocks), factor_entries(blocks)
     kept = 4 * squares  # factors and bases, and those of the last time
     wide = 3 * 8 * squares  # all factors in float64 at once, with their eigenvectors
-    return itemsize * (3 * parts * n + kept + 2 * n) + wide
+    return itemsize * (3 * parts * n + kept + 3 * n) + wide
 
 
 def load_kronecker(state: Mapping[str, Any]) -> Kronecker:

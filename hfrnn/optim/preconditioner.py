@@ -49,18 +49,28 @@ def check_shift(options: HessianFreeOptions, damping: Damping) -> None:
         )
 
 
-def shift_of(options: HessianFreeOptions, damping: Damping, diagonal: Vector) -> float:
-    """Return the number to add to D: the given shift, a share of the mean of D (K7), or lambda.
+def shift_of(options: HessianFreeOptions, damping: Damping, found: Vector | Kronecker) -> float | Vector:
+    """Return what to add to D: the given shift, a share of the mean of D, or lambda.
 
     The trace of the curvature hardly depends on the number of weights, so the mean of D falls with it. A share of this
-    mean suits networks of all sizes; lambda does not. K7 is an equation of docs/preconditioner.md.
+    mean suits networks of all sizes; lambda does not.
+
+    Parameters
+    ----------
+    options : HessianFreeOptions
+    damping : Damping
+    found : (n,) array or Kronecker
+        D, or the preconditioner that has it and gives each block a shift of its own (K7 of `optim/kronecker.py`).
     """
+    relative = options.preconditioner_relative_shift
     if options.preconditioner_shift is not None:
         return options.preconditioner_shift
-    if not options.preconditioner_relative_shift:
+    if not relative:
         return damping.lambda_
-    (mean,) = fetch(diagonal.mean(dtype="float64"))
-    return min(max(options.preconditioner_relative_shift * mean, SHIFTS.low), SHIFTS.high)  # K7
+    if isinstance(found, Kronecker):
+        return found.shifts(relative)
+    (mean,) = fetch(found.mean(dtype="float64"))
+    return min(max(relative * mean, SHIFTS.low), SHIFTS.high)
 
 
 def make_preconditioner(
@@ -114,13 +124,13 @@ def make_preconditioner(
             found = earlier  # still due
     else:
         found = earlier
-    shift = shift_of(options, damping, found.diagonal)
+    shift = shift_of(options, damping, found)
     made = found.preconditioner(shift, options.preconditioner_exponent, threads)
     noise = _noise(found.diagonal, shift, options)
     return Preconditioner(_within(made, getattr(objective, "exists", None)), found.used(), noise)
 
 
-def _noise(diagonal: Vector, shift: float, options: HessianFreeOptions) -> float:
+def _noise(diagonal: Vector, shift: float | Vector, options: HessianFreeOptions) -> float:
     """Return K8 times the number of symbols if the updates have a `noise_limit`, else 0."""
     if options.noise_limit is None:
         return 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,19 +33,19 @@ def gradients(seed: int, parts: int = 7) -> Any:
     return np.random.default_rng(seed).standard_normal((parts, N)) * np.geomspace(0.1, 10, N)
 
 
-def dense(found: Kronecker, lambda_: float, exponent: float) -> Any:
+def dense(found: Kronecker, shift: Any, exponent: float) -> Any:
     """Return M^-1 of a preconditioner, from its bases and its diagonal alone."""
-    M = np.zeros((N, N))
+    M, shifted = np.zeros((N, N)), found.diagonal + shift
     for block, (Q_L, Q_R) in zip(found.blocks, found.bases, strict=True):
         Q_R = np.eye(block.columns) if Q_R is None else scipy.linalg.block_diag(*Q_R)
         Q = np.kron(np.eye(block.rows) if Q_L is None else Q_L, Q_R)
-        M[block.span, block.span] = Q @ np.diag((found.diagonal[block.span] + lambda_) ** -exponent) @ Q.T
+        M[block.span, block.span] = Q @ np.diag(shifted[block.span] ** -exponent) @ Q.T
     return M
 
 
-def matrix(found: Kronecker, lambda_: float, exponent: float) -> Any:
+def matrix(found: Kronecker, shift: Any, exponent: float) -> Any:
     """Return M^-1 by its products with the unit vectors."""
-    apply, out = found.preconditioner(lambda_, exponent), np.full((N, N), np.nan)
+    apply, out = found.preconditioner(shift, exponent), np.full((N, N), np.nan)
     for n in range(N):
         column = np.empty(N)
         apply(np.eye(N)[n], column)
@@ -119,7 +120,7 @@ def test_the_period_grows_while_the_basis_stands_and_shrinks_when_it_turns() -> 
     for seed in (0, 0, 0, 0, 0, 0, 5, 6):
         found = kronecker(BLOCKS, gradients(seed, 3), found, decay=0.0 if seed else 0.7, longest=10)
         periods.append(found.period)
-    assert periods == [1, 2, 4, 8, 10, 10, 5, 2]
+    assert periods == [1, 2, 4, 8, 10, 10, 5, 3]  # the last is 7 computations by `RARER`, rounded down
     assert found is not None
     for age in range(found.period + 1):
         assert found.age == age
@@ -208,7 +209,7 @@ def test_factors_that_never_stand_still_are_computed_less_and_less_often() -> No
         found = kronecker(BLOCKS, gradients(seed, 1), found, decay=0.0, longest=6)
         assert found.computed == seed + 1
         periods.append(found.period)
-    assert periods == [1] * 16 + [2] * 8 + [3] * 8 + [4] * 8 + [5] * 8 + [6] * 12
+    assert periods == [1] * 4 + [2] * 2 + [3] * 2 + [4] * 2 + [5] * 2 + [6] * 48
     state = {key: value for key, value in found.state_dict().items() if key != "computed"} if found else {}
     assert load_kronecker(state).computed == 1
 
@@ -283,10 +284,11 @@ class Parts:
         return self.parts
 
 
-def made(parts: Any, earlier: Kronecker | None = None, n: int = N) -> Preconditioner:
-    options = hfrnn.HessianFreeOptions(preconditioner="kronecker", preconditioner_shift=1.0)
+def made(parts: Any, earlier: Kronecker | None = None, n: int = N, **options: Any) -> Preconditioner:
+    shift: dict[str, Any] = {} if options else {"preconditioner_shift": 1.0}
+    chosen = hfrnn.HessianFreeOptions(preconditioner="kronecker", **shift, **options)
     objective: Any = Parts(parts)
-    return make_preconditioner(np.zeros(n, parts.dtype), objective, hfrnn.Damping("none"), options, earlier)
+    return make_preconditioner(np.zeros(n, parts.dtype), objective, hfrnn.Damping("none"), chosen, earlier)
 
 
 def test_factors_that_overflow_leave_the_earlier_ones() -> None:
@@ -309,10 +311,56 @@ def test_the_preconditioner_of_another_model_is_refused() -> None:
         made(gradients(0), first, n=N + 1)
 
 
-@pytest.mark.parametrize("lambda_", [0.0, -1.0, float("nan")])
-def test_a_shift_that_is_not_positive_is_refused(lambda_: float) -> None:
-    with pytest.raises(hfrnn.InputError, match=r"lambda_ is .*: give a (finite )?number above 0"):
-        kronecker(BLOCKS, gradients(0)).preconditioner(lambda_)
+@pytest.mark.parametrize("shift", [0.0, -1.0, float("nan")])
+def test_a_shift_that_is_not_positive_is_refused(shift: float) -> None:
+    with pytest.raises(hfrnn.InputError, match=r"shift is .*: give a (finite )?number above 0"):
+        kronecker(BLOCKS, gradients(0)).preconditioner(shift)
+
+
+def test_a_shift_of_another_length_is_refused() -> None:
+    with pytest.raises(hfrnn.InputError, match="shift"):
+        kronecker(BLOCKS, gradients(0)).preconditioner(np.ones(N + 1))  # only entries for all of D, or one number
+
+
+def expected_shifts(found: Kronecker, relative: float, common: float) -> Any:
+    """Return the shift of each entry, where `common` is the share that all blocks have."""
+    means = np.concatenate([np.full(b.size, found.diagonal[b.span].mean()) for b in BLOCKS])
+    return common * found.diagonal.mean() + (1 - common) * relative * means
+
+
+@pytest.mark.parametrize(("computed", "common"), [(1, 0.95), (5, 0.75), (19, 0.05), (20, 0.01), (300, 0.01)])
+@pytest.mark.parametrize("relative", [0.0, 0.2, 3.0])
+def test_each_block_has_a_shift_of_its_own_after_some_computations(
+    computed: int, common: float, relative: float
+) -> None:
+    found = replace(kronecker(BLOCKS, gradients(0)), computed=computed)
+    shifts = found.shifts(relative)
+    np.testing.assert_allclose(shifts, expected_shifts(found, relative, common), rtol=1e-12)
+    np.testing.assert_allclose(matrix(found, shifts, 0.75), dense(found, shifts, 0.75), rtol=1e-10, atol=1e-12)
+    assert np.allclose(matrix(found, shifts, 0.75), matrix(found, float(shifts[0]), 0.75)) == (relative == 0.0)
+
+
+def test_a_block_without_curvature_keeps_a_shift() -> None:
+    G = gradients(0)
+    G[:, BLOCKS[2].span] = 0.0
+    found = replace(kronecker(BLOCKS, G), computed=100)
+    np.testing.assert_allclose(found.shifts(0.2)[BLOCKS[2].span], 0.01 * found.diagonal.mean(), rtol=1e-12)
+    np.testing.assert_array_equal(kronecker(BLOCKS, G * 0.0).shifts(0.2), 1e-30)
+
+
+def test_an_update_uses_the_shift_of_each_block() -> None:
+    shifted = made(gradients(0), preconditioner_relative_shift=0.2)
+    found, (apply, r), out = shifted.kronecker, (shifted.apply, gradients(1, 1)[0]), np.empty(N)
+    assert found is not None
+    assert apply is not None
+    apply(r, out)
+    np.testing.assert_allclose(out, dense(found, expected_shifts(found, 0.2, 0.95), 0.75) @ r, rtol=1e-9)
+
+
+@pytest.mark.parametrize("relative", [-0.1, float("nan")])
+def test_a_relative_shift_below_zero_is_refused(relative: float) -> None:
+    with pytest.raises(hfrnn.InputError, match="relative is"):
+        kronecker(BLOCKS, gradients(0)).shifts(relative)
 
 
 def test_conjugate_gradient_agrees_with_scipy_and_needs_fewer_iterations() -> None:
