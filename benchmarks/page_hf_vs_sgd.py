@@ -22,6 +22,11 @@ from comparison import (
 from page_text import RESULTS, table
 
 FOLDER = RESULTS / "hf_vs_sgd"
+BLOCK_SHIFT = RESULTS / "hf_vs_sgd_block_shift"
+"""Runs of HF with a shift of the preconditioner for each block, and first-order runs on the same machine.
+
+HF has one shift for all blocks in the runs of all other folders.
+"""
 LARGER = RESULTS / "hf_vs_sgd_larger"
 """Runs with 128 and 256 units; those with 256 have trials that were chosen before `--sequence-starts shifted`."""
 LAMBDA = RESULTS / "hf_vs_sgd_lambda"

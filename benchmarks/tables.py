@@ -57,6 +57,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "torch-products": page_speed.torch_products,
     "processor-time-tuning": page_hf_vs_sgd.tuning,
     "processor-time": page_hf_vs_sgd.problems,
+    "processor-time-block-shift": lambda: page_hf_vs_sgd.problems(page_hf_vs_sgd.BLOCK_SHIFT),
     "processor-time-larger": lambda: page_hf_vs_sgd.problems(page_hf_vs_sgd.LARGER),
     "processor-time-before": page_hf_vs_sgd.before,
     "processor-time-adam": lambda: page_hf_vs_sgd.problems(page_hf_vs_sgd.ADAM),
