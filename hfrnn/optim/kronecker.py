@@ -23,7 +23,7 @@ The factors are computed again when the basis is old. The share of the new facto
 diagonal says how far it has turned, and changes the period between two computations:
 
     K5  turned = mean over the sides of 1 - |diag(Q' F Q)|^2 / |F|^2            F = L or R
-    K6  period * 2 if turned < 0.02, period / 2 if turned > 0.1, from n/2 to `longest`; n computations so far
+    K6  period * 2 if turned < 0.02, period / 2 if turned > 0.1, from n/`rarer` to `longest`; n computations so far
 
 References: the factors are those of Gupta, Koren & Singer 2018 (Shampoo); a diagonal in their eigenbasis is used by
 George and others 2018 (EKFAC) and by Vyas and others 2024 (SOAP) in place of the curvature, here as a preconditioner of
@@ -64,7 +64,7 @@ from hfrnn.optim.factors import (
 
 STEADY, TURNED = 0.02, 0.1
 """Bounds on `turned` in K6."""
-RARER = 2
+RARER = 8
 """Computations after which the shortest period of K6 grows by 1: noise alone can make `turned` 0.05."""
 SETTLED, COMMON = 20, 0.01
 """Computations of the factors after which w of K7 has its least value, and this value."""
@@ -209,6 +209,7 @@ def kronecker(
     decay: float = 0.7,
     longest: int = 10,
     threads: Threads | None = None,
+    rarer: int = RARER,
 ) -> Kronecker:
     """Compute factors, bases and diagonal from gradients.
 
@@ -225,6 +226,8 @@ def kronecker(
         Largest period of K6, in updates.
     threads : Threads, optional
         Threads that share the factors; by default one. The bits do not depend on them.
+    rarer : int
+        Computations after which the shortest period of K6 grows by one update, 1 or more.
 
     Raises
     ------
@@ -252,6 +255,7 @@ def kronecker(
     if not gradients.shape[0]:
         raise InputError("gradients has no rows: give the gradient of one part or more")
     decay, longest = number("decay", decay, ZERO_TO_ONE), count("longest", longest, 1)
+    rarer = count("rarer", rarer, 1)
     workers = threads if threads is not None else Threads(1)
     gates, sides = gates_of(blocks), sides_of(blocks)
     factors, bases = (zero_matrices(blocks, gradients) for _ in range(2))
@@ -288,7 +292,7 @@ def kronecker(
         flags = list(workers.ordered(task, number_of_tasks))
         if not all(fetch(*flags)):
             raise _too_large()
-    period = 1 if earlier is None else _period(earlier, factors, sides, longest)
+    period = 1 if earlier is None else _period(earlier, factors, sides, longest, rarer)
     computed = 1 if earlier is None else earlier.computed + 1
     return Kronecker(blocks, tuple(factors), tuple(bases), diagonal, period, computed=computed)
 
@@ -356,7 +360,9 @@ def _too_large() -> NonFiniteError:
     return NonFiniteError("the gradients of the parts are too large for the preconditioner, or not finite")
 
 
-def _period(earlier: Kronecker, factors: Sequence[Pair], sides: Sequence[tuple[int, int, int]], longest: int) -> int:
+def _period(
+    earlier: Kronecker, factors: Sequence[Pair], sides: Sequence[tuple[int, int, int]], longest: int, rarer: int
+) -> int:
     sums: list[Scalar] = []
     for at, side, gate in sides:
         F, Q = matrix_of(factors[at], side, gate), matrix_of(earlier.bases[at], side, gate)
@@ -369,4 +375,4 @@ def _period(earlier: Kronecker, factors: Sequence[Pair], sides: Sequence[tuple[i
     turned = math.fsum(shares) / max(len(shares), 1)  # K5
     period = 2 * earlier.period if turned < STEADY else earlier.period
     period = period // 2 if turned > TURNED else period
-    return min(max(period, earlier.computed // RARER, 1), longest)  # K6
+    return min(max(period, earlier.computed // rarer, 1), longest)  # K6

@@ -106,8 +106,8 @@ class HessianFreeOptions:
     preconditioner_shift : float, optional
         Number to add to D, from 1e-30 to 1e30. By default, see `preconditioner_relative_shift`.
     preconditioner_relative_shift : float
-        The shift divided by the mean of D, 0 or more; not used with a `preconditioner_shift`. If it is 0, the shift is
-        lambda of the damping.
+        The shift divided by the mean of D, 0 or more; with "kronecker", s of K7 (`optim/kronecker.py`). Not used with a
+        `preconditioner_shift`. If it is 0, the shift is lambda of the damping.
     preconditioner_parts : int
         "kronecker": number of parts of the curvature batch whose gradients make the factors, 1 or more.
     preconditioner_every : int

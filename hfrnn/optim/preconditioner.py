@@ -13,9 +13,11 @@ from hfrnn.checks import SHIFTS
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.cg import power_preconditioner
 from hfrnn.optim.damping import Damping
-from hfrnn.optim.kronecker import Kronecker, kronecker, load_kronecker
+from hfrnn.optim.kronecker import RARER, Kronecker, kronecker, load_kronecker
 from hfrnn.optim.options import HessianFreeOptions, Objective
 
+RARER_ON_TEXT = 2
+"""`rarer` of `kronecker` with a relative shift. Long-lag tasks, which have none, need newer factors."""
 PREFIX = "kronecker."
 """Prefix of the names of a Kronecker preconditioner's entries in the state of the optimizer."""
 
@@ -117,7 +119,8 @@ def make_preconditioner(
         blocks = _method(objective, options, "matrix_blocks") if earlier is None else earlier.blocks
         decay, longest = options.preconditioner_decay, options.preconditioner_every
         try:
-            found = kronecker(blocks, gradients, earlier, decay, longest, threads)
+            rarer = RARER_ON_TEXT if options.preconditioner_relative_shift else RARER
+            found = kronecker(blocks, gradients, earlier, decay, longest, threads, rarer)
         except NonFiniteError:
             if earlier is None:
                 return Preconditioner()

@@ -120,7 +120,7 @@ def test_the_period_grows_while_the_basis_stands_and_shrinks_when_it_turns() -> 
     for seed in (0, 0, 0, 0, 0, 0, 5, 6):
         found = kronecker(BLOCKS, gradients(seed, 3), found, decay=0.0 if seed else 0.7, longest=10)
         periods.append(found.period)
-    assert periods == [1, 2, 4, 8, 10, 10, 5, 3]  # the last is 7 computations by `RARER`, rounded down
+    assert periods == [1, 2, 4, 8, 10, 10, 5, 2]
     assert found is not None
     for age in range(found.period + 1):
         assert found.age == age
@@ -202,14 +202,21 @@ def test_the_memory_that_is_planned_is_enough(block: MatrixBlock, parts: int, mo
     assert peak <= bytes_needed([block], parts, 4) <= most * peak
 
 
-def test_factors_that_never_stand_still_are_computed_less_and_less_often() -> None:
+@pytest.mark.parametrize(
+    ("rarer", "expected"),
+    [
+        (8, [1] * 16 + [2] * 8 + [3] * 8 + [4] * 8 + [5] * 8 + [6] * 12),
+        (2, [1] * 4 + [2, 2, 3, 3, 4, 4, 5, 5] + [6] * 48),
+    ],
+)
+def test_factors_that_never_stand_still_are_computed_less_and_less_often(rarer: int, expected: list[int]) -> None:
     """The gradients of each batch are new, as if all differences were noise."""
     found, periods = None, []
     for seed in range(60):
-        found = kronecker(BLOCKS, gradients(seed, 1), found, decay=0.0, longest=6)
+        found = kronecker(BLOCKS, gradients(seed, 1), found, decay=0.0, longest=6, rarer=rarer)
         assert found.computed == seed + 1
         periods.append(found.period)
-    assert periods == [1] * 4 + [2] * 2 + [3] * 2 + [4] * 2 + [5] * 2 + [6] * 48
+    assert periods == expected
     state = {key: value for key, value in found.state_dict().items() if key != "computed"} if found else {}
     assert load_kronecker(state).computed == 1
 
@@ -355,6 +362,18 @@ def test_an_update_uses_the_shift_of_each_block() -> None:
     assert apply is not None
     apply(r, out)
     np.testing.assert_allclose(out, dense(found, expected_shifts(found, 0.2, 0.95), 0.75) @ r, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("options", "updates"), [({}, 8), ({"preconditioner_relative_shift": 1.0}, 2)])
+def test_a_relative_shift_makes_new_factors_rarer(options: dict[str, Any], updates: int) -> None:
+    damping, found, periods = hfrnn.Damping("tikhonov"), None, []
+    for seed in range(17):
+        chosen = hfrnn.HessianFreeOptions(preconditioner="kronecker", preconditioner_decay=0.0, **options)
+        parts: Any = Parts(gradients(seed, 1))
+        found = make_preconditioner(np.zeros(N), parts, damping, chosen, found and replace(found, age=99)).kronecker
+        assert found is not None
+        periods.append(found.period)
+    assert periods[-1] == 16 // updates
 
 
 @pytest.mark.parametrize("relative", [-0.1, float("nan")])
