@@ -158,7 +158,7 @@ def tuning_bits(cells: Iterable[Result]) -> dict[str, dict[str, float]]:
 def by_problem(cells: Sequence[Result]) -> dict[str, dict[str, Seeds]]:
     """Return the cells that are compared, by problem, method and seed.
 
-    If a method has tuning trials, only the best one is compared; without them, the trial that is best in the cell.
+    If a method has several tuning trials, only the best one is compared; else the trial that is best in the cell.
     Small budgets come first.
     """
     trials = tuning_bits(cells)
@@ -166,7 +166,7 @@ def by_problem(cells: Sequence[Result]) -> dict[str, dict[str, Seeds]]:
     for result in sorted(cells, key=lambda each: (each["budget"], each["cell"]["problem"] != TUNING)):
         cell = result["cell"]
         method, seed, scores = cell["method"], cell["seed"], trials.get(cell["method"])
-        if scores is not None and cell["trial"] != min(scores, key=lambda trial: scores[trial]):
+        if scores is not None and len(scores) > 1 and cell["trial"] != min(scores, key=lambda trial: scores[trial]):
             continue
         seeds = found.setdefault(cell["problem"], {}).setdefault(method, {})
         if seed not in seeds or final_bits(result) < final_bits(seeds[seed]):

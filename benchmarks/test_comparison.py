@@ -106,6 +106,14 @@ def test_only_the_best_tuning_trial_is_compared() -> None:
     assert tuning_table(cells)[1] == [["sgd", "slow: 3.000, fast: 2.000", "fast"]]
 
 
+def test_a_single_trial_of_the_tuning_problem_does_not_choose_for_other_problems() -> None:
+    cells = [cell(comparison.TUNING, "adam", "cosine", 0, (50, 3.0)), cell("other", "adam", "divide", 0, (50, 1.0))]
+    found = by_problem(cells)
+    assert {problem: methods["adam"][0]["cell"]["trial"] for problem, methods in found.items()} == {
+        comparison.TUNING: "cosine", "other": "divide"
+    }  # fmt: skip
+
+
 def test_the_best_trial_of_a_problem_is_compared_if_none_was_for_tuning() -> None:
     trials = {"slow": 2.5, "fast": 2.0, "unstable": 3.0}
     cells = [cell("text", "soap", trial, 0, (10, bits)) for trial, bits in trials.items()]
