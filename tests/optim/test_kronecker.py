@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import scipy.linalg
 import scipy.sparse.linalg
 from hypothesis import given
 from hypothesis import strategies as st
+from support.kronecker_blocks import BLOCKS, N, dense, gradients, made, matrix
 from support.linear_systems import EXACT
 
 import hfrnn
@@ -20,37 +20,8 @@ from hfrnn.optim import factors
 from hfrnn.optim import kronecker as module
 from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.optim.cg import conjugate_gradient
-from hfrnn.optim.kronecker import Kronecker, bytes_needed, kronecker, load_kronecker
-from hfrnn.optim.preconditioner import Preconditioner, make_preconditioner
-
-SHAPES = ((3, 5, 1), (1, 4, 2), (4, 6, 3), (6, 2, 2), (1, 1, 1))
-"""Rows, columns and gates."""
-BLOCKS = tuple(MatrixBlock(start, *shape) for start, shape in zip((0, 15, 19, 43, 55), SHAPES, strict=True))
-N = 56
-
-
-def gradients(seed: int, parts: int = 7) -> Any:
-    return np.random.default_rng(seed).standard_normal((parts, N)) * np.geomspace(0.1, 10, N)
-
-
-def dense(found: Kronecker, shift: Any, exponent: float) -> Any:
-    """Return M^-1 of a preconditioner, from its bases and its diagonal alone."""
-    M, shifted = np.zeros((N, N)), found.diagonal + shift
-    for block, (Q_L, Q_R) in zip(found.blocks, found.bases, strict=True):
-        Q_R = np.eye(block.columns) if Q_R is None else scipy.linalg.block_diag(*Q_R)
-        Q = np.kron(np.eye(block.rows) if Q_L is None else Q_L, Q_R)
-        M[block.span, block.span] = Q @ np.diag(shifted[block.span] ** -exponent) @ Q.T
-    return M
-
-
-def matrix(found: Kronecker, shift: Any, exponent: float) -> Any:
-    """Return M^-1 by its products with the unit vectors."""
-    apply, out = found.preconditioner(shift, exponent), np.full((N, N), np.nan)
-    for n in range(N):
-        column = np.empty(N)
-        apply(np.eye(N)[n], column)
-        out[:, n] = column
-    return out
+from hfrnn.optim.kronecker import bytes_needed, kronecker, load_kronecker
+from hfrnn.optim.preconditioner import Preconditioner
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.5, 0.75, 1.0])
@@ -279,25 +250,6 @@ def test_blocks_with_gaps_and_no_gradients_are_refused() -> None:
         kronecker(BLOCKS, np.ones((0, N)))
 
 
-class Parts:
-    """An objective with given gradients of its parts; `threads` means something else than in hfrnn."""
-
-    matrix_blocks, threads = BLOCKS, 3
-
-    def __init__(self, parts: Any) -> None:
-        self.parts = parts
-
-    def part_gradients(self, theta: Any, parts: int) -> Any:
-        return self.parts
-
-
-def made(parts: Any, earlier: Kronecker | None = None, n: int = N, **options: Any) -> Preconditioner:
-    shift: dict[str, Any] = {} if options else {"preconditioner_shift": 1.0}
-    chosen = hfrnn.HessianFreeOptions(preconditioner="kronecker", **shift, **options)
-    objective: Any = Parts(parts)
-    return make_preconditioner(np.zeros(n, parts.dtype), objective, hfrnn.Damping("none"), chosen, earlier)
-
-
 def test_factors_that_overflow_leave_the_earlier_ones() -> None:
     good, huge = gradients(0).astype("float32"), gradients(1).astype("float32") * np.float32(1e25)
     for bad in (huge, np.full_like(good, np.nan)):
@@ -322,64 +274,6 @@ def test_the_preconditioner_of_another_model_is_refused() -> None:
 def test_a_shift_that_is_not_positive_is_refused(shift: float) -> None:
     with pytest.raises(hfrnn.InputError, match=r"shift is .*: give a (finite )?number above 0"):
         kronecker(BLOCKS, gradients(0)).preconditioner(shift)
-
-
-def test_a_shift_of_another_length_is_refused() -> None:
-    with pytest.raises(hfrnn.InputError, match="shift"):
-        kronecker(BLOCKS, gradients(0)).preconditioner(np.ones(N + 1))  # only entries for all of D, or one number
-
-
-def expected_shifts(found: Kronecker, relative: float, common: float) -> Any:
-    """Return the shift of each entry, where `common` is the share that all blocks have."""
-    means = np.concatenate([np.full(b.size, found.diagonal[b.span].mean()) for b in BLOCKS])
-    return common * found.diagonal.mean() + (1 - common) * relative * means
-
-
-@pytest.mark.parametrize(("computed", "common"), [(1, 0.95), (5, 0.75), (19, 0.05), (20, 0.01), (300, 0.01)])
-@pytest.mark.parametrize("relative", [0.0, 0.2, 3.0])
-def test_each_block_has_a_shift_of_its_own_after_some_computations(
-    computed: int, common: float, relative: float
-) -> None:
-    found = replace(kronecker(BLOCKS, gradients(0)), computed=computed)
-    shifts = found.shifts(relative)
-    np.testing.assert_allclose(shifts, expected_shifts(found, relative, common), rtol=1e-12)
-    np.testing.assert_allclose(matrix(found, shifts, 0.75), dense(found, shifts, 0.75), rtol=1e-10, atol=1e-12)
-    assert np.allclose(matrix(found, shifts, 0.75), matrix(found, float(shifts[0]), 0.75)) == (relative == 0.0)
-
-
-def test_a_block_without_curvature_keeps_a_shift() -> None:
-    G = gradients(0)
-    G[:, BLOCKS[2].span] = 0.0
-    found = replace(kronecker(BLOCKS, G), computed=100)
-    np.testing.assert_allclose(found.shifts(0.2)[BLOCKS[2].span], 0.01 * found.diagonal.mean(), rtol=1e-12)
-    np.testing.assert_array_equal(kronecker(BLOCKS, G * 0.0).shifts(0.2), 1e-30)
-
-
-def test_an_update_uses_the_shift_of_each_block() -> None:
-    shifted = made(gradients(0), preconditioner_relative_shift=0.2)
-    found, (apply, r), out = shifted.kronecker, (shifted.apply, gradients(1, 1)[0]), np.empty(N)
-    assert found is not None
-    assert apply is not None
-    apply(r, out)
-    np.testing.assert_allclose(out, dense(found, expected_shifts(found, 0.2, 0.95), 0.75) @ r, rtol=1e-9)
-
-
-@pytest.mark.parametrize(("options", "updates"), [({}, 8), ({"preconditioner_relative_shift": 1.0}, 2)])
-def test_a_relative_shift_makes_new_factors_rarer(options: dict[str, Any], updates: int) -> None:
-    damping, found, periods = hfrnn.Damping("tikhonov"), None, []
-    for seed in range(17):
-        chosen = hfrnn.HessianFreeOptions(preconditioner="kronecker", preconditioner_decay=0.0, **options)
-        parts: Any = Parts(gradients(seed, 1))
-        found = make_preconditioner(np.zeros(N), parts, damping, chosen, found and replace(found, age=99)).kronecker
-        assert found is not None
-        periods.append(found.period)
-    assert periods[-1] == 16 // updates
-
-
-@pytest.mark.parametrize("relative", [-0.1, float("nan")])
-def test_a_relative_shift_below_zero_is_refused(relative: float) -> None:
-    with pytest.raises(hfrnn.InputError, match="relative is"):
-        kronecker(BLOCKS, gradients(0)).shifts(relative)
 
 
 def test_conjugate_gradient_agrees_with_scipy_and_needs_fewer_iterations() -> None:
