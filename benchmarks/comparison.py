@@ -165,8 +165,8 @@ def by_problem(cells: Sequence[Result]) -> dict[str, dict[str, Seeds]]:
     found: dict[str, dict[str, Seeds]] = {}
     for result in sorted(cells, key=lambda each: (each["budget"], each["cell"]["problem"] != TUNING)):
         cell = result["cell"]
-        method, seed, scores = cell["method"], cell["seed"], trials.get(cell["method"])
-        if scores is not None and len(scores) > 1 and cell["trial"] != min(scores, key=lambda trial: scores[trial]):
+        method, seed, scores = cell["method"], cell["seed"], trials.get(cell["method"], {})
+        if len(scores) > 1 and cell["trial"] != min(scores, key=lambda trial: scores[trial]):
             continue
         seeds = found.setdefault(cell["problem"], {}).setdefault(method, {})
         if seed not in seeds or final_bits(result) < final_bits(seeds[seed]):

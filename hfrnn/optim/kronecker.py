@@ -17,7 +17,7 @@ The shift in K4 may be one number, or differ between blocks. `shifts` follows th
     K7  shift = w * mean of D + (1 - w) * s * mean of D in the block            w = max(1 - n/20, 0.01)
 
 after n computations of the factors. At first D comes from few sequences, and a small block may have hardly any
-curvature in it, so all blocks start with the same shift and keep a hundredth of it.
+curvature in it. So all blocks start with nearly the same shift, the mean of D, and always keep a hundredth of it.
 
 The factors are computed again when the basis is old. The share of the new factors that the old basis does not make
 diagonal says how far it has turned, and changes the period between two computations:
@@ -140,7 +140,12 @@ class Kronecker:
         Returns
         -------
         (n,) array
-            Entries from 1e-30 to 1e30.
+            Entries from 1e-30 to 1e30, the same within a block.
+
+        Raises
+        ------
+        InputError
+            `relative` is below 0 or not finite.
         """
         number("relative", relative, NOT_NEGATIVE)
         w = max(1.0 - self.computed / SETTLED, COMMON)

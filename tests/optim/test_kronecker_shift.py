@@ -46,11 +46,11 @@ def test_a_block_without_curvature_keeps_a_shift() -> None:
 
 
 def test_an_update_uses_the_shift_of_each_block() -> None:
-    shifted = made(gradients(0), preconditioner_relative_shift=0.2)
-    found, (apply, r), out = shifted.kronecker, (shifted.apply, gradients(1, 1)[0]), np.empty(N)
+    update, r, out = made(gradients(0), preconditioner_relative_shift=0.2), gradients(1, 1)[0], np.empty(N)
+    found = update.kronecker
     assert found is not None
-    assert apply is not None
-    apply(r, out)
+    assert update.apply is not None
+    update.apply(r, out)
     np.testing.assert_allclose(out, dense(found, expected_shifts(found, 0.2, 0.95), 0.75) @ r, rtol=1e-9)
 
 

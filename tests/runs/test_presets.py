@@ -174,9 +174,9 @@ def test_a_preconditioner_without_lambda_or_relative_shift_has_a_shift(
 
 def test_a_run_has_one_shift() -> None:
     with pytest.raises(
-        InputError, match=r"--preconditioner-relative-shift is 0\.3, and --preconditioner-shift is 0\.5"
+        InputError, match=r"--preconditioner-relative-shift is 0\.2, and --preconditioner-shift is 0\.5"
     ):
-        TrainConfig(preconditioner_relative_shift=0.3, preconditioner_shift=0.5)
+        TrainConfig(preconditioner_relative_shift=0.2, preconditioner_shift=0.5)
     chosen = TrainConfig(preconditioner_shift=0.5).resolved()
     assert chosen.resolved() == chosen  # the relative shift is that of the preset, and the given shift counts
 
