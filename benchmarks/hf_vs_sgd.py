@@ -49,6 +49,7 @@ from rich.table import Table
 from timed_runs import ENDLESS, is_done, progress, records, run_within, spent, updates_per_second, validations
 
 from hfrnn.arrays.backend import get_backend
+from hfrnn.presets import STRENGTHS
 from hfrnn.runs.presets import DEFAULTS
 from hfrnn.runs.run_folder import RunFolder
 
@@ -80,6 +81,7 @@ def curvature(preset: str, trials: dict[str, dict[str, Any]]) -> dict[str, dict[
 
 
 SMALL_TEXT = {name: default.of("tuned", "text", 0) for name, default in DEFAULTS.items()}
+SMALL_TEXT |= dict(zip(("mu", "lambda_"), STRENGTHS["structural"], strict=True))
 """The defaults of HF for texts of fewer than a million symbols."""
 DIVIDE, COSINE = {"schedule": "divide"}, {"schedule": "cosine"}
 METHODS: dict[str, dict[str, dict[str, Any]]] = {
@@ -95,7 +97,8 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
 VALIDATIONS = 100
 """Approximate number of validations of a run."""
 PACE_SECONDS = 20.0
-"""Processor seconds of the run that measures the pace of HF, whose first updates are slower than the later ones."""
+"""Processor seconds of the run that measures the pace. HF's first updates are slower than the later ones, and a cosine
+schedule ends with the pace that was measured."""
 POINTS = 150
 """Approximate number of points of a curve that are kept."""
 FOLDER = "hf_vs_sgd"
@@ -138,7 +141,7 @@ def measured_options(options: dict[str, Any], budget: float) -> dict[str, Any]:
         Processor seconds of the run. The schedule cosine ends with them.
     """
     first_order = options["optimizer"] != "hf"
-    pace = updates_per_second(options) if first_order else updates_per_second(options, PACE_SECONDS)
+    pace = updates_per_second(options, PACE_SECONDS)
     found: dict[str, Any] = {"updates": ENDLESS, "validate_every": max(1, round(budget / VALIDATIONS * pace))}
     if first_order:
         found["log_interval"] = max(1, round(pace))  # a record takes about a second

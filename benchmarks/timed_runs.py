@@ -153,7 +153,7 @@ def updates_per_second(options: Mapping[str, Any], seconds: float = 5.0) -> floa
     pace = _Pace(seconds)
     short = {**options, "updates": ENDLESS}
     if options["optimizer"] != "hf":
-        short |= {"schedule": "constant", "log_interval": 10}
+        short |= {"schedule": "constant", "log_interval": 50}
     with tempfile.TemporaryDirectory() as folder:
         train(out=Path(folder) / "run", callbacks=[pace], **short)
     return pace.updates_per_second()

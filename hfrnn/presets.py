@@ -54,6 +54,14 @@ UPDATE_OPTIONS: dict[str, Preset] = {
     "preconditioner_every": Preset(20, 10),
 }
 """The options of an update that a preset decides."""
+STRENGTHS: dict[str, tuple[float, float]] = {
+    "structural": (0.1, 0.01),
+    "tikhonov": (0.0, 1.0),
+    "structural+tikhonov": (0.1, 0.1),
+    "line-search": (0.0, 0.0),
+    "none": (0.0, 0.0),
+}
+"""Initial strengths (mu, lambda) of each kind of damping."""
 CG_EPSILON = 0.005
 """`cg_epsilon` of both presets. The papers have 0.0005, the default of `HessianFreeOptions`."""
 

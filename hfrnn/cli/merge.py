@@ -12,6 +12,7 @@ from hfrnn.cli.options import check_architecture, check_data
 from hfrnn.errors import InputError
 from hfrnn.names import holds_targets
 from hfrnn.option import flag_given
+from hfrnn.presets import STRENGTHS
 from hfrnn.runs.config import TrainConfig, arch_declarations, check_values, checked_options, chosen_arch
 from hfrnn.runs.needs import either
 from hfrnn.runs.options import default_schedule, option_key, option_name, run_options
@@ -25,7 +26,7 @@ RESOLVED = (
 """Options whose default depends on another option, beside those of the architectures."""
 
 DECIDING = (
-    "optimizer", "preset", "damping", "data", "text", "level", "lambda_", "gradient_symbols", "preconditioner",
+    "optimizer", "preset", "damping", "data", "text", "level", "mu", "lambda_", "gradient_symbols", "preconditioner",
 )  # fmt: skip
 """Options that decide the defaults of others."""
 
@@ -158,21 +159,30 @@ def _choices(values: Mapping[str, Any]) -> SimpleNamespace:
     defaults = {name: declared.default for name, declared in run_options().items()}
     chosen = SimpleNamespace(**{**defaults, **suited(values), **values})
     chosen.kind = kind_of_data(chosen.data)
-    vars(chosen).update(preset_values(chosen))
+    if _has_usual_strengths(chosen):
+        chosen.mu = chosen.lambda_ = None
+    found = preset_values(chosen)
+    vars(chosen).update({name: found[name] for name in DEFAULTS})
     return chosen
+
+
+def _has_usual_strengths(chosen: SimpleNamespace) -> bool:
+    """Whether both strengths of the damping are those of its kind, or of the preset."""
+    preset = preset_values(SimpleNamespace(**{**vars(chosen), "mu": None, "lambda_": None}))
+    usual = (preset["mu"], preset["lambda_"]), STRENGTHS[chosen.damping]
+    given = (chosen.mu, chosen.lambda_)
+    return any(all(value in (None, own) for value, own in zip(given, each, strict=True)) for each in usual)
 
 
 def _defaults(name: str, chosen: SimpleNamespace) -> tuple[Any, ...]:
     """The values that an option in a file may have although nobody asked for them."""
-    from hfrnn.optim.damping import Damping
-
     if name not in run_options():
         return tuple(declared.default for declared in arch_declarations().get(name, {}).values())
     resolved = TrainConfig(**{each: getattr(chosen, each) for each in DECIDING if each != name}).resolved()
     found = (run_options()[name].default, getattr(resolved, name))
     if name == "schedule":
         return (*found, default_schedule(chosen.optimizer, chosen.kind == "a text"))
-    return (*found, getattr(Damping(chosen.damping), name)) if name in ("mu", "lambda_") else found
+    return (*found, STRENGTHS[chosen.damping][name == "lambda_"]) if name in ("mu", "lambda_") else found
 
 
 def useless(name: str, chosen: SimpleNamespace) -> str:

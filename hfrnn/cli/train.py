@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -173,13 +172,7 @@ def _print_config(config: TrainConfig) -> None:
     """Print the configuration as in a run's config.toml, without the versions."""
     import tomli_w
 
-    from hfrnn.optim.damping import Damping
-
-    config = config.resolved()
-    if config.optimizer == "hf":
-        damping = Damping(config.damping, config.mu, config.lambda_, config.metric)
-        config = dataclasses.replace(config, mu=damping.mu, lambda_=damping.lambda_)
-    say_document(tomli_w.dumps(config.to_toml()))
+    say_document(tomli_w.dumps(config.resolved().to_toml()))
 
 
 def _dry_run(config: TrainConfig, resume: str | None) -> None:

@@ -32,15 +32,8 @@ from hfrnn.checks import (
 )
 from hfrnn.errors import InputError
 from hfrnn.names import ADAPTED, DAMPINGS, METRICS
+from hfrnn.presets import STRENGTHS
 
-DEFAULT_STRENGTHS = {
-    "structural": (0.1, 0.01),
-    "tikhonov": (0.0, 1.0),
-    "structural+tikhonov": (0.1, 0.1),
-    "line-search": (0.0, 0.0),
-    "none": (0.0, 0.0),
-}
-"""Default strengths (mu, lambda_) of each kind of damping."""
 LEAST_STRENGTH, GREATEST_STRENGTH = 1e-8, 1e8
 """Bounds of a strength that is not 0."""
 
@@ -103,7 +96,7 @@ class Damping:
     ) -> None:
         kind, adapt = choice("the damping kind", kind, DAMPINGS), choice("adapt", adapt, ADAPTED)
         metric = choice("the damping metric", metric, METRICS)
-        default_mu, default_lambda = DEFAULT_STRENGTHS[kind]
+        default_mu, default_lambda = STRENGTHS[kind]
         self.kind, self.metric, self.adapt = kind, metric, adapt
         self.mu = number("mu", default_mu if mu is None else mu)
         self.lambda_ = number("lambda_", default_lambda if lambda_ is None else lambda_)

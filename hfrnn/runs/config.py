@@ -189,14 +189,15 @@ class TrainConfig(RunOptions):
     def resolved(self) -> TrainConfig:
         """Return a copy with every default resolved and every path absolute."""
         hf = preset_values(self)
+        lacks_shift = self._lacks_shift(hf)
         if self.optimizer != "hf":
-            del hf["average"]
+            hf = {name: value for name, value in hf.items() if name not in ("average", "mu", "lambda_")}
         computed = {
             "learning_rate": LEARNING_RATES.get(self.optimizer),
             "average": AVERAGES.get(self.optimizer, 0.0),
             "momentum": MOMENTA.get(self.optimizer, 0.0),
             **hf,
-            "preconditioner_shift": SHIFT if self._lacks_shift(hf) else None,
+            "preconditioner_shift": SHIFT if lacks_shift else None,
         }
         changes: dict[str, Any] = {name: value for name, value in computed.items() if getattr(self, name) is None}
         for name in PATHS:
@@ -246,10 +247,7 @@ class TrainConfig(RunOptions):
 
     def _lacks_shift(self, hf: Mapping[str, Any]) -> bool:
         """Return whether the preconditioner has neither a relative shift nor a lambda to add to its diagonal."""
-        from hfrnn.optim.damping import DEFAULT_STRENGTHS
-
-        lambda_ = DEFAULT_STRENGTHS[self.damping][1] if self.lambda_ is None else self.lambda_
-        return hf["preconditioner"] != "none" and not (hf["preconditioner_relative_shift"] or lambda_ > 0)
+        return hf["preconditioner"] != "none" and not (hf["preconditioner_relative_shift"] or hf["lambda_"])
 
     def to_toml(self) -> dict[str, Any]:
         """Return a table of all options that are not None, under their names on the command line."""

@@ -39,7 +39,7 @@ from hfrnn.runs import needs
 from hfrnn.runs.data_defaults import suited_text
 from hfrnn.runs.data_options import DataOptions
 from hfrnn.runs.declare import RunOption, declaring
-from hfrnn.runs.presets import DEFAULTS, default_text
+from hfrnn.runs.presets import DEFAULTS, WEAKER, default_text
 
 __all__ = ["RunOption", "RunOptions", "option_key", "option_name", "run_options"]
 
@@ -54,6 +54,8 @@ SHARES = (
     ("curvature_fraction", "curvature_symbols"), ("preconditioner_relative_shift", "preconditioner_shift"),
 )  # fmt: skip
 """Pairs of options that set one quantity, as a share and as a number. A run gives at most one of the two."""
+STRENGTH = f"that of the kind of damping, divided by {WEAKER} for large texts with --preset tuned"
+"""Default of `mu` and `lambda_`, in words."""
 SHIFT = 1e-3
 """Shift of the preconditioner where the damping has no lambda and no relative shift is given."""
 
@@ -158,12 +160,10 @@ class RunOptions(DataOptions):
         choices=PRESETS,
     )
     damping: str = _hf("structural", "Kind of damping of the curvature.", choices=DAMPINGS)
-    mu: float | None = _hf(
-        None, "Initial strength of structural damping.", needs.STRUCTURAL, otherwise="the damping's own"
-    )
+    mu: float | None = _hf(None, "Initial strength of structural damping.", needs.STRUCTURAL, otherwise=STRENGTH)
     lambda_: float | None = _hf(
         None, "Initial strength of Tikhonov damping; 0 leaves structural damping alone.", needs.DAMPED,
-        otherwise="the damping's own",
+        otherwise=STRENGTH,
     )  # fmt: skip
     metric: str = _hf("hidden", "Distance that structural damping limits.", needs.STRUCTURAL, choices=METRICS)
     precision: str = _hf(

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hfrnn.names import DYNAMICS, FIXED, IN_MEMORY, LENGTH, PRESETS, SHIFTED, TABLES, names_arrays, names_midi
-from hfrnn.presets import AS_TEXT, LARGE, UPDATE_OPTIONS, ByData
+from hfrnn.presets import AS_TEXT, LARGE, STRENGTHS, UPDATE_OPTIONS, ByData
 
 __all__ = [
     "DEFAULTS",
@@ -41,6 +41,8 @@ FORMER_VALUES = {"armijo": 0.01, "sequence_starts": FIXED, "preconditioner_relat
 """Values of runs whose config.toml lacks these options, in place of those of their preset."""
 LEAST_FACTORS = {"tikhonov": 0.01, "structural+tikhonov": 0.1}
 """Factors of the default of `least_damping`, by kind of damping. They make the least lambda 0.001 for every kind."""
+WEAKER = 10
+"""How many times weaker than its kind's own the damping of a large text is at first, in the preset tuned."""
 
 
 class Sequences(NamedTuple):
@@ -79,7 +81,7 @@ DEFAULTS: dict[str, Default] = {
     "batch_growth": Default(ByData(text=1.015, music=1.015, task=1.015, arrays=1.05), 1.15),
     "sequence_starts": Default(SHIFTED, FIXED),
     "curvature_fraction": Default(ByData(text=0.4, music=0.4, task=0.4, arrays=1.0, large_text=0.2), 0.2),
-    "least_damping": Default(ByData(text=0.1, music=0.1, task=0.0, arrays=0.0), 0.0),
+    "least_damping": Default(ByData(text=0.1, music=0.1, task=0.0, arrays=0.0, large_text=0.1 * WEAKER), 0.0),
     **{name: Default(*each) for name, each in UPDATE_OPTIONS.items()},
     "average": Default(ByData(text=0.999, music=0.999, task=0.999, arrays=0.0), 0.7),
 }
@@ -103,13 +105,18 @@ def preset_values(chosen: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        Values by name. Four defaults depend on other options too: line-search damping has no warm start, the first
-        gradient batch is not larger than the others, the least damping depends on the kind (`LEAST_FACTORS`), and
-        without a preconditioner there is no limit of the noise.
+        Values by name, with the strengths `mu` and `lambda_` of the damping; None if its kind has no such strength.
+        Four other defaults depend on other options too: line-search damping has no warm start, the first gradient
+        batch is not larger than the others, the least damping depends on the kind (`LEAST_FACTORS`) and on whether a
+        strength is given, and without a preconditioner there is no limit of the noise.
     """
     kind = kind_of_defaults(chosen.data, chosen.text, chosen.level)
     found = {name: default.of(chosen.preset, kind, chosen.length) for name, default in DEFAULTS.items()}
-    given = {name: value for name in DEFAULTS if (value := getattr(chosen, name)) is not None}
+    weaker = WEAKER if chosen.preset == "tuned" and kind == "large_text" else 1
+    if chosen.mu is not None or chosen.lambda_ is not None:  # their least share is then that of other texts
+        found["least_damping"], weaker = found["least_damping"] / weaker, 1
+    found |= _strengths(chosen.damping, weaker)
+    given = {name: value for name in found if (value := getattr(chosen, name)) is not None}
     if given.get("preconditioner", found["preconditioner"]) == "none":
         found["noise_limit"] = 0.0
     if chosen.damping == "line-search":
@@ -118,6 +125,11 @@ def preset_values(chosen: Any) -> dict[str, Any]:
     largest = given.get("gradient_symbols", found["gradient_symbols"])
     found["first_gradient_symbols"] = min(found["first_gradient_symbols"], largest)
     return {**found, **given}
+
+
+def _strengths(damping: str, weaker: int = 1) -> dict[str, float | None]:
+    """Return the initial strengths of a kind of damping, so many times weaker than its own; None for one it lacks."""
+    return {name: own / weaker or None for name, own in zip(("mu", "lambda_"), STRENGTHS[damping], strict=True)}
 
 
 def usual_values(name: str, chosen: Any) -> tuple[Any, ...]:
@@ -152,7 +164,8 @@ def unwritten_values(written: Mapping[str, Any]) -> dict[str, Any]:
     """
     of = written.get("preset", EARLIER), kind_of_defaults(written.get("data")), written.get("length", LENGTH)
     found = {name: default.of(*of) for name, default in DEFAULTS.items() if name not in OFF_IF_UNWRITTEN}
-    return {name: value for name, value in {"preset": of[0], **found, **FORMER_VALUES}.items() if name not in written}
+    found |= {"preset": of[0], **FORMER_VALUES, **_strengths(written.get("damping", "structural"))}
+    return {name: value for name, value in found.items() if name not in written}
 
 
 def kind_of_data(data: str | None) -> str:

@@ -37,7 +37,7 @@ DATA = {
 KINDS = dict(zip(DATA, ("text", "large_text", "music", "task", "arrays"), strict=True))
 CHEAP = {
     "cg_iterations": 2, "noise_limit": 0.5, "rho_every": 5, "preconditioner_exponent": 1.0, "preconditioner_parts": 50,
-    "curvature_fraction": 0.2, "preconditioner_relative_shift": 0.5,
+    "curvature_fraction": 0.2, "preconditioner_relative_shift": 0.5, "least_damping": 1.0,
 }  # fmt: skip
 """What the preset of large texts has instead of that of texts."""
 
@@ -141,12 +141,41 @@ def test_the_first_gradient_batch_is_not_larger_than_the_others(gradient: int | 
 
 
 @pytest.mark.parametrize("damping", ["structural", "tikhonov", "structural+tikhonov"])
-@pytest.mark.parametrize("data", ["python-manual", "jsb"])
+@pytest.mark.parametrize("data", ["python-manual", "jsb", "tinyshakespeare"])
 def test_the_least_lambda_does_not_depend_on_the_kind_of_damping(damping: str, data: str) -> None:
     config = TrainConfig(damping=damping, data=data).resolved()
     first = Damping(config.damping, config.mu, config.lambda_)
     assert first.lambda_ * config.least_damping == pytest.approx(0.001)
-    assert TrainConfig(damping=damping, least_damping=0.3).resolved().least_damping == 0.3
+    assert TrainConfig(damping=damping, least_damping=0.3, data=data).resolved().least_damping == 0.3
+
+
+def strengths(config: TrainConfig) -> tuple[float | None, float | None, float | None]:
+    found = config.resolved()
+    return found.mu, found.lambda_, found.least_damping
+
+
+@pytest.mark.parametrize(
+    ("damping", "own", "weaker"),
+    [
+        ("structural", (0.1, 0.01, 0.1), (0.01, 0.001, 1.0)),
+        ("tikhonov", (None, 1.0, 0.001), (None, 0.1, 0.01)),
+        ("structural+tikhonov", (0.1, 0.1, 0.01), (0.01, 0.01, 0.1)),
+        ("line-search", (None, None, 0.1), (None, None, 1.0)),
+    ],
+)
+def test_the_damping_of_large_texts_is_weaker_at_first(damping: str, own: Any, weaker: Any) -> None:
+    assert strengths(TrainConfig(damping=damping)) == pytest.approx(own)
+    assert strengths(TrainConfig(damping=damping, data="ptb")) == pytest.approx(weaker)
+    published = strengths(TrainConfig(damping=damping, data="ptb", preset="published"))
+    assert published[:2] == own[:2]
+
+
+@pytest.mark.parametrize(("given", "expected"), [
+    ({"mu": 0.3}, (0.3, 0.01, 0.1)), ({"lambda_": 0.0}, (0.1, 0.0, 0.1)), ({"lambda_": 0.02}, (0.1, 0.02, 0.1)),
+    ({"least_damping": 0.5}, (0.01, 0.001, 0.5)), ({"mu": 0.3, "least_damping": 0.5}, (0.3, 0.01, 0.5)),
+])  # fmt: skip
+def test_a_given_strength_may_become_weaker(given: dict[str, float], expected: Any) -> None:
+    assert strengths(TrainConfig(data="ptb", **given)) == expected
 
 
 @pytest.mark.parametrize(
@@ -229,9 +258,11 @@ def test_the_file_of_a_run_without_a_preset_is_a_published_one(tmp_path: Path) -
 
 
 def test_what_the_file_of_a_run_lacks_has_the_value_that_the_run_has() -> None:
-    assert unwritten_values({"preset": "tuned", "data": "addition", **dict.fromkeys(DEFAULTS)}) == {}
+    written = {"preset": "tuned", "data": "addition", "mu": 0.1, "lambda_": 0.01}
+    assert unwritten_values({**written, **dict.fromkeys(DEFAULTS)}) == {}
     found = unwritten_values({"preset": "tuned", "data": "python-manual"})
-    former = {"armijo": 0.01, "sequence_starts": "fixed", "preconditioner_relative_shift": 0.0}
+    former = {"armijo": 0.01, "sequence_starts": "fixed", "preconditioner_relative_shift": 0.0,
+              "mu": 0.1, "lambda_": 0.01}  # fmt: skip
     assert found == {name: default.of("tuned", "text", 100) for name, default in DEFAULTS.items()
                      if name not in ("average", "first_gradient_symbols")} | former  # fmt: skip
     assert unwritten_values({"warm_start": 0.5})["preset"] == "published"
@@ -255,6 +286,18 @@ def test_the_size_of_another_text_replaces_the_defaults_in_a_file(tmp_path: Path
     file = written(tmp_path / "c.toml", TrainConfig(data="tinyshakespeare", cg_iterations=7))
     full = merged({"data": "python-manual"}, file)[1].resolved()
     assert differing(full, TrainConfig()) == {"cg_iterations": 7}
+    assert strengths(full) == strengths(TrainConfig())
+
+
+def test_another_damping_replaces_strengths_in_a_file_that_nobody_gave(tmp_path: Path) -> None:
+    file = written(tmp_path / "c.toml", TrainConfig(data="ptb"))
+    other = merged({"damping": "tikhonov"}, file)[1]
+    assert strengths(other) == strengths(TrainConfig(data="ptb", damping="tikhonov"))
+    file = written(tmp_path / "given.toml", TrainConfig(data="ptb", lambda_=0.05))
+    other = merged({"damping": "tikhonov"}, file)[1]
+    assert strengths(other) == strengths(TrainConfig(data="ptb", damping="tikhonov", lambda_=0.05))
+    file = written(tmp_path / "least.toml", TrainConfig(data="ptb", lambda_=0.05, least_damping=1.0))
+    assert strengths(merged({}, file)[1]) == (0.1, 0.05, 1.0)
 
 
 def test_options_of_a_preconditioner_have_an_effect_with_the_tuned_preset_only() -> None:
