@@ -97,8 +97,8 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
 VALIDATIONS = 100
 """Approximate number of validations of a run."""
 PACE_SECONDS = 20.0
-"""Processor seconds of the run that measures the pace. HF's first updates are slower than the later ones, and a cosine
-schedule ends with the pace that was measured."""
+"""Processor seconds of the run that measures the pace. A shorter one would not do: HF's first updates are slower than
+the later ones, and with too low a pace a cosine schedule ends before the budget."""
 POINTS = 150
 """Approximate number of points of a curve that are kept."""
 FOLDER = "hf_vs_sgd"

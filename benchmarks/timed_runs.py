@@ -148,7 +148,7 @@ class _Pace(Callback):
         return (end[0] - begin[0]) / max(end[1] - begin[1], 1e-9)
 
 
-def updates_per_second(options: Mapping[str, Any], seconds: float = 5.0) -> float:
+def updates_per_second(options: Mapping[str, Any], seconds: float) -> float:
     """Return the updates per processor second of a method, from a short run that is thrown away."""
     pace = _Pace(seconds)
     short = {**options, "updates": ENDLESS}

@@ -334,17 +334,6 @@ def all_options() -> dict[str, Option]:
     return {**run_options(), **of_archs}
 
 
-def config_from_mapping(options: Mapping[str, Any], source: str) -> TrainConfig:
-    """Return a configuration from names and values, as a TOML file or a caller gives them.
-
-    Raises
-    ------
-    InputError
-        An option is not known (the message has the nearest name), or its value is not allowed.
-    """
-    return TrainConfig(**checked_options(options, source))
-
-
 def checked_options(options: Mapping[str, Any], source: str) -> dict[str, Any]:
     """Return options under the names and with the types that `TrainConfig` has.
 

@@ -164,7 +164,9 @@ def unwritten_values(written: Mapping[str, Any]) -> dict[str, Any]:
     """
     of = written.get("preset", EARLIER), kind_of_defaults(written.get("data")), written.get("length", LENGTH)
     found = {name: default.of(*of) for name, default in DEFAULTS.items() if name not in OFF_IF_UNWRITTEN}
-    found |= {"preset": of[0], **FORMER_VALUES, **_strengths(written.get("damping", "structural"))}
+    found |= {"preset": of[0], **FORMER_VALUES}
+    if written.get("optimizer", "hf") == "hf":
+        found |= _strengths(written.get("damping", "structural"))
     return {name: value for name, value in found.items() if name not in written}
 
 

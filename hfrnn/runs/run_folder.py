@@ -36,7 +36,7 @@ from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.files import CHECKPOINT_SHARE, is_regular, memory_share, read_bytes
 from hfrnn.runs.checkpoint import check_description, checkpoint_bytes, load_checkpoint
-from hfrnn.runs.config import TrainConfig, config_from_mapping
+from hfrnn.runs.config import TrainConfig, checked_options
 from hfrnn.runs.data import is_text, load_run_corpus, part_checksums
 from hfrnn.runs.lock import FolderLock
 from hfrnn.runs.metrics import MetricsFile, Record
@@ -149,9 +149,8 @@ class RunFolder:
         path = str(self._file("config.toml"))
         try:
             options, versions = read_toml(path, links=False)
-            options = renamed(options)
-            config = config_from_mapping(options, path)
-            config = replace(config, **unwritten_values(options))
+            values = checked_options(renamed(options), path)
+            config = replace(TrainConfig(**values), **unwritten_values(values))
             if "hfrnn" not in versions:
                 raise InputError(f"{path} has no table of versions")
         except InputError as error:

@@ -10,7 +10,7 @@ import pytest
 import tomli_w
 
 from hfrnn.errors import InputError
-from hfrnn.runs.config import TrainConfig, checked_options, config_from_mapping
+from hfrnn.runs.config import TrainConfig, checked_options
 from hfrnn.runs.options import run_options
 from hfrnn.runs.parsing import parse_bytes, read_toml
 
@@ -21,7 +21,7 @@ def test_a_configuration_comes_back_from_toml_as_it_was(tmp_path: Path) -> None:
     )
     path = tmp_path / "config.toml"
     path.write_text(tomli_w.dumps(config.to_toml()))
-    assert config_from_mapping(read_toml(path)[0], "file") == config
+    assert TrainConfig(**checked_options(read_toml(path)[0], "file")) == config
     assert "lambda = 0.5" in path.read_text()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from hfrnn.errors import InputError
 from hfrnn.option import by_name
-from hfrnn.runs.config import TrainConfig, config_from_mapping
+from hfrnn.runs.config import TrainConfig, checked_options
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_number_stays_one_and_numbers_by_name_become_texts(given: Any, value: 
     found = TrainConfig(optimizer="sgd", max_norm=given)
     assert found.max_norm == value
     assert found.resolved().max_norm == value
-    assert config_from_mapping(found.to_toml(), "a run").max_norm == value
+    assert TrainConfig(**checked_options(found.to_toml(), "a run")).max_norm == value
     assert hash(found) == hash(TrainConfig(optimizer="sgd", max_norm=value))
 
 

@@ -15,6 +15,7 @@ from hfrnn.presets import ByData
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.options import run_options
 from hfrnn.runs.presets import DEFAULTS, Default, default_text, kind_of_data, shown, unwritten_values
+from hfrnn.runs.run_folder import RunFolder
 
 PUBLISHED = {
     "gradient_symbols": 100_000,
@@ -267,6 +268,18 @@ def test_what_the_file_of_a_run_lacks_has_the_value_that_the_run_has() -> None:
                      if name not in ("average", "first_gradient_symbols")} | former  # fmt: skip
     assert unwritten_values({"warm_start": 0.5})["preset"] == "published"
     assert unwritten_values({"preset": "tuned", "data": "tinyshakespeare"}) == found  # older than large texts
+
+
+@pytest.mark.parametrize("options", [
+    {"data": "ptb"}, {"data": "ptb", "lambda_": 0.05}, {"mu": 0.3, "lambda_": 0.0}, {"damping": "tikhonov"},
+    {"data": "ptb", "damping": "line-search"}, {"data": "ptb", "optimizer": "sgd"}, {"preset": "published"},
+])  # fmt: skip
+def test_a_resumed_run_has_the_options_that_it_began_with(tmp_path: Path, options: dict[str, Any]) -> None:
+    config = TrainConfig(**options).resolved()
+    written(tmp_path / "config.toml", config)
+    found = RunFolder(tmp_path).config()
+    assert found == config
+    assert strengths(found) == strengths(config)
 
 
 @pytest.mark.parametrize("of_run", [True, False])
