@@ -275,7 +275,11 @@ class CupyBackend(Backend):
         self.processors = attributes["MultiProcessorCount"]
 
     def add_product(self, x: Array, da: Array, grad: Array, buffers: Buffers) -> None:
-        """Add `x.T @ da` to `grad` in one product of cuBLAS."""
+        """Add `x.T @ da` to `grad` in one product of cuBLAS, which takes one type and refuses empty arrays."""
+        if x.size and da.size:
+            self._add_gemm(x.astype(grad.dtype, copy=False), da.astype(grad.dtype, copy=False), grad)
+
+    def _add_gemm(self, x: Array, da: Array, grad: Array) -> None:
         from cupy import cublas
 
         cublas.gemm("T", "N", x, da, out=grad, alpha=1.0, beta=1.0)

@@ -115,6 +115,12 @@ class Batch:
         held = ", ".join(f"{name} {short(x)}" for name in names if (x := getattr(self, name)) is not None)
         return f"<Batch of {counted(self.B, 'sequence')}, {counted(self.T, 'step')}: {held}>"
 
+    def __copy__(self) -> Batch:
+        """Return a batch with the same arrays, where they lie; what is pickled goes to the host."""
+        found = Batch.__new__(Batch)
+        found.__dict__.update(self.__dict__)
+        return found
+
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: the arrays, in the memory of the host."""
         state = dict(self.__dict__)

@@ -46,20 +46,30 @@ def test_a_network_without_its_penalty_keeps_everything_else() -> None:
     assert plain.config == {**net.config, "l2": 0.0}
 
 
-def test_device_arrays_of_a_batch_are_pickled_from_the_host() -> None:
-    class Device(FakeArray):
-        __cuda_array_interface__ = None
-
-        def get(self) -> Any:
-            return self._host
-
+def device_batch() -> tuple[hfrnn.Batch, Any]:
+    """A batch on the fake device, with a state, and its inputs on the host."""
     x = np.arange(6).reshape(3, 2)
-    batch = hfrnn.Batch(x, x)
-    batch.inputs, batch.initial_state = Device(x), [{"h": Device(np.ones((2, 4))), "t": 3}]
+    state = [{"h": FakeArray(np.ones((2, 4))), "t": 3}]
+    return hfrnn.Batch(FakeArray(x), FakeArray(x), initial_state=state), x
+
+
+def test_device_arrays_of_a_batch_are_pickled_from_the_host() -> None:
+    batch, x = device_batch()
     found = pickled(batch)
     assert type(found.inputs) is type(found.initial_state[0]["h"]) is np.ndarray
     assert found.initial_state[0]["t"] == 3
     np.testing.assert_array_equal(found.inputs, x)
+
+
+def test_a_copy_of_a_batch_stays_on_its_device() -> None:
+    batch, _ = device_batch()
+    found, other = copy.copy(batch), batch.with_state([{"h": FakeArray(np.zeros((2, 4))), "t": 0}])
+    assert found is not batch
+    assert found.inputs is other.inputs is batch.inputs
+    assert found.targets is other.targets is batch.targets
+    assert found.initial_state is batch.initial_state
+    assert other.initial_state[0]["t"] == 0
+    assert batch.initial_state[0]["t"] == 3
 
 
 def loss_elsewhere(arguments: Any) -> float:

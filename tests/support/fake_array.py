@@ -2,8 +2,8 @@
 
 `FakeArray` holds a NumPy array and offers only what the engine uses and CuPy has. It refuses what CuPy refuses (host
 conversion, mixing with NumPy arrays) and what CuPy allows but waits for the device (`bool`, `int`, `float`, iteration);
-`item`, `tolist` and `asnumpy` are the explicit ways, and `transfers` lists each use of them. `calls` collects every
-function and method used, with the arguments' number and names.
+`item`, `tolist`, `get` and `asnumpy` are the explicit ways, and `transfers` lists each use of them. `calls` collects
+every function and method used, with the arguments' number and names.
 """
 
 from __future__ import annotations
@@ -106,11 +106,11 @@ def _method(name: str) -> Callable[..., Any]:
     return method
 
 
-def _explicit(name: str) -> Callable[..., Any]:
+def _explicit(name: str, of_numpy: str | None = None) -> Callable[..., Any]:
     def method(self: FakeArray) -> Any:
         record("method", name)
         transferred()
-        return getattr(self._host, name)()
+        return getattr(self._host, of_numpy or name)()
 
     return method
 
@@ -149,7 +149,7 @@ class FakeArray:
         _attribute(n, False) for n in ("shape", "dtype", "ndim", "size", "nbytes", "strides", "flags")
     )
     T, real, imag = (_attribute(n, True) for n in ("T", "real", "imag"))
-    item, tolist = _explicit("item"), _explicit("tolist")
+    item, tolist, get = _explicit("item"), _explicit("tolist"), _explicit("get", "copy")
     sum, max, min, all, reshape, swapaxes, astype, copy, view, repeat, argsort = (
         _method(n)
         for n in (
@@ -157,6 +157,11 @@ class FakeArray:
         )
     )  # fmt: skip
     transpose = _method("transpose")
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """What tells a device array from others."""
+        return {"shape": self._host.shape, "typestr": self._host.dtype.str, "version": 3}
 
     @property
     def data(self) -> SimpleNamespace:

@@ -201,10 +201,14 @@ class FakeBackend(CupyBackend):
         self.name = "fake"
         self.xp = sys.modules[PACKAGE]
 
-    def add_product(self, x: FakeArray, da: FakeArray, grad: FakeArray, buffers: Any) -> None:
+    def _add_gemm(self, x: FakeArray, da: FakeArray, grad: FakeArray) -> None:
         """`cupy.cublas.gemm` with beta = 1, which takes no part in the record of names: its module loads cuBLAS."""
-        target = operand(grad)
-        target += operand(x).T @ operand(da)
+        a, b, target = operand(x), operand(da), operand(grad)
+        if not a.dtype == b.dtype == target.dtype:
+            raise TypeError(f"cuBLAS takes one type, not {a.dtype}, {b.dtype} and {target.dtype}")
+        if not (a.size and b.size):
+            raise ValueError("cuBLAS takes no empty matrix")
+        target += a.T @ b
 
     def linear_operator_base(self) -> type[Any]:
         return FakeLinearOperator
