@@ -93,9 +93,14 @@ def jax_candidates(case: Case, threads: int) -> Iterable[Candidate]:
     if case.arch not in ("lstm", "mlstm"):
         return
     os.environ.setdefault("NPROC", str(threads))  # what JAX sizes its pool of threads by
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # it would leave no memory of a GPU to hfrnn
     import jax
     import jax.numpy as jnp
 
+    if case.backend == "cupy":
+        if jax.default_backend() != "gpu":
+            return
+        jax.config.update("jax_default_matmul_precision", "highest")  # its default on a GPU is TF32
     jax.config.update("jax_enable_x64", case.dtype == "float64")
     H, scale, standard = case.H, 1.0 / (case.T * case.B), case.arch == "lstm"
 
@@ -265,6 +270,8 @@ def torch_candidates(case: Case, threads: int) -> Iterable[Candidate]:
 
 
 PEERS = {"jax": jax_candidates, "torch": torch_candidates}
+ON_GPU = ("jax",)
+"""The peers that are also measured on a GPU."""
 
 
 # ---------------------------------------------------------------------- the runs
@@ -276,8 +283,8 @@ def checked(case: Case, peers: list[str], threads: int, cg_iterations: int) -> d
     if case.backend != "numpy":
         on_cpu = dataclasses.replace(case, backend="numpy")
         cpu = hfrnn_candidates(on_cpu, threads, "hfrnn on the CPU", cg_iterations)
-        return common.grouped([*candidates, *(c for c in cpu if c.operation in ("loss", "gradient", "product"))])
-    if threads > 1:
+        candidates += [c for c in cpu if c.operation in ("loss", "gradient", "product")]
+    elif threads > 1:
         candidates += hfrnn_candidates(case, 1, "hfrnn, 1 thread", cg_iterations)
     if "numba" in peers:
         compiled = dataclasses.replace(case, backend="numba")
@@ -287,12 +294,12 @@ def checked(case: Case, peers: list[str], threads: int, cg_iterations: int) -> d
     return common.grouped([*candidates, *(c for peer in peers if peer in PEERS for c in PEERS[peer](case, threads))])
 
 
-def small_check(case: Case, peers: list[str], threads: int) -> dict[str, float]:
-    """The largest difference from hfrnn in float64 on a small case, for each operation."""
+def small_check(case: Case, peers: list[str], threads: int, names: tuple[str, ...]) -> dict[str, float]:
+    """The largest difference from hfrnn in float64 on a small case, for each of these operations."""
     H, T, B = SMALL
     small = dataclasses.replace(case, H=H, T=T, B=B, V=11, dtype="float64")
     operations = checked(small, peers, threads, cg_iterations=3)
-    return {name: choose(group, TOLERANCE["float64"])[0].largest_error for name, group in operations.items()}
+    return {name: choose(operations[name], TOLERANCE["float64"])[0].largest_error for name in names}
 
 
 def measure(
@@ -302,7 +309,7 @@ def measure(
     record: dict[str, Any] = {
         "arch": case.arch, "H": case.H, "T": case.T, "B": case.B, "V": case.V, "dtype": case.dtype,
         "parameters": case.net.n_parameters, "unit_flops": case.unit(), "peak": 0.0,
-        "largest_difference_float64": small_check(case, peers, threads), "operations": {},
+        "largest_difference_float64": small_check(case, peers, threads, operations), "operations": {},
     }  # fmt: skip
     for operation, group in checked(case, peers, threads, cg).items():
         if operation not in operations:
@@ -340,7 +347,9 @@ def measure(
 @click.option("--rounds", default=7, type=click.IntRange(1), help="Turns of each candidate.")
 @click.option("--seconds", default=0.3, help="The least length of a turn.")
 @click.option("--cg-iterations", "cg", default=10, type=click.IntRange(1), help="Iterations of a CG run.")
-@click.option("--backend", default="numpy", type=click.Choice(["numpy", "cupy"]), help="hfrnn's; cupy: no peers.")
+@click.option(
+    "--backend", default="numpy", type=click.Choice(["numpy", "cupy"]), help="hfrnn's; cupy: JAX is the only peer."
+)
 @click.option(
     "--operation", "operations", multiple=True, type=click.Choice(OPERATIONS), default=OPERATIONS, help="Repeatable."
 )
@@ -357,7 +366,7 @@ def main(archs: tuple[str, ...], sizes: tuple[tuple[int, ...], ...], V: int, thr
     kind = "cpu" if gpu is None else "gpu"
     result: dict[str, Any] = {"machine": common.machine(threads, gpu)}
     common.print_machine(result["machine"])
-    found = [] if no_peers or gpu is not None else common.available(peers)
+    found = [] if no_peers else common.available([peer for peer in peers if gpu is None or peer in ON_GPU])
     found += [] if gpu is not None else common.available(["numba"], "fast")
     peak, records = product_peak(threads, seconds, device), []
     for arch in archs:
@@ -366,11 +375,12 @@ def main(archs: tuple[str, ...], sizes: tuple[tuple[int, ...], ...], V: int, thr
             click.echo(f"checking and timing {case}")
             records.append(measure(case, found, threads, cg, rounds, seconds, operations))
             peak = max(peak, records[-1]["peak"], product_peak(threads, seconds, device))
+            for record in records:
+                common.add_floors(record, peak)
+            common.write_result(out / f"products-{kind}.json", {**result, "peak": peak, "cases": records})
     click.echo(f"float32 matrix-product peak: {peak / 1e9:.0f} GFLOP/s")
     for record in records:
-        common.add_floors(record, peak)
         common.print_record(record)
-    common.write_result(out / f"products-{kind}.json", {**result, "peak": peak, "cases": records})
     if plot_path is not None:
         common.plot_records(plot_path, records, ("gradient", "product"))
 
