@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar, TypeAlias
@@ -280,9 +281,7 @@ class CupyBackend(Backend):
             self._add_gemm(x.astype(grad.dtype, copy=False), da.astype(grad.dtype, copy=False), grad)
 
     def _add_gemm(self, x: Array, da: Array, grad: Array) -> None:
-        from cupy import cublas
-
-        cublas.gemm("T", "N", x, da, out=grad, alpha=1.0, beta=1.0)
+        importlib.import_module("cupy.cublas").gemm("T", "N", x, da, out=grad, alpha=1.0, beta=1.0)
 
     def add_products(self, x: Array, da: Array, grad: Array, buffers: Buffers) -> None:
         """Add all products at once: a device has a cost per call, and no cache to stay in."""

@@ -33,7 +33,7 @@ exact Gauss-Newton products. The exponent is that of [MS].
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,7 +42,7 @@ import numpy as np
 from hfrnn.arrays.blas import one_blas_thread
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.threads import Threads
-from hfrnn.arrays.vectors import Apply, Scalar, Vector, eigenvectors, fetch, lazy_dot, lazy_finite
+from hfrnn.arrays.vectors import Apply, Scalar, Vector, fetch, lazy_dot, lazy_finite
 from hfrnn.brief import brief
 from hfrnn.checks import NOT_NEGATIVE, POSITIVE, SHIFTS, ZERO_TO_ONE, count, number
 from hfrnn.errors import InputError, NonFiniteError
@@ -51,6 +51,7 @@ from hfrnn.optim.factors import (
     Pair,
     basis_of,
     covered_length,
+    decompose,
     factor_entries,
     gates_of,
     joined_vector,
@@ -276,11 +277,6 @@ def kronecker(
         matrix_of(factors[at], side, gate)[:] = F
         return _finite(F)
 
-    def decompose(number: int) -> Scalar:
-        at, side, gate = sides[number]
-        matrix_of(bases[at], side, gate)[:] = eigenvectors(matrix_of(factors[at], side, gate))  # K2
-        return True
-
     diagonal = gradients[0].copy()
 
     def square(number: int) -> Scalar:
@@ -293,10 +289,13 @@ def kronecker(
             view(diagonal, blocks[at])[:, gate] = D
             return _finite(D)
 
-    for task, number_of_tasks in ((factor, len(sides)), (decompose, len(sides)), (square, len(gates))):
-        flags = list(workers.ordered(task, number_of_tasks))
-        if not all(fetch(*flags)):
+    def every(task: Callable[[int], Scalar], tasks: int) -> None:
+        if not all(fetch(*workers.ordered(task, tasks))):
             raise _too_large()
+
+    every(factor, len(sides))
+    decompose(factors, bases, workers)  # K2
+    every(square, len(gates))
     period = 1 if earlier is None else _period(earlier, factors, sides, longest, rarer)
     computed = 1 if earlier is None else earlier.computed + 1
     return Kronecker(blocks, tuple(factors), tuple(bases), diagonal, period, computed=computed)
@@ -348,8 +347,8 @@ def load_kronecker(state: Mapping[str, Any]) -> Kronecker:
     for at, side, gate in sides_of(blocks):
         F = matrix_of(factors[at], side, gate)
         F[:] = joined[start : start + F.size].reshape(F.shape)
-        matrix_of(bases[at], side, gate)[:] = eigenvectors(F)
         start += F.size
+    decompose(factors, bases, Threads(1))
     return Kronecker(blocks, tuple(factors), tuple(bases), diagonal, period, age, computed)
 
 
