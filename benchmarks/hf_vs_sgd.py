@@ -46,7 +46,18 @@ from comparison import (
 from pictures import draw_problem
 from rich.console import Console
 from rich.table import Table
-from timed_runs import ENDLESS, is_done, progress, records, run_within, spent, updates_per_second, validations
+from timed_runs import (
+    ENDLESS,
+    UNFINISHED,
+    is_done,
+    progress,
+    records,
+    run_within,
+    spent,
+    updates_per_second,
+    updates_until,
+    validations,
+)
 
 from hfrnn.arrays.backend import get_backend
 from hfrnn.presets import STRENGTHS
@@ -98,7 +109,10 @@ VALIDATIONS = 100
 """Approximate number of validations of a run."""
 PACE_SECONDS = 20.0
 """Processor seconds of the run that measures the pace. A shorter one would not do: HF's first updates are slower than
-the later ones, and with too low a pace a cosine schedule ends before the budget."""
+the later ones."""
+REPLANNED = (0.1, 0.3, 0.6, 0.9)
+"""Shares of the budget after which a cosine schedule gets a new horizon. The pace that was measured before the run can
+be wrong by a tenth, because other work slows the machine down."""
 POINTS = 150
 """Approximate number of points of a curve that are kept."""
 FOLDER = "hf_vs_sgd"
@@ -148,6 +162,15 @@ def measured_options(options: dict[str, Any], budget: float) -> dict[str, Any]:
     if options.get("schedule") == "cosine":
         found["updates"] = max(1, round(pace * budget))
     return found
+
+
+def run_cosine(folder: Path, budget: float, options: dict[str, Any]) -> None:
+    """Run a cell whose schedule cosine is to end with its budget: the horizon follows the pace of the run itself."""
+    known = {name: value for name, value in options.items() if name != "updates"}
+    run_within(folder, REPLANNED[0] * budget, options)
+    for share in (*REPLANNED[1:], 1.0):
+        if progress(folder)[1] in UNFINISHED:
+            run_within(folder, share * budget, known, updates=updates_until(folder, budget))
 
 
 # ---------------------------------------------------------------------- the trial of a method
@@ -202,7 +225,7 @@ def run_cell(cell: Cell, budget: float, backend: str, runs: Path, out: Path) -> 
     if not (folder / "config.toml").is_file():
         click.echo(f"{cell.name}: {budget:g} processor seconds")
         options |= measured_options(options, budget)
-    run_within(folder, budget, options)
+    (run_cosine if options.get("schedule") == "cosine" else run_within)(folder, budget, options)
     if is_done(folder, budget):
         common.write_result(path, result_of(cell, budget, backend, folder, out))
 

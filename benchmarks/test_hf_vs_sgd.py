@@ -11,10 +11,10 @@ import page_hf_vs_sgd
 import pytest
 from comparison import HF, METHODS, TUNING, TUNING_SEED
 from hf_vs_sgd import METHODS as TRIALS
-from hf_vs_sgd import PROBLEMS, Cell, chosen_trial, wanted_cells
+from hf_vs_sgd import PROBLEMS, Cell, chosen_trial, run_cosine, wanted_cells
 from pictures import described, draw_problem
 from support.pictures import needs_matplotlib
-from timed_runs import _Pace, is_done, spent
+from timed_runs import _Pace, is_done, records, spent, updates_until
 
 from hfrnn.runs.config import TrainConfig, checked_options
 
@@ -121,6 +121,26 @@ def test_the_pace_leaves_out_the_first_record() -> None:
     only = _Pace(1.0)
     assert only.on_update({"update": 10, "seconds": 2.0})
     assert only.updates_per_second() == pytest.approx(5.0)
+
+
+def test_the_updates_of_a_budget_follow_the_pace_of_the_second_half(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("")
+    lines = [{"update": n, "seconds_processor": t} for n, t in ((10, 9.0), (20, 10.0), (40, 15.0), (60, 20.0))]
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert updates_until(tmp_path, 30.0) == 100
+    assert updates_until(tmp_path, 5.0) == 60
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(lines[0]) + "\n")
+    assert updates_until(tmp_path, 18.0) == 20
+
+
+def test_a_cosine_ends_with_its_budget_whatever_pace_was_measured(tmp_path: Path) -> None:
+    options = {"data": "addition", "length": 30, "optimizer": "adam", "schedule": "cosine", "log_interval": 20}
+    options |= {"validate_every": 100, "threads": 1, "backend": "numpy", "hidden": 2, "updates": 10**6}
+    run_cosine(tmp_path / "run", 2.0, options)
+    last = records(tmp_path / "run")[-1]
+    assert 1.5 < spent(last) < 2.5
+    assert last["learning_rate"] < 0.2 * records(tmp_path / "run")[0]["learning_rate"]
+    assert is_done(tmp_path / "run", 2.0)
 
 
 @needs_matplotlib

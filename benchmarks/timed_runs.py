@@ -75,7 +75,10 @@ def is_done(folder: Path, budget: float) -> bool:
     return used or stopped not in UNFINISHED
 
 
-def run_within(folder: Path, budget: float, options: Mapping[str, Any], data: Mapping[str, Any] | None = None) -> None:
+def run_within(
+    folder: Path, budget: float, options: Mapping[str, Any], data: Mapping[str, Any] | None = None,
+    updates: int | None = None,
+) -> None:  # fmt: skip
     """Begin a run or resume it, until its processor seconds are used; leave a run that is done unchanged.
 
     Parameters
@@ -88,6 +91,8 @@ def run_within(folder: Path, budget: float, options: Mapping[str, Any], data: Ma
         Options of a new run.
     data : mapping, optional
         Arguments of `hfrnn.train` that give arrays in memory; a resumed run needs them too.
+    updates : int, optional
+        New number of updates of a resumed run.
 
     Raises
     ------
@@ -105,11 +110,22 @@ def run_within(folder: Path, budget: float, options: Mapping[str, Any], data: Ma
     watch = Watch(folder.name, budget)
     try:
         if begun:
-            train(resume=folder, callbacks=[watch], **(data or {}))
+            changed = {} if updates is None else {"updates": updates}
+            train(resume=folder, callbacks=[watch], **changed, **(data or {}))
         else:
             train(out=folder, callbacks=[watch], **options, **(data or {}))
     except NonFiniteError as error:
         click.echo(f"{folder.name} has ended: {error}")
+
+
+def updates_until(folder: Path, budget: float) -> int:
+    """Return the updates that a run will have made when its budget is used, at its pace since half of its time."""
+    lines = records(folder)
+    last = lines[-1]
+    half = next(line for line in lines if 2 * spent(line) >= spent(last))
+    begin = half if half is not last else {"update": 0, "seconds": 0.0}
+    pace = (last["update"] - begin["update"]) / max(spent(last) - spent(begin), 1e-9)
+    return int(last["update"]) + round(max(budget - spent(last), 0.0) * pace)
 
 
 def check_options(folder: Path, options: Mapping[str, Any]) -> None:
