@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TypeAlias
 
-from hfrnn.arrays.threads import Threads
-from hfrnn.arrays.vectors import Vector, eigenvectors, is_on_host, library
+from hfrnn.arrays.vectors import Vector, is_on_host, library
 from hfrnn.errors import InputError
 from hfrnn.optim.blocks import MatrixBlock
 
@@ -109,27 +109,15 @@ def joined_vector(parts: list[Vector]) -> Vector:
     return out
 
 
-def decompose(factors: Sequence[Pair], bases: Sequence[Pair], workers: Threads) -> None:
-    """Write the eigenvectors of all factors into `bases` (K2 of kronecker.py); both lists are of `zero_matrices`.
+def split(joined: Vector, matrices: Sequence[Vector]) -> list[Vector]:
+    """Return the parts of a vector that has the entries of these matrices one after another, in their shapes."""
+    ends = list(accumulate(F.size for F in matrices))
+    return [joined[end - F.size : end].reshape(F.shape) for F, end in zip(matrices, ends, strict=True)]
 
-    The host computes those of a device too, and waits for it once: with CuPy's solver, the preconditioner took 10 of
-    the 10.6 seconds of a run's first update (`mlstm` 256 on an H200).
-    """
-    sides = [pair for both in zip(factors, bases, strict=True) for pair in zip(*both, strict=True)]
-    pairs = [(F, Q) for F, Q in sides if F is not None and Q is not None]
-    if not pairs:
-        return
-    on_host, xp = is_on_host(pairs[0][0]), library(pairs[0][0])
-    joined = None if on_host else xp.asnumpy(joined_vector([F.reshape(-1) for F, _ in pairs]))
-    tasks: list[tuple[Vector, Vector]] = []
-    start = 0
-    for F, Q in pairs:
-        given = F if joined is None else joined[start : start + F.size].reshape(F.shape)
-        tasks += [(given, Q)] if F.ndim == 2 else [(given[gate], Q[gate]) for gate in range(F.shape[0])]
-        start += F.size
 
-    def one(number: int) -> Vector:
-        return eigenvectors(tasks[number][0])
-
-    for (_, Q), found in zip(tasks, workers.ordered(one, len(tasks)), strict=True):
-        Q[:] = found if on_host else xp.asarray(found)
+def on_host(matrices: Sequence[Vector]) -> Sequence[Vector]:
+    """Return matrices as arrays of NumPy. All those of a device come in one transfer."""
+    if not matrices or is_on_host(matrices[0]):
+        return matrices
+    joined = joined_vector([F.reshape(-1) for F in matrices])
+    return split(library(joined).asnumpy(joined), matrices)

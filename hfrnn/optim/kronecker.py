@@ -33,7 +33,7 @@ exact Gauss-Newton products. The exponent is that of [MS].
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,7 +42,7 @@ import numpy as np
 from hfrnn.arrays.blas import one_blas_thread
 from hfrnn.arrays.checks import array
 from hfrnn.arrays.threads import Threads
-from hfrnn.arrays.vectors import Apply, Scalar, Vector, fetch, lazy_dot, lazy_finite
+from hfrnn.arrays.vectors import Apply, Scalar, Vector, eigenvectors, fetch, lazy_dot, lazy_finite, library
 from hfrnn.brief import brief
 from hfrnn.checks import NOT_NEGATIVE, POSITIVE, SHIFTS, ZERO_TO_ONE, count, number
 from hfrnn.errors import InputError, NonFiniteError
@@ -51,14 +51,15 @@ from hfrnn.optim.factors import (
     Pair,
     basis_of,
     covered_length,
-    decompose,
     factor_entries,
     gates_of,
     joined_vector,
     matrix_of,
+    on_host,
     rotated,
     rotated_back,
     sides_of,
+    split,
     view,
     zero_matrices,
 )
@@ -266,7 +267,7 @@ def kronecker(
     gates, sides = gates_of(blocks), sides_of(blocks)
     factors, bases = (zero_matrices(blocks, gradients) for _ in range(2))
 
-    def factor(number: int) -> Scalar:
+    def factor(number: int) -> None:
         at, side, gate = sides[number]
         G = view(gradients, blocks[at])
         A = G.swapaxes(0, 1).reshape(blocks[at].rows, -1) if side == 0 else G[..., gate, :].reshape(-1, G.shape[-1]).T
@@ -275,7 +276,6 @@ def kronecker(
             if old is not None:
                 F += decay * old  # K1
         matrix_of(factors[at], side, gate)[:] = F
-        return _finite(F)
 
     diagonal = gradients[0].copy()
 
@@ -289,13 +289,10 @@ def kronecker(
             view(diagonal, blocks[at])[:, gate] = D
             return _finite(D)
 
-    def every(task: Callable[[int], Scalar], tasks: int) -> None:
-        if not all(fetch(*workers.ordered(task, tasks))):
-            raise _too_large()
-
-    every(factor, len(sides))
-    decompose(factors, bases, workers)  # K2
-    every(square, len(gates))
+    list(workers.ordered(factor, len(sides)))
+    _decompose(factors, bases, sides, workers)  # K2
+    if not all(fetch(*workers.ordered(square, len(gates)))):
+        raise _too_large()
     period = 1 if earlier is None else _period(earlier, factors, sides, longest, rarer)
     computed = 1 if earlier is None else earlier.computed + 1
     return Kronecker(blocks, tuple(factors), tuple(bases), diagonal, period, computed=computed)
@@ -337,19 +334,38 @@ def load_kronecker(state: Mapping[str, Any]) -> Kronecker:
     diagonal = array("diagonal of the state", state["diagonal"], (None,), "f", finite=True).copy()
     period, age = count("period of the state", state["period"], 1), count("age of the state", state["age"])
     computed = count("computed of the state", state.get("computed", 1), 1)  # not in the states of early versions
-    needed, start = (factor_entries(blocks), covered_length(blocks)), 0
+    needed = factor_entries(blocks), covered_length(blocks)
     if (joined.shape, diagonal.shape) != ((needed[0],), (needed[1],)):
         raise InputError(
             f"the state of the preconditioner has {joined.shape[0]} factors and {diagonal.shape[0]} entries: its "
             f"blocks need {needed[0]} and {needed[1]}"
         )
     factors, bases = (zero_matrices(blocks, diagonal) for _ in range(2))
-    for at, side, gate in sides_of(blocks):
-        F = matrix_of(factors[at], side, gate)
-        F[:] = joined[start : start + F.size].reshape(F.shape)
-        start += F.size
-    decompose(factors, bases, Threads(1))
+    sides = sides_of(blocks)
+    matrices = [matrix_of(factors[at], side, gate) for at, side, gate in sides]
+    for F, part in zip(matrices, split(joined, matrices), strict=True):
+        F[:] = part
+    _decompose(factors, bases, sides, Threads(1))
     return Kronecker(blocks, tuple(factors), tuple(bases), diagonal, period, age, computed)
+
+
+def _decompose(
+    factors: Sequence[Pair], bases: Sequence[Pair], sides: Sequence[tuple[int, int, int]], workers: Threads
+) -> None:
+    """Write the eigenvectors of all factors into `bases` (K2), or raise NonFiniteError.
+
+    The host computes those of a device too. CuPy's solver made the first update of a run take 10 seconds longer
+    (`mlstm` 256 on an H200).
+    """
+    found = on_host([matrix_of(factors[at], side, gate) for at, side, gate in sides])
+
+    def one(number: int) -> Vector:
+        _finite(found[number])
+        return eigenvectors(found[number])
+
+    for (at, side, gate), Q in zip(sides, workers.ordered(one, len(sides)), strict=True):
+        basis = matrix_of(bases[at], side, gate)
+        basis[:] = library(basis).asarray(Q)
 
 
 def _finite(x: Vector) -> Scalar:

@@ -135,9 +135,9 @@ def test_a_preconditioner_that_is_not_positive_is_refused_on_a_device() -> None:
 
 # ---------------------------------------------------------------------- Hessian-free updates
 
-FIXED = {"none": 7, "diagonal": 8, "kronecker": 12}
+FIXED = {"none": 7, "diagonal": 8, "kronecker": 11}
 """Most transfers of an update beside those of CG's iterations and of trial losses: 3 for the gradient, 1 for the
-operator, 2 for the start of CG, 1 for the line search; 1 for a diagonal, 5 for Kronecker factors."""
+operator, 2 for the start of CG, 1 for the line search; 1 for a diagonal, 4 for Kronecker factors."""
 
 
 @pytest.mark.parametrize("damping", ["structural", "tikhonov", "line-search"])
