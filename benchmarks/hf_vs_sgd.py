@@ -165,7 +165,7 @@ def measured_options(options: dict[str, Any], budget: float) -> dict[str, Any]:
 
 
 def run_cosine(folder: Path, budget: float, options: dict[str, Any]) -> None:
-    """Run a cell whose schedule cosine is to end with its budget: the horizon follows the pace of the run itself."""
+    """Run a cell whose cosine schedule ends with its budget: the horizon is corrected by the pace of the run."""
     known = {name: value for name, value in options.items() if name != "updates"}
     run_within(folder, REPLANNED[0] * budget, options)
     for share in (*REPLANNED[1:], 1.0):

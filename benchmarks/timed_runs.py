@@ -119,7 +119,7 @@ def run_within(
 
 
 def updates_until(folder: Path, budget: float) -> int:
-    """Return the updates that a run will have made when its budget is used, at its pace since half of its time."""
+    """Return how many updates a run will have made at the end of its budget, at the pace of its second half so far."""
     lines = records(folder)
     last = lines[-1]
     half = next(line for line in lines if 2 * spent(line) >= spent(last))

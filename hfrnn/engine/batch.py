@@ -116,7 +116,7 @@ class Batch:
         return f"<Batch of {counted(self.B, 'sequence')}, {counted(self.T, 'step')}: {held}>"
 
     def __copy__(self) -> Batch:
-        """Return a batch with the same arrays, where they lie; what is pickled goes to the host."""
+        """Return a batch with the same arrays. They stay on their device; pickling would move them to the host."""
         found = Batch.__new__(Batch)
         found.__dict__.update(self.__dict__)
         return found
