@@ -10,8 +10,6 @@ DTYPES = ("float32", "float64")
 """Data types of the parameters."""
 PRECISIONS = ("float32", "tf32")
 """Precisions of the matrix products in curvature products. TF32 rounds factors to 10 bits of mantissa, on GPUs."""
-GPU_SUMS = ("host", "nccl")
-"""Ways in which the GPUs of several ranks add vectors."""
 BACKENDS = ("numpy", "numba", "cupy")
 """Backends: the libraries that a network can compute with."""
 DEVICES = ("cupy",)

@@ -24,8 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.arrays.backend import Array, Backend, HostArray
-from hfrnn.arrays.nccl import Nccl, library, new_identifier
+from hfrnn.arrays.backend import HostArray
 from hfrnn.arrays.vectors import Scalar, fetch
 from hfrnn.checks import wrong
 from hfrnn.engine.ranks import ALONE, Ranks
@@ -78,7 +77,6 @@ class MPIRanks(Ranks):
         self._inbox = {rank: self._listen(rank) for rank in self._others}
         self._outbox: list[tuple[Any, HostArray]] = []
         self._received = np.empty(0, np.uint8)
-        self._nccl: Nccl | None = None
         self._failed: dict[int, int] = {}  # by rank: its exit code, negative if it ends because of another rank
         self._reports: bool | None = None
         self._exit_code = 0
@@ -86,28 +84,15 @@ class MPIRanks(Ranks):
 
     # ------------------------------------------------------------------ exchanges
 
-    @property
-    def sums_on_gpu(self) -> bool:
-        return self._nccl is not None
-
-    def use_nccl(self, backend: Backend | None) -> None:
-        self._nccl = None
-        if backend is None:
-            return
-        library(backend)  # a rank without NCCL fails here, and not in the constructor, where the others would wait
-        identifier = self.broadcast(new_identifier(backend) if self.leads else None)
-        self._nccl = Nccl(backend, identifier, self.size, self.rank)
-
     def wait_at_most(self, seconds: float) -> None:
         self.timeout = seconds
 
-    def sum_vector(self, count: int, sums: Mapping[int, Array], out: Array) -> None:
+    def sum_vector(self, count: int, sums: Mapping[int, HostArray], out: HostArray) -> None:
         self._meet(Step.SUM, out.size)
         edges = [rank * out.size // self.size for rank in range(self.size + 1)]
         mine = slice(edges[self.rank], edges[self.rank + 1])
         theirs = [(rank, s) for rank in self._others for s in roots(count, *owned(count, self.size, rank))]
-        scratch = self._nccl.scratch if self._nccl and not isinstance(out, np.ndarray) else self._scratch
-        incoming = scratch(len(theirs), mine.stop - mine.start, out.dtype)
+        incoming = self._scratch(len(theirs), mine.stop - mine.start, out.dtype)
         parts = {first: vector[mine] for first, vector in sums.items()}
         receive, send = [], []
         for row, (rank, first) in enumerate(theirs):
@@ -162,21 +147,18 @@ class MPIRanks(Ranks):
                 f"{name} of {_named(ranks)} differs from that of the others: give all machines the same files"
             )
 
-    def _share(self, array: Array, edges: Sequence[int]) -> None:
+    def _share(self, array: HostArray, edges: Sequence[int]) -> None:
         parts = [array[start:stop] for start, stop in itertools.pairwise(edges)]
         mine = parts[self.rank]
         self._transfer([(rank, mine) for rank in self._others], [(rank, parts[rank]) for rank in self._others])
 
-    def _transfer(self, send: list[tuple[int, Array]], receive: list[tuple[int, Array]]) -> None:
+    def _transfer(self, send: list[tuple[int, HostArray]], receive: list[tuple[int, HostArray]]) -> None:
         """Send and receive arrays to and from ranks, in the given orders; empty ones are left out."""
         send, receive = ([(rank, array) for rank, array in each if array.size] for each in (send, receive))
         self.bytes_sent += sum(array.nbytes for _, array in send)
         peers = [rank for rank, _ in (*receive, *send)]
-        if self._nccl and any(not isinstance(array, np.ndarray) for _, array in (*receive, *send)):
-            requests: list[Any] = [self._nccl.exchange(send, receive)] * len(peers)
-        else:
-            requests = [self._comm.Irecv(_raw(array), rank, CONTENT) for rank, array in receive]
-            requests += [self._comm.Isend(_raw(array), rank, CONTENT) for rank, array in send]
+        requests = [self._comm.Irecv(_raw(array), rank, CONTENT) for rank, array in receive]
+        requests += [self._comm.Isend(_raw(array), rank, CONTENT) for rank, array in send]
         self._wait(requests, peers, self.timeout, pause=0.0)
 
     # ------------------------------------------------------------------ headers
@@ -250,8 +232,6 @@ class MPIRanks(Ranks):
         self._reports = not follows
         self._exit_code = code  # with which this process ends the others
         self._tell(Step.FAILED, -code if follows else code)
-        if self._nccl:
-            self._nccl.abort()
         # after a signal all ranks stop at the same step, and wait for what rank 0 writes
         begin, grace = time.monotonic(), self.timeout if code == INTERRUPTED else GRACE_SECONDS
         while len(self._failed) < len(self._others) and time.monotonic() - begin < grace:

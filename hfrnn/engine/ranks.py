@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hfrnn.arrays.backend import Array, Backend, HostArray
+from hfrnn.arrays.backend import HostArray
 from hfrnn.arrays.vectors import Scalar
 from hfrnn.engine.tree import owned, total
 
@@ -24,15 +24,9 @@ class Ranks:
         The number of this process among those on the same machine.
     bytes_sent : int
         Bytes that this process has sent so far.
-    sums_on_gpu : bool
-        Whether `sum_vector` takes arrays of a GPU.
     """
 
     rank, size, local_rank, bytes_sent = 0, 1, 0, 0
-
-    @property
-    def sums_on_gpu(self) -> bool:
-        return False
 
     @property
     def leads(self) -> bool:
@@ -50,18 +44,7 @@ class Ranks:
     def wait_at_most(self, seconds: float) -> None:
         """Set the number of seconds that this rank waits for another one."""
 
-    def use_nccl(self, backend: Backend | None) -> None:
-        """Let the GPUs of the ranks exchange vectors by NCCL; with None, through the memory of the host.
-
-        Raises
-        ------
-        InputError
-            The backend uses no GPU, or two ranks have the same one.
-        MissingExtraError
-            NCCL is not installed.
-        """
-
-    def sum_vector(self, count: int, sums: Mapping[int, Array], out: Array) -> None:
+    def sum_vector(self, count: int, sums: Mapping[int, HostArray], out: HostArray) -> None:
         """Write the sum over the shards of all ranks to `out`.
 
         Parameters

@@ -107,8 +107,8 @@ class VectorSum:
             self.give_back(sums.pop(right))
 
     def _add_ranks(self, count: int, sums: dict[int, Array], out: Array) -> None:
-        """Write the sum over all ranks to `out`. Without NCCL, vectors of a GPU pass through the memory of the host."""
-        if self._backend.on_host or self._ranks.sums_on_gpu:
+        """Write the sum over all ranks to `out`. Vectors of a GPU pass through the memory of the host."""
+        if self._backend.on_host:
             self._ranks.sum_vector(count, sums, out)
             return
         staged = {first: pinned_copy(self._backend, vector) for first, vector in sorted(sums.items())}

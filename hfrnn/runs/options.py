@@ -18,7 +18,6 @@ from hfrnn.names import (
     DAMPINGS,
     DEVICE_SHARE,
     DTYPES,
-    GPU_SUMS,
     HOST_MEMORY,
     INITIALIZERS,
     LINE_SEARCHES,
@@ -343,10 +342,6 @@ class RunOptions(DataOptions):
     )  # fmt: skip
     rank_timeout: float = _running(
         300.0, "Seconds that a rank of mpiexec waits for another one, before all end.", above=0, most=1e6,
-    )  # fmt: skip
-    gpu_sums: str = _running(
-        "host", "How the GPUs of several ranks add vectors: through the memory of the host, or directly with NCCL.",
-        choices=GPU_SUMS,
     )  # fmt: skip
     checkpoint: str = _running(
         "auto", "States to store: auto, all, sqrt, or a number of steps from one to the next.", needs.SEQUENCES,

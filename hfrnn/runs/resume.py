@@ -16,7 +16,7 @@ LIMITS = ("updates", "minutes", "epochs")
 """Limits of a run. A new one replaces all old ones."""
 RESUMABLE = (
     *LIMITS, "target_bits", "patience", "keep", "threads", "backend", "checkpoint", "memory", "precision",
-    "sample_length", "rank_timeout", "gpu_sums",
+    "sample_length", "rank_timeout",
 )  # fmt: skip
 """Names of the options that may change."""
 

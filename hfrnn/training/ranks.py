@@ -10,7 +10,6 @@ from dataclasses import replace
 from hfrnn._version import __version__
 from hfrnn.arrays.backend import get_backend
 from hfrnn.arrays.devices import use_device
-from hfrnn.arrays.nccl import check_device
 from hfrnn.engine.ranks import Ranks
 from hfrnn.errors import InputError
 from hfrnn.option import option_key
@@ -28,12 +27,8 @@ def prepared(ranks: Ranks, config: TrainConfig) -> TrainConfig:
     Raises
     ------
     InputError
-        A rank has other options or another version of hfrnn, the optimizer works in one process only, or NCCL is to
-        add without a GPU.
+        A rank has other options or another version of hfrnn, or the optimizer works in one process only.
     """
-    nccl_backend = get_backend(config.backend) if config.gpu_sums == "nccl" else None
-    if nccl_backend is not None:
-        check_device(nccl_backend)
     if ranks.size == 1:
         return config
     if config.optimizer == "online":
@@ -45,7 +40,6 @@ def prepared(ranks: Ranks, config: TrainConfig) -> TrainConfig:
     options = {key: value for key, value in config.to_toml().items() if key not in map(option_key, OWN)}
     ranks.check_data("the configuration", json.dumps([__version__, options], sort_keys=True))
     use_device(get_backend(config.backend), ranks.local_rank)
-    ranks.use_nccl(nccl_backend)
     return config
 
 

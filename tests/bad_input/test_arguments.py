@@ -98,10 +98,6 @@ OTHERS: dict[str, tuple[list[str], str]] = {
         ["train", "text.txt", "--curvature-fraction", "0.5", "--curvature-symbols", "100"],
         "--curvature-fraction and --curvature-symbols were given: give one of them",
     ),
-    "GPU sums without a GPU": (
-        ["train", "text.txt", "--backend", "numpy", "--gpu-sums", "nccl"],
-        "--gpu-sums nccl was given, and backend 'numpy' uses no GPU: use --gpu-sums host",
-    ),
     "task length": (["train", "--data", "addition", "--length", "20"], "needs a length of at least 21, not 20"),
     "task classes": (
         ["train", "--data", "addition", "--classes", "5"],

@@ -141,7 +141,6 @@ RANGES: dict[str, tuple[str, ...]] = {  # on the command line
     "backend": ("abacus",),
     "threads": ("0", "-1"),
     "shards": ("0", "-1"),
-    "gpu_sums": ("mpi", ""),
     "rank_timeout": ("0", "-1", "1e7"),
     "checkpoint": ("some", "0", "-1", "1.5", "²", "", "9" * 5000),
     "memory": ("lots", "0", "-1GiB", "nan", "1e999", "1 XB", "20kB", "1e30", ""),

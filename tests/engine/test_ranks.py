@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import rank_results
-from support.mpi import errors, needs_mpi, run
+from support.mpi import needs_mpi, run
 from support.slow import slow_unless
 
 import hfrnn
@@ -87,80 +87,6 @@ for backend in (FakeBackend(), "numpy"):
 for one, other in zip(*found, strict=True):
     np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15)
 """
-
-
-NCCL = (
-    """
-from hfrnn.engine import sums
-from hfrnn.engine.distributed import ranks_of
-from mpi4py import MPI
-from support import fake_nccl
-from support.fake_device import FakeBackend
-
-def fails(backend, values):
-    raise AssertionError("a vector passes through the memory of the host")
-
-sums.pinned_copy = fails
-ranks = ranks_of(MPI.COMM_WORLD)
-ranks.use_nccl(FakeBackend())
-"""
-    + DEVICE.replace("sums.pinned_copy", "_").replace("comm=MPI.COMM_WORLD", "comm=ranks")
-    + """
-assert len(fake_nccl.EXCHANGED) == 4  # gradient and product: a slice of the sums to each rank, and the sums to all
-assert ranks.sums_on_gpu
-ranks.use_nccl(None)
-assert not ranks.sums_on_gpu
-"""
-)
-
-
-@needs_mpi
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_nccl_adds_the_vectors_of_a_device_on_the_device(ranks: int) -> None:
-    ended = run(ranks, "-c", NCCL, folder=Path(__file__).parent)
-    assert ended.returncode == 0, ended.stderr
-
-
-FAILING_NCCL = """
-import sys
-from hfrnn.engine.distributed import exit_code_of, ranks_of
-from hfrnn.errors import RankError
-from mpi4py import MPI
-from support import fake_nccl
-from support.fake_device import FakeBackend
-
-backend, ranks = FakeBackend(), ranks_of(MPI.COMM_WORLD)
-ranks.use_nccl(backend)
-vector = backend.asarray([1.0, 2.0, 3.0])
-fake_nccl.FAILING.append(sys.argv[1])
-try:
-    ranks.sum_vector(ranks.size, {ranks.rank: vector}, vector)
-except RankError as error:
-    assert exit_code_of(error) == 1
-    assert str(error) == (
-        f"NCCL failed on rank {ranks.rank} (NCCL_ERROR_SYSTEM_ERROR: unhandled system error): another rank, its GPU or "
-        "the network is down (--gpu-sums host works without NCCL)"
-    )
-else:
-    raise AssertionError("no error")
-"""
-
-
-@needs_mpi
-@pytest.mark.parametrize("call", ["groupEnd", "check_async_error"])
-def test_a_failure_of_nccl_is_a_failure_of_the_rank(call: str) -> None:
-    ended = run(2, "-c", FAILING_NCCL, call, folder=Path(__file__).parent)
-    assert ended.returncode == 0, ended.stderr
-
-
-@needs_mpi
-def test_nccl_is_refused_without_a_gpu(tmp_path: Path) -> None:
-    flags = ["--backend", "numpy", "--gpu-sums", "nccl", "--out", "run"]
-    ended = run(2, "-m", "hfrnn", "train", *flags, folder=tmp_path)
-    assert ended.returncode == 2
-    (error,) = errors(ended.stderr)
-    assert error == "Error: --gpu-sums nccl was given, and backend 'numpy' uses no GPU: use --gpu-sums host"
-    assert not (tmp_path / "run").exists()
 
 
 @needs_mpi

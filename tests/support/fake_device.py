@@ -53,17 +53,8 @@ def _device_operand(a: Any) -> Any:
 
 
 class _Stream:
-    ptr = 0
-
     def synchronize(self) -> None:
         record("function", "cuda.Stream.synchronize", 1)  # self counts: it is looked up on the class
-
-
-class _Event:
-    done = True
-
-    def record(self, stream: _Stream) -> None:
-        record("function", "cuda.Event.record", 2)
 
 
 class _Runtime:
@@ -88,16 +79,6 @@ class _Cuda:
     def get_current_stream(self) -> _Stream:
         record("function", "cuda.get_current_stream")
         return _Stream()
-
-    @property
-    def nccl(self) -> ModuleType:
-        from support import fake_nccl
-
-        return fake_nccl
-
-    def Event(self, disable_timing: bool) -> _Event:
-        record("function", "cuda.Event", 0, {"disable_timing"})
-        return _Event()
 
 
 class Namespace(ModuleType):
