@@ -38,16 +38,10 @@ class Display(Callback):
     Parameters
     ----------
     console : rich.console.Console
-
-    Attributes
-    ----------
-    first : int
-        The number of updates before this part of the run.
     """
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.first = 0
         self._live: LiveLine | None = None
         self._bar_cells = 0
         self._spoken = self._row = 0.0
@@ -58,7 +52,7 @@ class Display(Callback):
         self._hf = True
 
     def on_start(self, trainer: Trainer) -> None:
-        self._trainer, self.first = trainer, trainer.update
+        self._trainer = trainer
         width = min(self.console.width, WIDTH) if self.console.is_terminal else WIDTH
         self._table, head = run_table(trainer, width)
         for line in (*opening_lines(trainer, width), *head):

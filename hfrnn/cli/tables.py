@@ -1,4 +1,4 @@
-"""What a command prints about a training run: its opening lines, its result and its profile."""
+"""What a command prints about a training run: its opening lines and its result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hfrnn.cli.columns import WIDTH, RunTable, number
 from hfrnn.engine.plan import Keep, Plan
 from hfrnn.names import UNITS
-from hfrnn.runs.metrics import Record, clock
+from hfrnn.runs.metrics import clock
 from hfrnn.wording import counted, four_digits
 
 if TYPE_CHECKING:
@@ -116,35 +116,6 @@ def folded(lines: Iterable[str], width: int = WIDTH) -> list[str]:
         max(width, 20), subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False
     ).wrap
     return [part for line in lines for part in fold(line)]
-
-
-def profile_lines(records: list[Record], before: int = 0) -> list[str]:
-    """Return how the time of a run's updates was spent; `before` of them were made before the first record."""
-    if not records:
-        return []
-    updates = records[-1]["update"] - before
-
-    def total(name: str) -> float:
-        return sum(float(record[f"seconds_{name}"]) for record in records)
-
-    whole = sum(float(record["seconds_update"]) for record in records)
-    if records[0]["cg_iterations"] is None:
-        validation = total("validation")
-        parts = {"updates": whole - validation, "validation": validation}
-        head = f"time of {counted(updates, 'update')}: {whole:.1f} s"
-        return ["", head, *(f"  {name:<22} {seconds:8.2f} s {seconds / whole:6.1%}" for name, seconds in parts.items())]
-    products = total("products")
-    parts = {
-        "gradients": total("gradient"),
-        f"products ({sum(record['products'] for record in records):,})": products,
-        "CG's own vectors": total("cg") - products,
-        "preconditioner": total("preconditioner"),
-        f"trial losses ({sum(record['evaluations'] for record in records):,})": total("search"),
-        "validation": total("validation"),
-    }
-    parts["saving and the rest"] = whole - sum(parts.values())
-    head = f"time of {counted(updates, 'update')}: {whole:.1f} s"
-    return ["", head, *(f"  {name:<22} {seconds:8.2f} s {seconds / whole:6.1%}" for name, seconds in parts.items())]
 
 
 def result_lines(result: TrainingResult) -> list[str]:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from hfrnn.cli.progress import Display
     from hfrnn.engine.ranks import Ranks
     from hfrnn.runs.config import TrainConfig
-    from hfrnn.runs.metrics import Record
-    from hfrnn.training.callbacks import TrainingResult
 
 EXAMPLES = """\b
 Examples:
@@ -52,7 +50,6 @@ Examples:
     "--tensorboard", is_flag=True,
     help="Also write event files for TensorBoard to the run folder (extra tensorboard).",
 )  # fmt: skip
-@click.option("--profile", is_flag=True, help="Print at the end how the time was spent.")
 @click.option("--quiet", is_flag=True, help="Print only the run folder, at the end.")
 @click.option(
     "--json", "as_json", is_flag=True,
@@ -63,22 +60,22 @@ Examples:
 )
 def train(
     text: str | None, config: str | None, resume: str | None, ranks: int | None, dry_run: bool, print_config: bool,
-    tensorboard: bool, profile: bool, quiet: bool, as_json: bool, **flags: Any,
+    tensorboard: bool, quiet: bool, as_json: bool, **flags: Any,
 ) -> None:  # fmt: skip
     """Train on the file TEXT or on --data NAME (default: a built-in corpus), and write a run folder. Ctrl-C stops;
     --resume continues.
     """
-    _check_modes(dry_run, print_config, tensorboard, profile, quiet, as_json)
+    _check_modes(dry_run, print_config, tensorboard, quiet, as_json)
     if ranks is not None and has_to_start(ranks):
         raise SystemExit(start_ranks(ranks, sys.argv[1:]))
     with launched_together() as started:
-        modes = (dry_run, print_config, tensorboard, profile, quiet, as_json)
+        modes = (dry_run, print_config, tensorboard, quiet, as_json)
         _run(config, resume, {**flags, "text": text}, modes, started)
 
 
 def _run(config: str | None, resume: str | None, flags: dict[str, Any], modes: tuple[bool, ...], ranks: Ranks) -> None:
     """Do what the flags of the command ask for."""
-    dry_run, print_config, tensorboard, profile, quiet, as_json = modes
+    dry_run, print_config, tensorboard, quiet, as_json = modes
     from hfrnn.cli.merge import merged, naming_the_file
     from hfrnn.runs.config import all_options
 
@@ -110,28 +107,25 @@ def _run(config: str | None, resume: str | None, flags: dict[str, Any], modes: t
             display = None if quiet or as_json else Display(make_console())
             tell = None if display is None else display.print
             with telling_of_compilation(full.chosen_backend, display is None, tell):
-                _train(resume, values, tensorboard, profile, display, as_json, ranks)
+                _train(resume, values, tensorboard, display, as_json, ranks)
 
 
-def _check_modes(
-    dry_run: bool, print_config: bool, tensorboard: bool, profile: bool, quiet: bool, as_json: bool
-) -> None:
+def _check_modes(dry_run: bool, print_config: bool, tensorboard: bool, quiet: bool, as_json: bool) -> None:
     """Raise InputError for flags that exclude each other."""
     modes = {"--dry-run": dry_run, "--print-config": print_config, "--quiet": quiet, "--json": as_json}
     names = [name for name, wanted in modes.items() if wanted]
-    if len(names) > 1 or (names and profile):
-        raise InputError(f"{' and '.join([*names, *['--profile'] * profile])} were given: give one of them")
+    if len(names) > 1:
+        raise InputError(f"{' and '.join(names)} were given: give one of them")
     if tensorboard and (dry_run or print_config):
         raise InputError(f"--tensorboard was given, and {names[0]} trains nothing: leave one of them out")
 
 
 def _train(
-    resume: str | None, values: dict[str, Any], tensorboard: bool, profile: bool, display: Display | None,
-    as_json: bool, ranks: Ranks,
-) -> None:  # fmt: skip
+    resume: str | None, values: dict[str, Any], tensorboard: bool, display: Display | None, as_json: bool, ranks: Ranks
+) -> None:
     """Train, and print the run as the flags ask."""
     from hfrnn.cli.progress import LogLines
-    from hfrnn.cli.tables import profile_lines, result_lines
+    from hfrnn.cli.tables import result_lines
     from hfrnn.training.callbacks import Callback
     from hfrnn.training.trainer import train as train_network
 
@@ -155,17 +149,9 @@ def _train(
     elif display is None:
         say_data(str(result.folder))
     else:
-        profiled = profile_lines(_records(result, display), display.first) if profile else []
-        say_lines(["", *result_lines(result), *profiled])
+        say_lines(["", *result_lines(result)])
         if result.summary["sample"] is not None:
             say(f"\nsample:\n{result.summary['sample']}")
-
-
-def _records(result: TrainingResult, display: Display) -> list[Record]:
-    """Return the records of this part of a run, from its log."""
-    from hfrnn.runs.run_folder import RunFolder
-
-    return [record for record in RunFolder(result.folder).metrics() if record["update"] > display.first]
 
 
 def _print_config(config: TrainConfig) -> None:

@@ -54,7 +54,7 @@ def test_a_failure_is_told_on_stderr_in_every_mode(mode: str, tmp_path: Path) ->
 
 
 def test_ways_to_print_exclude_each_other() -> None:
-    modes = ("--dry-run", "--print-config", "--quiet", "--json", "--profile")
+    modes = ("--dry-run", "--print-config", "--quiet", "--json")
     for one, other in itertools.combinations(modes, 2):
         assert refused("train", one, other) == f"Error: {one} and {other} were given: give one of them"
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from support.tiny_runs import metrics, text_file, tiny_train
+from support.tiny_runs import text_file, tiny_train
 
 import hfrnn.cli.progress
 from hfrnn.cli.columns import RunTable, number
 from hfrnn.cli.progress import Display, live_bar
-from hfrnn.cli.tables import profile_lines, result_lines
+from hfrnn.cli.tables import result_lines
 from hfrnn.optim.cg import CGStop
 from hfrnn.runs.metrics import clock
 from hfrnn.training.trainer import Callback
@@ -165,18 +165,6 @@ def test_no_bar_is_shown_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_profile_shares_out_the_whole_time(tmp_path: Path) -> None:
-    tiny_train(tmp_path)
-    lines = profile_lines(metrics(tmp_path / "run", timed=True))
-    whole = float(re.search(r"2 updates: (\d+\.\d)", "\n".join(lines)).group(1))  # type: ignore[union-attr]
-    parts = [float(line.split(" s ")[0].split()[-1]) for line in lines[2:]]
-    shares = [float(line.split()[-1].rstrip("%")) for line in lines[2:]]
-    assert sum(parts) == pytest.approx(whole, abs=0.1)
-    assert sum(shares) == pytest.approx(100, abs=1)
-    products = sum(record["products"] for record in metrics(tmp_path / "run", timed=True))
-    assert any(line.startswith(f"  products ({products})") for line in lines)
-
-
 # ---------------------------------------------------------------------- SGD, Adam and the online rule
 
 
@@ -289,15 +277,3 @@ def test_a_pipe_is_told_that_a_long_line_is_on_its_way(tmp_path: Path, monkeypat
     monkeypatch.setattr(hfrnn.cli.progress, "PLAIN_SECONDS", 0.0)
     text = shown(tmp_path, False, optimizer="sgd", streams=4, updates=20, log_interval=10)
     assert re.search(r"^ {4}11 +0:0\d +\S+ +7  running, \d\.\d{3} bits$", text, re.MULTILINE)
-
-
-def test_a_profile_of_another_optimizer_has_updates_and_validation(tmp_path: Path) -> None:
-    tiny_train(tmp_path, optimizer="sgd", streams=4, updates=20, log_interval=10)
-    lines = profile_lines(metrics(tmp_path / "run", timed=True))
-    assert lines[1].startswith("time of 20 updates: ")
-    later = [record for record in metrics(tmp_path / "run", timed=True) if record["update"] > 10]
-    assert profile_lines(later, 10)[1].startswith("time of 10 updates: ")
-    assert [line.split()[0] for line in lines[2:]] == ["updates", "validation"]
-    whole = sum(record["seconds_update"] for record in metrics(tmp_path / "run", timed=True))
-    assert sum(float(line.split()[1]) for line in lines[2:]) == pytest.approx(whole, abs=0.02)
-    assert sum(float(line.split()[-1].rstrip("%")) for line in lines[2:]) == pytest.approx(100, abs=0.2)
