@@ -1,29 +1,21 @@
-// Validation sequences: the targets and predictions of some outputs, and principal components of the hidden states.
+// Validation sequences: the targets and predictions of some outputs.
 
 const LANE = 84; // pixels
-const COMPONENT_DASHES = [null, "5 3", "2 3"];
 
-/** One sequence of a run: a lane for each output and one for the hidden states, over the steps of the sequence. */
+/** One sequence of a run: a lane for each output, over the steps of the sequence. */
 class Trace extends Panel {
   constructor(host, run, number) {
-    const { outputs, shares, sequences } = run.examples, { targets, predictions, components } = sequences[number];
+    const { outputs, sequences } = run.examples, { targets, predictions } = sequences[number];
     const lanes = outputs.map((name, k) => ({
       name,
       series: [{ name: "target", values: targets[k], hue: "--c: var(--faint)" }, { name: "prediction", values: predictions[k], hue: `--c: ${colour(run.number)}` }],
     }));
-    if (components.length) {
-      lanes.push({
-        name: "hidden states",
-        series: components.map((values, n) => ({ name: `PC ${n + 1} (${percent(Number(shares[n].toPrecision(2)))})`, values, hue: "--c: var(--text)", dash: COMPONENT_DASHES[n] })),
-      });
-    }
     super(host, `Sequence ${number + 1}`, RUNS.length > 1 ? `run ${run.letter}` : "", lanes.length * LANE + 42);
     this.run = run;
     this.lanes = lanes;
     this.steps = Math.max(...lanes.flatMap((lane) => lane.series.map((series) => series.values.length)));
-    const [outs, hidden] = [lanes[0].series, components.length ? lanes.at(-1).series : []];
-    this.plot.before(make("ul", { class: "key" }, [...outs, ...hidden].map((series) => {
-      const sample = draw("svg", { width: 24, height: 8, "aria-hidden": "true" }, draw("path", { class: "curve", d: "M0 4h24", "stroke-dasharray": series.dash || null, style: series.hue }));
+    this.plot.before(make("ul", { class: "key" }, lanes[0].series.map((series) => {
+      const sample = draw("svg", { width: 24, height: 8, "aria-hidden": "true" }, draw("path", { class: "curve", d: "M0 4h24", style: series.hue }));
       return make("li", {}, sample, series.name);
     })));
   }
@@ -71,7 +63,7 @@ class Trace extends Panel {
     const d = pieces.map(thin).filter((piece) => piece.length).map((piece) => `M${piece.map(([px, py]) => `${px.toFixed(2)} ${py.toFixed(2)}`).join("L")}`).join("");
     const lone = pieces.filter((piece) => piece.length === 1).map((piece) => piece[0]), count = series.values.filter((value) => value !== null).length;
     return [
-      draw("path", { class: "curve trace", d, style: series.hue, "stroke-dasharray": series.dash || null, "data-run": this.run.number, "data-series": `${lane.name}, ${series.name}`, "data-points": count }),
+      draw("path", { class: "curve trace", d, style: series.hue, "data-run": this.run.number, "data-series": `${lane.name}, ${series.name}`, "data-points": count }),
       ...lone.map(([cx, cy]) => draw("circle", { class: "dot", cx, cy, r: 3, style: series.hue })),
     ];
   }
@@ -93,7 +85,7 @@ class Trace extends Panel {
 function examples() {
   const some = RUNS.filter((run) => run.examples);
   if (!some.length) return;
-  const host = section("Validation sequences", "Targets, predictions from the best weights, and the first principal components of the hidden states of all layers (PC, with their shares of the variance).");
+  const host = section("Validation sequences", "Targets, and predictions from the best weights.");
   for (const run of some) {
     if (run.examples.why) {
       const note = make("p", { class: "note" }, RUNS.length > 1 ? `${run.letter} ` : "", run.examples.why);

@@ -14,7 +14,7 @@ import hfrnn
 from hfrnn.analysis.prediction import predict
 from hfrnn.analysis.sequences import own_sequences
 from hfrnn.report import make_page
-from hfrnn.report.examples import principal_components, read_examples
+from hfrnn.report.examples import read_examples
 from hfrnn.runs.run_folder import RunFolder
 
 in_browser = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on the PATH to look at the page with")
@@ -52,40 +52,6 @@ def test_examples_of_scaled_arrays_are_in_the_units_of_the_data(arrays: Path) ->
             assert [value is not None for value in each["targets"][n]] == scored.tolist()
             known = np.array(each["targets"][n], float)[scored]
             np.testing.assert_allclose(known, given.batch.targets[:length, b, k][scored], rtol=1e-4)
-        assert np.shape(each["components"]) == (3, length)
-
-
-def test_components_are_those_of_the_covariance_of_all_hidden_states() -> None:
-    rng = np.random.default_rng(1)
-    lengths = np.array([6, 4])
-    states = [
-        {"h": rng.standard_normal((6, 2, 3)) * [5, 1, 0.1], "c": rng.standard_normal((6, 2, 3)) * 100},
-        {"history": rng.standard_normal((6, 4, 2, 2)), "t": np.arange(6)},
-    ]
-    hidden = np.concatenate([states[0]["h"], states[1]["history"][:, 0]], axis=2)
-    rows = np.concatenate([hidden[:6, 0], hidden[:4, 1]])
-    values, vectors = np.linalg.eigh(np.cov(rows.T))
-    components, shares = principal_components(states, lengths)
-    assert shares == pytest.approx((values[::-1] / values.sum())[:3], rel=1e-10)
-    for n in range(3):
-        expected = (hidden - rows.mean(axis=0)) @ vectors[:, -1 - n]
-        sign = np.sign((expected * components[..., n]).sum())
-        np.testing.assert_allclose(components[..., n] * sign, expected, rtol=1e-9, atol=1e-11)
-
-
-def test_states_that_never_change_have_components_of_zero() -> None:
-    components, shares = principal_components([{"h": np.ones((3, 2, 4))}], np.array([3, 3]))
-    assert (components == 0).all()
-    assert shares == [0.0, 0.0, 0.0]
-
-
-def test_layers_without_a_state_have_no_components() -> None:
-    lengths, states = np.array([3, 2]), {"partial": np.random.default_rng(2).standard_normal((3, 2, 2, 4))}
-    components, shares = principal_components([states, {}], lengths)
-    np.testing.assert_array_equal(components, principal_components([states], lengths)[0])
-    assert len(shares) == 3
-    components, shares = principal_components([{}, {}], lengths)
-    assert (components.shape, shares) == ((3, 2, 0), [])
 
 
 def test_a_task_of_real_values_has_examples_and_a_text_has_none(runs: dict[str, Path]) -> None:
@@ -108,7 +74,7 @@ def test_lost_data_are_said_and_the_rest_is_shown(arrays: Path, tmp_path: Path) 
 
 
 @in_browser
-def test_every_sequence_is_drawn_with_its_targets_and_components(
+def test_every_sequence_is_drawn_with_its_targets_and_predictions(
     shown: Any, arrays: Path, runs: dict[str, Path]
 ) -> None:
     page = shown(arrays, runs["task"], runs["hf"])
@@ -124,10 +90,8 @@ def test_every_sequence_is_drawn_with_its_targets_and_components(
         for n, name in enumerate(example["outputs"]):
             assert counts[title, f"{name}, prediction"] == len(each["predictions"][n])
             assert counts[title, f"{name}, target"] == sum(value is not None for value in each["targets"][n])
-        share = page.run(f"percent({example['shares'][0]:.2g})")
-        assert counts[title, f"hidden states, PC 1 ({share})"] == len(each["components"][0])
     assert counts["Sequence 1 run B", "output 0, target"] == 1  # the answer, at the last step
-    assert len(page.run("[...document.querySelectorAll('.trace')].map((path) => path.dataset.run)")) == 3 * 9 + 3 * 5
+    assert len(page.run("[...document.querySelectorAll('.trace')].map((path) => path.dataset.run)")) == 3 * 6 + 3 * 2
     page.run("document.querySelector('#legend button').click()")
     assert "run A" not in page.run("document.querySelector('main').innerText")
 
