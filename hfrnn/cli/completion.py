@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 
-from hfrnn.cli.completion_scripts import script_of
 from hfrnn.cli.screen import say
 
-INSTALL = {
-    "bash": ("source <(hfrnn completion bash)", "~/.bashrc"),
-    "zsh": ("source <(hfrnn completion zsh)", "~/.zshrc, below compinit"),
-    "fish": ("hfrnn completion fish | source", "~/.config/fish/config.fish"),
-}
-"""The line that turns completion on, and the file to put it in."""
+PLAIN = re.compile(r"[\w+./-]+")
+"""Names that click's scripts give every shell as one word. Other names are not offered: a shell could run them."""
 
 
 def _starting(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
@@ -35,16 +31,11 @@ def folders(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> 
 
 
 def run_folders(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Run folders: those below the typed path, and those one folder deeper."""
+    """Run folders with plain names: those below the typed path, and those one folder deeper."""
     start = glob.escape(incomplete)
     found = [*glob.glob(f"{start}*/config.toml"), *glob.glob(f"{start}*/*/config.toml")]
     names = [str(Path(path).parent) for path in sorted(found)]
-    return [CompletionItem(name, type="run") for name in names if _is_unicode(name)]
-
-
-def _is_unicode(name: str) -> bool:
-    """Return whether a name can be written; one whose bytes are not UTF-8 cannot, and is not offered."""
-    return not any("\ud800" <= character <= "\udfff" for character in name)
+    return [CompletionItem(name) for name in names if PLAIN.fullmatch(name)]
 
 
 def architectures(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -64,21 +55,17 @@ def data_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) 
 
 EXAMPLES = """\b
 Examples:
-  source <(hfrnn completion bash)        for this bash only
-  hfrnn completion fish | source         for this fish only
+  source <(hfrnn completion bash)        in ~/.bashrc
+  source <(hfrnn completion zsh)         in ~/.zshrc, below compinit
+  hfrnn completion fish | source         in ~/.config/fish/config.fish
 """
 
 
 @click.command(short_help="Print a script that completes hfrnn in a shell.", epilog=EXAMPLES)
-@click.argument("shell", type=click.Choice(tuple(INSTALL)))
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that makes SHELL complete commands, options, architectures, corpora and run folders.
-
-    Its first lines say how to install it.
-    """
-    line, file = INSTALL[shell]
-    head = [f"# To install this completion of hfrnn for {shell}, put this line into {file}:", f"#   {line}"]
-    script = script_of(shell, ctx.find_root().command).strip("\n").split("\n")
-    at = 1 if script[0].startswith("#compdef") else 0  # zsh wants that line first
-    say("\n".join([*script[:at], *head, *script[at:]]))
+    """Print the script that makes SHELL complete commands, options, architectures, corpora and run folders."""
+    made = get_completion_class(shell)
+    assert made is not None
+    say(made(ctx.find_root().command, {}, "hfrnn", "_HFRNN_COMPLETE").source())
