@@ -161,7 +161,7 @@ def kernel_commands(file: str, source: bytes) -> list[tuple[str, ...]]:
         and isinstance(node.args[0], ast.Constant)
     ]  # fmt: skip
     checks = ("-m", "support.kernel_promises", file, *names)
-    return [checks, ("-m", "hfrnn", "--kernel", file, "gradcheck", *names)]
+    return [checks, ("-m", "hfrnn", "gradcheck", "--kernel", file, *names)]
 
 
 def every_mutant(project: Path) -> list[Mutant]:

@@ -29,7 +29,7 @@ from support.slow import slow_unless
 
 import hfrnn
 from hfrnn.cli import main
-from hfrnn.cli.flags import kernel_files
+from hfrnn.cli.kernel_files import kernel_files
 from hfrnn.gradcheck import TOLERANCES
 from hfrnn.kernels import registry
 

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from hfrnn._version import __version__
-from hfrnn.cli.completion import completion, files
+from hfrnn.cli.completion import completion
 from hfrnn.cli.data import data
 from hfrnn.cli.gradcheck import gradcheck
 from hfrnn.cli.info import info
@@ -137,18 +137,10 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80}, epilog=EXAMPLES
 )
-@click.option(
-    "--kernel", "kernels", multiple=True, metavar="FILE", shell_complete=files,
-    help="Python file that registers architectures (repeatable).",
-)  # fmt: skip
 @click.version_option(__version__, prog_name="hfrnn")
-def main(kernels: tuple[str, ...]) -> None:
+def main() -> None:
     """Train recurrent networks with second-order (Hessian-free) optimization."""
     refuse_ranks(click.get_current_context().invoked_subcommand)
-    for file in kernels:
-        from hfrnn.kernels import import_kernels
-
-        import_kernels(file)
 
 
 for command in (train, evaluate, predict, sample, probe, report, spectrum, data, gradcheck, info, completion):

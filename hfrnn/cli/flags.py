@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from hfrnn.cli.completion import architectures, data_names, files, folders, run_folders
+from hfrnn.cli.kernel_files import kernel_files
 from hfrnn.cli.options import NearChoice, refuse_several
 from hfrnn.cli.screen import say
 from hfrnn.errors import InputError
@@ -100,17 +101,6 @@ class TrainCommand(click.Command):
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
-
-
-def kernel_files(args: Sequence[str]) -> Iterator[str]:
-    """The files after `--kernel` among arguments that are not parsed yet."""
-    for n, arg in enumerate(args):
-        if arg == "--":
-            return
-        if arg == "--kernel" and n + 1 < len(args):
-            yield args[n + 1]
-        elif arg.startswith("--kernel="):
-            yield arg.removeprefix("--kernel=")
 
 
 def show_all(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:

@@ -7,13 +7,14 @@ import dataclasses
 import click
 
 from hfrnn.cli.completion import architectures as architecture_names
+from hfrnn.cli.kernel_files import kernel_option
 from hfrnn.cli.screen import say, say_json
 from hfrnn.errors import InputError
 
 EXAMPLES = """\b
 Examples:
   hfrnn gradcheck mlstm
-  hfrnn --kernel mine.py gradcheck mine
+  hfrnn gradcheck --kernel mine.py mine
 """
 
 
@@ -23,6 +24,7 @@ Examples:
     "--arch", "more", metavar="ARCH", multiple=True, shell_complete=architecture_names,
     help="The same as ARCH (repeatable).",
 )  # fmt: skip
+@kernel_option
 @click.option("--seed", default=0, show_default=True, type=int, help="Seed of the random networks and batches.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def gradcheck(archs: tuple[str, ...], more: tuple[str, ...], seed: int, as_json: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from hfrnn.cli.kernel_files import kernel_option
 from hfrnn.cli.options import known_data
 from hfrnn.cli.screen import say_json, say_lines
 from hfrnn.wording import counted
@@ -26,6 +27,7 @@ PEAK_SECONDS = 0.25
 
 
 @click.command(short_help="Show versions, processors, and the available choices.")
+@kernel_option
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def info(as_json: bool) -> None:
     """Show versions, processors, the BLAS library and its speed, the GPU, which optional packages are there, and the

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hfrnn.cli.completion import files, run_folders
+from hfrnn.cli.kernel_files import kernel_option
 from hfrnn.cli.options import NearChoice, check_force, check_picture, force_option
 from hfrnn.cli.runs import backend_option, which_option
 from hfrnn.cli.scores import or_another_file
@@ -28,6 +29,7 @@ Examples:
 @click.command(short_help="Write the predictions and states of a trained network.", epilog=EXAMPLES)
 @click.argument("run", shell_complete=run_folders)
 @click.argument("file", required=False, shell_complete=files)
+@kernel_option
 @click.option(
     "-o", "--output", metavar="FILE", shell_complete=files,
     help="File to write: .npz; .csv for the outputs of a table.",

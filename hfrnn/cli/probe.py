@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hfrnn.cli.completion import files, run_folders
+from hfrnn.cli.kernel_files import kernel_option
 from hfrnn.cli.long_work import working
 from hfrnn.cli.options import NearChoice, check_force, check_picture, force_option
 from hfrnn.cli.runs import as_text, backend_option, text_content, which_option
@@ -34,6 +35,7 @@ Examples:
 @click.command(short_help="Show how long a network remembers an open bracket.", epilog=EXAMPLES)
 @click.argument("run", shell_complete=run_folders)
 @click.argument("text", required=False, metavar="[FILE]", shell_complete=files)
+@kernel_option
 @click.option(
     "--open", "opening", metavar="TEXT", default="(", show_default=True,
     help="Opening bracket, one symbol or more.",

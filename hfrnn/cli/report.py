@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hfrnn.cli.completion import files, run_folders
+from hfrnn.cli.kernel_files import kernel_option
 from hfrnn.cli.options import force_option
 from hfrnn.cli.screen import say_data
 
@@ -17,6 +18,7 @@ Examples:
 
 @click.command(short_help="Write a page on one run or several.", epilog=EXAMPLES)
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=run_folders)
+@kernel_option
 @click.option(
     "-o", "--output", metavar="FILE", shell_complete=files,
     help="File to write.  [default: report.html, which replaces an older report of that name]",

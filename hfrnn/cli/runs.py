@@ -10,6 +10,7 @@ import click
 
 from hfrnn.checks import count
 from hfrnn.cli.completion import files, run_folders
+from hfrnn.cli.kernel_files import kernel_option
 from hfrnn.cli.long_work import working
 from hfrnn.cli.options import NearChoice, check_force, force_option
 from hfrnn.cli.scores import evaluate_data, or_another_file
@@ -44,6 +45,7 @@ Examples:
 @click.command(short_help="Score a trained network on a text or on other data.", epilog=EVALUATE_EXAMPLES)
 @click.argument("run", shell_complete=run_folders)
 @click.argument("text", required=False, metavar="[FILE]", shell_complete=files)
+@kernel_option
 @click.option(
     "--part", metavar="NAME", type=NearChoice(("train", "valid", "test")),
     help="Part of the data: train, valid, test.  [default: valid]",
@@ -200,6 +202,7 @@ def text_content(folder: Any, level: str, text: str | None, part: str) -> tuple[
 
 @click.command(short_help="Draw text from a trained network.", epilog=SAMPLE_EXAMPLES)
 @click.argument("run", shell_complete=run_folders)
+@kernel_option
 @click.option(
     "--prime", default=None, help="Text to continue (default: a newline; without one, the network's first symbol)."
 )

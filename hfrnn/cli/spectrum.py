@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hfrnn.cli.completion import files, run_folders
+from hfrnn.cli.kernel_files import kernel_option
 from hfrnn.cli.long_work import working
 from hfrnn.cli.options import NearChoice, check_force, check_picture, force_option
 from hfrnn.cli.runs import backend_option, which_option
@@ -31,6 +32,7 @@ Examples:
 
 @click.command(short_help="Show the eigenvalues of a trained network's curvature.", epilog=EXAMPLES)
 @click.argument("run", shell_complete=run_folders)
+@kernel_option
 @click.option(
     "--matrix", metavar="NAME", type=NearChoice(("gauss-newton", "hessian", "both")), default="gauss-newton",
     show_default=True, help="gauss-newton, hessian (takes 5 to 10 times as long) or both.",

@@ -145,7 +145,7 @@ def register_kernel(name: str, kernel: type[Kernel] | None = None) -> Callable[[
 
 
 def import_kernels(path: str | Path) -> None:
-    """Run a Python file that registers architectures, as `hfrnn --kernel FILE` does.
+    """Run a Python file that registers architectures, as the option `--kernel FILE` of a command does.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def import_kernels(path: str | Path) -> None:
     InputError
         The file cannot be read or run, or registers nothing.
     """
-    before, name = len(_kernels), f"hfrnn --kernel {path}"
+    before, name = len(_kernels), f"--kernel {path}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise InputError(f"the kernel file {path} is not a Python file: give one whose name ends in .py")
@@ -203,7 +203,7 @@ def kernel_class(name: str, backend: str = "numpy") -> type[Kernel]:
     if not isinstance(name, str) or name not in _kernels:
         raise InputError(
             f"architecture {shown(name)} is not known{near_hint(name, _kernels)}: use one of {', '.join(_kernels)}, or "
-            "name the file that registers it (hfrnn --kernel FILE; in Python, import it first)"
+            "name the file that registers it (--kernel FILE; in Python, import it first)"
         )
     found = _variants.get(backend, {}).get(name, _kernels[name])
     if not isinstance(found, str):

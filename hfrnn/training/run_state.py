@@ -134,8 +134,8 @@ class RunState:
             more = "".join(f", {name}={value!r}" for name, value in changed.items())
             return f"hfrnn.train(resume={str(self.folder.path)!r}, {given}=...{more})"
         modules = {type(layer.kernel).__module__ for layer in self.net.layers}
-        kernels = [word for module in sorted(modules) if (word := module.partition("hfrnn --kernel ")[2])]
-        words = ["hfrnn", *(word for file in kernels for word in ("--kernel", file)), "train", "--resume"]
+        kernels = [word for module in sorted(modules) if (word := module.partition("--kernel ")[2])]
+        words = ["hfrnn", "train", *(word for file in kernels for word in ("--kernel", file)), "--resume"]
         options = {**self.changes, **changed}
         changes = ((option_name(name), str(value)) for name, value in options.items() if value is not None)
         return shell_command([*words, str(self.folder.path), *(word for pair in changes for word in pair)])

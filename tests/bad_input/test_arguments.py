@@ -42,14 +42,14 @@ def test_a_kernel_file_that_does_not_register_an_architecture_is_refused(case: s
     content, words = KERNELS[case]
     with replaced("mine.py", content):
         for arguments in (["train", "text.txt", *STEPS], ["gradcheck", "rnn"], ["info"], ["evaluate", "run"]):
-            found = refused("--kernel", "mine.py", *arguments)
+            found = refused(arguments[0], "--kernel", "mine.py", *arguments[1:])
             assert "mine.py" in found
             assert words in found
 
 
 def test_a_kernel_file_that_is_not_python_is_refused() -> None:
-    assert "name ends in .py" in refused("--kernel", "text.txt", "info")
-    assert "folder" in refused("--kernel", "folder", "info")
+    assert "name ends in .py" in refused("info", "--kernel", "text.txt")
+    assert "folder" in refused("info", "--kernel", "folder")
 
 
 OTHERS: dict[str, tuple[list[str], str]] = {
@@ -189,7 +189,7 @@ def test_weights_of_a_batch_that_are_not_finite_are_refused() -> None:
     ("arguments", "code", "words"),
     [
         (["train", "latin1.txt"], 2, "byte 0xe9"),
-        (["--kernel", "text.txt", "info"], 2, "not a Python file"),
+        (["info", "--kernel", "text.txt"], 2, "not a Python file"),
     ],
 )
 def test_a_process_ends_with_one_sentence_and_its_exit_code(arguments: list[str], code: int, words: str) -> None:

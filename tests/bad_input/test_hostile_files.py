@@ -137,7 +137,7 @@ def test_a_text_or_configuration_that_never_ends_is_refused_at_once(kind: str) -
             assert words.get(kind, "it is a device, not a regular file") in refused(*arguments)
         Path("odd").rename("odd.py")
         if kind != "a sparse file":
-            assert "not a regular file" in refused("--kernel", "odd.py", "info")
+            assert "not a regular file" in refused("info", "--kernel", "odd.py")
         Path("odd.py").rename("odd")
     assert time.monotonic() - begun < 20
 

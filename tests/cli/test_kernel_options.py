@@ -80,12 +80,9 @@ def printed(*arguments: object) -> dict[str, Any]:
 # ---------------------------------------------------------------------- a run
 
 
-@pytest.mark.parametrize("before", [True, False], ids=["hfrnn --kernel FILE train", "hfrnn train --kernel FILE"])
-def test_a_run_takes_the_options_of_a_kernel_in_a_file_and_keeps_them(
-    before: bool, kernel: Path, tmp_path: Path
-) -> None:
+def test_a_run_takes_the_options_of_a_kernel_in_a_file_and_keeps_them(kernel: Path, tmp_path: Path) -> None:
     run, text = tmp_path / "run", text_file(tmp_path)
-    start = ["--kernel", kernel, "train"] if before else ["train", "--kernel", kernel]
+    start = ["train", "--kernel", kernel]
     own = ["--recurrent-scale", 0.5, "--cell", "fancy", "--lags", "2,7", "--frozen"]
     call(*start, text, *FLAGS, "--arch", NAME, *own, "--out", run)
     stored = tomllib.loads((run / "config.toml").read_text("utf-8"))
@@ -94,8 +91,8 @@ def test_a_run_takes_the_options_of_a_kernel_in_a_file_and_keeps_them(
     assert "activation" not in stored
     call(*start, "--resume", run, "--updates", 3)
     assert "keeps its recurrent_scale" in refused(*start, "--resume", run, "--recurrent-scale", 0.7)
-    assert "bits per character" in call("--kernel", kernel, "evaluate", run).stdout
-    assert call("--kernel", kernel, "sample", run, "--length", 5).stdout
+    assert "bits per character" in call("evaluate", "--kernel", kernel, run).stdout
+    assert call("sample", run, "--kernel", kernel, "--length", 5).stdout
     hfrnn.kernels.import_kernels(kernel)
     assert hfrnn.load(run).net.layers[0].kernel.given == (0.5, 1, "fancy", (2, 7), True)  # type: ignore[attr-defined]
 
@@ -105,7 +102,7 @@ def test_a_run_without_its_kernel_says_what_is_missing_and_is_still_reported(ker
     call("train", "--kernel", kernel, text_file(tmp_path), *FLAGS, "--arch", NAME, "--gates", 3, "--out", run)
     for command in ("evaluate", "sample"):
         assert f"architecture '{NAME}' is not known" in refused(command, run)
-        assert "name the file that registers it (hfrnn --kernel FILE" in refused(command, run)
+        assert "name the file that registers it (--kernel FILE" in refused(command, run)
     call("report", run, "-o", tmp_path / "page.html")
     assert re.search(r'"name": ?"gates", ?"values": ?\["3"\]', (tmp_path / "page.html").read_text("utf-8"))
 
@@ -237,14 +234,13 @@ def test_plain_names_are_passed_on_by_networks(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_help_lists_the_options_of_a_user_s_architecture(kernel: Path) -> None:
-    for arguments in (["--kernel", kernel, "train", "--help"], ["train", "--kernel", kernel, "--help"]):
-        text = call(*arguments).stdout
-        own = " ".join(text.split("Options of rnn-scaled:\n")[1].split("Examples:")[0].split())
-        assert own.startswith(
-            "--recurrent-scale NUMBER Standard deviation of the initial recurrent weights. [default: 0.25] --gates "
-        )
-        assert "--frozen Keep the recurrent weights. [default: no]" in own
-        assert max(map(len, text.splitlines())) <= 80
+    text = call("train", "--kernel", kernel, "--help").stdout
+    own = " ".join(text.split("Options of rnn-scaled:\n")[1].split("Examples:")[0].split())
+    assert own.startswith(
+        "--recurrent-scale NUMBER Standard deviation of the initial recurrent weights. [default: 0.25] --gates "
+    )
+    assert "--frozen Keep the recurrent weights. [default: no]" in own
+    assert max(map(len, text.splitlines())) <= 80
     assert "rnn-scaled" not in call("train", "--help").stdout
     everything = call("train", "--kernel", kernel, "--help-all").stdout
     assert "--frozen / --no-frozen" in everything.split("Options of rnn-scaled:\n")[1]

@@ -24,7 +24,7 @@ from hfrnn.cli.flags import MAIN
 from hfrnn.cli.info import EXTRAS
 from hfrnn.runs.options import option_name
 
-BRIEF = 27
+BRIEF = 28
 """Lines of a help text that fit on a screen."""
 
 

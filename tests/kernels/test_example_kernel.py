@@ -249,10 +249,10 @@ def test_a_buffer_read_before_it_is_written_shows_on_the_fake_device(fresh_regis
 
 @pytest.mark.usefixtures("few_gradcheck_cases")
 def test_the_command_checks_a_kernel_of_a_file() -> None:
-    lines = call("--kernel", EXAMPLE, "gradcheck", NAME).stdout.splitlines()
+    lines = call("gradcheck", "--kernel", EXAMPLE, NAME).stdout.splitlines()
     assert lines[0].split() == ["allowed", NAME]
     assert lines[-1] == "9 of 9 checks passed"
-    assert NAME in json.loads(call("--kernel", EXAMPLE, "info", "--json").stdout)["architectures"]
+    assert NAME in json.loads(call("info", "--kernel", EXAMPLE, "--json").stdout)["architectures"]
 
 
 def test_a_run_with_it_resumes_and_is_read_back_where_the_file_is_named(tmp_path: Path) -> None:
@@ -260,10 +260,10 @@ def test_a_run_with_it_resumes_and_is_read_back_where_the_file_is_named(tmp_path
     flags = [*FLAGS, "--arch", NAME, "--peephole-scale", 0.5]
     call("train", "--kernel", EXAMPLE, text_file(tmp_path), *flags, "--out", run)
     assert "peephole_scale = 0.5" in (run / "config.toml").read_text("utf-8")
-    call("--kernel", EXAMPLE, "train", "--resume", run, "--updates", 3)
-    assert "bits per character" in call("--kernel", EXAMPLE, "evaluate", run).stdout
+    call("train", "--kernel", EXAMPLE, "--resume", run, "--updates", 3)
+    assert "bits per character" in call("evaluate", "--kernel", EXAMPLE, run).stdout
     for command in ("evaluate", "sample"):
-        assert "name the file that registers it (hfrnn --kernel FILE" in call(command, run, code=2).output
+        assert "name the file that registers it (--kernel FILE" in call(command, run, code=2).output
 
 
 def test_a_run_with_it_is_read_back_in_python(example: ModuleType, tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_run_with_it_is_read_back_in_python(example: ModuleType, tmp_path: Pat
 def test_a_file_that_adds_nothing_is_refused(tmp_path: Path, name: str, content: str | None, problem: str) -> None:
     if content is not None:
         (tmp_path / name).write_text(content, encoding="utf-8")
-    output = call("--kernel", tmp_path / name, "info", code=2).output
+    output = call("info", "--kernel", tmp_path / name, code=2).output
     assert f"the kernel file {tmp_path / name} " in output
     assert problem in output
 

@@ -330,4 +330,4 @@ def test_the_command_that_goes_on_names_the_file_of_a_kernel(tmp_path: Path) -> 
     )
     text_file(tmp_path)
     done = subprocess.run([sys.executable, "-c", code, str(kernel)], cwd=tmp_path, capture_output=True, text=True)
-    assert shlex.join(["hfrnn", "--kernel", str(kernel), "train", "--resume", "run"]) in done.stdout, done.stderr
+    assert shlex.join(["hfrnn", "train", "--kernel", str(kernel), "--resume", "run"]) in done.stdout, done.stderr
