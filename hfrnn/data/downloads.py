@@ -1,15 +1,15 @@
-"""Download corpora into a hidden folder, check them, and move them into the data folder.
+"""Download corpora with pooch into a hidden folder, and move them into the data folder when all are complete.
 
-pooch computes hashes and knows the user's cache folder. Its downloads are not used: they have no bound, repeat answers
-that will not change (404, wrong content), and log addresses with their passwords. Its `Unzip` reports no progress.
+pooch downloads and checks a file. This module adds what pooch lacks: mirrors, further requests where they may help, and
+a bound on the size of a download.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
-import shutil
 import tempfile
 import time
 import zipfile
@@ -17,13 +17,12 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
-from urllib.parse import urlsplit
+from typing import Any, BinaryIO
+from urllib.parse import urljoin, urlsplit
 
+from hfrnn._version import __version__
 from hfrnn.data.remotes import DOWNLOADS, Remote
-from hfrnn.data.transfer import Progress, RequestError, download
 from hfrnn.errors import HfrnnError, InputError
-from hfrnn.locks import HELD, try_lock
 
 TIMEOUT = 30.0
 """Seconds to wait for the next byte before a request fails."""
@@ -35,10 +34,25 @@ UNFIT_FOLDER = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEX
 
 HIDDEN = ".fetch-"
 """Beginning of the names of the hidden folders into which corpora are downloaded."""
-LOCK = "lock"
-"""Name of the file in a hidden folder that its download keeps locked."""
+HEADERS = {"User-Agent": f"Mozilla/5.0 (compatible; hfrnn/{__version__})", "Accept-Encoding": "identity"}
+"""The headers of all requests; the server of WikiText refuses Python's default user agent."""
 
 Tell = Callable[[str], None]
+Progress = Callable[[str, float, float], None]
+
+
+class RequestError(Exception):
+    """A request that failed, as the end of a sentence that begins with the address.
+
+    Attributes
+    ----------
+    temporary : bool
+        Whether the same request may succeed later.
+    """
+
+    def __init__(self, message: str, temporary: bool) -> None:
+        super().__init__(message)
+        self.temporary = temporary
 
 
 @dataclass(frozen=True)
@@ -95,7 +109,7 @@ def fetch(
     tell : callable
         Called with a sentence about each address that is tried.
     progress : callable
-        Called with the current activity, the bytes done, and the bytes in all (0 if unknown).
+        Called with the current activity, the bytes done, and the bytes in all.
 
     Returns
     -------
@@ -106,7 +120,7 @@ def fetch(
     InputError
         The name is unknown, a mirror is not an address, or the data folder cannot be written to.
     HfrnnError
-        No address gave the right content, an archive is not as expected, or the disk is full; no file was changed.
+        No address gave the right content, or the disk is full; no file was changed.
 
     Notes
     -----
@@ -134,8 +148,9 @@ def fetch(
             else:
                 archive = hidden / remote.name
                 origins.append(_download(remote, archive, folder, mirrors, tell, progress))
-            _unpack(remote, archive, hidden, folder, progress)
-        ready = sorted(path for path in hidden.iterdir() if path.name != LOCK)
+            if remote.members:
+                _unpack(remote, archive, hidden, progress)
+        ready = sorted(hidden.iterdir())
         for path in ready:
             with open(path, "rb+") as file:
                 os.fsync(file.fileno())
@@ -164,15 +179,8 @@ def _hidden_folder(folder: Path) -> Iterator[Path]:
     made = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in DOWNLOADS:
-            _delete_leftovers(folder.parent / name)
-        hidden, lock = _locked_folder(folder)
-        try:
-            yield hidden
-        finally:
-            shutil.rmtree(hidden, ignore_errors=True)
-            lock.close()
-            shutil.rmtree(hidden, ignore_errors=True)  # some systems cannot delete an open file
+        with tempfile.TemporaryDirectory(prefix=HIDDEN, dir=folder) as hidden:
+            yield Path(hidden)
     except OSError as error:
         reason = error.strerror or str(error)
         if error.errno in UNFIT_FOLDER:
@@ -188,34 +196,6 @@ def _hidden_folder(folder: Path) -> Iterator[Path]:
         for each in made:
             with contextlib.suppress(OSError):  # it is not empty now
                 each.rmdir()
-
-
-def _locked_folder(folder: Path) -> tuple[Path, BinaryIO]:
-    """Make a hidden folder inside a folder; return it with its locked file."""
-    while True:
-        hidden = Path(tempfile.mkdtemp(prefix=HIDDEN, dir=folder))
-        with contextlib.ExitStack() as stack:
-            # another download may find the folder before it is locked, and delete it
-            stack.enter_context(contextlib.suppress(FileNotFoundError))
-            lock = stack.enter_context(open(hidden / LOCK, "ab"))
-            try:
-                try_lock(lock)
-            except OSError as error:
-                if error.errno in HELD:
-                    continue
-            if os.path.samestat(os.fstat(lock.fileno()), os.stat(hidden / LOCK)):
-                stack.pop_all()
-                return hidden, lock
-
-
-def _delete_leftovers(folder: Path) -> None:
-    """Delete the hidden folders of killed downloads; a download that is running keeps a file of its folder locked."""
-    for hidden in folder.glob(f"{HIDDEN}*"):
-        if hidden.is_symlink() or not hidden.is_dir():
-            continue
-        with contextlib.suppress(OSError), open(hidden / LOCK, "ab") as lock:
-            try_lock(lock)
-            shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _has_hash(path: Path, sha256: str) -> bool:
@@ -235,11 +215,8 @@ def _is_intact(remote: Remote, folder: Path) -> bool:
         return True  # put there by a person; nothing to compare with
     if not _has_hash(archive, remote.sha256):
         return False
-    try:
-        with zipfile.ZipFile(archive) as content:
-            infos = [content.getinfo(member) for member in remote.members]
-    except (KeyError, zipfile.BadZipFile):
-        return False
+    with zipfile.ZipFile(archive) as content:
+        infos = [content.getinfo(member) for member in remote.members]
     return all(
         (file.stat().st_size, _crc(file)) == (info.file_size, info.CRC) for file, info in zip(files, infos, strict=True)
     )
@@ -281,34 +258,78 @@ def _download(
 
 
 def _request(address: str, remote: Remote, target: Path, progress: Progress) -> None:
-    """Download a file and check its hash, or raise `RequestError`."""
+    """Download a file with pooch, which checks its hash and moves it into place; or raise `RequestError`."""
     import pooch
+    import requests
 
-    download(address, target, remote.most, progress, TIMEOUT, PIECE)
-    found = pooch.file_hash(str(target), alg="sha256")
-    if found != remote.sha256:
-        raise RequestError(
-            f"sent other content ({target.stat().st_size:,} bytes, sha256 {found[:12]}..., not "
-            f"{remote.sha256[:12]}...)",
-            False,
-        )
+    get = pooch.HTTPDownloader(chunk_size=PIECE, timeout=TIMEOUT, headers=HEADERS, hooks={"response": check_redirect})
+
+    def download(url: str, output: str, _: object) -> None:
+        os.unlink(output)  # pooch has made the file for this user alone
+        with open(output, "xb") as file:
+            bounded = _Bounded(file, remote, progress)
+            try:
+                get(url, bounded, None)
+            except requests.HTTPError as error:
+                answer: Any = error.response
+                busy = answer.status_code >= 500 or answer.status_code in (408, 429)
+                raise RequestError(f"answered {answer.status_code} {answer.reason or ''}".rstrip(), busy) from error
+            except (requests.RequestException, ValueError) as error:
+                if bounded.written:
+                    raise RequestError(f"broke off after {bounded.written:,} bytes", True) from error
+                cause = getattr(error.args[0], "reason", error) if error.args else error
+                temporary = isinstance(error, requests.ConnectionError | requests.Timeout)
+                raise RequestError(f"cannot be reached ({str(cause).rpartition(': ')[2]})", temporary) from error
+
+    def silent(record: object) -> bool:
+        return False
+
+    log = pooch.get_logger()
+    log.addFilter(silent)  # it shows passwords
+    try:
+        pooch.retrieve(address, remote.sha256, target.name, target.parent, downloader=download)
+    except ValueError as error:
+        raise RequestError(f"sent other content than the file of sha256 {remote.sha256[:12]}...", False) from error
+    finally:
+        log.removeFilter(silent)
 
 
-def _unpack(remote: Remote, archive: Path, hidden: Path, folder: Path, progress: Progress) -> None:
-    """Copy the members that the corpus needs out of an archive into the hidden folder."""
-    members = zip(remote.members, remote.most_unpacked, remote.files(hidden), remote.files(folder), strict=False)
-    for member, most, target, final in members:
-        try:
-            with zipfile.ZipFile(archive) as content, content.open(member) as source, open(target, "xb") as sink:
+class _Bounded:
+    """What pooch writes into: a file that refuses more bytes than are known to come, and reports progress."""
+
+    def __init__(self, file: BinaryIO, remote: Remote, progress: Progress) -> None:
+        self._file, self._remote, self._progress = file, remote, progress
+        self.written = 0
+
+    def write(self, content: bytes) -> None:
+        size = self._remote.size
+        if self.written + len(content) > size:
+            raise RequestError(f"sent more than the {size:,} bytes of the file", False)
+        self._file.write(content)
+        self.written += len(content)
+        self._progress(self._remote.name, self.written, size)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+def check_redirect(response: Any, **_: object) -> None:
+    """Raise `RequestError` for a redirect from https to http; drop its body, which requests reads without bound."""
+    if not response.is_redirect:
+        return
+    response.raw.close()
+    response.raw = io.BytesIO()
+    following = urljoin(response.url, response.headers["location"])
+    if urlsplit(response.url).scheme == "https" and urlsplit(following).scheme != "https":
+        raise RequestError("redirects from https to an address without encryption", False)
+
+
+def _unpack(remote: Remote, archive: Path, hidden: Path, progress: Progress) -> None:
+    """Copy the members that the corpus needs out of an archive, whose hash was checked, into the hidden folder."""
+    with zipfile.ZipFile(archive) as content:
+        for member, target in zip(remote.members, remote.files(hidden), strict=True):
+            with content.open(member) as source, open(target, "xb") as sink:
                 total = content.getinfo(member).file_size
                 while piece := source.read(2**20):
-                    if sink.tell() + len(piece) > most:
-                        raise zipfile.BadZipFile(f"{member} is larger than the {most:,} bytes that are allowed")
                     sink.write(piece)
                     progress(f"unpacking {target.name}", sink.tell(), total)
-        except (KeyError, zipfile.BadZipFile, zlib.error) as error:
-            reason = f"it lacks {member}" if isinstance(error, KeyError) else str(error)
-            raise HfrnnError(
-                f"cannot unpack {remote.name} from {_without_password(remote.address)}: {reason}. Nothing was changed: "
-                f"put the unpacked file at {final} yourself"
-            ) from error

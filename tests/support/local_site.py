@@ -72,7 +72,7 @@ class Site:
         """Return a file of the folder "original" with its correct sha256 and size."""
         content = self.files[f"/original/{name}"]
         sha256 = hashlib.sha256(content).hexdigest()
-        return Remote(f"{self.address}/original/{name}", sha256, members, len(content))
+        return Remote(f"{self.address}/original/{name}", sha256, len(content), members)
 
     def give(self, handler: BaseHTTPRequestHandler, content: bytes, length: int | None = None) -> None:
         """Send content; with a larger `length` the answer ends early."""
