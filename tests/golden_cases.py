@@ -66,6 +66,11 @@ SINGLE = {
     "next-row": f"--data DATA/table.csv --inputs 1,2 --targets 2 --window 30 {SMALL} {RNN}",
     "sine": f"--data sine --length 20 --sequences 30 {SMALL}",
     "temporal-order-sgd": f"--data temporal-order --length 20 --sequences 40 {SMALL} --arch lstm --optimizer sgd",
+    "long-hf-text": f"{TEXT} --hidden 6 --updates 45 --arch mlstm",
+    "long-hf-arrays": "--data DATA/arrays.npz --hidden 6 --updates 25 --arch rnn",
+    "long-hf-published": "--data addition --length 22 --sequences 50 --hidden 6 --updates 12 --preset published",
+    "long-sgd": f"{TEXT} --hidden 6 --updates 150 --arch lstm --optimizer sgd",
+    "long-soap": "--data DATA/arrays.npz --hidden 6 --updates 120 --arch gru --optimizer soap",
     "default-sine": "--data sine --hidden 6 --updates 2",
     "default-corpus": "--hidden 6 --updates 2",
     "default-words": "DATA/text.txt --level word --hidden 6 --updates 2",
@@ -105,13 +110,17 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """Return all cases. Every two of optimizer, architecture, data, backend and threads occur together."""
+    """Return all cases.
+
+    Every two of optimizer, architecture, data, backend and threads occur together. The grid lacks five pairs of
+    optimizer and data; the cases of defaults have all of them.
+    """
     trained: dict[str, tuple[str, ...]] = {}
     for i, optimizer in enumerate(OPTIMIZERS):
         for j, arch in enumerate(ARCHITECTURES):
             source = list(SOURCES)[(i + 2 * j) % len(SOURCES)]
             choices = f"--optimizer {optimizer} --arch {arch} --hidden {5 + (i + j) % 4} --updates {3 + j % 2}"
-            where = f"--backend {BACKENDS[(i + j) % 2]} --threads {1 + (i + j // 2) % 2}"
+            where = f"--backend {BACKENDS[(i + j) % 2]} --threads {1 + (i // 2 + j // 2) % 2}"
             trained[f"{optimizer}-{arch}-{source}"] = (f"{SOURCES[source]} {choices} {where}",)
     for source, words in DEFAULTS.items():
         for optimizer in OPTIMIZERS:
