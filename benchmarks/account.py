@@ -36,7 +36,7 @@ from rich.table import Table
 
 import hfrnn
 from hfrnn.arrays.backend import get_backend
-from hfrnn.arrays.blas import product_peak
+from hfrnn.arrays.threads import product_peak
 from hfrnn.engine.plan import Plan
 from hfrnn.kernels.registry import kernel_class
 

@@ -23,9 +23,8 @@ import numpy as np
 import threadpoolctl
 from several_vectors import processor_seconds
 
-from hfrnn.arrays.backend import get_backend
-from hfrnn.arrays.blas import one_blas_thread, product_peak
-from hfrnn.arrays.buffers import Buffers
+from hfrnn.arrays.backend import Buffers, get_backend
+from hfrnn.arrays.threads import one_blas_thread, product_peak
 
 LOOKUPS = ((64, 512, 1024), (64, 1024, 512), (98, 320, 1600), (64, 2048, 512))
 """Symbols V, columns of W_x, and tokens of a segment: lstm with 128 and 256 units, mlstm with 64, lstm with 512."""

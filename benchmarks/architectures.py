@@ -16,7 +16,7 @@ from rich.table import Table
 
 import hfrnn
 from hfrnn.arrays.backend import get_backend
-from hfrnn.arrays.blas import product_peak
+from hfrnn.arrays.threads import product_peak
 from hfrnn.kernels.registry import resolve_backend
 
 

@@ -14,7 +14,7 @@ import click
 import common
 
 import hfrnn
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.folder import RunFolder
 
 COMMANDS: dict[str, dict[str, Any]] = {
     "hfrnn train --data addition --length 100": {"data": "addition", "length": 100},

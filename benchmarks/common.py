@@ -25,9 +25,9 @@ from rich.console import Console
 from rich.table import Table
 
 import hfrnn
-from hfrnn.arrays.blas import blas_pools
-from hfrnn.atomic import write_atomic
+from hfrnn.arrays.threads import blas_pools
 from hfrnn.errors import HfrnnError, how_to_install
+from hfrnn.files import write_atomic
 from hfrnn.kernels.clockwork import Clockwork
 from hfrnn.training.trainer import Interrupted
 

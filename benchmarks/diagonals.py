@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import hfrnn
-from hfrnn.analysis.spectrum import load_objective
+from hfrnn.analysis.run_objective import load_objective
 from hfrnn.optim.kronecker import kronecker
 from hfrnn.training.trainer import train
 

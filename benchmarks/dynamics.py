@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 from timed_runs import ENDLESS, is_done, progress, records, run_within, spent, updates_per_second, validations
 
-from hfrnn.data.synthetic import make_task
+from hfrnn.data.tasks import make_task
 from hfrnn.engine.batch import Batch
 
 sys.path.insert(0, str(common.HERE.parent / "examples"))

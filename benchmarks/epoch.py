@@ -23,8 +23,8 @@ import hfrnn
 from hfrnn.engine.plan import Use
 from hfrnn.engine.planner import make_plan
 from hfrnn.kernels.registry import vector_passes
+from hfrnn.optim.compiled_steps import OnePassSGD
 from hfrnn.optim.first_order import SGD, SGDOptions
-from hfrnn.optim.one_pass import OnePassSGD
 
 TOLERANCE = 1e-4
 RATE, MOMENTUM, BOUND = 0.5, 0.9, 1.0

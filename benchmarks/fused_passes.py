@@ -32,8 +32,8 @@ import numpy as np
 from alternatives import checked
 
 import hfrnn
-from hfrnn.arrays.blas import one_blas_thread
-from hfrnn.arrays.buffers import Buffers
+from hfrnn.arrays.backend import Buffers
+from hfrnn.arrays.threads import one_blas_thread
 from hfrnn.engine.plan import Keep, segment_boundaries
 from hfrnn.engine.sweep import Sweep
 

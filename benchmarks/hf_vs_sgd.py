@@ -61,8 +61,8 @@ from timed_runs import (
 
 from hfrnn.arrays.backend import get_backend
 from hfrnn.presets import STRENGTHS
-from hfrnn.runs.presets import DEFAULTS
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.defaults import DEFAULTS
+from hfrnn.runs.folder import RunFolder
 
 SHAKESPEARE = {"data": "tinyshakespeare"}
 PTB = {"data": "ptb", "level": "char"}

@@ -22,8 +22,8 @@ from rich.table import Table
 from scipy.optimize import minimize_scalar
 
 from hfrnn.data.corpora import PREFIXES, load_corpus
+from hfrnn.data.text import EOS
 from hfrnn.data.vocabulary import Vocabulary
-from hfrnn.data.words import EOS
 from hfrnn.errors import InputError
 
 CACHE_SIZES = (50, 100, 200, 500, 1000, 2000, 5000, 10_000)

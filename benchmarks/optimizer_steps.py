@@ -17,8 +17,8 @@ from several_vectors import processor_seconds
 
 from hfrnn.kernels.registry import vector_passes
 from hfrnn.optim.average import Average
+from hfrnn.optim.compiled_steps import OnePassAdam, OnePassAverage, OnePassSGD
 from hfrnn.optim.first_order import SGD, Adam, FirstOrder
-from hfrnn.optim.one_pass import OnePassAdam, OnePassAverage, OnePassSGD
 
 SIZES = (2_000_000, 4_000_000, 8_000_000)
 BOUND = 1.0

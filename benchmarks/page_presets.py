@@ -10,14 +10,14 @@ import statistics
 from diagonals import figures
 from page_text import load, table
 
-from hfrnn.names import PRESETS
+from hfrnn.choices import PRESETS
 from hfrnn.option import option_name
-from hfrnn.runs.presets import DEFAULTS, shown
+from hfrnn.runs.defaults import DEFAULTS, in_words
 
 
 def presets() -> str:
     """The defaults that each preset has."""
-    rows = [[f"`{option_name(name)}`", *map(shown, default)] for name, default in DEFAULTS.items()]
+    rows = [[f"`{option_name(name)}`", *map(in_words, default)] for name, default in DEFAULTS.items()]
     return table(["option", *(f"`--preset {preset}`" for preset in PRESETS)], rows)
 
 

@@ -14,7 +14,7 @@ import click
 import numpy as np
 from comparison import MARKS, METHODS, Seeds, best_within, final_bits, median_curve
 
-from hfrnn.atomic import write_atomic
+from hfrnn.files import write_atomic
 
 LINE, SEED_LINE = 2.4, 0.7
 """Widths of the median and of a seed."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.folder import RunFolder
 
 
 @click.command()

@@ -26,9 +26,9 @@ from rich.console import Console
 from rich.table import Table
 
 import hfrnn
-from hfrnn.analysis.spectrum import load_objective
+from hfrnn.analysis.run_objective import load_objective
+from hfrnn.optim.blocks import Pair, rotated
 from hfrnn.optim.cg import conjugate_gradient, power_preconditioner
-from hfrnn.optim.factors import Pair, rotated
 from hfrnn.optim.kronecker import Kronecker, kronecker
 from hfrnn.training.trainer import train
 

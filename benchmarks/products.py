@@ -20,7 +20,7 @@ from common import REFERENCE, Candidate, Case, alternate, choose
 
 import hfrnn
 from hfrnn.arrays.backend import get_backend
-from hfrnn.arrays.blas import product_peak
+from hfrnn.arrays.threads import product_peak
 from hfrnn.optim.cg import conjugate_gradient
 
 TOLERANCE = {"float32": 1e-4, "float64": 1e-9}

@@ -24,10 +24,10 @@ import numpy as np
 
 import hfrnn
 from hfrnn.cli.launcher import mpiexec
-from hfrnn.engine.distributed import launched_ranks
 from hfrnn.engine.plan import SMALLEST
-from hfrnn.engine.ranks import Ranks
 from hfrnn.optim.cg import conjugate_gradient
+from hfrnn.ranks.mpi import launched_ranks
+from hfrnn.ranks.one import Ranks
 
 K_WEIGHTS, K_STEPS = 21_200_000, 200
 """The network of [K] with 21.2 million weights, and the steps of its sequences."""

@@ -17,7 +17,7 @@ import common
 import numpy as np
 
 import hfrnn
-from hfrnn.arrays.blas import one_blas_thread
+from hfrnn.arrays.threads import one_blas_thread
 from hfrnn.engine.plan import Keep, Plan
 
 CASES = (("lstm", 128, 100, 32), ("lstm", 15, 100, 32), ("lstm", 15, 100, 8), ("rnn", 128, 100, 32))

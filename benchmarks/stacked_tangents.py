@@ -17,7 +17,7 @@ import numpy as np
 from several_vectors import peak, processor_seconds
 
 import hfrnn
-from hfrnn.arrays.blas import one_blas_thread
+from hfrnn.arrays.threads import one_blas_thread
 from hfrnn.engine.plan import Keep, Plan
 
 H, T, B, V = 128, 100, 32, 64

@@ -13,7 +13,7 @@ import click
 
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.runs.config import TrainConfig, checked_options
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.folder import RunFolder
 from hfrnn.training.trainer import Callback, train
 
 UNFINISHED = (None, "time", "interruption", "callback")

@@ -39,7 +39,7 @@ from rich.console import Console
 from rich.table import Table
 
 import hfrnn
-from hfrnn.data.synthetic import make_task
+from hfrnn.data.tasks import make_task
 
 STEPS, SYMBOLS = 50, 103
 """Steps of a sequence of the built-in text, and its symbols."""

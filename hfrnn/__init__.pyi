@@ -1,9 +1,9 @@
 from ._version import __version__ as __version__
+from .analysis.curvature_trace import curvature_trace as curvature_trace
 from .analysis.dynamic_evaluation import Dynamic as Dynamic
 from .analysis.dynamic_evaluation import mean_square_gradient as mean_square_gradient
 from .analysis.evaluation import Evaluation as Evaluation
 from .analysis.evaluation import evaluate as evaluate
-from .analysis.figures import Score as Score
 from .analysis.gauss_newton import dense_gauss_newton as dense_gauss_newton
 from .analysis.gauss_newton import gauss_newton_diagonal as gauss_newton_diagonal
 from .analysis.influence import Influence as Influence
@@ -18,10 +18,10 @@ from .analysis.prediction import score as score
 from .analysis.probe import BracketProbe as BracketProbe
 from .analysis.probe import ProbeCurves as ProbeCurves
 from .analysis.probe import bracket_probe as bracket_probe
+from .analysis.run_objective import load_objective as load_objective
+from .analysis.scores import Score as Score
 from .analysis.spectrum import Spectrum as Spectrum
-from .analysis.spectrum import load_objective as load_objective
 from .analysis.spectrum import spectrum as spectrum
-from .analysis.trace import curvature_trace as curvature_trace
 from .engine.batch import Batch as Batch
 from .engine.constrained_objective import ConstrainedObjective as ConstrainedObjective
 from .engine.constraints import Constraints as Constraints
@@ -55,7 +55,7 @@ from .runs.config import TrainConfig as TrainConfig
 from .runs.load import LoadedRun as LoadedRun
 from .runs.load import load as load
 from .runs.load import load_scaling as load_scaling
-from .runs.saved import save as save
+from .runs.load import save as save
 from .training.callbacks import Callback as Callback
 from .training.callbacks import TrainingResult as TrainingResult
 from .training.trainer import train as train

@@ -1,8 +1,8 @@
 """Checks of arguments: one function for each kind of value, used by every public function.
 
 A check returns the value in its plain Python type. For a wrong value it raises InputError with one sentence, which
-names the argument and says what was given and what to give. `hfrnn.arrays.checks` has the check of arrays. This file
-does not import NumPy, so that help texts appear quickly.
+names the argument and says what was given and what to give. `hfrnn.arrays.array_checks` has the check of arrays. This
+file does not import NumPy, so that help texts appear quickly.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The options of an update in the two presets of Hessian-free optimization. This file imports no package.
 
-`HessianFreeOptions.tuned()` and `.published()` have these values, and so has `hfrnn train --preset`. `runs/presets.py`
+`HessianFreeOptions.tuned()` and `.published()` have these values, and so has `hfrnn train --preset`. `runs/defaults.py`
 adds options of a run: batches and the average of the weights.
 """
 
@@ -66,7 +66,7 @@ CG_EPSILON = 0.005
 """`cg_epsilon` of both presets. The papers have 0.0005, the default of `HessianFreeOptions`."""
 
 
-def update_options(preset: str, data: str) -> dict[str, Any]:
+def preset_options(preset: str, data: str) -> dict[str, Any]:
     """Return the options of an update that a preset decides, by name, for a kind of data.
 
     Parameters

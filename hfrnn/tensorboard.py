@@ -14,7 +14,7 @@ from typing import Any
 from hfrnn.checks import path
 from hfrnn.errors import CheckpointError, MissingExtraError, how_to_install
 from hfrnn.files import is_regular
-from hfrnn.runs.metrics import Record, number
+from hfrnn.runs.metrics import Record, finite_number
 from hfrnn.training.callbacks import Callback, TrainingResult
 from hfrnn.training.trainer import Trainer
 
@@ -99,7 +99,7 @@ class TensorBoard(Callback):
         now = time.time()
         for record in earlier:
             if record["update"] >= first:
-                self._write(record, now - trainer.seconds + (number(record.get("seconds")) or 0.0))
+                self._write(record, now - trainer.seconds + (finite_number(record.get("seconds")) or 0.0))
         self._writer.flush()
 
     def on_update(self, record: Record) -> bool | None:
@@ -120,8 +120,8 @@ class TensorBoard(Callback):
 
     def _write(self, record: Record, when: float) -> None:
         """Write a record."""
-        scalars = {tag: number(record.get(name)) for tag, name in TAGS.items()}
-        scalars |= {f"seconds/{part}": number(record.get(f"seconds_{part}")) for part in PARTS}
+        scalars = {tag: finite_number(record.get(name)) for tag, name in TAGS.items()}
+        scalars |= {f"seconds/{part}": finite_number(record.get(f"seconds_{part}")) for part in PARTS}
         values = [
             self._summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items() if value is not None
         ]

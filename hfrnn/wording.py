@@ -1,11 +1,13 @@
-"""How messages write counts, foreign text and shell commands."""
+"""How messages write counts, foreign text, shell commands and objects."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any, TypeVar
 
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that a terminal obeys, that reorder a line, or that no encoding has; but not tab and newline."""
@@ -82,3 +84,48 @@ def _quoted_character(character: str) -> str:
     if character == "\t" or _UNSAFE.match(character):
         return "".join(f"\\x{byte:02x}" for byte in os.fsencode(character))
     return character
+
+
+# ------------------------------------------------------------------ short representations of objects
+
+
+Class = TypeVar("Class", bound=type)
+MOST = 60
+"""Largest number of characters of a value."""
+FEW = 4
+"""Largest number of numbers of an array that are shown."""
+
+
+def short(value: Any) -> str:
+    """Return a value in a few words: `float32 (3, 4)` for an array, `0.1235` for a float, `{5 entries}` for a dict."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        if value.ndim == 0 and hasattr(value, "item"):
+            return short(value.item())
+        if value.ndim == 1 and value.size <= FEW and value.dtype.kind in "iufb":
+            return f"[{', '.join(short(each) for each in value.tolist())}]"
+        return f"{value.dtype} {tuple(value.shape)}"
+    if type(value) in (tuple, list) and value and all(isinstance(each, tuple | list | dict) for each in value):
+        return f"{type(value).__name__} of {len(value)}"
+    text = repr(value.value if isinstance(value, Enum) else value)
+    if len(text) <= MOST and "\n" not in text:
+        return text
+    if isinstance(value, Mapping):
+        return f"{{{len(value)} entries}}"
+    if isinstance(value, str | bytes):
+        return f"{value[: MOST // 2]!r}..."
+    return f"{type(value).__name__} of {len(value)}" if isinstance(value, tuple | list) else type(value).__name__
+
+
+def brief(of: Class) -> Class:
+    """Give a dataclass or a named tuple a representation on one line, with its arrays by type and shape."""
+    names = of._fields if hasattr(of, "_fields") else None
+
+    def __repr__(self: Any) -> str:
+        fields = names or [each.name for each in self.__dataclass_fields__.values() if each.repr]
+        values = ", ".join(f"{name}={short(getattr(self, name))}" for name in fields if not name.startswith("_"))
+        return f"{type(self).__name__}({values})"
+
+    of.__repr__ = __repr__  # type: ignore[assignment]
+    return of

@@ -51,7 +51,7 @@ TARGETS = (
     Target("hfrnn/kernels/cuda/*.cu", CUDA, True),
     Target("hfrnn/kernels/cuda/*.cuh", CUDA, True),
     Target("hfrnn/kernels/cuda/*.py", CUDA, True),
-    Target("hfrnn/kernels/numba/passes.py", ("tests/optim/test_one_pass.py",)),
+    Target("hfrnn/kernels/numba/passes.py", ("tests/optim/test_compiled_steps.py",)),
     Target("hfrnn/kernels/numba/groups.py", ("tests/engine/test_compiled_class_softmax.py",)),
     Target("hfrnn/kernels/numba/*.py", ("tests/kernels/test_numba.py -m '' -k 'float64 and all-3'",), True),
     Target("hfrnn/kernels/cells.py", (f"{KERNEL_TESTS} -k lstm]", f"{ORACLE} -k '[lstm or [mlstm'"), True),
@@ -70,29 +70,34 @@ TARGETS = (
     Target("hfrnn/optim/average.py", ("tests/training/test_average.py", "tests/training/test_restore_best.py")),
     Target("hfrnn/optim/trace.py", ("tests/optim/test_trace.py",)),
     Target("hfrnn/optim/lanczos.py", ("tests/optim/test_lanczos.py", "tests/analysis/test_spectrum.py")),
-    *(
-        Target(
-            f"hfrnn/optim/{name}.py",
-            ("tests/optim/test_sgd.py tests/optim/test_adam.py tests/optim/test_clipping.py", "tests/optim"),
-        )
-        for name in ("first_order", "stepping")
+    Target(
+        "hfrnn/optim/first_order.py",
+        ("tests/optim/test_sgd.py tests/optim/test_adam.py tests/optim/test_clipping.py", "tests/optim"),
     ),
-    Target("hfrnn/optim/cg_state.py", ("tests/optim/test_cg*.py", "tests/optim")),
+    Target("hfrnn/optim/cg.py", ("tests/optim/test_cg*.py", "tests/optim")),
     *(
         Target(f"hfrnn/optim/{name}.py", (f"tests/optim/test_{name}.py", "tests/optim/test_matrix_steps.py"))
         for name in ("soap", "muon")
     ),
-    Target("hfrnn/optim/early_stopping.py", ("tests/optim/test_schedules.py",)),
-    Target("hfrnn/optim/factors.py", ("tests/optim/test_kronecker.py", "tests/optim/test_soap.py")),
-    Target("hfrnn/optim/blocks.py", ("tests/optim/test_matrix_steps.py",)),
-    Target("hfrnn/training/methods/horizon.py", ("tests/training/test_learning_rates.py -k estimate",)),
+    Target("hfrnn/optim/schedules.py", ("tests/optim/test_schedules.py",)),
+    Target(
+        "hfrnn/optim/blocks.py",
+        ("tests/optim/test_kronecker.py", "tests/optim/test_soap.py", "tests/optim/test_matrix_steps.py"),
+    ),
+    Target(
+        "hfrnn/training/methods/method.py",
+        (
+            "tests/training/test_learning_rates.py",
+            "tests/training/test_methods.py tests/training/test_method_limits.py",
+        ),
+    ),
     Target("hfrnn/training/methods/optimizers.py", ("tests/training/test_optimizers.py",)),
     Target("hfrnn/optim/*.py", ("tests/optim/test_{module}*.py", "tests/optim")),
     Target(
-        "hfrnn/engine/class_softmax.py",
+        "hfrnn/engine/heads/class_softmax.py",
         ("tests/engine/test_class_softmax.py", f"{ORACLE} -k 'class-softmax and ([rnn or [mlstm)'"),
     ),
-    Target("hfrnn/engine/compiled_class_softmax.py", ("tests/engine/test_compiled_class_softmax.py",)),
+    Target("hfrnn/engine/heads/compiled_class_softmax.py", ("tests/engine/test_compiled_class_softmax.py",)),
     Target(
         "hfrnn/engine/plan*.py",
         ("tests/engine/test_plan*.py", "tests/engine/test_objective.py -k 'shards or plan or budget or checkpoint'"),
@@ -109,7 +114,7 @@ TARGETS = (
         Target(f"hfrnn/engine/{name}.py", (f"tests/engine/test_{name}.py",))
         for name in ("noise", "max_norm", "clipped_errors")
     ),
-    *(Target(f"hfrnn/engine/{name}.py", ENGINE) for name in ("sweep", "input_map", "output_map", "losses")),
+    *(Target(f"hfrnn/engine/{name}.py", ENGINE) for name in ("sweep", "input_map", "heads/output_map", "heads/losses")),
 )
 """The files to mutate. The first target that matches a file counts."""
 
@@ -152,13 +157,13 @@ EQUIVALENTS = (
         "role: _bilinear({corner: sizes[role] for corner, sizes in corners.items()}) for role in corners[1, 2]",
         "All corners have the same roles.",
     ),
-    Equivalent("hfrnn/optim/stepping.py", PIECES, PIECES.replace(" and ", " or "), WORKERS),
-    Equivalent("hfrnn/optim/stepping.py", PIECES, PIECES.replace("min", "max"), WORKERS),
-    Equivalent("hfrnn/optim/stepping.py", PIECES, PIECES.replace("else 1", "else 2"), WORKERS),
-    Equivalent("hfrnn/optim/stepping.py", PIECES, PIECES.replace("on_host and n", "not (on_host and n)"), WORKERS),
-    Equivalent("hfrnn/optim/stepping.py", SIZE, SIZE.replace("min", "max"), "One piece gives the same bits."),
+    Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace(" and ", " or "), WORKERS),
+    Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace("min", "max"), WORKERS),
+    Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace("else 1", "else 2"), WORKERS),
+    Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace("on_host and n", "not (on_host and n)"), WORKERS),
+    Equivalent("hfrnn/optim/first_order.py", SIZE, SIZE.replace("min", "max"), "One piece gives the same bits."),
     Equivalent(
-        "hfrnn/optim/stepping.py", SIZE, SIZE.replace("on_host", "not (on_host)"), "One piece gives the same bits."
+        "hfrnn/optim/first_order.py", SIZE, SIZE.replace("on_host", "not (on_host)"), "One piece gives the same bits."
     ),
     Equivalent("hfrnn/engine/planner.py", SHARDS, SHARDS.replace("max(B, 2)", "max(B, 3)"), "Sizes are powers of 2."),
     *(

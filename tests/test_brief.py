@@ -9,7 +9,7 @@ import pytest
 from support.tiny_runs import tiny_train
 
 import hfrnn
-from hfrnn.brief import short
+from hfrnn.wording import short
 
 
 @pytest.mark.parametrize(

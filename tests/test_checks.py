@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hfrnn import checks
+from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.backend import get_backend
-from hfrnn.arrays.checks import array
 from hfrnn.checks import Range, check_fields, checked, choice, count, number
 from hfrnn.errors import InputError
 

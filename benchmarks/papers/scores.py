@@ -14,8 +14,9 @@ from trials import CURVES, Progress, Settings, machine_facts, train_trial, train
 
 from hfrnn.analysis.evaluation import evaluate
 from hfrnn.errors import InputError
+from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import load
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.sources.open import run_corpus
 
 
 def train_cell(table: Table, cell: Cell, settings: Settings) -> dict[str, Progress] | None:
@@ -58,7 +59,7 @@ def score(table: Table, cell: Cell, run: Path, progress: Progress, settings: Set
     net, theta, vocabulary = load(run, "best", settings.backend)
     if vocabulary is None:
         raise InputError(f"{run} was not trained on a text: the cells of these tables are")
-    text = getattr(folder.corpus(), table.part)
+    text = getattr(run_corpus(folder), table.part)
     evaluation = evaluate(net, theta, vocabulary, text, folder.config().unknown)
     best = progress.best
     assert best is not None

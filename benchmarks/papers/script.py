@@ -18,7 +18,7 @@ from rich.table import Table as Grid
 from scores import has_recipe, is_finished, read_result, score_cell, train_cell
 from trials import Progress, Settings
 
-from hfrnn.cli.ranks import launched_together, silence_followers
+from hfrnn.cli.under_mpi import launched_together, silence_followers
 
 LIMITS = {"epochs": "--epochs", "minutes": "--budget"}
 """The option for the limit of a trial, by its unit."""

@@ -15,11 +15,11 @@ from common import machine
 
 from hfrnn.arrays.backend import get_backend
 from hfrnn.arrays.threads import default_threads
-from hfrnn.engine.ranks import ALONE, Ranks
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.optim.result import End
+from hfrnn.optim.outcome import End
+from hfrnn.ranks.one import ALONE, Ranks
 from hfrnn.runs.config import TrainConfig, checked_options
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.folder import RunFolder
 from hfrnn.training.trainer import Callback, train
 
 ENDLESS = {"hf": {"updates": 10**9}}

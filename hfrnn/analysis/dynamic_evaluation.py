@@ -30,8 +30,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hfrnn import checks
+from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.backend import Array, HostArray, get_backend
-from hfrnn.arrays.checks import array
 from hfrnn.arrays.vectors import is_finite, norm
 from hfrnn.checks import NOT_NEGATIVE, ZERO_TO_ONE, function, instance, number
 from hfrnn.data.streams import TextStreams

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from hfrnn.analysis.dynamic_evaluation import Dynamic, Learner
 from hfrnn.arrays.backend import Array
-from hfrnn.brief import brief
 from hfrnn.checks import count, function, instance, is_whole, shown
 from hfrnn.data.text import Text
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.wording import counted
+from hfrnn.wording import brief, counted
 
 CHUNK = 1000
 """Symbols in one forward pass; the result does not depend on it."""

@@ -37,17 +37,17 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.stats import spearmanr
 
 from hfrnn.analysis.gauss_newton import curvature_product, dense_gauss_newton, in_weights
+from hfrnn.arrays.array_checks import array, is_array
 from hfrnn.arrays.backend import Array, HostArray
-from hfrnn.arrays.checks import array, is_array
-from hfrnn.brief import brief
 from hfrnn.checks import INSIDE_ONE, NOT_NEGATIVE, choice, count, number, shown
+from hfrnn.choices import MATRICES
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.names import MATRICES
 from hfrnn.optim.cg import CGStop, conjugate_gradient
 from hfrnn.optim.lanczos import Product
+from hfrnn.wording import brief
 
 SOLVERS = ("cg", "dense")
 EARLIER = 0.75

@@ -39,13 +39,13 @@ from hfrnn.analysis.gauss_newton import (
 )
 from hfrnn.analysis.posterior import STRUCTURES, LowRank, Spectral, fitted_curvature
 from hfrnn.arrays.backend import Array, HostArray
-from hfrnn.brief import brief
 from hfrnn.checks import INSIDE_ONE, POSITIVE, choice, count, instance, is_whole, number, shown
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError
 from hfrnn.optim.cg import conjugate_gradient
+from hfrnn.wording import brief
 
 METHODS = ("factorization", "cg")
 

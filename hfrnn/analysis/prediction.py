@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.analysis.figures import Score, figures
+from hfrnn.analysis.scores import Score, figures
 from hfrnn.arrays.backend import Array, HostArray, host_copy
-from hfrnn.brief import brief
 from hfrnn.checks import count, flag, instance, shown
 from hfrnn.data.scaling import Scaling
 from hfrnn.engine.batch import Batch, State
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.wording import counted
+from hfrnn.wording import brief, counted
 
 STEPS = 1000
 """Most steps that run at once where the state is carried; the results do not depend on it."""

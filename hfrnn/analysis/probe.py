@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from hfrnn.arrays.backend import Array
-from hfrnn.arrays.blas import one_blas_thread
+from hfrnn.arrays.threads import one_blas_thread
 from hfrnn.checks import count, function, instance, shown
 from hfrnn.data.text import LEVELS, Text
 from hfrnn.data.vocabulary import Vocabulary

@@ -8,28 +8,28 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.analysis.figures import Row, figures
 from hfrnn.analysis.prediction import score, scored_rows
+from hfrnn.analysis.scores import Row, figures
 from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.choices import ARRAY_FILES, IN_MEMORY, TABLES, names_arrays
+from hfrnn.data.array_data import ROLES, check_filled
 from hfrnn.data.array_files import read_array_file
-from hfrnn.data.arrays import ROLES, check_filled
-from hfrnn.data.layouts import Layout, arranged
+from hfrnn.data.array_shapes import ArrayFormat, arranged
 from hfrnn.data.music import music_batch
 from hfrnn.data.scaling import Scaling
-from hfrnn.data.synthetic import SUCCESS, make_task, tasks
 from hfrnn.data.tables import NoColumnError, read_columns, rows_ahead
+from hfrnn.data.tasks import SUCCESS, make_task, tasks
 from hfrnn.data.windows import WINDOW, Windows, as_column, two_axes
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
-from hfrnn.names import ARRAY_FILES, IN_MEMORY, TABLES, names_arrays
-from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.data import array_windows, is_arrays, load_run_music
-from hfrnn.runs.presets import kind_of_data
-from hfrnn.runs.run_folder import RunFolder
-from hfrnn.training.array_source import ArraySource
-from hfrnn.training.opening import open_source
-from hfrnn.training.sources import chosen_part
+from hfrnn.runs.config import TrainConfig, is_arrays
+from hfrnn.runs.defaults import kind_of_data
+from hfrnn.runs.folder import RunFolder
+from hfrnn.sources.array_source import ArraySource
+from hfrnn.sources.open import open_source
+from hfrnn.sources.read import array_windows, load_run_music
+from hfrnn.sources.source import chosen_part
 from hfrnn.wording import counted
 
 TASK_SEQUENCES = 10_000
@@ -190,7 +190,7 @@ def _arrays(config: TrainConfig, net: Network, path: str) -> Given:
         }
     check_filled(arrays, path)
     loss = "softmax" if net.head.integer_targets else net.loss_name
-    layout = Layout(path, config.time_first, matlab, loss)
+    layout = ArrayFormat(path, config.time_first, matlab, loss)
     part = arranged({role: arrays.get(role) for role in ROLES}, "", layout)
     x, y, weights, lengths = part.sequences(path)
     return Given(name, Batch(x, None, lengths=lengths) if note else Batch(x, y, weights, lengths), None, note=note)

@@ -1,4 +1,7 @@
-"""Whether CuPy can compute on a GPU here, and what GPU it is. CuPy is imported only where there is a driver."""
+"""Whether CuPy can compute on a GPU here, what GPU it is, and whether numba can compile loops.
+
+CuPy is imported only where there is a driver.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, MissingExtraError, how_to_install
 
 MISSING = "CuPy is not installed"
 DRIVERS = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
@@ -116,3 +119,29 @@ def products_in_tf32() -> Iterator[None]:
     finally:
         cublas.setMathMode(handle, mode)
         linalg.set_compute_type(np.float32, kind)
+
+
+# ------------------------------------------------------------------ numba
+
+
+NUMBA_MISSING = "numba is not installed"
+
+
+def why_no_numba() -> str:
+    """Return why numba cannot be used; "" if it can."""
+    if importlib.util.find_spec("numba") is None:
+        return NUMBA_MISSING
+    try:
+        import numba  # noqa: F401
+    except ImportError as error:  # it does not go with this NumPy, for example
+        return f"numba cannot be imported ({' '.join(str(error).split())})"
+    return ""
+
+
+def check_numba() -> None:
+    """Raise MissingExtraError if numba cannot be used."""
+    why = why_no_numba()
+    if why == NUMBA_MISSING:
+        raise MissingExtraError(f"backend 'numba' needs numba: {how_to_install('fast')}, or use 'numpy'")
+    if why:
+        raise MissingExtraError(f"{why}: install versions of numba and NumPy that go together, or use 'numpy'")

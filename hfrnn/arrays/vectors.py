@@ -16,8 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hfrnn.arrays.blas import one_blas_thread
-from hfrnn.arrays.threads import Threads
+from hfrnn.arrays.threads import Threads, one_blas_thread
 
 Vector: TypeAlias = npt.NDArray[Any]
 """A flat vector (n,) of whichever backend is in use."""

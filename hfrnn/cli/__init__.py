@@ -16,16 +16,16 @@ import click
 from hfrnn._version import __version__
 from hfrnn.cli.completion import completion
 from hfrnn.cli.data import data
+from hfrnn.cli.evaluate import evaluate, sample
 from hfrnn.cli.gradcheck import gradcheck
 from hfrnn.cli.info import info
+from hfrnn.cli.output import finish_streams, is_lost_output, prepare_streams, say, show_failure, show_lost_output
 from hfrnn.cli.predict import predict
 from hfrnn.cli.probe import probe
-from hfrnn.cli.ranks import refuse_ranks, silence_followers, wait_for_report
 from hfrnn.cli.report import report
-from hfrnn.cli.runs import evaluate, sample
-from hfrnn.cli.screen import finish_streams, is_lost_output, prepare_streams, say, show_failure, show_lost_output
 from hfrnn.cli.spectrum import spectrum
 from hfrnn.cli.train import train
+from hfrnn.cli.under_mpi import refuse_ranks, silence_followers, wait_for_report
 from hfrnn.errors import HfrnnError
 from hfrnn.option import nearest, option_name
 from hfrnn.runs.options import run_options

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from hfrnn.cli.screen import say
+from hfrnn.cli.output import say
 
 PLAIN = re.compile(r"[\w+./-]+")
 """Names that click's scripts give every shell as one word. Other names are not offered: a shell could run them."""
@@ -47,7 +47,7 @@ def architectures(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 def data_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The names that `--data` takes, or files if no name begins like this."""
-    from hfrnn.cli.options import known_data
+    from hfrnn.cli.arguments import known_data
 
     found = _starting((name for names in known_data().values() for name in names), incomplete)
     return found or files(ctx, parameter, incomplete)

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
+from hfrnn.choices import LEVELS, UNITS
 from hfrnn.cli.completion import files
-from hfrnn.cli.screen import make_console, say, say_json
+from hfrnn.cli.output import make_console, say, say_json
 from hfrnn.errors import InputError
-from hfrnn.names import LEVELS, UNITS
 from hfrnn.wording import counted
 
 BEGINNING = 300
@@ -153,10 +153,10 @@ def show(name: str, level: str, as_json: bool) -> None:
     """
     import numpy as np
 
+    from hfrnn.choices import IN_MEMORY
     from hfrnn.data.corpora import CORPORA, PARTS, load_corpus
     from hfrnn.data.vocabulary import Vocabulary
-    from hfrnn.names import IN_MEMORY
-    from hfrnn.runs.presets import kind_of_data
+    from hfrnn.runs.defaults import kind_of_data
 
     kind = kind_of_data(name)
     if kind != "a text" and name not in IN_MEMORY:

@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
+from hfrnn.choices import RECORDINGS
+from hfrnn.cli.arguments import NearChoice, refuse_several
 from hfrnn.cli.completion import architectures, data_names, files, folders, run_folders
 from hfrnn.cli.kernel_files import kernel_files
-from hfrnn.cli.options import NearChoice, refuse_several
-from hfrnn.cli.screen import say
+from hfrnn.cli.output import say
 from hfrnn.errors import InputError
-from hfrnn.names import RECORDINGS
 from hfrnn.option import Option
 from hfrnn.runs.options import option_name, run_options
 

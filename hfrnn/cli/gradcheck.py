@@ -8,7 +8,7 @@ import click
 
 from hfrnn.cli.completion import architectures as architecture_names
 from hfrnn.cli.kernel_files import kernel_option
-from hfrnn.cli.screen import say, say_json
+from hfrnn.cli.output import say, say_json
 from hfrnn.errors import InputError
 
 EXAMPLES = """\b
@@ -33,7 +33,7 @@ def gradcheck(archs: tuple[str, ...], more: tuple[str, ...], seed: int, as_json:
     The reference is the complex step of the forward pass alone, in float64, on small random networks. Prints the
     worst relative error of each check; exits with 1 if one is above its tolerance.
     """
-    from hfrnn.cli.options import check_architecture
+    from hfrnn.cli.arguments import check_architecture
     from hfrnn.cli.progress import live_bar
     from hfrnn.gradcheck import gradcheck as run_checks
     from hfrnn.gradcheck import table

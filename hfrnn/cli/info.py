@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
+from hfrnn.cli.arguments import known_data
 from hfrnn.cli.kernel_files import kernel_option
-from hfrnn.cli.options import known_data
-from hfrnn.cli.screen import say_json, say_lines
+from hfrnn.cli.output import say_json, say_lines
 from hfrnn.wording import counted
 
 EXTRAS = {
@@ -46,12 +46,11 @@ def info(as_json: bool) -> None:
 def describe() -> dict[str, Any]:
     """Return versions, architectures, processors, BLAS and optional packages, by name."""
     from hfrnn.arrays.backend import get_backend
-    from hfrnn.arrays.blas import blas_pools, product_peak
-    from hfrnn.arrays.threads import default_threads
+    from hfrnn.arrays.threads import blas_pools, default_threads, product_peak
     from hfrnn.data.corpora import CORPORA
-    from hfrnn.engine.heads import losses
+    from hfrnn.engine.heads.heads import losses
     from hfrnn.kernels import architectures
-    from hfrnn.runs.versions import versions
+    from hfrnn.runs.folder import versions
 
     blas = [
         f"{pool['internal_api']} {pool['version']}, {pool.get('architecture', 'unknown')} kernels, "
@@ -85,11 +84,11 @@ def _simd() -> list[str]:
 
 
 def _version(package: str) -> str:
-    from hfrnn.arrays.compiled import MISSING, why_no_numba
+    from hfrnn.arrays.gpu import NUMBA_MISSING, why_no_numba
 
     try:
         found = importlib.metadata.version(package)
-        broken = package == "numba" and why_no_numba() not in ("", MISSING)
+        broken = package == "numba" and why_no_numba() not in ("", NUMBA_MISSING)
         return f"{found} (cannot be imported)" if broken else found
     except importlib.metadata.PackageNotFoundError:
         return "not installed"

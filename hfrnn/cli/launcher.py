@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from hfrnn.errors import INTERRUPTED, InputError, MissingExtraError, how_to_install
-from hfrnn.launch import launched
+from hfrnn.ranks.launched import launched
 from hfrnn.training.signals import ending_signals
 
 OPEN_MPI = ("--oversubscribe", "--bind-to", "none")

@@ -8,17 +8,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from hfrnn.cli.options import check_architecture, check_data
+from hfrnn.choices import holds_targets
+from hfrnn.cli.arguments import check_architecture, check_data
 from hfrnn.errors import InputError
-from hfrnn.names import holds_targets
 from hfrnn.option import flag_given
 from hfrnn.presets import STRENGTHS
-from hfrnn.runs.config import TrainConfig, arch_declarations, check_values, checked_options, chosen_arch
-from hfrnn.runs.needs import either
-from hfrnn.runs.options import default_schedule, option_key, option_name, run_options
-from hfrnn.runs.parsing import read_toml
-from hfrnn.runs.presets import DEFAULTS, kind_of_data, preset_values, renamed, unwritten_values
-from hfrnn.runs.suited import suited
+from hfrnn.runs.config import (
+    TrainConfig,
+    arch_declarations,
+    check_values,
+    checked_options,
+    chosen_arch,
+    read_toml,
+    suited,
+)
+from hfrnn.runs.defaults import DEFAULTS, kind_of_data, preset_values, renamed, unwritten_values
+from hfrnn.runs.options import default_schedule, either, option_key, option_name, run_options
 
 RESOLVED = (
     "average", "learning_rate", "momentum", "mu", "lambda_", "preconditioner_shift", "schedule", *DEFAULTS,

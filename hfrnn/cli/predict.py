@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hfrnn.cli.arguments import NearChoice, check_force, check_picture, force_option
 from hfrnn.cli.completion import files, run_folders
+from hfrnn.cli.evaluate import backend_option, or_another_file, which_option
 from hfrnn.cli.kernel_files import kernel_option
-from hfrnn.cli.options import NearChoice, check_force, check_picture, force_option
-from hfrnn.cli.runs import backend_option, which_option
-from hfrnn.cli.scores import or_another_file
-from hfrnn.cli.screen import say, telling_of_compilation
+from hfrnn.cli.output import say, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.wording import counted
 
@@ -58,8 +57,8 @@ def predict(
     """
     from hfrnn.analysis.prediction_files import FORMATS, free_given
     from hfrnn.analysis.sequences import file_sequences, own_sequences
+    from hfrnn.runs.folder import RunFolder
     from hfrnn.runs.load import load
-    from hfrnn.runs.run_folder import RunFolder
 
     _check(file, part, output, plot, free_run, warm_up, no_states)
     if output is not None and not output.lower().endswith(FORMATS):
@@ -142,9 +141,9 @@ def _predicted(
         held = ", ".join(f"{name} {value.shape}" for name, value in arrays.items())
         lines.append(f"{output}: {held}" if not table else f"{output}: {counted(len(arrays['y']), 'row')}")
     if plot is not None:
-        from hfrnn.cli.predict_plot import picture
+        from hfrnn.cli.plots import prediction_picture
 
         kind = plot.rpartition(".")[2].lower()
-        contents["--plot"] = picture(net, given, known, found.outputs, kind, free_run is not None)
+        contents["--plot"] = prediction_picture(net, given, known, found.outputs, kind, free_run is not None)
         lines.append(plot)
     return lines, contents

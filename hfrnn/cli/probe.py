@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hfrnn.cli.arguments import NearChoice, check_force, check_picture, force_option
 from hfrnn.cli.completion import files, run_folders
+from hfrnn.cli.evaluate import as_text, backend_option, text_content, which_option
 from hfrnn.cli.kernel_files import kernel_option
-from hfrnn.cli.long_work import working
-from hfrnn.cli.options import NearChoice, check_force, check_picture, force_option
-from hfrnn.cli.runs import as_text, backend_option, text_content, which_option
-from hfrnn.cli.screen import say, say_lines, telling_of_compilation
+from hfrnn.cli.output import say, say_lines, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.wording import counted
 
@@ -67,9 +66,10 @@ def probe(
     run folder RUN. Letters and spaces follow: samples of the network, or passages of FILE or of --part.
     """
     from hfrnn.analysis.probe import bracket_probe
+    from hfrnn.cli.progress import working
+    from hfrnn.runs.folder import RunFolder
     from hfrnn.runs.load import load
     from hfrnn.runs.outputs import Output, data_files
-    from hfrnn.runs.run_folder import RunFolder
 
     if text is not None and part is not None:
         raise InputError("give either a FILE or --part, not both")
@@ -99,9 +99,11 @@ def probe(
         content = {"network": net.describe(), "followed_by": source, **found.to_json()}
         outputs["--json"].write(json.dumps(content, indent=1) + "\n")
     if "--plot" in outputs:
-        from hfrnn.cli.probe_plot import picture
+        from hfrnn.cli.plots import probe_picture
 
-        outputs["--plot"].write(picture(found, str(plot).rpartition(".")[2].lower(), f"{net.describe()}\n{about}"))
+        outputs["--plot"].write(
+            probe_picture(found, str(plot).rpartition(".")[2].lower(), f"{net.describe()}\n{about}")
+        )
     say(f"{net.describe()}\n{about}\n")
     say_lines(_lines(found))
 

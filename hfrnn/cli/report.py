@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from hfrnn.cli.arguments import force_option
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.kernel_files import kernel_option
-from hfrnn.cli.options import force_option
-from hfrnn.cli.screen import say_data
+from hfrnn.cli.output import say_data
 
 EXAMPLES = """\b
 Examples:

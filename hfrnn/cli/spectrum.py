@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hfrnn.choices import MATRICES
+from hfrnn.cli.arguments import NearChoice, check_force, check_picture, force_option
 from hfrnn.cli.completion import files, run_folders
+from hfrnn.cli.evaluate import backend_option, which_option
 from hfrnn.cli.kernel_files import kernel_option
-from hfrnn.cli.long_work import working
-from hfrnn.cli.options import NearChoice, check_force, check_picture, force_option
-from hfrnn.cli.runs import backend_option, which_option
-from hfrnn.cli.screen import say, say_json, telling_of_compilation
+from hfrnn.cli.output import say, say_json, telling_of_compilation
 from hfrnn.errors import InputError
-from hfrnn.names import MATRICES
 from hfrnn.wording import counted
 
 if TYPE_CHECKING:
@@ -75,10 +74,11 @@ def spectrum(
     """Find the extreme eigenvalues of the undamped curvature, and the density of all eigenvalues, at the weights in the
     run folder RUN, on random sequences of its data.
     """
-    from hfrnn.analysis.spectrum import load_objective
+    from hfrnn.analysis.run_objective import load_objective
     from hfrnn.analysis.spectrum import spectrum as find
+    from hfrnn.cli.progress import working
+    from hfrnn.runs.folder import RunFolder
     from hfrnn.runs.outputs import Output, data_files
-    from hfrnn.runs.run_folder import RunFolder
 
     check_force(force, plot, "--plot")
     if numbers["count"] == numbers["vectors"] == 0:
@@ -104,10 +104,10 @@ def spectrum(
             found.append(find(objective, theta, name, seed=seed, progress=tell, **numbers))
             seconds.append(time.perf_counter() - begun)
     if output is not None:
-        from hfrnn.cli.spectrum_plot import picture
+        from hfrnn.cli.plots import spectrum_picture
 
         about = f"{objective.net.describe()}\n{data}"
-        output.write(picture(found, output.path.rpartition(".")[2].lower(), about))
+        output.write(spectrum_picture(found, output.path.rpartition(".")[2].lower(), about))
     if as_json:
         matrices = [{**each.to_json(), "seconds": taken} for each, taken in zip(found, seconds, strict=True)]
         say_json({"network": objective.net.describe(), "data": data, "matrices": matrices})

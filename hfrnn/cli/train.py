@@ -11,15 +11,15 @@ import click
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.flags import TrainCommand, parsed, show_all
 from hfrnn.cli.launcher import has_to_start, start_ranks
-from hfrnn.cli.ranks import launched_together
-from hfrnn.cli.screen import make_console, say, say_data, say_document, say_json, say_lines, telling_of_compilation
+from hfrnn.cli.output import make_console, say, say_data, say_document, say_json, say_lines, telling_of_compilation
+from hfrnn.cli.under_mpi import launched_together
 from hfrnn.errors import InputError
 from hfrnn.runs.options import option_key
 from hfrnn.training.signals import handle_signals
 
 if TYPE_CHECKING:
     from hfrnn.cli.progress import Display
-    from hfrnn.engine.ranks import Ranks
+    from hfrnn.ranks.one import Ranks
     from hfrnn.runs.config import TrainConfig
 
 EXAMPLES = """\b
@@ -87,7 +87,7 @@ def _run(config: str | None, resume: str | None, flags: dict[str, Any], modes: t
     }
     stored = None
     if resume is not None:
-        from hfrnn.runs.run_folder import RunFolder
+        from hfrnn.runs.folder import RunFolder
         from hfrnn.training.run_state import before_next_update
 
         folder = RunFolder(resume)
@@ -125,7 +125,7 @@ def _train(
 ) -> None:
     """Train, and print the run as the flags ask."""
     from hfrnn.cli.progress import LogLines
-    from hfrnn.cli.tables import result_lines
+    from hfrnn.cli.run_tables import result_lines
     from hfrnn.training.callbacks import Callback
     from hfrnn.training.trainer import train as train_network
 
@@ -163,7 +163,7 @@ def _print_config(config: TrainConfig) -> None:
 
 def _dry_run(config: TrainConfig, resume: str | None) -> None:
     """Print what a run would do, without training."""
-    from hfrnn.cli.tables import dry_run_lines
+    from hfrnn.cli.run_tables import dry_run_lines
     from hfrnn.training.dry_run import dry_run
 
     config = config.resolved()

@@ -13,9 +13,8 @@ from pathlib import Path
 from hfrnn import checks
 from hfrnn.checks import shown
 from hfrnn.data.downloads import data_folder, data_folders, fetch
-from hfrnn.data.fractions import DEFAULT_FRACTIONS, checked_fractions
-from hfrnn.data.text import LEVELS, Text, check_level
-from hfrnn.data.words import broken
+from hfrnn.data.splits import DEFAULT_FRACTIONS, checked_fractions
+from hfrnn.data.text import LEVELS, Text, broken, check_level
 from hfrnn.errors import InputError, reason_of
 from hfrnn.files import TEXT_SHARE, memory_share, read_bytes
 

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 from urllib.parse import urljoin, urlsplit
 
 from hfrnn._version import __version__
-from hfrnn.data.remotes import DOWNLOADS, Remote
+from hfrnn.data.addresses import DOWNLOADS, Remote
 from hfrnn.errors import HfrnnError, InputError
 
 TIMEOUT = 30.0
@@ -100,7 +100,7 @@ def fetch(
     Parameters
     ----------
     name : str
-        One of `hfrnn.data.remotes.DOWNLOADS`.
+        One of `hfrnn.data.addresses.DOWNLOADS`.
     mirrors : sequence of str, optional
         Addresses of folders with files of the same names, tried in this order before the original. The default is the
         environment variable HFRNN_MIRROR, with spaces between the addresses.

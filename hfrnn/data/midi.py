@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfrnn.checks import count
+from hfrnn.choices import MIDI_FILES, RECORDINGS, STEPS_PER_BEAT
 from hfrnn.data.array_files import check_size
-from hfrnn.data.fractions import part_ranges
-from hfrnn.data.pieces import KEYS, Music
+from hfrnn.data.music import KEYS, Music
+from hfrnn.data.splits import part_ranges
 from hfrnn.errors import InputError, MissingExtraError, how_to_install, reason_of
 from hfrnn.files import read_bytes
-from hfrnn.names import MIDI_FILES, RECORDINGS, STEPS_PER_BEAT
 from hfrnn.wording import counted
 
 LOWEST = 21

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.atomic import write_atomic
-from hfrnn.brief import brief
-from hfrnn.data.synthetic import Sequences
+from hfrnn.data.tasks import TaskSequences
 from hfrnn.errors import CheckpointError
-from hfrnn.files import DESCRIPTION, read_bytes
+from hfrnn.files import DESCRIPTION, read_bytes, write_atomic
+from hfrnn.wording import brief
 
 Vector = NDArray[np.float64]
 _FIELDS = ("input_mean", "input_deviation", "target_mean", "target_deviation")
@@ -50,12 +49,12 @@ class Scaling:
     target_deviation: Vector | None = None
 
     @staticmethod
-    def measure(sequences: Sequences, inputs: bool = True, targets: bool = True) -> Scaling:
+    def measure(sequences: TaskSequences, inputs: bool = True, targets: bool = True) -> Scaling:
         """Return the scaling of some sequences.
 
         Parameters
         ----------
-        sequences : Sequences
+        sequences : TaskSequences
             The training part. Its padding does not count, nor do targets of weight 0.
         inputs, targets : bool
             Whether to scale them. Symbols are never scaled. An input of zeros and ones keeps its values, and one
@@ -98,7 +97,7 @@ class Scaling:
             return outputs
         return outputs * self.target_deviation + self.target_mean
 
-    def scale(self, sequences: Sequences) -> Sequences:
+    def scale(self, sequences: TaskSequences) -> TaskSequences:
         """Return sequences with scaled inputs and targets; their padding is zeros again."""
         x, y, weights, lengths = sequences
         exists = (np.arange(x.shape[0])[:, None] < lengths)[:, :, None]
@@ -106,7 +105,7 @@ class Scaling:
             x = np.where(exists, self.scale_inputs(x), 0.0)
         if y.ndim == 3:
             y = np.where(exists, self.scale_targets(y), 0.0)
-        return Sequences(x, y, weights, lengths)
+        return TaskSequences(x, y, weights, lengths)
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers as lists by name, as scaling.json holds them; None where nothing is scaled."""

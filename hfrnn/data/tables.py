@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hfrnn.data.array_data import ArrayData, assembled
 from hfrnn.data.array_files import file_content
-from hfrnn.data.arrays import ArrayData, assembled
-from hfrnn.data.layouts import LARGEST
+from hfrnn.data.array_shapes import LARGEST
 from hfrnn.data.windows import Windows, recording_parts
 from hfrnn.errors import InputError
 from hfrnn.option import near_hint
@@ -33,7 +33,7 @@ class NoColumnError(InputError):
     """A table lacks a column."""
 
 
-class Columns(NamedTuple):
+class TableColumns(NamedTuple):
     """Columns of a table.
 
     Attributes
@@ -123,7 +123,9 @@ def rows_ahead(input_names: Sequence[str], target_names: Sequence[str], ahead: i
     return int(any(name in input_names for name in target_names)) if ahead is None else ahead
 
 
-def read_columns(path: str | os.PathLike[str], inputs: Sequence[str] | None, targets: Sequence[str] | None) -> Columns:
+def read_columns(
+    path: str | os.PathLike[str], inputs: Sequence[str] | None, targets: Sequence[str] | None
+) -> TableColumns:
     """Read some columns of a table; arguments and errors are those of `load_table`.
 
     Without `targets`, the array of targets has no columns.
@@ -171,7 +173,7 @@ def read_columns(path: str | os.PathLike[str], inputs: Sequence[str] | None, tar
     gaps = np.frombuffer(missing, dtype=np.int8).astype(bool).reshape(-1, len(wanted))
     n_in = len(chosen["inputs"])
     shown = [str(n + 1) if plain else names[n] for n in wanted]
-    return Columns(
+    return TableColumns(
         found[:, :n_in], found[:, n_in:], gaps[:, n_in:], tuple(shown[:n_in]), tuple(shown[n_in:]),
         hashlib.sha256(content).hexdigest(),
     )  # fmt: skip

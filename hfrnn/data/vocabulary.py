@@ -15,15 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hfrnn import checks
+from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.backend import get_backend
-from hfrnn.arrays.checks import array
-from hfrnn.atomic import write_atomic
 from hfrnn.checks import count, shown
-from hfrnn.data.characters import CodeSymbols
-from hfrnn.data.text import Symbols, Text, check_level, check_text
-from hfrnn.data.words import WordSymbols
+from hfrnn.data.text import CodeSymbols, Symbols, Text, WordSymbols, check_level, check_text
 from hfrnn.errors import CheckpointError, InputError
-from hfrnn.files import DESCRIPTION, read_bytes
+from hfrnn.files import DESCRIPTION, read_bytes, write_atomic
 from hfrnn.wording import counted
 
 FORMAT = "hfrnn-vocabulary"

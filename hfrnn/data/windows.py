@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfrnn.data.array_files import check_size
-from hfrnn.data.fractions import DEFAULT_FRACTIONS, checked_fractions
-from hfrnn.data.layouts import LARGEST, Part, as_float64
+from hfrnn.data.array_shapes import LARGEST, UncheckedPart, as_float64
+from hfrnn.data.splits import DEFAULT_FRACTIONS, checked_fractions
 from hfrnn.errors import InputError
 from hfrnn.wording import counted
 
@@ -61,7 +61,7 @@ class Windows(NamedTuple):
 def recording_parts(
     inputs: Values, targets: Values, missing: NDArray[np.bool_] | None, windows: Windows,
     fractions: Sequence[float] | None, source: str,
-) -> tuple[dict[str, Part], tuple[str, ...]]:  # fmt: skip
+) -> tuple[dict[str, UncheckedPart], tuple[str, ...]]:  # fmt: skip
     """Return the parts of one recording, cut into windows, and notes for a person.
 
     Parameters
@@ -149,7 +149,7 @@ def _check_windows(steps: int, window: int, stride: int, columns: int, source: s
                          ) from error  # fmt: skip
 
 
-def _cut(x: Values, y: Values, unknown: NDArray[np.bool_], begins: Values, window: int, burn_in: int) -> Part:
+def _cut(x: Values, y: Values, unknown: NDArray[np.bool_], begins: Values, window: int, burn_in: int) -> UncheckedPart:
     """Return windows that begin at some steps, side by side; the last ones may be shorter."""
     lengths = np.minimum(window, len(x) - begins)
     T = int(lengths.max())
@@ -162,4 +162,4 @@ def _cut(x: Values, y: Values, unknown: NDArray[np.bool_], begins: Values, windo
         weights = weights[:, :, 0] if y.shape[1] == 1 else weights
     kept = weights.reshape(T, len(begins), -1).any(axis=(0, 2))
     weights, rows, lengths = weights[:, kept], rows[:, kept], lengths[kept]
-    return Part(x[rows], y[rows], weights.astype(np.float32), lengths.astype(np.int64))
+    return UncheckedPart(x[rows], y[rows], weights.astype(np.float32), lengths.astype(np.int64))

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from hfrnn.arrays.array_checks import array, as_array, shown_type
 from hfrnn.arrays.backend import Array, Backend, get_backend, host_copy
-from hfrnn.arrays.checks import array, as_array, shown_type
 from hfrnn.arrays.tensors import is_tensor, shared
-from hfrnn.brief import short
 from hfrnn.checks import count, is_number, shown
 from hfrnn.errors import InputError
-from hfrnn.wording import counted
+from hfrnn.wording import counted, short
 
 State = Sequence[dict[str, Any]]
 """One dict of arrays per layer. The batch is axis -2; an integer `t` holds for the whole batch."""

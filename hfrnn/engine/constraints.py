@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from hfrnn.arrays.array_checks import array, as_array
 from hfrnn.arrays.backend import Array, HostArray
-from hfrnn.arrays.checks import array, as_array
 from hfrnn.arrays.parameters import Block
 from hfrnn.checks import instance, shown
 from hfrnn.engine.layout import Layout

@@ -21,8 +21,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hfrnn.arrays.backend import Array, Backend, Buffers, HostArray
-from hfrnn.arrays.row_groups import RowGroups, RowSums
+from hfrnn.arrays.backend import Array, Backend, Buffers, HostArray, RowGroups, RowSums
 from hfrnn.engine.layers import Columns, Layer
 from hfrnn.kernels.base import Arrays
 from hfrnn.kernels.pointwise import add_bias_gradient, add_outer_products, matrix_product, rows

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.backend import Array, Buffers, get_backend
-from hfrnn.arrays.checks import array
 from hfrnn.arrays.initializers import Initializer, constant, fixed_fan_in, normal
 from hfrnn.arrays.parameters import ParameterLayout
 from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, count, flag, instance, is_whole, number, shown_exactly, string
+from hfrnn.choices import DTYPES, INITIALIZERS
 from hfrnn.engine.batch import Batch, zero_padding
-from hfrnn.engine.heads import losses, make_head
+from hfrnn.engine.heads.heads import losses, make_head
 from hfrnn.engine.layers import initial_state_shapes, make_layer
 from hfrnn.errors import InputError
 from hfrnn.kernels.registry import make_kernel, resolve_backend
-from hfrnn.names import DTYPES, INITIALIZERS
 from hfrnn.optim.blocks import MatrixBlock
 
 

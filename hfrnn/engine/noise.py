@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.backend import Array, Backend, HostArray, get_backend
-from hfrnn.arrays.checks import array
 from hfrnn.checks import NOT_NEGATIVE, count, number
 from hfrnn.engine.layers import Columns, Layer
 from hfrnn.errors import InputError

@@ -11,8 +11,8 @@ from hfrnn.arrays.backend import Array, Buffers
 from hfrnn.arrays.threads import CallLock, Threads
 from hfrnn.arrays.vectors import Scalar, fetch, unshared
 from hfrnn.checks import NOT_NEGATIVE, POSITIVE, choice, instance, number
+from hfrnn.choices import METRICS
 from hfrnn.engine.batch import Batch
-from hfrnn.engine.distributed import ranks_of
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.noise import StateNoise
 from hfrnn.engine.operators import check_output, make_operator
@@ -22,8 +22,8 @@ from hfrnn.engine.sequence_gradients import SequenceDerivatives
 from hfrnn.engine.sums import VectorSum, joined_states, share
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
-from hfrnn.names import METRICS
 from hfrnn.optim.blocks import MatrixBlock
+from hfrnn.ranks.mpi import ranks_of
 
 COMPLEX_STEP = 1e-20
 """The step eps of the complex-step derivative."""

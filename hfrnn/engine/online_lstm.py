@@ -32,8 +32,8 @@ from typing import Any
 
 import numpy as np
 
+from hfrnn.arrays.array_checks import as_array
 from hfrnn.arrays.backend import Array, Buffers
-from hfrnn.arrays.checks import as_array
 from hfrnn.checks import POSITIVE, count, instance, number
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout

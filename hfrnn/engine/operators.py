@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from hfrnn.arrays.array_checks import array, as_array
 from hfrnn.arrays.backend import Array, Backend
-from hfrnn.arrays.checks import array, as_array
 from hfrnn.arrays.vectors import unshared
 from hfrnn.checks import shown
+from hfrnn.choices import PRECISIONS
 from hfrnn.engine.tensor_operator import TensorOperator, VectorLayout
 from hfrnn.errors import InputError
-from hfrnn.names import PRECISIONS
 
 
 def check_output(backend: Backend, name: str, out: Array, shape: tuple[int, ...], dtype: Any) -> None:

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.backend import Array, get_backend
-from hfrnn.arrays.blas import one_blas_thread
-from hfrnn.arrays.checks import array
-from hfrnn.brief import brief
+from hfrnn.arrays.threads import one_blas_thread
 from hfrnn.checks import NOT_NEGATIVE, count, instance, number
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.wording import brief
 
 
 @brief

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.backend import Array, Buffers
-from hfrnn.arrays.checks import array
 from hfrnn.arrays.threads import CallLock
 from hfrnn.arrays.vectors import unshared
 from hfrnn.checks import count

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.backend import Array, Backend
-from hfrnn.arrays.checks import array
 from hfrnn.arrays.tensors import is_tensor, shared, shared_output, tensor_like
 from hfrnn.checks import methods, shown
 from hfrnn.errors import InputError

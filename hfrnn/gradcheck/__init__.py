@@ -11,8 +11,8 @@ from hfrnn.errors import InputError
 from hfrnn.gradcheck.cases import VARIANTS as VARIANTS
 from hfrnn.gradcheck.cases import Case as Case
 from hfrnn.gradcheck.cases import cases_of
-from hfrnn.gradcheck.checks import TOLERANCES as TOLERANCES
-from hfrnn.gradcheck.checks import check_case as check_case
+from hfrnn.gradcheck.derivatives import TOLERANCES as TOLERANCES
+from hfrnn.gradcheck.derivatives import check_case as check_case
 from hfrnn.kernels import architectures
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hfrnn.arrays.backend import HostArray
 from hfrnn.engine.batch import Batch
-from hfrnn.engine.heads import losses
+from hfrnn.engine.heads.heads import losses
 from hfrnn.engine.network import Network
 
 CARRIED_TIME = 3

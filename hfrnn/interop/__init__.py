@@ -23,14 +23,14 @@ from typing import Any
 
 import numpy as np
 
+from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.backend import Array, HostArray
-from hfrnn.arrays.checks import array
 from hfrnn.checks import instance
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
-from hfrnn.interop.models import Model, on_host, read_model
-from hfrnn.interop.parameters import ARCHITECTURES, check_parts, parts_of
-from hfrnn.interop.vectors import TorchLayout
+from hfrnn.interop.models import TorchModel, on_host, read_model
+from hfrnn.interop.torch_parameters import ARCHITECTURES, check_parts, parts_of
+from hfrnn.interop.torch_vectors import TorchLayout
 
 __all__ = ["TorchLayout", "from_torch", "gradient_to_torch", "to_torch"]
 
@@ -217,7 +217,7 @@ def _export(
     return found | {name: copy.deepcopy(tensor) for name, tensor in model.others.items()}
 
 
-def _activation(model: Model, given: Any) -> Any:
+def _activation(model: TorchModel, given: Any) -> Any:
     """Return the activation of an nn.RNN: that of the module, or the given one."""
     own = model.activation
     if own is None and given is None:

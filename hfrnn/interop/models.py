@@ -30,7 +30,7 @@ WITHOUT_EFFECT = ("Dropout", "Identity", "Loss")
 
 
 @dataclass
-class Model:
+class TorchModel:
     """A PyTorch model, or its state dict.
 
     Attributes
@@ -67,7 +67,7 @@ class Model:
             warnings.warn(reason, HfrnnWarning, stacklevel=3)
 
 
-def read_model(argument: str, model: Any, embedding: Any = None) -> Model:
+def read_model(argument: str, model: Any, embedding: Any = None) -> TorchModel:
     """Return what a model or a state dict holds; `embedding` is the name of the nn.Embedding, if it was given.
 
     Raises
@@ -85,7 +85,7 @@ def read_model(argument: str, model: Any, embedding: Any = None) -> Model:
         )
     if not isinstance(model, Mapping):
         raise InputError(f"{argument} is {shown(model)}: give a torch.nn.Module or its state dict, model.state_dict()")
-    return Model(model, embedding)
+    return TorchModel(model, embedding)
 
 
 def kind_of(module: Any) -> str:
@@ -100,7 +100,7 @@ def _class_of(module: Any) -> Any:
     return next((cls for cls in type(module).__mro__ if cls.__module__.startswith("torch.nn.")), type(module))
 
 
-def _read_module(model: Any, embedding: str | None) -> Model:
+def _read_module(model: Any, embedding: str | None) -> TorchModel:
     found, strange, embeddings, recurrent = _tensors_of(model, embedding), [], [], False
     for name, module in model.named_modules():
         kind = kind_of(module)
@@ -145,14 +145,14 @@ def _read_module(model: Any, embedding: str | None) -> Model:
     return found
 
 
-def _tensors_of(model: Any, embedding: str | None) -> Model:
+def _tensors_of(model: Any, embedding: str | None) -> TorchModel:
     """Return the parameters of a module, those of them that are frozen, and the rest of its state dict."""
     parameters = dict(model.named_parameters(remove_duplicate=False))
     frozen = frozenset(name for name, each in parameters.items() if not each.requires_grad)
     state = model.state_dict()
     tensors = {name: tensor for name, tensor in state.items() if name in parameters}
     others = {name: tensor for name, tensor in state.items() if name not in parameters}
-    return Model(tensors, embedding, frozen=frozen, others=others)
+    return TorchModel(tensors, embedding, frozen=frozen, others=others)
 
 
 def _has_own_forward(module: Any) -> bool:
@@ -178,7 +178,7 @@ def _without_dropout(name: str, p: float) -> str:
     )
 
 
-def _check_embedding(name: str, module: Any, found: Model) -> None:
+def _check_embedding(name: str, module: Any, found: TorchModel) -> None:
     if getattr(module, "max_norm", None) is not None:
         raise InputError(f"{name} has max_norm {module.max_norm}, which changes its rows in forward: set it to None")
     if getattr(module, "padding_idx", None) is not None:

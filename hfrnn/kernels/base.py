@@ -56,7 +56,7 @@ class Tape:
     --------
     >>> import hfrnn
     >>> from hfrnn.arrays.backend import get_backend
-    >>> from hfrnn.arrays.buffers import Buffers
+    >>> from hfrnn.arrays.backend import Buffers
     >>> backend = get_backend("numpy")
     >>> tape = hfrnn.Tape("layer0.", Buffers(backend, "float64"), Buffers(backend, "float64"))
     >>> tape.new("h", 5, 4, 3).shape

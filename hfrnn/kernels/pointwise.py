@@ -78,7 +78,7 @@ def product(tape: Tape, x: Array, W: Array, out: Array) -> Array:
     >>> import numpy as np
     >>> import hfrnn
     >>> from hfrnn.arrays.backend import get_backend
-    >>> from hfrnn.arrays.buffers import Buffers
+    >>> from hfrnn.arrays.backend import Buffers
     >>> backend = get_backend("numpy")
     >>> tape = hfrnn.Tape("layer0.", Buffers(backend, "float64"), Buffers(backend, "float64"))
     >>> from hfrnn.kernels.pointwise import product
@@ -115,7 +115,7 @@ def add_weight_gradient(tape: Tape, x: Array, da: Array, grad: Array) -> None:
     >>> import numpy as np
     >>> import hfrnn
     >>> from hfrnn.arrays.backend import get_backend
-    >>> from hfrnn.arrays.buffers import Buffers
+    >>> from hfrnn.arrays.backend import Buffers
     >>> backend = get_backend("numpy")
     >>> tape = hfrnn.Tape("layer0.", Buffers(backend, "float64"), Buffers(backend, "float64"))
     >>> from hfrnn.kernels.pointwise import add_weight_gradient

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from hfrnn.arrays import gpu
-from hfrnn.arrays.compiled import why_no_numba
+from hfrnn.arrays.gpu import why_no_numba
 from hfrnn.checks import count, is_number, shown, wrong
+from hfrnn.choices import AUTO
 from hfrnn.errors import InputError
 from hfrnn.kernels.base import Kernel
-from hfrnn.names import AUTO
 from hfrnn.option import Option, near_hint
 
 _kernels: dict[str, str | type[Kernel]] = {

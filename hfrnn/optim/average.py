@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hfrnn.arrays.checks import array
+from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.vectors import Vector, is_on_host
 from hfrnn.checks import BELOW_ONE, count, number, shown
 from hfrnn.errors import InputError

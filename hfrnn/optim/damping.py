@@ -30,8 +30,8 @@ from hfrnn.checks import (
     shown,
     wrong,
 )
+from hfrnn.choices import ADAPTED, DAMPINGS, METRICS
 from hfrnn.errors import InputError
-from hfrnn.names import ADAPTED, DAMPINGS, METRICS
 from hfrnn.presets import STRENGTHS
 
 LEAST_STRENGTH, GREATEST_STRENGTH = 1e-8, 1e8

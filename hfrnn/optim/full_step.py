@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from hfrnn.arrays.vectors import Apply, Vector
 from hfrnn.optim.cg import CGResult, CGStop, Iterate, conjugate_gradient, kept_iterations
 from hfrnn.optim.damping import Damping, LevenbergMarquardt, rho
+from hfrnn.optim.hf_options import HessianFreeOptions
 from hfrnn.optim.line_search import DirectionSearch
-from hfrnn.optim.options import HessianFreeOptions
 from hfrnn.optim.quadratic import Quadratic, TrialLosses
 
 

@@ -29,22 +29,31 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from hfrnn.arrays.checks import array
+from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.vectors import Apply, Vector, fetch, lazy_dot, lazy_norm, norm
 from hfrnn.checks import count, instance, is_result, shown
 from hfrnn.errors import InputError
 from hfrnn.optim.cg import CGStop, Iterate
 from hfrnn.optim.damping import Damping, LevenbergMarquardt, rho
 from hfrnn.optim.full_step import Rules, Solver
+from hfrnn.optim.hf_options import CurvatureObjective, HessianFreeOptions, check_arguments
 from hfrnn.optim.kronecker import Kronecker
 from hfrnn.optim.line_search import LineSearchResult
-from hfrnn.optim.options import HessianFreeOptions, Objective, check_arguments
+from hfrnn.optim.outcome import End, Failure, Update, UpdateInterrupted, undone
 from hfrnn.optim.preconditioner import check_shift, kronecker_of, make_preconditioner, state_of
 from hfrnn.optim.quadratic import Quadratic, TrialLosses
-from hfrnn.optim.result import End, Failure, Update, UpdateInterrupted, undone
-from hfrnn.optim.step import ALWAYS, PROMISE, Fallback, Model, Solution, check_finite, fallback_of, fallback_state
+from hfrnn.optim.update_model import (
+    ALWAYS,
+    PROMISE,
+    Fallback,
+    Solution,
+    UpdateModel,
+    check_finite,
+    fallback_of,
+    fallback_state,
+)
 
-__all__ = ["End", "Failure", "HessianFree", "HessianFreeOptions", "Objective", "Update", "UpdateInterrupted"]
+__all__ = ["CurvatureObjective", "End", "Failure", "HessianFree", "HessianFreeOptions", "Update", "UpdateInterrupted"]
 
 
 class HessianFree:
@@ -125,9 +134,9 @@ class HessianFree:
     def update(
         self,
         theta: Vector,
-        gradient: Objective,
-        curvature: Objective | None = None,
-        separate: Objective | None = None,
+        gradient: CurvatureObjective,
+        curvature: CurvatureObjective | None = None,
+        separate: CurvatureObjective | None = None,
         *,
         preconditioner: Apply | None = None,
         on_cg: Callable[[int, float], object] | None = None,
@@ -139,11 +148,11 @@ class HessianFree:
         ----------
         theta : (n,) array
             Parameters; not written.
-        gradient : Objective
+        gradient : CurvatureObjective
             Objective of the gradient and of the last line search.
-        curvature : Objective, optional
+        curvature : CurvatureObjective, optional
             Objective of the Gauss-Newton products. By default `gradient`.
-        separate : Objective, optional
+        separate : CurvatureObjective, optional
             Objective of rho; required by the option rho_objective="separate" and not allowed otherwise.
         preconditioner : callable, optional
             Preconditioner of this update, as for `conjugate_gradient`.
@@ -195,10 +204,10 @@ class HessianFree:
         self,
         theta: Vector,
         known: tuple[float, Vector, float],
-        objectives: Mapping[str, Objective],
+        objectives: Mapping[str, CurvatureObjective],
         preconditioner: Apply | None,
         gradient_seconds: float,
-    ) -> Model:
+    ) -> UpdateModel:
         """Prepare the quadratic and the trial losses; `known` holds the loss, the gradient and its norm."""
         begin = time.perf_counter()
         (f0, g, g_norm), options = known, self.options
@@ -212,7 +221,7 @@ class HessianFree:
         seconds = time.perf_counter() - start
         undamped = options.rho_model == "undamped"
         quadratic = Quadratic(theta, g, on, self.damping, undamped)  # H2
-        model = Model(
+        model = UpdateModel(
             theta=theta, f0=f0, g=g, g_norm=g_norm, losses=search, judge=judge, judge_f0=judge_f0, quadratic=quadratic,
             preconditioner=preconditioner or made.apply, kronecker=made.kronecker, measured=False,
             gradient_seconds=gradient_seconds, preconditioner_seconds=seconds, begin=begin,
@@ -221,8 +230,8 @@ class HessianFree:
         return model.measure(options.rho_objective) if self._measures else model
 
     def _solve(
-        self, model: Model, on_cg: Callable[[int, float], object] | None, should_stop: Callable[[], bool] | None
-    ) -> tuple[Model, Solution]:
+        self, model: UpdateModel, on_cg: Callable[[int, float], object] | None, should_stop: Callable[[], bool] | None
+    ) -> tuple[UpdateModel, Solution]:
         """Find the full step, and how much of it to take; the model knows whether it was measured."""
 
         def watch(iterate: Iterate) -> None:
@@ -253,7 +262,7 @@ class HessianFree:
         search = model.search(full, slope, x_norm, options=self.options)  # H7
         return model, Solution(full, ratio, x_norm, search, seconds)
 
-    def _commit(self, model: Model, solution: Solution) -> Update:
+    def _commit(self, model: UpdateModel, solution: Solution) -> Update:
         """Change the state of the optimizer, and report the update."""
         options, damping, full, search = self.options, self.damping, solution.full, solution.search
         theta, cg = model.theta, full.cg

@@ -39,17 +39,16 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.arrays.blas import one_blas_thread
-from hfrnn.arrays.checks import array
-from hfrnn.arrays.threads import Threads
+from hfrnn.arrays.array_checks import array
+from hfrnn.arrays.threads import Threads, one_blas_thread
 from hfrnn.arrays.vectors import Apply, Scalar, Vector, eigenvectors, fetch, lazy_dot, lazy_finite, library
-from hfrnn.brief import brief
 from hfrnn.checks import NOT_NEGATIVE, POSITIVE, SHIFTS, ZERO_TO_ONE, count, number
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.optim.blocks import MatrixBlock, check_blocks
-from hfrnn.optim.factors import (
+from hfrnn.optim.blocks import (
+    MatrixBlock,
     Pair,
     basis_of,
+    check_blocks,
     covered_length,
     factor_entries,
     gates_of,
@@ -63,6 +62,7 @@ from hfrnn.optim.factors import (
     view,
     zero_matrices,
 )
+from hfrnn.wording import brief
 
 STEADY, TURNED = 0.02, 0.1
 """Bounds on `turned` in K6."""

@@ -34,16 +34,16 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
-from hfrnn.arrays.checks import array
+from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.vectors import Apply, Vector, norm
-from hfrnn.brief import brief
 from hfrnn.checks import NOT_NEGATIVE, count, function, instance, is_result, number, shown
 from hfrnn.errors import InputError
 from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree
-from hfrnn.optim.options import HessianFreeOptions, Objective, Operator
-from hfrnn.optim.result import End, Update
-from hfrnn.optim.step import check_finite
+from hfrnn.optim.hf_options import CurvatureObjective, HessianFreeOptions, Operator
+from hfrnn.optim.outcome import End, Update
+from hfrnn.optim.update_model import check_finite
+from hfrnn.wording import brief
 
 Curvature = Callable[[Vector], Callable[[Vector], Vector]]
 """Takes theta and returns the product with a matrix at theta: a function of v that returns a fresh vector."""
@@ -194,7 +194,7 @@ class _Functions:
 class _Remembering:
     """An objective that remembers loss and gradient of the last parameters."""
 
-    def __init__(self, objective: Objective) -> None:
+    def __init__(self, objective: CurvatureObjective) -> None:
         self._objective = objective
         self._known: tuple[Vector, tuple[float, Vector]] | None = None
 
@@ -222,7 +222,7 @@ def _vector(name: str, found: Vector, like: Vector) -> Vector:
 
 
 def minimize(
-    loss: Callable[[Vector], float] | Objective,
+    loss: Callable[[Vector], float] | CurvatureObjective,
     gradient: Callable[[Vector], Vector] | None = None,
     gauss_newton: Curvature | None = None,
     theta: Vector | None = None,
@@ -241,7 +241,7 @@ def minimize(
 
     Parameters
     ----------
-    loss : Objective or callable
+    loss : CurvatureObjective or callable
         An objective, such as `hfrnn.Objective`, which has its own gradient and products. Or a function that takes theta
         and returns f(theta), a number.
     gradient : callable
@@ -300,7 +300,7 @@ def minimize(
     own = {"gradient": gradient, "gauss_newton": gauss_newton}
     own |= {"structural": structural, "squared_gradients": squared_gradients}
     given = not isinstance(loss, type) and all(callable(getattr(loss, name, None)) for name in METHODS)
-    objective: Objective = _remembering(loss, own) if given else _functions(loss, own)
+    objective: CurvatureObjective = _remembering(loss, own) if given else _functions(loss, own)
     function("preconditioner", preconditioner, or_none=True), function("callback", callback, or_none=True)
     theta, max_updates = array("theta", theta, (None,), "f", finite=True), count("max_updates", max_updates)
     gradient_tolerance = number("gradient_tolerance", gradient_tolerance, NOT_NEGATIVE)
@@ -313,7 +313,7 @@ def minimize(
     return _repeat(update, objective, theta, max_updates, gradient_tolerance, callback)
 
 
-def _remembering(objective: Any, own: Mapping[str, Any]) -> Objective:
+def _remembering(objective: Any, own: Mapping[str, Any]) -> CurvatureObjective:
     if odd := [name for name, given in own.items() if given is not None]:
         raise InputError(
             f"{', '.join(odd)} cannot be given with an objective, which has its own: call "
@@ -322,7 +322,7 @@ def _remembering(objective: Any, own: Mapping[str, Any]) -> Objective:
     return _Remembering(objective)
 
 
-def _functions(loss: Any, own: Mapping[str, Any]) -> Objective:
+def _functions(loss: Any, own: Mapping[str, Any]) -> CurvatureObjective:
     function("loss", loss)
     for name, given in own.items():
         function(name, given, or_none=name in ("structural", "squared_gradients"))
@@ -338,7 +338,7 @@ def _check(damping: Damping, structural: Curvature | None) -> None:
 
 def _repeat(
     update_from: Callable[[Vector], Update],
-    objective: Objective,
+    objective: CurvatureObjective,
     theta: Vector,
     max_updates: int,
     gradient_tolerance: float,

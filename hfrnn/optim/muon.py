@@ -23,13 +23,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hfrnn.arrays.blas import one_blas_thread
+from hfrnn.arrays.threads import one_blas_thread
 from hfrnn.arrays.vectors import Scalar, Vector, lazy_all, lazy_finite, scaled
 from hfrnn.checks import BELOW_ONE, checked, instance, number
 from hfrnn.errors import InputError
 from hfrnn.optim.blocks import MatrixBlock, check_blocks
-from hfrnn.optim.first_order import Adam, AdamOptions
-from hfrnn.optim.stepping import STEP_PIECE, Vectors
+from hfrnn.optim.first_order import STEP_PIECE, Adam, AdamOptions, Vectors
 
 A, B, C = 3.4445, -4.7750, 2.0315
 """Coefficients of U4."""

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hfrnn.arrays.checks import array
+from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.threads import Threads
 from hfrnn.arrays.vectors import Apply, Vector, fetch
 from hfrnn.checks import SHIFTS
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.cg import power_preconditioner
 from hfrnn.optim.damping import Damping
+from hfrnn.optim.hf_options import CurvatureObjective, HessianFreeOptions
 from hfrnn.optim.kronecker import RARER, Kronecker, kronecker, load_kronecker
-from hfrnn.optim.options import HessianFreeOptions, Objective
 
 RARER_ON_TEXT = 2
 """`rarer` of `kronecker` with a relative shift. Long-lag tasks, which have none, need newer factors."""
@@ -76,7 +76,11 @@ def shift_of(options: HessianFreeOptions, damping: Damping, found: Vector | Kron
 
 
 def make_preconditioner(
-    theta: Vector, objective: Objective, damping: Damping, options: HessianFreeOptions, earlier: Kronecker | None
+    theta: Vector,
+    objective: CurvatureObjective,
+    damping: Damping,
+    options: HessianFreeOptions,
+    earlier: Kronecker | None,
 ) -> Preconditioner:
     """Return the preconditioner of an update.
 
@@ -86,7 +90,7 @@ def make_preconditioner(
     Parameters
     ----------
     theta : (n,) array
-    objective : Objective
+    objective : CurvatureObjective
         The objective of the curvature.
     damping : Damping
     options : HessianFreeOptions
@@ -164,7 +168,7 @@ def kronecker_of(state: Mapping[str, Any]) -> Kronecker | None:
     return load_kronecker(own) if own else None
 
 
-def _method(objective: Objective, options: HessianFreeOptions, name: str) -> Any:
+def _method(objective: CurvatureObjective, options: HessianFreeOptions, name: str) -> Any:
     found = getattr(objective, name, None)
     if found is None:
         raise InputError(

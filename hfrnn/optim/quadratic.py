@@ -9,7 +9,7 @@ from typing import Any
 from hfrnn.arrays.vectors import Apply, Vector, dot, fetch, is_on_host, lazy_dot, lazy_norm, norm
 from hfrnn.checks import methods
 from hfrnn.optim.damping import Damping
-from hfrnn.optim.options import Objective
+from hfrnn.optim.hf_options import CurvatureObjective
 
 
 class TrialLosses:
@@ -17,7 +17,7 @@ class TrialLosses:
 
     Parameters
     ----------
-    objective : Objective
+    objective : CurvatureObjective
     theta : (n,) array
         Parameters at the start of the update.
 
@@ -31,7 +31,7 @@ class TrialLosses:
         Time spent on them.
     """
 
-    def __init__(self, objective: Objective, theta: Vector) -> None:
+    def __init__(self, objective: CurvatureObjective, theta: Vector) -> None:
         self._objective, self._theta = objective, theta
         self._known: dict[int, float] = {}
         self.evaluations, self.finite, self.seconds = 0, 0, 0.0
@@ -82,7 +82,7 @@ class Quadratic:
     ----------
     theta, g : (n,) arrays
         Parameters, and the gradient there.
-    objective : Objective
+    objective : CurvatureObjective
         Objective of the Gauss-Newton products.
     damping : Damping
         Damping of this update.
@@ -102,7 +102,9 @@ class Quadratic:
     SPEC 5 and 6.
     """
 
-    def __init__(self, theta: Vector, g: Vector, objective: Objective, damping: Damping, undamped: bool) -> None:
+    def __init__(
+        self, theta: Vector, g: Vector, objective: CurvatureObjective, damping: Damping, undamped: bool
+    ) -> None:
         begin = time.perf_counter()
         self.g, self.products = g, 0
         self._lambda, self._without_damping = damping.lambda_, undamped

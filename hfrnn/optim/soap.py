@@ -27,14 +27,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hfrnn.arrays.blas import one_blas_thread
-from hfrnn.arrays.checks import array
+from hfrnn.arrays.array_checks import array
+from hfrnn.arrays.threads import one_blas_thread
 from hfrnn.arrays.vectors import Scalar, Vector, eigenvectors, lazy_all, lazy_finite, library, orthonormal, scaled
 from hfrnn.checks import BELOW_ONE, NOT_NEGATIVE, POSITIVE, check_fields, checked, count, instance, number
 from hfrnn.errors import InputError
-from hfrnn.optim.blocks import MatrixBlock, check_blocks
-from hfrnn.optim.factors import MOST, rotated, rotated_back
-from hfrnn.optim.stepping import FirstOrder, Vectors
+from hfrnn.optim.blocks import MOST, MatrixBlock, check_blocks, rotated, rotated_back
+from hfrnn.optim.first_order import FirstOrder, Vectors
 
 Sides: TypeAlias = Sequence[Vector | None]
 """A matrix for the left side of a block and one for the right; None for a side with the unit basis."""

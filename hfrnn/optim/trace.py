@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hfrnn.arrays.vectors import Vector
-from hfrnn.brief import brief
 from hfrnn.optim.lanczos import Product
+from hfrnn.wording import brief
 
 LEAST_PRODUCTS = 4
 """One product for the basis, one with it, and two draws of T2, without which there is no error."""

@@ -14,9 +14,9 @@ from hfrnn.analysis.sequences import own_sequences
 from hfrnn.arrays.backend import HostArray
 from hfrnn.engine.batch import Batch
 from hfrnn.errors import HfrnnError
-from hfrnn.runs.data import is_arrays, is_text
+from hfrnn.runs.config import is_arrays, is_text
+from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import load
-from hfrnn.runs.run_folder import RunFolder
 
 SEQUENCES = 3
 """Sequences that the page draws."""

@@ -20,9 +20,9 @@ from typing import Any
 from hfrnn._version import __version__
 from hfrnn.checks import flag, path, wrong
 from hfrnn.files import open_to_read
-from hfrnn.report.runs import option_rows, read_run, run_names
+from hfrnn.report.values import option_rows, read_run, run_names
+from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.outputs import Output, data_files
-from hfrnn.runs.run_folder import RunFolder
 
 SCRIPTS = ("tools.js", "axes.js", "lines.js", "bars.js", "examples.js", "page.js")
 """The scripts in order; each uses names of those before it."""

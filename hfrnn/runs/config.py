@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hfrnn.brief import short
 from hfrnn.checks import instance
-from hfrnn.errors import InputError, MissingExtraError
-from hfrnn.names import AUTO, DEVICES, HOST_MEMORY
+from hfrnn.choices import AUTO, DEVICES, DYNAMICS, HOST_MEMORY
+from hfrnn.errors import InputError, MissingExtraError, reason_of
+from hfrnn.files import CONFIGURATION, read_bytes
 from hfrnn.option import Option, nearest
-from hfrnn.runs import needs
+from hfrnn.runs.defaults import (
+    ARRAY_NETWORK,
+    KINDS_OF_ARRAYS,
+    TASK_NETWORK,
+    TASK_WEIGHTS,
+    WORD_NETWORK,
+    kind_of_data,
+    preset_values,
+    usual_values,
+)
 from hfrnn.runs.options import (
     AVERAGES,
     DEFAULT_MINUTES,
+    HF,
     LEARNING_RATES,
     MOMENTA,
     SHARES,
     SHIFT,
+    WORDS,
     RunOptions,
     option_name,
     run_options,
 )
-from hfrnn.runs.parsing import parse_bytes
-from hfrnn.runs.presets import KINDS_OF_ARRAYS, kind_of_data, preset_values, usual_values
-from hfrnn.runs.suited import suited
+from hfrnn.wording import short
 
 PATHS = ("text", "valid", "test", "init_from", "connectivity")
 """The options that name a file or a folder, besides `data` and `targets`."""
@@ -102,7 +113,7 @@ class TrainConfig(RunOptions):
     def _check_pairs(self) -> None:
         """Raise InputError for options whose values do not fit together."""
         for name in ("min_count", "max_vocabulary"):
-            if getattr(self, name) is not None and (why := needs.WORDS.unmet(self)):
+            if getattr(self, name) is not None and (why := WORDS.unmet(self)):
                 raise InputError(f"{option_name(name)} is {getattr(self, name)}, and {why}")
         if self.rho_low > self.rho_high:
             raise InputError(
@@ -385,3 +396,126 @@ def check_values(values: Mapping[str, Any], source: str, arch: str) -> None:
     for name, value in values.items():
         if name in declarations:
             declarations[name].check(value, f"{source}: {declarations[name].key}")
+
+
+# ------------------------------------------------------------------ sizes and TOML files
+
+
+def parse_bytes(text: str) -> int:
+    """Return a size such as 4GiB, 500MB or 1000000 as a number of bytes.
+
+    Raises
+    ------
+    InputError
+        The text is not such a size, or the size is above 2^60.
+    """
+    units = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+    digits = text.strip().rstrip("BbKkMmGgIi ")
+    unit = text.strip()[len(digits) :].strip().lower()
+    try:
+        size = int(float(digits) * units[unit])
+    except (ValueError, KeyError, OverflowError):
+        size = 0
+    if not 1 <= size <= 2**60:
+        raise InputError(f"--memory is {text!r}: give a number of bytes such as 4GiB, 500MB or 1000000")
+    return size
+
+
+def read_toml(path: str | Path, *, links: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read a TOML file with options.
+
+    Parameters
+    ----------
+    path : path
+        A regular file of at most 1 MiB.
+    links : bool
+        Whether it may be a link to a file.
+
+    Returns
+    -------
+    options, versions : dict
+        The options, and the table `versions` that a run's config.toml has; {} without such a table.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is not TOML, or has another table.
+    """
+    try:
+        content = read_bytes(path, CONFIGURATION, links=links)
+    except (OSError, ValueError) as error:
+        raise InputError(f"configuration {path} cannot be read ({reason_of(error)}): give a TOML file") from error
+    try:
+        table = tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, and of a number with too many digits
+        raise InputError(f"configuration {path} is not TOML ({error}): correct it") from error
+    options = {name: value for name, value in table.items() if name != "versions"}
+    if tables := [name for name, value in options.items() if isinstance(value, dict)]:
+        raise InputError(
+            f"configuration {path} has a table [{tables[0]}]: write the options in it without a table, and "
+            'numbers by name as max_norm = "layer0.W_h=2"'
+        )
+    versions = table.get("versions")
+    return options, versions if isinstance(versions, dict) else {}
+
+
+# ------------------------------------------------------------------ defaults that suit the data
+
+
+def suited(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that suit the data, by name, where the general defaults do not.
+
+    Parameters
+    ----------
+    given : mapping
+        The options that were given, by name. A network that is chosen by `arch` keeps the general defaults, except for
+        arrays and for the first weights of an `rnn` for a task. An option of Hessian-free optimization keeps that
+        optimizer.
+
+    Returns
+    -------
+    dict
+        Values of options; some may be in `given` too.
+    """
+    from hfrnn.data.corpora import CORPORA
+    from hfrnn.data.tasks import tasks
+    from hfrnn.runs.options import run_options
+
+    data, text = given.get("data"), given.get("text")
+    found: dict[str, Any] = {}
+    if isinstance(data, str) and data in tasks():
+        found = {} if "arch" in given else dict(TASK_NETWORK)
+        of_weights = any(given.get(name) is not None for name in ("initializer", "init_scale", "init_from"))
+        usual = _is(given.get("arch", TASK_NETWORK["arch"]), str(TASK_NETWORK["arch"]))
+        if data not in DYNAMICS and usual and not of_weights:
+            found |= TASK_WEIGHTS
+    elif isinstance(data, str) and kind_of_data(data) in KINDS_OF_ARRAYS:
+        found = dict(ARRAY_NETWORK)
+    elif _is(given.get("level"), "word") and "arch" not in given and text is None:
+        found = dict(WORD_NETWORK) if data is None or (isinstance(data, str) and data in CORPORA) else {}
+        if any(HF in declared.needs for name, declared in run_options().items() if name in given):
+            found.pop("optimizer", None)
+    return found
+
+
+def _is(value: object, name: str) -> bool:
+    """Return whether an option, which is not checked yet, has this name as its value."""
+    return isinstance(value, str) and value == name
+
+
+# ------------------------------------------------------------------ kinds of data
+
+
+def is_text(config: TrainConfig) -> bool:
+    """Return whether a configuration trains on a text."""
+    return kind_of_data(config.data) == "a text"
+
+
+def is_arrays(config: TrainConfig) -> bool:
+    """Return whether a configuration trains on arrays or a table, from a file or from memory."""
+    return kind_of_data(config.data) in KINDS_OF_ARRAYS
+
+
+def is_music(config: TrainConfig) -> bool:
+    """Return whether a configuration trains on music by name or on MIDI files."""
+    return kind_of_data(config.data) in ("music", "MIDI music")

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hfrnn.errors import InputError, StorageError
-from hfrnn.files import open_to_append
-from hfrnn.locks import HELD, try_lock
+from hfrnn.files import HELD, open_to_append, try_lock
 
 NAME = ".lock"
 """Name of the locked file in the folder. It holds the process id and the name of the machine."""

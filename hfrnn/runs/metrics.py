@@ -8,9 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from hfrnn.atomic import append_line, write_atomic
 from hfrnn.errors import CheckpointError
-from hfrnn.files import LOG, open_to_append, read_bytes
+from hfrnn.files import LOG, append_line, open_to_append, read_bytes, write_atomic
 
 Record = dict[str, Any]
 """A record of metrics.jsonl: figures by name, None where a name does not apply."""
@@ -31,7 +30,7 @@ MOST_UPDATES = 2**53
 """Programs that read numbers as floats cannot tell larger ones apart."""
 
 
-def number(value: object) -> float | int | None:
+def finite_number(value: object) -> float | int | None:
     """Return a value of a log unchanged if it is a finite number of at most LARGEST in size, else None."""
     return value if isinstance(value, int | float) and type(value) is not bool and abs(value) <= LARGEST else None
 

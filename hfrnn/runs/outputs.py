@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hfrnn.atomic import write_atomic
+from hfrnn.choices import names_arrays
 from hfrnn.data.corpora import CORPORA, located
 from hfrnn.data.midi import midi_files
 from hfrnn.data.music import COLLECTIONS
 from hfrnn.errors import InputError, reason_of
-from hfrnn.names import names_arrays
+from hfrnn.files import write_atomic
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.presets import kind_of_data
+from hfrnn.runs.defaults import kind_of_data
 
 RUN_FILES = ("last.safetensors", "best.safetensors", "metrics.jsonl", "vocabulary.json", ".lock")
 """A folder is a run folder if it holds config.toml and one of these files."""

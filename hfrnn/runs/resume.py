@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from hfrnn.checks import instance, path
+from hfrnn.choices import DEVICES
 from hfrnn.errors import InputError
-from hfrnn.names import DEVICES
 from hfrnn.runs.config import PATHS, TrainConfig, default_memory
 from hfrnn.runs.options import option_key
 

@@ -12,9 +12,9 @@ import numpy as np
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.errors import CheckpointError
 from hfrnn.optim.average import AVERAGE
-from hfrnn.optim.factors import factor_entries
+from hfrnn.optim.blocks import factor_entries
 from hfrnn.optim.soap import SOAP, square_entries
-from hfrnn.runs.constraints import stored_constraints
+from hfrnn.runs.run_constraints import stored_constraints
 from hfrnn.wording import counted
 
 if TYPE_CHECKING:

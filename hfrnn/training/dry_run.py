@@ -14,10 +14,10 @@ from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Plan
 from hfrnn.optim.full_step import usual_losses
 from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.resume import needs_plans
-from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.methods.hessian_free import HessianFreeMethod
-from hfrnn.training.methods.sequences import state_noise
+from hfrnn.training.methods.subsets import state_noise
 from hfrnn.training.trainer import Trainer
 
 

@@ -11,27 +11,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.choices import IN_MEMORY
 from hfrnn.engine.plan import Plan
-from hfrnn.engine.ranks import ALONE, Ranks
 from hfrnn.errors import CheckpointError
-from hfrnn.names import IN_MEMORY
-from hfrnn.optim.early_stopping import EarlyStopping
+from hfrnn.optim.schedules import EarlyStopping
+from hfrnn.ranks.one import ALONE, Ranks
 from hfrnn.runs.checkpoint import check_description
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.constraints import CONSTRAINTS, asks_for_constraints, stored_constraints
+from hfrnn.runs.folder import RunFolder, versions
+from hfrnn.runs.follower_folder import UnwrittenFolder
 from hfrnn.runs.metrics import Record
 from hfrnn.runs.options import option_name
-from hfrnn.runs.run_folder import RunFolder
-from hfrnn.runs.unwritten import UnwrittenFolder
-from hfrnn.runs.versions import versions
+from hfrnn.runs.run_constraints import CONSTRAINTS, asks_for_constraints, stored_constraints
 from hfrnn.runs.weights import checked_theta, checked_weights
 from hfrnn.wording import shell_command
 
 if TYPE_CHECKING:
     from hfrnn.data.vocabulary import Vocabulary
     from hfrnn.engine.network import Network
-    from hfrnn.training.methods.base import Method
-    from hfrnn.training.sources import Source
+    from hfrnn.sources.source import Source
+    from hfrnn.training.methods.method import Method
 
 
 SAVE_SECONDS = 1.0

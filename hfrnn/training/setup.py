@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,10 +13,19 @@ from hfrnn.arrays.vectors import is_finite
 from hfrnn.engine.connectivity import drawn_constraints
 from hfrnn.engine.constraints import Constraints
 from hfrnn.engine.network import Network
-from hfrnn.errors import InputError
+from hfrnn.engine.objective import Objective
+from hfrnn.engine.plan import Use
+from hfrnn.engine.planner import make_plan
+from hfrnn.errors import DeviceMemoryError, InputError
+from hfrnn.ranks.one import ALONE, Ranks
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.constraints import asks_for_constraints, read_connectivity
-from hfrnn.wording import memory_size
+from hfrnn.runs.run_constraints import asks_for_constraints, read_connectivity
+from hfrnn.wording import memory_size, shell_command
+
+if TYPE_CHECKING:
+    from hfrnn.arrays.backend import Backend
+    from hfrnn.sources.source import Source
+    from hfrnn.training.run_state import RunState
 
 
 def build_network(config: TrainConfig, data: Mapping[str, Any]) -> Network:
@@ -118,3 +128,75 @@ def run_constraints(config: TrainConfig, net: Network) -> Constraints | None:
         return Constraints(net, masks, signs)
     except InputError as error:
         raise InputError(f"--connectivity {config.connectivity}: {error}") from error
+
+
+# ------------------------------------------------------------------ validation
+
+
+DEVICE_PART = 4
+"""On a GPU, validation may use the memory budget divided by this, from what the budget leaves free."""
+
+
+def validation_objective(net: Network, source: Source, config: TrainConfig, ranks: Ranks = ALONE) -> Objective | None:
+    """Return the objective on the validation data, without the penalty on the weights; None without such data."""
+    batch = source.validation
+    if batch is None:
+        return None
+    net, symbols = net.without_penalty(), batch.inputs.ndim == 2
+    weighs = batch.weights is not None and batch.weights.ndim == 3
+    memory = config.memory_bytes if net.backend.on_host else config.memory_bytes // DEVICE_PART
+    plan = make_plan(net, batch.T, batch.B, "auto", memory, symbols, Use.LOSS, weighs, config.shards)
+    return Objective(net, batch, config.threads, plan=plan, comm=ranks)
+
+
+def validate(validation: Objective | None, source: Source, weights: Array) -> tuple[float | None, float | None]:
+    """Return the validation loss, and the share of wrong answers; None where answers are not right or wrong."""
+    if validation is None:
+        return None, None
+    if not source.counts_errors:
+        return validation.loss(weights), None
+    loss, logits = validation.loss_and_logits(weights)
+    return loss, source.errors(validation.net.backend.to_host(logits))
+
+
+# ------------------------------------------------------------------ memory of a GPU
+
+
+def smaller_budget(config: TrainConfig) -> dict[str, str]:
+    """Return the options of a run that plans with half of the memory budget; only `checkpoint="auto"` has a budget."""
+    half = {"memory": f"{max(config.memory_bytes >> 21, 1)}MiB"}
+    return half if config.checkpoint == "auto" else {"checkpoint": "auto", **half}
+
+
+@contextmanager
+def before_updates(backend: Backend, config: TrainConfig) -> Iterator[None]:
+    """Tell within the context, while a run prepares its first update, which memory budget to give.
+
+    Raises
+    ------
+    DeviceMemoryError
+        The memory of the GPU is used up.
+    """
+    try:
+        yield
+    except backend.memory_errors as error:
+        flags = [word for name, value in smaller_budget(config).items() for word in (f"--{name}", value)]
+        raise DeviceMemoryError(
+            f"the memory of the GPU is used up before the first update, with a budget of {config.memory}: give a "
+            f"smaller one ({shell_command(flags)})"
+        ) from error
+
+
+def after_an_update(state: RunState) -> DeviceMemoryError:
+    """Return the error of a run that has a folder: which update is saved, and how to resume it with a smaller budget.
+
+    Parameters
+    ----------
+    state : RunState
+        Its summary has been written.
+    """
+    config = state.config
+    return DeviceMemoryError(
+        f"the memory of the GPU is used up after update {state.saved['update']}, which is saved, with a budget of "
+        f"{config.memory}: resume with a smaller one, {state.command_to_resume(smaller_budget(config))}"
+    )

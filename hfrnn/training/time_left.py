@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hfrnn.runs.metrics import Record
 
 if TYPE_CHECKING:
-    from hfrnn.training.methods.base import Work
+    from hfrnn.training.methods.method import Work
     from hfrnn.training.trainer import Trainer
 
 MEMORY = 0.8

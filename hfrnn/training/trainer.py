@@ -5,38 +5,45 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from numpy.random import Generator
 
 from hfrnn.arrays.backend import Array
-from hfrnn.arrays.blas import one_blas_thread
+from hfrnn.arrays.threads import one_blas_thread
+from hfrnn.data.tasks import SUCCESS
 from hfrnn.engine.batch import Batch
-from hfrnn.engine.distributed import ranks_of
-from hfrnn.engine.ranks import ALONE, Ranks
 from hfrnn.engine.sampling import draw_text
 from hfrnn.errors import CheckpointError, HfrnnError, MissingExtraError, NonFiniteError, RankError, StorageError
 from hfrnn.optim.hessian_free import UpdateInterrupted
+from hfrnn.ranks.mpi import ranks_of
+from hfrnn.ranks.one import ALONE, Ranks
 from hfrnn.runs.config import TrainConfig, checked_options
+from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import first_weights
 from hfrnn.runs.metrics import Record
 from hfrnn.runs.resume import needs_plans, resumed_config, run_to_resume
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.sources.given import Memory, given_arrays
+from hfrnn.sources.open import open_source
+from hfrnn.sources.source import LN2
 from hfrnn.training.callbacks import Callback, TrainingResult
-from hfrnn.training.device_memory import after_an_update, before_updates
-from hfrnn.training.limits import TimeLimit, reached_limit, reason_to_end
-from hfrnn.training.memory import Memory, given_arrays
 from hfrnn.training.methods import METHODS
-from hfrnn.training.opening import open_source
-from hfrnn.training.ranks import ending_together, prepared
-from hfrnn.training.record import make_record
 from hfrnn.training.run_state import RunState, before_next_update
-from hfrnn.training.setup import build_network, initial_parameters, run_constraints
+from hfrnn.training.setup import (
+    after_an_update,
+    before_updates,
+    build_network,
+    initial_parameters,
+    run_constraints,
+    validate,
+    validation_objective,
+)
 from hfrnn.training.signals import (
     CLOSED_OUTPUT,
     Interrupted,
@@ -45,9 +52,67 @@ from hfrnn.training.signals import (
     handle_signals,
     saying_what_is_saved,
 )
-from hfrnn.training.validation import validate, validation_objective
-from hfrnn.training.visible import VisibleState
+from hfrnn.training.start_ranks import ending_together, prepared
 from hfrnn.wording import shell_command
+
+
+class VisibleState:
+    """Base class of a training run, with properties that read its state."""
+
+    state: RunState
+
+    @property
+    def config(self) -> TrainConfig:
+        """The options, resolved."""
+        return self.state.config
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run folder, locked while the run writes to it."""
+        return self.state.folder
+
+    @property
+    def path(self) -> Path:
+        """The path of the run folder."""
+        return self.state.folder.path
+
+    @property
+    def theta(self) -> Array:
+        """The parameters; with constraints, the variables that they are made of."""
+        return self.state.theta
+
+    @property
+    def weights(self) -> Array:
+        """The weights that are validated: the parameters, or an average of them."""
+        return self.state.weights
+
+    @property
+    def update(self) -> int:
+        """The number of updates so far."""
+        return self.state.update
+
+    @property
+    def seconds(self) -> float:
+        """The training time so far, without validation."""
+        return self.state.seconds
+
+    @property
+    def symbols(self) -> int:
+        """The number of symbols used for gradients so far."""
+        return self.state.symbols
+
+    @property
+    def last(self) -> Record | None:
+        """A copy of the record after the last update; None before there is one."""
+        return copy.deepcopy(self.state.last)
+
+    @property
+    def best(self) -> Record | None:
+        """A copy of the record after the best update; None before there is one."""
+        return copy.deepcopy(self.state.best)
+
+
+# ------------------------------------------------------------------ the loop
 
 
 def train(
@@ -396,3 +461,128 @@ class Trainer(VisibleState):
         with self.interruption.responding(Response.AT_ONCE):
             drawn = self._draw(self.weights) if draws else None
         return make_record(state, found, valid, errors, seconds, drawn)
+
+
+# ------------------------------------------------------------------ limits and goals
+
+
+@dataclass
+class TimeLimit:
+    """A time limit. It ends a run before an update that would probably exceed it.
+
+    A record of many updates ends at the limit, wherever it is, so that it is their mean time that counts.
+
+    Attributes
+    ----------
+    seconds : float or None
+        The limit; None for no limit.
+    start : float
+        Time at which training began.
+    longest : float
+        Seconds of the longest update so far, as the mean of a record.
+    reached : bool
+        Whether there is no time for another update.
+    """
+
+    seconds: float | None
+    start: float = 0.0
+    longest: float = 0.0
+    reached: bool = False
+
+    def begin(self) -> float:
+        """Start the clock, and return the time at which the limit is reached."""
+        self.start = time.perf_counter()
+        return self.start + (math.inf if self.seconds is None else self.seconds)
+
+    def note(self, begin: float, end: float, updates: int = 1) -> None:
+        """Note a record of so many updates that took from one time to another."""
+        self.longest = max(self.longest, (end - begin) / max(updates, 1))
+
+    def check(self, now: float) -> None:
+        """Find out whether another update would end after the limit."""
+        self.reached = self.seconds is not None and now - self.start + self.longest > self.seconds
+
+
+def reason_to_end(state: RunState, time_limit: TimeLimit) -> str | None:
+    """Return why training ends before the next update, or None if it continues."""
+    if state.stopping is not None and state.stopping.idle >= state.stopping.patience:
+        return "patience"
+    if _solved(state):
+        return "success"
+    if _target_reached(state):
+        return "target"
+    return reached_limit(state, time_limit)
+
+
+def reached_limit(state: RunState, time_limit: TimeLimit) -> str | None:
+    """Return which limit on updates, epochs or time is reached, or None."""
+    if state.config.updates is not None and state.update >= state.config.updates:
+        return "updates"
+    return state.method.ended or ("time" if time_limit.reached else None)
+
+
+def _solved(state: RunState) -> bool:
+    """Return whether a synthetic task is solved: the last validation found few wrong answers."""
+    if state.last is None or not state.source.ends_by_success:
+        return False
+    errors = state.last["valid_errors"]
+    return errors is not None and errors < SUCCESS
+
+
+def _target_reached(state: RunState) -> bool:
+    """Return whether the best record is as good as the option `target_bits` asks for."""
+    if state.config.target_bits is None or state.best is None:
+        return False
+    bits = state.best["train_bits" if state.source.validation is None else "valid_bits"]
+    return bits is not None and bits <= state.config.target_bits
+
+
+# ------------------------------------------------------------------ records of metrics.jsonl
+
+
+NOT_APPLICABLE = ("cg_iterations", "cg_stop", "mu", "lambda", "rho", "step_size")
+"""Names in every record; the value is None where the method has no such figure."""
+
+
+def make_record(
+    state: RunState, found: Record, valid: float | None, errors: float | None, seconds: float, sample: str | None
+) -> Record:
+    """Return the record of an update. Its times are filled in later; infinities and NaN become None.
+
+    Parameters
+    ----------
+    state : RunState
+        The state after the update.
+    found : dict
+        Figures of the method.
+    valid : float or None
+        Validation loss in nats.
+    errors : float or None
+        Share of wrong answers, from 0 to 1.
+    seconds : float
+        Duration of the validation.
+    sample : str or None
+        A text that the network has written.
+
+    Returns
+    -------
+    dict
+    """
+    loss, in_bits = found["train_loss"], state.source.in_bits
+    record = {
+        "update": state.update,
+        "seconds": 0.0,
+        "seconds_processor": 0.0,
+        "train_loss": loss,
+        "train_bits": loss / LN2 if in_bits else None,
+        "valid_loss": valid,
+        "valid_bits": None if valid is None or not in_bits else valid / LN2,
+        "valid_perplexity": None if valid is None or not in_bits else math.exp(min(valid, 700.0)),
+        "valid_errors": errors,
+        **dict.fromkeys(NOT_APPLICABLE),
+        "symbols": state.symbols,
+        **found,
+        "seconds_validation": round(seconds, 4),
+        "sample": sample,
+    }
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.items()}

@@ -11,7 +11,7 @@ import pytest
 from support.command_line import call
 
 import hfrnn
-from hfrnn.analysis.spectrum import load_objective
+from hfrnn.analysis.run_objective import load_objective
 
 DELTA, S2 = 0.7, 0.3
 

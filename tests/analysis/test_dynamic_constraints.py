@@ -19,7 +19,8 @@ from hfrnn.engine.batch import Batch
 from hfrnn.engine.constraints import ABSENT
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.folder import RunFolder
+from hfrnn.sources.open import run_corpus
 
 SEGMENT = 7
 
@@ -91,7 +92,7 @@ def test_the_command_keeps_the_constraints_of_the_run(tmp_path: Path, rule: str)
     net, theta, vocabulary = hfrnn.load(run)[:3]
     constraints = hfrnn.Constraints(net, {name: W != 0 for name, W in net.views(theta).items() if ".W_h" in name})
     assert (constraints.codes == ABSENT).any()
-    train, text = RunFolder(run).corpus().train, RunFolder(run).corpus().valid
+    train, text = run_corpus(RunFolder(run)).train, run_corpus(RunFolder(run)).valid
     squares = None if rule == "sgd" else mean_square_gradient(net, theta, vocabulary.encode(train))
     for each, same in ((constraints, True), (None, False)):
         mine = evaluate(net, theta, vocabulary, text, dynamic=Dynamic(2.0, mean_square=squares, constraints=each))

@@ -20,13 +20,13 @@ from hfrnn.analysis.evaluation import Evaluation, evaluate
 from hfrnn.analysis.sequences import TASK_SEQUENCES, evaluate_sequences
 from hfrnn.cli import main
 from hfrnn.data.music import music_batch
-from hfrnn.data.synthetic import Task, make_task
+from hfrnn.data.tasks import Task, make_task
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
 from hfrnn.runs.config import TrainConfig
-from hfrnn.training.opening import open_source
+from hfrnn.sources.open import open_source
 
 TEXT = "daß über die brücke, 他 geht 他 nicht über die brücke\n" * 3
 VOCABULARY = Vocabulary.build(TEXT, "char")

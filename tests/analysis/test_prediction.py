@@ -10,9 +10,9 @@ from support.engine_cases import SMALL, random_batch, replace, vectors
 
 import hfrnn
 from hfrnn.analysis import prediction
-from hfrnn.analysis.figures import figures
 from hfrnn.analysis.prediction import free_run, predict, score
 from hfrnn.analysis.prediction_files import csv_text
+from hfrnn.analysis.scores import figures
 from hfrnn.data.scaling import Scaling
 from hfrnn.errors import InputError, NonFiniteError
 

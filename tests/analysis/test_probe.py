@@ -18,7 +18,8 @@ import hfrnn
 from hfrnn.analysis.probe import BracketProbe, ProbeCurves, bracket_probe
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.folder import RunFolder
+from hfrnn.sources.open import run_corpus
 
 DECAY, STRENGTH = 0.9, 3.0
 WORDS = "Th abcde"
@@ -300,7 +301,7 @@ def test_a_table_with_a_selection_of_many_groups_says_so(run: Path, steps: int, 
 
 @pytest.mark.parametrize("given", [("--part", "valid"), ("BOOK",)])
 def test_passages_come_from_a_part_or_a_file(run: Path, tmp_path: Path, given: tuple[str, ...]) -> None:
-    content = RunFolder(run).corpus().valid if given[0] == "--part" else BOOK
+    content = run_corpus(RunFolder(run)).valid if given[0] == "--part" else BOOK
     arguments = [str(text_file(tmp_path, BOOK)) if each == "BOOK" else each for each in given]
     shown = call("probe", run, *arguments, *QUICK, "--json", tmp_path / "a.json").stdout
     found = bracket_probe(*hfrnn.load(run), steps=30, trials=3, group=5, text=content)
@@ -323,12 +324,12 @@ def test_the_picture_is_drawn(run: Path, tmp_path: Path, name: str) -> None:
 
 @needs_matplotlib
 def test_a_symbol_of_formulas_can_be_drawn() -> None:
-    from hfrnn.cli.probe_plot import picture
+    from hfrnn.cli.plots import probe_picture
 
     vocabulary = Vocabulary.build("$_^ab", "char")
     net = Network("rnn", 5, 2, 5)
     found = bracket_probe(net, net.init(0), vocabulary, "$", "^", control="_", steps=4)
-    assert len(picture(found, "svg", "a$_b")) > 1000
+    assert len(probe_picture(found, "svg", "a$_b")) > 1000
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,14 @@ from support.slow import one_in
 from support.tiny_runs import snapshot, tiny_train
 
 import hfrnn
-from hfrnn.analysis.spectrum import Spectrum, load_objective, spectrum
+from hfrnn.analysis.run_objective import load_objective
+from hfrnn.analysis.spectrum import Spectrum, spectrum
 from hfrnn.cli import main
-from hfrnn.cli.long_work import working
+from hfrnn.cli.progress import working
 from hfrnn.errors import InputError
 from hfrnn.optim import lanczos
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.folder import RunFolder
+from hfrnn.sources.open import run_corpus
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,7 @@ def test_a_run_is_taken_on_random_sequences_of_its_part_in_double_precision(run:
     assert data == "5 random sequences of the train part of text.txt, 50 steps"
     np.testing.assert_array_equal(wide, theta)
     assert objective.loss(wide) == pytest.approx(net.loss(theta, objective.batch), rel=1e-5)
-    row = vocabulary.encode(RunFolder(run).corpus().train)
+    row = vocabulary.encode(run_corpus(RunFolder(run)).train)
     starts = {row[k * 10 : k * 10 + 11].tobytes() for k in range((row.size - 1) // 10)}
     for b in range(5):
         symbols = np.append(objective.batch.inputs[:, b], objective.batch.targets[-1, b]).astype(row.dtype)
@@ -168,11 +170,11 @@ def test_the_picture_is_drawn(run: Path, tmp_path: Path, name: str) -> None:
 @needs_matplotlib
 @pytest.mark.filterwarnings("error")
 def test_a_spectrum_of_zeros_can_be_drawn() -> None:
-    from hfrnn.cli.spectrum_plot import picture
+    from hfrnn.cli.plots import spectrum_picture
 
     none, zeros = np.zeros(0), np.zeros(2)
     found = Spectrum("hessian", 9, zeros, zeros, none, none, zeros, zeros + 0.5, 0.0, 0.0, 0.0, 4)
-    assert len(picture([found], "svg")) > 1000
+    assert len(spectrum_picture([found], "svg")) > 1000
 
 
 @pytest.mark.parametrize(
@@ -197,13 +199,13 @@ def test_the_command_refuses_what_does_not_fit(run: Path, options: tuple[object,
 
 def test_without_matplotlib_the_extra_is_named_before_the_work(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr("hfrnn.analysis.spectrum.load_objective", None)
+    monkeypatch.setattr("hfrnn.analysis.run_objective.load_objective", None)
     assert "pip install '.[plot]'" in call("spectrum", run, "--plot", "x.svg", code=2).output
 
 
 def test_progress_is_told_in_lines_off_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     now = [0.0]
-    monkeypatch.setattr("hfrnn.cli.long_work.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("hfrnn.cli.progress.time.monotonic", lambda: now[0])
     with working() as show:
         for step in range(1, 13):
             now[0] += 2.0

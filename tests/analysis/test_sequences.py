@@ -15,7 +15,7 @@ from support.music_files import stored
 import hfrnn
 from hfrnn.analysis.sequences import evaluate_sequences, file_sequences, own_sequences
 from hfrnn.errors import CheckpointError, InputError
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.folder import RunFolder
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from support.fake_device import FakeBackend
 
 import hfrnn
-from hfrnn.arrays.backend import Backend, Buffers, get_backend
-from hfrnn.arrays.row_groups import pairs_of_places, row_sums
+from hfrnn.arrays.backend import Backend, Buffers, get_backend, pairs_of_places, row_sums
 
 numpy = get_backend("numpy")
 

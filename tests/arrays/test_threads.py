@@ -10,8 +10,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 import hfrnn
-from hfrnn.arrays.blas import one_blas_thread
-from hfrnn.arrays.threads import Threads, default_threads
+from hfrnn.arrays.threads import Threads, default_threads, one_blas_thread
 
 
 def blas_threads() -> list[int]:

@@ -14,7 +14,7 @@ import pytest
 import hfrnn
 from hfrnn.engine.constraints import Constraints
 from hfrnn.errors import InputError
-from hfrnn.runs.constraints import read_connectivity
+from hfrnn.runs.run_constraints import read_connectivity
 
 MASK = np.eye(4)
 

@@ -20,8 +20,8 @@ from support.tiny_runs import snapshot, tiny_train
 
 from hfrnn.analysis.sequences import evaluate_sequences
 from hfrnn.errors import InputError
+from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import load
-from hfrnn.runs.run_folder import RunFolder
 
 
 def music(**changes: Any) -> bytes:

@@ -14,8 +14,8 @@ from support.tiny_runs import snapshot, tiny_train
 
 from hfrnn.errors import InputError
 from hfrnn.report import write_report
+from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.outputs import Output, data_files
-from hfrnn.runs.run_folder import RunFolder
 
 SPECTRUM = ["spectrum", "run", "--symbols", "30", "--steps", "2", "--count", "1", "--matrix", "gauss-newton"]
 OUTPUTS = {

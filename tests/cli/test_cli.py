@@ -72,7 +72,7 @@ def test_flags_win_over_the_file(tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_text('hidden = [3, 2]\nsequence-length = 10\narch = "rnn"\nupdates = 1\ndata = "python-manual"\n')
     call("train", text_file(tmp_path), "--config", file, "--arch", "lstm", "--out", tmp_path / "run")
-    config = hfrnn.runs.run_folder.RunFolder(tmp_path / "run").config()
+    config = hfrnn.runs.folder.RunFolder(tmp_path / "run").config()
     assert (config.arch, config.hidden, config.data, config.sequence_length) == ("lstm", (3, 2), None, 10)
 
 
@@ -95,7 +95,7 @@ def test_resume_goes_on_after_the_last_update(tmp_path: Path) -> None:
 def test_booleans_and_stacks_are_read_from_flags(tmp_path: Path) -> None:
     flags = ["--hidden", "3,2", "--no-direct-input", "--bias", "--fractions", "0.8,0.1,0.1", "--updates", "1"]
     call("train", text_file(tmp_path), "--sequence-length", 10, *flags, "--out", tmp_path / "run")
-    config = hfrnn.runs.run_folder.RunFolder(tmp_path / "run").config()
+    config = hfrnn.runs.folder.RunFolder(tmp_path / "run").config()
     assert (config.hidden, config.direct_input, config.bias) == ((3, 2), False, True)
     assert config.fractions == (0.8, 0.1, 0.1)
     assert "layer1.W_x" in hfrnn.load(tmp_path / "run").net.views(hfrnn.load(tmp_path / "run").theta)  # the slot m
@@ -131,7 +131,7 @@ def test_a_task_is_trained_and_scored_on_fresh_sequences(tmp_path: Path, flags: 
     assert not (tmp_path / "run" / "vocabulary.json").exists()
     found = json.loads(call("evaluate", tmp_path / "run", "--json").stdout)
     net, theta, vocabulary = hfrnn.load(tmp_path / "run")
-    config = hfrnn.runs.run_folder.RunFolder(tmp_path / "run").config()
+    config = hfrnn.runs.folder.RunFolder(tmp_path / "run").config()
     assert vocabulary is None
     assert found == hfrnn.analysis.sequences.evaluate_sequences(net, theta, config)
     assert (found["task"], found["sequences"]) == ("addition", 10_000)
@@ -166,7 +166,7 @@ def test_flags_of_other_optimizers_reach_the_run(tmp_path: Path) -> None:
     flags += ["--clip-norm", 2, "--clip-value", 0.5, "--max-norm", 3, "--streams", 8, "--update-every", 5]
     flags += ["--schedule", "halve", "--epochs", 2, "--patience", 9, "--log-interval", 7, "--validate-every", 14]
     call("train", text_file(tmp_path), "--hidden", 4, "--sequence-length", 10, *flags, "--out", tmp_path / "run")
-    config = hfrnn.runs.run_folder.RunFolder(tmp_path / "run").config()
+    config = hfrnn.runs.folder.RunFolder(tmp_path / "run").config()
     for name, value in zip(flags[:5:2], ("sgd", 0.25, 0.5), strict=True):
         assert getattr(config, str(name)[2:].replace("-", "_")) == value
     assert (config.nesterov, config.weight_decay, config.clip_norm, config.clip_value) == (True, 0.001, 2.0, 0.5)

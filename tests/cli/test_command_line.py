@@ -12,9 +12,9 @@ from support.command_line import call, file, printed, refused
 from support.tiny_runs import FLAGS, snapshot, text_file, tiny_train
 
 import hfrnn
+from hfrnn.choices import DAMPINGS, OPTIMIZERS
 from hfrnn.cli.flags import COMPLETIONS
-from hfrnn.names import DAMPINGS, OPTIMIZERS
-from hfrnn.runs import needs
+from hfrnn.runs import options
 from hfrnn.runs.options import run_options
 
 # ---------------------------------------------------------------------- --print-config, --config
@@ -208,7 +208,7 @@ def test_epochs_and_patience_are_of_use_to_every_optimizer() -> None:
 
 
 def test_the_table_of_uses_names_options_that_exist() -> None:
-    for need in (each for each in vars(needs).values() if isinstance(each, needs.Need)):
+    for need in (each for each in vars(options).values() if isinstance(each, options.Need)):
         (choices,) = [declared.choices for name, declared in run_options().items() if name == need.option]
         assert set(need.allowed) <= set(choices) or not choices
         assert any(need in declared.needs for declared in run_options().values())

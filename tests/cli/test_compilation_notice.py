@@ -12,7 +12,7 @@ from support.terminal import COMMAND
 from support.tiny_runs import text_file
 
 import hfrnn
-from hfrnn.cli.screen import COMPILING
+from hfrnn.cli.output import COMPILING
 
 
 @pytest.fixture

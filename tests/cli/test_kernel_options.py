@@ -19,7 +19,7 @@ import hfrnn
 from hfrnn.arrays import gpu
 from hfrnn.kernels import registry
 from hfrnn.runs.config import TrainConfig, checked_options
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.folder import RunFolder
 
 NAME = "rnn-scaled"
 SOURCE = '''

@@ -18,7 +18,7 @@ from support.tiny_runs import snapshot, tiny_train
 
 import hfrnn
 from hfrnn.analysis.sequences import file_sequences, own_sequences
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.folder import RunFolder
 
 matplotlib = pytest.mark.skipif(
     not any((Path(each) / "matplotlib").is_dir() for each in sys.path), reason="matplotlib is not installed"
@@ -261,7 +261,7 @@ def test_an_output_without_a_scored_target_gets_a_line_of_dashes(runs: dict[str,
 
 
 def test_many_outputs_get_twenty_lines(tmp_path: Path) -> None:
-    from hfrnn.cli.scores import score_lines
+    from hfrnn.cli.evaluate import score_lines
 
     row = {"cross_entropy": 0.25, "accuracy": None}
     found = {"data": "d", "sequences": 1, "steps": 5, "loss": 2.0, **row, "outputs": {f"o{n}": row for n in range(30)}}

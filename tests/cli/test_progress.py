@@ -13,9 +13,8 @@ from rich.console import Console
 from support.tiny_runs import text_file, tiny_train
 
 import hfrnn.cli.progress
-from hfrnn.cli.columns import RunTable, number
 from hfrnn.cli.progress import Display, live_bar
-from hfrnn.cli.tables import result_lines
+from hfrnn.cli.run_tables import RunTable, result_lines, short_number
 from hfrnn.optim.cg import CGStop
 from hfrnn.runs.metrics import clock
 from hfrnn.training.trainer import Callback
@@ -71,7 +70,7 @@ def test_seconds_are_shown_as_a_clock(seconds: float | None, text: str) -> None:
     ],
 )
 def test_a_number_takes_six_characters_at_most(value: float | None, text: str) -> None:
-    assert number(value) == text
+    assert short_number(value) == text
 
 
 def test_columns_stand_under_their_names() -> None:

@@ -12,9 +12,9 @@ import requests
 from support.local_site import CONTENT, Site, compressed, endless, local_site
 from support.tiny_runs import snapshot
 
+from hfrnn.data.addresses import DOWNLOADS
 from hfrnn.data.corpora import CORPORA, folder_of
 from hfrnn.data.downloads import RequestError, check_redirect, fetch
-from hfrnn.data.remotes import DOWNLOADS
 from hfrnn.errors import HfrnnError
 
 REAL = dict(DOWNLOADS)

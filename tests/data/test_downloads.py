@@ -31,10 +31,10 @@ from support.local_site import (
 from support.tiny_runs import snapshot
 
 from hfrnn.data import downloads
+from hfrnn.data.addresses import DOWNLOADS, Remote
 from hfrnn.data.corpora import CORPORA, folder_of, load_corpus
 from hfrnn.data.downloads import fetch
 from hfrnn.data.music import COLLECTIONS
-from hfrnn.data.remotes import DOWNLOADS, Remote
 from hfrnn.errors import HfrnnError, InputError
 
 REAL = dict(DOWNLOADS)

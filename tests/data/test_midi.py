@@ -14,7 +14,7 @@ import hfrnn
 from hfrnn.data.midi import load_midi
 from hfrnn.errors import CheckpointError, InputError, MissingExtraError
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.presets import kind_of_data
+from hfrnn.runs.defaults import kind_of_data
 
 pytest.importorskip("mido")
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hfrnn.data.arrays import from_memory
+from hfrnn.data.array_data import from_memory
 from hfrnn.data.scaling import Scaling
-from hfrnn.data.synthetic import Sequences
+from hfrnn.data.tasks import TaskSequences
 from hfrnn.errors import CheckpointError
 
 RNG = np.random.default_rng(3)
@@ -19,7 +19,7 @@ X = RNG.normal(size=(20, 30, 3)) * [2, 0.1, 30] + [5, 0, -70]
 Y = RNG.normal(size=(20, 30, 2)) * [3, 0.5] + [1, 9]
 
 
-def sequences(**changes: Any) -> Sequences:
+def sequences(**changes: Any) -> TaskSequences:
     return from_memory({"x": X, "y": Y, **changes}, fractions=(1.0, 0.0, 0.0)).train
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hfrnn.data.text import WordSymbols, broken, spelled, words_of
 from hfrnn.data.vocabulary import Vocabulary
-from hfrnn.data.words import WordSymbols, broken, spelled, words_of
 from hfrnn.errors import CheckpointError, InputError
 
 TEXT = "the cat saw the dog\nthe dog sat\n\nthe end\n"  # 10 words, 4 newlines

@@ -14,7 +14,7 @@ from support.engine_cases import CLASSES, plans
 
 import hfrnn
 from hfrnn.data.vocabulary import frequency_classes
-from hfrnn.engine import class_softmax
+from hfrnn.engine.heads import class_softmax
 from hfrnn.engine.plan import Keep, Plan
 from hfrnn.engine.planner import footprint_of, make_plan
 

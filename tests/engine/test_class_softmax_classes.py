@@ -16,7 +16,7 @@ import hfrnn
 from hfrnn.analysis.evaluation import evaluate
 from hfrnn.cli import main
 from hfrnn.data.vocabulary import frequency_classes
-from hfrnn.engine.class_softmax import classes_of_symbols
+from hfrnn.engine.heads.class_softmax import classes_of_symbols
 from hfrnn.engine.sampling import sample
 
 # ---------------------------------------------------------------------- classes

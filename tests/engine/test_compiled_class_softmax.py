@@ -10,11 +10,11 @@ import pytest
 from support.engine_cases import random_batch
 
 import hfrnn
-from hfrnn.engine.class_softmax import ClassSoftmax
+from hfrnn.engine.heads.class_softmax import ClassSoftmax
 from hfrnn.engine.plan import Keep, Plan
 
 pytest.importorskip("numba", reason="numba is not installed (the extra fast)")
-compiled = pytest.importorskip("hfrnn.engine.compiled_class_softmax")
+compiled = pytest.importorskip("hfrnn.engine.heads.compiled_class_softmax")
 CLASSES = np.repeat(np.arange(7), [1, 3, 1, 70, 9, 2, 25])[np.random.default_rng(0).permutation(111)]
 """Bundles of small classes, a class above `BUNDLE`, and symbols that are not in the order of their classes."""
 

@@ -147,7 +147,7 @@ def test_a_forked_process_does_not_wait_for_a_thread_of_its_parent() -> None:
     forks, held = threading.Event(), threading.Event()
 
     def hold() -> None:
-        from hfrnn.arrays.blas import one_blas_thread
+        from hfrnn.arrays.threads import one_blas_thread
 
         with objective.lock, one_blas_thread():
             held.set()

@@ -12,8 +12,8 @@ import hfrnn
 from hfrnn.errors import InputError
 from hfrnn.optim.damping import Damping
 from hfrnn.optim.first_order import SGD, Adam, AdamOptions, SGDOptions
+from hfrnn.optim.hf_options import HessianFreeOptions
 from hfrnn.optim.kronecker import kronecker
-from hfrnn.optim.options import HessianFreeOptions
 from hfrnn.optim.preconditioner import make_preconditioner
 
 H = 6

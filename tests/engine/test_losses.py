@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hfrnn
-from hfrnn.engine.heads import losses, make_head
-from hfrnn.engine.output_map import FullHead, Head
+from hfrnn.engine.heads.heads import losses, make_head
+from hfrnn.engine.heads.output_map import FullHead, Head
 
 LOSSES = ["softmax", "logistic", "squared"]
 EPS = 1e-20

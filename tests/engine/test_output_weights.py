@@ -15,7 +15,7 @@ from support.fake_device import FakeBackend
 from support.slow import one_in
 
 import hfrnn
-from hfrnn.engine.output_map import FullHead, ScoredSteps
+from hfrnn.engine.heads.output_map import FullHead, ScoredSteps
 from hfrnn.engine.plan import Keep, Plan
 
 LOSSES = ("logistic", "squared")

@@ -10,10 +10,10 @@ import pytest
 from support.fake_device import FakeBackend
 
 import hfrnn
+from hfrnn.choices import DEVICE_SHARE, HOST_MEMORY
 from hfrnn.engine import planner
 from hfrnn.engine.plan import Keep, Plan, Use, shard_boundaries
 from hfrnn.engine.planner import footprint_of, make_plan
-from hfrnn.names import DEVICE_SHARE, HOST_MEMORY
 
 fake = FakeBackend()
 T, B = 100, 300

@@ -10,8 +10,8 @@ from support.trees import by_recursion
 
 from hfrnn.arrays.backend import get_backend
 from hfrnn.arrays.threads import Threads
-from hfrnn.engine.ranks import ALONE
 from hfrnn.engine.sums import VectorSum
+from hfrnn.ranks.one import ALONE
 
 COUNTS = (1, 2, 3, 4, 5, 7, 8, 13, 32)
 

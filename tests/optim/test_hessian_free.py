@@ -23,7 +23,7 @@ from hfrnn.optim.cg import CGStop, conjugate_gradient
 from hfrnn.optim.damping import Damping, LevenbergMarquardt, rho
 from hfrnn.optim.full_step import usual_losses
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions
-from hfrnn.optim.step import ALWAYS
+from hfrnn.optim.update_model import ALWAYS
 
 # known minima
 

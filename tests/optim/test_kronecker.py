@@ -16,7 +16,7 @@ from support.linear_systems import EXACT
 
 import hfrnn
 from hfrnn.arrays.threads import Threads
-from hfrnn.optim import factors
+from hfrnn.optim import blocks as factors
 from hfrnn.optim import kronecker as module
 from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.optim.cg import conjugate_gradient

@@ -6,8 +6,8 @@ from support.least_squares import LeastSquares, linear, with_squares
 
 import hfrnn
 from hfrnn.optim.cg import CGStop
+from hfrnn.optim.outcome import Update
 from hfrnn.optim.preconditioner import make_preconditioner
-from hfrnn.optim.result import Update
 
 SHIFT, EXPONENT, WEIGHT = 0.2, 0.75, 37.0
 NEAR = np.linalg.lstsq(linear()[1], linear()[2], rcond=None)[0]

@@ -6,8 +6,8 @@ import pytest
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.damping import Damping
 from hfrnn.optim.hessian_free import HessianFree
+from hfrnn.optim.hf_options import HessianFreeOptions
 from hfrnn.optim.minimize import minimize
-from hfrnn.optim.options import HessianFreeOptions
 from hfrnn.optim.quadratic import TrialLosses
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.optim.damping import Damping
-from hfrnn.optim.options import HessianFreeOptions
+from hfrnn.optim.hf_options import HessianFreeOptions
 from hfrnn.optim.preconditioner import make_preconditioner
 
 FIXED = np.array([0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0], bool)

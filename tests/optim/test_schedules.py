@@ -6,8 +6,7 @@ import math
 import pytest
 
 from hfrnn.errors import InputError
-from hfrnn.optim.early_stopping import EarlyStopping
-from hfrnn.optim.schedules import Cosine, Plateau, Schedule, Stepped, warm_up
+from hfrnn.optim.schedules import Cosine, EarlyStopping, Plateau, Schedule, Stepped, warm_up
 
 LOSSES = (5.0, 4.0, 4.5, 4.2, 3.9, 3.9, 3.8)
 

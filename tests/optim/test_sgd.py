@@ -9,8 +9,7 @@ from support.fake_device import FakeArray
 from hfrnn.arrays.vectors import norm
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.clipping import clip_norm, clip_values, max_norm
-from hfrnn.optim.first_order import SGD, Adam, AdamOptions, FirstOrder, SGDOptions
-from hfrnn.optim.stepping import STEP_PIECE
+from hfrnn.optim.first_order import SGD, STEP_PIECE, Adam, AdamOptions, FirstOrder, SGDOptions
 
 A = np.diag([1.0, 3.0, 10.0])
 START = np.array([1.0, -2.0, 0.5])

@@ -11,8 +11,8 @@ import pytest
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.damping import Damping
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions
-from hfrnn.optim.result import End, Failure
-from hfrnn.optim.step import ALWAYS
+from hfrnn.optim.outcome import End, Failure
+from hfrnn.optim.update_model import ALWAYS
 
 n = 12
 DIAGONAL = np.linspace(0.5, 3.0, n)

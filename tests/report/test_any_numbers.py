@@ -18,8 +18,8 @@ from support.tiny_runs import metrics
 
 from hfrnn.errors import CheckpointError
 from hfrnn.report import make_page, write_report
-from hfrnn.report.runs import NUMBERS, read_run
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.report.values import NUMBERS, read_run
+from hfrnn.runs.folder import RunFolder
 
 needs_browser = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on the PATH to look at the page with")
 together = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -15,7 +15,7 @@ from hfrnn.analysis.prediction import predict
 from hfrnn.analysis.sequences import own_sequences
 from hfrnn.report import make_page
 from hfrnn.report.examples import read_examples
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.folder import RunFolder
 
 in_browser = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on the PATH to look at the page with")
 

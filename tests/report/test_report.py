@@ -20,8 +20,8 @@ from support.tiny_runs import TEXT, metrics, snapshot, tiny_train
 from hfrnn.cli import main
 from hfrnn.errors import InputError, StorageError
 from hfrnn.report import make_page, write_report
-from hfrnn.report.runs import NUMBERS, WORDS, option_rows, read_run, run_names
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.report.values import NUMBERS, WORDS, option_rows, read_run, run_names
+from hfrnn.runs.folder import RunFolder
 from hfrnn.training.trainer import Callback
 
 

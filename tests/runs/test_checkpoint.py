@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_np
 from safetensors.numpy import load_file, save_file
 
-from hfrnn.atomic import append_line, write_atomic
 from hfrnn.errors import CheckpointError, InputError, StorageError
+from hfrnn.files import append_line, write_atomic
 from hfrnn.runs.checkpoint import checkpoint_bytes, load_checkpoint
 
 ARRAYS = {

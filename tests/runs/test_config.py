@@ -10,9 +10,8 @@ import pytest
 import tomli_w
 
 from hfrnn.errors import InputError
-from hfrnn.runs.config import TrainConfig, checked_options
+from hfrnn.runs.config import TrainConfig, checked_options, parse_bytes, read_toml
 from hfrnn.runs.options import run_options
-from hfrnn.runs.parsing import parse_bytes, read_toml
 
 
 def test_a_configuration_comes_back_from_toml_as_it_was(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from support.tiny_runs import TEXT, snapshot, text_file, tiny_train
 import hfrnn
 from hfrnn.errors import InputError, StorageError
 from hfrnn.runs import lock
+from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.lock import FolderLock
-from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.trainer import Callback, train
 
 FLAGS = ("--hidden", "4", "--sequence-length", "10", "--gradient-symbols", "300", "--sample-length", "0")

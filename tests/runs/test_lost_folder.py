@@ -15,8 +15,8 @@ from support.stops import send
 from support.tiny_runs import FLAGS, snapshot, text_file, tiny_train
 
 from hfrnn.errors import InputError, StorageError
+from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.lock import FolderLock
-from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.trainer import Callback, Trainer, train
 
 

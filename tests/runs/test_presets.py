@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from hfrnn.choices import PRESETS
 from hfrnn.cli.merge import merged
 from hfrnn.errors import InputError
-from hfrnn.names import PRESETS
 from hfrnn.optim.damping import Damping
 from hfrnn.presets import ByData
 from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.defaults import DEFAULTS, Default, default_text, in_words, kind_of_data, unwritten_values
+from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.options import run_options
-from hfrnn.runs.presets import DEFAULTS, Default, default_text, kind_of_data, shown, unwritten_values
-from hfrnn.runs.run_folder import RunFolder
 
 PUBLISHED = {
     "gradient_symbols": 100_000,
@@ -229,7 +229,7 @@ def test_help_shows_the_defaults_of_both_presets() -> None:
     )
     assert default_text("noise_limit") == "0, but 0.5 for large texts; 0 with --preset published"
     assert str(Default(1.5, 1.5)) == "1.5"
-    assert shown(ByData(1, 2, 3, 2)) == "1 for texts, 2 for music and arrays, 3 for tasks"
+    assert in_words(ByData(1, 2, 3, 2)) == "1 for texts, 2 for music and arrays, 3 for tasks"
     for name in DEFAULTS:
         assert run_options()[name].default is None
         assert default_text(name) in run_options()[name].shown_default

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import hfrnn
-from hfrnn.names import DTYPES, INITIALIZERS, METRICS
+from hfrnn.choices import DTYPES, INITIALIZERS, METRICS
 
 from .wrong_values import (
     Kind,

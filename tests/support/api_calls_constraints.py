@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import hfrnn
-from hfrnn.names import METRICS
+from hfrnn.choices import METRICS
 
 from .api_calls import NETWORK, STRENGTH, THETA, Call, N, net, objective, of, theta
 from .wrong_values import array, choice, instance, nothing, number

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import hfrnn
-from hfrnn.names import MATRICES
+from hfrnn.choices import MATRICES
 
 from .api_calls import SEED, THETA, B, Call, N, T, batch, net, objective, of, theta
 from .wrong_values import array, choice, count, instance, nothing, number

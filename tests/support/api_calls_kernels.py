@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import hfrnn
+from hfrnn.choices import DTYPES
 from hfrnn.interop import TorchLayout, from_torch, gradient_to_torch, to_torch
-from hfrnn.names import DTYPES
 
 from .api_calls import FLAG, NETWORK, Call, of
 from .wrong_values import any_string, array, choice, count, nothing, number

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import hfrnn
-from hfrnn.names import ADAPTED, DAMPINGS, METRICS
+from hfrnn.choices import ADAPTED, DAMPINGS, METRICS
 from hfrnn.optim import cg
 from hfrnn.optim.average import Average
 from hfrnn.optim.blocks import MatrixBlock

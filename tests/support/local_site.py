@@ -18,8 +18,8 @@ import pooch
 import pytest
 
 from hfrnn.data import downloads
+from hfrnn.data.addresses import DOWNLOADS, Remote
 from hfrnn.data.corpora import PARTS
-from hfrnn.data.remotes import DOWNLOADS, Remote
 
 CONTENT = {
     "ptb": {f"ptb.{part}.txt": f" {part} of the <unk> \n N {part} \n".encode() * 40 for part in PARTS},

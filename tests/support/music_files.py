@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.data.pieces import KEYS
+from hfrnn.data.music import KEYS
 
 PARTS = ("train", "valid", "test")
 

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hfrnn.cli import main
-from hfrnn.cli.screen import COMPILING
+from hfrnn.cli.output import COMPILING
 from hfrnn.runs.config import all_options
 
 from .tiny_runs import TEXT, snapshot

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.folder import RunFolder
 from hfrnn.training.trainer import Callback, Trainer
 
 

@@ -12,7 +12,7 @@ from support.data_runs import TRAINED, write_table
 import hfrnn
 from hfrnn.errors import InputError
 from hfrnn.runs.config import TrainConfig
-from hfrnn.training.opening import open_source
+from hfrnn.sources.open import open_source
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(12, 9, 2))

@@ -18,10 +18,10 @@ import hfrnn
 from hfrnn.data.scaling import Scaling
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.outputs import data_files
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.sources.open import open_source
 from hfrnn.training.callbacks import TrainingResult
-from hfrnn.training.opening import open_source
 from hfrnn.training.trainer import Trainer, train
 
 OPTIONS: dict[str, Any] = {"arch": "rnn", "hidden": 4, "updates": 2, "backend": "numpy", "dtype": "float64"}

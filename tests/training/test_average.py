@@ -15,7 +15,7 @@ from support.tiny_runs import metrics, tiny_train
 
 import hfrnn
 from hfrnn.optim.average import Average
-from hfrnn.optim.result import Failure
+from hfrnn.optim.outcome import Failure
 from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.runs.config import TrainConfig
 from hfrnn.training.trainer import Callback, Trainer, train

@@ -12,8 +12,8 @@ from support.run_states import assert_same
 from support.tiny_runs import snapshot
 
 import hfrnn
-from hfrnn.atomic import write_atomic
 from hfrnn.errors import CheckpointError, InputError
+from hfrnn.files import write_atomic
 from hfrnn.runs.checkpoint import checkpoint_bytes, load_checkpoint
 from hfrnn.training.trainer import Callback, Trainer, train
 

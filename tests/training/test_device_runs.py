@@ -13,10 +13,10 @@ from support.fake_device import HostAsDevice, OutOfMemoryError, register_device
 from support.tiny_runs import metrics, snapshot, text_file, tiny_train
 
 import hfrnn
+from hfrnn.choices import DEVICE_SHARE
 from hfrnn.engine.objective import Objective
-from hfrnn.names import DEVICE_SHARE
-from hfrnn.runs.run_folder import RunFolder
-from hfrnn.training import validation
+from hfrnn.runs.folder import RunFolder
+from hfrnn.training import setup
 from hfrnn.training.dry_run import dry_run
 from hfrnn.training.trainer import Trainer, train
 
@@ -129,8 +129,8 @@ def test_validation_on_a_device_takes_a_quarter_of_the_budget(
     tmp_path: Path, backend: str, share: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     budgets: list[int] = []
-    inner = validation.make_plan
-    monkeypatch.setattr(validation, "make_plan", lambda *a: (budgets.append(a[4]), inner(*a))[1])
+    inner = setup.make_plan
+    monkeypatch.setattr(setup, "make_plan", lambda *a: (budgets.append(a[4]), inner(*a))[1])
     device_run(tmp_path, backend=backend, memory="8MiB")
     assert budgets == [8 * 2**20 // share]
 

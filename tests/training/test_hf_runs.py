@@ -14,8 +14,8 @@ from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError
 from hfrnn.optim.hessian_free import HessianFree
 from hfrnn.runs.config import TrainConfig
+from hfrnn.sources.open import open_source
 from hfrnn.training.methods.hessian_free import HessianFreeMethod
-from hfrnn.training.opening import open_source
 from hfrnn.training.trainer import Callback, Trainer
 
 

@@ -49,7 +49,7 @@ LINES = max(8, 4 * KILLS)  # of the log of an unbroken run, a few more where epo
 
 SLOW = """
 import os, sys, time
-import hfrnn.atomic as files
+import hfrnn.files as files
 
 real_replace, real_open, real_append = os.replace, open, files.open_to_append
 pause, trace = float(sys.argv.pop(1)), real_open(sys.argv.pop(1), "ab", buffering=0)

@@ -14,9 +14,8 @@ from support.tiny_runs import metrics
 
 from hfrnn.errors import InputError
 from hfrnn.runs.checkpoint import load_checkpoint
-from hfrnn.training.methods import base
-from hfrnn.training.methods.base import LEAST_RATE
-from hfrnn.training.methods.horizon import Pace
+from hfrnn.training.methods import method
+from hfrnn.training.methods.method import LEAST_RATE, Pace
 from hfrnn.training.trainer import Callback, train
 
 pytestmark = pytest.mark.usefixtures("small_music")
@@ -51,7 +50,7 @@ def stored(folder: Path, name: str) -> Any:
 def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the clock of the estimate go on by a second at every record."""
     clock = functools.partial(next, itertools.count(0.0))
-    monkeypatch.setattr(base, "Pace", lambda seconds: Pace(seconds, clock))
+    monkeypatch.setattr(method, "Pace", lambda seconds: Pace(seconds, clock))
 
 
 # ---------------------------------------------------------------------- cosine

@@ -12,8 +12,7 @@ from support.method_runs import MUSIC, ONLINE, TASK, TRAINED, WINDOWS, Losses, r
 from support.tiny_runs import TEXT, metrics
 
 import hfrnn
-from hfrnn.training.limits import TimeLimit
-from hfrnn.training.trainer import Callback, Trainer, train
+from hfrnn.training.trainer import Callback, TimeLimit, Trainer, train
 
 pytestmark = pytest.mark.usefixtures("small_music")
 

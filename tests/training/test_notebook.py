@@ -11,7 +11,7 @@ import pytest
 from support.tiny_runs import tiny_train
 
 from hfrnn.training import notebook
-from hfrnn.training.log_table import ROWS, log_table
+from hfrnn.training.callbacks import ROWS, log_table
 from hfrnn.training.notebook import in_notebook
 
 

@@ -12,9 +12,9 @@ from support.method_runs import run, training_state
 import hfrnn
 from hfrnn.engine.network import Network
 from hfrnn.optim.average import Average
+from hfrnn.optim.compiled_steps import OnePassAdam, OnePassAverage, OnePassSGD
 from hfrnn.optim.first_order import SGD, Adam
 from hfrnn.optim.muon import Muon
-from hfrnn.optim.one_pass import OnePassAdam, OnePassAverage, OnePassSGD
 from hfrnn.optim.soap import SOAP
 from hfrnn.runs import weights
 from hfrnn.runs.checkpoint import load_checkpoint

@@ -15,7 +15,7 @@ from support.tiny_runs import text_file, tiny_train
 
 import hfrnn
 from hfrnn.engine.sweep import Sweep
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.folder import RunFolder
 from hfrnn.training.trainer import train
 
 PASSES = ("loss", "gradient", "prepare", "product")

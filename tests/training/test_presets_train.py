@@ -12,12 +12,11 @@ from support.music_files import stored
 from support.tiny_runs import metrics, tiny_train
 
 import hfrnn
-from hfrnn.names import DAMPINGS
+from hfrnn.choices import DAMPINGS
 from hfrnn.presets import UPDATE_OPTIONS
-from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.parsing import read_toml
-from hfrnn.runs.presets import DEFAULTS
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.config import TrainConfig, read_toml
+from hfrnn.runs.defaults import DEFAULTS
+from hfrnn.runs.folder import RunFolder
 from hfrnn.training.methods.hessian_free import update_options
 
 TINY: dict[str, Any] = {"hidden": 6, "backend": "numpy", "sample_length": 0, "updates": 8}

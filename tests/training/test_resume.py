@@ -15,8 +15,8 @@ from support.tiny_runs import TEXT, metrics, snapshot, text_file, tiny_train
 import hfrnn
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.checkpoint import load_checkpoint
+from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.metrics import MetricsFile
-from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.trainer import Callback, Trainer, train
 
 CONTRACT = (
@@ -37,7 +37,7 @@ WRITES = ("log", "update-000002.safetensors", "last.safetensors", "best.safetens
 
 def killed_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str, done: bool, **options: Any) -> Path:
     """A run that was killed in update 2, before or after one of its writes."""
-    write_atomic, append = hfrnn.runs.run_folder.write_atomic, MetricsFile.append
+    write_atomic, append = hfrnn.runs.folder.write_atomic, MetricsFile.append
     state = {"update": 0}
 
     def writes(path: Any, content: Any) -> None:
@@ -59,7 +59,7 @@ def killed_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str, done:
             raise Stops
 
     with monkeypatch.context() as patch:
-        patch.setattr(hfrnn.runs.run_folder, "write_atomic", writes)
+        patch.setattr(hfrnn.runs.folder, "write_atomic", writes)
         patch.setattr(MetricsFile, "append", appends)
         with pytest.raises(Stops):
             tiny_train(tmp_path, "killed", updates=3, keep=1, **options)

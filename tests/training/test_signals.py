@@ -24,8 +24,8 @@ from support.tiny_runs import snapshot, text_file, tiny_train
 import hfrnn
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import StorageError
+from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.metrics import MetricsFile
-from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.signals import handle_signals
 from hfrnn.training.trainer import Callback, Interrupted, Trainer, train
 

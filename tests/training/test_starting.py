@@ -20,10 +20,10 @@ from hfrnn.cli import main
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import load
 from hfrnn.runs.options import run_options
-from hfrnn.runs.run_folder import RunFolder
-from hfrnn.training.opening import open_source
+from hfrnn.sources.open import open_source
 from hfrnn.training.trainer import Callback, train
 
 OTHER = "a lazy fox and the quick brown dog, over it again.\n" * 30
@@ -177,13 +177,13 @@ def test_a_line_of_many_updates_is_kept_under_its_last(tmp_path: Path) -> None:
 
 
 def test_an_older_checkpoint_goes_only_when_the_new_one_is_on_the_disk(tmp_path: Path, monkeypatch: Any) -> None:
-    write, seen = hfrnn.runs.run_folder.write_atomic, []
+    write, seen = hfrnn.runs.folder.write_atomic, []
 
     def watched(path: Any, content: Any) -> None:
         seen.append((Path(path).stem, sorted(each.name for each in Path(path).parent.glob("update-*"))))
         write(path, content)
 
-    monkeypatch.setattr(hfrnn.runs.run_folder, "write_atomic", watched)
+    monkeypatch.setattr(hfrnn.runs.folder, "write_atomic", watched)
     tiny_train(tmp_path, updates=2, keep=1)
     assert ("update-000002", names(1)) in seen
     assert ("last", names(1, 2)) in seen

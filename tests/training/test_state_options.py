@@ -14,10 +14,10 @@ import hfrnn
 from hfrnn.analysis.dynamic_evaluation import mean_square_gradient
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import InputError
+from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import load
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.sources.open import open_source
 from hfrnn.training.methods.hessian_free import HessianFreeMethod
-from hfrnn.training.opening import open_source
 from hfrnn.training.trainer import Callback, train
 
 LEARNED: dict[str, Any] = {"learn_initial_state": True}

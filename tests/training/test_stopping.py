@@ -23,8 +23,8 @@ from support.tiny_runs import metrics, snapshot, tiny_train
 import hfrnn
 from hfrnn.cli import main
 from hfrnn.errors import InputError, MissingExtraError, StorageError
+from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import load
-from hfrnn.runs.run_folder import RunFolder
 from hfrnn.training.run_state import RunState
 from hfrnn.training.trainer import Callback, Trainer, train
 

@@ -11,8 +11,7 @@ import pytest
 from support.tiny_runs import tiny_train
 
 import hfrnn.training.time_left
-from hfrnn.data.sampler import SequenceSampler
-from hfrnn.training.coming import coming_sizes
+from hfrnn.data.sampler import SequenceSampler, coming_sizes
 from hfrnn.training.time_left import TimeLeft
 from hfrnn.training.trainer import Callback, Trainer
 

@@ -16,15 +16,15 @@ from support.tiny_runs import metrics, text_file, tiny_train
 from threadpoolctl import threadpool_limits
 
 import hfrnn
-from hfrnn.arrays.blas import blas_pools
+from hfrnn.arrays.threads import blas_pools
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.optim.hessian_free import HessianFree
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.run_folder import RunFolder
+from hfrnn.runs.folder import RunFolder
+from hfrnn.training.setup import validate
 from hfrnn.training.trainer import Callback, Interrupted, Trainer, TrainingResult, train
-from hfrnn.training.validation import validate
 
 CONTRACT = (
     "update", "seconds", "train_loss", "train_bits", "valid_bits", "valid_perplexity", "cg_iterations", "cg_stop",

@@ -12,8 +12,8 @@ from hfrnn.training.methods.online import OnlineMethod
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network
     from hfrnn.runs.config import TrainConfig
-    from hfrnn.training.methods.base import Method
-    from hfrnn.training.sources import Source
+    from hfrnn.sources.source import Source
+    from hfrnn.training.methods.method import Method
 
 METHODS: dict[str, Callable[[TrainConfig, Source, Network], Method]] = {
     "hf": HessianFreeMethod,

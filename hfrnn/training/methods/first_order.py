@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.threads import default_threads
-from hfrnn.arrays.vectors import Scalar
+from hfrnn.arrays.vectors import Scalar, fetch
 from hfrnn.data.streams import TextStreams
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.constrained_objective import ConstrainedObjective
@@ -16,19 +17,18 @@ from hfrnn.engine.max_norm import MaxNorm
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Use
 from hfrnn.engine.planner import footprint_of, make_plan
-from hfrnn.errors import CheckpointError
+from hfrnn.errors import CheckpointError, NonFiniteError
 from hfrnn.optim.clipping import lazy_clip_values
 from hfrnn.option import by_name
-from hfrnn.training.methods.base import Progress, Stepwise, Stop
-from hfrnn.training.methods.interval import Interval
+from hfrnn.training.methods.method import Progress, Stepwise, Stop
 from hfrnn.training.methods.optimizers import make_average, make_optimizer
-from hfrnn.training.methods.sequences import Sequences, state_noise
+from hfrnn.training.methods.subsets import SequenceSubsets, state_noise
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network
     from hfrnn.runs.config import TrainConfig
     from hfrnn.runs.metrics import Record
-    from hfrnn.training.sources import Source
+    from hfrnn.sources.source import Source
 
 
 class FirstOrderMethod(Stepwise):
@@ -255,7 +255,7 @@ class SequenceBatches:
     """
 
     def __init__(self, config: TrainConfig, source: Source) -> None:
-        self.sequences = Sequences(source, None, config.streams, config.seed)
+        self.sequences = SequenceSubsets(source, None, config.streams, config.seed)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -298,3 +298,69 @@ class SequenceBatches:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.sequences.sampler.load_state_dict(state["sampler"])
+
+
+# ------------------------------------------------------------------ figures between two lines of the log
+
+
+class Interval:
+    """Sums over some updates. Figures on a device stay there until `fetch`.
+
+    Parameters
+    ----------
+    clip_norm : float or None
+        Bound of the norm of the gradients; None or 0 for none.
+
+    Attributes
+    ----------
+    updates : int
+        Number of updates.
+    weight : float
+        Sum of the weights of their batches.
+    """
+
+    def __init__(self, clip_norm: float | None) -> None:
+        self.updates, self.weight = 0, 0.0
+        self._clip_norm = clip_norm or math.inf
+        self._losses, self._norms, self._known, self._clipped = 0.0, 0.0, 0.0, 0
+        self._waiting: list[tuple[Scalar, Scalar, float]] = []
+
+    def add(self, loss: Scalar, norm: Scalar, weight: float) -> None:
+        """Add the loss of an update, the norm of its gradient and the weight of its batch.
+
+        Raises
+        ------
+        NonFiniteError
+            The loss is a number on the host and is not finite.
+        """
+        self.updates, self.weight = self.updates + 1, self.weight + weight
+        self._waiting.append((loss, norm, weight))
+        if isinstance(loss, float):
+            self.fetch()
+
+    def fetch(self) -> None:
+        """Take all figures to the host, in one transfer.
+
+        Raises
+        ------
+        NonFiniteError
+            A loss is not finite.
+        """
+        waiting, self._waiting = self._waiting, []
+        found = iter(fetch(*(each for loss, norm, _ in waiting for each in (loss, norm))))
+        for loss, norm, (_, _, weight) in zip(found, found, waiting, strict=True):
+            if not math.isfinite(loss):
+                raise NonFiniteError("The training loss is not finite.")
+            self._losses, self._known = self._losses + loss * weight, self._known + weight
+            self._norms += norm
+            self._clipped += norm > self._clip_norm
+
+    @property
+    def loss(self) -> float:
+        """The mean of the losses that are on the host; NaN if there are none."""
+        return self._losses / self._known if self._known else math.nan
+
+    @property
+    def means(self) -> dict[str, float]:
+        """The mean norm of the gradients, and the share of those that were longer than the bound; after `fetch`."""
+        return {"gradient_norm": self._norms / self.updates, "clipped": self._clipped / self.updates}

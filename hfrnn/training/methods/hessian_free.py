@@ -8,6 +8,7 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.vectors import Scalar
+from hfrnn.data.sampler import coming_sizes
 from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Plan, Use
@@ -16,18 +17,17 @@ from hfrnn.errors import InputError
 from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, UpdateInterrupted
 from hfrnn.optim.kronecker import bytes_needed
-from hfrnn.optim.result import Failure
-from hfrnn.training.coming import coming_sizes
-from hfrnn.training.methods.base import Method, Progress, Stop, Work
+from hfrnn.optim.outcome import Failure
+from hfrnn.training.methods.method import Method, Progress, Stop, Work
 from hfrnn.training.methods.optimizers import make_average
-from hfrnn.training.methods.sequences import Sequences, state_noise
+from hfrnn.training.methods.subsets import SequenceSubsets, state_noise
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network
-    from hfrnn.optim.result import Update
+    from hfrnn.optim.outcome import Update
     from hfrnn.runs.config import TrainConfig
     from hfrnn.runs.metrics import Record
-    from hfrnn.training.sources import Pool, Source
+    from hfrnn.sources.source import Pool, Source
 
 OPTIONS = (
     "cg_iterations", "cg_epsilon", "warm_start", "rho_model", "rho_objective", "rho_every", "search_objective",
@@ -82,7 +82,7 @@ class HessianFreeMethod(Method):
         config.refuse(("clip_error",), "--optimizer is hf, and a clipped gradient is not the gradient of any function")
         net.backend.check_precision(config.precision, net.dtype)
         first, growth = config.first_gradient_symbols or None, config.batch_growth
-        self.sequences = Sequences(source, config.gradient_symbols or None, None, config.seed, first, growth)
+        self.sequences = SequenceSubsets(source, config.gradient_symbols or None, None, config.seed, first, growth)
         sampler = self.sequences.sampler
         if config.rho_objective == "separate" and sampler.subset == sampler.sequences:
             raise InputError(

@@ -9,13 +9,13 @@ from hfrnn.data.streams import TextStreams
 from hfrnn.engine.online_lstm import OnlineLSTM
 from hfrnn.errors import InputError
 from hfrnn.optim.first_order import SGDOptions
-from hfrnn.training.methods.base import Progress, Stepwise, Stop
+from hfrnn.training.methods.method import Progress, Stepwise, Stop
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network
     from hfrnn.runs.config import TrainConfig
     from hfrnn.runs.metrics import Record
-    from hfrnn.training.sources import Source
+    from hfrnn.sources.source import Source
 
 STEPS = 50
 """Number of time steps, each an update, between two calls of the progress callback."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from hfrnn.kernels.registry import vector_passes
 from hfrnn.optim.average import Average
 from hfrnn.optim.blocks import MatrixBlock
+from hfrnn.optim.compiled_steps import OnePassAdam, OnePassAverage, OnePassSGD
 from hfrnn.optim.first_order import SGD, Adam, AdamOptions, FirstOrder, SGDOptions
 from hfrnn.optim.muon import Muon, MuonOptions
-from hfrnn.optim.one_pass import OnePassAdam, OnePassAverage, OnePassSGD
 from hfrnn.optim.soap import SOAP, SOAPOptions
 
 if TYPE_CHECKING:

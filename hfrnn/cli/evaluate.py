@@ -1,0 +1,377 @@
+"""`hfrnn evaluate` and `hfrnn sample`: score a text with a trained network, and draw text from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import click
+
+from hfrnn.checks import count
+from hfrnn.choices import AUTO, BACKENDS
+from hfrnn.cli.arguments import NearChoice, check_force, force_option
+from hfrnn.cli.completion import files, run_folders
+from hfrnn.cli.kernel_files import kernel_option
+from hfrnn.cli.output import say, say_data, say_json, say_lines, telling_of_compilation
+from hfrnn.errors import InputError
+from hfrnn.runs.options import option_name
+from hfrnn.wording import counted, four_digits, shell_command
+
+which_option = click.option(
+    "--which", metavar="NAME", default="best", show_default=True, help="Checkpoint: best, last or update-120.",
+)  # fmt: skip
+backend_option = click.option(
+    "--backend", metavar="NAME", type=NearChoice((AUTO, *BACKENDS)), default="numpy", show_default=True,
+    help="Backend: auto, numpy, numba or cupy.",
+)  # fmt: skip
+
+
+EVALUATE_EXAMPLES = """\b
+Examples:
+  hfrnn evaluate runs/book                       its validation part
+  hfrnn evaluate runs/book other.txt --unknown skip
+  hfrnn evaluate runs/book --dynamic rms --positions 10
+  hfrnn evaluate runs/pendulum other.csv         arrays and tables: errors, R2
+"""
+SAMPLE_EXAMPLES = """\b
+Examples:
+  hfrnn sample runs/book --prime "The " --temperature 0.7
+"""
+
+
+@click.command(short_help="Score a trained network on a text or on other data.", epilog=EVALUATE_EXAMPLES)
+@click.argument("run", shell_complete=run_folders)
+@click.argument("text", required=False, metavar="[FILE]", shell_complete=files)
+@kernel_option
+@click.option(
+    "--part", metavar="NAME", type=NearChoice(("train", "valid", "test")),
+    help="Part of the data: train, valid, test.  [default: valid]",
+)  # fmt: skip
+@which_option
+@click.option(
+    "--unknown", metavar="WHAT",
+    help="Unknown symbols: error, skip, or a known symbol instead.  [default: error for FILE; else as in training]",
+)  # fmt: skip
+@click.option(
+    "--dynamic", "rule", metavar="RULE", type=NearChoice(("sgd", "rms")),
+    help="Learn from each segment after scoring it: sgd, rms.",
+)  # fmt: skip
+@click.option("--learning-rate", metavar="X", type=float, help="Learning rate of --dynamic.  [default: 0.02; rms: 0.1]")
+@click.option("--stretch", metavar="N", type=int, help="Symbols per segment.  [default: 20]")
+@click.option("--decay", metavar="X", type=float, help="Decay to the trained weights.  [default: 0; rms: 0.002]")
+@click.option("--positions", metavar="N", type=int, help="Also show the bits of N equal parts of the text.")
+@click.option(
+    "--per-symbol", metavar="FILE", shell_complete=files, help="Write the bits of each symbol as lines of JSON."
+)
+@force_option("--per-symbol")
+@backend_option
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def evaluate(
+    run: str, text: str | None, part: str | None, which: str, unknown: str | None, rule: str | None,
+    positions: int | None, per_symbol: str | None, force: bool, backend: str, as_json: bool, **learning: Any,
+) -> None:  # fmt: skip
+    """Score FILE, or a part of the run's own data, with the network in the run folder RUN: a text as one stream, where
+    each symbol is predicted from all before it, and arrays and tables output by output.
+    """
+    from hfrnn.analysis.evaluation import evaluate as score
+    from hfrnn.choices import UNITS
+    from hfrnn.cli.progress import working
+    from hfrnn.runs.folder import RunFolder
+    from hfrnn.runs.load import load
+    from hfrnn.runs.outputs import Output, data_files
+    from hfrnn.runs.run_constraints import stored_constraints
+
+    if text is not None and part is not None:
+        raise InputError("give either a FILE or --part, not both")
+    learning = {name: value for name, value in learning.items() if value is not None}
+    for name in learning:
+        if rule is None:
+            raise InputError(f"{option_name(name)} was given, and it is for --dynamic: give both, or leave it out")
+    if positions is not None and positions < 1:
+        raise InputError(f"--positions is {positions}: give a whole number, 1 or more")
+    check_force(force, per_symbol, "--per-symbol")
+    folder = RunFolder(run)
+    output = None
+    if per_symbol is not None:
+        inputs = [*data_files(folder.config()), *([] if text is None else [text])]
+        output = Output("--per-symbol", per_symbol, force, inputs)
+        output.check()
+    net, theta, vocabulary = load(run, which, backend)
+    if vocabulary is None:
+        given = {"--unknown": unknown, "--dynamic": rule, "--positions": positions, "--per-symbol": per_symbol}
+        wrong = [name for name, value in given.items() if value is not None]
+        evaluate_data(folder, net, theta, part, text, wrong, as_json)
+        return
+    unknown = _unknown(unknown, vocabulary, "error" if text is not None else folder.config().unknown)
+    content, source = text_content(folder, vocabulary.level, text, part or "valid")
+    how: dict[str, Any] = {}
+    with working() as show, telling_of_compilation(net.backend.name, as_json):
+        if rule is not None:
+            learning["constraints"] = stored_constraints(net, folder.restore(which)[0], folder.path)
+            dynamic = _dynamic(rule, learning, folder, net, theta, vocabulary, partial(show, "statistics"))
+            how = {"dynamic": rule} | {name: getattr(dynamic, name) for name in ("stretch", "learning_rate", "decay")}
+        score = partial(score, net, theta, vocabulary, content, unknown)
+        found = score(progress=partial(show, "scored"))
+        figures = {"static": found}
+        if rule is not None:
+            found = figures["dynamic"] = score(progress=partial(show, "dynamic"), dynamic=dynamic)
+    shown = {name: _shown(each, positions) for name, each in figures.items()}
+    if output is not None:
+        output.write(found.json_lines(vocabulary))
+    if as_json:
+        last = list(shown.values())[-1]
+        say_json(last if rule is None else {**last, **how, "static": shown["static"]})
+        return
+    unit = UNITS[vocabulary.level]
+    say(f"{source}: {counted(found.symbols, unit)} predicted, one unbroken stream")
+    if found.unknown:
+        treated = f"--unknown {unknown}" if vocabulary.stand_in is None else "scored as <unk>"
+        say(f"{counted(found.unknown, unit)} never seen in training: {treated}")
+    if how:
+        rates = f"learning rate {how['learning_rate']:g}, decay {how['decay']:g}"
+        say(f"dynamic: {rule}, an update every {counted(how['stretch'], unit)}, {rates}")
+        say(f"{'':20}{'static':<10}dynamic")
+    say_lines(_table(unit, list(shown.values())))
+
+
+def _table(unit: str, columns: list[dict[str, Any]]) -> list[str]:
+    """Return the lines of a table: the figures of one or more evaluations, and of the parts of the text."""
+    rows = {
+        f"bits per {unit}": "bits_per_symbol", "bits per byte": "bits_per_byte", "perplexity": "perplexity",
+        f"nats per {unit}": "nats_per_symbol",
+    }  # fmt: skip
+    lines = [_row(name, (each[key] for each in columns)) for name, key in rows.items()]
+    if "positions" in columns[0]:
+        lines.append(f"bits per {unit}, by {unit}s:")
+        for part in zip(*(each["positions"] for each in columns), strict=True):
+            lines.append(_row(f"{part[0]['first']:,} to {part[0]['last']:,}", (each["bits"] for each in part)))
+    return lines
+
+
+def _row(name: str, values: Iterable[float]) -> str:
+    return f"{name:<20}{''.join(f'{value:<10.4f}' for value in values).rstrip()}"
+
+
+def _dynamic(
+    rule: str, learning: dict[str, Any], folder: Any, net: Any, theta: Any, vocabulary: Any, progress: Any
+) -> Any:
+    """Return the rule of dynamic evaluation; for RMS, with statistics of the run's own training part."""
+    from hfrnn.analysis.dynamic_evaluation import Dynamic, mean_square_gradient
+    from hfrnn.sources.open import run_corpus
+
+    plain = Dynamic(**learning)  # checked before anything is computed
+    if rule == "sgd":
+        return plain
+    try:
+        train = vocabulary.encode(run_corpus(folder).train, folder.config().unknown)
+    except InputError as error:
+        raise InputError(f"--dynamic rms needs the training part: {error}") from error
+    return Dynamic(**learning, mean_square=mean_square_gradient(net, theta, train, plain.stretch, progress=progress))
+
+
+def _shown(found: Any, positions: int | None) -> dict[str, Any]:
+    """Return the figures of an evaluation by name, with the figures of its parts if they are wanted."""
+    shown: dict[str, Any] = found.to_json()
+    if positions is not None:
+        shown["positions"] = [{"first": a, "last": b, "bits": bits} for a, b, bits in found.positions(positions)]
+    return shown
+
+
+def _unknown(given: str | None, vocabulary: Any, otherwise: str = "error") -> str:
+    """Return what to do with unknown symbols, `otherwise` by default. A vocabulary with <unk> takes no --unknown."""
+    if given is not None and vocabulary.stand_in is not None:
+        raise InputError("--unknown was given, and this network reads unknown words as <unk>: leave it out")
+    return given or otherwise
+
+
+def text_content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any, str]:
+    """Return what to score, and its name."""
+    from hfrnn.data.corpora import read_text
+    from hfrnn.sources.open import run_corpus
+    from hfrnn.sources.read import part_name
+
+    if text is not None:
+        return read_text(text, level), text
+    with or_another_file(folder):
+        corpus = run_corpus(folder)
+    content = getattr(corpus, part)
+    if not content:
+        raise InputError(f"the run's data has no {part} part: give a FILE, or another --part")
+    return content, part_name(folder.config(), corpus, part)
+
+
+@click.command(short_help="Draw text from a trained network.", epilog=SAMPLE_EXAMPLES)
+@click.argument("run", shell_complete=run_folders)
+@kernel_option
+@click.option(
+    "--prime", default=None, help="Text to continue (default: a newline; without one, the network's first symbol)."
+)
+@click.option("--length", default=500, show_default=True, type=int, help="Symbols to draw.")
+@click.option(
+    "--temperature", default=1.0, show_default=True, type=float,
+    help="Temperature of the draws: below 1, likely symbols become likelier; 0 takes the likeliest.",
+)  # fmt: skip
+@click.option("--top-k", default=None, type=int, help="Draw only from this many of the likeliest symbols.")
+@click.option("--seed", default=0, show_default=True, type=int, help="Seed of the random draws.")
+@click.option("--allowed", default=None, help="Characters or words that may be drawn (default: all).")
+@click.option(
+    "--unknown", metavar="WHAT",
+    help="Symbols of --prime never seen in training: error, skip, or a known symbol to map them to.  [default: error]",
+)  # fmt: skip
+@which_option
+@backend_option
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the text and the probability of each symbol drawn, as JSON."
+)
+def sample(
+    run: str, prime: str | None, length: int, temperature: float, top_k: int | None, seed: int, allowed: str | None,
+    unknown: str | None, which: str, backend: str, as_json: bool,
+) -> None:  # fmt: skip
+    """Draw text from the network in the run folder RUN, and print it after the text of --prime."""
+    from hfrnn.engine.sampling import beginning
+    from hfrnn.engine.sampling import sample as draw
+    from hfrnn.runs.load import load
+
+    net, theta, vocabulary = load(run, which, backend)
+    if vocabulary is None:
+        raise InputError(f"{run} was not trained on a text: there is nothing to sample")
+    if unknown is not None and not prime:
+        raise InputError("--unknown was given, and it is for the symbols of --prime: give both, or leave it out")
+    if top_k is not None:
+        count("--top-k", top_k, 1)
+    unknown = _unknown(unknown, vocabulary)
+    start = vocabulary.encode(as_text(prime, vocabulary.level), unknown) if prime else beginning(vocabulary)
+    symbols = None
+    if allowed is not None:
+        content = as_text(allowed, vocabulary.level)
+        symbols = sorted(set(vocabulary.encode(content, "skip").tolist()))
+        if vocabulary.count(content)[1]:
+            raise InputError(
+                f"--allowed is {allowed!r}, and the network does not know every symbol of it: leave out the others"
+            )
+    with telling_of_compilation(net.backend.name, as_json):
+        drawn = list(draw(net, theta, start, length, temperature, top_k, seed, symbols))
+    ids = [step.symbol for step in drawn]
+    if as_json:
+        steps = [
+            {"symbol": vocabulary.decode([i]), "probability": float(s.probabilities[i])}
+            for i, s in zip(ids, drawn, strict=True)
+        ]
+        say_json({"prime": prime, "text": vocabulary.decode(ids), "steps": steps})
+    else:
+        say_data(vocabulary.decode([*(start.tolist() if prime else []), *ids]))
+
+
+def as_text(text: str, level: str) -> str | bytes:
+    """Return an argument as a text of a level, byte for byte as it was typed."""
+    return text.encode("utf-8", errors="surrogateescape") if level == "byte" else text
+
+
+# ------------------------------------------------------------------ scores of tasks, music, arrays and tables
+
+
+FIGURES = {
+    "mse": "MSE", "rmse": "RMSE", "r2": "R2", "nrmse": "NRMSE", "cross_entropy": "cross-entropy",
+    "accuracy": "accuracy",
+}  # fmt: skip
+"""Names of figures on the screen."""
+MOST_ROWS = 20
+"""Most outputs that get a line."""
+_WIDTH = 12
+
+
+def evaluate_data(
+    folder: Any, net: Any, theta: Any, part: str | None, path: str | None, wrong: list[str], as_json: bool
+) -> None:
+    """Score a network that was trained on a synthetic task, on music, or on arrays or a table, and print the figures.
+
+    Parameters
+    ----------
+    folder : RunFolder
+    net, theta : as `hfrnn.load` returns them
+    part : str or None
+        The part of the run's own data.
+    path : str or None
+        A file to score instead.
+    wrong : list of str
+        The options that were given although they are for texts.
+    as_json : bool
+        Whether to print JSON.
+    """
+    from hfrnn.analysis.sequences import evaluate_sequences
+    from hfrnn.data.tasks import tasks
+    from hfrnn.runs.config import is_arrays
+
+    config = folder.config()
+    if path is not None and not is_arrays(config):
+        wrong = [path, *wrong]
+    if wrong:
+        raise InputError(f"{folder.path} was trained on {config.data}, which is not a text: leave {wrong[0]} out")
+    if part is not None and config.data in tasks():
+        raise InputError(
+            f"{folder.path} was trained on {config.data}, whose sequences are generated again: leave --part out"
+        )
+    with telling_of_compilation(net.backend.name, as_json), or_another_file(folder):
+        found = evaluate_sequences(net, theta, config, part, folder, path)
+    if as_json:
+        say_json(found)
+    elif "outputs" in found:
+        say_lines(score_lines(found, "class" if net.head.integer_targets else "output"))
+    else:
+        for name, value in found.items():
+            text = value if isinstance(value, str | int) else _figure(value)
+            say(f"{FIGURES.get(name, name.replace('_', ' ')):<20}{text}")
+
+
+@contextmanager
+def or_another_file(folder: Any) -> Iterator[None]:
+    """Let the message that a file of a run's own data is gone add how to give the command another file."""
+    from hfrnn.runs.config import is_music
+    from hfrnn.sources.source import LostFileError
+
+    try:
+        yield
+    except LostFileError as error:
+        if is_music(folder.config()):
+            raise
+        command = shell_command([*click.get_current_context().command_path.split(), str(folder.path)])
+        raise InputError(f"{error}, or give another one: {command} FILE") from error
+
+
+def score_lines(found: Mapping[str, Any], what: str) -> list[str]:
+    """Return the lines that show figures: a head, and a table with a line for each output or class.
+
+    Parameters
+    ----------
+    found : mapping
+        What `evaluate_sequences` returns for arrays and tables.
+    what : {"output", "class"}
+    """
+    where = found["data"] if "part" not in found else f"{found['part']} part of {found['data']}"
+    sizes = f"{counted(found['sequences'], 'sequence')}, {counted(found['steps'], 'scored step')}"
+    names, rows = [name for name in FIGURES if name in found], found["outputs"]
+    width = max(len(what), len("overall"), *(min(len(name), 24) for name in rows)) + 1
+    lines = [f"{where}: {sizes}, loss {four_digits(found['loss'])}"]
+    lines.append(f"{what:<{width}}" + "".join(f"{FIGURES[name]:>{_wide(name)}}" for name in names))
+    shown = list(rows.items())[:MOST_ROWS] if len(rows) > 1 or what == "class" else []
+    for label, row in [*shown, ("overall", found)] if shown else [*rows.items()]:
+        figures = "".join(f"{_figure(row[name]):>{_wide(name)}}" for name in names)
+        lines.append(f"{label[:24]:<{width}}{figures}")
+    if len(rows) > len(shown) > 0:
+        lines.insert(-1, f"... and {len(rows) - len(shown)} more, which --json shows")
+    scored = sum(any(value is not None for value in row.values()) for row in rows.values())
+    if scored < len(rows):
+        lines.append(f"overall covers {scored:,} of {counted(len(rows), 'output')}: the others have no scored target.")
+    if "nrmse" in found:
+        lines.append("NRMSE is the RMSE divided by the standard deviation of the targets.")
+    return lines
+
+
+def _wide(name: str) -> int:
+    return max(_WIDTH, len(FIGURES[name]) + 2)
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else four_digits(value)

@@ -1,0 +1,286 @@
+"""What a command prints about a training run: its opening lines and its result."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hfrnn.choices import UNITS
+from hfrnn.engine.plan import Keep, Plan
+from hfrnn.runs.metrics import Record, clock
+from hfrnn.wording import counted, four_digits
+
+if TYPE_CHECKING:
+    from hfrnn.runs.config import TrainConfig
+    from hfrnn.training.callbacks import TrainingResult
+    from hfrnn.training.dry_run import DryRun
+    from hfrnn.training.trainer import Trainer
+
+WIDTH = 80
+"""Width of a whole table."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table.
+
+    Attributes
+    ----------
+    name : str
+        Its heading.
+    width : int
+        Characters, with the space before it.
+    text : callable
+        Returns the text of a record, given the seconds left.
+    keep : int
+        On a narrow screen, the column with the smallest number is left out first.
+    left : bool
+        Whether the text starts at the left.
+    """
+
+    name: str
+    width: int
+    text: Callable[[Record, float | None], str]
+    keep: int
+    left: bool = False
+
+    def cell(self, text: str) -> str:
+        """Return a text at its place in the column."""
+        return f"  {text:<{self.width - 2}}" if self.left else f"{text:>{self.width}}"
+
+
+class RunTable:
+    """The heading and the rows of a run's updates.
+
+    Parameters
+    ----------
+    strength : str, optional
+        The strength of damping that is shown for Hessian-free optimization; None for another optimizer.
+    errors : bool
+        Whether the share of wrong answers is shown.
+    width : int
+        Characters that a line may have. There are fewer columns if not all fit.
+    in_bits : bool
+        Whether the loss is shown in bits. Other losses have four significant digits, and wider columns.
+    """
+
+    def __init__(
+        self, strength: str | None = "mu", errors: bool = False, width: int = WIDTH, in_bits: bool = True
+    ) -> None:
+        own = _steps(in_bits) if strength is None else _hessian_free(strength, in_bits)
+        wanted: list[Column] = [*CLOCK, *(BITS if in_bits else LOSSES), *own, *(ERRORS if errors else ())]
+        while sum(column.width for column in wanted) > width and len(wanted) > 1:
+            wanted.remove(min(wanted, key=lambda column: column.keep))
+        self.columns = wanted
+
+    def header(self) -> str:
+        """Return the names of the columns."""
+        return "".join(column.cell(column.name) for column in self.columns).rstrip()
+
+    def unit(self, name: str) -> str:
+        """Return a line with the unit of the losses, above their columns."""
+        before = next((n for n, column in enumerate(self.columns) if column.name == "train"), 0)
+        return " " * (sum(column.width for column in self.columns[:before]) + 1) + name
+
+    def row(self, record: Record, left: float | None) -> str:
+        """Return a record of the log as a line, given the seconds left."""
+        return "".join(column.cell(column.text(record, left)) for column in self.columns).rstrip()
+
+
+def short_number(value: float | None) -> str:
+    """Return a number in at most six characters; - for None. A small number keeps its significant digits."""
+    if value is None:
+        return "-"
+    if 0 < abs(value) < 0.0995:
+        forms = [format(value, ".3g"), format(value, ".2g"), _short(format(value, ".1e")), _short(format(value, ".0e"))]
+    else:
+        forms = [format(value, form) for form in (".3f", ".2f", ".1f", ".0f")]
+    return next((text for text in forms if len(text) <= 6), format(value, ".0e"))
+
+
+def _short(text: str) -> str:
+    """Return a number like 1.2e-05 as 1.2e-5."""
+    return text.replace("e-0", "e-")
+
+
+def _bits(part: str) -> Callable[[Record, float | None], str]:
+    return lambda record, left: short_number(record.get(f"{part}_bits"))
+
+
+def _loss(part: str) -> Callable[[Record, float | None], str]:
+    def text(record: Record, left: float | None) -> str:
+        loss = record.get(f"{part}_loss")
+        return "-" if loss is None else four_digits(loss)
+
+    return text
+
+
+CLOCK = (
+    Column("update", 6, lambda record, left: str(record["update"]), 9),
+    Column("time", 9, lambda record, left: clock(record["seconds"]), 7),
+    Column("left", 8, lambda record, left: clock(left), 6),
+)
+BITS = (Column("train", 7, _bits("train"), 9), Column("valid", 7, _bits("valid"), 8))
+LOSSES = (Column("train", 9, _loss("train"), 9), Column("valid", 9, _loss("valid"), 8))
+ERRORS = (Column("wrong", 7, lambda record, left: _share(record["valid_errors"], ".1%"), 5),)
+
+
+def _hessian_free(strength: str, in_bits: bool) -> list[Column]:
+    """The columns of Hessian-free optimization; narrower ones beside losses that are not in bits."""
+    prefix, spared = ("", 0) if in_bits else ("max_", 4)
+    return [
+        Column("CG", 5, lambda record, left: str(record["cg_iterations"]), 5),
+        Column(
+            "ended by", 16 - spared,
+            lambda record, left: record["cg_stop"].removeprefix(prefix).replace("_", " "), 1, left=True,
+        ),
+        Column("rho", 7, lambda record, left: short_number(record.get("rho")), 2),
+        Column(strength, 9, lambda record, left: _strength(record["mu"] or record["lambda"]), 3),
+        Column("step", 6, lambda record, left: format(record["step_size"], ".2f"), 4),
+    ]  # fmt: skip
+
+
+def _steps(in_bits: bool) -> list[Column]:
+    """The columns of the other optimizers; narrower ones beside losses that are not in bits."""
+    spared = 0 if in_bits else 1
+    return [
+        Column("epoch", 8 - spared, lambda record, left: _epoch(record["epoch"]), 4),
+        Column("rate", 9 - spared, lambda record, left: _short(format(record["learning_rate"], ".3g")), 3),
+        Column("gradient", 10 - spared, lambda record, left: short_number(record["gradient_norm"]), 1),
+        Column("clipped", 9 - spared, lambda record, left: _share(record["clipped"], ".0%"), 2),
+    ]
+
+
+def _epoch(value: float) -> str:
+    return format(value, ".2f" if value < 1000 else ".1f")
+
+
+def _strength(value: float | None) -> str:
+    return format(value, ".3g") if value else "-"
+
+
+def _share(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+# ------------------------------------------------------------------ around a run
+
+
+RECOMPUTATION = {
+    Keep.STATES: "each product computes the predictions again",
+    Keep.NOTHING: "a product runs forward twice and R-forward once more",
+}
+"""What each product computes again, by what is kept in memory."""
+
+
+def opening_lines(trainer: Trainer, width: int = WIDTH) -> list[str]:
+    """Return what a run trains, how, and with what limits."""
+    config, method = trainer.config, trainer.method
+    limits = [] if config.updates is None else [f"update {config.updates}"]
+    limits += [] if config.epochs is None else [f"epoch {config.epochs}"]
+    if config.time_limit is not None:
+        limits.append(clock(config.time_limit))
+    limits += [] if config.target_bits is None else [f"{config.target_bits:g} bits"]
+    lines = [
+        f"network   {trainer.net.describe()}",
+        *trainer.source.lines(),
+        *method.lines(),
+        *plan_lines(method.plans, method.expected_bytes, config),
+        f"backend   {trainer.net.backend.name}{f' (auto: {trainer.why_backend})' if trainer.why_backend else ''}",
+        *rank_lines(trainer.ranks.size, method.plans),
+        f"limit     {' or '.join(limits)}",
+    ]
+    lines = [*folded(lines, width), f"folder    {trainer.path}"]
+    if trainer.update:
+        done = config.updates is not None and trainer.update >= config.updates
+        lines.append(f"continuing after update {trainer.update}")
+        if done:
+            lines[-1] += (
+                f": --updates {config.updates} counts from the first update, so none is left; give a larger --updates, "
+                "or --minutes"
+            )
+    return [*lines, ""]
+
+
+def run_table(trainer: Trainer, width: int = WIDTH) -> tuple[RunTable, list[str]]:
+    """Return the table of a run's updates, and the two lines of its head."""
+    config, source = trainer.config, trainer.source
+    strength = None if config.optimizer != "hf" else "lambda" if config.damping == "tikhonov" else "mu"
+    table = RunTable(strength, source.counts_errors, width, source.in_bits)
+    return table, [table.unit(f"{'bits' if source.in_bits else 'loss'} per {source.unit}"), table.header()]
+
+
+def plan_lines(plans: dict[str, Plan], expected: int, config: TrainConfig) -> list[str]:
+    """Return how batches are split and what they keep in memory."""
+    lines = []
+    for role, plan in plans.items():
+        sequences, shards = counted(plan.shards[-1], "sequence"), counted(len(plan.shards) - 1, "shard")
+        steps = counted(plan.segment or config.sequence_length, "step")
+        lines.append(f"{role:<9} {sequences} in {shards}, {steps} at a time, keeps {plan.keep.value}")
+        if plan.keep is not Keep.ALL and role == "curvature":
+            lines.append(f"          {RECOMPUTATION[plan.keep]}")
+    return [*lines, f"memory    {expected / 2**20:,.0f} MiB expected, of {config.memory}"]
+
+
+def rank_lines(size: int, plans: dict[str, Plan]) -> list[str]:
+    """Return how many ranks share the work, if there are several, and which batches have too few shards for them."""
+    if size == 1:
+        return []
+    lines = [f"ranks     {size:,}"]
+    few = {role: len(plan.shards) - 1 for role, plan in plans.items() if len(plan.shards) - 1 < size}
+    for role, shards in few.items():
+        lines.append(
+            f"          the {role} batch has {counted(shards, 'shard')}: give --shards {size} or larger batches"
+        )
+    return lines
+
+
+def dry_run_lines(dry_run: DryRun, config: TrainConfig) -> list[str]:
+    """Return what a run would do, its memory and its time."""
+    first = "update" if dry_run.product is None else "gradient"
+    parts = ((first, dry_run.gradient), ("loss", dry_run.loss), ("product", dry_run.product))
+    most = config.cg_iterations
+    counts = [*(n for n in (10, 30) if n < most), most]
+    updates = [f"{_time(dry_run.update_seconds(n))} with {n}" for n in counts]
+    hf = [f"update    about {', '.join(updates)} CG iterations"] if dry_run.product is not None else []
+    return folded(
+        [
+            f"network   {dry_run.network}",
+            *plan_lines(dry_run.plans, dry_run.expected_bytes, config),
+            *(f"{name:<9} {_time(seconds)}" for name, seconds in parts if seconds is not None),
+            *hf,
+        ]
+    )
+
+
+def _time(seconds: float) -> str:
+    """Return a measured time with three significant digits."""
+    return f"{seconds:.3g} s" if seconds >= 0.1 else f"{1000 * seconds:.3g} ms"
+
+
+def folded(lines: Iterable[str], width: int = WIDTH) -> list[str]:
+    """Return lines wrapped at a width; a continuation is indented under the text."""
+    fold = textwrap.TextWrapper(
+        max(width, 20), subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False
+    ).wrap
+    return [part for line in lines for part in fold(line)]
+
+
+def result_lines(result: TrainingResult) -> list[str]:
+    """Return why a run stopped, its best result and its folder."""
+    summary: dict[str, Any] = result.summary
+    best = summary["best"]
+    updates = counted(summary["updates"], "update")
+    lines = [f"stopped by {summary['stopped']} after {updates} and {clock(summary['seconds'])}"]
+    if best is not None:
+        part = "train" if best["valid_loss"] is None else "valid"
+        measure = {"train": "training", "valid": "validation"}[part]
+        if best[f"{part}_bits"] is not None:
+            figure = f"{short_number(best[f'{part}_bits'])} bits per {UNITS[result.config.level]}"
+        else:
+            figure = f"loss {four_digits(best[f'{part}_loss'])}"
+        wrong = "" if best["valid_errors"] is None else f", {best['valid_errors']:.1%} wrong"
+        lines.append(f"best: {figure} in {measure}{wrong}, after update {best['update']}")
+    return [*lines, f"run folder: {result.folder}"]

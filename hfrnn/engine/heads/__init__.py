@@ -1,0 +1,1 @@
+"""Heads: output maps with their losses."""

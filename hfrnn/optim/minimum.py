@@ -1,1 +1,0 @@
-from hfrnn.optim.minimize import MinimumStop as MinimumStop  # `MinimumStop` under its documented name.

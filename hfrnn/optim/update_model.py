@@ -1,0 +1,182 @@
+"""Parts of an update of Hessian-free optimization: its model, its solution, and the return to earlier parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hfrnn.arrays.array_checks import array
+from hfrnn.arrays.vectors import Apply, Vector
+from hfrnn.checks import number
+from hfrnn.errors import NonFiniteError
+from hfrnn.optim.cg import CGStop
+from hfrnn.optim.full_step import FullStep
+from hfrnn.optim.hf_options import CurvatureObjective, HessianFreeOptions
+from hfrnn.optim.kronecker import Kronecker
+from hfrnn.optim.line_search import LineSearchResult, backtracking_line_search, minimising_line_search
+from hfrnn.optim.outcome import Failure
+from hfrnn.optim.quadratic import Quadratic, TrialLosses
+
+ALWAYS = 20
+"""Number of first updates that are all measured, because the damping has to find its size."""
+PROMISE = 0.25
+"""Share of the loss that q may promise in an update without measurement."""
+SUSPICIOUS, BAD = 0.2, 0.1
+"""Bounds on the rise of the loss after a step, as a share of the loss: on the new batch, above which the step is
+checked; and on the same batch, above which it is undone."""
+BEFORE, BEFORE_LOSS = "before", "before_loss"
+"""Names of a `Fallback` in the state of the optimizer."""
+
+
+@dataclass(frozen=True)
+class UpdateModel:
+    """Loss, gradient and quadratic of an update.
+
+    `losses` are those of the last line search, and `judge` those of rho; `judge_f0` is the latter at theta, NaN while
+    it is not known. An update that is not measured uses none of these three. `noise` is that of `Solver`.
+    """
+
+    theta: Vector
+    f0: float
+    g: Vector
+    g_norm: float
+    losses: TrialLosses
+    judge: TrialLosses
+    judge_f0: float
+    quadratic: Quadratic
+    preconditioner: Apply | None
+    kronecker: Kronecker | None
+    measured: bool
+    gradient_seconds: float
+    preconditioner_seconds: float
+    noise: float
+    begin: float
+
+    def measure(self, rho_objective: str) -> UpdateModel:
+        """Return this model for a measured update; its loss of rho at theta is evaluated if it is not known.
+
+        Raises
+        ------
+        NonFiniteError
+            That loss, on the objective of that name, is not finite.
+        """
+        judge_f0 = self.judge(self.g * 0.0) if math.isnan(self.judge_f0) else self.judge_f0
+        if not math.isfinite(judge_f0):
+            raise NonFiniteError(_not_finite(f"loss of the {rho_objective} batch"))
+        return replace(self, measured=True, judge_f0=judge_f0)
+
+    def search(self, full: FullStep, slope: float, x_norm: float, *, options: HessianFreeOptions) -> LineSearchResult:
+        """Return the result of the last line search, along a full step with that slope and norm."""
+        f0 = self.losses_f0
+        if x_norm == 0.0:
+            return LineSearchResult(0.0, f0, 0, False)
+
+        def loss(step: float) -> float:
+            return self.losses(full.x, step)
+
+        first = full.f if self.judge is self.losses else None
+        factor, backtracks = options.line_search_factor, options.line_search_backtracks
+        if options.line_search == "minimum":
+            return minimising_line_search(loss, f0, factor=factor, max_backtracks=backtracks, first=first)
+        return backtracking_line_search(
+            loss, f0, slope, factor=factor, max_backtracks=backtracks, armijo=options.armijo, first=first
+        )
+
+    @property
+    def losses_f0(self) -> float:
+        """The loss at theta on the objective of the last line search."""
+        return self.judge_f0 if self.losses is self.judge else self.f0
+
+    @property
+    def trials(self) -> list[TrialLosses]:
+        """The losses at trial steps, each objective once."""
+        return list({id(each): each for each in (self.losses, self.judge)}.values())
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The full step of an update, its rho and norm, and the step that the last line search chose."""
+
+    full: FullStep
+    rho: float
+    x_norm: float
+    search: LineSearchResult
+    cg_seconds: float
+
+    def failure(self, model: UpdateModel) -> Failure:
+        """Return why no step was taken."""
+        cg = self.full.cg
+        if cg.stop is CGStop.NON_FINITE and self.x_norm == 0.0:
+            return Failure.NON_FINITE
+        if cg.iterations == 0 and self.x_norm == 0.0:
+            return Failure.NO_STEP
+        if not model.measured:
+            return Failure.NON_FINITE
+        losses = model.losses if model.losses.evaluations else model.judge
+        return Failure.NO_DECREASE if losses.finite else Failure.NON_FINITE
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """Where to return to if the next batch shows that a step was bad (H13).
+
+    Parameters
+    ----------
+    theta : (n,) array
+        The parameters before the step.
+    loss : float
+        The loss there, on the objective of the gradient of that update.
+    """
+
+    theta: Vector
+    loss: float
+
+    def check(self, loss: float, gradient_norm: float, objective: CurvatureObjective) -> tuple[float, bool] | None:
+        """Return the loss before the step on the objective of a new batch, and whether the step was bad.
+
+        `loss` and `gradient_norm` are those after the step, on the same objective. None if they raise no suspicion.
+        """
+        finite = math.isfinite(loss) and math.isfinite(gradient_norm)
+        if finite and loss <= self.loss + SUSPICIOUS * abs(self.loss):
+            return None
+        before = float(objective.loss(self.theta))
+        return before, not finite or loss > before + BAD * abs(before)
+
+
+def fallback_state(fallback: Fallback | None) -> dict[str, Any]:
+    """Return the entries of a fallback in the state of the optimizer."""
+    return {} if fallback is None else {BEFORE: fallback.theta.copy(), BEFORE_LOSS: fallback.loss}
+
+
+def fallback_of(state: Mapping[str, Any]) -> Fallback | None:
+    """Return the fallback of the optimizer's state; None if the state holds none.
+
+    Raises
+    ------
+    InputError
+        Its entries are damaged.
+    """
+    if state.get(BEFORE) is None:
+        return None
+    theta = array(f"{BEFORE} of the state", state[BEFORE], (None,), "f").copy()
+    return Fallback(theta, number(f"{BEFORE_LOSS} of the state", state.get(BEFORE_LOSS)))
+
+
+def check_finite(theta: Vector, loss: float, gradient_norm: float) -> None:
+    """Raise NonFiniteError for a loss or a gradient that is not finite, and InputError for such parameters."""
+    if not (math.isfinite(loss) and math.isfinite(gradient_norm)):
+        array("theta", theta, (None,), finite=True)
+    if not math.isfinite(loss):
+        raise NonFiniteError(_not_finite("training loss"))
+    if not math.isfinite(gradient_norm):
+        raise NonFiniteError(_not_finite("gradient"))
+
+
+def _not_finite(what: str) -> str:
+    """Return the message of an error about a number that is not finite."""
+    return (
+        f"The {what} is not finite at the present parameters, expected finite numbers: "
+        "go back to the last good parameters, or start from smaller ones."
+    )

@@ -1,0 +1,285 @@
+"""Read a run folder into the JSON values that the report shows; nothing is written to the folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hfrnn.choices import LENGTH, UNITS
+from hfrnn.errors import CheckpointError, InputError
+from hfrnn.files import DESCRIPTION, read_bytes
+from hfrnn.option import Option
+from hfrnn.runs.checkpoint import array_sizes
+from hfrnn.runs.config import TrainConfig, all_options, is_arrays, is_music, is_text, suited
+from hfrnn.runs.defaults import DEFAULTS, kind_of_defaults
+from hfrnn.runs.folder import RunFolder
+from hfrnn.runs.metrics import clock, finite_number
+from hfrnn.runs.options import run_options
+from hfrnn.wording import four_digits
+
+NUMBERS = (
+    "update", "seconds", "symbols", "train_loss", "valid_loss", "train_bits", "valid_bits", "valid_perplexity",
+    "valid_errors", "cg_iterations", "chosen_iteration", "mu", "lambda", "rho", "step_size", "gradient_norm",
+    "step_norm", "residual_norm", "learning_rate", "clipped", "seconds_update", "seconds_gradient", "seconds_products",
+    "seconds_cg", "seconds_preconditioner", "seconds_search", "seconds_validation", "seconds_before",
+)  # fmt: skip
+"""Fields of the records of metrics.jsonl that the page shows."""
+WORDS = ("cg_stop", "failed")
+HF, FIRST_ORDER = "Optimizer", "First-order optimizers"
+"""Groups of options that apply to one kind of optimizer only."""
+EVERY_OPTIMIZER = ("optimizer", "epochs", "patience")
+"""Options of these groups that apply to all optimizers."""
+
+
+def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
+    """Return the data of one run, finished or not.
+
+    Parameters
+    ----------
+    folder : RunFolder
+    name : str
+        The name of the run on the page.
+
+    Returns
+    -------
+    dict
+        `name`
+        `unit` : the name of a symbol ("character", "byte", "word"); None without text
+        `loss` : the unit of the loss
+        `words` : whether the level is "word"
+        `columns` : the fields of metrics.jsonl as columns; columns without any value are left out
+        `resumed` : the indices of the first records after the run was resumed
+        `examples` : validation sequences (`read_examples`); None for symbols
+        `samples` : `update` and `text` of each sample; `update` is None for the sample at the end
+        `facts`, `options` : texts by name
+
+    Raises
+    ------
+    CheckpointError
+        A file of the run is damaged.
+    """
+    from hfrnn.report.examples import read_examples  # it imports the packages that compute predictions
+
+    config, lines, summary = folder.config(), folder.metrics(), _summary(folder.path)
+    columns: dict[str, list[Any]] = {key: [finite_number(line.get(key)) for line in lines] for key in NUMBERS}
+    columns |= {key: [_word(line.get(key)) for line in lines] for key in WORDS}
+    before = columns["seconds_before"]
+    resumed = [n for n in range(1, len(lines)) if before[n] is not None and before[n] != before[n - 1]]
+    samples = [{"update": line["update"], "text": line["sample"]} for line in lines if _word(line.get("sample"))]
+    if _word(summary.get("sample")) and summary["sample"] != (samples[-1]["text"] if samples else None):
+        samples.append({"update": None, "text": summary["sample"]})
+    text = is_text(config)
+    found = {
+        "name": readable(name),
+        "unit": UNITS[config.level] if text else None,
+        "loss": _loss_name(config),
+        "words": text and config.level == "word",
+        "columns": {key: column for key, column in columns.items() if any(value is not None for value in column)},
+        "resumed": resumed,
+        "samples": samples,
+        "examples": read_examples(folder),
+        "options": _options(config),
+    }
+    return {**found, "facts": _facts(folder, config, summary, columns, len(resumed))}
+
+
+def run_names(paths: Sequence[str | Path]) -> list[str]:
+    """Return a short name for each run folder: its last path components, as few as make all names different.
+
+    Parameters
+    ----------
+    paths : sequence of paths
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    InputError
+        A folder was given twice, or no folder was given.
+    """
+    if not paths:
+        raise InputError("no run was given: give one run folder or more")
+    parts = [Path(os.path.realpath(path)).parts for path in paths]
+    for n, whole in enumerate(parts):
+        if whole in parts[:n]:
+            raise InputError(f"{paths[n]} was given twice: give each run once")
+    depth = 1
+    while len({whole[-depth:] for whole in parts}) < len(parts):
+        depth += 1
+    return ["/".join(whole[-depth:]) for whole in parts]
+
+
+def option_rows(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the options of all runs side by side.
+
+    Parameters
+    ----------
+    runs : sequence of dict
+        Results of `read_run`.
+
+    Returns
+    -------
+    list of dict
+        `group`, `name`
+        `values` : texts, one per run; None if the run's optimizer does not use the option
+        `differs` : whether the runs that use the option have different values
+        `told` : whether the option is shown at first. It is if its values differ. It also is if its value is not the
+        default and there is only one run or some run does not use the option.
+    """
+    rows = []
+    known = {declared.key: declared for declared in all_options().values()}
+    for name in dict.fromkeys(name for run in runs for name in run["options"] if name != "out"):
+        values = [run["options"].get(name) for run in runs]
+        used = [value for value in values if value is not None]
+        own = any(
+            value is not None and value != _default(name, known, run["options"])
+            for run, value in zip(runs, values, strict=True)
+        )
+        differs = len(set(used)) > 1
+        rows.append(
+            {
+                "group": getattr(known.get(name), "group", "Network"),
+                "name": name,
+                "values": values,
+                "differs": differs,
+                "told": differs or (own and (len(runs) == 1 or len(used) < len(runs))),
+            }
+        )
+    return rows
+
+
+def _default(name: str, known: Mapping[str, Option], options: Mapping[str, str | None]) -> str | None:
+    """Return the default of an option, with the preset and the data of a run, as text; None for an unknown option."""
+    if name in DEFAULTS:
+        length = int(options.get("length") or LENGTH)
+        kind = kind_of_defaults(options["data"], options.get("text"), str(options.get("level")))
+        return option_text(DEFAULTS[name].of(str(options["preset"]), kind, length))
+    chosen = {each: value for each in ("data", "text", "level") if (value := options.get(each)) is not None}
+    return option_text(suited(chosen).get(name, known[name].default)) if name in known else None
+
+
+def _loss_name(config: TrainConfig) -> str:
+    """Return what a run's loss is called."""
+    if is_text(config):
+        return f"nats per {UNITS[config.level]}"
+    return "nats" if is_music(config) else "loss per time step" if is_arrays(config) else "the task's loss"
+
+
+def option_text(value: Any) -> str:
+    """Return the value of an option as text for a person."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    return readable(",".join(map(option_text, value)) if isinstance(value, tuple) else f"{value}")
+
+
+def readable(text: str) -> str:
+    """Return a text with all characters that UTF-8 cannot encode replaced; file names may contain such characters."""
+    return text.encode("utf-8", errors="replace").decode("utf-8")
+
+
+def _word(value: Any) -> str | None:
+    """Return a string unchanged; None for all other values."""
+    return value if isinstance(value, str) else None
+
+
+def _summary(path: Path) -> dict[str, Any]:
+    """Return the content of summary.json; {} if the run has not ended."""
+    file = path / "summary.json"
+    try:
+        found = json.loads(read_bytes(file, DESCRIPTION, links=False))
+        if not isinstance(found, dict):
+            raise ValueError("it holds no table")
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{file} is damaged ({error}): restore it from a copy, or remove it") from error
+    return found
+
+
+def _options(config: TrainConfig) -> dict[str, str | None]:
+    """Return every option as text; None if the run's optimizer does not use it."""
+    useless = FIRST_ORDER if config.optimizer == "hf" else HF
+    of_run = {
+        declared.key: None
+        if declared.group == useless and name not in EVERY_OPTIMIZER
+        else option_text(getattr(config, name))
+        for name, declared in run_options().items()
+    }
+    return {**of_run, **{name: option_text(value) for name, value in config.arch_options.items()}}
+
+
+def _facts(
+    folder: RunFolder, config: TrainConfig, summary: dict[str, Any], columns: dict[str, list[Any]], resumed: int
+) -> dict[str, str]:
+    """Return the rows of the summary table for one run."""
+    versions = folder.versions()
+    failed = sum(value is not None for value in columns["failed"])
+    stopped = _word(summary.get("stopped"))
+    weights = finite_number(summary.get("parameters")) or _weights(folder.path / "last.safetensors")
+    update, seconds, symbols = (_last(columns[key]) for key in ("update", "seconds", "symbols"))
+    valid = [n for n, loss in enumerate(columns["valid_loss"]) if loss is not None]
+    best, measured = min(valid, key=columns["valid_loss"].__getitem__, default=None), valid[-1] if valid else None
+    manner = f"hf, {config.damping} damping" if config.optimizer == "hf" else config.optimizer
+    tools = (("Python", "python"), ("NumPy", "numpy"), ("SciPy", "scipy"))
+    facts = {
+        "folder": str(folder.path),
+        "data": config.text or f"{config.data}" + ("" if not is_text(config) else f", level {config.level}"),
+        "network": f"{config.arch} {option_text(config.hidden)}",
+        "weights": "-" if weights is None else f"{weights:,}",
+        "optimizer": manner,
+        "best validation": "-" if best is None else _figures(columns, best, "valid"),
+        "best at": "-" if best is None else _when(columns, best),
+        "last validation": "-" if measured is None else _figures(columns, measured, "valid"),
+        "last training": _figures(columns, len(columns["update"]) - 1, "train") if update is not None else "-",
+        "updates": "0" if update is None else f"{update:,}" + (f", {failed:,} failed" if failed else ""),
+        "symbols": "-" if symbols is None else f"{symbols:,}",
+        "time": "-" if seconds is None else clock(seconds),
+        "ended": f"by {stopped}" if stopped else "no: it is still running or was killed",
+        "resumed": {0: "never", 1: "once"}.get(resumed, f"{resumed} times"),
+        "computes with": f"{config.backend}, {config.dtype}, "
+        + ("all processors" if config.threads is None else f"{config.threads} threads"),
+        "machine": str(versions.get("machine", "-")),
+        "hfrnn": str(versions.get("hfrnn", "-")),
+        "versions": ", ".join(f"{name} {versions[key]}" for name, key in tools if key in versions) or "-",
+    }
+    return {key: readable(value) for key, value in facts.items()}
+
+
+def _last(column: list[Any]) -> Any:
+    return column[-1] if column else None
+
+
+def _when(columns: dict[str, list[Any]], n: int) -> str:
+    """Return the update and the time of record n."""
+    seconds = columns["seconds"][n]
+    return f"update {columns['update'][n]:,}" + ("" if seconds is None else f", {clock(seconds)}")
+
+
+def _figures(columns: dict[str, list[Any]], n: int, part: str) -> str:
+    """Return the loss of record n in all of its units."""
+    bits, loss, errors = columns[f"{part}_bits"][n], columns[f"{part}_loss"][n], columns["valid_errors"][n]
+    figures = [] if bits is None else [f"{bits:.4f} bits"]
+    if bits is not None and part == "valid" and columns["valid_perplexity"][n] is not None:
+        figures.append(f"perplexity {columns['valid_perplexity'][n]:.2f}")
+    if bits is None and loss is not None:
+        figures.append(f"loss {four_digits(loss)}")
+    if part == "valid" and errors is not None:
+        figures.append(f"{errors:.1%} wrong")
+    return ", ".join(figures) or "-"
+
+
+def _weights(path: Path) -> int | None:
+    """Return the number of parameters in a checkpoint from its header; None if it cannot be read."""
+    try:
+        return array_sizes(path).get("theta")
+    except CheckpointError:
+        return None

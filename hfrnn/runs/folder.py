@@ -1,0 +1,450 @@
+"""A run folder: its files, and how they are created, read and kept consistent.
+
+config.toml           the options of the run and the versions it was started with
+vocabulary.json       the symbols
+scaling.json          means and deviations of real inputs and targets, if they are scaled
+metrics.jsonl         a record for every update
+last.safetensors      the state after the last update, from which a run resumes
+best.safetensors      the state with the lowest validation loss (training loss without a validation part)
+update-N.safetensors  the states after the newest records, if `keep` asks for them
+summary.json          how the run ended, with its best and last record
+.lock                 exists while a process writes to the folder
+
+The files of an update are written in this order: its record, update-N, last, best. A process may be killed at any
+moment. `make_consistent` then deletes what was written after `last`, and completes what belongs to `last`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import re
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from hfrnn._version import __version__
+from hfrnn.arrays.backend import HostArray
+from hfrnn.arrays.threads import default_threads
+from hfrnn.checks import shown
+from hfrnn.data.scaling import Scaling
+from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.errors import CheckpointError, InputError
+from hfrnn.files import CHECKPOINT_SHARE, is_regular, memory_share, read_bytes, write_atomic
+from hfrnn.runs.checkpoint import check_description, checkpoint_bytes, load_checkpoint
+from hfrnn.runs.config import TrainConfig, checked_options, is_text, read_toml
+from hfrnn.runs.defaults import renamed, unwritten_values
+from hfrnn.runs.lock import NAME as LOCK
+from hfrnn.runs.lock import FolderLock
+from hfrnn.runs.metrics import MetricsFile, Record
+from hfrnn.runs.outputs import enclosing_run
+from hfrnn.runs.weights import largest_state
+from hfrnn.wording import counted
+
+
+class RunFolder:
+    """The files of one run.
+
+    Parameters
+    ----------
+    path : path
+        An existing run folder. `create` makes a new one.
+
+    Attributes
+    ----------
+    path : Path
+    lock : FolderLock
+        Whoever writes to the folder must hold it.
+    metrics_file : MetricsFile
+
+    Raises
+    ------
+    InputError
+        There is no such folder, or it is not a run folder.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not os.path.isdir(path):  # unlike Path.is_dir, it does not raise for any path
+            raise InputError(f"{path} is not a run folder: give the folder that hfrnn train made (its --out)")
+        if not self._file("config.toml").is_file():
+            raise InputError(
+                f"{path} is not a run folder: it has no config.toml; give the folder that hfrnn train made"
+            )
+        self.lock, self.metrics_file = FolderLock(self.path), MetricsFile(self._file("metrics.jsonl"))
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        config: TrainConfig,
+        versions: dict[str, str],
+        vocabulary: Vocabulary | None,
+        numbered: bool = False,
+        scaling: Scaling | None = None,
+    ) -> RunFolder:
+        """Create a run folder with its configuration and vocabulary, and hold its lock until `lock.release()`.
+
+        Parameters
+        ----------
+        path : path
+            The folder. It may exist if it is empty, or if a killed process left nothing but temporary files there.
+        config : TrainConfig
+        versions : dict of str to str
+            Versions and checksums, stored in config.toml.
+        vocabulary : Vocabulary or None
+        numbered : bool
+            Whether to make the folder path-2, path-3, ... if there is something at the path.
+        scaling : Scaling, optional
+
+        Returns
+        -------
+        RunFolder
+
+        Raises
+        ------
+        InputError
+            The path is not empty, or the folder cannot be created.
+        StorageError
+            A file cannot be written.
+        """
+        folder, content = Path(path), _config_content(config, versions)
+        if numbered:
+            folder = make_numbered_folder(folder)
+        else:
+            make_empty_folder(folder, path)
+        lock = FolderLock(folder)
+        lock.acquire()
+        try:
+            if not is_unused(folder):  # another process was faster
+                raise occupied(path)
+            delete_leftovers(folder)
+            write_atomic(folder / "config.toml", content)
+            if vocabulary is not None:
+                vocabulary.save(folder / "vocabulary.json")
+            if scaling is not None:
+                scaling.save(folder / "scaling.json")
+        except BaseException:
+            lock.release()
+            raise
+        run = cls(folder)
+        run.lock = lock
+        return run
+
+    # ------------------------------------------------------------------ what the run was started with
+
+    def config(self) -> TrainConfig:
+        """Return the configuration that the run was started with.
+
+        Raises
+        ------
+        CheckpointError
+            config.toml is damaged.
+        """
+        path = str(self._file("config.toml"))
+        try:
+            options, versions = read_toml(path, links=False)
+            values = checked_options(renamed(options), path)
+            config = replace(TrainConfig(**values), **unwritten_values(values))
+            if "hfrnn" not in versions:
+                raise InputError(f"{path} has no table of versions")
+        except InputError as error:
+            raise CheckpointError(f"{error} (the file of a run; restore it from a copy)") from error
+        return config
+
+    def versions(self) -> dict[str, Any]:
+        """Return the versions that the run was started with, and the checksums of its data."""
+        return read_toml(self._file("config.toml"), links=False)[1]
+
+    def vocabulary(self) -> Vocabulary | None:
+        """Return the symbols of the run; None if it was not trained on a text.
+
+        Raises
+        ------
+        CheckpointError
+            The file is missing, damaged or of another run.
+        """
+        if not is_text(self.config()):
+            return None
+        path = self._file("vocabulary.json")
+        vocabulary = Vocabulary.load(path, links=False)
+        if self.versions().get("vocabulary_sha256") not in (None, vocabulary.to_json()["sha256"]):
+            raise CheckpointError(f"the vocabulary {path} is not that of the run: restore it from a copy")
+        return vocabulary
+
+    def scaling(self) -> Scaling | None:
+        """Return the scaling of the run's inputs and targets; None if they are used as they are.
+
+        Raises
+        ------
+        CheckpointError
+            The file is missing, damaged or of another run.
+        """
+        stored = self.versions().get("scaling_sha256")
+        if stored is None:
+            return None
+        scaling = Scaling.load(self._file("scaling.json"))
+        if scaling.sha256 != stored:
+            raise CheckpointError(f"{self._file('scaling.json')} is not that of the run: restore it from a copy")
+        return scaling
+
+    def check_data(self, sha256: str, source: str) -> None:
+        """Check that data have the checksum of the data that the run was started with.
+
+        Raises
+        ------
+        CheckpointError
+            The checksums differ. The message names `source`.
+        """
+        if self.versions().get("data_sha256") != sha256:
+            raise CheckpointError(
+                f"the data of {self.path} has changed since the run was started ({source}): put the old one back, or "
+                "start a new run"
+            )
+
+    # ------------------------------------------------------------------ checkpoints
+
+    @property
+    def begun(self) -> bool:
+        """Whether the folder holds a state. If not, a process was killed while it created the folder."""
+        names = ("last.safetensors", "best.safetensors", "metrics.jsonl")
+        return any(os.path.lexists(self._file(name)) for name in names)
+
+    def save(self, arrays: dict[str, HostArray], meta: dict[str, Any], best: bool, keep: int = 0) -> None:
+        """Write the state after update `meta["update"]` as `last`, and delete old states that are no longer kept.
+
+        Parameters
+        ----------
+        arrays : dict of str to ndarray
+        meta : dict
+            Description of the state: values that JSON can hold.
+        best : bool
+            Whether to write the state as `best` too.
+        keep : int
+            Number of latest states to keep under names of their own, this one included. An older one is deleted only
+            after this state is on the disk.
+
+        Raises
+        ------
+        StorageError
+            A file cannot be written, or the folder is no longer the one that was locked.
+        """
+        content = checkpoint_bytes(arrays, meta)
+        self.lock.check()
+        if keep and meta["update"]:
+            write_atomic(self._checkpoint(f"update-{meta['update']}"), content)
+        write_atomic(self._checkpoint("last"), content)
+        if best:
+            write_atomic(self._checkpoint("best"), content)
+        self._prune(keep)
+
+    def restore(self, name: str) -> tuple[dict[str, HostArray], dict[str, Any]]:
+        """Read a checkpoint: `last`, `best`, or a kept one such as `update-000120`.
+
+        Raises
+        ------
+        InputError
+            There is no checkpoint of that name.
+        CheckpointError
+            It is missing or damaged.
+        """
+        kept = re.fullmatch(r"update-[0-9]{1,18}", name) if isinstance(name, str) else None
+        named = isinstance(name, str) and name in ("best", "last")
+        if not named and not (kept and is_regular(self._checkpoint(name))):
+            others = [path.stem for path in self.kept().values()]
+            more = f", or one that --keep has kept ({', '.join(others)})" if others else ""
+            more = more or "; training with --keep stores others"
+            raise InputError(f"checkpoint {shown(name)} is not known: use best or last{more}")
+        path = self._checkpoint(name)
+        return load_checkpoint(path, partial(self._most_bytes, path))
+
+    def kept(self) -> dict[int, Path]:
+        """Return the files of the kept states by update, the oldest first. `last` and `best` are not among them."""
+        found = {path: re.fullmatch(r"(update-([0-9]{6,18}))\.safetensors", path.name) for path in self.path.iterdir()}
+        return dict(sorted(
+            (int(name[2]), path) for path, name in found.items()
+            if name and self._checkpoint(name[1]).name == path.name and is_regular(path)
+        ))  # fmt: skip
+
+    def make_consistent(self, update: int, best_is_last: bool, keep: int) -> None:
+        """Make all files agree with `last`, after a process was killed while it wrote them.
+
+        Parameters
+        ----------
+        update : int
+            The update of the state in `last`.
+        best_is_last : bool
+            Whether `best` must hold the same state as `last`.
+        keep : int
+            Number of latest states to keep under names of their own.
+
+        Raises
+        ------
+        CheckpointError
+            metrics.jsonl is damaged or ends before that update; nothing was changed.
+        """
+        if self._file("summary.json").is_dir():
+            raise CheckpointError(f"{self._file('summary.json')} is a folder, where the file belongs: move it away")
+        self.metrics_file.check()
+        self.metrics_file.cut(update)
+        self.delete_leftovers()
+        for number, path in self.kept().items():
+            if number > update:
+                path.unlink(missing_ok=True)
+        self._prune(keep)
+        if best_is_last:
+            content = read_bytes(self._checkpoint("last"), memory_share(CHECKPOINT_SHARE), links=False)
+            best = self._checkpoint("best")
+            if not is_regular(best) or read_bytes(best, memory_share(CHECKPOINT_SHARE), links=False) != content:
+                write_atomic(best, content)
+
+    def delete_leftovers(self) -> None:
+        """Delete temporary files of a killed process, but keep our own lock."""
+        delete_leftovers(self.path)
+
+    # ------------------------------------------------------------------ metrics and summary
+
+    def metrics(self) -> list[Record]:
+        """Return the records of metrics.jsonl; raises the errors of `MetricsFile.records`."""
+        return self.metrics_file.records()
+
+    def append(self, record: Record) -> None:
+        """Append a record to metrics.jsonl; raises StorageError like `save`."""
+        self.lock.check()
+        self.metrics_file.append(record)
+
+    def delete_summary(self) -> None:
+        """Delete summary.json, because a resumed run has not ended; raises StorageError like `save`."""
+        self.lock.check()
+        with contextlib.suppress(OSError):
+            self._file("summary.json").unlink()
+
+    def write_summary(self, summary: dict[str, Any]) -> None:
+        """Write summary.json; raises StorageError like `save`."""
+        self.lock.check()
+        write_atomic(self._file("summary.json"), json.dumps(summary, indent=2) + "\n")
+
+    def _prune(self, keep: int) -> None:
+        """Delete the oldest kept states, so that `keep` remain."""
+        kept = list(self.kept().values())
+        for path in kept[: max(len(kept) - keep, 0)]:
+            with contextlib.suppress(OSError):  # a state too many does no harm
+                path.unlink()
+
+    def _most_bytes(self, path: Path, meta: dict[str, Any]) -> int:
+        """Return the most bytes that the arrays of a checkpoint with this description may take."""
+        check_description(meta, path, ("network",))
+        return largest_state(self.config(), meta["network"])
+
+    def _file(self, name: str) -> Path:
+        return self.path / name
+
+    def _checkpoint(self, name: str) -> Path:
+        """Return the path of a checkpoint; `update-7` is stored as update-000007.safetensors."""
+        word, _, number = name.partition("-")
+        return self._file(f"{f'{word}-{int(number):06d}' if number else word}.safetensors")
+
+
+def _config_content(config: TrainConfig, versions: dict[str, str]) -> bytes:
+    """Return the content of config.toml. The last line has the version of hfrnn: no shorter file looks whole."""
+    ordered = dict(sorted(versions.items(), key=lambda item: item[0] == "hfrnn"))
+    try:
+        return tomli_w.dumps({**config.to_toml(), "versions": ordered}).encode("utf-8")
+    except UnicodeEncodeError as error:
+        name = ascii(error.object[max(error.start - 20, 0) : error.end])
+        raise InputError(
+            f"the name of a file is not UTF-8 ({name}), but config.toml must be UTF-8: rename the file"
+        ) from error
+
+
+# ------------------------------------------------------------------ new folders, and what a killed process left
+
+
+def make_numbered_folder(wanted: Path) -> Path:
+    """Make a folder with this path, or with -2, -3, ... after it if something is there already; return its path."""
+    _check_place(wanted, wanted)
+    folder, number = wanted, 1
+    while True:
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir()  # of several processes that try this at once, one succeeds
+            return folder
+        except OSError as error:
+            if not isinstance(error, FileExistsError) or not os.path.lexists(folder):
+                raise InputError(f"{folder} cannot be made ({error.strerror}): give an --out") from error
+            number += 1
+            folder = wanted.with_name(f"{wanted.name}-{number}")
+
+
+def make_empty_folder(folder: Path, given: str | Path) -> None:
+    """Make a folder unless it exists and is unused; messages show its path as it was given."""
+    _check_place(folder, given)
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise InputError(
+                f"{given} exists already and is left as it is, because it is no folder: give a new or an empty folder "
+                "as --out"
+            )
+        if folder.exists() and not is_unused(folder):
+            raise occupied(given)
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{given} cannot be made ({reason}): give another --out") from error
+
+
+def _check_place(folder: Path, given: str | Path) -> None:
+    """Raise InputError if a new run would lie in the folder of another one."""
+    run = None
+    with contextlib.suppress(OSError, ValueError):  # a path that cannot be is refused when the folder is made
+        run = enclosing_run(folder)
+    if run is not None:
+        raise InputError(f"{given} lies in the run folder {run}, which only that run writes to: give another --out")
+
+
+def occupied(path: str | Path) -> InputError:
+    return InputError(
+        f"{path} exists already and is left as it is: give another --out, or resume the run in it with --resume {path}"
+    )
+
+
+def is_unused(folder: Path) -> bool:
+    """Return whether a path is a folder that holds nothing, or only what a killed process left."""
+    return folder.is_dir() and all(map(_is_leftover, folder.iterdir()))
+
+
+def _is_leftover(path: Path) -> bool:
+    """Return whether a file is a lock or a temporary file, which a killed process may leave, and no link."""
+    named = path.name == LOCK or (path.name.startswith(".hfrnn-") and path.suffix == ".tmp")
+    return named and is_regular(path)
+
+
+def delete_leftovers(folder: Path) -> None:
+    """Delete temporary files of a killed process, but keep our own lock."""
+    for path in folder.iterdir():
+        if _is_leftover(path) and path.name != LOCK:
+            path.unlink(missing_ok=True)
+
+
+# ------------------------------------------------------------------ versions
+
+
+def versions() -> dict[str, str]:
+    """Return what the bits and the speed of a run depend on: versions and the machine, by name."""
+    import scipy
+
+    return {
+        "hfrnn": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "machine": f"{platform.system()} {platform.machine()}, {counted(default_threads(), 'processor')}",
+    }

@@ -1,0 +1,384 @@
+"""What every training method has: it trains until its next record, and its state can be stored and loaded exactly."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hfrnn.arrays.backend import Array
+from hfrnn.errors import InputError
+from hfrnn.optim.outcome import UpdateInterrupted
+from hfrnn.optim.schedules import Cosine, Plateau, Schedule, Stepped, warm_up
+from hfrnn.ranks.one import ALONE, Ranks
+from hfrnn.runs.metrics import Record
+from hfrnn.runs.options import default_schedule
+
+if TYPE_CHECKING:
+    from hfrnn.engine.constraints import Constraints
+    from hfrnn.engine.plan import Plan
+    from hfrnn.runs.config import TrainConfig
+    from hfrnn.sources.source import Source
+
+LEAST_RATE = 2.0**-12
+"""A run ends when its schedule has made the learning rate smaller than this share of the first one.
+
+The schedule cosine keeps this share after its horizon.
+"""
+
+BEST = "best_epoch"
+"""Name of the weights of the best epoch in the state of a method."""
+
+Progress = Callable[[int, float], None]
+"""Called with the number of an iteration or update, and the value of its objective."""
+Work = dict[str, float]
+"""Amounts of work by kind, each in a unit of its own."""
+Stop = Callable[[], bool]
+"""Returns whether to stop."""
+
+
+class Method:
+    """Base class of the training methods.
+
+    Attributes
+    ----------
+    config : TrainConfig
+    plans : dict of str to Plan
+        How batches are computed, by role: gradient, curvature.
+    expected_bytes : int
+        Memory that the batches need.
+    work : dict
+        The work of the last call of `advance`.
+    constraints : Constraints or None
+        Absent weights and signs. The theta of `advance` and of `weights` are then variables, not weights.
+    ranks : Ranks
+        The processes that share the work.
+    remedy : str
+        What to change when the loss is no longer finite, with a comma and a space after it, or nothing.
+    deadline : float
+        The value of `time.perf_counter` at which a record of many updates ends early.
+    """
+
+    config: TrainConfig
+    plans: dict[str, Plan]
+    expected_bytes: int
+    work: Work
+    remedy = ""
+    constraints: Constraints | None = None
+    ranks: Ranks = ALONE
+    deadline = math.inf
+
+    @property
+    def epoch(self) -> int:
+        """The number of completed passes over the training part."""
+        raise NotImplementedError
+
+    @property
+    def ended(self) -> str | None:
+        """Why the method ends the training, or None."""
+        return "epochs" if self.config.epochs is not None and self.epoch >= self.config.epochs else None
+
+    def resolved(self) -> dict[str, Any]:
+        """Return options whose defaults the method has chosen, with their values."""
+        return {}
+
+    def advance(
+        self, theta: Array, progress: Progress, should_stop: Stop, most: int | None = None
+    ) -> tuple[Array, Record]:
+        """Train until the next record.
+
+        Parameters
+        ----------
+        theta : array, shape (n_parameters,)
+            The parameters; not written to.
+        progress : callable
+            Called after each CG iteration or update.
+        should_stop : callable
+            Returns True to interrupt the training.
+        most : int, optional
+            Maximum number of updates.
+
+        Returns
+        -------
+        theta : array, shape (n_parameters,)
+            The new parameters.
+        record : dict
+            `updates` made, `symbols` used, `train_loss`, `validate` (whether to validate now), and figures of the
+            method.
+
+        Raises
+        ------
+        UpdateInterrupted
+            `should_stop` returned True; everything since the last record must be discarded.
+        NonFiniteError
+            The loss or the gradient is no longer finite.
+        """
+        raise NotImplementedError
+
+    def work_left(self, updates: int | None) -> Work | None:
+        """Return the work until the limit on epochs, or on updates if that comes first; None without a limit.
+
+        Parameters
+        ----------
+        updates : int, optional
+            Number of updates until the limit on them.
+        """
+        raise NotImplementedError
+
+    def seconds(self, record: Record, whole: float) -> Work:
+        """Return the seconds that each kind of work took, of `whole` seconds between two records."""
+        raise NotImplementedError
+
+    def validated(self, loss: float | None, theta: Array) -> Array:
+        """Process the validation loss that a record asked for, and return the parameters to continue from.
+
+        Parameters
+        ----------
+        loss : float or None
+            Loss of `weights(theta)`; None without validation data.
+        theta : array, shape (n_parameters,)
+            The parameters that `advance` returned; not written to.
+        """
+        return theta
+
+    def weights(self, theta: Array) -> Array:
+        """Return the weights to validate, sample from and keep as the best, for the theta that `advance` returned."""
+        return theta if self.constraints is None else self.constraints.weights(theta)
+
+    def lines(self) -> list[str]:
+        """Return lines for the screen about how the method trains."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state: arrays, and values that JSON can hold. After loading it, training gives the same bits."""
+        raise NotImplementedError
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Load a state that `state_dict` has returned."""
+        raise NotImplementedError
+
+
+class Stepwise(Method):
+    """Base class of methods with many small updates in a record: their learning rate and their state.
+
+    Parameters
+    ----------
+    config : TrainConfig
+    source : Source
+
+    Attributes
+    ----------
+    parts : dict
+        Objects that hold the state, each with a `state_dict`, by name.
+    """
+
+    parts: dict[str, Any]
+
+    def __init__(self, config: TrainConfig, source: Source) -> None:
+        if config.schedule in ("halve", "divide") and source.validation is None:
+            raise InputError(f"--schedule {config.schedule} watches the validation loss: give a validation part")
+        watched = source.text() is not None and source.validation is not None
+        self.config = replace(config, schedule=config.schedule or default_schedule(config.optimizer, watched))
+        self.schedule, self._pace = make_schedule(self.config), Pace(config.time_limit)
+        if not isinstance(self.schedule, Plateau):
+            config.refuse(("restore_best",), f"--schedule {self.config.schedule} does not watch the validation loss")
+        self._best: Array | None = None  # the weights of the best epoch, with --restore-best
+        self.parts = {"schedule": self.schedule}
+        self._epoch_ended, self._since_validation = False, 0
+        self._in_interval = 0  # updates already made in the current log interval
+
+    @property
+    def fraction(self) -> float:
+        """The share of the current epoch that is done."""
+        raise NotImplementedError
+
+    @property
+    def updates(self) -> int:
+        """The number of updates since the beginning of the run."""
+        raise NotImplementedError
+
+    @property
+    def ended(self) -> str | None:
+        return "learning rate" if self.schedule.lr is None else super().ended
+
+    def resolved(self) -> dict[str, Any]:
+        return {"schedule": self.config.schedule}
+
+    def validated(self, loss: float | None, theta: Array) -> Array:
+        self._since_validation = 0
+        if not self._epoch_ended:
+            return theta
+        if self.config.restore_best and isinstance(self.schedule, Plateau):
+            return self._after_epoch(self.schedule, loss, theta)
+        self.schedule.after_epoch(loss)
+        return theta
+
+    def _after_epoch(self, schedule: Plateau, loss: float | None, theta: Array) -> Array:
+        """Return theta, or the parameters of the best epoch if the schedule lowers the rate after this epoch."""
+        best, rate = schedule.best, schedule.lr
+        schedule.after_epoch(loss)
+        if schedule.best != best:
+            self._best = self.weights(theta).copy()
+        elif schedule.lr != rate and self._best is not None:
+            return self.restored(self._best, theta)
+        return theta
+
+    def restored(self, weights: Array, theta: Array) -> Array:
+        """Return the parameters that have the given weights. Training continues from them instead of from theta."""
+        return weights.copy() if self.constraints is None else self.constraints.lazy_variables(weights, like=theta)
+
+    @property
+    def epoch_updates(self) -> float:
+        """The number of updates in an epoch."""
+        raise NotImplementedError
+
+    def work_left(self, updates: int | None) -> Work | None:
+        counts = [] if updates is None else [float(updates)]
+        if self.config.epochs is not None:
+            counts.append(max(self.config.epochs - self.epoch - self.fraction, 0.0) * self.epoch_updates)
+        return {"updates": min(counts)} if counts else None
+
+    def seconds(self, record: Record, whole: float) -> Work:
+        return {"updates": whole}
+
+    def _begin(self, most: int | None) -> tuple[int, int]:
+        """Return the number of updates until the next record (`most` at most), and the epoch."""
+        if isinstance(self.schedule, Cosine) and not self.schedule.fixed:
+            horizon = self.ranks.broadcast(self._pace.horizon(self.updates))
+            if horizon is not None:
+                self.schedule.shorten(horizon)
+        wanted, every = self.config.log_interval - self._in_interval, self.config.validate_every
+        if every is not None and every < self.config.log_interval:
+            wanted = min(wanted, max(every - self._since_validation, 1))
+        return wanted if most is None else min(wanted, most), self.epoch
+
+    def _ends_early(self, updates: int, should_stop: Stop) -> bool:
+        """Return whether a record ends after so many updates, because of the time limit.
+
+        Raises
+        ------
+        UpdateInterrupted
+            A signal came. The updates since the last record are made again when the run is resumed.
+        """
+        if should_stop():
+            raise UpdateInterrupted("Training was interrupted between two updates.")
+        timed = updates > 0 and self.deadline < math.inf
+        return timed and self.ranks.any_rank(time.perf_counter() >= self.deadline)
+
+    def _rate(self) -> float:
+        """Return the learning rate of the next update."""
+        done = self.updates
+        return self.schedule.rate(done) * warm_up(done, self.config.warm_up)
+
+    def _plan(self) -> None:
+        """Tell the schedule how many updates the limits on updates and epochs allow."""
+        if isinstance(self.schedule, Cosine):
+            config = self.config
+            limits = [] if config.updates is None else [config.updates]
+            if config.epochs is not None:
+                limits.append(config.epochs * max(int(self.epoch_updates), 1))
+            self.schedule.plan(min(limits, default=None), fixed=config.time_limit is None)
+
+    def _record(self, updates: int, symbols: int, loss: float, epoch: int, rate: float, **more: float | None) -> Record:
+        """Return the record of some updates that began in an epoch; the last one had a learning rate."""
+        self.work = {"updates": float(updates)}
+        self._since_validation, self._epoch_ended = self._since_validation + updates, self.epoch != epoch
+        done, every, interval = self._in_interval + updates, self.config.validate_every, self.config.log_interval
+        self._in_interval = 0 if self._epoch_ended else done % interval
+        due = every is not None and self._since_validation >= every and (every < interval or self._in_interval == 0)
+        return {
+            "updates": updates,
+            "symbols": symbols,
+            "validate": self._epoch_ended or due,
+            "train_loss": loss,
+            "epoch": round(self.epoch + self.fraction, 4),
+            "learning_rate": rate,
+            "gradient_norm": None,
+            "clipped": None,
+            **more,
+        }
+
+    def _rate_line(self) -> str:
+        """Return the first learning rate of the schedule for the screen."""
+        rate = "used up" if self.schedule.lr is None else format(self.schedule.lr, "g")
+        ended = ""
+        if isinstance(self.schedule, Cosine) and self.updates >= (self.schedule.horizon or math.inf):
+            ended = f"; it has fallen to {self._rate():.3g}, and --updates gives it a new horizon"
+        return f"learning rate {rate} ({self.config.schedule}{ended})"
+
+    def state_dict(self) -> dict[str, Any]:
+        state = {f"{part}.{key}": x for part, owner in self.parts.items() for key, x in owner.state_dict().items()}
+        best = {} if self._best is None else {BEST: self._best}
+        return {**state, **best, "since_validation": self._since_validation, "in_interval": self._in_interval}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for part, owner in self.parts.items():
+            prefix = f"{part}."
+            owner.load_state_dict({key.removeprefix(prefix): x for key, x in state.items() if key.startswith(prefix)})
+        self._best = state.get(BEST)
+        self._since_validation = int(state["since_validation"])
+        self._in_interval = int(state.get("in_interval", 0)) % self.config.log_interval  # not in early checkpoints
+
+
+def make_schedule(config: TrainConfig) -> Schedule:
+    """Return the schedule of the learning rate that the options name.
+
+    References
+    ----------
+    SPEC 7: "halve" is the schedule of [S], "divide" that of [M] (by 1.5), each when the validation loss does not fall.
+    "text8" keeps the rate for some epochs and then halves it after each. "cosine" has no horizon yet.
+    """
+    rate = config.learning_rate
+    assert rate is not None, "resolved() gives every first-order optimizer a rate"
+    least = rate * LEAST_RATE
+    if config.schedule in ("halve", "divide"):
+        return Plateau(rate, 2.0 if config.schedule == "halve" else 1.5, least=least)
+    if config.schedule == "cosine":
+        return Cosine(rate, least=least)
+    return Stepped(rate, config.constant_epochs, least=least) if config.schedule == "text8" else Schedule(rate)
+
+
+# ------------------------------------------------------------------ updates within a time limit
+
+
+MEASURED = 0.1
+"""Share of the time limit after which the number of updates is estimated; the schedule cosine is still almost flat."""
+
+
+class Pace:
+    """Estimate the number of updates that a run makes within its time limit.
+
+    Parameters
+    ----------
+    seconds : float or None
+        The limit, from the first call of `horizon` on; None for no limit.
+    clock : callable
+        Returns the time in seconds.
+    """
+
+    def __init__(self, seconds: float | None, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.seconds, self._clock = seconds, clock
+        self._marks: list[tuple[float, int]] = []  # time and updates at the first two calls and at the last one
+
+    def horizon(self, updates: int) -> int | None:
+        """Return the number of updates until the limit, or None if it is too early to tell.
+
+        Call it before every record. The speed is that of the updates after the first record, which may include
+        compilation, unless the first record alone takes long enough.
+
+        Parameters
+        ----------
+        updates : int
+            Number of updates so far, those before the first call included.
+        """
+        if self.seconds is None:
+            return None
+        now = self._clock()
+        self._marks = [*self._marks[:2], (now, updates)]
+        start = self._marks[0][0]
+        if now - start < MEASURED * self.seconds:
+            return None
+        begin, done = self._marks[-2]
+        return updates + int(max(start + self.seconds - now, 0.0) * (updates - done) / (now - begin))

@@ -1,0 +1,90 @@
+"""Defaults that depend on the data: tasks and words learn without further options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.tiny_runs import tiny_train
+
+from hfrnn.choices import DYNAMICS
+from hfrnn.cli.merge import merged
+from hfrnn.data.tasks import tasks
+from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.defaults import TASK_NETWORK, TASK_WEIGHTS, WORD_NETWORK
+from hfrnn.runs.folder import RunFolder
+from hfrnn.runs.options import run_options
+from hfrnn.training.trainer import train
+
+
+def of(config: TrainConfig, names: Any) -> dict[str, Any]:
+    return {name: getattr(config, name) for name in names}
+
+
+GENERAL = {name: run_options()[name].default for name in {**TASK_NETWORK, **TASK_WEIGHTS, **WORD_NETWORK}}
+
+
+@pytest.mark.parametrize("task", tasks())
+def test_tasks_have_a_network_and_first_weights_of_their_own(task: str) -> None:
+    config = TrainConfig(data=task)
+    assert of(config, TASK_NETWORK) == TASK_NETWORK
+    assert of(config, TASK_WEIGHTS) == (of(TrainConfig(), TASK_WEIGHTS) if task in DYNAMICS else TASK_WEIGHTS)
+    assert config.resolved().resolved() == config.resolved()
+
+
+@pytest.mark.parametrize("data", ["a.csv", "a.npz"])
+def test_arrays_have_a_smaller_network(data: str) -> None:
+    assert TrainConfig(data=data).hidden == TrainConfig(data=data, arch="gru").hidden == (96,)
+    assert TrainConfig(data=data, hidden=7).hidden == (7,)
+
+
+def test_given_options_win_over_those_that_suit_the_data() -> None:
+    assert TrainConfig(data="addition", hidden=7, input_scale=0.5).hidden == (7,)
+    assert of(TrainConfig(data="addition", arch="rnn"), TASK_WEIGHTS) == TASK_WEIGHTS
+    for given in ({"arch": "lstm"}, {"initializer": "papers"}, {"init_scale": 0.2}):
+        assert of(TrainConfig(data="addition", **given), TASK_WEIGHTS) == of(TrainConfig(), TASK_WEIGHTS)
+    for given in ({"optimizer": "hf"}, {"damping": "tikhonov"}):
+        assert of(TrainConfig(data="ptb", level="word", **given), WORD_NETWORK) == {**WORD_NETWORK, "optimizer": "hf"}
+
+
+@pytest.mark.parametrize("data", ["ptb", "text8", "wikitext-2", None])
+def test_known_corpora_in_words_have_a_network_and_an_optimizer_of_their_own(data: str | None) -> None:
+    assert of(TrainConfig(data=data, level="word"), WORD_NETWORK) == WORD_NETWORK
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"data": "ptb"}, {"text": "book.txt", "level": "word"}, {"data": "ptb", "level": "word", "arch": "mlstm"}],
+)
+def test_other_data_and_networks_have_the_general_defaults(options: dict[str, Any]) -> None:
+    assert of(TrainConfig(**options), GENERAL) == GENERAL
+
+
+def test_flags_and_calls_get_the_same_defaults(tmp_path: Path) -> None:
+    config = merged({"data": "addition", "activation": "tanh"}, None)[1]  # an option that rnn has and mlstm has not
+    assert of(config, TASK_NETWORK) == TASK_NETWORK
+    train(data="addition", length=21, sequences=4, updates=1, minutes=0.01, threads=1, out=str(tmp_path / "run"))
+    assert of(RunFolder(tmp_path / "run").config(), {**TASK_NETWORK, **TASK_WEIGHTS}) == {
+        **TASK_NETWORK,
+        **TASK_WEIGHTS,
+    }
+
+
+def test_help_shows_the_defaults_that_suit_the_data() -> None:
+    shown = {name: run_options()[name].shown_default for name in ("arch", "hidden", "optimizer", "input_scale")}
+    assert shown == {
+        "arch": "mlstm; rnn for tasks, lstm for corpora in words",
+        "hidden": "128; 100 for tasks, 96 for arrays and tables, 128 for corpora in words",
+        "optimizer": "hf; adam for corpora in words",
+        "input_scale": "--init-scale, else the initializer's own; 0.1 for an rnn on long lags",
+    }
+
+
+def test_a_run_of_an_earlier_version_keeps_its_options(tmp_path: Path) -> None:
+    run = tiny_train(tmp_path, data="addition", text=None, length=21, arch="rnn", initializer="sutskever").folder
+    file = Path(run) / "config.toml"
+    file.write_text(file.read_text("utf-8").replace('preset = "tuned"', 'preset = "fast"'), "utf-8")
+    config = RunFolder(run).config()
+    assert (config.preset, config.input_scale, config.spectral_radius) == ("tuned", None, 1.1)
+    assert merged({}, str(file))[1].preset == "tuned"

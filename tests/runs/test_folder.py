@@ -1,0 +1,169 @@
+"""Run folders: made only where nothing is, read back whole, refused where damaged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.tiny_runs import TEXT, metrics, snapshot, tiny_train
+
+import hfrnn
+from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.errors import CheckpointError, InputError
+from hfrnn.files import write_atomic
+from hfrnn.runs.checkpoint import checkpoint_bytes, load_checkpoint
+from hfrnn.runs.folder import RunFolder
+from hfrnn.runs.load import load
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_train(tmp_path_factory.mktemp("runs")).folder
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+def test_a_run_folder_holds_its_six_files(finished: Path) -> None:
+    assert sorted(path.name for path in finished.iterdir()) == [
+        "best.safetensors", "config.toml", "last.safetensors", "metrics.jsonl", "summary.json", "vocabulary.json",
+    ]  # fmt: skip
+
+
+def test_load_gives_network_parameters_and_symbols(finished: Path) -> None:
+    net, theta, vocabulary = hfrnn.load(finished)
+    assert net.arch == "mlstm"
+    assert net.hidden == (4,)
+    assert theta.shape == (net.n_parameters,)
+    assert net.n_in == net.n_out == vocabulary.size
+    np.testing.assert_array_equal(theta, load_checkpoint(finished / "best.safetensors")[0]["method.average"])
+    last = load(finished, "last").theta
+    np.testing.assert_array_equal(last, load_checkpoint(finished / "last.safetensors")[0]["method.average"])
+
+
+def test_a_checkpoint_of_another_name_cannot_be_loaded(finished: Path) -> None:
+    with pytest.raises(InputError, match=r"'worst'.*best or last"):
+        load(finished, "worst")
+
+
+def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(InputError, match="not a run folder"):
+            load(path)
+
+
+@pytest.mark.parametrize("content", ["folder", "file"])
+def test_a_path_with_something_in_it_is_left_as_it_is(finished: Path, tmp_path: Path, content: str) -> None:
+    out = tmp_path / "out"
+    if content == "folder":
+        out.mkdir()
+        (out / "diary.txt").write_text("dear")
+    else:
+        out.write_text("dear")
+    before = snapshot(tmp_path)
+    folder = RunFolder(finished)
+    with pytest.raises(InputError, match="exists already and is left as it is"):
+        RunFolder.create(out, folder.config(), {}, folder.vocabulary())
+    assert snapshot(tmp_path) == before
+
+
+def test_an_empty_folder_is_taken(finished: Path, tmp_path: Path) -> None:
+    folder = RunFolder(finished)
+    made = RunFolder.create(tmp_path, folder.config(), {"hfrnn": "1"}, folder.vocabulary())
+    assert made.config() == folder.config()
+    assert made.versions() == {"hfrnn": "1"}
+
+
+@pytest.mark.parametrize("name", ["best.safetensors", "config.toml", "vocabulary.json"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "noise", "missing"])
+def test_a_damaged_file_is_refused(run: Path, name: str, damage: str) -> None:
+    path = run / name
+    content = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes({"cut": content[: len(content) * 2 // 3], "empty": b"", "noise": b"\x00\xff\x17" * 99}[damage])
+    if name == "config.toml" and damage in ("cut", "empty"):
+        path.write_bytes(b"hidden = [" if damage == "cut" else b'hidden = "big"')
+    with pytest.raises(InputError) as caught:
+        load(run)
+    assert isinstance(caught.value, CheckpointError) or (name, damage) == ("config.toml", "missing")
+    assert name in str(caught.value)
+
+
+def test_a_flipped_bit_in_the_parameters_is_noticed(run: Path) -> None:
+    content = bytearray((run / "best.safetensors").read_bytes())
+    content[-5] ^= 1
+    (run / "best.safetensors").write_bytes(content)
+    with pytest.raises(CheckpointError, match="damaged"):
+        load(run)
+
+
+def test_parameters_of_another_network_are_refused(run: Path) -> None:
+    meta = {"network": {"n_in": 3, "n_out": 3, "loss": "softmax"}}
+    write_atomic(run / "best.safetensors", checkpoint_bytes({"theta": np.zeros(5, np.float32)}, meta))
+    with pytest.raises(CheckpointError, match="holds 5 parameters"):
+        load(run)
+    write_atomic(run / "best.safetensors", checkpoint_bytes({}, meta))
+    with pytest.raises(CheckpointError, match="holds no parameters"):
+        load(run)
+    write_atomic(run / "best.safetensors", checkpoint_bytes({}, {}))
+    with pytest.raises(CheckpointError, match="lacks 'network'"):
+        load(run)
+
+
+def test_a_cut_off_last_line_of_metrics_is_passed_over(run: Path) -> None:
+    path = run / "metrics.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"update": 3, "sec')
+    assert [record["update"] for record in RunFolder(run).metrics()] == [1, 2]
+    RunFolder(run).metrics_file.cut(2)
+    assert path.read_bytes() == whole
+
+
+def test_lines_after_the_checkpoint_are_dropped(run: Path) -> None:
+    first = metrics(run, timed=True)[:1]
+    RunFolder(run).metrics_file.cut(1)
+    assert metrics(run, timed=True) == first
+
+
+@pytest.mark.parametrize("line", [b"{nonsense}", b"\xff\xfe", b"[1]", b'{"seconds": 1}', b'{"update": 7}', b""])
+def test_damage_inside_metrics_is_refused_and_nothing_is_lost(run: Path, line: bytes) -> None:
+    path = run / "metrics.jsonl"
+    second = path.read_bytes().splitlines()[1]
+    path.write_bytes(line + b"\n" + second + b"\n")
+    before = snapshot(run)
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl is damaged: line [12]"):
+        RunFolder(run).metrics_file.cut(2)
+    assert snapshot(run) == before
+
+
+def test_a_log_that_ends_before_the_checkpoint_is_refused(run: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"ends at update 2.*of update 5"):
+        RunFolder(run).metrics_file.cut(5)
+
+
+def test_the_summary_holds_the_best_and_the_last_line(finished: Path) -> None:
+    summary = json.loads((finished / "summary.json").read_text())
+    lines = metrics(finished, timed=True)
+    assert summary["last"] == lines[-1]
+    assert summary["best"] == min(lines, key=lambda line: line["valid_bits"])
+    assert (summary["updates"], summary["stopped"]) == (2, "updates")
+
+
+def test_a_vocabulary_of_another_size_than_the_network_is_refused(run: Path) -> None:
+    config = (run / "config.toml").read_text().splitlines(keepends=True)
+    (run / "config.toml").write_text("".join(line for line in config if "vocabulary_sha256" not in line))
+    assert load(run).vocabulary.size == 28
+    for text in ("other symbols", TEXT + "é"):
+        vocabulary = Vocabulary.build(text, "char")
+        vocabulary.save(run / "vocabulary.json")
+        with pytest.raises(
+            CheckpointError, match=f"has {vocabulary.size} symbols, and the network .* 28 inputs and 28"
+        ):
+            load(run)

@@ -1,0 +1,259 @@
+"""What a run trains on: the sequences, symbols and validation batches of texts, tasks and music."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.music_files import pieces_of, stored
+from support.tiny_runs import TEXT, text_file
+
+import hfrnn
+from hfrnn.data.tasks import tasks
+from hfrnn.errors import CheckpointError, InputError
+from hfrnn.runs.config import TrainConfig
+from hfrnn.sources.open import open_source
+from hfrnn.sources.source import VALIDATION_SEQUENCES, MusicSource, Pool, Source, TaskSource, TextSource
+from hfrnn.training.methods.subsets import SequenceSubsets
+from hfrnn.training.trainer import train
+
+
+def source(folder: Path, **options: Any) -> Source:
+    if "data" not in options:
+        options = {"text": str(text_file(folder)), **options}
+    return open_source(TrainConfig(**options).resolved())[0]
+
+
+@pytest.fixture
+def music(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A collection of few pieces, and its file."""
+    monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
+    file = tmp_path / "jsb" / "jsb.npz"
+    file.parent.mkdir()
+    file.write_bytes(stored())
+    return file
+
+
+# ---------------------------------------------------------------------- text
+
+
+def test_a_text_s_pool_and_symbols_are_those_of_its_training_part(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"text": str(text_file(tmp_path)), "sequence_length": 10, "sequence_starts": "fixed"}
+    text, vocabulary = open_source(TrainConfig(**options).resolved())
+    assert isinstance(text, TextSource)
+    assert vocabulary is not None
+    part = TEXT[: round(0.9 * len(TEXT))]
+    assert vocabulary.decode(text.text()) == part
+    inputs, targets, weights, lengths = text.pool(0)
+    count = (len(part) - 1) // 10
+    assert inputs.shape == targets.shape == (10, count)
+    assert (weights, lengths) == (None, None)
+    assert vocabulary.decode(inputs.T.ravel()) == part[: 10 * count]
+    assert vocabulary.decode(targets.T.ravel()) == part[1 : 10 * count + 1]
+    assert text.pool(5) is text.pool(0)
+    assert (text.name, text.unit, text.in_bits, text.fresh, text.counts_errors) == (
+        "text.txt", "character", True, False, False,
+    )  # fmt: skip
+    assert text.network == {"n_in": vocabulary.size, "n_out": vocabulary.size, "loss": "softmax"}
+    assert text.sha256
+
+
+def test_a_text_is_cut_at_other_symbols_in_every_epoch(tmp_path: Path) -> None:
+    config = TrainConfig(text=str(text_file(tmp_path)), sequence_length=10)
+    text, vocabulary = open_source(config.resolved())
+    assert vocabulary is not None
+    part, pools = TEXT[: round(0.9 * len(TEXT))], [text.pool(epoch) for epoch in range(40)]
+    starts = []
+    for epoch, pool in enumerate(pools):
+        assert pool.inputs.shape == pools[0].inputs.shape
+        starts.append(part.index(vocabulary.decode(pool.inputs[:, :-1].T.ravel())))
+        np.testing.assert_array_equal(pool.inputs, text.pool(epoch).inputs)
+    assert set(starts) == set(range(10))
+    other = open_source(replace(config, seed=1).resolved())[0]
+    assert any((other.pool(epoch).inputs != pool.inputs).any() for epoch, pool in enumerate(pools))
+    assert not open_source(replace(config, preset="published").resolved())[0].fresh
+
+
+def test_a_text_is_validated_on_every_symbol_of_its_part_once(tmp_path: Path) -> None:
+    validation = source(tmp_path).validation
+    assert validation is not None
+    assert validation.weights.sum() == len(TEXT) - round(0.9 * len(TEXT)) - 1
+
+
+def test_a_text_without_a_validation_part_has_none(tmp_path: Path) -> None:
+    assert source(tmp_path, fractions=(1, 0, 0)).validation is None
+
+
+def test_classes_of_a_text_go_by_training_frequency(tmp_path: Path) -> None:
+    found = source(tmp_path, classes=4)
+    classes, counts = np.array(found.network["classes"]), np.bincount(found.text())
+    assert found.network["loss"] == "class-softmax"
+    assert set(classes) == {0, 1, 2, 3}
+    for low in range(3):
+        assert counts[classes == low].min() >= counts[classes == low + 1].max()
+    assert source(tmp_path, classes=0).network["loss"] == "softmax"
+
+
+def test_rare_words_are_left_out_of_a_new_run_s_vocabulary(tmp_path: Path) -> None:
+    text = text_file(tmp_path, "one two one three one two\n" * 20 + "four five\n" * 2 + "one two\n" * 20)
+    sizes = [
+        open_source(TrainConfig(text=str(text), level="word", sequence_length=5, **more).resolved())[0].network["n_in"]
+        for more in ({}, {"min_count": 3}, {"max_vocabulary": 4})
+    ]
+    assert sizes[0] > sizes[1] > 3
+    assert sizes[2] == 4
+
+
+def test_a_resumed_run_s_text_keeps_the_symbols_that_it_was_started_with(tmp_path: Path) -> None:
+    result = train(text=text_file(tmp_path), hidden=3, updates=1, sequence_length=10, out=tmp_path / "run")
+    folder = hfrnn.runs.folder.RunFolder(tmp_path / "run")
+    again, vocabulary = open_source(result.config, folder)
+    assert vocabulary is not None
+    assert again.network["n_in"] == vocabulary.size == result.net.n_in
+    text_file(tmp_path, TEXT + "x")
+    with pytest.raises(CheckpointError, match="has changed since the run was started"):
+        open_source(result.config, folder)
+
+
+# ---------------------------------------------------------------------- tasks
+
+
+@pytest.mark.parametrize("name", tasks())
+def test_a_task_says_its_network_and_makes_batches_that_fit_it(tmp_path: Path, name: str) -> None:
+    few = {} if name == "memorization-5bit" else {"sequences": 7}
+    task = source(tmp_path, data=name, length=25, **few)
+    assert isinstance(task, TaskSource)
+    net = hfrnn.Network("rnn", hidden=4, **task.network)
+    theta = net.init(0)
+    pool = task.pool(0)
+    assert pool.inputs.shape[1] == (task.task.fixed_count or 7)
+    assert np.isfinite(net.loss(theta, pool.batch(slice(0, 3))))
+    assert task.validation is not None
+    assert np.isfinite(net.loss(theta, task.validation))
+    errors = task.errors(net.run(theta, task.validation)[0])
+    assert 0 <= errors <= 1
+    assert (task.in_bits, task.fresh, task.counts_errors, task.text()) == (False, True, True, None)
+
+
+def test_every_epoch_and_every_seed_of_a_task_has_sequences_of_its_own(tmp_path: Path) -> None:
+    def drawn(epoch: int, seed: int = 0) -> bytes:
+        return bytes(source(tmp_path, data="addition", seed=seed, sequences=50).pool(epoch).inputs.tobytes())
+
+    assert drawn(0) == drawn(0)
+    assert drawn(3) == drawn(3)
+    assert len({drawn(0), drawn(1), drawn(2), drawn(0, 1), drawn(1, 1)}) == 5
+
+
+def test_a_task_is_validated_on_the_same_sequences_whatever_the_seed(tmp_path: Path) -> None:
+    one, other = (source(tmp_path, data="addition", seed=seed).validation for seed in (0, 1))
+    assert one is not None
+    assert other is not None
+    np.testing.assert_array_equal(one.inputs, other.inputs)
+    assert one.B == VALIDATION_SEQUENCES
+
+
+def test_no_epoch_of_a_task_has_a_sequence_of_its_validation(tmp_path: Path) -> None:
+    task = source(tmp_path, data="addition", sequences=200)
+    assert task.validation is not None
+    held_out = {column.tobytes() for column in np.swapaxes(task.validation.inputs, 0, 1)}
+    for epoch in range(3):
+        trained = {column.tobytes() for column in np.swapaxes(task.pool(epoch).inputs, 0, 1)}
+        assert len(trained) == 200
+        assert not trained & held_out
+
+
+def test_a_task_of_few_sequences_has_all_of_them_in_every_epoch_and_says_so(tmp_path: Path) -> None:
+    task = source(tmp_path, data="memorization-5bit", length=20)
+    assert task.validation is not None
+    for epoch in range(2):
+        np.testing.assert_array_equal(task.pool(epoch).inputs, task.validation.inputs)
+    assert task.lines() == [
+        "task      memorization-5bit, length 20: all 32 sequences in every epoch",
+        "          the same ones to validate",
+    ]
+    with pytest.raises(InputError, match=r"^--sequences was given, and the task memorization-5bit has 32 sequences"):
+        source(tmp_path, data="memorization-5bit", length=20, sequences=10)
+    others = source(tmp_path, data="addition", length=30, sequences=10).lines()
+    assert others == ["task      addition, length 30: 10 new sequences an epoch", "          1,000 others to validate"]
+
+
+def test_the_errors_of_a_task_are_the_share_of_wrong_answers(tmp_path: Path) -> None:
+    task = source(tmp_path, data="addition", length=30)
+    assert task.validation is not None
+    answers = np.array(task.validation.targets)
+    assert task.errors(answers) == 0
+    answers[:, :250] += 0.1
+    assert task.errors(answers) == 0.25
+
+
+def test_updates_of_a_task_draw_from_their_own_epoch(tmp_path: Path) -> None:
+    task = source(tmp_path, data="addition", sequences=10)
+    sequences = SequenceSubsets(task, None, 5, 0)
+    for epoch in (0, 0, 1, 1, 2, 2):
+        columns = sequences.sampler.draw()
+        np.testing.assert_array_equal(sequences.pool.inputs[:, columns], task.pool(epoch).inputs[:, columns])
+        assert sequences.sampler.epoch == epoch
+    assert sequences.epoch == 3
+
+
+# ---------------------------------------------------------------------- music
+
+
+def test_music_is_its_pieces_side_by_side(tmp_path: Path, music: Path) -> None:
+    found = source(tmp_path, data="jsb")
+    assert isinstance(found, MusicSource)
+    assert found.network == {"n_in": 88, "n_out": 88, "loss": "logistic"}
+    inputs, targets, weights, lengths = found.pool(0)
+    assert lengths is not None
+    assert weights is not None
+    assert lengths.tolist() == [3, 5]
+    np.testing.assert_array_equal(targets[:3, 0], pieces_of(3, 5)[0])
+    np.testing.assert_array_equal(inputs[1:3, 0], pieces_of(3, 5)[0][:2])
+    assert weights.sum() == 8
+    assert found.validation is not None
+    np.testing.assert_array_equal(found.validation.targets[:6, 1], pieces_of(3, 6, seed=1)[1])
+    assert (found.in_bits, found.fresh, found.counts_errors, found.text()) == (False, False, False, None)
+
+
+def test_music_that_has_changed_is_not_resumed(tmp_path: Path, music: Path) -> None:
+    options = {"data": "jsb", "arch": "rnn", "hidden": 3, "optimizer": "adam", "streams": 2, "log_interval": 1}
+    train(**options, updates=1, out=tmp_path / "run")
+    assert train(resume=tmp_path / "run", updates=2).summary["updates"] == 2
+    music.write_bytes(stored(valid_lengths=np.array([4, 5])))
+    with pytest.raises(CheckpointError, match="has changed since the run was started"):
+        train(resume=tmp_path / "run", updates=3)
+
+
+# ---------------------------------------------------------------------- all of them
+
+
+def test_some_columns_of_a_pool_take_their_weights_and_lengths_along() -> None:
+    rng = np.random.default_rng(0)
+    pool = Pool(rng.random((4, 6, 2)), rng.random((4, 6, 1)), rng.random((4, 6)), rng.integers(1, 5, 6))
+    columns = np.array([1, 4])
+    batch = pool.batch(columns)
+    for part, whole in zip((batch.inputs, batch.targets, batch.weights), pool[:3], strict=True):
+        np.testing.assert_array_equal(part, whole[:, columns])
+    np.testing.assert_array_equal(batch.lengths, pool.lengths[columns])
+
+
+@pytest.mark.parametrize("data", ["addition", "jsb"])
+@pytest.mark.parametrize(
+    "option", [{"valid": "x.txt"}, {"test": "x.txt"}, {"fractions": (0.5, 0.5, 0)}, {"classes": 5}], ids=str
+)
+def test_options_of_a_text_are_refused_without_one(
+    tmp_path: Path, music: Path, data: str, option: dict[str, Any]
+) -> None:
+    (name,) = option
+    with pytest.raises(
+        InputError, match=f"--{name} was given, and --data {data} is (a synthetic task|music): leave it out"
+    ):
+        source(tmp_path, data=data, **option)
+
+
+def test_a_task_that_is_too_short_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="needs a length of at least 21, not 5"):
+        source(tmp_path, data="addition", length=5)
