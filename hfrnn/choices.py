@@ -1,7 +1,5 @@
 """The names that users choose from. This file imports no package, so that help texts appear quickly."""
 
-import os
-
 UNITS = {"char": "character", "byte": "byte", "word": "word"}
 """The name of one symbol of a text, for each level."""
 LEVELS = tuple(UNITS)
@@ -50,41 +48,15 @@ SCHEDULES = ("constant", "halve", "divide", "text8", "cosine")
 """Learning rate schedules."""
 INITIALIZERS = ("papers", "sutskever")
 """Initialization methods of the weights."""
-ARRAY_FILES = (".npz", ".npy", ".mat")
-"""Suffixes of files that hold arrays of sequences."""
-TABLES = (".csv", ".tsv")
-"""Suffixes of files that hold a table: one recording, with a row for each step."""
 RECORDINGS = "several recordings go into one .npz file, padded to one length, with their lengths"
 """What messages advise where several files were given."""
 MIDI_FILES = (".mid", ".midi")
 """Suffixes of files with music."""
 STEPS_PER_BEAT = 4
 """Steps of a quarter note in piano rolls of MIDI files, unless a number is given: a step is a sixteenth note."""
-IN_MEMORY = ("arrays", "batches")
-"""Data of runs that were given arrays in Python, or a function that draws them: they have no file."""
 LOSSES = ("auto", "squared", "logistic", "softmax")
 """Losses of arrays and tables; auto chooses one from the targets."""
-
-
-def names_arrays(data: str | None) -> bool:
-    """Return whether a value of `--data` is a file of arrays or a table, by its suffix."""
-    return data is not None and data.lower().endswith((*ARRAY_FILES, *TABLES))
-
-
-def holds_targets(data: str | None) -> bool:
-    """Return whether a value of `--data` is a file of arrays that holds the targets too, by its suffix."""
-    return data is not None and data.lower().endswith(tuple(each for each in ARRAY_FILES if each != ".npy"))
-
-
-def names_midi(data: str | None) -> bool:
-    """Return whether a value of `--data`, not a name of other data, is MIDI music: a file by its suffix, or a folder.
-
-    The path of a folder in a resolved configuration ends in a slash, so that it is known if the folder is gone.
-    """
-    if data is None:
-        return False
-    return data.lower().endswith(MIDI_FILES) or data.endswith(("/", os.sep)) or os.path.isdir(data)
-
-
 DYNAMICS = ("flip-flop", "sine")
 """Synthetic tasks with a target at every step."""
+PARTS = ("train", "valid", "test")
+"""Parts of the data of a run."""

@@ -9,23 +9,17 @@ import numpy as np
 from hfrnn import checks
 from hfrnn.arrays.backend import Array
 from hfrnn.checks import choice, path, string
-from hfrnn.choices import AUTO, BACKENDS, DEVICES
-from hfrnn.data.corpora import PARTS
-from hfrnn.data.music import music_batch
-from hfrnn.data.streams import training_sequences
-from hfrnn.data.tasks import make_task, tasks
-from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.choices import AUTO, BACKENDS, DEVICES, PARTS
+from hfrnn.data.kinds.base import Pool
 from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
-from hfrnn.errors import InputError
-from hfrnn.runs.config import TrainConfig, is_arrays
+from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import load
 from hfrnn.runs.run_constraints import stored_constraints
-from hfrnn.sources.open import open_source, run_corpus
-from hfrnn.sources.read import load_run_music, part_name
-from hfrnn.sources.source import Pool, chosen_part
+from hfrnn.sources.base import Source, chosen_part
+from hfrnn.sources.open import open_source
 from hfrnn.wording import brief, counted
 
 
@@ -88,13 +82,14 @@ def load_objective(
     string("which", which, "best, last or the name of a kept checkpoint")
     choice("backend", backend, (AUTO, *BACKENDS))
     folder, rng = RunFolder(path("run", run)), np.random.default_rng(seed)
-    config, (net, theta, vocabulary) = folder.config(), load(run, which, backend)
+    config, (net, theta, _) = folder.config(), load(run, which, backend)
     wide = Network(**{**net.config, "dtype": "float64", "backend": backend})
-    pool, name = _sequences(folder, config, vocabulary, part, symbols, rng)
+    part, source = chosen_part(config, part, "train"), open_source(config, folder)
+    pool, name = _sequences(config, source, part, symbols, rng)
     T, N = pool.inputs.shape[:2]
     length = T if pool.lengths is None else pool.lengths.mean()
     columns = np.sort(rng.permutation(N)[: max(round(symbols / length), 1)])
-    batch = pool.batch(columns)
+    batch = source.batch(pool, columns)
     steps = columns.size * T if batch.lengths is None else int(batch.lengths.sum())
     memory = config.memory_bytes if wide.backend.on_host == (config.backend not in DEVICES) else None
     objective = Objective(wide, batch, config.threads, memory=memory)
@@ -107,24 +102,9 @@ def load_objective(
 
 
 def _sequences(
-    folder: RunFolder, config: TrainConfig, vocabulary: Vocabulary | None, part: str | None, symbols: int,
-    rng: np.random.Generator,
-) -> tuple[Pool, str]:  # fmt: skip
+    config: TrainConfig, source: Source, part: str, symbols: int, rng: np.random.Generator
+) -> tuple[Pool, str]:
     """Return the sequences to choose a batch from, and their name."""
-    part = chosen_part(config, part, "train")
-    if config.data in tasks():
-        count = max(symbols // config.length, 1)
-        return Pool(*make_task(config.data, config.length).sequences(count, rng)), f"task {config.data}"
-    name = f"{part} part of {config.data or config.text}"
-    if is_arrays(config):
-        return open_source(config, folder)[0].part(part), name
-    if vocabulary is None:
-        music = load_run_music(config)
-        folder.check_data(music.sha256, music.source)
-        return Pool(*music_batch(music.part(part))), name
-    corpus = run_corpus(folder)
-    row = vocabulary.encode(getattr(corpus, part), config.unknown)
-    name = part_name(config, corpus, part)
-    if row.size < 2:
-        raise InputError(f"the {name} has fewer than two symbols: give another part")
-    return Pool(*training_sequences(row, min(config.sequence_length, row.size - 1))), name
+    if config.kind.has_parts:
+        return source.part(part), source.part_name(part)
+    return source.drawn(max(symbols // source.length, 1), rng), f"{source.score_names[0]} {source.name}"

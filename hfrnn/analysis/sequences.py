@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hfrnn.analysis.prediction import score, scored_rows
 from hfrnn.analysis.scores import Row, figures
 from hfrnn.arrays.backend import Array, HostArray
-from hfrnn.choices import ARRAY_FILES, IN_MEMORY, TABLES, names_arrays
-from hfrnn.data.array_data import ROLES, check_filled
-from hfrnn.data.array_files import read_array_file
-from hfrnn.data.array_shapes import ArrayFormat, arranged
-from hfrnn.data.music import music_batch
+from hfrnn.data.kinds.base import Pool, Reading
+from hfrnn.data.kinds.registry import kind_of
 from hfrnn.data.scaling import Scaling
-from hfrnn.data.tables import NoColumnError, read_columns, rows_ahead
-from hfrnn.data.tasks import SUCCESS, make_task, tasks
-from hfrnn.data.windows import WINDOW, Windows, as_column, two_axes
+from hfrnn.data.tasks import SUCCESS
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
-from hfrnn.runs.config import TrainConfig, is_arrays
-from hfrnn.runs.defaults import kind_of_data
+from hfrnn.option import either
+from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
-from hfrnn.sources.array_source import ArraySource
+from hfrnn.sources.base import Source, chosen_part
 from hfrnn.sources.open import open_source
-from hfrnn.sources.read import array_windows, load_run_music
-from hfrnn.sources.source import chosen_part
 from hfrnn.wording import counted
 
-TASK_SEQUENCES = 10_000
-"""New sequences on which a synthetic task is scored (docs/specification.md, section 9)."""
-
-TASK_STEPS = 1_000_000
-"""Scored steps of a task after which its errors are measured on no more sequences, so that they fit in memory."""
+NEW_SEQUENCES = 10_000
+"""New sequences on which a run is scored whose data have no parts (docs/specification.md, section 9)."""
+AT_ONCE = 1000
+"""New sequences that are drawn at once."""
+MOST_STEPS = 1_000_000
+"""Scored steps of new sequences after which errors are measured on no more of them, so that they fit in memory."""
 
 
 class Given(NamedTuple):
@@ -94,26 +86,25 @@ def own_sequences(folder: RunFolder, part: str | None = None) -> Given:
     CheckpointError
         The data have changed since the run was started.
     """
-    config = folder.config()
-    part = chosen_part(config, part, "valid")
-    if kind_of_data(config.data) == "a text":
-        raise InputError(f"{folder.path} was trained on a text: its network predicts symbols, see hfrnn evaluate")
-    if config.data in IN_MEMORY:
+    return _own(folder.config(), folder, part)[0]
+
+
+def _own(config: TrainConfig, folder: RunFolder | None, part: str | None) -> tuple[Given, Source]:
+    """Return the sequences of a part of a run's own data, and the data."""
+    part, run = chosen_part(config, part, "valid"), "the run" if folder is None else folder.path
+    if config.kind.in_bits:
+        raise InputError(f"{run} was trained on {config.kind.about}: its network predicts symbols, see hfrnn evaluate")
+    if config.kind.in_memory:
         raise InputError(
-            f"the data of {folder.path} were in the memory of a Python program, and are not stored: "
-            "give a file of arrays"
+            f"the data of {run} were in the memory of a Python program, and are not stored: give a file of arrays"
         )
-    source, _ = open_source(config, folder)
-    if config.data in tasks():
+    source = open_source(config, folder)
+    if not config.kind.has_parts:
         assert source.validation is not None
-        return Given(f"validation sequences of {config.data}", source.validation, None)
-    name = f"{part} part of {source.name}"
-    if not isinstance(source, ArraySource):  # music
-        return Given(name, source.part(part).batch(slice(None)), None)
-    sequences = source.sequences(part)
-    names = (source.data.input_names, source.data.target_names)
-    ahead = rows_ahead(*names, config.ahead) if kind_of_data(config.data) == "a table" else 0
-    return Given(name, Batch(*sequences), source.scaling, False, *names, ahead)
+        return Given(f"validation sequences of {source.name}", source.validation, None), source
+    batch = Batch(*source.plain_part(part))
+    names = source.input_names, source.output_names
+    return Given(source.part_name(part), batch, source.scaling, False, *names, source.ahead), source
 
 
 def file_sequences(folder: RunFolder, net: Network, path: str) -> Given:
@@ -133,96 +124,29 @@ def file_sequences(folder: RunFolder, net: Network, path: str) -> Given:
     Raises
     ------
     InputError
-        The run is not on arrays or a table, the file is of another kind, or it cannot be read.
+        The run's data have no such files, the file is of another kind, or it cannot be read.
     """
     config = folder.config()
-    own, kind = kind_of_data(config.data), kind_of_data(path)
-    if not is_arrays(config):
+    own = config.kind
+    if not own.reads:
         raise InputError(
-            f"{folder.path} was trained on {config.data or 'a text'}, which has no such files: leave {path} out"
+            f"{folder.path} was trained on {config.data or own.about}, which has no such files: leave {path} out"
         )
-    if not names_arrays(path) or (kind == "a table") != (own == "a table"):
-        wanted = " or ".join(TABLES if own == "a table" else ARRAY_FILES)
-        raise InputError(f"{path} is {kind}, and {folder.path} was trained on {own}: give a file ending in {wanted}")
-    given = _table(config, path) if kind == "a table" else _arrays(config, net, path)
-    return given._replace(scaling=folder.scaling())
-
-
-def _table(config: TrainConfig, path: str) -> Given:
-    """Return the recording of a table."""
-    note = ""
-    try:
-        columns = read_columns(path, config.inputs, config.targets)
-    except NoColumnError as error:
-        columns, note = read_columns(path, config.inputs, None), str(error)
-    names = columns.target_names or tuple(config.targets or ())
-    ahead = rows_ahead(columns.input_names, names, config.ahead)
-    burn_in = Windows(config.window or WINDOW, config.stride, config.burn_in).checked()[2]
-    targets = None if note else columns.targets
-    batch = recording(columns.inputs, targets, columns.missing, ahead, burn_in)
-    return Given(Path(path).name, batch, None, True, columns.input_names, names, ahead, note, burn_in)
-
-
-def _arrays(config: TrainConfig, net: Network, path: str) -> Given:
-    """Return the sequences, or the recording, of a file of arrays."""
-    found = read_array_file(path, ROLES.__contains__)
-    arrays, name = found.arrays, Path(path).name
-    if "x" not in arrays:
+    if not path.lower().endswith(own.reads):
+        kind = kind_of({"data": path}).about
         raise InputError(
-            f"{path} has no array x: it holds {', '.join([*arrays, *found.others]) or 'nothing'}; name the inputs x"
+            f"{path} is {kind}, and {folder.path} was trained on {own.about}: give a file ending in {either(own.reads)}"
         )
-    note = "" if "y" in arrays else f"{name} has no array y"
-    matlab = path.lower().endswith(".mat")
-    if config.window is not None:
-        x, *rest = (two_axes(as_column(arrays[role], matlab), role, path) for role in ("x", "y") if role in arrays)
-        y = rest[0] if rest else None
-        if y is not None and len(x) != len(y):
-            raise InputError(f"x has {len(x)} steps and y {len(y)} in {path}: give as many in both")
-        windows = array_windows(config)
-        burn_in = 0 if windows is None else windows.checked()[2]
-        return Given(name, recording(x, y, None, 0, burn_in), None, recording=True, note=note, burn_in=burn_in)
-    if note:
-        T_N = arrays["x"].shape[:2]
-        symbols = net.head.integer_targets
-        arrays = {
-            **{role: arrays[role] for role in ("x", "lengths") if role in arrays},
-            "y": np.zeros(T_N if symbols else (*T_N, net.n_out), dtype=np.int64 if symbols else np.float64),
-        }
-    check_filled(arrays, path)
-    loss = "softmax" if net.head.integer_targets else net.loss_name
-    layout = ArrayFormat(path, config.time_first, matlab, loss)
-    part = arranged({role: arrays.get(role) for role in ROLES}, "", layout)
-    x, y, weights, lengths = part.sequences(path)
-    return Given(name, Batch(x, None, lengths=lengths) if note else Batch(x, y, weights, lengths), None, note=note)
+    read = own.read_file(config.values, path, net.n_out, net.loss_name)
+    return _given(read, folder.scaling())
 
 
-def recording(
-    inputs: NDArray[Any], targets: NDArray[Any] | None, missing: NDArray[np.bool_] | None, ahead: int, burn_in: int
-) -> Batch:
-    """Return one recording as a batch of one sequence.
-
-    Parameters
-    ----------
-    inputs : (steps, n_in) array
-    targets : (steps, n_out) array, optional
-    missing : (steps, n_out) bool, optional
-        Targets that are not known, which are not scored.
-    ahead : int
-        Steps from an input to the target that it predicts.
-    burn_in : int
-        Steps at the beginning that are not scored.
-    """
-    x = inputs.astype(np.float64)[:, None]
-    if targets is None:
-        return Batch(x)
-    known = np.zeros((len(x), 1, targets.shape[1]), dtype=bool)
-    y = np.zeros(known.shape)
-    reached = max(len(x) - ahead, 0)
-    y[:reached, 0], known[:reached] = targets[ahead:], True
-    if missing is not None:
-        known[:reached, 0] &= ~missing[ahead:]
-    known[:burn_in] = False
-    return Batch(x, y, known.astype(np.float32))
+def _given(read: Reading, scaling: Scaling | None) -> Given:
+    batch = Batch(read.inputs, read.targets, read.weights, read.lengths)
+    return Given(
+        read.name, batch, scaling, read.recording, read.input_names, read.output_names, read.ahead, read.note,
+        read.burn_in,
+    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------- figures of a run
@@ -232,7 +156,7 @@ def evaluate_sequences(
     net: Network, theta: Array, config: TrainConfig, part: str | None = None, folder: RunFolder | None = None,
     path: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Score a network on a synthetic task, on music, or on arrays or a table.
+    """Score a network that was trained on other data than a text.
 
     Parameters
     ----------
@@ -243,15 +167,15 @@ def evaluate_sequences(
     part : {"train", "valid", "test"}, optional
         The part of the data, "valid" by default. A task has no parts and is scored on 10,000 new sequences.
     folder : RunFolder, optional
-        The run; needed for arrays and tables.
+        The run; needed if it may scale its data, and for a file.
     path : str, optional
-        A file of arrays or a table to score instead of the run's own data.
+        A file to score instead of the run's own data, if they are arrays or a table.
 
     Returns
     -------
     dict
-        `loss` (that of training, the mean over all scored steps; `nats_per_time_step` for music), the name and size
-        of the data, and the figures of `hfrnn.score`. For a task also `wrong`, the share of wrong answers, and
+        The name and size of the data, the loss (that of training, the mean over all scored steps), and the figures of
+        `hfrnn.score`: of each output too, except for music. For a task also `wrong`, the share of wrong answers, and
         `solved`, "yes" or "no".
 
     Raises
@@ -260,26 +184,28 @@ def evaluate_sequences(
         A part was given for a task, the part is unknown, or a file is missing or does not fit.
     """
     net = net.without_penalty()
-    part = chosen_part(config, part, "valid") if path is None else None
-    if path is None and config.data in tasks():
-        return _task_figures(net, theta, config)
-    if path is None and not is_arrays(config):
-        music = load_run_music(config)
-        if folder is not None:
-            folder.check_data(music.sha256, music.source)
-        pieces = music.part(str(part))
-        batch = Batch(*music_batch(pieces))
-        where = {"music": config.data, "part": part, "pieces": len(pieces)}
-        return {**where, "nats_per_time_step": net.loss(theta, batch), **score(net, theta, batch).overall}
-    assert folder is not None
-    given = own_sequences(folder, part) if path is None else file_sequences(folder, net, path)
-    if given.batch.targets is None:
-        raise InputError(f"{path} has no targets to score ({given.note}): give them, or use hfrnn predict")
-    if given.recording:
-        _check_recording(given)
+    if path is not None:
+        assert folder is not None
+        given = file_sequences(folder, net, path)
+        if given.batch.targets is None:
+            raise InputError(f"{path} has no targets to score ({given.note}): give them, or use hfrnn predict")
+        if given.recording:
+            _check_recording(given)
+        return {"data": path, **_scores(net, theta, given, ("sequences", "loss"), outputs=True)}
+    part = chosen_part(config, part, "valid")
+    if not config.kind.has_parts:
+        return _figures_of_new_sequences(net, theta, open_source(config, folder), config.seed)
+    given, source = _own(config, folder, part)
+    what, *names = source.score_names
+    where = {what: config.data, "part": part}
+    return {**where, **_scores(net, theta, given, names, outputs=source.scores_outputs)}
+
+
+def _scores(net: Network, theta: Array, given: Given, names: Any, outputs: bool) -> dict[str, Any]:
+    """Return the size of some sequences, their loss and their figures; `names` are those of the first two."""
     found = score(net, theta, given.batch, given.names, given.scaling)
-    where = {"data": config.data, "part": part} if path is None else {"data": path}
-    return {**where, "sequences": given.batch.B, "loss": net.loss(theta, scaled(given)), **found.to_json()}
+    size, loss = given.batch.B, net.loss(theta, scaled(given))
+    return {names[0]: size, names[1]: loss, **(found.to_json() if outputs else found.overall)}
 
 
 def _check_recording(given: Given) -> None:
@@ -304,26 +230,29 @@ def scaled(given: Given) -> Batch:
     return Batch(x, y, batch.weights, batch.lengths)
 
 
-def _task_figures(net: Network, theta: Array, config: TrainConfig) -> dict[str, Any]:
-    """Return the share of wrong answers of a task on new sequences, and the figures of real or binary answers."""
-    task = make_task(str(config.data), config.length)
-    rng, wrong, losses, count = np.random.default_rng([2, config.seed]), 0, 0.0, 0
+def _figures_of_new_sequences(net: Network, theta: Array, source: Source, seed: int) -> dict[str, Any]:
+    """Return the figures of real or binary answers on new sequences, and the share of wrong ones if they are known."""
+    rng, wrong, losses, count = np.random.default_rng([2, seed]), 0, 0.0, 0
     rows: list[tuple[HostArray, HostArray, HostArray]] = []
-    while count < TASK_SEQUENCES:
-        drawn = task.sequences(min(TASK_SEQUENCES - count, 1000), rng)
-        batch, size = Batch(*drawn), drawn.lengths.size
+    while count < NEW_SEQUENCES:
+        asked = min(NEW_SEQUENCES - count, AT_ONCE)
+        drawn: Pool = source.drawn(asked, rng)
+        batch, size = Batch(*drawn), drawn.inputs.shape[1]
         losses += net.loss(theta, batch) * size
         outputs = net.backend.to_host(net.run(theta, batch)[0])
-        wrong += int(task.wrong(outputs, drawn).sum())
-        if task.loss != "softmax" and sum(len(z) for z, _, _ in rows) < TASK_STEPS:
+        if source.counts_errors:
+            wrong += int(source.wrong(outputs, drawn).sum())
+        if not net.head.integer_targets and sum(len(z) for z, _, _ in rows) < MOST_STEPS:
             rows.append(scored_rows(outputs, batch))
         count += size
-        if task.fixed_count:  # this batch holds all sequences
+        if size < asked:  # there are no others
             break
-    share = wrong / count
-    solved = "yes" if share < SUCCESS else "no"
+    what, sequences, loss = source.score_names
+    found: dict[str, Any] = {what: source.name, sequences: count, loss: losses / count}
+    if source.counts_errors:
+        found |= {"wrong": wrong / count, "solved": "yes" if wrong / count < SUCCESS else "no"}
     overall: Row = {}
     if rows:
         z, y, w = (np.concatenate(each) for each in zip(*rows, strict=True))
-        overall = dict(figures(task.loss, z, y, w).overall)
-    return {"task": task.name, "sequences": count, "loss": losses / count, "wrong": share, "solved": solved, **overall}
+        overall = dict(figures(net.loss_name, z, y, w).overall)
+    return {**found, **overall}

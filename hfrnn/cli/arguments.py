@@ -1,16 +1,16 @@
-"""Arguments of several commands: choices with a hint, names of architectures and data, and --force."""
+"""Arguments of several commands: how messages name them, choices with a hint, names of data, and --force."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hfrnn.choices import RECORDINGS, names_arrays, names_midi
+from hfrnn.choices import RECORDINGS
 from hfrnn.errors import InputError, MissingExtraError, how_to_install
-from hfrnn.option import near_hint, nearest
+from hfrnn.option import either, near_hint, nearest, option_key
 
 if TYPE_CHECKING:
     _Choice = click.Choice[str]
@@ -18,6 +18,8 @@ else:
     _Choice = click.Choice  # which has no type of its choices before click 8.2
 
 
+FILE = "hfrnn.file"
+"""The key in the `meta` of click's context where the configuration file of the command is, with the options it gave."""
 PICTURES = (".svg", ".png", ".pdf")
 
 
@@ -32,13 +34,82 @@ class NearChoice(_Choice):
             raise click.BadParameter(error.message + (near and f" Did you mean '{near}'?"), ctx, param) from None
 
 
-def known_data() -> dict[str, tuple[str, ...]]:
-    """Return the names that `--data` takes, by kind."""
-    from hfrnn.data.corpora import CORPORA
-    from hfrnn.data.music import COLLECTIONS
-    from hfrnn.data.tasks import tasks
+def flag_of(name: str, value: str = "") -> str:
+    """Return how users of the command line write an argument of Python, perhaps with a value.
 
-    return {"corpora": tuple(CORPORA), "tasks": tasks(), "music": tuple(COLLECTIONS)}
+    Parameters
+    ----------
+    name : str
+        The name in Python. An argument that the running command calls otherwise has the flag of that command.
+    value : str
+        The value as text; "" for none.
+
+    Examples
+    --------
+    >>> from hfrnn.cli.arguments import flag_of
+    >>> flag_of("lambda_"), flag_of("optimizer", "hf"), flag_of("direct_input", "False")
+    ('--lambda', '--optimizer hf', '--no-direct-input')
+    """
+    parameter = _parameters().get(name)
+    if isinstance(parameter, click.Argument):
+        return parameter.human_readable_name
+    if name == "text":
+        return "TEXT"
+    flag = f"--{name.rstrip('_').replace('_', '-')}"
+    if parameter is not None:
+        flag = next((each for each in parameter.opts if each.startswith("--")), flag)
+    if value == "True":
+        return flag
+    if value == "False":
+        return f"--no-{flag[2:]}"
+    return f"{flag} {value}" if value else flag
+
+
+def in_words(name: str, value: str = "") -> str:
+    """Return how messages of the command line name an argument: `--window`, or `window in run.toml`.
+
+    This is the wording (`hfrnn.errors.Wording`) of everything that commands print. A name that no option has is
+    unchanged.
+    """
+    ctx = click.get_current_context(silent=True)
+    file, names = (None, ()) if ctx is None else ctx.meta.get(FILE, (None, ()))
+    if name in names:
+        key = option_key(name)
+        return f"{key} = {_in_toml(value)} in {file}" if value else f"{key} in {file}"
+    return flag_of(name, value) if name in _parameters() or _is_option(name) else name
+
+
+def name_file(file: str, names: Iterable[str]) -> None:
+    """Let messages of the running command name a configuration file for the options that it gave."""
+    if (ctx := click.get_current_context(silent=True)) is not None:
+        ctx.meta[FILE] = file, tuple(names)
+
+
+def _in_toml(value: str) -> str:
+    if value in ("True", "False"):
+        return value.lower()
+    return value if value.replace(".", "", 1).isdecimal() else f'"{value}"'
+
+
+def _parameters() -> dict[str, click.Parameter]:
+    """Return the parameters of the command that runs, or that has just ended with an error, by name."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is None:
+        return {}
+    root = ctx.find_root()
+    command: click.Command | None = root.command
+    if isinstance(command, click.Group):
+        command = command.commands.get(root.invoked_subcommand or "")
+    commands = [*command.commands.values()] if isinstance(command, click.Group) else [command]
+    return {each.name: each for found in commands if found is not None for each in found.params if each.name}
+
+
+def _is_option(name: str) -> bool:
+    """Return whether a run or an architecture has an option of that name."""
+    from hfrnn.runs.config import arch_declarations
+    from hfrnn.runs.options import run_options
+
+    return name in run_options() or name in arch_declarations()
 
 
 def check_architecture(name: str) -> None:
@@ -49,28 +120,27 @@ def check_architecture(name: str) -> None:
 
 
 def check_data(text: str | None, data: str | None) -> None:
-    """Raise InputError if `--data` is unknown or a folder without music, or if a file and a name were confused."""
-    kinds = known_data()
-    names = [name for group in kinds.values() for name in group]
+    """Raise InputError if `--data` is unknown or cannot be read, or if a file and a name were confused."""
+    from hfrnn.data.kinds.registry import kinds, known_names, recognised
+    from hfrnn.data.kinds.text import refuse_other_files
+
+    known = known_names()
+    names = [name for group in known.values() for name in group]
     if text is not None and text in names and not os.path.exists(text):
         raise InputError(f"there is no file {text}: for the data of that name write --data {text}")
     if text is not None and data is None:
-        from hfrnn.sources.read import refuse_arrays_as_text
-
-        refuse_arrays_as_text(text)
+        refuse_other_files(text)
     refuse_several([data, text])
-    if data is None or data in names or names_arrays(data) or names_midi(data):
-        if data is not None and data not in names and not names_arrays(data) and os.path.isdir(data):
-            from hfrnn.data.midi import midi_files
-
-            midi_files(data)
+    if data is None:
+        return
+    kind = recognised(data)
+    if kind is not None and not kind.in_memory:
+        kind.check(data)
         return
     if os.path.isfile(data):
-        raise InputError(
-            f"there is no corpus named {data!r}, but a file: to train on it leave out --data; a table ends in .csv or "
-            ".tsv, a file of arrays in .npz, .npy or .mat, and MIDI in .mid or .midi"
-        )
-    listed = "; ".join(f"{kind} {', '.join(group)}" for kind, group in kinds.items())
+        suffixes = ", ".join(f"{kind.about} ends in {either(kind.suffixes)}" for kind in kinds() if kind.suffixes)
+        raise InputError(f"there is no corpus named {data!r}, but a file: to train on it leave out --data; {suffixes}")
+    listed = "; ".join(f"{what} {', '.join(group)}" for what, group in known.items())
     raise InputError(f"there is no corpus named {data!r}{near_hint(data, names)}: give a text file, or one of {listed}")
 
 
@@ -80,13 +150,21 @@ def refuse_several(files: Sequence[str | None]) -> None:
     One value may also name several files, with commas, or with a star that matches none.
     """
     first, *others = files
-    if not names_arrays(first) or first is None:
+    if first is None or not _holds_sequences(first):
         return
-    if more := [each for each in others if names_arrays(each)]:
+    if more := [each for each in others if _holds_sequences(each)]:
         raise InputError(f"--data is {first}, and {more[0]} was given too: give one file; {RECORDINGS}")
     parts = first.split(",")
-    if not os.path.exists(first) and ("*" in first or (len(parts) > 1 and all(map(names_arrays, parts)))):
+    if not os.path.exists(first) and ("*" in first or (len(parts) > 1 and all(map(_holds_sequences, parts)))):
         raise InputError(f"--data is {first}, and there is no file of that name: give one file; {RECORDINGS}")
+
+
+def _holds_sequences(path: str | None) -> bool:
+    """Return whether a file holds arrays or a table, by its suffix."""
+    from hfrnn.data.kinds.registry import kind_of_file
+
+    kind = kind_of_file(path)
+    return kind is not None and bool(kind.reads)
 
 
 def force_option(option: str) -> Callable[[Any], Any]:

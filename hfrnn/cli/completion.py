@@ -47,9 +47,9 @@ def architectures(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 def data_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The names that `--data` takes, or files if no name begins like this."""
-    from hfrnn.cli.arguments import known_data
+    from hfrnn.data.kinds.registry import known_names
 
-    found = _starting((name for names in known_data().values() for name in names), incomplete)
+    found = _starting((name for names in known_names().values() for name in names), incomplete)
     return found or files(ctx, parameter, incomplete)
 
 

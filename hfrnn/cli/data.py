@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from hfrnn.choices import LEVELS, UNITS
+from hfrnn.choices import LEVELS, PARTS, UNITS
 from hfrnn.cli.completion import files
 from hfrnn.cli.output import make_console, say, say_json
 from hfrnn.errors import InputError
@@ -153,16 +153,15 @@ def show(name: str, level: str, as_json: bool) -> None:
     """
     import numpy as np
 
-    from hfrnn.choices import IN_MEMORY
-    from hfrnn.data.corpora import CORPORA, PARTS, load_corpus
+    from hfrnn.data.corpora import CORPORA, load_corpus
+    from hfrnn.data.kinds.registry import kind_of
     from hfrnn.data.vocabulary import Vocabulary
-    from hfrnn.runs.defaults import kind_of_data
 
-    kind = kind_of_data(name)
-    if kind != "a text" and name not in IN_MEMORY:
+    kind = kind_of({"data": name})
+    if not (kind.in_bits or kind.in_memory):
         raise InputError(
-            f"{name} is {kind} and has no symbols to show: the first lines of hfrnn train --data {name} say what is in "
-            "it"
+            f"{name} is {kind.about} and has no symbols to show: the first lines of hfrnn train --data {name} say what "
+            "is in it"
         )
     is_file = name not in CORPORA and os.path.isfile(name)
     corpus = load_corpus(text=name, level=level) if is_file else load_corpus(name=name, level=level)

@@ -15,8 +15,8 @@ from hfrnn.cli.arguments import NearChoice, check_force, force_option
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.kernel_files import kernel_option
 from hfrnn.cli.output import say, say_data, say_json, say_lines, telling_of_compilation
-from hfrnn.errors import InputError
-from hfrnn.runs.options import option_name
+from hfrnn.errors import InputError, Message
+from hfrnn.option import argument
 from hfrnn.wording import counted, four_digits, shell_command
 
 which_option = click.option(
@@ -80,7 +80,7 @@ def evaluate(
     from hfrnn.cli.progress import working
     from hfrnn.runs.folder import RunFolder
     from hfrnn.runs.load import load
-    from hfrnn.runs.outputs import Output, data_files
+    from hfrnn.runs.outputs import Output
     from hfrnn.runs.run_constraints import stored_constraints
 
     if text is not None and part is not None:
@@ -88,15 +88,17 @@ def evaluate(
     learning = {name: value for name, value in learning.items() if value is not None}
     for name in learning:
         if rule is None:
-            raise InputError(f"{option_name(name)} was given, and it is for --dynamic: give both, or leave it out")
+            raise InputError(Message(
+                f"{argument(name)} was given, and it is for {{dynamic}}: give both, or leave it out"
+            ))  # fmt: skip
     if positions is not None and positions < 1:
         raise InputError(f"--positions is {positions}: give a whole number, 1 or more")
     check_force(force, per_symbol, "--per-symbol")
     folder = RunFolder(run)
-    output = None
+    config, output = folder.config(), None
     if per_symbol is not None:
-        inputs = [*data_files(folder.config()), *([] if text is None else [text])]
-        output = Output("--per-symbol", per_symbol, force, inputs)
+        inputs = [*config.kind.files(config.values), *([] if text is None else [text])]
+        output = Output("per_symbol", per_symbol, force, inputs)
         output.check()
     net, theta, vocabulary = load(run, which, backend)
     if vocabulary is None:
@@ -104,7 +106,7 @@ def evaluate(
         wrong = [name for name, value in given.items() if value is not None]
         evaluate_data(folder, net, theta, part, text, wrong, as_json)
         return
-    unknown = _unknown(unknown, vocabulary, "error" if text is not None else folder.config().unknown)
+    unknown = _unknown(unknown, vocabulary, "error" if text is not None else config.unknown)
     content, source = text_content(folder, vocabulary.level, text, part or "valid")
     how: dict[str, Any] = {}
     with working() as show, telling_of_compilation(net.backend.name, as_json):
@@ -159,13 +161,14 @@ def _dynamic(
 ) -> Any:
     """Return the rule of dynamic evaluation; for RMS, with statistics of the run's own training part."""
     from hfrnn.analysis.dynamic_evaluation import Dynamic, mean_square_gradient
-    from hfrnn.sources.open import run_corpus
+    from hfrnn.sources.open import opened
 
     plain = Dynamic(**learning)  # checked before anything is computed
     if rule == "sgd":
         return plain
     try:
-        train = vocabulary.encode(run_corpus(folder).train, folder.config().unknown)
+        config = folder.config()
+        train = vocabulary.encode(opened(config, folder).content("train"), config.unknown)
     except InputError as error:
         raise InputError(f"--dynamic rms needs the training part: {error}") from error
     return Dynamic(**learning, mean_square=mean_square_gradient(net, theta, train, plain.stretch, progress=progress))
@@ -189,17 +192,16 @@ def _unknown(given: str | None, vocabulary: Any, otherwise: str = "error") -> st
 def text_content(folder: Any, level: str, text: str | None, part: str) -> tuple[Any, str]:
     """Return what to score, and its name."""
     from hfrnn.data.corpora import read_text
-    from hfrnn.sources.open import run_corpus
-    from hfrnn.sources.read import part_name
+    from hfrnn.sources.open import opened
 
     if text is not None:
         return read_text(text, level), text
     with or_another_file(folder):
-        corpus = run_corpus(folder)
-    content = getattr(corpus, part)
+        data = opened(folder.config(), folder)
+    content = data.content(part)
     if not content:
         raise InputError(f"the run's data has no {part} part: give a FILE, or another --part")
-    return content, part_name(folder.config(), corpus, part)
+    return content, data.part_name(part)
 
 
 @click.command(short_help="Draw text from a trained network.", epilog=SAMPLE_EXAMPLES)
@@ -301,15 +303,13 @@ def evaluate_data(
         Whether to print JSON.
     """
     from hfrnn.analysis.sequences import evaluate_sequences
-    from hfrnn.data.tasks import tasks
-    from hfrnn.runs.config import is_arrays
 
     config = folder.config()
-    if path is not None and not is_arrays(config):
+    if path is not None and not config.kind.reads:
         wrong = [path, *wrong]
     if wrong:
         raise InputError(f"{folder.path} was trained on {config.data}, which is not a text: leave {wrong[0]} out")
-    if part is not None and config.data in tasks():
+    if part is not None and not config.kind.has_parts:
         raise InputError(
             f"{folder.path} was trained on {config.data}, whose sequences are generated again: leave --part out"
         )
@@ -328,13 +328,13 @@ def evaluate_data(
 @contextmanager
 def or_another_file(folder: Any) -> Iterator[None]:
     """Let the message that a file of a run's own data is gone add how to give the command another file."""
-    from hfrnn.runs.config import is_music
-    from hfrnn.sources.source import LostFileError
+    from hfrnn.sources.open import LostFileError
 
     try:
         yield
     except LostFileError as error:
-        if is_music(folder.config()):
+        kind = folder.config().kind
+        if not (kind.in_bits or kind.reads):
             raise
         command = shell_command([*click.get_current_context().command_path.split(), str(folder.path)])
         raise InputError(f"{error}, or give another one: {command} FILE") from error

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from hfrnn.cli.arguments import known_data
 from hfrnn.cli.kernel_files import kernel_option
 from hfrnn.cli.output import say_json, say_lines
 from hfrnn.wording import counted
@@ -33,7 +32,9 @@ def info(as_json: bool) -> None:
     """Show versions, processors, the BLAS library and its speed, the GPU, which optional packages are there, and the
     names of architectures (--arch) and of corpora, tasks and music (--data).
     """
-    table = {**describe(), **{kind: list(names) for kind, names in known_data().items()}}
+    from hfrnn.data.kinds.registry import known_names
+
+    table = {**describe(), **{what: list(names) for what, names in known_names().items()}}
     if as_json:
         say_json(table)
         return
@@ -47,7 +48,6 @@ def describe() -> dict[str, Any]:
     """Return versions, architectures, processors, BLAS and optional packages, by name."""
     from hfrnn.arrays.backend import get_backend
     from hfrnn.arrays.threads import blas_pools, default_threads, product_peak
-    from hfrnn.data.corpora import CORPORA
     from hfrnn.engine.heads.heads import losses
     from hfrnn.kernels import architectures
     from hfrnn.runs.folder import versions
@@ -70,7 +70,6 @@ def describe() -> dict[str, Any]:
         "extras": [f"[{extra}] {', '.join(f'{name} {_version(name)}' for name in EXTRAS[extra])}" for extra in EXTRAS],
         "architectures": list(architectures()),
         "losses": list(losses()),
-        "corpora": list(CORPORA),
     }
 
 

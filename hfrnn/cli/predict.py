@@ -65,7 +65,7 @@ def predict(
         raise InputError(f"--output is {output}: give a file that ends in {' or '.join(FORMATS)}")
     check_force(force, output or plot, "--output or --plot")
     folder = RunFolder(run)
-    outputs = _outputs(folder.config(), file, {"--output": output, "--plot": plot}, force)
+    outputs = _outputs(folder.config(), file, {"output": output, "plot": plot}, force)
     if plot is not None:
         check_picture(plot)
     net, theta, _ = load(run, which, backend)
@@ -105,9 +105,9 @@ def _check(
 
 def _outputs(config: Any, file: str | None, paths: dict[str, str | None], force: bool) -> dict[str, Output]:
     """Return the files to write by option, after checking that they can be written."""
-    from hfrnn.runs.outputs import Output, data_files
+    from hfrnn.runs.outputs import Output
 
-    inputs = [*data_files(config), *([] if file is None else [file])]
+    inputs = [*config.kind.files(config.values), *([] if file is None else [file])]
     found = {option: Output(option, path, force, inputs) for option, path in paths.items() if path is not None}
     for each in found.values():
         each.check()
@@ -137,13 +137,13 @@ def _predicted(
         lines.append(f"without targets: {given.note}")
     if output is not None:
         table = output.lower().endswith(".csv")
-        contents["--output"] = to_file.csv_text(arrays, given.output_names) if table else to_file.npz_bytes(arrays)
+        contents["output"] = to_file.csv_text(arrays, given.output_names) if table else to_file.npz_bytes(arrays)
         held = ", ".join(f"{name} {value.shape}" for name, value in arrays.items())
         lines.append(f"{output}: {held}" if not table else f"{output}: {counted(len(arrays['y']), 'row')}")
     if plot is not None:
         from hfrnn.cli.plots import prediction_picture
 
         kind = plot.rpartition(".")[2].lower()
-        contents["--plot"] = prediction_picture(net, given, known, found.outputs, kind, free_run is not None)
+        contents["plot"] = prediction_picture(net, given, known, found.outputs, kind, free_run is not None)
         lines.append(plot)
     return lines, contents

@@ -69,7 +69,7 @@ def probe(
     from hfrnn.cli.progress import working
     from hfrnn.runs.folder import RunFolder
     from hfrnn.runs.load import load
-    from hfrnn.runs.outputs import Output, data_files
+    from hfrnn.runs.outputs import Output
 
     if text is not None and part is not None:
         raise InputError("give either a FILE or --part, not both")
@@ -78,7 +78,8 @@ def probe(
         raise InputError(f"--json and --plot are both {plot}: give two files")
     check_force(force, next(iter(paths.values()), None), "--json or --plot")
     folder = RunFolder(run)
-    inputs = [*data_files(folder.config()), *([] if text is None else [text])]
+    config = folder.config()
+    inputs = [*config.kind.files(config.values), *([] if text is None else [text])]
     outputs = {name: Output(name, path, force, inputs) for name, path in paths.items()}
     for output in outputs.values():
         output.check()

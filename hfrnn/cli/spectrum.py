@@ -78,14 +78,15 @@ def spectrum(
     from hfrnn.analysis.spectrum import spectrum as find
     from hfrnn.cli.progress import working
     from hfrnn.runs.folder import RunFolder
-    from hfrnn.runs.outputs import Output, data_files
+    from hfrnn.runs.outputs import Output
 
     check_force(force, plot, "--plot")
     if numbers["count"] == numbers["vectors"] == 0:
         raise InputError("--count and --vectors are 0, so nothing would be computed: give 1 or more for one of them")
     output = None
     if plot is not None:
-        output = Output("--plot", plot, force, data_files(RunFolder(run).config()))
+        config = RunFolder(run).config()
+        output = Output("plot", plot, force, config.kind.files(config.values))
         output.check()
         check_picture(plot)
         if numbers["vectors"] == 0:

@@ -29,7 +29,7 @@ from hfrnn.data.array_shapes import ArrayFormat, UncheckedPart, arranged
 from hfrnn.data.splits import part_ranges
 from hfrnn.data.tasks import TaskSequences
 from hfrnn.data.windows import Windows, as_column, recording_parts
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 from hfrnn.option import near_hint
 from hfrnn.wording import counted
 
@@ -135,14 +135,14 @@ def load_arrays(
     arrays, others, digest = dict(found.arrays), found.others, found.sha256
     if Path(path).suffix.lower() == ".npy":
         if targets is None:
-            raise InputError(f"{path} holds the inputs only: give --targets FILE.npy with the targets")
+            raise InputError(Message("{0} holds the inputs only: give {targets}, a .npy file with the targets", path))
         if not os.fspath(targets).lower().endswith(".npy"):
-            raise InputError(f"--targets is {targets}, and the inputs are in a .npy file: give a .npy file")
+            raise InputError(Message("{targets} is {0}, and the inputs are in a .npy file: give a .npy file", targets))
         other = read_array_file(targets, NAMES.__contains__)
         arrays["y"] = other.arrays["x"]
         digest = hashlib.sha256(f"{digest} {other.sha256}".encode()).hexdigest()
     elif targets is not None:
-        raise InputError(f"--targets was given, and {path} holds its targets itself as y: leave it out")
+        raise InputError(Message("{targets} was given, and {0} holds its targets itself as y: leave it out", path))
     read = from_arrays(
         arrays, Path(path).name, str(path), digest, time_first=time_first, fractions=fractions, loss=loss,
         windows=windows, matlab=Path(path).suffix.lower() == ".mat", others=others,
@@ -230,8 +230,10 @@ def from_arrays(
     if windows is not None:
         given = [each for each in arrays if each not in ("x", "y")]
         if given or time_first:
-            what = f"{given[0]} is" if given else "--time-first is"
-            raise InputError(f"--window cuts one recording, and {what} for separate sequences: leave one of them out")
+            what = given[0] if given else Message("{time_first:True}")
+            raise InputError(Message(
+                "{window} cuts one recording, and {0} is for separate sequences: leave one of them out", what
+            ))  # fmt: skip
         x, y = (as_column(arrays[role], matlab) for role in ("x", "y"))
         parts, notes = recording_parts(x, y, None, windows, fractions, source)
     else:
@@ -283,8 +285,10 @@ def _chosen_loss(parts: Mapping[str, UncheckedPart], loss: str, source: str) -> 
             return "logistic", "all targets are 0 or 1"
         return "squared", "the targets are real numbers"
     if loss == "logistic" and not all(part.between for part in parts.values()):
-        raise InputError(f"--loss is logistic, and y of {source} has targets outside 0 to 1: use --loss squared")
-    return loss, "--loss"
+        raise InputError(Message(
+            "{loss} is logistic, and y of {0} has targets outside 0 to 1: use {loss:squared}", source
+        ))  # fmt: skip
+    return loss, "as given"
 
 
 def _sequence_parts(
@@ -302,7 +306,9 @@ def _sequence_parts(
     }
     if given != ["train"]:
         if fractions is not None:
-            raise InputError(f"{layout.source} has arrays for its {given[-1]} part: leave --fractions out")
+            raise InputError(
+                Message("{0} has arrays for its {1} part: leave {fractions} out", layout.source, given[-1])
+            )
         return parts
     return cut_sequences(parts["train"], fractions, layout.source)
 

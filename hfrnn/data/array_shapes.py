@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hfrnn.data.tasks import TaskSequences
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 
 LARGEST = 1e15
 """Largest absolute value of inputs and targets: its square is far within the range of float32."""
@@ -183,16 +183,16 @@ def _inputs(x: Values, name: str, layout: ArrayFormat) -> Values:
     if x.dtype.kind == "b":
         x = x.astype(np.float64)
     if x.ndim == 2 and x.dtype.kind == "f":
-        raise InputError(
-            f"{name} of {layout.source} has shape {x.shape} and real numbers: give {_axes(layout, 'n_in')}, or "
-            "--window if it is one recording (steps, n_in)"
-        )
+        raise InputError(Message(
+            "{0} of {1} has shape {2} and real numbers: give {3}, or {window} if it is one recording (steps, n_in)",
+            name, layout.source, x.shape, _axes(layout, "n_in"),
+        ))  # fmt: skip
     if x.ndim not in (2, 3):
-        advice = ", or --window for one recording" if x.ndim == 1 else ""
-        raise InputError(
-            f"{name} of {layout.source} has shape {x.shape}: give {_axes(layout, 'n_in')} of real numbers or "
-            f"{_axes(layout)} of symbols{advice}"
-        )
+        advice = ", or {window} for one recording" if x.ndim == 1 else ""
+        raise InputError(Message(
+            f"{{0}} of {{1}} has shape {{2}}: give {{3}} of real numbers or {{4}} of symbols{advice}",
+            name, layout.source, x.shape, _axes(layout, "n_in"), _axes(layout),
+        ))  # fmt: skip
     return _time_major(x, layout)
 
 
@@ -231,7 +231,9 @@ def _classes(
     if y.dtype.kind == "f":
         rounded = np.where(np.isfinite(y), y, -1)
         if (rounded != np.round(rounded)).any() or (np.abs(rounded) > MOST_SYMBOLS).any():
-            raise InputError(f"--loss is softmax, and {name} holds numbers that are no classes: give whole numbers")
+            raise InputError(Message(
+                "{loss} is softmax, and {0} holds numbers that are no classes: give whole numbers", name
+            ))  # fmt: skip
         y = rounded.astype(np.int64)  # a NaN becomes -1, which is allowed where nothing is scored
     if y.shape == steps:
         return _time_major(y, layout), False

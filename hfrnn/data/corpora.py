@@ -12,13 +12,12 @@ from pathlib import Path
 
 from hfrnn import checks
 from hfrnn.checks import shown
+from hfrnn.choices import PARTS
 from hfrnn.data.downloads import data_folder, data_folders, fetch
 from hfrnn.data.splits import DEFAULT_FRACTIONS, checked_fractions
 from hfrnn.data.text import LEVELS, Text, broken, check_level
-from hfrnn.errors import InputError, reason_of
+from hfrnn.errors import InputError, Message, reason_of
 from hfrnn.files import TEXT_SHARE, memory_share, read_bytes
-
-PARTS = ("train", "valid", "test")
 
 
 @dataclass(frozen=True)
@@ -98,10 +97,10 @@ def read_text(path: str | os.PathLike[str], level: str) -> Text:
     try:
         return _at_level(data.decode("utf-8"), level)
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path} is not UTF-8 text: byte 0x{data[error.start]:02x} at offset {error.start} cannot be decoded; "
-            "use --level byte or convert the file"
-        ) from error
+        raise InputError(Message(
+            "{0} is not UTF-8 text: byte 0x{1:02x} at offset {2} cannot be decoded; use {level:byte} or convert the "
+            "file", path, data[error.start], error.start,
+        )) from error  # fmt: skip
 
 
 def load_corpus(
@@ -377,7 +376,7 @@ CORPORA = {
     ),
     "enwik8": NamedCorpus(  # [K] 5.2: 95M, 1M and 4M bytes
         _as_it_is,
-        "Wikipedia's XML; papers use --level byte",
+        "Wikipedia's XML; papers use the level byte",
         (("enwik8/enwik8",),),
         100_000_000,
         fractions=(0.95, 0.01, 0.04),

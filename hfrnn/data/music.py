@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hfrnn.choices import PARTS
 from hfrnn.data.array_files import check_size, file_content, load_mat, mat_names, npz_names, read_array_file
 from hfrnn.data.corpora import find_files, read_text
 from hfrnn.data.tasks import TaskSequences
@@ -204,7 +205,6 @@ def pieces_of(arrays: dict[str, NDArray[np.generic]], part: str, source: str) ->
 # ------------------------------------------------------------------ files of piano rolls
 
 
-PARTS = ("train", "valid", "test")
 CELLS = tuple(f"{part}data" for part in PARTS)
 PACKED = tuple(f"{part}_{what}" for part in PARTS for what in ("packed", "lengths"))
 

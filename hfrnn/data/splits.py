@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hfrnn.checks import number, wrong
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 from hfrnn.wording import counted
 
 DEFAULT_FRACTIONS = (0.9, 0.1, 0.0)
@@ -59,11 +59,13 @@ def part_ranges(
     """
     shares = checked_fractions(DEFAULT_FRACTIONS if fractions is None else fractions)
     if not shares[0] > 0:
-        raise InputError(f"--fractions leaves none of {source} to train on: give train a share above 0")
+        raise InputError(Message("{fractions} leaves none of {0} to train on: give train a share above 0", source))
     test = min(max(round(number * shares[2]), 1), number - 1) if shares[2] else 0
     valid = min(max(round(number * shares[1]), 1), number - 1 - test) if shares[1] else 0
     if fractions is not None and sum(share > 0 for share in shares) > number:
-        raise InputError(f"{source} has {counted(number, noun)}, too few for these --fractions: give others")
+        raise InputError(
+            Message("{0} has {1}, too few for these {fractions!s}: give others", source, counted(number, noun))
+        )
     return {
         "train": (0, number - valid - test), "valid": (number - valid - test, number - test),
         "test": (number - test, number),

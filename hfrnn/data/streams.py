@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 from hfrnn.wording import counted
 
 
@@ -22,10 +22,10 @@ def sequence_count(n: int, length: int) -> int:
     if length < 1:
         raise InputError(f"the sequence length must be at least 1, not {length}")
     if n < length + 1:
-        raise InputError(
-            f"the training part has {counted(n, 'symbol')}; sequences of {length} need at least {length + 1:,}: "
-            "give more text or a smaller --sequence-length"
-        )
+        raise InputError(Message(
+            "the training part has {0}; sequences of {1} need at least {2:,}: give more text or a smaller "
+            "{sequence_length}", counted(n, "symbol"), length, length + 1,
+        ))  # fmt: skip
     return (n - 1) // length
 
 
@@ -149,17 +149,17 @@ class TextStreams:
     def __init__(self, symbols: ArrayLike, count: int, back: int, every: int) -> None:
         row = _row(symbols)
         if count < 1 or back < 1 or not 1 <= every <= back or back % every:
-            raise InputError(
-                f"streams are {count}, steps back (--sequence-length) {back} and steps between updates "
-                f"(--update-every) {every}: give 1 or more of each, and steps back that are a multiple of the others"
-            )
+            raise InputError(Message(
+                "{streams} is {0}, {sequence_length} is {1}, and {update_every} is {2}: give 1 or more of each, and a "
+                "{sequence_length} that is a multiple of {update_every}", count, back, every,
+            ))  # fmt: skip
         length = (len(row) - 1) // count
         if length < every:
-            raise InputError(
-                f"the training part has {counted(len(row), 'symbol')}: {counted(count, 'stream')} with an update every "
-                f"{every} need{'s' if count == 1 else ''} at least {count * every + 1:,}; give more text or fewer "
-                "--streams"
-            )
+            raise InputError(Message(
+                "the training part has {0}: {1} with an update every {2} need{3} at least {4:,}; give more text or "
+                "fewer {streams}", counted(len(row), "symbol"), counted(count, "stream"), every,
+                "s" if count == 1 else "", count * every + 1,
+            ))  # fmt: skip
         self.count, self.back, self.every, self.length = count, back, every, length
         self._inputs = np.ascontiguousarray(row[: count * length].reshape(count, length).T)  # (length, count)
         self._targets = np.ascontiguousarray(row[1 : count * length + 1].reshape(count, length).T)

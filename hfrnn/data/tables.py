@@ -19,8 +19,8 @@ from hfrnn.data.array_data import ArrayData, assembled
 from hfrnn.data.array_files import file_content
 from hfrnn.data.array_shapes import LARGEST
 from hfrnn.data.windows import Windows, recording_parts
-from hfrnn.errors import InputError
-from hfrnn.option import near_hint
+from hfrnn.errors import InputError, Message
+from hfrnn.option import argument, near_hint
 from hfrnn.wording import counted, one_line
 
 DELIMITERS = (",", ";", "\t")
@@ -94,18 +94,22 @@ def load_table(
     """
     columns = read_columns(path, inputs, targets)
     if not columns.target_names:
-        raise InputError(f"{path} is a table without --targets: name the columns to predict")
+        raise InputError(Message("{0} is a table without {targets}: name the columns to predict", path))
     if loss == "softmax":
-        raise InputError(f"--loss is softmax, and the targets of {path} are real columns: use squared or logistic")
+        raise InputError(Message(
+            "{loss} is softmax, and the targets of {0} are real columns: use squared or logistic", path
+        ))  # fmt: skip
     shared = [name for name in columns.target_names if name in columns.input_names]
     ahead = rows_ahead(columns.input_names, columns.target_names, ahead)
     rows = len(columns.inputs)
     if ahead >= rows:
-        raise InputError(f"--ahead is {ahead}, and {path} has {counted(rows, 'row')}: give a smaller number")
+        raise InputError(Message(
+            "{ahead} is {0}, and {1} has {2}: give a smaller number", ahead, path, counted(rows, "row")
+        ))  # fmt: skip
     if shared and ahead == 0:
-        raise InputError(
-            f"column {shared[0]} is an input and a target of the same step with --ahead 0: give --ahead 1 or more"
-        )
+        raise InputError(Message(
+            "column {0} is an input and a target of the same step with {ahead:0}: give {ahead:1} or more", shared[0]
+        ))  # fmt: skip
     parts, notes = recording_parts(
         columns.inputs, columns.targets, columns.missing, (windows or Windows())._replace(ahead=ahead), fractions,
         str(path),
@@ -250,28 +254,32 @@ def _numbers_of(
     if given is None:
         if role == "targets":
             return []
-        raise InputError(f"{has}; name those to read with --inputs, and those to predict with --targets")
+        raise InputError(Message("{0}; name those to read with {inputs}, and those to predict with {targets}", has))
     found = []
     for name in map(str.strip, given):
         if not plain and names.count(name) > 1:
-            raise InputError(f"{path} has {names.count(name)} columns named {name!r}: give --{role} by number")
+            raise InputError(Message(
+                f"{{0}} has {{1}} columns named {{2!r}}: give {argument(role)} by number", path, names.count(name), name
+            ))  # fmt: skip
         is_number = name.isascii() and name.isdecimal() and len(name) < 9 and 1 <= int(name) <= len(names)
         if not plain and name in names:
             n = names.index(name)
             if is_number and n != int(name) - 1:
-                raise InputError(
-                    f"--{role} has {name!r}, the number of a column of {path}, and the name of another one in the "
-                    f"first line, {shown}: give the file a first line with other names"
-                )
+                raise InputError(Message(
+                    f"{argument(role)} has {{0!r}}, the number of a column of {{1}}, and the name of another one in "
+                    "the first line, {2}: give the file a first line with other names", name, path, shown,
+                ))  # fmt: skip
             found.append(n)
         elif is_number:
             found.append(int(name) - 1)
         else:
             hint = "" if plain else _comma_hint(name, names) or near_hint(name, names)
-            raise NoColumnError(f"--{role} has {one_line(name[:80])!r}, which is no column{hint}: {has}")
+            raise NoColumnError(Message(
+                f"{argument(role)} has {{0!r}}, which is no column{{1}}: {{2}}", one_line(name[:80]), hint, has
+            ))  # fmt: skip
     if len(set(found)) < len(found):
         twice = next(n for n in found if found.count(n) > 1)
-        raise InputError(f"--{role} has column {listed[twice]} twice: give each column once")
+        raise InputError(Message(f"{argument(role)} has column {{0}} twice: give each column once", listed[twice]))
     return found
 
 

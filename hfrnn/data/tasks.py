@@ -52,7 +52,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 
 FLIP_FLOP_LINES = 3
 """Number of input lines and of outputs of the flip-flop."""
@@ -166,10 +166,10 @@ class Task:
             raise InputError(f"the number of sequences must be at least 1, not {count}")
         count = self.fixed_count or count
         if count * self.steps > MOST_STEPS:
-            raise InputError(
-                f"{count} sequences of the task {self.name} have {count * self.steps} steps, and at most {MOST_STEPS} "
-                "can be drawn at once: give a smaller --length or fewer --sequences"
-            )
+            raise InputError(Message(
+                "{0} sequences of the task {1} have {2} steps, and at most {3} can be drawn at once: give a smaller "
+                "{length} or fewer {sequences}", count, self.name, count * self.steps, MOST_STEPS,
+            ))  # fmt: skip
         return _DEFINITIONS[self.name].draw(self, count, rng)
 
     def wrong(self, outputs: NDArray[Any], sequences: TaskSequences) -> NDArray[np.bool_]:

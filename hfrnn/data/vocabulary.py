@@ -19,7 +19,7 @@ from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.backend import get_backend
 from hfrnn.checks import count, shown
 from hfrnn.data.text import CodeSymbols, Symbols, Text, WordSymbols, check_level, check_text
-from hfrnn.errors import CheckpointError, InputError
+from hfrnn.errors import CheckpointError, InputError, Message
 from hfrnn.files import DESCRIPTION, read_bytes, write_atomic
 from hfrnn.wording import counted
 
@@ -284,15 +284,16 @@ class Vocabulary:
             )
         return int(numbers[0])
 
-    def _unseen(self, counts: Counter[Any]) -> str:
+    def _unseen(self, counts: Counter[Any]) -> Message:
         """Return the message about unknown symbols, the most frequent first."""
         first = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))[:SHOWN]
         shown = ", ".join(f"{self.symbols.shown(symbol)} ({counted(counts[symbol], 'time')})" for symbol in first)
         more = f" and {len(counts) - SHOWN} more" if len(counts) > SHOWN else ""
-        return (
-            f"the text has {counted(counts.total(), 'symbol')} outside the vocabulary of {self.size}: {shown}"
-            f"{more}; give --unknown skip to drop unknown symbols, or --unknown SYMBOL to replace them by a known one"
-        )
+        return Message(
+            "the text has {0} outside the vocabulary of {1}: {2}{3}; give {unknown:skip} to drop unknown symbols, or "
+            "{unknown:SYMBOL} to replace them by a known one",
+            counted(counts.total(), "symbol"), self.size, shown, more,
+        )  # fmt: skip
 
     def _checked(self, ids: ArrayLike) -> NDArray[np.int64]:
         """Return symbol numbers (n,) after checking that the vocabulary has them."""

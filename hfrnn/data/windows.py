@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hfrnn.data.array_files import check_size
 from hfrnn.data.array_shapes import LARGEST, UncheckedPart, as_float64
 from hfrnn.data.splits import DEFAULT_FRACTIONS, checked_fractions
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 from hfrnn.wording import counted
 
 WINDOW = 200
@@ -50,11 +50,13 @@ class Windows(NamedTuple):
         stride = max(self.window // 2, 1) if self.stride is None else self.stride
         burn_in = self.window // 10 if self.burn_in is None else self.burn_in
         if burn_in >= self.window:
-            raise InputError(f"--burn-in is {burn_in}, and --window is {self.window}: give a --burn-in below --window")
+            raise InputError(Message(
+                "{burn_in} is {0}, and {window} is {1}: give a {burn_in} below {window}", burn_in, self.window
+            ))  # fmt: skip
         if stride > self.window:
-            raise InputError(
-                f"--stride is {stride}, and --window is {self.window}: give a --stride of at most --window"
-            )
+            raise InputError(Message(
+                "{stride} is {0}, and {window} is {1}: give a {stride} of at most {window}", stride, self.window
+            ))  # fmt: skip
         return self.window, stride, burn_in
 
 
@@ -91,10 +93,10 @@ def recording_parts(
     edges = [round(len(x) * share) for share in (0.0, shares[0], shares[0] + shares[1], 1.0)]
     window, stride, burn_in = windows.checked()
     if edges[1] < window:
-        raise InputError(
-            f"{source} has {counted(len(x), 'row')}, {edges[1]:,} of them to train on, and --window is {window}: give "
-            "a smaller --window"
-        )
+        raise InputError(Message(
+            "{0} has {1}, {2:,} of them to train on, and {window} is {3}: give a smaller {window}",
+            source, counted(len(x), "row"), edges[1], window,
+        ))  # fmt: skip
     _check_windows(edges[1], window, stride, x.shape[1] + 2 * y.shape[1], source)
     parts = {}
     for name, share, start, stop in zip(("train", "valid", "test"), shares, edges[:-1], edges[1:], strict=True):
@@ -106,13 +108,15 @@ def recording_parts(
         elif stop - start > burn_in:
             begins = list(range(0, stop - start - burn_in, window - burn_in))
         else:
-            raise InputError(
-                f"the {name} part of {source} has {counted(stop - start, 'row')}, and --burn-in is {burn_in}: give "
-                "other --fractions or a smaller --burn-in"
-            )
+            raise InputError(Message(
+                "the {0} part of {1} has {2}, and {burn_in} is {3}: give other {fractions} or a smaller {burn_in}",
+                name, source, counted(stop - start, "row"), burn_in,
+            ))  # fmt: skip
         part = _cut(x[rows], y[rows], unknown[rows], np.array(begins), window, burn_in)
         if not part.lengths.size:
-            raise InputError(f"the {name} part of {source} has no target that is scored: give other --fractions")
+            raise InputError(Message(
+                "the {0} part of {1} has no target that is scored: give other {fractions}", name, source
+            ))  # fmt: skip
         parts[name] = part
     notes = [f"{counted(int(unknown.sum()), 'missing target')} not scored"] if unknown.any() else []
     return parts, tuple(notes)
@@ -127,7 +131,9 @@ def two_axes(values: Values, name: str, source: str) -> Values:
     """Return the values of one recording as (steps, n), finite and as float64."""
     found = values[:, None] if values.ndim == 1 else values
     if found.ndim != 2:
-        raise InputError(f"{name} of {source} has shape {values.shape}: with --window give one recording (steps, n)")
+        raise InputError(Message(
+            "{0} of {1} has shape {2}: with {window} give one recording (steps, n)", name, source, values.shape
+        ))  # fmt: skip
     found = as_float64(found)
     wrong = ~(np.abs(found) <= LARGEST)
     if wrong.any():
@@ -145,8 +151,9 @@ def _check_windows(steps: int, window: int, stride: int, columns: int, source: s
     try:
         check_size((count, window, columns), 8, source)
     except InputError as error:
-        raise InputError(f"{counted(count, 'window')} of {window} steps take too much memory: give a larger --stride"
-                         ) from error  # fmt: skip
+        raise InputError(Message(
+            "{0} of {1} steps take too much memory: give a larger {stride}", counted(count, "window"), window
+        )) from error  # fmt: skip
 
 
 def _cut(x: Values, y: Values, unknown: NDArray[np.bool_], begins: Values, window: int, burn_in: int) -> UncheckedPart:

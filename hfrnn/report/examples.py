@@ -14,7 +14,6 @@ from hfrnn.analysis.sequences import own_sequences
 from hfrnn.arrays.backend import HostArray
 from hfrnn.engine.batch import Batch
 from hfrnn.errors import HfrnnError
-from hfrnn.runs.config import is_arrays, is_text
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import load
 
@@ -41,12 +40,12 @@ def read_examples(folder: RunFolder) -> dict[str, Any] | None:
         `sequences` : for each sequence `targets` and `predictions`, a list of numbers for each output (None where the
         target is not scored)
     """
-    config = folder.config()
-    if is_text(config):
+    kind = folder.config().kind
+    if kind.in_bits:
         return None
     try:
         net, theta, _ = load(folder.path)
-        if net.head.integer_targets and not is_arrays(config):
+        if net.head.integer_targets and not kind.has_parts:
             return None
         given = own_sequences(folder)
         batch = _first_steps(given.batch)

@@ -139,7 +139,7 @@ function options() {
   const host = section("Options", null), several = RUNS.length > 1;
   const all = make("input", { type: "checkbox", change: () => rows.forEach((drawing) => drawing.render()) });
   host.classList.add("tables");
-  host.append(make("label", { class: "all" }, all, several ? " all options, not only those that differ between runs" : " all options, not only those with other values than the default"));
+  host.append(make("label", { class: "all" }, all, several ? " all options, not only those that differ between runs" : " all options, not only those that were given"));
   const first = drawings.length;
   renewed(host, () => {
     const runs = visible(), found = [];
@@ -151,7 +151,7 @@ function options() {
       const name = make("span", {}, mark ? make("abbr", { title: "differs" }, "≠ ") : null, row.name);
       found.push({ head: name, cells: runs.map((run) => row.values[run.number] ?? ""), kind: mark ? "differs" : null });
     }
-    return found.length ? table("Options", runs.map(runHead), found) : make("p", { class: "note" }, several ? "All options have the same values." : "All options have their default values.");
+    return found.length ? table("Options", runs.map(runHead), found) : make("p", { class: "note" }, several ? "All options have the same values." : "No option was given.");
   });
   const rows = drawings.slice(first);
 }

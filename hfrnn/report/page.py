@@ -22,7 +22,7 @@ from hfrnn.checks import flag, path, wrong
 from hfrnn.files import open_to_read
 from hfrnn.report.values import option_rows, read_run, run_names
 from hfrnn.runs.folder import RunFolder
-from hfrnn.runs.outputs import Output, data_files
+from hfrnn.runs.outputs import Output
 
 SCRIPTS = ("tools.js", "axes.js", "lines.js", "bars.js", "examples.js", "page.js")
 """The scripts in order; each uses names of those before it."""
@@ -95,10 +95,11 @@ def write_report(runs: Sequence[str | Path], output: str | Path | None = None, f
     """
     folders, target = _folders(runs), DEFAULT_OUTPUT
     if output is not None:
-        path("--output", output)
+        path("output", output)
         target = os.fspath(output)
-    data = [file for folder in folders for file in data_files(folder.config())]  # the page replaces no run's text
-    file = Output("--output", target, flag("force", force) or (output is None and _is_report(target)), data)
+    configs = [folder.config() for folder in folders]
+    data = [file for config in configs for file in config.kind.files(config.values)]  # the page replaces no run's text
+    file = Output("output", target, flag("force", force) or (output is None and _is_report(target)), data)
     file.check()
     file.write(make_page(runs))
     return Path(target)

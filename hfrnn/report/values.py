@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hfrnn.choices import LENGTH, UNITS
+from hfrnn.choices import UNITS
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.files import DESCRIPTION, read_bytes
-from hfrnn.option import Option
+from hfrnn.option import option_key
 from hfrnn.runs.checkpoint import array_sizes
-from hfrnn.runs.config import TrainConfig, all_options, is_arrays, is_music, is_text, suited
-from hfrnn.runs.defaults import DEFAULTS, kind_of_defaults
+from hfrnn.runs.config import TrainConfig, all_options
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.metrics import clock, finite_number
+from hfrnn.runs.optimizers import users_of
 from hfrnn.runs.options import run_options
 from hfrnn.wording import four_digits
 
@@ -28,10 +28,6 @@ NUMBERS = (
 )  # fmt: skip
 """Fields of the records of metrics.jsonl that the page shows."""
 WORDS = ("cg_stop", "failed")
-HF, FIRST_ORDER = "Optimizer", "First-order optimizers"
-"""Groups of options that apply to one kind of optimizer only."""
-EVERY_OPTIMIZER = ("optimizer", "epochs", "patience")
-"""Options of these groups that apply to all optimizers."""
 
 
 def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
@@ -55,6 +51,7 @@ def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
         `examples` : validation sequences (`read_examples`); None for symbols
         `samples` : `update` and `text` of each sample; `update` is None for the sample at the end
         `facts`, `options` : texts by name
+        `given` : the names of the options that were given
 
     Raises
     ------
@@ -71,17 +68,18 @@ def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
     samples = [{"update": line["update"], "text": line["sample"]} for line in lines if _word(line.get("sample"))]
     if _word(summary.get("sample")) and summary["sample"] != (samples[-1]["text"] if samples else None):
         samples.append({"update": None, "text": summary["sample"]})
-    text = is_text(config)
+    level = config.kind.level(config.values)
     found = {
         "name": readable(name),
-        "unit": UNITS[config.level] if text else None,
-        "loss": _loss_name(config),
-        "words": text and config.level == "word",
+        "unit": UNITS.get(level),
+        "loss": config.kind.loss_name(config.values),
+        "words": level == "word",
         "columns": {key: column for key, column in columns.items() if any(value is not None for value in column)},
         "resumed": resumed,
         "samples": samples,
         "examples": read_examples(folder),
         "options": _options(config),
+        "given": [option_key(name) for name in config.given],
     }
     return {**found, "facts": _facts(folder, config, summary, columns, len(resumed))}
 
@@ -128,18 +126,15 @@ def option_rows(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         `group`, `name`
         `values` : texts, one per run; None if the run's optimizer does not use the option
         `differs` : whether the runs that use the option have different values
-        `told` : whether the option is shown at first. It is if its values differ. It also is if its value is not the
-        default and there is only one run or some run does not use the option.
+        `told` : whether the option is shown at first. It is if its values differ. It also is if it was given and there
+        is only one run or some run does not use the option.
     """
     rows = []
     known = {declared.key: declared for declared in all_options().values()}
     for name in dict.fromkeys(name for run in runs for name in run["options"] if name != "out"):
         values = [run["options"].get(name) for run in runs]
         used = [value for value in values if value is not None]
-        own = any(
-            value is not None and value != _default(name, known, run["options"])
-            for run, value in zip(runs, values, strict=True)
-        )
+        given = any(value is not None and name in run["given"] for run, value in zip(runs, values, strict=True))
         differs = len(set(used)) > 1
         rows.append(
             {
@@ -147,27 +142,10 @@ def option_rows(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 "name": name,
                 "values": values,
                 "differs": differs,
-                "told": differs or (own and (len(runs) == 1 or len(used) < len(runs))),
+                "told": differs or (given and (len(runs) == 1 or len(used) < len(runs))),
             }
         )
     return rows
-
-
-def _default(name: str, known: Mapping[str, Option], options: Mapping[str, str | None]) -> str | None:
-    """Return the default of an option, with the preset and the data of a run, as text; None for an unknown option."""
-    if name in DEFAULTS:
-        length = int(options.get("length") or LENGTH)
-        kind = kind_of_defaults(options["data"], options.get("text"), str(options.get("level")))
-        return option_text(DEFAULTS[name].of(str(options["preset"]), kind, length))
-    chosen = {each: value for each in ("data", "text", "level") if (value := options.get(each)) is not None}
-    return option_text(suited(chosen).get(name, known[name].default)) if name in known else None
-
-
-def _loss_name(config: TrainConfig) -> str:
-    """Return what a run's loss is called."""
-    if is_text(config):
-        return f"nats per {UNITS[config.level]}"
-    return "nats" if is_music(config) else "loss per time step" if is_arrays(config) else "the task's loss"
 
 
 def option_text(value: Any) -> str:
@@ -207,11 +185,10 @@ def _summary(path: Path) -> dict[str, Any]:
 
 def _options(config: TrainConfig) -> dict[str, str | None]:
     """Return every option as text; None if the run's optimizer does not use it."""
-    useless = FIRST_ORDER if config.optimizer == "hf" else HF
     of_run = {
-        declared.key: None
-        if declared.group == useless and name not in EVERY_OPTIMIZER
-        else option_text(getattr(config, name))
+        declared.key: option_text(getattr(config, name))
+        if config.optimizer in (users_of(name) or [config.optimizer])
+        else None
         for name, declared in run_options().items()
     }
     return {**of_run, **{name: option_text(value) for name, value in config.arch_options.items()}}
@@ -221,21 +198,20 @@ def _facts(
     folder: RunFolder, config: TrainConfig, summary: dict[str, Any], columns: dict[str, list[Any]], resumed: int
 ) -> dict[str, str]:
     """Return the rows of the summary table for one run."""
-    versions = folder.versions()
+    versions, level = folder.versions(), config.kind.level(config.values)
     failed = sum(value is not None for value in columns["failed"])
-    stopped = _word(summary.get("stopped"))
+    stopped, damped = _word(summary.get("stopped")), config.optimizer in users_of("damping")
     weights = finite_number(summary.get("parameters")) or _weights(folder.path / "last.safetensors")
     update, seconds, symbols = (_last(columns[key]) for key in ("update", "seconds", "symbols"))
     valid = [n for n, loss in enumerate(columns["valid_loss"]) if loss is not None]
     best, measured = min(valid, key=columns["valid_loss"].__getitem__, default=None), valid[-1] if valid else None
-    manner = f"hf, {config.damping} damping" if config.optimizer == "hf" else config.optimizer
     tools = (("Python", "python"), ("NumPy", "numpy"), ("SciPy", "scipy"))
     facts = {
         "folder": str(folder.path),
-        "data": config.text or f"{config.data}" + ("" if not is_text(config) else f", level {config.level}"),
+        "data": config.text or f"{config.data}{level and f', level {level}'}",
         "network": f"{config.arch} {option_text(config.hidden)}",
         "weights": "-" if weights is None else f"{weights:,}",
-        "optimizer": manner,
+        "optimizer": config.optimizer + (f", {config.damping} damping" if damped else ""),
         "best validation": "-" if best is None else _figures(columns, best, "valid"),
         "best at": "-" if best is None else _when(columns, best),
         "last validation": "-" if measured is None else _figures(columns, measured, "valid"),

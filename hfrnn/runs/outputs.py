@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hfrnn.choices import names_arrays
-from hfrnn.data.corpora import CORPORA, located
-from hfrnn.data.midi import midi_files
-from hfrnn.data.music import COLLECTIONS
-from hfrnn.errors import InputError, reason_of
+from hfrnn.errors import InputError, Message, reason_of
 from hfrnn.files import write_atomic
-from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.defaults import kind_of_data
+from hfrnn.option import argument
 
 RUN_FILES = ("last.safetensors", "best.safetensors", "metrics.jsonl", "vocabulary.json", ".lock")
 """A folder is a run folder if it holds config.toml and one of these files."""
@@ -51,22 +45,26 @@ class Output:
         InputError
             The file is an input, lies in a run folder, exists, or cannot be written.
         """
-        given = f"{self.option} is {self.path}"
+        given = Message(f"{argument(self.option)} is {{0}}", self.path)
         folder = os.path.dirname(self.path) or "."
         if not self.path:
-            raise InputError(f"{self.option} is empty: give the name of a file")
+            raise InputError(Message(f"{argument(self.option)} is empty: give the name of a file"))
         if not os.path.isdir(folder):
-            raise InputError(f"{given}, and there is no folder {folder}: make it, or give another file")
+            raise InputError(Message("{0}, and there is no folder {1}: make it, or give another file", given, folder))
         if os.path.isdir(self.path):
-            raise InputError(f"{given}, which is a folder: give a file")
+            raise InputError(Message("{0}, which is a folder: give a file", given))
         exists = self._exists(given)
         if any(_same(self.path, each) for each in self.inputs):
-            raise InputError(f"{given}, which is a file that the command reads: give another file")
+            raise InputError(Message("{0}, which is a file that the command reads: give another file", given))
         for path in (os.path.realpath(self.path), os.path.join(os.path.realpath(folder), "file")):
             if (run := enclosing_run(path)) is not None:
-                raise InputError(f"{given}, inside the run folder {run}, which only the run writes to: give another")
+                raise InputError(Message(
+                    "{0}, inside the run folder {1}, which only the run writes to: give another", given, run
+                ))  # fmt: skip
         if exists and not self.force:
-            raise InputError(f"{given}, which exists already: give another file, or --force to replace it")
+            raise InputError(
+                Message("{0}, which exists already: give another file, or {force:True} to replace it", given)
+            )
 
     def write(self, content: bytes | str) -> None:
         """Check again, and write the file completely or not at all.
@@ -81,16 +79,18 @@ class Output:
         self.check()
         write_atomic(self.path, content)
 
-    def _exists(self, given: str) -> bool:
+    def _exists(self, given: Message) -> bool:
         """Return whether there is something at the path that could be replaced; raise InputError for what cannot."""
         try:
             os.lstat(self.path)
         except FileNotFoundError:
             return False
         except (OSError, ValueError) as error:
-            raise InputError(f"{given}, which cannot be written ({reason_of(error)}): give another file") from error
+            raise InputError(Message(
+                "{0}, which cannot be written ({1}): give another file", given, reason_of(error)
+            )) from error  # fmt: skip
         if os.path.exists(self.path) and not stat.S_ISREG(os.stat(self.path).st_mode):
-            raise InputError(f"{given}, which is not a regular file: give another file")
+            raise InputError(Message("{0}, which is not a regular file: give another file", given))
         return True
 
 
@@ -100,23 +100,6 @@ def enclosing_run(path: str | os.PathLike[str]) -> Path | None:
         if (folder / "config.toml").is_file() and any(os.path.lexists(folder / name) for name in RUN_FILES):
             return folder
     return None
-
-
-def data_files(config: TrainConfig) -> list[str | os.PathLike[str]]:
-    """Return the files that the data of a run are read from."""
-    if names_arrays(config.data):
-        pair = config.targets if str(config.data).lower().endswith(".npy") else None
-        return [str(config.data), *(pair or ())]
-    if kind_of_data(config.data) == "MIDI music":
-        with contextlib.suppress(InputError):
-            return [*midi_files(str(config.data))]
-        return []
-    named: list[tuple[str, ...]] = []
-    if config.data in COLLECTIONS:
-        named = [*COLLECTIONS[config.data].files]
-    elif config.data in CORPORA:
-        named = [*CORPORA[config.data].files]
-    return [*(path for path in (config.text, config.valid, config.test) if path is not None), *located(named)]
 
 
 def _same(one: str, other: str | os.PathLike[str]) -> bool:

@@ -1,0 +1,1 @@
+"""Kinds of data: one class for each, and the registry of them."""

@@ -1,0 +1,184 @@
+"""Arrays in the memory of a Python program: arrays by name, or a function that draws new sequences in every epoch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from hfrnn.checks import shown
+from hfrnn.data.kinds.arrays import SUFFIXES, TIME_FIRST, read_arrays, windows_of
+from hfrnn.data.kinds.base import Pool, Reading, epoch_generator, refuse
+from hfrnn.data.kinds.sequences import (
+    BURN_IN,
+    FRACTIONS,
+    LOSS,
+    STANDARDIZE,
+    STRIDE,
+    WINDOW,
+    NumberSequences,
+)
+from hfrnn.errors import InputError
+
+if TYPE_CHECKING:
+    from hfrnn.data.array_data import ArrayData
+    from hfrnn.data.tasks import TaskSequences
+
+ARRAYS, BATCHES = "arrays", "batches"
+
+
+class TimeMajor(dict[str, Any]):
+    """Arrays by name that have the steps on their first axis, whatever the option `time_first` says."""
+
+
+@dataclass(frozen=True, eq=False)
+class Objects:
+    """What a Python program has given.
+
+    Attributes
+    ----------
+    data : mapping of str to array, or None
+        Arrays by the names of `hfrnn.data.array_data`.
+    batches : callable, or None
+        Returns new sequences by the same names, given a random generator.
+    valid : mapping, or None
+        Sequences to validate on, with `batches`.
+    """
+
+    data: Mapping[str, Any] | None = None
+    batches: Callable[[Any], Any] | None = None
+    valid: Mapping[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """The value of the option `data`."""
+        return ARRAYS if self.batches is None else BATCHES
+
+
+class ArraysInMemory(NumberSequences):
+    """Arrays that a Python program has given to `hfrnn.train`."""
+
+    about = "arrays in memory"
+    reads = SUFFIXES
+    options = (FRACTIONS, WINDOW, STRIDE, BURN_IN, TIME_FIRST, LOSS, STANDARDIZE)
+    in_memory = True
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return (ARRAYS, BATCHES)
+
+    @classmethod
+    def keyword(cls, options: Mapping[str, Any]) -> str:
+        return BATCHES if options["data"] == BATCHES else "data"
+
+    @classmethod
+    def files(cls, options: Mapping[str, Any]) -> list[str | os.PathLike[str]]:
+        return []
+
+    @classmethod
+    def open(cls, options: Mapping[str, Any], given: Objects | None = None) -> ArraysInMemory:
+        from hfrnn.data.array_data import from_memory
+
+        if given is None:
+            raise InputError(
+                f"the data of the run were {options['data']} in the memory of a Python program: use them there; to "
+                f"resume it, hfrnn.train(resume=..., {cls.keyword(options)}=...)"
+            )
+        if given.batches is not None:
+            return DrawnSequences.of(options, given)
+        assert given.data is not None
+        return cls(options, from_memory(
+            given.data, time_first=options["time_first"], fractions=options["fractions"], loss=options["loss"],
+            windows=windows_of(options),
+        ))  # fmt: skip
+
+    @classmethod
+    def read_file(cls, options: Mapping[str, Any], path: str, n_out: int, loss: str) -> Reading:
+        return read_arrays(options, path, n_out, loss)
+
+
+class DrawnSequences(ArraysInMemory):
+    """Sequences that a function of a Python program draws anew in every epoch.
+
+    Parameters
+    ----------
+    options : mapping
+    data : ArrayData
+        The sequences of the first epoch, and those for validation.
+    given : Objects
+        Holds the function.
+    """
+
+    fresh = True
+
+    def __init__(self, options: Mapping[str, Any], data: ArrayData, given: Objects) -> None:
+        super().__init__(options, data)
+        self._options, self._given = {**options, "loss": data.loss}, given
+        self.source = "the sequences of valid="
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], given: Objects) -> DrawnSequences:
+        """Return the sequences of a function, after drawing those of the first epoch."""
+        refuse(options, (FRACTIONS, WINDOW, STRIDE, BURN_IN), "batches= gives the sequences")
+        first, valid = _draw(given, options, 0), _validation(given, options)
+        if valid.loss != first.loss and options["loss"] == "auto":
+            first = replace(first, loss="squared", reason="the targets are real numbers")
+        pairs = {"x": (first.train.inputs, valid.train.inputs), "y": (first.train.targets, valid.train.targets)}
+        for name, (one, other) in pairs.items():
+            if one.shape[2:] != other.shape[2:]:
+                raise InputError(
+                    f"batches returned {name} of shape {one.shape} (time first), and validation has {other.shape}: "
+                    "give the same kind of sequences"
+                )
+        return cls(options, replace(first, valid=valid.train, sha256=valid.sha256), given)
+
+    def pool(self, epoch: int) -> Pool:
+        if epoch == 0:
+            return self._pool
+        drawn = _draw(self._given, self._options, epoch)
+        _same_shapes(drawn.train, self._pool)
+        for what, size, most in (("symbol", drawn.n_in, self.data.n_in), ("class", drawn.n_out, self.data.n_out)):
+            if size > most:
+                raise InputError(
+                    f"batches returned the {what} {size - 1}, and {most - 1} was the largest at the first call: return "
+                    "the largest one at the first call too"
+                )
+        return self._ready(drawn.train)
+
+    def lines(self) -> list[str]:
+        first, *more = super().lines()
+        return [first.replace("to train on", "in every epoch, drawn anew"), *more]
+
+
+def _draw(given: Objects, options: Mapping[str, Any], epoch: int) -> ArrayData:
+    """Return the sequences of an epoch; epoch -1 is validation, which is the same for every seed."""
+    assert given.batches is not None
+    return replace(_read(given.batches(epoch_generator(options["seed"], epoch)), "batches", options), sha256="")
+
+
+def _validation(given: Objects, options: Mapping[str, Any]) -> ArrayData:
+    """Return the sequences to validate on: the given ones with their checksum, or one draw, which has none."""
+    return _draw(given, options, -1) if given.valid is None else _read(given.valid, "valid", options)
+
+
+def _read(given: Any, name: str, options: Mapping[str, Any]) -> ArrayData:
+    """Return the sequences of arrays by name."""
+    from hfrnn.data.array_data import from_memory
+
+    if not isinstance(given, Mapping):
+        raise InputError(f"{name} is {shown(given)}: return a dict of arrays x, y, mask, lengths, or a hfrnn.Batch")
+    if parts := [each for each in given if isinstance(each, str) and each.startswith(("valid_", "test_"))]:
+        raise InputError(f"{name} has {parts[0]}: return x, y, mask and lengths, and give the others as valid=")
+    time_first = options["time_first"] or isinstance(given, TimeMajor)
+    return from_memory(given, time_first=time_first, fractions=(1.0, 0.0, 0.0), loss=options["loss"], name=name)
+
+
+def _same_shapes(new: TaskSequences, first: Pool) -> None:
+    """Raise InputError unless a draw has the shapes of the first one."""
+    for name, one, other in (("x", new.inputs, first.inputs), ("y", new.targets, first.targets)):
+        if one.shape != other.shape:
+            raise InputError(
+                f"batches returned {name} of shape {one.shape} (time first), and {other.shape} at the first call: "
+                "return the same shapes at every call, with lengths or a mask for shorter sequences"
+            )

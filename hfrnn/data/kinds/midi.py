@@ -1,0 +1,69 @@
+"""MIDI files, in a folder or one: music as piano rolls."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from hfrnn.choices import MIDI_FILES, STEPS_PER_BEAT
+from hfrnn.data.kinds.music import Music
+from hfrnn.data.kinds.sequences import FRACTIONS
+from hfrnn.errors import InputError
+from hfrnn.option import Option
+
+
+class MidiFiles(Music):
+    """The pieces in MIDI files."""
+
+    about = "MIDI music"
+    named = ""
+    suffixes = MIDI_FILES
+    options = (
+        FRACTIONS,
+        Option(
+            "steps_per_beat", int, STEPS_PER_BEAT,
+            "Steps per beat, a quarter note, of piano rolls from MIDI files.", least=1, group="Data",
+        ),
+    )  # fmt: skip
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return ()
+
+    @classmethod
+    def recognises(cls, data: str) -> bool:
+        """Return whether a value is a MIDI file by its suffix, or a folder.
+
+        The path of a folder in a resolved configuration ends in a slash, so that it is known if the folder is gone.
+        """
+        return super().recognises(data) or data.endswith(("/", os.sep)) or os.path.isdir(data)
+
+    @classmethod
+    def check(cls, data: str) -> None:
+        """Raise InputError if a folder holds no MIDI files."""
+        from hfrnn.data.midi import midi_files
+
+        midi_files(data)
+
+    @classmethod
+    def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        name, path = str(options["data"]), os.path.abspath(options["data"])
+        folder = os.path.isdir(path) or name.endswith(("/", os.sep))
+        return {"data": os.path.join(path, "") if folder else path}
+
+    @classmethod
+    def files(cls, options: Mapping[str, Any]) -> list[str | os.PathLike[str]]:
+        """Return the MIDI files, or the folder if it is gone or holds none."""
+        from hfrnn.data.midi import midi_files
+
+        with contextlib.suppress(InputError):
+            return [*midi_files(options["data"])]
+        return [options["data"]]
+
+    @classmethod
+    def open(cls, options: Mapping[str, Any], given: Any = None) -> MidiFiles:
+        from hfrnn.data.midi import load_midi
+
+        return cls(load_midi(options["data"], options["steps_per_beat"], options["fractions"]))

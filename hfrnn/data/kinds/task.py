@@ -1,0 +1,119 @@
+"""A synthetic task: new sequences in every epoch, and others for validation; or all of them, if they are few."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hfrnn.choices import DYNAMICS, LENGTH
+from hfrnn.data.kinds.base import DataKind, Earlier, Pool, epoch_generator, refuse
+from hfrnn.option import Option
+from hfrnn.wording import counted
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hfrnn.data.tasks import Task
+
+VALIDATION_SEQUENCES = 1000
+"""Number of validation sequences of a synthetic task. They are the same in every run."""
+
+SEQUENCES = Option("sequences", int, 1000, "New sequences of a synthetic task in each epoch.", least=1, group="Data")
+
+
+class SyntheticTask(DataKind):
+    """A synthetic task.
+
+    Parameters
+    ----------
+    task : Task
+    count : int
+        Sequences of an epoch.
+    seed : int
+    """
+
+    about = "a synthetic task"
+    named = "tasks"
+    options = (
+        Option("length", int, LENGTH, "Length of the sequences of a synthetic task, in steps.", group="Data"),
+        SEQUENCES,
+    )
+    preset = "task"
+    defaults: ClassVar[Mapping[str, Any]] = {"arch": "rnn", "hidden": (100,)}
+    suits = "tasks"
+    first_weights: ClassVar[Mapping[str, Any]] = {
+        "initializer": "sutskever", "spectral_radius": 1.0, "input_scale": 0.1,
+    }  # fmt: skip
+    weights_suit = "an rnn on long lags"
+    has_parts = False
+    score_names = ("task", "sequences", "loss")
+    unit = "answer"
+    fresh = counts_errors = ends_by_success = True
+
+    def __init__(self, task: Task, count: int, seed: int) -> None:
+        self.name = self.source = task.name
+        self.task, self.count, self.seed, self.length = task, count, seed, task.length
+        self.network = {"n_in": task.n_in, "n_out": task.n_out, "loss": task.loss}
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        from hfrnn.data.tasks import tasks
+
+        return tasks()
+
+    @classmethod
+    def suited(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options that suit the task: an `rnn` unless another network is given.
+
+        An `rnn` does not learn tasks with long time lags from the general first weights.
+        """
+        found = {} if "arch" in given else dict(cls.defaults)
+        usual = given.get("arch", cls.defaults["arch"]) == cls.defaults["arch"]
+        of_weights = any(given.get(name) is not None for name in ("initializer", "init_scale", "init_from"))
+        if given["data"] not in DYNAMICS and usual and not of_weights:
+            found |= cls.first_weights
+        return found
+
+    @classmethod
+    def preset_for(cls, options: Mapping[str, Any]) -> str:
+        """Return "arrays" for a task with a target at every step."""
+        return "arrays" if options["data"] in DYNAMICS else cls.preset
+
+    @classmethod
+    def loss_name(cls, options: Mapping[str, Any]) -> str:
+        return "the task's loss"
+
+    @classmethod
+    def open(cls, options: Mapping[str, Any], given: Any = None) -> SyntheticTask:
+        from hfrnn.data.tasks import make_task
+
+        task = make_task(options["data"], options["length"])
+        if task.fixed_count:
+            why = f"the task {task.name} has {task.fixed_count} sequences, all in every epoch"
+            refuse(options, (SEQUENCES,), why)
+        return cls(task, options["sequences"], options["seed"])
+
+    def prepare(self, earlier: Earlier | None = None) -> None:
+        self.validation = self.drawn(VALIDATION_SEQUENCES, epoch_generator(self.seed, -1))
+
+    def pool(self, epoch: int) -> Pool:
+        return self.drawn(self.count, epoch_generator(self.seed, epoch))
+
+    def drawn(self, count: int, rng: np.random.Generator) -> Pool:
+        return Pool(*self.task.sequences(count, rng))
+
+    def wrong(self, logits: NDArray[Any], sequences: Pool) -> NDArray[np.bool_]:
+        import numpy as np
+
+        from hfrnn.data.tasks import TaskSequences
+
+        return self.task.wrong(logits, TaskSequences(*map(np.asarray, sequences)))
+
+    def lines(self) -> list[str]:
+        assert self.validation is not None
+        begin = f"task      {self.name}, length {self.task.length}:"
+        if all_of_them := self.task.fixed_count:
+            return [f"{begin} all {all_of_them:,} sequences in every epoch", "          the same ones to validate"]
+        new = f"{begin} {counted(self.count, 'new sequence')} an epoch"
+        return [new, f"          {self.validation.inputs.shape[1]:,} others to validate"]

@@ -1,0 +1,266 @@
+"""A text: a file, or a corpus known by name. The network predicts the next character, byte or word."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hfrnn.choices import LEVELS, SHIFTED, UNITS
+from hfrnn.data.kinds.base import DataKind, Earlier, Pool, epoch_generator
+from hfrnn.data.kinds.registry import kind_of_file
+from hfrnn.data.kinds.sequences import FRACTIONS
+from hfrnn.errors import InputError, Message
+from hfrnn.optim.presets import LARGE
+from hfrnn.option import Need, Option, argument
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hfrnn.data.corpora import Corpus
+    from hfrnn.data.text import Text as Content
+
+BUILT_IN = "python-manual"
+"""The corpus of a run that names no data."""
+VALIDATION_STREAMS = 64
+"""Number of pieces into which the validation part of a text is cut, side by side."""
+VALIDATION_WARM_UP = 100
+"""Symbols that each piece but the first reads before it is scored, so that it starts with a state."""
+CHARACTERS = 5
+"""About how many characters a word of a text has, with the space after it (5.5 in the Penn Treebank)."""
+WORDS = Need("level", ("word",))
+
+
+class Text(DataKind):
+    """A corpus, cut into sequences: at the same symbols in every epoch, or shifted by a random number of symbols.
+
+    Parameters
+    ----------
+    options : mapping
+        The options of the run, by name.
+    corpus : Corpus
+        The text in its parts.
+    """
+
+    about = "a text"
+    named = "corpora"
+    options = (
+        Option("text", str, None, "Text file to train on.", path=True, group="Data"),
+        Option("level", str, "char", "What a symbol of the text is.", choices=LEVELS, group="Data"),
+        Option(
+            "min_count", int, None, "Words that occur fewer times become <unk>, at level word.", needs=(WORDS,),
+            least=1, otherwise="the corpus's own: 11 for text8, else 1", group="Data",
+        ),
+        Option(
+            "max_vocabulary", int, None,
+            "Largest number of symbols, at level word; the rarest words become <unk>.", needs=(WORDS,), least=2,
+            group="Data",
+        ),
+        Option("valid", str, None, "File to validate on, instead of a part of the text.", path=True, group="Data"),
+        Option("test", str, None, "File to test on, instead of a part of the text.", path=True, group="Data"),
+        FRACTIONS,
+        Option("sequence_length", int, 50, "Steps of a training sequence.", least=1, group="Data"),
+        Option(
+            "unknown", str, "skip",
+            "What to do with symbols that are not in the vocabulary: error, skip, or a known symbol to replace them "
+            "with. Words become <unk> where the vocabulary has it.",
+            digits=True, group="Data",
+        ),
+    )  # fmt: skip
+    takes = ("classes", "target_bits", "sample_length", "sequence_starts", "update_every")
+    preset = "text"
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "arch": "lstm", "hidden": (128,), "embedding": 64, "classes": 100, "optimizer": "adam",
+    }  # fmt: skip
+    suits = "corpora in words"
+    in_bits = True
+
+    def __init__(self, options: Mapping[str, Any], corpus: Corpus) -> None:
+        self.name, self.source, self.sha256, self.corpus = corpus.name, corpus.source, corpus.sha256, corpus
+        self.unit, self._options = UNITS[options["level"]], options
+
+    # ------------------------------------------------------------------ what the kind is
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        from hfrnn.data.corpora import CORPORA
+
+        return tuple(CORPORA)
+
+    @classmethod
+    def suited(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a network of words for a corpus in words that has a name, unless another network is given."""
+        named = "text" not in given and given.get("data", BUILT_IN) in cls.names()
+        return dict(cls.defaults) if given.get("level") == "word" and "arch" not in given and named else {}
+
+    @classmethod
+    def preset_for(cls, options: Mapping[str, Any]) -> str:
+        """Return "large_text" for a text that the size of its file shows to be large."""
+        return "large_text" if _size(options) >= LARGE else cls.preset
+
+    @classmethod
+    def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        return {"data": options["data"] or (None if options["text"] else BUILT_IN)}
+
+    @classmethod
+    def files(cls, options: Mapping[str, Any]) -> list[str | os.PathLike[str]]:
+        from hfrnn.data.corpora import CORPORA, located
+
+        known = CORPORA.get(options["data"])
+        given = [path for name in ("text", "valid", "test") if (path := options[name]) is not None]
+        return [*given, *located([] if known is None else [*known.files])]
+
+    @classmethod
+    def level(cls, options: Mapping[str, Any]) -> str:
+        return str(options["level"])
+
+    @classmethod
+    def loss_name(cls, options: Mapping[str, Any]) -> str:
+        return f"nats per {UNITS[options['level']]}"
+
+    @classmethod
+    def open(cls, options: Mapping[str, Any], given: Any = None) -> Text:
+        from hfrnn.data.corpora import load_corpus
+
+        refuse_other_files(options["text"])
+        return cls(options, load_corpus(
+            options["text"], options["data"], options["level"], options["valid"], options["test"],
+            options["fractions"],
+        ))  # fmt: skip
+
+    # ------------------------------------------------------------------ the data of a run
+
+    def prepare(self, earlier: Earlier | None = None) -> None:
+        import numpy as np
+
+        from hfrnn.data.streams import evaluation_streams, sequence_count
+        from hfrnn.data.vocabulary import frequency_classes
+
+        options, corpus = self._options, self.corpus
+        known = None if earlier is None else earlier.vocabulary
+        vocabulary = self.vocabulary = self._new_vocabulary() if known is None else known
+        self.symbols = vocabulary.encode(corpus.train, options["unknown"])
+        self.foreign = vocabulary.count(corpus.train)[0] - self.symbols.size
+        self.network = {"n_in": vocabulary.size, "n_out": vocabulary.size, "loss": "softmax"}
+        if options["classes"] and earlier is not None and known is not None:
+            self.network = earlier.network()
+        elif options["classes"]:
+            counts = np.bincount(self.symbols, minlength=vocabulary.size)
+            classes = frequency_classes(counts, options["classes"]).tolist()
+            self.network = {**self.network, "loss": "class-softmax", "classes": classes}
+        self.fresh = options["sequence_starts"] == SHIFTED
+        self._length, self._seed = options["sequence_length"], options["seed"]
+        sequence_count(self.symbols.size, self._length)  # a text that is too short is refused at once
+        valid = vocabulary.encode(corpus.valid, options["unknown"])
+        self.valid_symbols, self.skipped = valid.size, vocabulary.count(corpus.valid)[0] - valid.size
+        if valid.size >= 2 or options["valid"] is not None:
+            self.validation = Pool(*evaluation_streams(valid, VALIDATION_STREAMS, VALIDATION_WARM_UP))
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        return {**super().checksums, **self._parts}
+
+    def changed(self, stored: Mapping[str, Any]) -> str:
+        if stored.get("data_sha256") == self.sha256:
+            return ""
+        own = {"train": None, "valid": self._options["valid"], "test": self._options["test"]}
+        changed = [file or self.source for part, file in own.items()
+                   if stored.get(f"{part}_sha256") not in (None, self._parts[f"{part}_sha256"])]  # fmt: skip
+        return ", ".join(dict.fromkeys(changed)) or self.source
+
+    def pool(self, epoch: int) -> Pool:
+        from hfrnn.data.streams import training_sequences
+
+        if not self.fresh:
+            return self._fixed_pool
+        shift = int(epoch_generator(self._seed, epoch).integers(self._length))
+        return Pool(*training_sequences(self.symbols, self._length, shift))
+
+    def part(self, name: str) -> Pool:
+        """Return a part, cut into sequences like those of training."""
+        from hfrnn.data.streams import training_sequences
+
+        assert self.vocabulary is not None
+        row = self.vocabulary.encode(self.content(name), self._options["unknown"])
+        if row.size < 2:
+            raise InputError(f"the {self.part_name(name)} has fewer than two symbols: give another part")
+        return Pool(*training_sequences(row, min(self._length, row.size - 1)))
+
+    def part_name(self, name: str) -> str:
+        """Return what to call a part; the validation and the test part may be files of their own."""
+        file = None if name == "train" else self._options[name]
+        return super().part_name(name) if file is None else f"{name} part ({Path(file).name})"
+
+    def text(self) -> NDArray[np.int32]:
+        return self.symbols
+
+    def content(self, part: str) -> Content:
+        return {"train": self.corpus.train, "valid": self.corpus.valid, "test": self.corpus.test}[part]
+
+    def lines(self) -> list[str]:
+        lines = [
+            f"text      {self.name}: {self.symbols.size:,} {self.unit}s to train on, "
+            f"{self.valid_symbols + self.skipped:,} to validate"
+        ]
+        if self.foreign:
+            lines.append(f"          {self.foreign:,} more to train on are not in the vocabulary and are skipped")
+        if self.skipped:
+            lines.append(f"          {self.skipped:,} of the latter were never seen in training and are skipped")
+        return lines
+
+    @cached_property
+    def _fixed_pool(self) -> Pool:
+        from hfrnn.data.streams import training_sequences
+
+        return Pool(*training_sequences(self.symbols, self._length))
+
+    @cached_property
+    def _parts(self) -> dict[str, str]:
+        """The sha256 of each part, under the names that config.toml uses."""
+        texts = {part: self.content(part) for part in ("train", "valid", "test")}
+        return {
+            f"{part}_sha256": hashlib.sha256(text if isinstance(text, bytes) else text.encode("utf-8")).hexdigest()
+            for part, text in texts.items()
+        }
+
+    def _new_vocabulary(self) -> Any:
+        """Return the symbols of the training part; raise InputError if there is only one."""
+        from hfrnn.data.vocabulary import Vocabulary
+
+        options, corpus = self._options, self.corpus
+        min_count = options["min_count"] or corpus.min_count
+        vocabulary = Vocabulary.build(corpus.train, options["level"], min_count, options["max_vocabulary"])
+        if vocabulary.size == 1:
+            raise InputError(
+                f"the training part of {corpus.source} holds only one symbol, {vocabulary.decode([0])!r}, so there is "
+                "nothing to predict: give another text"
+            )
+        return vocabulary
+
+
+def refuse_other_files(text: str | None) -> None:
+    """Raise InputError if a file to train on as a text holds other data, by its suffix."""
+    kind = kind_of_file(text)
+    if kind is None:
+        return
+    needed = " and ".join(map(argument, kind.needed))
+    raise InputError(Message(
+        f"{{0}} is {{1}}, not a text: give it as {{data}}{needed and f', with {needed}'}, or rename it to train on its "
+        "characters", text, kind.about,
+    ))  # fmt: skip
+
+
+def _size(options: Mapping[str, Any]) -> int:
+    """Estimate how many symbols a text has from the size of its file; 0 if the file is not there."""
+    from hfrnn.data.corpora import CORPORA
+
+    data, text = options["data"], options["text"]
+    if text is None:
+        size = CORPORA[data].size if data in CORPORA else 0
+    else:
+        size = os.path.getsize(text) if os.path.isfile(text) else 0
+    return size // CHARACTERS if options["level"] == "word" else size
