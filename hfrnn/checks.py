@@ -1,7 +1,8 @@
 """Checks of arguments: one function for each kind of value, used by every public function.
 
 A check returns the value in its plain Python type. For a wrong value it raises InputError with one sentence, which
-names the argument and says what was given and what to give. `hfrnn.arrays.array_checks` has the check of arrays. This
+names the argument and says what was given and what to give. The name of an argument is `threads` for users of Python,
+and `--threads` for users of the command line. `hfrnn.arrays.array_checks` has the check of arrays. This
 file does not import NumPy, so that help texts appear quickly.
 """
 
@@ -15,7 +16,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 
 LONGEST = 80
 """Largest number of characters of a value in a message."""
@@ -102,9 +103,18 @@ def _short(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
-def wrong(name: str, value: Any, expected: str, or_none: bool = False) -> InputError:
+def subject(name: str) -> Message:
+    """Return the beginning of a sentence about an argument: its bare name for users of Python, else its flag.
+
+    A name that is no identifier, as "x of the batch", is the same for every reader.
+    """
+    return Message(f"{{{name}!s}}") if name.isidentifier() else Message("{0}", name)
+
+
+def wrong(name: str, value: Any, expected: str | Message, or_none: bool = False) -> InputError:
     """Return the error about a wrong value; `expected` begins with a verb: "give a whole number, 1 or more"."""
-    return InputError(f"{name} is {shown(value)}: {expected}{', or None' if or_none else ''}")
+    none = ", or None" if or_none else ""
+    return InputError(Message("{0} is {1}: {2}{3}", subject(name), shown(value), expected, none))
 
 
 def is_number(value: Any) -> bool:
@@ -167,7 +177,8 @@ def count(name: str, value: Any, least: int = 0, most: int = GREATEST, *, or_non
         return int(value)
     bounds = f", {least} or more" if most == GREATEST else f" from {least} to {most}"
     kind = f"a whole number{f' of {unit}' if unit else ''}{bounds}"
-    raise InputError(f"{name} is {shown_exactly(value)}: give {kind}{', or None' if or_none else ''}")
+    none = ", or None" if or_none else ""
+    raise InputError(Message("{0} is {1}: give {2}{3}", subject(name), shown_exactly(value), kind, none))
 
 
 def flag(name: str, value: Any, *, or_none: bool = False) -> Any:
@@ -203,7 +214,8 @@ def path(name: str, value: Any, *, or_none: bool = False) -> Any:
         return Path(given)
     if isinstance(given, str):
         problem = "holds a NUL character" if given else "is empty"
-        raise InputError(f"{name} {problem}: give a path" + (", or None" if or_none else ""))
+        none = ", or None" if or_none else ""
+        raise InputError(Message("{0} {1}: give a path{2}", subject(name), problem, none))
     raise wrong(name, value, "give a path as a string or a Path", or_none)
 
 

@@ -2,12 +2,140 @@
 
 from __future__ import annotations
 
+import re
+import string
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 INTERRUPTED = 130
 """Exit code of a command that a signal ended after a checkpoint was written."""
+
+Wording = Callable[[str, str], str]
+"""Returns how a reader writes an argument, given its name in Python and its value as text, or "" for no value."""
+
+
+def keyword(name: str, value: str = "") -> str:
+    """Return how Python users write an argument: `window=`, `optimizer='hf'`, or `optimizer='sgd', 'adam' or 'hf'`."""
+    return f"{name}={re.sub('[^ ,]+', _quoted, value)}"
+
+
+def _quoted(word: re.Match[str]) -> str:
+    """Return a word of a value as a literal of Python, but not the last `or` in a list of values."""
+    text = word[0]
+    plain = text in ("True", "False", "None", "...", "or") or text.replace(".", "", 1).isdecimal()
+    return text if plain else repr(text)
+
+
+class Message:
+    """A sentence for a person that names arguments. Every reader sees them in words of their own.
+
+    Users of Python read `window=`, users of the command line `--window`.
+
+    Parameters
+    ----------
+    template : str
+        `{window}` stands for the argument `window`, `{optimizer:hf}` for that argument with the value hf, and `{0}` or
+        `{1:g}` for one of the values, in the notation of `str.format`. `{window!s}` is `window` for users of Python.
+    *values : object
+        A Message or an exception among them is written for the same reader.
+
+    Examples
+    --------
+    >>> from hfrnn.errors import Message
+    >>> message = Message("{window} is {0}, and {data} holds {1:,} steps: give a shorter one", 300, 200)
+    >>> str(message)
+    'window= is 300, and data= holds 200 steps: give a shorter one'
+    >>> message.worded(lambda name, value: f"--{name}")
+    '--window is 300, and --data holds 200 steps: give a shorter one'
+    """
+
+    def __init__(self, template: str, *values: object) -> None:
+        self.template, self.values = template, values
+
+    def worded(self, wording: Wording | None = None) -> str:
+        """Return the sentence with all arguments as `wording` writes them; by default for users of Python."""
+        return _Writer(wording).vformat(self.template, self.values, {})
+
+    def __str__(self) -> str:
+        return self.worded()
+
+    def __repr__(self) -> str:
+        return f"Message({str(self)!r})"
+
+
+class PerReader(Message):
+    """A part of a message that has other words for users of Python than for users of the command line.
+
+    Parameters
+    ----------
+    python, command : str
+        The templates.
+    *values : object
+        The values of both templates.
+
+    Examples
+    --------
+    >>> from hfrnn.errors import PerReader
+    >>> advice = PerReader("import {0}", "give {kernel:{0}}", "my.py")
+    >>> str(advice)
+    'import my.py'
+    >>> advice.worded(lambda name, value: f"--{name} {value}")
+    'give --kernel my.py'
+    """
+
+    def __init__(self, python: str, command: str, *values: object) -> None:
+        super().__init__(python, *values)
+        self.command = Message(command, *values)
+
+    def worded(self, wording: Wording | None = None) -> str:
+        if wording is None:
+            return super().worded()
+        return self.command.worded(lambda name, value: wording(OfCommand(name), value))
+
+
+class OfCommand(str):
+    """The name of an argument within a command that a message tells to enter: always written as a flag."""
+
+
+class _Argument(str):
+    """The name of an argument in a template."""
+
+
+class _Writer(string.Formatter):
+    """Writes templates for one reader."""
+
+    def __init__(self, wording: Wording | None) -> None:
+        self._wording = wording
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, str]:
+        if field_name.isdigit():
+            return worded(args[int(field_name)], self._wording), field_name
+        return _Argument(field_name), field_name
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        plain = isinstance(value, _Argument) and self._wording is None
+        return super().convert_field(value, conversion if plain or not isinstance(value, _Argument) else None)
+
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        if isinstance(value, _Argument):
+            return (self._wording or keyword)(str(value), format_spec)
+        return super().format_field(value, format_spec)
+
+    def check_unused_args(self, used_args: object, args: object, kwargs: object) -> None:
+        """Allow values that the template does not use."""
+
+
+def worded(value: Any, wording: Wording | None = None) -> Any:
+    """Return a Message, or the message of an exception of hfrnn, as a text for one reader; other values unchanged."""
+    if isinstance(value, HfrnnError):
+        value = value.args[0] if len(value.args) == 1 else str(value)
+    return value.worded(wording) if isinstance(value, Message) else value
 
 
 class HfrnnError(Exception):
     """Base class of all expected failures; the command line prints the message and exits with `exit_code`.
+
+    Its argument is a text, or a `Message` if it names arguments.
 
     Examples
     --------

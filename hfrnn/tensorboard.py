@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hfrnn.checks import path
-from hfrnn.errors import CheckpointError, MissingExtraError, how_to_install
+from hfrnn.errors import CheckpointError, Message, MissingExtraError, PerReader, how_to_install
 from hfrnn.files import is_regular
 from hfrnn.runs.metrics import Record, finite_number
 from hfrnn.training.callbacks import Callback, TrainingResult
@@ -73,10 +73,10 @@ class TensorBoard(Callback):
             from tensorboard.plugins.text.summary_v2 import text_pb
             from tensorboard.summary.writer import event_file_writer
         except ImportError as error:
-            raise MissingExtraError(
-                f"event files for TensorBoard need tensorboard: {how_to_install('tensorboard')}, "
-                "or leave --tensorboard out"
-            ) from error
+            without = PerReader("leave hfrnn.TensorBoard out", "leave {tensorboard} out")
+            raise MissingExtraError(Message(
+                "event files for TensorBoard need tensorboard: {0}, or {1}", how_to_install("tensorboard"), without
+            )) from error  # fmt: skip
         self._event, self._summary, self._text_pb = event_pb2, summary_pb2.Summary, text_pb
         self._make_writer = event_file_writer.EventFileWriter
         self.folder = path("folder", folder, or_none=True)

@@ -21,7 +21,7 @@ from hfrnn.analysis.prediction import Prediction
 from hfrnn.analysis.sequences import Given
 from hfrnn.arrays.backend import host_copy
 from hfrnn.engine.batch import Batch
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 from hfrnn.wording import counted
 
 FORMATS = (".npz", ".csv")
@@ -43,19 +43,19 @@ def free_given(given: Given, warm_up: int | None) -> Given:
     """
     names = (given.input_names, given.output_names)
     if any(names) and (names[0] != names[1] or given.ahead != 1):
-        raise InputError(
-            f"the network reads {', '.join(names[0])} and predicts {', '.join(names[1])}, "
-            f"{counted(given.ahead, 'row')} ahead: a free run needs the same columns in the same order in --inputs and "
-            "--targets, and --ahead 1"
-        )
+        raise InputError(Message(
+            "the network reads {0} and predicts {1}, {2} ahead: a free run needs the same columns in the same order in "
+            "{inputs} and {targets}, and {ahead:1}",
+            ", ".join(names[0]), ", ".join(names[1]), counted(given.ahead, "row"),
+        ))  # fmt: skip
     batch = given.batch
     if warm_up is None:
         return given
     shortest = batch.T if batch.lengths is None else int(host_copy(batch.lengths).min())
     if not 1 <= warm_up <= shortest:
-        raise InputError(
-            f"--warm-up is {warm_up}, and the shortest sequence has {shortest} steps: give 1 to {shortest}"
-        )
+        raise InputError(Message(
+            "{warm_up!s} is {0}, and the shortest sequence has {1} steps: give 1 to {1}", warm_up, shortest
+        ))  # fmt: skip
     return given._replace(batch=Batch(batch.inputs[:warm_up]))
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array, Backend
 from hfrnn.arrays.vectors import is_finite
-from hfrnn.checks import shown
-from hfrnn.errors import InputError
+from hfrnn.checks import shown, subject, wrong
+from hfrnn.errors import InputError, Message
 
 KINDS = {
     "i": "integers",
@@ -30,7 +30,7 @@ def array(
     *,
     backend: Backend | None = None,
     finite: bool = False,
-    advice: str = "",
+    advice: str | Message = "",
 ) -> Array:
     """Return an array after checking it.
 
@@ -48,7 +48,7 @@ def array(
         Library of the array. By default that of the array itself, without a conversion.
     finite : bool
         Whether every entry must be finite. On a GPU this waits for the device.
-    advice : str
+    advice : str or Message
         What to do, at the end of the message.
 
     Returns
@@ -62,26 +62,28 @@ def array(
         The value is no such array, or has a mask, which would be ignored.
     """
     found = as_array(name, value, backend)
+    more = Message(", {0}", advice) if advice else ""
     sizes = tuple(found.shape)
     fits = len(sizes) == len(shape) and all(each in (None, size) for each, size in zip(shape, sizes, strict=True))
     if not fits or found.dtype.kind not in kinds:
         wanted = ", ".join("n" if each is None else str(each) for each in shape)
         wanted += "," if len(shape) == 1 else ""
         has = f"has shape {sizes} and type {shown_type(found)}" if sizes else f"is {shown(value)}"
-        raise InputError(
-            f"{name} {has}: give an array ({wanted}) of {KINDS.get(kinds, 'numbers')}{advice and f', {advice}'}"
-        )
+        raise InputError(Message(
+            "{0} {1}: give an array ({2}) of {3}{4}", subject(name), has, wanted, KINDS.get(kinds, "numbers"), more
+        ))  # fmt: skip
     if finite and found.dtype.kind in "fc" and not is_finite(found):
-        raise InputError(f"{name} holds NaN or infinity: give finite numbers{advice and f', {advice}'}")
+        raise InputError(Message("{0} holds NaN or infinity: give finite numbers{1}", subject(name), more))
     return found
 
 
 def as_array(name: str, value: Any, backend: Backend | None = None) -> Array:
     """Return a value as an array of any shape and type; raise InputError if it is none or has a mask."""
     if isinstance(value, np.ma.MaskedArray):
-        raise InputError(
-            f"{name} is a masked array, whose mask would be ignored: give a plain array, for example {name}.filled(0)"
-        )
+        raise InputError(Message(
+            "{0} is a masked array, whose mask would be ignored: give a plain array, for example {1}.filled(0)",
+            subject(name), name,
+        ))  # fmt: skip
     if backend is None or (backend.on_host and isinstance(value, np.ndarray)):
         if is_array(value):
             return np.asarray(value) if isinstance(value, np.ndarray) else value
@@ -90,13 +92,13 @@ def as_array(name: str, value: Any, backend: Backend | None = None) -> Array:
             return backend.xp.asarray(value)
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             if getattr(value, "requires_grad", False) is True:
-                raise InputError(
-                    f"{name} is a tensor that requires a gradient: give an array of numbers, for example "
-                    "tensor.detach()"
-                ) from error
-            raise InputError(f"{name} is {shown(value)}: give an array of numbers of one library") from error
+                raise InputError(Message(
+                    "{0} is a tensor that requires a gradient: give an array of numbers, for example tensor.detach()",
+                    subject(name),
+                )) from error  # fmt: skip
+            raise wrong(name, value, "give an array of numbers of one library") from error
     advice = ", for example tensor.detach().numpy()" if hasattr(value, "detach") else ""
-    raise InputError(f"{name} is {shown(value)}: give an array of numbers{advice}")
+    raise wrong(name, value, f"give an array of numbers{advice}")
 
 
 def shown_type(value: Array) -> str:

@@ -22,7 +22,7 @@ from urllib.parse import urljoin, urlsplit
 
 from hfrnn._version import __version__
 from hfrnn.data.addresses import DOWNLOADS, Remote
-from hfrnn.errors import HfrnnError, InputError
+from hfrnn.errors import HfrnnError, InputError, Message, PerReader
 
 TIMEOUT = 30.0
 """Seconds to wait for the next byte before a request fails."""
@@ -251,10 +251,11 @@ def _download(
             time.sleep(pause)
         tell(failure)
         failures.append(failure)
-    raise HfrnnError(
-        f"cannot get {remote.name}: {'; '.join(failures)}. Nothing was changed: try again later, name another address "
-        f"with `hfrnn data fetch --mirror ADDRESS`, or put the file at {folder / remote.name} yourself"
-    )
+    another = PerReader("set HFRNN_MIRROR to another address", "name another address: hfrnn data fetch {mirrors:URL}")
+    raise HfrnnError(Message(
+        "cannot get {0}: {1}. Nothing was changed: try again later, put the file at {2} yourself, or {3}",
+        remote.name, "; ".join(failures), folder / remote.name, another,
+    ))  # fmt: skip
 
 
 def _request(address: str, remote: Remote, target: Path, progress: Progress) -> None:

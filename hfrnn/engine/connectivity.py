@@ -6,7 +6,7 @@ import numpy as np
 
 from hfrnn.arrays.backend import HostArray
 from hfrnn.engine.layout import Layout
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 
 OF_HIDDEN = ("W_h", "W_hg", "W_hm", "W_r")
 """Recurrent parameters whose rows belong to the hidden units: row i holds the weights that leave unit i."""
@@ -80,8 +80,8 @@ def _check_activation(net: Layout) -> None:
     activation = getattr(net.layers[0].kernel, "activation", None)
     if activation not in NEVER_NEGATIVE:
         has = "no choice of activation" if activation is None else f"the activation {activation}"
-        raise InputError(
-            f"a share of excitatory units was given, and architecture {net.arch!r} has {has}: Dale's law needs hidden "
-            "units that are never negative: use rnn, leaky or rate with --activation logistic or relu, or leaky or "
-            "rate with softplus"
-        )
+        raise InputError(Message(
+            "a share of excitatory units was given, and architecture {0!r} has {1}: Dale's law needs hidden units that "
+            "are never negative: use rnn, leaky or rate with {activation:logistic or relu}, or leaky or rate with "
+            "{activation:softplus}", net.arch, has,
+        ))  # fmt: skip

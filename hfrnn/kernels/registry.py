@@ -14,7 +14,8 @@ from hfrnn.arrays import gpu
 from hfrnn.arrays.gpu import why_no_numba
 from hfrnn.checks import count, is_number, shown, wrong
 from hfrnn.choices import AUTO
-from hfrnn.errors import InputError
+from hfrnn.entries import OF_A_FILE, count_registered, note_registered
+from hfrnn.errors import InputError, Message, PerReader
 from hfrnn.kernels.base import Kernel
 from hfrnn.option import Option, near_hint
 
@@ -137,6 +138,7 @@ def register_kernel(name: str, kernel: type[Kernel] | None = None) -> Callable[[
         if name in _kernels and _kernels[name] is not cls:
             raise InputError(f"an architecture named {name!r} is registered already: choose another name")
         _kernels[name] = cls
+        note_registered(cls)
         return cls
 
     if kernel is not None:
@@ -145,7 +147,7 @@ def register_kernel(name: str, kernel: type[Kernel] | None = None) -> Callable[[
 
 
 def import_kernels(path: str | Path) -> None:
-    """Run a Python file that registers architectures, as the option `--kernel FILE` of a command does.
+    """Run a Python file of a user that registers architectures, optimizers or kinds of data.
 
     Parameters
     ----------
@@ -157,7 +159,7 @@ def import_kernels(path: str | Path) -> None:
     InputError
         The file cannot be read or run, or registers nothing.
     """
-    before, name = len(_kernels), f"--kernel {path}"
+    before, name = count_registered(), f"{OF_A_FILE}{path}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise InputError(f"the kernel file {path} is not a Python file: give one whose name ends in .py")
@@ -171,8 +173,11 @@ def import_kernels(path: str | Path) -> None:
         raise InputError(
             f"the kernel file {path} cannot be run ({type(error).__name__}: {said}): `python {path}` says where"
         ) from error
-    if len(_kernels) == before:
-        raise InputError(f"the kernel file {path} registers no architecture: it has to call hfrnn.register_kernel")
+    if count_registered() == before:
+        raise InputError(
+            f"the kernel file {path} registers nothing: it has to call hfrnn.register_kernel, "
+            "hfrnn.register_optimizer or hfrnn.register_data"
+        )
 
 
 def architectures() -> tuple[str, ...]:
@@ -201,10 +206,11 @@ def kernel_class(name: str, backend: str = "numpy") -> type[Kernel]:
         The name is not known.
     """
     if not isinstance(name, str) or name not in _kernels:
-        raise InputError(
-            f"architecture {shown(name)} is not known{near_hint(name, _kernels)}: use one of {', '.join(_kernels)}, or "
-            "name the file that registers it (--kernel FILE; in Python, import it first)"
-        )
+        register = PerReader("import the module that registers it", "name the file that registers it: {kernel:FILE}")
+        raise InputError(Message(
+            "architecture {0} is not known{1}: use one of {2}, or {3}",
+            shown(name), near_hint(name, _kernels), ", ".join(_kernels), register,
+        ))  # fmt: skip
     found = _variants.get(backend, {}).get(name, _kernels[name])
     if not isinstance(found, str):
         return found

@@ -27,7 +27,7 @@ import numpy as np
 from hfrnn.arrays.backend import HostArray
 from hfrnn.arrays.vectors import Scalar, fetch
 from hfrnn.checks import wrong
-from hfrnn.errors import INTERRUPTED, InputError, MissingExtraError, RankError, how_to_install
+from hfrnn.errors import INTERRUPTED, InputError, Message, MissingExtraError, RankError, how_to_install
 from hfrnn.ranks.launched import launched
 from hfrnn.ranks.one import ALONE, Ranks
 from hfrnn.ranks.tree import additions_between, owned, roots, total
@@ -217,10 +217,10 @@ class MPIRanks(Ranks):
                 if elapsed > timeout:
                     late = sorted({rank for rank, each in zip(peers, requests, strict=True) if not each.Test()})
                     verb = "has" if len(late) == 1 else "have"
-                    raise RankError(
-                        f"{_named(late)} {verb} not answered for {timeout:g} seconds: look at the machines, or give a "
-                        "longer --rank-timeout"
-                    )
+                    raise RankError(Message(
+                        "{0} {1} not answered for {2:g} seconds: look at the machines, or give a longer {rank_timeout}",
+                        _named(late), verb, timeout,
+                    ))  # fmt: skip
                 time.sleep(pause if elapsed > SPIN_SECONDS else 0.0)
         except self._mpi.Exception as error:
             raise RankError(f"MPI failed on rank {self.rank} ({error}): another rank or the network is down") from error
