@@ -20,12 +20,12 @@ from scipy.special import log_softmax
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.threads import one_blas_thread
-from hfrnn.checks import count, function, instance, shown
+from hfrnn.checks import count, function, instance, shown, subject
 from hfrnn.data.text import LEVELS, Text
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
-from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.errors import InputError, Message, NonFiniteError
 from hfrnn.wording import counted
 
 CONTROLS: dict[str, Text] = {"char": "Th", "byte": b"Th", "word": "the"}
@@ -262,7 +262,7 @@ def _known(name: str, given: Text, vocabulary: Vocabulary) -> NDArray[np.int32]:
     symbols, unknown = vocabulary.count(given)
     if not symbols or unknown:
         problem = "is empty" if not symbols else f"is {shown(given)}, and the network does not know every symbol of it"
-        raise InputError(f"{name} {problem}: give one or more symbols of its training text")
+        raise InputError(Message("{0} {1}: give one or more symbols of its training text", subject(name), problem))
     return vocabulary.encode(given)
 
 
@@ -271,7 +271,9 @@ def _allowed(given: Text | None, vocabulary: Vocabulary, brackets: set[int]) -> 
     if given is not None:
         numbers = set(_known("allowed", given, vocabulary).tolist())
         if numbers & brackets:
-            raise InputError(f"allowed is {shown(given)}, which opens or closes a bracket: leave those symbols out")
+            raise InputError(Message(
+                "{allowed!s} is {0}, which opens or closes a bracket: leave those symbols out", shown(given)
+            ))  # fmt: skip
     else:
         listed = vocabulary.symbols.to_list()
         names = [chr(code) if code < 128 else "" for code in listed] if vocabulary.level == "byte" else listed

@@ -18,7 +18,7 @@ from hfrnn.arrays import gpu
 from hfrnn.arrays import gpu as compiled
 from hfrnn.checks import choice, wrong
 from hfrnn.choices import AUTO, BACKENDS, DEVICE_SHARE, HOST_MEMORY, PRECISIONS
-from hfrnn.errors import InputError, MissingExtraError, how_to_install
+from hfrnn.errors import InputError, Message, MissingExtraError, how_to_install
 
 Array: TypeAlias = Any
 """An array of whichever backend is in use."""
@@ -206,10 +206,10 @@ class Backend:
             They cannot.
         """
         if choice("precision", precision, PRECISIONS) == "tf32":
-            raise InputError(
-                f"precision is 'tf32', and backend {self.name!r} runs on the CPU, which has no TF32: use backend "
-                "'cupy', or precision 'float32'"
-            )
+            raise InputError(Message(
+                "{precision!s} is 'tf32', and backend {0!r} runs on the CPU, which has no TF32: use {backend:cupy}, or "
+                "{precision:float32}", self.name,
+            ))  # fmt: skip
 
     @contextmanager
     def products_in(self, precision: str) -> Iterator[None]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hfrnn.errors import InputError, MissingExtraError, how_to_install
+from hfrnn.errors import InputError, Message, MissingExtraError, how_to_install
 
 MISSING = "CuPy is not installed"
 DRIVERS = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
@@ -91,12 +91,12 @@ def describe_gpu(cupy: Any) -> str:
 def check_tf32(capability: int, dtype: np.dtype[Any]) -> None:
     """Raise InputError unless a GPU of this compute capability, times 10, has products of this type in TF32."""
     if dtype != np.float32:
-        raise InputError(f"precision is 'tf32', and dtype is {dtype}: use dtype float32 with it")
+        raise InputError(Message("{precision!s} is 'tf32', and {dtype!s} is {0}: use {dtype:float32}", dtype))
     if capability < TF32_CAPABILITY:
-        raise InputError(
-            f"precision is 'tf32', and the GPU has the compute capability {capability / 10}: use a GPU with "
-            f"{TF32_CAPABILITY / 10} or more, or precision 'float32'"
-        )
+        raise InputError(Message(
+            "{precision!s} is 'tf32', and the GPU has the compute capability {0}: use a GPU with {1} or more, or "
+            "{precision:float32}", capability / 10, TF32_CAPABILITY / 10,
+        ))  # fmt: skip
 
 
 @contextmanager

@@ -26,7 +26,9 @@ def checked_fractions(fractions: Sequence[float]) -> tuple[float, float, float]:
     shares = tuple(number("a share of fractions", share) for share in given)
     allowed = len(shares) == 3 and all(0 <= share <= 1 for share in shares)
     if not (allowed and math.isclose(sum(shares), 1.0, abs_tol=1e-9)):
-        raise InputError(f"fractions is {', '.join(f'{share:g}' for share in shares)}: {expected}")
+        raise InputError(Message(
+            "{fractions!s} is {0}: {1}", ", ".join(f"{share:g}" for share in shares), expected
+        ))  # fmt: skip
     return shares[0], shares[1], shares[2]
 
 

@@ -16,7 +16,7 @@ from hfrnn.choices import DTYPES, INITIALIZERS
 from hfrnn.engine.batch import Batch, zero_padding
 from hfrnn.engine.heads.heads import losses, make_head
 from hfrnn.engine.layers import initial_state_shapes, make_layer
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 from hfrnn.kernels.registry import make_kernel, resolve_backend
 from hfrnn.optim.blocks import MatrixBlock
 
@@ -28,7 +28,7 @@ def _hidden_sizes(hidden: Any) -> tuple[int, ...]:
     if not isinstance(hidden, list | tuple | range):
         return (count("hidden", hidden),)
     if not hidden:
-        raise InputError("hidden is empty: give one hidden size, or one for each layer")
+        raise InputError(Message("{hidden!s} is empty: give one hidden size, or one for each layer"))
     return tuple(count("hidden", size) for size in hidden)
 
 

@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hfrnn.checks import count, is_whole, shown
+from hfrnn.checks import count, is_whole, wrong
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.layout import Layout
 from hfrnn.engine.plan import SHARD, SHARDS, Keep, Plan, Use, segment_boundaries, shard_boundaries
@@ -91,9 +91,7 @@ def make_plan(
         return replace(largest, segment=root, keep=Keep.NOTHING)
     if not isinstance(checkpoint, str) or checkpoint != "auto":
         if not (is_whole(checkpoint) and int(checkpoint) >= 1):
-            raise InputError(
-                f'checkpoint is {shown(checkpoint)}: use None, "sqrt", "auto" or a number of steps, 1 or more'
-            )
+            raise wrong("checkpoint", checkpoint, 'use None, "sqrt", "auto" or a number of steps, 1 or more')
         return replace(largest, segment=int(checkpoint), keep=Keep.NOTHING)
     budget, footprint = memory or layout.backend.default_memory(), footprint_of(layout, symbols, clips)
     lengths, divisions = _host_sizes(largest, B, least) if layout.backend.on_host else _device_sizes(T, B, least)

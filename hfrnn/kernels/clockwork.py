@@ -34,8 +34,8 @@ import numpy as np
 
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.arrays.initializers import Initializer, normal
-from hfrnn.checks import is_whole, shown, shown_exactly
-from hfrnn.errors import InputError
+from hfrnn.checks import is_whole, shown_exactly, wrong
+from hfrnn.errors import InputError, Message
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, rows, slope_of_tanh, transpose
 from hfrnn.option import Option
@@ -71,13 +71,15 @@ def default_periods(hidden: int) -> tuple[int, ...]:
 def _checked(periods: Any, hidden: int) -> tuple[int, ...]:
     """Return the periods as a tuple of integers, after checking that they divide `hidden` units into equal modules."""
     if not isinstance(periods, list | tuple | range) and getattr(periods, "ndim", 0) != 1:
-        raise InputError(f"periods is {shown(periods)}: give a list of whole numbers, one per module, as in [1, 2, 4]")
+        raise wrong("periods", periods, "give a list of whole numbers, one per module, as in [1, 2, 4]")
     given = tuple(periods)
     if not given:
-        raise InputError("periods is empty: give a whole number, 1 or more, for each module")
+        raise InputError(Message("{periods!s} is empty: give a whole number, 1 or more, for each module"))
     for period in given:
         if not is_whole(period) or period < 1:
-            raise InputError(f"periods holds {shown_exactly(period)}: give a whole number, 1 or more, for each module")
+            raise InputError(Message(
+                "{periods!s} holds {0}: give a whole number, 1 or more, for each module", shown_exactly(period)
+            ))  # fmt: skip
     if hidden % len(given):
         raise InputError(
             f"{len(given)} periods were given, and {hidden} units do not divide into {len(given)} modules of equal "

@@ -44,7 +44,7 @@ from __future__ import annotations
 from typing import Any
 
 from hfrnn.arrays.backend import Array
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 from hfrnn.kernels.base import Arrays, Kernel, Slot, Tape
 from hfrnn.kernels.pointwise import add_weight_gradient, product, sigmoid_, slope_of_tanh, transpose
 from hfrnn.kernels.rnn import slope_of
@@ -82,10 +82,10 @@ class GatedFeedback(Kernel):
         if sublayers is None:
             sublayers = max(n for n in range(1, MOST_SUBLAYERS + 1) if hidden % n == 0)
         if hidden % sublayers:
-            raise InputError(
-                f"sublayers is {sublayers}, and {hidden} units do not divide into {sublayers} layers of equal width: "
-                f"give a hidden size that is a multiple of {sublayers}, or another number of layers"
-            )
+            raise InputError(Message(
+                "{sublayers!s} is {0}, and {1} units do not divide into {0} layers of equal width: give a hidden size "
+                "that is a multiple of {0}, or another number of layers", sublayers, hidden,
+            ))  # fmt: skip
         self.hidden = self.width = hidden
         self.sublayers, self.M = sublayers, hidden // sublayers
         self.columns = tuple(slice(j * self.M, (j + 1) * self.M) for j in range(sublayers))

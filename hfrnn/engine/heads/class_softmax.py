@@ -34,7 +34,7 @@ from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.backend import Array, Backend, HostArray, get_backend
 from hfrnn.checks import is_whole, wrong
 from hfrnn.engine.heads.output_map import ByLayer, Head, OutputMap, check_symbols, curve_, first_of, normalise_
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 from hfrnn.kernels.base import Arrays, Tape
 from hfrnn.kernels.pointwise import rows
 
@@ -68,14 +68,16 @@ def classes_of_symbols(n_out: int, classes: int | Sequence[int] | None) -> tuple
     if is_whole(classes):
         number = int(classes)  # type: ignore[arg-type]
         if not 1 <= number <= n_out:
-            raise InputError(f"classes is {number}: with n_out = {n_out} give 1 to {n_out} classes")
+            raise wrong("classes", number, f"with n_out = {n_out} give 1 to {n_out} classes")
         return tuple(symbol * number // n_out for symbol in range(n_out))
     needed = "the loss 'class-softmax' needs a number of classes, or the class of each symbol"
     if not isinstance(classes, list | tuple | range | np.ndarray):
         raise wrong("classes", classes, needed)
     given = array("classes", classes, (None,), "iu", backend=get_backend("numpy"), advice=f"because {needed}")
     if given.size != n_out:
-        raise InputError(f"classes has {given.size} numbers: with n_out = {n_out} give the class of each symbol")
+        raise InputError(Message(
+            "{classes!s} has {0} numbers: with n_out = {1} give the class of each symbol", given.size, n_out
+        ))  # fmt: skip
     found = np.unique(given)
     if not np.array_equal(found, np.arange(found.size)):
         raise InputError(
