@@ -6,13 +6,13 @@ import contextlib
 import difflib
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 from hfrnn.checks import GREATEST, Range, flag, is_number, is_whole, number, shown, shown_exactly, string
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 
 _NOUNS = {str: "a string", bool: "true or false", int: "a whole number", float: "a number"}
 
@@ -22,14 +22,15 @@ def option_key(name: str) -> str:
     return name.rstrip("_")
 
 
-def option_name(name: str) -> str:
-    """Return the flag of an option on the command line: `--cg-epsilon` for `cg_epsilon`."""
-    return "--" + option_key(name).replace("_", "-")
+def argument(name: str, value: object = "") -> str:
+    """Return the part of a template of `Message` that stands for an argument, with a value if one is given."""
+    return f"{{{name}:{value}}}" if value != "" else f"{{{name}}}"
 
 
-def flag_given(name: str, value: Any) -> str:
-    """Return the flag that gives an option a value, without the value: `--no-direct-input` for False."""
-    return f"--no-{option_name(name)[2:]}" if value is False else option_name(name)
+def either(names: Iterable[str]) -> str:
+    """Return names in a sentence: `sgd, adam or online`."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -63,20 +64,84 @@ def by_name(value: float | Iterable[str]) -> Any:
     return found
 
 
+AS_TEXT = object()
+"""Stands for the value of other texts."""
+
+
+class ByData(NamedTuple):
+    """A default that depends on the data. Without `large_text`, large texts have the value of other texts."""
+
+    text: Any
+    music: Any
+    task: Any
+    arrays: Any
+    large_text: Any = AS_TEXT
+
+    def of(self, data: str) -> Any:
+        """Return the value for one of the fields."""
+        value = getattr(self, data)
+        return self.text if value is AS_TEXT else value
+
+
+class Presets(NamedTuple):
+    """The default of an option in each preset of Hessian-free optimization: one for all data, or a `ByData`."""
+
+    tuned: Any
+    published: Any
+
+
+@dataclass(frozen=True)
+class Need:
+    """What else has to be chosen for an option to have an effect.
+
+    Parameters
+    ----------
+    option : str
+        Another option.
+    allowed : tuple of str
+        The values of that option that make this one useful; by default all but None.
+    unless : callable, optional
+        Called with the options of a run instead of looking at `allowed`. Returns why the option has no effect, and
+        what it is for; None if it has an effect.
+    """
+
+    option: str
+    allowed: tuple[str, ...] = ()
+    unless: Callable[[Any], Message | None] | None = None
+
+    def unmet(self, chosen: Any) -> Message | None:
+        """Return why the need is not met, and what the option is for; None where it is met.
+
+        Parameters
+        ----------
+        chosen : object
+            Holds the options of a run as attributes, with all defaults.
+        """
+        if self.unless is not None:
+            return self.unless(chosen)
+        value, name = getattr(chosen, self.option), argument(self.option)
+        if value in self.allowed:
+            return None
+        useful = argument(self.option, either(self.allowed))
+        if value is None:
+            return Message(f"{name} was not: it is for {useful}")
+        return Message(f"{name} is {{0}}: it is for {useful}", value)
+
+
 @dataclass(frozen=True)
 class Option:
-    """The declaration of one option of a run or of an architecture.
+    """The declaration of one option of a run, of an architecture, of a kind of data or of an optimizer.
 
     Parameters
     ----------
     name : str
-        The name in Python and in TOML files. The flag is made from it: `--peephole-scale` for `peephole_scale`.
+        The name in Python and in TOML files. The command line makes its flag from it.
     kind : {str, int, float, bool}
         The type of the value.
     default : object
         The value if none is given. None if the default depends on something else.
     help : str
-        One sentence that says what the option does, and its unit.
+        One sentence that says what the option does, and its unit. `{window}` stands for the option `window`.
     many : bool
         Whether the option takes several values: a list in TOML, commas on the command line, and a tuple in Python. One
         string with commas is split everywhere.
@@ -97,6 +162,17 @@ class Option:
     named : bool
         Whether numbers by name are accepted too: `NAME=NUMBER` with commas on the command line, a list of such texts
         in TOML, a dict in Python. The value is a tuple of such texts then, which `by_name` reads.
+    group : str
+        The heading that the option stands under in the list of all options.
+    needs : tuple of Need
+        What else has to be chosen for the option to have an effect.
+    shapes : bool
+        Whether the option decides which weights the network has, so that a run can take over the weights of another
+        run only if both have the same value.
+    path : bool
+        Whether the value is the path of a file or folder.
+    presets : Presets, optional
+        The default in each preset of Hessian-free optimization, if `default` is None.
 
     Raises
     ------
@@ -105,8 +181,8 @@ class Option:
 
     Examples
     --------
-    >>> Option("zoneout", float, 0.1, "Probability that a unit keeps its value.", least=0, below=1).flag
-    '--zoneout'
+    >>> Option("zoneout", float, 0.1, "Probability that a unit keeps its value.", least=0, below=1).expected
+    'give a number from 0, below 1'
     """
 
     name: str
@@ -125,6 +201,11 @@ class Option:
     optional: bool = False
     digits: bool = False
     named: bool = False
+    group: str = ""
+    needs: tuple[Need, ...] = ()
+    shapes: bool = False
+    path: bool = False
+    presets: Presets | None = None
 
     def __post_init__(self) -> None:
         name = self.name if isinstance(self.name, str) else ""
@@ -149,32 +230,27 @@ class Option:
         return option_key(self.name)
 
     @property
-    def flag(self) -> str:
-        """The flag on the command line."""
-        return option_name(self.name)
-
-    @property
-    def text(self) -> str:
+    def text(self) -> Message:
         """The help text, including what the value 0 does."""
-        return f"{self.help.rstrip('.')}; 0 {self.zero}." if self.zero else self.help
+        return Message(f"{self.help.rstrip('.')}; 0 {self.zero}." if self.zero else self.help)
 
     @property
-    def shown_default(self) -> str:
-        """The default as text; empty if there is none."""
+    def own_default(self) -> Message:
+        """The default in words, without those of presets and data; empty if there is none."""
         if self.default is None:
-            return self.otherwise
+            return Message(self.otherwise)
         if isinstance(self.default, bool):
-            return "yes" if self.default else "no"
-        return ",".join(map(str, self.default)) if self.many else str(self.default)
+            return Message("yes" if self.default else "no")
+        return Message("{0}", ",".join(map(str, self.default)) if self.many else str(self.default))
 
-    def convert(self, value: Any, where: str) -> Any:
+    def convert(self, value: Any, where: str = "") -> Any:
         """Convert a value from a file or a caller to the type of the option.
 
         Parameters
         ----------
         value : object
         where : str
-            The name of the option in error messages.
+            What the value is called in error messages, in the notation of `Message`; by default the argument.
 
         Returns
         -------
@@ -188,6 +264,7 @@ class Option:
         """
         if value is None and (self.optional or self.default is None):
             return None
+        where = where or argument(self.name)
         if self.named and not is_number(value):
             return self._convert_named(value, where)
         if not self.many:
@@ -196,32 +273,40 @@ class Option:
         if self.kind is str and isinstance(value, str):
             items = value.split(",")  # as on the command line
         if not isinstance(items, list | tuple) or not items:
-            raise InputError(f"{where} is {shown(value)}: give one or more {_NOUNS[self.kind][2:]}s")
+            raise InputError(Message(f"{where} is {{0}}: give one or more {_NOUNS[self.kind][2:]}s", shown(value)))
         return tuple(self._convert_one(item, where) for item in items)
 
-    def check(self, value: Any, where: str) -> None:
-        """Raise InputError if a value is outside the choices or bounds. `where` names the option in the message."""
+    def check(self, value: Any, where: str = "") -> None:
+        """Raise InputError if a value is outside the choices or bounds; `where` is that of `convert`."""
+        where = where or argument(self.name)
         if isinstance(value, tuple) and self.named:
             for name, item in by_name(value).items():
-                self._check_one(item, f"{where} of {name}")
+                self._check_one(item, f"{where} of {name.replace('{', '').replace('}', '')}")
             return
+        if self.default is None and (value == "" or (self.many and value and "" in value)):
+            raise InputError(Message(f"{where} is empty: give a name, or leave it out"))
         for item in value if self.many and value is not None else (value,):
             self._check_one(item, where)
 
     def _check_one(self, item: Any, where: str) -> None:
         if isinstance(item, float) and not math.isfinite(item):
-            raise InputError(f"{where} is {item}: give a finite number{self._range}")
+            raise InputError(Message(f"{where} is {{0}}: give a finite number{{1}}", item, str(self._range)))
         if item is not None and not self._allows(item):
-            raise InputError(f"{where} is {shown(item)}: {self.expected}")
+            raise InputError(Message(f"{where} is {{0}}: {{1}}", shown(item), self._expected))
 
     @property
     def expected(self) -> str:
         """The end of a message about a wrong value, such as `give a whole number, 1 or more`."""
+        return str(self._expected)
+
+    @property
+    def _expected(self) -> Message:
+        """`expected`, for every reader."""
         if self.choices:
-            return f"use one of {', '.join(self.choices)}"
+            return Message("use one of {0}", ", ".join(self.choices))
         noun = _NOUNS[self.kind] + (f" of {self.unit}" if self.unit else "")
         zero, names = f", or 0 {self.zero}" if self.zero else "", ", or NAME=NUMBER with commas" if self.named else ""
-        return f"give {noun}{self._range}{zero}{names}"
+        return Message(f"give {noun}{self._range}{zero}{names}")
 
     @property
     def _range(self) -> Range:
@@ -247,12 +332,14 @@ class Option:
                 numbers = by_name(items)
                 if len(numbers) == len(value if isinstance(value, Mapping) else items):
                     return tuple(f"{name}={each!r}" for name, each in numbers.items())
-        raise InputError(f"{where} is {shown(value)}: {self.expected}")
+        raise InputError(Message(f"{where} is {{0}}: {{1}}", shown(value), self._expected))
 
     def _convert_one(self, value: Any, where: str) -> Any:
         if not isinstance(value, bool) and isinstance(value, Integral) and not is_whole(value):
             bound = f"at most {GREATEST}" if int(value) > 0 else f"at least {-GREATEST - 1}"
-            raise InputError(f"{where} is {shown(value)}: give a number of {bound}, so that it fits in 64 bits")
+            raise InputError(
+                Message(f"{where} is {{0}}: give a number of {bound}, so that it fits in 64 bits", shown(value))
+            )
         found = os.fspath(value) if isinstance(value, os.PathLike) else value
         if self.kind is str and isinstance(found, str):
             return found
@@ -265,4 +352,4 @@ class Option:
                 return flag(where, value)
             if self.kind is float and is_number(value):
                 return float(value) if isinstance(value, float) else number(where, value)
-        raise InputError(f"{where} is {shown_exactly(value)}: {self.expected}")
+        raise InputError(Message(f"{where} is {{0}}: {{1}}", shown_exactly(value), self._expected))

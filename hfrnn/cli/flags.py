@@ -11,13 +11,14 @@ from typing import Any
 import click
 
 from hfrnn.choices import RECORDINGS
-from hfrnn.cli.arguments import NearChoice, refuse_several
+from hfrnn.cli.arguments import NearChoice, flag_of, refuse_several
 from hfrnn.cli.completion import architectures, data_names, files, folders, run_folders
 from hfrnn.cli.kernel_files import kernel_files
 from hfrnn.cli.output import say
 from hfrnn.errors import InputError
 from hfrnn.option import Option
-from hfrnn.runs.options import option_name, run_options
+from hfrnn.runs.defaults import default_text
+from hfrnn.runs.options import run_options
 
 MAIN = {
     "data": ("DATA", "Name (see hfrnn info), file of arrays, or table."),
@@ -57,8 +58,8 @@ class TrainCommand(click.Command):
 
     def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
-        self.params += [make_flag(declared, declared.text + _default(declared))
-                        for declared in run_options().values() if declared.name != "text"]  # fmt: skip
+        self.params += [make_flag(declared, _help(declared)) for declared in run_options().values()
+                        if declared.name != "text"]  # fmt: skip
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         own = super().get_params(ctx)
@@ -91,7 +92,7 @@ class TrainCommand(click.Command):
         for option, times in Counter(order).items():
             if times > 1 and option.name in ONCE:
                 more = f"; {RECORDINGS}" if option.name == "data" else ""
-                raise InputError(f"{option_name(option.name)} was given {times} times: give it once{more}")
+                raise InputError(f"{flag_of(option.name)} was given {times} times: give it once{more}")
         files = [values.get("data"), values.get("text"), *arguments]
         refuse_several([each if isinstance(each, str) else None for each in files])
 
@@ -121,14 +122,14 @@ def architecture_flags(taken: Iterable[str]) -> Iterator[click.Option]:
     from hfrnn.runs.config import arch_declarations
 
     for name, declarations in arch_declarations().items():
-        if option_name(name) in taken:
+        if flag_of(name) in taken:
             raise InputError(
                 f"the architecture {next(iter(declarations))} declares an option named {name}, and hfrnn train has a "
                 "flag of that name: rename it"
             )
         texts: dict[str, list[str]] = {}
         for arch, declared in declarations.items():
-            texts.setdefault(declared.text + _default(declared), []).append(arch)
+            texts.setdefault(_help(declared), []).append(arch)
         choices = tuple(dict.fromkeys(choice for declared in declarations.values() for choice in declared.choices))
         text = " ".join(f"{', '.join(archs)}: {text}" for text, archs in texts.items())
         yield make_flag(next(iter(declarations.values())), text, choices)
@@ -137,7 +138,7 @@ def architecture_flags(taken: Iterable[str]) -> Iterator[click.Option]:
 def make_flag(declared: Option, text: str, choices: tuple[str, ...] | None = None) -> click.Option:
     """Return the flag of an option, with a help text."""
     arguments: dict[str, Any] = {"default": None, "help": text}
-    flag = declared.flag
+    flag = flag_of(declared.name)
     if declared.name in COMPLETIONS:
         arguments["shell_complete"] = COMPLETIONS[declared.name]
     if declared.kind is bool:
@@ -162,19 +163,21 @@ def parsed(declared: Option, text: str) -> Any:
     try:
         return tuple(declared.kind(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"{declared.flag} is {text!r}: give numbers with commas between them") from None
+        raise InputError(f"{flag_of(declared.name)} is {text!r}: give numbers with commas between them") from None
 
 
-def _default(declared: Option) -> str:
-    return f"  [default: {declared.shown_default}]" if declared.shown_default else ""
+def _help(declared: Option) -> str:
+    """Return the help text of an option with its default."""
+    default = default_text(declared).worded(flag_of)
+    return declared.text.worded(flag_of) + (f"  [default: {default}]" if default else "")
 
 
 def _main_rows() -> dict[str, list[tuple[str, str]]]:
     """The main options, and those of the architectures that a user registered, by heading."""
     own = run_options()
-    shown = {name: own[name].general_default for name in MAIN if name in own and own[name].default is not None}
-    defaults = {name: f"  [default: {text}]" for name, text in shown.items()}
-    flags = {**{name: option_name(name) for name in MAIN}, "help": "-h, --help"}
+    defaults = {name: f"  [default: {own[name].own_default}]" for name in MAIN
+                if name in own and own[name].default is not None}  # fmt: skip
+    flags = {**{name: flag_of(name) for name in MAIN}, "help": "-h, --help"}
     rows = {"Options": [(f"{flags[name]} {kind}", text + defaults.get(name, "")) for name, (kind, text) in
                         MAIN.items()]}  # fmt: skip
     if "hfrnn.kernels.registry" in sys.modules:  # else there is no such architecture
@@ -182,7 +185,7 @@ def _main_rows() -> dict[str, list[tuple[str, str]]]:
 
         for arch in user_architectures():
             rows[f"Options of {arch}"] = [
-                (f"{declared.flag} {_metavar(declared)}".rstrip(), declared.text + _default(declared))
+                (f"{flag_of(declared.name)} {_metavar(declared)}".rstrip(), _help(declared))
                 for declared in kernel_options(arch).values()
             ]
     return rows

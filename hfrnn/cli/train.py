@@ -14,7 +14,6 @@ from hfrnn.cli.launcher import has_to_start, start_ranks
 from hfrnn.cli.output import make_console, say, say_data, say_document, say_json, say_lines, telling_of_compilation
 from hfrnn.cli.under_mpi import launched_together
 from hfrnn.errors import InputError
-from hfrnn.runs.options import option_key
 from hfrnn.training.signals import handle_signals
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def train(
 def _run(config: str | None, resume: str | None, flags: dict[str, Any], modes: tuple[bool, ...], ranks: Ranks) -> None:
     """Do what the flags of the command ask for."""
     dry_run, print_config, tensorboard, quiet, as_json = modes
-    from hfrnn.cli.merge import merged, naming_the_file
+    from hfrnn.cli.merge import merged
     from hfrnn.runs.config import all_options
 
     declared = all_options()
@@ -95,19 +94,18 @@ def _run(config: str | None, resume: str | None, flags: dict[str, Any], modes: t
             interruption.saved = None if print_config or dry_run else before_next_update(folder)
             stored = folder.config()
     values, full = merged(given, config, stored)
-    with naming_the_file(config, values.keys() - given.keys()):
-        if print_config:
-            _print_config(full)
-        elif dry_run:
-            with telling_of_compilation(full.chosen_backend):
-                _dry_run(full, resume)
-        else:
-            from hfrnn.cli.progress import Display
+    if print_config:
+        _print_config(full)
+    elif dry_run:
+        with telling_of_compilation(full.backend):
+            _dry_run(full, resume)
+    else:
+        from hfrnn.cli.progress import Display
 
-            display = None if quiet or as_json else Display(make_console())
-            tell = None if display is None else display.print
-            with telling_of_compilation(full.chosen_backend, display is None, tell):
-                _train(resume, values, tensorboard, display, as_json, ranks)
+        display = None if quiet or as_json else Display(make_console())
+        tell = None if display is None else display.print
+        with telling_of_compilation(full.backend, display is None, tell):
+            _train(resume, values if resume else full, tensorboard, display, as_json, ranks)
 
 
 def _check_modes(dry_run: bool, print_config: bool, tensorboard: bool, quiet: bool, as_json: bool) -> None:
@@ -121,9 +119,10 @@ def _check_modes(dry_run: bool, print_config: bool, tensorboard: bool, quiet: bo
 
 
 def _train(
-    resume: str | None, values: dict[str, Any], tensorboard: bool, display: Display | None, as_json: bool, ranks: Ranks
-) -> None:
-    """Train, and print the run as the flags ask."""
+    resume: str | None, options: dict[str, Any] | TrainConfig, tensorboard: bool, display: Display | None,
+    as_json: bool, ranks: Ranks,
+) -> None:  # fmt: skip
+    """Train a new run with its configuration, or a resumed one with changes, and print the run as the flags ask."""
     from hfrnn.cli.progress import LogLines
     from hfrnn.cli.run_tables import result_lines
     from hfrnn.training.callbacks import Callback
@@ -136,8 +135,10 @@ def _train(
 
         callbacks.append(board := TensorBoard())
     try:
-        options = {option_key(k): v for k, v in values.items()}
-        result = train_network(resume=resume, callbacks=callbacks, comm=ranks, **options)
+        if isinstance(options, dict):
+            result = train_network(resume=resume, callbacks=callbacks, comm=ranks, **options)
+        else:
+            result = train_network(options, callbacks=callbacks, comm=ranks)
     finally:
         with contextlib.suppress(OSError):  # the terminal may be closed
             if display is not None:
@@ -156,9 +157,7 @@ def _train(
 
 def _print_config(config: TrainConfig) -> None:
     """Print the configuration as in a run's config.toml, without the versions."""
-    import tomli_w
-
-    say_document(tomli_w.dumps(config.resolved().to_toml()))
+    say_document(config.to_toml())
 
 
 def _dry_run(config: TrainConfig, resume: str | None) -> None:
@@ -166,5 +165,4 @@ def _dry_run(config: TrainConfig, resume: str | None) -> None:
     from hfrnn.cli.run_tables import dry_run_lines
     from hfrnn.training.dry_run import dry_run
 
-    config = config.resolved()
     say_lines(dry_run_lines(dry_run(config, resume), config))

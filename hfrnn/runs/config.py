@@ -1,59 +1,73 @@
-"""The configuration of a training run: checked values of its options, and their form in a TOML file."""
+"""The configuration of a training run: the options that were given, and all values that follow from them."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, NoReturn
+
+import tomli_w
 
 from hfrnn.checks import instance
-from hfrnn.choices import AUTO, DEVICES, DYNAMICS, HOST_MEMORY
-from hfrnn.errors import InputError, MissingExtraError, reason_of
+from hfrnn.choices import AUTO, DEVICES, HOST_MEMORY
+from hfrnn.data.kinds.base import DataKind
+from hfrnn.data.kinds.registry import kind_of, takers
+from hfrnn.errors import InputError, Message, MissingExtraError, reason_of
 from hfrnn.files import CONFIGURATION, read_bytes
-from hfrnn.option import Option, nearest
-from hfrnn.runs.defaults import (
-    ARRAY_NETWORK,
-    KINDS_OF_ARRAYS,
-    TASK_NETWORK,
-    TASK_WEIGHTS,
-    WORD_NETWORK,
-    kind_of_data,
-    preset_values,
-    usual_values,
-)
-from hfrnn.runs.options import (
-    AVERAGES,
-    DEFAULT_MINUTES,
-    HF,
-    LEARNING_RATES,
-    MOMENTA,
-    SHARES,
-    SHIFT,
-    WORDS,
-    RunOptions,
-    option_name,
-    run_options,
-)
+from hfrnn.option import Option, argument, either, near_hint, option_key
+from hfrnn.runs.defaults import dependent, suited
+from hfrnn.runs.optimizers import OPTIMIZERS, users_of
+from hfrnn.runs.options import DEFAULT_MINUTES, run_options
 from hfrnn.wording import short
 
-PATHS = ("text", "valid", "test", "init_from", "connectivity")
-"""The options that name a file or a folder, besides `data` and `targets`."""
+ONE_OF = (
+    ("text", "data"), ("curvature_fraction", "curvature_symbols"), ("density", "connectivity"),
+    ("preconditioner_relative_shift", "preconditioner_shift"),
+)  # fmt: skip
+"""Pairs of options that say one thing in two ways. A run is given at most one of the two."""
+
+GIVEN = "# The options that were given. hfrnn train --config reads these.\n"
+FOLLOWED = "# What followed from them. To change one of these values, write it above.\n"
 
 
-@dataclass(frozen=True, init=False)
-class TrainConfig(RunOptions):
+class Tables(NamedTuple):
+    """The content of a TOML file with options: those that were given, those that followed, and versions."""
+
+    given: dict[str, Any]
+    followed: dict[str, Any]
+    versions: dict[str, Any]
+
+
+class TrainConfig:
     """The options of one training run.
 
-    The names are those of the command line, with `_` for `-`; `hfrnn train --help-all` explains them all.
+    The names are those of the command line, with `_` for `-`; `hfrnn train --help-all` explains them all. Every option
+    is an attribute.
 
     Parameters
     ----------
+    arch_options : mapping, optional
+        More options, usually those of the architecture, by name.
     **values
-        Options of a run and of its architecture, by name. Every option has a default.
+        Options of a run and of its architecture, by name. Every option has a default, which None stands for.
+
+    Attributes
+    ----------
+    given : dict
+        The options that were given, by name.
+    values : dict
+        The values of all options of a run, by name. Those whose default depends on others are None before `resolved`.
+    arch_options : dict
+        The options of the architecture that were given, by name.
+    kind : subclass of DataKind
+        The kind of the data.
+    is_resolved : bool
+        Whether every default has its value.
+    why_backend : str
+        Why "auto" chose the backend, in a few words; "" if it was named.
 
     Raises
     ------
@@ -65,84 +79,142 @@ class TrainConfig(RunOptions):
     >>> import hfrnn
     >>> config = hfrnn.TrainConfig(data="sine", hidden=50)
     >>> config
-    TrainConfig(data='sine', arch='rnn', hidden=(50,))
-    >>> config.resolved().cg_iterations
-    30
+    TrainConfig(data='sine', hidden=(50,))
+    >>> config.arch, config.resolved().cg_iterations
+    ('rnn', 30)
     """
 
-    arch_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """The options of the architecture that were given, by name; they are attributes too."""
+    given: dict[str, Any]
+    values: dict[str, Any]
+    arch_options: dict[str, Any]
+    kind: type[DataKind]
+    is_resolved: bool
+    why_backend: str
 
     def __init__(self, *, arch_options: Mapping[str, Any] | None = None, **values: Any) -> None:
         instance("arch_options", arch_options, Mapping, "a table of options by name", or_none=True)
-        given, own = {**(arch_options or {})}, run_options()
-        values = {**suited(values), **values}
-        for name in [name for name in values if name not in own]:
-            given[name] = values.pop(name)
-        for name, declared in own.items():
-            value = declared.convert(values.get(name, declared.default), declared.flag)
-            declared.check(value, declared.flag)
-            object.__setattr__(self, name, value)
-        for name, value in given.items():
-            declaration = arch_option(name, self.arch, "TrainConfig()")
-            if declaration is not None:
-                given[name] = declaration.convert(value, declaration.flag)
-                if name in own_arch_options(self.arch):
-                    declaration.check(given[name], declaration.flag)
-        object.__setattr__(self, "arch_options", {name: value for name, value in given.items() if value is not None})
+        given = checked_options({**(arch_options or {}), **values}, "TrainConfig()")
+        self._set({name: value for name, value in given.items() if value is not None})
+        for name, declared in own_arch_options(self.arch).items():
+            if name in self.arch_options:
+                declared.check(self.arch_options[name])
         self._check_pairs()
 
+    def _set(self, given: dict[str, Any], values: Mapping[str, Any] | None = None, why_backend: str = "") -> None:
+        """Set all attributes from the options that were given, and from known values of others."""
+        own = run_options()
+        found = {name: declared.default for name, declared in own.items()}
+        follows = suited(given) if values is None else values
+        found |= {name: own[name].convert(value) for name, value in follows.items() if name in own}
+        found |= {name: value for name, value in given.items() if name in own}
+        arch = {name: value for name, value in given.items() if name not in own}
+        if values is not None:
+            arch = {**{name: value for name, value in values.items() if name not in own}, **arch}
+        for name, value in (
+            ("given", given), ("values", found), ("arch_options", arch), ("kind", kind_of(given)),
+            ("why_backend", why_backend), ("is_resolved", values is not None),
+        ):  # fmt: skip
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"a TrainConfig does not change: config.replace({name}=...) returns another one")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or "is_resolved" not in self.__dict__:
+            raise AttributeError(name)
+        for values in (self.values, self.arch_options):
+            if name in values:
+                return values[name]
+        declarations = arch_declarations().get(name)
+        if declarations is None:
+            raise AttributeError(f"there is no option {name}")
+        return declarations[self.arch].default if self.arch in declarations else None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TrainConfig):
+            return NotImplemented
+        return (self.values, self.arch_options) == (other.values, other.arch_options)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.values.items()))
+
     def __repr__(self) -> str:
-        """Return the options that differ from their defaults."""
-        own = {name: getattr(self, name) for name, each in run_options().items() if getattr(self, name) != each.default}
-        values = ", ".join(f"{name}={short(value)}" for name, value in {**own, **self.arch_options}.items())
-        return f"TrainConfig({values})"
+        """Return the options that were given."""
+        return f"TrainConfig({', '.join(f'{name}={short(value)}' for name, value in self.given.items())})"
 
-    if not TYPE_CHECKING:  # a type checker would take every misspelled attribute for an option
+    def __reduce__(self) -> tuple[Any, ...]:
+        return stored_config, (self.given, {**self.values, **self.arch_options} if self.is_resolved else None)
 
-        def __getattr__(self, name: str) -> Any:
-            if name.startswith("_") or "arch_options" not in self.__dict__:
-                raise AttributeError(name)
-            if name in self.arch_options:
-                return self.arch_options[name]
-            declarations = arch_declarations().get(name)
-            if declarations is None:
-                raise AttributeError(f"there is no option {name}")
-            return declarations[self.arch].default if self.arch in declarations else None
+    def replace(self, **changes: Any) -> TrainConfig:
+        """Return a copy with other values of some options; None takes back what was given.
+
+        In a configuration that is resolved, all other options keep their values.
+
+        Raises
+        ------
+        InputError
+            An option is not known, or its value is not allowed.
+        """
+        if not changes:
+            return self
+        changes = checked_options(changes, "replace()")
+        given = {name: value for name, value in {**self.given, **changes}.items() if value is not None}
+        if not self.is_resolved:
+            return TrainConfig(**given)
+        why = self.why_backend
+        if changes.get("backend") == AUTO:
+            changes["backend"], why = stored_config(given, {**self.values, **self.arch_options}).chosen_backend()
+            del given["backend"]
+        config = stored_config(given, {**self.values, **self.arch_options, **changes}, why)
+        config._check_pairs()
+        return config
+
+    def completed(self, **values: Any) -> TrainConfig:
+        """Return a copy of a resolved configuration with other values of some options, which nobody gave."""
+        given = {name: values.get(name, value) for name, value in self.given.items()}
+        return stored_config(given, {**self.values, **self.arch_options, **values})
 
     def _check_pairs(self) -> None:
         """Raise InputError for options whose values do not fit together."""
+        for one, other in ONE_OF:
+            if one in self.given and other in self.given and self.given[one]:
+                raise InputError(Message(
+                    f"{argument(one)} is {{0}}, and {argument(other)} is {{1}}: give one of them",
+                    self.given[one], self.given[other],
+                ))  # fmt: skip
         for name in ("min_count", "max_vocabulary"):
-            if getattr(self, name) is not None and (why := WORDS.unmet(self)):
-                raise InputError(f"{option_name(name)} is {getattr(self, name)}, and {why}")
+            if name in self.given and (why := useless(name, self)):
+                raise InputError(Message(f"{argument(name)} is {{0}}, and {{1}}", self.given[name], why))
         if self.rho_low > self.rho_high:
-            raise InputError(
-                f"--rho-low is {self.rho_low:g}, and --rho-high is {self.rho_high:g}: give a --rho-low that is not "
-                "above --rho-high"
-            )
-        for share, number in SHARES:  # a resolved configuration has the usual share
-            given, usual = getattr(self, share), usual_values(share, self)
-            if (value := getattr(self, number)) is not None and given not in (None, 0, *usual):
-                raise InputError(
-                    f"{option_name(share)} is {given:g}, and {option_name(number)} is {value}: give one of them"
-                )
-        if self.density is not None and self.connectivity is not None:
-            raise InputError(
-                f"--density is {self.density:g}, and --connectivity is {self.connectivity}: give one of them"
-            )
+            raise InputError(Message(
+                "{rho_low} is {0:g}, and {rho_high} is {1:g}: give a {rho_low} that is not above {rho_high}",
+                self.rho_low, self.rho_high,
+            ))  # fmt: skip
         if self.excitatory_output and self.excitatory is None:
-            raise InputError(
-                "--excitatory-output was given, and --excitatory was not: give a share of excitatory units"
-            )
-        if self.text is not None and self.data is not None:
-            raise InputError(f"both a text ({self.text}) and --data {self.data} were given: give one of them")
+            raise InputError(Message(
+                "{excitatory_output:True} was given, and {excitatory} was not: give a share of excitatory units"
+            ))  # fmt: skip
+
+    # ------------------------------------------------------------------ what follows from the options
+
+    @property
+    def followed(self) -> dict[str, Any]:
+        """The values of the options that were not given and have a value and an effect in this run, by name."""
+        values = {**self.values, **self.arch_options}
+        return {name: value for name, value in values.items()
+                if name not in self.given and value is not None and self.uses(name)}  # fmt: skip
+
+    def uses(self, name: str) -> bool:
+        """Return whether an option is for the optimizer and the kind of data of the run."""
+        optimizers, kinds = users_of(name), takers(name)
+        return (not optimizers or self.optimizer in optimizers) and (not kinds or self.kind in kinds)
 
     @property
     def time_limit(self) -> float | None:
         """Seconds of training, or None without a limit."""
         if self.minutes is None:
             return 60 * DEFAULT_MINUTES if self.updates is None and self.epochs is None else None
-        return 60 * self.minutes
+        return float(60 * self.minutes)
 
     @property
     def checkpoint_argument(self) -> str | int | None:
@@ -152,24 +224,18 @@ class TrainConfig(RunOptions):
         if self.checkpoint.isdecimal() and len(self.checkpoint) < 20 and int(self.checkpoint) > 0:
             return int(self.checkpoint)
         if self.checkpoint not in ("auto", "sqrt"):
-            raise InputError(
-                f"--checkpoint is {self.checkpoint!r}: use auto, all, sqrt, or a number of steps, 1 or more"
-            )
-        return self.checkpoint
+            raise InputError(Message(
+                "{checkpoint} is {0!r}: use auto, all, sqrt, or a number of steps, 1 or more", self.checkpoint
+            ))  # fmt: skip
+        return str(self.checkpoint)
 
-    @property
-    def chosen_backend(self) -> str:
-        """The name of the backend to compute with, where `backend` may be "auto"."""
-        from hfrnn.kernels.registry import resolve_backend
-
-        return resolve_backend(self.backend, self.arch, on_gpu=self.optimizer != "online")
-
-    @property
-    def why_backend(self) -> str:
-        """Why "auto" chose that backend, in a few words; "" if another one was named."""
+    def chosen_backend(self) -> tuple[str, str]:
+        """Return the backend to compute with, and why "auto" chose it; "" if it was named."""
         from hfrnn.kernels.registry import choose_backend
 
-        return choose_backend(self.arch, self.optimizer != "online")[1] if self.backend == AUTO else ""
+        if self.backend != AUTO:
+            return self.backend, ""
+        return choose_backend(self.arch, OPTIMIZERS[self.optimizer].on_gpu)
 
     @property
     def memory_bytes(self) -> int:
@@ -190,82 +256,90 @@ class TrainConfig(RunOptions):
         )  # fmt: skip
         return {**data, **{name: getattr(self, name) for name in names}, **self.arch_options}
 
-    def refuse(self, names: tuple[str, ...], why: str) -> None:
-        """Raise InputError if one of the options was given."""
+    def refuse(self, names: Iterable[str], why: str | Message) -> None:
+        """Raise InputError if one of the options was given with an effect."""
         for name in names:
-            value = getattr(self, name)
+            value = self.given.get(name)
             if value and value != run_options()[name].default:
-                raise InputError(f"{option_name(name)} was given, and {why}: leave it out")
+                raise InputError(Message(f"{argument(name)} was given, and {{0}}: leave it out", why))
 
     def resolved(self) -> TrainConfig:
-        """Return a copy with every default resolved and every path absolute."""
-        hf = preset_values(self)
-        lacks_shift = self._lacks_shift(hf)
-        if self.optimizer != "hf":
-            hf = {name: value for name, value in hf.items() if name not in ("average", "mu", "lambda_")}
-        computed = {
-            "learning_rate": LEARNING_RATES.get(self.optimizer),
-            "average": AVERAGES.get(self.optimizer, 0.0),
-            "momentum": MOMENTA.get(self.optimizer, 0.0),
-            **hf,
-            "preconditioner_shift": SHIFT if lacks_shift else None,
-        }
-        changes: dict[str, Any] = {name: value for name, value in computed.items() if getattr(self, name) is None}
-        for name in PATHS:
-            path = getattr(self, name)
-            changes[name] = None if path is None else os.path.abspath(path)
-        changes |= self._resolved_data()
+        """Return a copy with every default resolved and every path absolute; itself if it is resolved."""
+        if self.is_resolved:
+            return self
+        values = {**self.values, **dependent(self)}
+        values["minutes"] = None if self.time_limit is None else self.time_limit / 60
+        values["backend"], why = self.chosen_backend()
+        values["memory"] = default_memory(values["backend"]) if self.memory is None else self.memory
+        paths = {name: os.path.abspath(value) for name, option in run_options().items()
+                 if option.path and (value := values[name]) is not None}  # fmt: skip
+        values |= paths | self.kind.resolved({**values, **paths})
+        given = {name: values.get(name, value) for name, value in self.given.items()
+                 if (name, value) != ("backend", AUTO)}  # fmt: skip
+        given |= {name: self.given[name] for name in ("minutes", "memory") if name in given}
         defaults = {name: declared.default for name, declared in own_arch_options(self.arch).items()}
-        backend = self.chosen_backend
-        return replace(
-            self,
-            minutes=None if self.time_limit is None else self.time_limit / 60,
-            backend=backend,
-            memory=default_memory(backend) if self.memory is None else self.memory,
-            arch_options={**defaults, **self.arch_options},
-            **changes,
+        return stored_config(given, {**values, **defaults, **self.arch_options}, why)
+
+    def to_toml(self, versions: Mapping[str, str] | None = None) -> str:
+        """Return the content of config.toml: what was given, what followed from it, and what the results depend on.
+
+        Parameters
+        ----------
+        versions : mapping of str to str, optional
+            The table of versions and checksums; the file ends with its last entry.
+        """
+        given, followed = map(_as_table, (self.given, self.followed))
+        parts = [GIVEN, tomli_w.dumps(given), "\n", FOLLOWED, tomli_w.dumps({"followed": followed})]
+        return "".join(parts if versions is None else [*parts, "\n", tomli_w.dumps({"versions": dict(versions)})])
+
+
+def stored_config(
+    given: Mapping[str, Any], values: Mapping[str, Any] | None, why_backend: str = ""
+) -> TrainConfig:  # fmt: skip
+    """Return a configuration from the options that were given and, if it is resolved, from the values of all."""
+    if values is None:
+        return TrainConfig(**given)
+    config = TrainConfig.__new__(TrainConfig)
+    config._set(dict(given), values, why_backend)
+    return config
+
+
+def read_toml(path: str | Path, *, links: bool = True) -> Tables:
+    """Read a TOML file with options: one of a user, or config.toml of a run.
+
+    Parameters
+    ----------
+    path : path
+        A regular file of at most 1 MiB.
+    links : bool
+        Whether it may be a link to a file.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is not TOML, or has another table than `followed` and `versions`.
+    """
+    try:
+        content = read_bytes(path, CONFIGURATION, links=links)
+    except (OSError, ValueError) as error:
+        raise InputError(f"configuration {path} cannot be read ({reason_of(error)}): give a TOML file") from error
+    try:
+        table = tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, and of a number with too many digits
+        raise InputError(f"configuration {path} is not TOML ({error}): correct it") from error
+    followed, versions = (found if isinstance(found := table.pop(name, {}), dict) else {}
+                          for name in ("followed", "versions"))  # fmt: skip
+    if tables := [name for name, value in table.items() if isinstance(value, dict)]:
+        raise InputError(
+            f"configuration {path} has a table [{tables[0]}]: write the options in it without a table, and "
+            'numbers by name as max_norm = "layer0.W_h=2"'
         )
+    return Tables(table, followed, versions)
 
-    def _resolved_data(self) -> dict[str, Any]:
-        """Return the options of arrays and tables with their defaults, and their paths absolute."""
-        kind = kind_of_data(self.data)
-        if kind == "MIDI music":
-            name, path = str(self.data), os.path.abspath(str(self.data))
-            folder = os.path.isdir(path) or name.endswith(("/", os.sep))
-            return {"data": os.path.join(path, "") if folder else path}
-        if kind not in KINDS_OF_ARRAYS:
-            return {"data": self.data or (None if self.text else "python-manual")}
-        found: dict[str, Any] = {"standardize": self._standardizes(kind)}
-        if kind != "arrays in memory":
-            found["data"] = os.path.abspath(str(self.data))
-        if kind == "an array file" and self.targets is not None:
-            found["targets"] = (os.path.abspath(",".join(self.targets)),)
-        return found
 
-    def _standardizes(self, kind: str) -> bool:
-        """Return whether a run on such data scales them; one with `init_from` does what that run does."""
-        first = self.init_from
-        if first is None or not os.path.isfile(os.path.join(first, "config.toml")):  # opening the data says why
-            return kind == "a table" if self.standardize is None else self.standardize
-        scales = os.path.isfile(os.path.join(first, "scaling.json"))
-        if self.standardize not in (None, scales):
-            given, does = ("--standardize", "does not scale") if self.standardize else ("--no-standardize", "scales")
-            raise InputError(
-                f"{given} was given, and the run {first} {does} its data: leave it out, because a run from its weights "
-                "has its scaling"
-            )
-        return scales
-
-    def _lacks_shift(self, hf: Mapping[str, Any]) -> bool:
-        """Return whether the preconditioner has neither a relative shift nor a lambda to add to its diagonal."""
-        return hf["preconditioner"] != "none" and not (hf["preconditioner_relative_shift"] or hf["lambda_"])
-
-    def to_toml(self) -> dict[str, Any]:
-        """Return a table of all options that are not None, under their names on the command line."""
-        pairs = {declared.key: getattr(self, name) for name, declared in run_options().items()}
-        table = {**pairs, **self.arch_options}
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()
-                if value is not None}  # fmt: skip
+def _as_table(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with the keys and types of TOML."""
+    return {option_key(name): list(value) if isinstance(value, tuple) else value for name, value in options.items()}
 
 
 def default_memory(backend: str) -> str | None:
@@ -277,6 +351,55 @@ def default_memory(backend: str) -> str | None:
     with contextlib.suppress(MissingExtraError):
         return f"{get_backend(backend).default_memory() // 2**20}MiB"
     return None
+
+
+def parse_bytes(text: str) -> int:
+    """Return a size such as 4GiB, 500MB or 1000000 as a number of bytes.
+
+    Raises
+    ------
+    InputError
+        The text is not such a size, or the size is above 2^60.
+    """
+    units = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+    digits = text.strip().rstrip("BbKkMmGgIi ")
+    unit = text.strip()[len(digits) :].strip().lower()
+    try:
+        size = int(float(digits) * units[unit])
+    except (ValueError, KeyError, OverflowError):
+        size = 0
+    if not 1 <= size <= 2**60:
+        raise InputError(Message("{memory} is {0!r}: give a number of bytes such as 4GiB, 500MB or 1000000", text))
+    return size
+
+
+# ---------------------------------------------------------------------- options by name
+
+
+def useless(name: str, config: TrainConfig) -> Message | None:
+    """Return why an option has no effect with what was chosen, and what it is for; None where it has one.
+
+    Parameters
+    ----------
+    name : str
+    config : TrainConfig
+        Resolved, or with the defaults that depend on others.
+    """
+    from hfrnn.kernels.registry import architectures
+
+    if name not in run_options():
+        archs = arch_declarations().get(name, {})
+        if not archs or config.arch in archs or config.arch not in architectures():
+            return None
+        return Message(f"{{arch}} is {{0}}: it is for {argument('arch', either(archs))}", config.arch)
+    if (optimizers := users_of(name)) and config.optimizer not in optimizers:
+        useful = argument("optimizer", either(optimizers))
+        return Message(f"{{optimizer}} is {{0}}: it is for {useful}", config.optimizer)
+    if (kinds := takers(name)) and config.kind not in kinds:
+        data = config.text or config.data or "the built-in corpus"
+        about = either(dict.fromkeys(kind.about for kind in kinds))
+        return Message("{0} is {1}: it is for {2}", data, config.kind.about, about)
+    return next((why for need in run_options()[name].needs if (why := need.unmet(config))), None)
 
 
 def arch_declarations() -> dict[str, dict[str, Option]]:
@@ -334,9 +457,8 @@ def arch_option(name: str, arch: str, source: str) -> Option | None:
     if arch not in architectures():
         return None
     known = [*(declared.key for declared in run_options().values()), *declarations]
-    near = nearest(name, known)
-    hint = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
-    raise InputError(f"{source} has an option {name!r} that is not known: {hint}")
+    hint = near_hint(name, known) or f": there are {', '.join(known)}"
+    raise InputError(f"{source} has an option {name!r} that is not known{hint}")
 
 
 def all_options() -> dict[str, Option]:
@@ -346,176 +468,29 @@ def all_options() -> dict[str, Option]:
 
 
 def checked_options(options: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return options under the names and with the types that `TrainConfig` has.
+    """Return options under their names in Python, with their types, each checked by itself.
 
     Parameters
     ----------
     options : mapping
         Values by name, as a TOML file or a caller gives them.
     source : str
-        Where they come from, for messages.
+        Where they come from, for the message about a name that is not known.
 
     Raises
     ------
     InputError
-        An option is not known (the message has the nearest name), or its value has another type.
+        An option is not known (the message has the nearest name), or its value is not allowed.
     """
-    own = {declared.key: declared for declared in run_options().values()}
-    arch = own["arch"].convert(chosen_arch(options), f"{source}: arch")
-    values = {}
+    own = run_options()
+    keys = {declared.key: declared for declared in own.values()}
+    arch = own["arch"].convert({"arch": own["arch"].default, **suited(options), **options}["arch"])
+    found = {}
     for given, value in options.items():
         key = given.rstrip("_").replace("-", "_")
-        declared = own.get(key) or arch_option(key, arch, source)
-        values[declared.name if declared else key] = declared.convert(value, f"{source}: {key}") if declared else value
-    return values
-
-
-def chosen_arch(options: Mapping[str, Any]) -> Any:
-    """Return the architecture that options ask for, or else the one that suits their data."""
-    return {"arch": run_options()["arch"].default, **suited(options), **options}["arch"]
-
-
-def check_values(values: Mapping[str, Any], source: str, arch: str) -> None:
-    """Check every option by itself, but no pair of options: others may still be added.
-
-    Parameters
-    ----------
-    values : mapping
-        What `checked_options` returns.
-    source : str
-        Where the options come from, for messages.
-    arch : str
-        The architecture whose own options are checked.
-
-    Raises
-    ------
-    InputError
-        A value is outside the choices or bounds of its option.
-    """
-    declarations = {**run_options(), **own_arch_options(arch)}
-    for name, value in values.items():
-        if name in declarations:
-            declarations[name].check(value, f"{source}: {declarations[name].key}")
-
-
-# ------------------------------------------------------------------ sizes and TOML files
-
-
-def parse_bytes(text: str) -> int:
-    """Return a size such as 4GiB, 500MB or 1000000 as a number of bytes.
-
-    Raises
-    ------
-    InputError
-        The text is not such a size, or the size is above 2^60.
-    """
-    units = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-    digits = text.strip().rstrip("BbKkMmGgIi ")
-    unit = text.strip()[len(digits) :].strip().lower()
-    try:
-        size = int(float(digits) * units[unit])
-    except (ValueError, KeyError, OverflowError):
-        size = 0
-    if not 1 <= size <= 2**60:
-        raise InputError(f"--memory is {text!r}: give a number of bytes such as 4GiB, 500MB or 1000000")
-    return size
-
-
-def read_toml(path: str | Path, *, links: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read a TOML file with options.
-
-    Parameters
-    ----------
-    path : path
-        A regular file of at most 1 MiB.
-    links : bool
-        Whether it may be a link to a file.
-
-    Returns
-    -------
-    options, versions : dict
-        The options, and the table `versions` that a run's config.toml has; {} without such a table.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, is not TOML, or has another table.
-    """
-    try:
-        content = read_bytes(path, CONFIGURATION, links=links)
-    except (OSError, ValueError) as error:
-        raise InputError(f"configuration {path} cannot be read ({reason_of(error)}): give a TOML file") from error
-    try:
-        table = tomllib.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, and of a number with too many digits
-        raise InputError(f"configuration {path} is not TOML ({error}): correct it") from error
-    options = {name: value for name, value in table.items() if name != "versions"}
-    if tables := [name for name, value in options.items() if isinstance(value, dict)]:
-        raise InputError(
-            f"configuration {path} has a table [{tables[0]}]: write the options in it without a table, and "
-            'numbers by name as max_norm = "layer0.W_h=2"'
-        )
-    versions = table.get("versions")
-    return options, versions if isinstance(versions, dict) else {}
-
-
-# ------------------------------------------------------------------ defaults that suit the data
-
-
-def suited(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that suit the data, by name, where the general defaults do not.
-
-    Parameters
-    ----------
-    given : mapping
-        The options that were given, by name. A network that is chosen by `arch` keeps the general defaults, except for
-        arrays and for the first weights of an `rnn` for a task. An option of Hessian-free optimization keeps that
-        optimizer.
-
-    Returns
-    -------
-    dict
-        Values of options; some may be in `given` too.
-    """
-    from hfrnn.data.corpora import CORPORA
-    from hfrnn.data.tasks import tasks
-    from hfrnn.runs.options import run_options
-
-    data, text = given.get("data"), given.get("text")
-    found: dict[str, Any] = {}
-    if isinstance(data, str) and data in tasks():
-        found = {} if "arch" in given else dict(TASK_NETWORK)
-        of_weights = any(given.get(name) is not None for name in ("initializer", "init_scale", "init_from"))
-        usual = _is(given.get("arch", TASK_NETWORK["arch"]), str(TASK_NETWORK["arch"]))
-        if data not in DYNAMICS and usual and not of_weights:
-            found |= TASK_WEIGHTS
-    elif isinstance(data, str) and kind_of_data(data) in KINDS_OF_ARRAYS:
-        found = dict(ARRAY_NETWORK)
-    elif _is(given.get("level"), "word") and "arch" not in given and text is None:
-        found = dict(WORD_NETWORK) if data is None or (isinstance(data, str) and data in CORPORA) else {}
-        if any(HF in declared.needs for name, declared in run_options().items() if name in given):
-            found.pop("optimizer", None)
+        declared = keys.get(key) or arch_option(key, arch, source)
+        name = declared.name if declared else key
+        found[name] = declared.convert(value) if declared and value is not None else value
+        if name in own:
+            own[name].check(found[name])
     return found
-
-
-def _is(value: object, name: str) -> bool:
-    """Return whether an option, which is not checked yet, has this name as its value."""
-    return isinstance(value, str) and value == name
-
-
-# ------------------------------------------------------------------ kinds of data
-
-
-def is_text(config: TrainConfig) -> bool:
-    """Return whether a configuration trains on a text."""
-    return kind_of_data(config.data) == "a text"
-
-
-def is_arrays(config: TrainConfig) -> bool:
-    """Return whether a configuration trains on arrays or a table, from a file or from memory."""
-    return kind_of_data(config.data) in KINDS_OF_ARRAYS
-
-
-def is_music(config: TrainConfig) -> bool:
-    """Return whether a configuration trains on music by name or on MIDI files."""
-    return kind_of_data(config.data) in ("music", "MIDI music")

@@ -21,13 +21,12 @@ import json
 import os
 import platform
 import re
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterator
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tomli_w
 
 from hfrnn._version import __version__
 from hfrnn.arrays.backend import HostArray
@@ -35,11 +34,10 @@ from hfrnn.arrays.threads import default_threads
 from hfrnn.checks import shown
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.vocabulary import Vocabulary
-from hfrnn.errors import CheckpointError, InputError
+from hfrnn.errors import CheckpointError, InputError, Message
 from hfrnn.files import CHECKPOINT_SHARE, is_regular, memory_share, read_bytes, write_atomic
 from hfrnn.runs.checkpoint import check_description, checkpoint_bytes, load_checkpoint
-from hfrnn.runs.config import TrainConfig, checked_options, is_text, read_toml
-from hfrnn.runs.defaults import renamed, unwritten_values
+from hfrnn.runs.config import Tables, TrainConfig, checked_options, read_toml, stored_config
 from hfrnn.runs.lock import NAME as LOCK
 from hfrnn.runs.lock import FolderLock
 from hfrnn.runs.metrics import MetricsFile, Record
@@ -72,7 +70,9 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if not os.path.isdir(path):  # unlike Path.is_dir, it does not raise for any path
-            raise InputError(f"{path} is not a run folder: give the folder that hfrnn train made (its --out)")
+            raise InputError(
+                Message("{0} is not a run folder: give the folder that hfrnn train made (its {out})", path)
+            )
         if not self._file("config.toml").is_file():
             raise InputError(
                 f"{path} is not a run folder: it has no config.toml; give the folder that hfrnn train made"
@@ -139,44 +139,67 @@ class RunFolder:
 
     # ------------------------------------------------------------------ what the run was started with
 
+    @cached_property
+    def _tables(self) -> Tables:
+        """The tables of config.toml, which is read once."""
+        with self._whole("config.toml"):
+            tables = read_toml(self._file("config.toml"), links=False)
+            if "hfrnn" not in tables.versions:
+                raise InputError(f"{self._file('config.toml')} has no table of versions")
+        return tables
+
+    @cached_property
+    def _config(self) -> TrainConfig:
+        """The configuration in config.toml."""
+        tables, path = self._tables, str(self._file("config.toml"))
+        with self._whole("config.toml"):
+            given = checked_options(tables.given, path)
+            return stored_config(given, checked_options({**tables.followed, **tables.given}, path))
+
+    @contextlib.contextmanager
+    def _whole(self, name: str) -> Iterator[None]:
+        """Let an InputError about a file of the run say so."""
+        try:
+            yield
+        except InputError as error:
+            path = self._file(name)
+            raise CheckpointError(Message("{0} is damaged ({1}): restore it from a copy", path, error)) from error
+
     def config(self) -> TrainConfig:
-        """Return the configuration that the run was started with.
+        """Return the configuration that the run was started with: what was given, and the defaults of that time.
 
         Raises
         ------
         CheckpointError
             config.toml is damaged.
         """
-        path = str(self._file("config.toml"))
-        try:
-            options, versions = read_toml(path, links=False)
-            values = checked_options(renamed(options), path)
-            config = replace(TrainConfig(**values), **unwritten_values(values))
-            if "hfrnn" not in versions:
-                raise InputError(f"{path} has no table of versions")
-        except InputError as error:
-            raise CheckpointError(f"{error} (the file of a run; restore it from a copy)") from error
-        return config
+        return self._config
 
     def versions(self) -> dict[str, Any]:
         """Return the versions that the run was started with, and the checksums of its data."""
-        return read_toml(self._file("config.toml"), links=False)[1]
+        return self._tables.versions
+
+    @cached_property
+    def _vocabulary(self) -> Vocabulary | None:
+        """The symbols in vocabulary.json."""
+        stored = self.versions().get("vocabulary_sha256")
+        if stored is None and not self.config().kind.in_bits:
+            return None
+        path = self._file("vocabulary.json")
+        vocabulary = Vocabulary.load(path, links=False)
+        if stored != vocabulary.to_json()["sha256"]:
+            raise CheckpointError(f"the vocabulary {path} is not that of the run: restore it from a copy")
+        return vocabulary
 
     def vocabulary(self) -> Vocabulary | None:
-        """Return the symbols of the run; None if it was not trained on a text.
+        """Return the symbols of the run; None if its data have none.
 
         Raises
         ------
         CheckpointError
             The file is missing, damaged or of another run.
         """
-        if not is_text(self.config()):
-            return None
-        path = self._file("vocabulary.json")
-        vocabulary = Vocabulary.load(path, links=False)
-        if self.versions().get("vocabulary_sha256") not in (None, vocabulary.to_json()["sha256"]):
-            raise CheckpointError(f"the vocabulary {path} is not that of the run: restore it from a copy")
-        return vocabulary
+        return self._vocabulary
 
     def scaling(self) -> Scaling | None:
         """Return the scaling of the run's inputs and targets; None if they are used as they are.
@@ -193,20 +216,6 @@ class RunFolder:
         if scaling.sha256 != stored:
             raise CheckpointError(f"{self._file('scaling.json')} is not that of the run: restore it from a copy")
         return scaling
-
-    def check_data(self, sha256: str, source: str) -> None:
-        """Check that data have the checksum of the data that the run was started with.
-
-        Raises
-        ------
-        CheckpointError
-            The checksums differ. The message names `source`.
-        """
-        if self.versions().get("data_sha256") != sha256:
-            raise CheckpointError(
-                f"the data of {self.path} has changed since the run was started ({source}): put the old one back, or "
-                "start a new run"
-            )
 
     # ------------------------------------------------------------------ checkpoints
 
@@ -257,10 +266,9 @@ class RunFolder:
         kept = re.fullmatch(r"update-[0-9]{1,18}", name) if isinstance(name, str) else None
         named = isinstance(name, str) and name in ("best", "last")
         if not named and not (kept and is_regular(self._checkpoint(name))):
-            others = [path.stem for path in self.kept().values()]
-            more = f", or one that --keep has kept ({', '.join(others)})" if others else ""
-            more = more or "; training with --keep stores others"
-            raise InputError(f"checkpoint {shown(name)} is not known: use best or last{more}")
+            others = ", ".join(path.stem for path in self.kept().values())
+            more = ", or one that {keep} has kept ({1})" if others else "; training with {keep} stores others"
+            raise InputError(Message(f"checkpoint {{0}} is not known: use best or last{more}", shown(name), others))
         path = self._checkpoint(name)
         return load_checkpoint(path, partial(self._most_bytes, path))
 
@@ -355,7 +363,7 @@ def _config_content(config: TrainConfig, versions: dict[str, str]) -> bytes:
     """Return the content of config.toml. The last line has the version of hfrnn: no shorter file looks whole."""
     ordered = dict(sorted(versions.items(), key=lambda item: item[0] == "hfrnn"))
     try:
-        return tomli_w.dumps({**config.to_toml(), "versions": ordered}).encode("utf-8")
+        return config.to_toml(ordered).encode("utf-8")
     except UnicodeEncodeError as error:
         name = ascii(error.object[max(error.start - 20, 0) : error.end])
         raise InputError(
@@ -377,7 +385,7 @@ def make_numbered_folder(wanted: Path) -> Path:
             return folder
         except OSError as error:
             if not isinstance(error, FileExistsError) or not os.path.lexists(folder):
-                raise InputError(f"{folder} cannot be made ({error.strerror}): give an --out") from error
+                raise InputError(Message("{0} cannot be made ({1}): give an {out}", folder, error.strerror)) from error
             number += 1
             folder = wanted.with_name(f"{wanted.name}-{number}")
 
@@ -387,10 +395,10 @@ def make_empty_folder(folder: Path, given: str | Path) -> None:
     _check_place(folder, given)
     try:
         if folder.exists() and not folder.is_dir():
-            raise InputError(
-                f"{given} exists already and is left as it is, because it is no folder: give a new or an empty folder "
-                "as --out"
-            )
+            raise InputError(Message(
+                "{0} exists already and is left as it is, because it is no folder: give a new or an empty folder "
+                "as {out}", given,
+            ))  # fmt: skip
         if folder.exists() and not is_unused(folder):
             raise occupied(given)
         folder.mkdir(parents=True, exist_ok=True)
@@ -398,7 +406,7 @@ def make_empty_folder(folder: Path, given: str | Path) -> None:
         if isinstance(error, InputError):
             raise
         reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"{given} cannot be made ({reason}): give another --out") from error
+        raise InputError(Message("{0} cannot be made ({1}): give another {out}", given, reason)) from error
 
 
 def _check_place(folder: Path, given: str | Path) -> None:
@@ -407,12 +415,17 @@ def _check_place(folder: Path, given: str | Path) -> None:
     with contextlib.suppress(OSError, ValueError):  # a path that cannot be is refused when the folder is made
         run = enclosing_run(folder)
     if run is not None:
-        raise InputError(f"{given} lies in the run folder {run}, which only that run writes to: give another --out")
+        raise InputError(
+            Message("{0} lies in the run folder {1}, which only that run writes to: give another {out}", given, run)
+        )
 
 
 def occupied(path: str | Path) -> InputError:
     return InputError(
-        f"{path} exists already and is left as it is: give another --out, or resume the run in it with --resume {path}"
+        Message(
+            "{0} exists already and is left as it is: give another {out}, or resume the run in it with {resume:{0}}",
+            path,
+        )
     )
 
 

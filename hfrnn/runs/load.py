@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,10 +22,10 @@ from hfrnn.choices import AUTO, BACKENDS
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
-from hfrnn.errors import CheckpointError, InputError
+from hfrnn.errors import CheckpointError, InputError, Message
 from hfrnn.files import open_to_read
 from hfrnn.kernels.registry import declared_options
-from hfrnn.option import flag_given
+from hfrnn.option import argument
 from hfrnn.runs.checkpoint import Arrays, checkpoint_bytes, load_checkpoint
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
@@ -199,25 +198,22 @@ def first_weights(config: TrainConfig, network: Mapping[str, Any], data: str) ->
 
 def _check_same_shape(run: str, stored: TrainConfig, config: TrainConfig) -> None:
     """Raise InputError unless two configurations share all options that decide which weights a network has."""
-    pair = [replace(each, classes=each.classes or None) for each in (stored, config)]
     names = [*(name for name, option in run_options().items() if option.shapes), *declared_options()]
-    differing = [name for name in names if getattr(pair[0], name) != getattr(pair[1], name)]
+    differing = [name for name in names if (getattr(stored, name) or None) != (getattr(config, name) or None)]
     if differing:
-        theirs, ours = (", ".join(_flag(name, getattr(each, name)) for name in differing) for each in pair)
-        raise InputError(
-            f"the weights of {run} are for another network: it has {theirs}, and this run {ours}; give the options of "
-            "that run"
-        )
+        theirs, ours = (", ".join(_in_words(name, getattr(each, name)) for name in differing)
+                        for each in (stored, config))  # fmt: skip
+        raise InputError(Message(
+            f"the weights of {{0}} are for another network: it has {theirs}, and this run {ours}; give the options of "
+            "that run", run,
+        ))  # fmt: skip
 
 
-def _flag(name: str, value: Any) -> str:
-    """Return an option as it is written on the command line."""
-    flag = flag_given(name, value)
+def _in_words(name: str, value: Any) -> str:
+    """Return an option with its value, as a part of a template."""
     if value is None:
-        return f"no {flag}"
-    if isinstance(value, bool):
-        return flag
-    return f"{flag} {','.join(map(str, value)) if isinstance(value, tuple) else value}"
+        return f"no {argument(name)}"
+    return argument(name, ",".join(map(str, value)) if isinstance(value, tuple) else value)
 
 
 # ------------------------------------------------------------------ one file with a network

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Any
 
 from hfrnn.checks import instance, path
 from hfrnn.choices import DEVICES
-from hfrnn.errors import InputError
-from hfrnn.runs.config import PATHS, TrainConfig, default_memory
-from hfrnn.runs.options import option_key
+from hfrnn.errors import InputError, Message
+from hfrnn.option import argument
+from hfrnn.runs.config import TrainConfig, checked_options, default_memory
+from hfrnn.runs.options import run_options
 
 LIMITS = ("updates", "minutes", "epochs")
 """Limits of a run. A new one replaces all old ones."""
@@ -38,8 +38,8 @@ def resumed_config(stored: TrainConfig, changes: dict[str, Any]) -> TrainConfig:
     stored : TrainConfig
         The configuration that the run was started with.
     changes : dict
-        New values of options by field name. Options outside `RESUMABLE` must have their stored values. A change
-        between a CPU and a GPU also changes `memory` to its default there, unless it is given.
+        New values of options by name. Options outside `RESUMABLE` must have their stored values. A change between a
+        CPU and a GPU also changes `memory` to its default there, unless it is given.
 
     Returns
     -------
@@ -50,18 +50,17 @@ def resumed_config(stored: TrainConfig, changes: dict[str, Any]) -> TrainConfig:
     InputError
         An option differs that must not change.
     """
+    changes = checked_options(changes, "train()")
     changes = {key: value for key, value in changes.items() if key in RESUMABLE or not _is_stored(stored, key, value)}
-    foreign = [key for key in changes if key not in RESUMABLE]
-    if foreign:
-        names = ", ".join(map(option_key, foreign))
-        raise InputError(f"a resumed run keeps its {names}: leave it out, only {', '.join(RESUMABLE)} may differ")
+    if foreign := [key for key in changes if key not in RESUMABLE]:
+        names, allowed = (", ".join(map(argument, each)) for each in (foreign, RESUMABLE))
+        raise InputError(Message(f"a resumed run keeps its {names}: leave it out, only {allowed} may differ"))
     if set(LIMITS) & changes.keys():
-        stored = replace(stored, updates=None, minutes=None, epochs=None)
-    if "backend" in changes:
-        changes = {**changes, "backend": replace(stored, backend=changes["backend"]).chosen_backend}
-        if (changes["backend"] in DEVICES) != (stored.backend in DEVICES):
-            changes = {"memory": default_memory(changes["backend"]), **changes}
-    return replace(stored, **changes)
+        changes = {**dict.fromkeys(LIMITS), **changes}
+    config = stored.replace(**changes)
+    if (config.backend in DEVICES) != (stored.backend in DEVICES) and "memory" not in changes:
+        return config.replace(memory=default_memory(config.backend))
+    return config
 
 
 def _is_stored(stored: TrainConfig, key: str, value: Any) -> bool:
@@ -71,7 +70,8 @@ def _is_stored(stored: TrainConfig, key: str, value: Any) -> bool:
         return True
     if key == "targets" and value is not None:
         return bool(expected == (os.path.abspath(",".join(value)),))
-    if key not in (*PATHS, "data") or None in (value, expected):
+    option = run_options().get(key)
+    if not (key == "data" or (option is not None and option.path)) or None in (value, expected):
         return False
     return os.path.abspath(value) == os.path.abspath(expected) and os.path.isabs(expected)
 

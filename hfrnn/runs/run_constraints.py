@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 
 from hfrnn.arrays.backend import HostArray
 from hfrnn.data.array_files import HEADERS
-from hfrnn.errors import CheckpointError, InputError, reason_of
+from hfrnn.errors import CheckpointError, InputError, Message, reason_of
 from hfrnn.files import open_to_read
 
 if TYPE_CHECKING:
@@ -73,10 +73,15 @@ def read_connectivity(path: str | Path, net: Network) -> Tables:
         zlib.error,
     ) as error:
         raise InputError(
-            f"--connectivity {path} cannot be read ({reason_of(error)}): give a file that numpy.savez has written"
+            Message(
+                "{connectivity} is {0}, which cannot be read ({1}): give a file that numpy.savez has written",
+                path, reason_of(error),
+            )
         ) from error
     if not (tables[0] or tables[1]):
-        raise InputError(f"--connectivity {path} holds no arrays: give a mask or signs for at least one parameter")
+        raise InputError(Message(
+            "{connectivity} is {0}, which holds no arrays: give a mask or signs for at least one parameter", path
+        ))  # fmt: skip
     return tables
 
 
