@@ -6,7 +6,6 @@ error. A signal and a closed output are interruptions.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import click
 
 from hfrnn._version import __version__
+from hfrnn.cli.arguments import told
 from hfrnn.cli.completion import completion
 from hfrnn.cli.data import data
 from hfrnn.cli.evaluate import evaluate, sample
@@ -27,8 +27,7 @@ from hfrnn.cli.spectrum import spectrum
 from hfrnn.cli.train import train
 from hfrnn.cli.under_mpi import refuse_ranks, silence_followers, wait_for_report
 from hfrnn.errors import HfrnnError
-from hfrnn.option import nearest, option_name
-from hfrnn.runs.options import run_options
+from hfrnn.option import nearest
 from hfrnn.training.signals import CLOSED_OUTPUT, Interrupted, Response, handle_signals
 from hfrnn.wording import one_line
 
@@ -44,8 +43,8 @@ Examples:
 class _Failure(click.ClickException):
     """Shows an error of the library as one sentence, and exits with the exit code of the error."""
 
-    def __init__(self, error: HfrnnError, command: click.Command | None = None) -> None:
-        super().__init__(_with_flag(one_line(str(error)), command))
+    def __init__(self, error: HfrnnError) -> None:
+        super().__init__(one_line(told(error)))
         self.exit_code = error.exit_code  # type: ignore[misc]
 
     def show(self, file: Any = None) -> None:
@@ -53,19 +52,6 @@ class _Failure(click.ClickException):
             click.echo(self.message, file)
         else:
             super().show(file)
-
-
-def _with_flag(message: str, command: click.Command | None) -> str:
-    """Return a message about a Python argument as a message about its flag, of a run or of the command."""
-    from hfrnn.kernels.registry import architectures, kernel_options
-
-    options = {*run_options(), *(name for arch in architectures() for name in kernel_options(arch))} - {"text"}
-    flags = {name: option_name(name) for name in options}
-    for each in [] if command is None else command.params:
-        if isinstance(each, click.Option) and each.name is not None:
-            flags[each.name] = next(flag for flag in each.opts if flag.startswith("--"))
-    names = "|".join(sorted(flags, key=len, reverse=True))
-    return re.sub(rf"^({names})(?= (?:is|was|holds) )", lambda found: flags[found[1]], message)
 
 
 class _Commands(click.Group):
@@ -127,7 +113,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except HfrnnError as error:
-            raise _Failure(error, self.commands.get(ctx.invoked_subcommand or "")) from error
+            raise _Failure(error) from error
         except MemoryError as error:
             raise click.ClickException(
                 "there is not enough memory: use a smaller --gradient-symbols, --hidden or --checkpoint sqrt"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hfrnn.choices import RECORDINGS
-from hfrnn.errors import InputError, MissingExtraError, how_to_install
+from hfrnn.errors import InputError, MissingExtraError, OfCommand, how_to_install, worded
 from hfrnn.option import either, near_hint, nearest, option_key
 
 if TYPE_CHECKING:
@@ -65,30 +66,54 @@ def flag_of(name: str, value: str = "") -> str:
     return f"{flag} {value}" if value else flag
 
 
-def in_words(name: str, value: str = "") -> str:
-    """Return how messages of the command line name an argument: `--window`, or `window in run.toml`.
+def told(message: object) -> str:
+    """Return a message or an error of the library in the words of the command line, as all commands print it.
 
-    This is the wording (`hfrnn.errors.Wording`) of everything that commands print. A name that no option has is
-    unchanged.
+    Its arguments are `--window`, or `window in run.toml` if a configuration file gave the option. The file is named
+    once in a message. A name that no option has is unchanged.
     """
     ctx = click.get_current_context(silent=True)
-    file, names = (None, ()) if ctx is None else ctx.meta.get(FILE, (None, ()))
-    if name in names:
-        key = option_key(name)
-        return f"{key} = {_in_toml(value)} in {file}" if value else f"{key} in {file}"
-    return flag_of(name, value) if name in _parameters() or _is_option(name) else name
+    file, keys = ("", ()) if ctx is None else ctx.meta.get(FILE, ("", ()))
+    where = [f" in {file}"]
+
+    def write(name: str, value: str) -> str:
+        if isinstance(name, OfCommand):
+            return flag_of(name, value)
+        if (key := option_key(name)) in keys:
+            return f"{key}{value and f' = {_in_toml(value)}'}{where.pop() if where else ''}"
+        return flag_of(name, value) if name in _parameters() or _is_option(name) else name
+
+    return str(worded(message, write))
 
 
-def name_file(file: str, names: Iterable[str]) -> None:
-    """Let messages of the running command name a configuration file for the options that it gave."""
+def name_file(file: str, keys: Iterable[str], flags: Iterable[str]) -> None:
+    """Let messages of the running command name a configuration file for the options that it gave.
+
+    Parameters
+    ----------
+    file : path
+    keys : iterable of str
+        The options in the file.
+    flags : iterable of str
+        Options that the command was given too; messages name their flags.
+    """
     if (ctx := click.get_current_context(silent=True)) is not None:
-        ctx.meta[FILE] = file, tuple(names)
+        ctx.meta[FILE] = file, {_key(each) for each in keys} - {_key(each) for each in flags}
+
+
+def _key(name: str) -> str:
+    return option_key(name.replace("-", "_"))
 
 
 def _in_toml(value: str) -> str:
+    """Return a value, or several with commas and `or` between them, as in a TOML file."""
     if value in ("True", "False"):
         return value.lower()
-    return value if value.replace(".", "", 1).isdecimal() else f'"{value}"'
+    return re.sub("[^ ,]+", lambda word: word[0] if word[0] == "or" or _is_number(word[0]) else f'"{word[0]}"', value)
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).isdecimal()
 
 
 def _parameters() -> dict[str, click.Parameter]:

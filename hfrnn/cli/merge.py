@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hfrnn.cli.arguments import check_architecture, check_data
+from hfrnn.cli.arguments import check_architecture, check_data, name_file
 from hfrnn.data.kinds.registry import kind_of
 from hfrnn.errors import InputError, Message
 from hfrnn.option import argument
@@ -39,7 +39,12 @@ def merged(
     from hfrnn.runs.resume import resumed_config
 
     given = checked_options(given, "hfrnn train")
-    values = {} if config is None else checked_options(read_toml(config).given, config)
+    values = {}
+    if config is not None:
+        values = read_toml(config).given
+        name_file(config, values, ())
+        values = checked_options(values, config)
+        name_file(config, values, given)
     if stored is None:
         values = _without_counterparts(values, given)
     check_data(*({**values, **given}.get(name) for name in ("text", "data")))
@@ -63,6 +68,8 @@ def merged(
             why = useless(name, full)
             raise InputError(Message(f"{argument(name, _off(values[name]))} was given, and {{0}}; leave it out", why))
         del values[name]
+    if config is not None:
+        name_file(config, values, given)
     return {**values, **given}, TrainConfig(**{**values, **given}).resolved()
 
 
@@ -78,8 +85,10 @@ def _without_counterparts(values: dict[str, Any], given: dict[str, Any]) -> dict
         for name, other in (pair, pair[::-1]):
             if name in given and other not in given:
                 kept.pop(other, None)
-    if "data" in given and "targets" not in given and not (
-        kind_of(given).names_columns and kind_of(values).names_columns
+    if (
+        "data" in given
+        and "targets" not in given
+        and not (kind_of(given).names_columns and kind_of(values).names_columns)
     ):
         kept.pop("targets", None)
     return kept
