@@ -82,15 +82,12 @@ class Average:
         return {AVERAGE: None if self.value is None else self.value.copy(), "averaged": self.count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load a `state_dict`, which may have other entries too; its vector must be on the device of theta.
-
-        A state without any entry of an average turns the average off: its run had none.
-        """
+        """Load a `state_dict`, which may have other entries too; its vector must be on the device of theta."""
         if not isinstance(state, Mapping):
             raise InputError(f"state is {shown(state)}: give the state_dict of an Average")
-        value, averaged = state.get(AVERAGE), count("averaged of the state", state.get("averaged", 0))
-        if "averaged" not in state:
-            self.decay = 0.0
+        if missing := [name for name in (AVERAGE, "averaged") if name not in state]:
+            raise InputError(f"the state lacks {', '.join(missing)}: give the state_dict of an Average")
+        value, averaged = state[AVERAGE], count("averaged of the state", state["averaged"])
         if averaged and self.decay and value is None:
             raise InputError(f"the state counts {averaged} averaged vectors and lacks their {AVERAGE}")
         self.value = None if value is None else array(f"{AVERAGE} of the state", value, (None,), "f").copy()

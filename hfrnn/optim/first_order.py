@@ -63,6 +63,8 @@ class FirstOrder:
     """Name of the method in a `state_dict`."""
     vectors: ClassVar[tuple[str, ...]]
     """Names of the vectors that a step leaves for the next one."""
+    like_theta: ClassVar[bool] = True
+    """Whether all arrays of a `state_dict` have the length of theta."""
 
     def __init__(self, threads: int = 1) -> None:
         self.steps = 0
@@ -117,7 +119,7 @@ class FirstOrder:
         kept = self._kept or _zeros_like(theta, self.vectors)
         self._next = self._next or _zeros_like(theta, self.vectors)
         new = self._destination(theta, out)
-        finite = self._advance_all(new, theta, gradient, float(lr), kept)
+        finite = self.advance_all(new, theta, gradient, float(lr), kept)
         if finite is False:
             raise _not_finite(_culprit(gradient, theta))
         if finite is not True:
@@ -197,7 +199,7 @@ class FirstOrder:
             return self._theta
         return out
 
-    def _advance_all(self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors) -> Scalar:
+    def advance_all(self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors) -> Scalar:
         """Make the step piece by piece, on several threads; return whether all of it is finite."""
         n, on_host = theta.shape[0], isinstance(theta, np.ndarray)
         size = min(STEP_PIECE, n) if on_host else n  # pieces stay in the cache from the first pass to the last
@@ -206,7 +208,7 @@ class FirstOrder:
             self._work = [(theta[:size].copy(), theta[:size].copy()) for _ in range(pieces)]
         workers = len(self._work)
 
-        def advance(worker: int) -> Scalar:
+        def advance_pieces(worker: int) -> Scalar:
             finite: Scalar = True
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 for start in range(worker * size, n, workers * size):
@@ -220,17 +222,17 @@ class FirstOrder:
                         break
             return finite
 
-        return lazy_all(list(self._threads.ordered(advance, workers)))
+        return lazy_all(list(self._threads.ordered(advance_pieces, workers)))
 
     def _move(
         self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,
         work: tuple[Vector, Vector],
     ) -> Scalar:  # fmt: skip
-        """Do `_advance`, and return whether all that it has written is finite."""
-        self._advance(new, theta, gradient, lr, kept, after, work)
+        """Do `advance`, and return whether all that it has written is finite."""
+        self.advance(new, theta, gradient, lr, kept, after, work)
         return lazy_finite(new, *after.values())
 
-    def _advance(
+    def advance(
         self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,
         work: tuple[Vector, Vector],
     ) -> None:  # fmt: skip
@@ -380,7 +382,7 @@ class SGD(FirstOrder):
         super().__init__(threads)
         self.options = instance("options", options, SGDOptions, "an SGDOptions", or_none=True) or SGDOptions()
 
-    def _advance(
+    def advance(
         self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,
         work: tuple[Vector, Vector],
     ) -> None:  # fmt: skip
@@ -455,7 +457,7 @@ class Adam(FirstOrder):
         super().__init__(threads)
         self.options = instance("options", options, AdamOptions, "an AdamOptions", or_none=True) or AdamOptions()
 
-    def _advance(
+    def advance(
         self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,
         work: tuple[Vector, Vector],
     ) -> None:  # fmt: skip

@@ -390,10 +390,10 @@ class HessianFree:
         """
         if not isinstance(state, Mapping):
             raise InputError(f"state is {shown(state)}: give the state_dict of a HessianFree")
-        if "cg_solution" not in state:
-            raise InputError("The optimizer state lacks cg_solution: give the state_dict of a HessianFree.")
-        failures, updates = (count(f"{name} of the state", state.get(name, 0)) for name in ("failures", "updates"))
-        ended, fallback = state.get("ended"), fallback_of(state)
+        if missing := [name for name in ("cg_solution", "failures", "updates", "ended") if name not in state]:
+            raise InputError(f"The optimizer state lacks {', '.join(missing)}: give the state_dict of a HessianFree.")
+        failures, updates = (count(f"{name} of the state", state[name]) for name in ("failures", "updates"))
+        ended, fallback = state["ended"], fallback_of(state)
         if ended is not None and ended not in [end.value for end in End]:
             raise InputError(
                 f"The optimizer state says that it ended for {ended!r}: give the state_dict of a HessianFree."

@@ -1,12 +1,17 @@
-"""Inputs of Hessian-free optimization: what an objective must provide, and the options of an update."""
+"""The inputs of Hessian-free optimization: what an objective must provide, and the options of an update.
+
+Each option of an update is a field of `HessianFreeOptions`, and nothing else declares it. The check, the defaults of
+both presets, the option of `hfrnn train` and its help text are derived from the field. Importing this file does not
+import NumPy, because the flags of the command line are made from it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Protocol
 
-from hfrnn.arrays.vectors import Vector
 from hfrnn.checks import (
     ABOVE_ONE,
     BELOW_ONE,
@@ -15,8 +20,8 @@ from hfrnn.checks import (
     POSITIVE,
     SHIFTS,
     ZERO_TO_ONE,
+    Range,
     check_fields,
-    checked,
     choice,
     count,
     function,
@@ -25,8 +30,16 @@ from hfrnn.checks import (
 )
 from hfrnn.choices import LINE_SEARCHES, PRECONDITIONERS, RHO_MODELS, RHO_OBJECTIVES, SEARCH_OBJECTIVES
 from hfrnn.errors import InputError
-from hfrnn.presets import KINDS_OF_DATA, preset_options
+from hfrnn.optim.presets import KINDS_OF_DATA, SHIFT
+from hfrnn.option import ByData, Need, Option, Presets
 
+if TYPE_CHECKING:
+    from hfrnn.arrays.vectors import Vector
+
+DAMPED = Need("damping", ("structural", "structural+tikhonov", "tikhonov"))
+PRECONDITIONED = Need("preconditioner", ("diagonal", "kronecker"))
+KRONECKER = Need("preconditioner", ("kronecker",))
+ARMIJO = Need("line_search", ("armijo",))
 
 class Operator(Protocol):
     """A symmetric matrix (n, n), given by its products with vectors."""
@@ -74,11 +87,58 @@ class CurvatureObjective(Protocol):
         """
 
 
+# ---------------------------------------------------------------------- the options of an update
+
+
+def option(
+    default: Any,
+    check: Callable[..., Any],
+    *bounds: Any,
+    help: str = "",
+    presets: Presets | None = None,
+    needs: tuple[Need, ...] = (),
+    zero: str = "",
+    otherwise: str = "",
+    **keywords: Any,
+) -> Any:
+    """Return a field of `HessianFreeOptions`: the declaration of an option of an update.
+
+    Parameters
+    ----------
+    default : object
+        The default of SPEC 6.
+    check : {`count`, `number`, `choice`}
+        The check of the value (`hfrnn/checks.py`). The type, the bounds and the choices of the run's option are those
+        of the check.
+    *bounds
+        Further arguments of the check: a least number, a `Range`, or the choices.
+    help : str
+        The help text of the run's option of the same name, as for `Option`. A field without one is no option of a run.
+    presets : Presets, optional
+        The default in each preset; by default `default` in both.
+    needs : tuple of Need
+        As for `Option`.
+    zero : str
+        As for `Option`. A run says 0 where the option is off; in `HessianFreeOptions` it is then None if the check
+        allows that.
+    otherwise : str
+        As for `Option`.
+    **keywords
+        Keywords of the check: `or_none`, or `unit`, which is that of the run's option too.
+
+    Returns
+    -------
+    dataclasses.Field
+    """
+    declared = {"help": help, "presets": presets, "needs": needs, "zero": zero, "otherwise": otherwise}
+    return field(default=default, metadata={"check": (check, bounds, keywords), **declared})
+
+
 @dataclass(frozen=True)
 class HessianFreeOptions:
     """Options of an update; the defaults are those of SPEC 6.
 
-    `tuned()` and `published()` return the options that `hfrnn train --preset` has.
+    `tuned()` and `published()` return the options that the two presets of `hfrnn train` have.
 
     Parameters
     ----------
@@ -159,41 +219,118 @@ class HessianFreeOptions:
     50
     """
 
-    cg_iterations: int = checked(100, count, 1)
-    noise_limit: float | None = checked(None, number, POSITIVE, or_none=True)
-    cg_epsilon: float = checked(0.0005, number, NOT_NEGATIVE)
-    cg_window: int = checked(10, count, 1)
-    residual_tolerance: float | None = checked(None, number, NOT_NEGATIVE, or_none=True)
-    residual_every: int = checked(0, count)
-    keep_ratio: float = checked(1.3, number, ABOVE_ONE)
-    preconditioner: str = checked("none", choice, PRECONDITIONERS)
-    preconditioner_exponent: float = checked(0.75, number, ZERO_TO_ONE)
-    preconditioner_shift: float | None = checked(None, number, SHIFTS, or_none=True)
-    preconditioner_relative_shift: float = checked(0.0, number, NOT_NEGATIVE)
-    preconditioner_parts: int = checked(50, count, 1)
-    preconditioner_every: int = checked(10, count, 1)
-    preconditioner_decay: float = checked(0.7, number, ZERO_TO_ONE)
-    warm_start: float = checked(0.95, number, ZERO_TO_ONE)
-    mu_growth: float | None = checked(3.0, number, ABOVE_ONE, or_none=True)
-    rho_model: str = checked("damped", choice, RHO_MODELS)
-    rho_objective: str = checked("gradient", choice, RHO_OBJECTIVES)
-    rho_every: int = checked(1, count, 1)
-    search_objective: str = checked("gradient", choice, SEARCH_OBJECTIVES)
-    line_search: str = checked("armijo", choice, LINE_SEARCHES)
-    line_search_factor: float = checked(0.8, number, INSIDE_ONE)
-    line_search_backtracks: int = checked(60, count)
-    armijo: float = checked(0.01, number, BELOW_ONE)
-    tau: float = checked(0.5, number, INSIDE_ONE)
-    direction_backtracks: int = checked(10, count)
-    idle_directions: int = checked(5, count)
-    max_failures: int | None = checked(10, count, 1, or_none=True)
+    cg_iterations: int = option(
+        100, count, 1,
+        help="Largest number of CG iterations per update.",
+        presets=Presets(ByData(text=3, music=3, task=4, arrays=30, large_text=2), 100),
+    )  # fmt: skip
+    noise_limit: float | None = option(
+        None, number, POSITIVE, or_none=True,
+        help="CG stops after its first iteration if noise of the gradient batch makes more than this share of the "
+        "decrease",
+        zero="for no limit", needs=(PRECONDITIONED,),
+        presets=Presets(ByData(text=None, music=None, task=None, arrays=None, large_text=0.5), None),
+    )  # fmt: skip
+    cg_epsilon: float = option(
+        0.0005, number, NOT_NEGATIVE,
+        help="CG stops when the mean relative decrease of q per iteration is below this value.",
+        presets=Presets(0.005, 0.005),
+    )  # fmt: skip
+    cg_window: int = option(10, count, 1)
+    residual_tolerance: float | None = option(None, number, NOT_NEGATIVE, or_none=True)
+    residual_every: int = option(
+        0, count, unit="iterations", zero="for none",
+        help="CG iterations between exact computations of the residual",
+    )  # fmt: skip
+    keep_ratio: float = option(1.3, number, ABOVE_ONE)
+    preconditioner: str = option(
+        "none", choice, PRECONDITIONERS,
+        help="Preconditioner for CG.",
+        presets=Presets("kronecker", "none"),
+    )  # fmt: skip
+    preconditioner_exponent: float = option(
+        0.75, number, ZERO_TO_ONE,
+        help="Exponent of the preconditioner's diagonal, from 0 to 1.", needs=(PRECONDITIONED,),
+        presets=Presets(ByData(text=0.75, music=0.75, task=0.75, arrays=0.75, large_text=1.0), 0.75),
+    )  # fmt: skip
+    preconditioner_shift: float | None = option(
+        None, number, SHIFTS, or_none=True,
+        help="Number added to the diagonal of the preconditioner.", needs=(PRECONDITIONED,),
+        otherwise="set by the relative shift",
+    )  # fmt: skip
+    preconditioner_relative_shift: float = option(
+        0.0, number, NOT_NEGATIVE,
+        help="Shift of the preconditioner, divided by the mean of its diagonal", needs=(PRECONDITIONED,),
+        zero=f"for lambda, or {SHIFT:g} where the damping has none",
+        presets=Presets(ByData(text=1.0, music=1.0, task=0.0, arrays=0.0, large_text=0.5), 0.0),
+    )  # fmt: skip
+    preconditioner_parts: int = option(
+        50, count, 1, unit="parts",
+        help="Parts of the curvature batch whose gradients make the factors.", needs=(KRONECKER,),
+        presets=Presets(ByData(text=20, music=20, task=20, arrays=20, large_text=50), 50),
+    )  # fmt: skip
+    preconditioner_every: int = option(
+        10, count, 1, unit="updates",
+        help="Most updates between two computations of the factors.", needs=(KRONECKER,),
+        presets=Presets(20, 10),
+    )  # fmt: skip
+    preconditioner_decay: float = option(
+        0.7, number, ZERO_TO_ONE,
+        help="Weight of the earlier factors when they are computed again.", needs=(KRONECKER,),
+    )  # fmt: skip
+    warm_start: float = option(
+        0.95, number, ZERO_TO_ONE,
+        help="CG starts at its last solution times this factor; 0 starts at zero.",
+        otherwise="0 with {damping:line-search}",
+        presets=Presets(0.0, 0.95),
+    )  # fmt: skip
+    mu_growth: float | None = option(
+        3.0, number, ABOVE_ONE, or_none=True,
+        help="CG stops when rho would raise the damping by this factor", zero="to turn it off", needs=(DAMPED,),
+        presets=Presets(None, 3.0),
+    )  # fmt: skip
+    rho_model: str = option(
+        "damped", choice, RHO_MODELS,
+        help="Whether the quadratic q in rho includes the damping.", needs=(DAMPED,),
+    )  # fmt: skip
+    rho_objective: str = option(
+        "gradient", choice, RHO_OBJECTIVES,
+        help="Batch on which the loss in rho is measured.",
+    )  # fmt: skip
+    rho_every: int = option(
+        1, count, 1,
+        help="Measure rho once in this many updates; the others take their step without a trial loss.",
+        presets=Presets(ByData(text=1, music=1, task=1, arrays=1, large_text=5), 1),
+    )  # fmt: skip
+    search_objective: str = option(
+        "gradient", choice, SEARCH_OBJECTIVES,
+        help="Batch of the final line search: that of the gradient or that of rho.",
+    )  # fmt: skip
+    line_search: str = option(
+        "armijo", choice, LINE_SEARCHES,
+        help="Stopping rule of the final line search.",
+    )  # fmt: skip
+    line_search_factor: float = option(0.8, number, INSIDE_ONE)
+    line_search_backtracks: int = option(60, count)
+    armijo: float = option(
+        0.01, number, BELOW_ONE,
+        help="Share of the decrease along the gradient that the final line search asks for.", needs=(ARMIJO,),
+        presets=Presets(ByData(text=0.125, music=0.125, task=0.01, arrays=0.01), 0.01),
+    )  # fmt: skip
+    tau: float = option(0.5, number, INSIDE_ONE)
+    direction_backtracks: int = option(10, count)
+    idle_directions: int = option(5, count)
+    max_failures: int | None = option(
+        10, count, 1, or_none=True, unit="updates",
+        help="Stop after this many updates in a row without a step", zero="for never",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     @classmethod
     def tuned(cls, data: str = "text", **changes: Any) -> HessianFreeOptions:
-        """Return the options of `hfrnn train --preset tuned`, the default: many cheap updates.
+        """Return the options of the preset tuned of `hfrnn train`, its default: many cheap updates.
 
         Parameters
         ----------
@@ -225,11 +362,11 @@ class HessianFreeOptions:
         >>> options.cg_iterations, options.preconditioner
         (30, 'kronecker')
         """
-        return cls(**{**preset_options("tuned", choice("data", data, KINDS_OF_DATA)), **changes})
+        return cls(**{**_of_preset("tuned", data), **changes})
 
     @classmethod
     def published(cls, data: str = "text", **changes: Any) -> HessianFreeOptions:
-        """Return the options of `hfrnn train --preset published`: long CG runs, close to the papers.
+        """Return the options of the preset published of `hfrnn train`: long CG runs, close to the papers.
 
         Parameters
         ----------
@@ -254,7 +391,72 @@ class HessianFreeOptions:
         >>> options.cg_iterations, options.warm_start
         (100, 0.95)
         """
-        return cls(**{**preset_options("published", choice("data", data, KINDS_OF_DATA)), **changes})
+        return cls(**{**_of_preset("published", data), **changes})
+
+    @classmethod
+    def from_run(cls, values: Mapping[str, Any], **changes: Any) -> HessianFreeOptions:
+        """Return the options of the updates of a run.
+
+        Parameters
+        ----------
+        values : mapping
+            The values of all options of the run, by name. 0 turns off what None turns off here.
+        **changes
+            Options that differ, by name.
+
+        Returns
+        -------
+        HessianFreeOptions
+        """
+        declared = [each for each in fields(cls) if each.metadata["help"]]
+        off = {each.name: None for each in declared if _allows_none(each) and not values[each.name]}
+        return cls(**{**{each.name: values[each.name] for each in declared}, **off, **changes})
+
+
+def declarations() -> tuple[Option, ...]:
+    """Return the options of an update that a run has: those fields of `HessianFreeOptions` that have a help text."""
+    return tuple(_declaration(each) for each in fields(HessianFreeOptions) if each.metadata["help"])
+
+
+def _declaration(each: Field[Any]) -> Option:
+    """Return the option of a run that a field stands for."""
+    declared = dict(each.metadata)
+    check, bounds, keywords = declared.pop("check")
+    default = each.default if declared["presets"] is None else None
+    limits: dict[str, Any] = {"unit": keywords.get("unit", "")}
+    kind: type = str
+    if check is choice:
+        limits["choices"] = bounds[0]
+    elif check is count:
+        kind = int
+        least = bounds[0] if bounds else 0
+        limits["least"] = 1 if least == 0 and declared["zero"] else least  # `zero` stands for 0
+    else:
+        kind = float
+        limits |= _limits(bounds[0])
+    return Option(each.name, kind, default, group="Optimizer", **limits, **declared)
+
+
+def _limits(allowed: Range) -> dict[str, float]:
+    """Return an interval as the bounds of an option."""
+    found = {
+        "above" if allowed.low_open else "least": allowed.low,
+        "below" if allowed.high_open else "most": allowed.high,
+    }
+    return {name: bound for name, bound in found.items() if math.isfinite(bound)}
+
+
+def _allows_none(each: Field[Any]) -> bool:
+    """Return whether None is an allowed value of a field."""
+    return bool(each.metadata["check"][2].get("or_none"))
+
+
+def _of_preset(preset: str, data: str) -> dict[str, Any]:
+    """Return the options that a preset decides, for a kind of data."""
+    choice("data", data, KINDS_OF_DATA)
+    values = {each.name: getattr(presets, preset) for each in fields(HessianFreeOptions)
+              if (presets := each.metadata["presets"]) is not None}  # fmt: skip
+    return {name: value.of(data) if isinstance(value, ByData) else value for name, value in values.items()}
 
 
 def check_arguments(options: HessianFreeOptions, objectives: Mapping[str, Any], functions: Mapping[str, Any]) -> None:

@@ -315,6 +315,10 @@ def bytes_needed(blocks: Sequence[MatrixBlock], parts: int, itemsize: int) -> in
     return itemsize * (3 * parts * n + kept + 3 * n) + wide
 
 
+_ENTRIES = ("blocks", "diagonal", "factors", "period", "age", "computed")
+"""The entries of a `Kronecker.state_dict`."""
+
+
 def load_kronecker(state: Mapping[str, Any]) -> Kronecker:
     """Return the preconditioner of a `Kronecker.state_dict`.
 
@@ -323,7 +327,7 @@ def load_kronecker(state: Mapping[str, Any]) -> Kronecker:
     InputError
         An entry is missing or damaged, or the vectors do not fit the blocks.
     """
-    if missing := [name for name in ("blocks", "diagonal", "factors", "period", "age") if name not in state]:
+    if missing := [name for name in _ENTRIES if name not in state]:
         raise InputError(f"the state of the preconditioner lacks {', '.join(missing)}: give a Kronecker.state_dict")
     try:
         found = [MatrixBlock(*map(int, block)) for block in state["blocks"]]
@@ -333,7 +337,7 @@ def load_kronecker(state: Mapping[str, Any]) -> Kronecker:
     joined = array("factors of the state", state["factors"], (None,), "f", finite=True)
     diagonal = array("diagonal of the state", state["diagonal"], (None,), "f", finite=True).copy()
     period, age = count("period of the state", state["period"], 1), count("age of the state", state["age"])
-    computed = count("computed of the state", state.get("computed", 1), 1)  # not in the states of early versions
+    computed = count("computed of the state", state["computed"], 1)
     needed = factor_entries(blocks), covered_length(blocks)
     if (joined.shape, diagonal.shape) != ((needed[0],), (needed[1],)):
         raise InputError(

@@ -5,7 +5,7 @@ Examples
 Fit y = a * exp(b * t), with residual r and Jacobian J:
 
 >>> import numpy as np
->>> from hfrnn.optim import minimize
+>>> from hfrnn.optim.minimize import minimize
 >>> t = np.linspace(0.0, 2.0, 20)
 >>> y = 3.0 * np.exp(-1.5 * t)
 >>> def r(theta):

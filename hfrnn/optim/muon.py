@@ -96,25 +96,25 @@ class Muon(Adam):
         super().__init__(given, threads)
         self.hidden = check_blocks(hidden)
 
-    def _advance_all(self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors) -> Scalar:
+    def advance_all(self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors) -> Scalar:
         if self.hidden and theta.shape[0] < (end := self.hidden[-1].span.stop):
             raise InputError(f"theta has {theta.shape[0]} entries, and a block ends at {end}: give blocks of theta")
         parts: list[tuple[slice, MatrixBlock | None]] = [(block.span, block) for block in self.hidden]
         parts += [(span, None) for span in self._others(theta.shape[0])]
 
-        def advance(at: int) -> Scalar:
+        def advance_part(at: int) -> Scalar:
             span, block = parts[at]
             own, before = (new[span], theta[span], gradient[span]), {name: x[span] for name, x in kept.items()}
             after = {name: x[span] for name, x in self._next.items()}
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 if block is None:
-                    self._advance(*own, lr, before, after, (theta[span].copy(), theta[span].copy()))
+                    self.advance(*own, lr, before, after, (theta[span].copy(), theta[span].copy()))
                 else:
                     self._advance_hidden(*own, lr, before, after, block)
             return lazy_finite(own[0], *after.values())
 
         with one_blas_thread():  # so that the bits do not depend on BLAS's threads
-            return lazy_all(list(self._threads.ordered(advance, len(parts))))
+            return lazy_all(list(self._threads.ordered(advance_part, len(parts))))
 
     def _others(self, n: int) -> list[slice]:
         """Return the parts of a vector (n,) between the hidden matrices, in pieces."""

@@ -101,6 +101,7 @@ class SOAP(FirstOrder):
 
     kind = "soap"
     vectors = ("mean", "square")
+    like_theta = False
     squares = ("factors", "bases")
     """Names of the vectors that hold a square matrix for each side of a block, one after another."""
 
@@ -117,7 +118,7 @@ class SOAP(FirstOrder):
         self._squares: Vectors = {}
         self._squares_before: Vectors = {}
 
-    def _advance_all(self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors) -> Scalar:
+    def advance_all(self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors) -> Scalar:
         n, covered = theta.shape[0], self._length
         if covered != n or (self.blocks and self.blocks[-1].span.stop != n):
             raise InputError(f"theta has {n} entries, and the blocks have {covered}: give blocks that cover theta")
@@ -128,7 +129,7 @@ class SOAP(FirstOrder):
         if not squares:
             squares = {name: gradient[:1].repeat(self._entries) * 0 for name in self.squares}
 
-        def advance(at: int) -> Scalar:
+        def advance_block(at: int) -> Scalar:
             block, span = self.blocks[at], self.blocks[at].span
             G = gradient[span].reshape(block.rows, block.columns)
             before = {name: x[span] for name, x in kept.items()}
@@ -138,7 +139,7 @@ class SOAP(FirstOrder):
                 return self._advance_block(new[span], theta[span], G, lr, before, after, factors, bases)
 
         with one_blas_thread():  # so that the bits do not depend on BLAS's threads
-            finite = lazy_all([finite, *self._threads.ordered(advance, len(self.blocks))])
+            finite = lazy_all([finite, *self._threads.ordered(advance_block, len(self.blocks))])
         if finite is not False:
             self._squares, self._squares_before = squares, self._squares
         return finite

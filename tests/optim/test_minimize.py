@@ -12,9 +12,9 @@ from support.least_squares import TRUE, exponentials, linear, rosenbrock, wavy
 
 import hfrnn
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.optim import Minimum, MinimumStop, minimize
 from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFreeOptions
+from hfrnn.optim.minimize import Minimum, MinimumStop, minimize
 
 QUICK = {"rule": LevenbergMarquardt(grow=4.0, shrink=0.1), "options": HessianFreeOptions(cg_epsilon=0.0)}
 

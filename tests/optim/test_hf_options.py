@@ -1,0 +1,88 @@
+"""The options of an update of Hessian-free optimization: one declaration each, and what is derived from it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import hfrnn
+from hfrnn.choices import PRESETS
+from hfrnn.optim.hf_options import declarations
+from hfrnn.optim.presets import KINDS_OF_DATA
+from hfrnn.runs.options import run_options
+from hfrnn.training.methods.hf import HF
+
+PACKAGE = Path(hfrnn.__file__).parent
+DECLARED = {each.name: each for each in fields(hfrnn.HessianFreeOptions) if each.metadata["help"]}
+
+
+def test_one_option_stands_in_at_most_four_files_and_is_declared_in_one() -> None:
+    texts = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
+    having = {name: text for name, text in texts.items() if "noise_limit" in text}
+    assert len(having) <= 4, sorted(having)
+    declaring = [name for name, text in having.items() if "noise_limit:" in text or '"noise_limit",' in text]
+    assert declaring == ["optim/hf_options.py"]
+
+
+def test_the_options_of_an_update_are_options_of_a_run() -> None:
+    own = run_options()
+    assert {each.name for each in declarations()} == DECLARED.keys()
+    for option in declarations():
+        assert option in HF.options
+        assert own[option.name] == option
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_a_run_checks_an_option_as_an_update_does(name: str) -> None:
+    option = run_options()[name]
+    for value in (-1, 0, 0.5, 1, 2, 1e31, "kronecker", "armijo", "gradient", "damped"):
+        try:
+            option.check(option.convert(value))
+        except hfrnn.InputError:
+            allowed = False
+        else:
+            allowed = True
+        off = None if value == 0 and option.zero and DECLARED[name].metadata["check"][2].get("or_none") else value
+        try:
+            hfrnn.HessianFreeOptions(**{name: off})
+        except hfrnn.InputError:
+            assert not allowed, value
+        else:
+            assert allowed, value
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("data", KINDS_OF_DATA)
+def test_the_options_of_a_preset_survive_the_way_through_a_run(preset: str, data: str) -> None:
+    expected = getattr(hfrnn.HessianFreeOptions, preset)(data)
+    values = {name: getattr(expected, name) for name in DECLARED}
+    in_run = {name: 0 if value is None and run_options()[name].zero else value for name, value in values.items()}
+    assert hfrnn.HessianFreeOptions.from_run(in_run) == expected
+    assert hfrnn.HessianFreeOptions.from_run(in_run, preconditioner_parts=3).preconditioner_parts == 3
+
+
+def test_zero_is_off_in_a_run_and_none_in_an_update() -> None:
+    off = dict.fromkeys(("noise_limit", "mu_growth", "max_failures"), 0)
+    config = hfrnn.TrainConfig(data="sine", **off).resolved()
+    options = hfrnn.HessianFreeOptions.from_run(config.values)
+    assert {getattr(options, name) for name in off} == {None}
+
+
+def test_the_progress_rule_of_both_presets_is_not_that_of_the_papers() -> None:
+    assert hfrnn.HessianFreeOptions().cg_epsilon == 0.0005
+    assert {getattr(hfrnn.HessianFreeOptions, preset)().cg_epsilon for preset in PRESETS} == {0.005}
+    assert hfrnn.TrainConfig().resolved().cg_epsilon == 0.005
+
+
+def test_declarations_of_optimizers_import_no_numerics() -> None:
+    program = (
+        "import sys\nfrom hfrnn.runs.optimizers import OPTIMIZERS\n"
+        "for name in OPTIMIZERS.names(): assert OPTIMIZERS[name].options\n"
+        "print([name for name in ('numpy', 'scipy', 'hfrnn.engine') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
