@@ -22,6 +22,9 @@ from .analysis.run_objective import load_objective as load_objective
 from .analysis.scores import Score as Score
 from .analysis.spectrum import Spectrum as Spectrum
 from .analysis.spectrum import spectrum as spectrum
+from .data.kinds.base import DataKind as DataKind
+from .data.kinds.base import Pool as Pool
+from .data.kinds.registry import register_data as register_data
 from .engine.batch import Batch as Batch
 from .engine.constrained_objective import ConstrainedObjective as ConstrainedObjective
 from .engine.constraints import Constraints as Constraints
@@ -56,6 +59,9 @@ from .runs.load import LoadedRun as LoadedRun
 from .runs.load import load as load
 from .runs.load import load_scaling as load_scaling
 from .runs.load import save as save
+from .runs.optimizers import Optimizer as Optimizer
+from .runs.optimizers import register_optimizer as register_optimizer
 from .training.callbacks import Callback as Callback
 from .training.callbacks import TrainingResult as TrainingResult
+from .training.methods.first_order_options import FirstOrderOptimizer as FirstOrderOptimizer
 from .training.trainer import train as train

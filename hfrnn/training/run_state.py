@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hfrnn.arrays.backend import Array, HostArray
-from hfrnn.choices import IN_MEMORY
 from hfrnn.engine.plan import Plan
-from hfrnn.errors import CheckpointError
+from hfrnn.entries import file_of
+from hfrnn.errors import CheckpointError, Message
 from hfrnn.optim.schedules import EarlyStopping
 from hfrnn.ranks.one import ALONE, Ranks
 from hfrnn.runs.checkpoint import check_description
@@ -21,15 +20,14 @@ from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder, versions
 from hfrnn.runs.follower_folder import UnwrittenFolder
 from hfrnn.runs.metrics import Record
-from hfrnn.runs.options import option_name
+from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.run_constraints import CONSTRAINTS, asks_for_constraints, stored_constraints
 from hfrnn.runs.weights import checked_theta, checked_weights
-from hfrnn.wording import shell_command
+from hfrnn.training.resume_command import ResumeCommand
 
 if TYPE_CHECKING:
-    from hfrnn.data.vocabulary import Vocabulary
     from hfrnn.engine.network import Network
-    from hfrnn.sources.source import Source
+    from hfrnn.sources.base import Source
     from hfrnn.training.methods.method import Method
 
 
@@ -49,8 +47,6 @@ class RunState:
         The options, resolved.
     source : Source
         The data.
-    vocabulary : Vocabulary or None
-        The symbols of a text.
     net : Network
     method : Method
         How to train. The state of the method is part of the state of the run.
@@ -83,13 +79,12 @@ class RunState:
         self,
         config: TrainConfig,
         source: Source,
-        vocabulary: Vocabulary | None,
         net: Network,
         method: Method,
         theta: Array,
         ranks: Ranks = ALONE,
     ) -> None:
-        self.config, self.source, self.vocabulary = config, source, vocabulary
+        self.config, self.source = config, source
         self.net, self.method = net, method
         self.theta, self.best_theta = theta, method.weights(theta)
         self.update, self.seconds, self.symbols = 0, 0.0, 0
@@ -122,40 +117,38 @@ class RunState:
         return self._folder
 
     @property
-    def resume_command(self) -> str:
+    def resume_command(self) -> Message:
         """The shell command, or the call in Python, that resumes the run."""
         return self.command_to_resume({})
 
-    def command_to_resume(self, changed: dict[str, str]) -> str:
+    def command_to_resume(self, changed: dict[str, str]) -> Message:
         """Return `resume_command` with other values of some options, by name."""
-        if self.config.data in IN_MEMORY:
-            given = "batches" if self.config.data == "batches" else "data"
-            more = "".join(f", {name}={value!r}" for name, value in changed.items())
-            return f"hfrnn.train(resume={str(self.folder.path)!r}, {given}=...{more})"
-        modules = {type(layer.kernel).__module__ for layer in self.net.layers}
-        kernels = [word for module in sorted(modules) if (word := module.partition("--kernel ")[2])]
-        words = ["hfrnn", "train", *(word for file in kernels for word in ("--kernel", file)), "--resume"]
-        options = {**self.changes, **changed}
-        changes = ((option_name(name), str(value)) for name, value in options.items() if value is not None)
-        return shell_command([*words, str(self.folder.path), *(word for pair in changes for word in pair)])
+        kind, kernels = self.config.kind, (type(layer.kernel) for layer in self.net.layers)
+        classes = (OPTIMIZERS[self.config.optimizer], kind, *kernels)
+        files = sorted({file for each in classes if (file := file_of(each))})
+        given = kind.keyword(self.config.values) if kind.in_memory else ""
+        return ResumeCommand(self.folder.path, {**self.changes, **changed}, files, given)
 
     @property
-    def interrupted(self) -> str:
+    def interrupted(self) -> Message:
         """What to tell the user if the run is interrupted: which update is on disk, and how to go on."""
-        return f"interrupted after update {self.saved['update']}, which is saved: resume with {self.resume_command}"
+        return Message(
+            "interrupted after update {0}, which is saved: resume with {1}", self.saved["update"], self.resume_command
+        )
 
     # ------------------------------------------------------------------ writing
 
     def create(self) -> None:
         """Create the run folder, with the state before the first update, and hold its lock."""
-        config = self.config = replace(self.config, **self.method.resolved())
-        manner = config.damping if config.optimizer == "hf" else config.optimizer
+        config = self.config = self.config.completed(**self.method.resolved())
+        manner = OPTIMIZERS[config.optimizer].manner(config)
         out = config.out or f"runs/{config.arch}-{manner}-{time.strftime('%Y%m%d-%H%M%S')}"
-        known = {} if self.vocabulary is None else {"vocabulary_sha256": self.vocabulary.to_json()["sha256"]}
+        vocabulary = self.source.vocabulary
+        known = {} if vocabulary is None else {"vocabulary_sha256": vocabulary.to_json()["sha256"]}
         described = {**versions(), **self.source.checksums, **known}
         if self.ranks.leads:
             self._folder = RunFolder.create(
-                out, config, described, self.vocabulary, numbered=config.out is None, scaling=self.source.scaling
+                out, config, described, vocabulary, numbered=config.out is None, scaling=self.source.scaling
             )
         path = self.ranks.broadcast(str(self.folder.path) if self.ranks.leads else None)
         if not self.ranks.leads:
@@ -288,8 +281,8 @@ class RunState:
             self.folder.make_consistent(self.update, self._best_is_last, self.config.keep)
             return
         self.folder.delete_leftovers()
-        if self.vocabulary is not None:
-            self.vocabulary.save(self.folder.path / "vocabulary.json")
+        if self.source.vocabulary is not None:
+            self.source.vocabulary.save(self.folder.path / "vocabulary.json")
         if self.source.scaling is not None:
             self.source.scaling.save(self.folder.path / "scaling.json")
         self._save(best=True)
@@ -311,11 +304,11 @@ class RunState:
             self._check_vectors(vectors)
             self.method.load_state_dict({**meta["method"], **{key: as_array(v) for key, v in vectors.items()}})
             self.update, self.seconds, self.symbols = meta["update"], float(meta["seconds"]), meta["symbols"]
-            self.seconds_processor = float(meta.get("seconds_processor", 0.0))
+            self.seconds_processor = float(meta["seconds_processor"])
             self.best, self.last, self.saved = meta["best"], meta["last"], meta
             if self.stopping is not None and meta["stopping"] is not None:
                 self.stopping.load_state_dict(meta["stopping"])
-            moved = meta.get("on_host", True) != self.net.backend.on_host  # to a GPU or from one
+            moved = meta["on_host"] != self.net.backend.on_host  # to a GPU or from one
             if not (replan or moved):
                 self.method.plans = {role: _plan(meta["plans"][role], own) for role, own in self.method.plans.items()}
             return int(self.update if self.best is None else self.best["update"])
@@ -357,12 +350,6 @@ class RunState:
         if found > self.update:  # an older `last` was put back from a copy: this state is better than all before it
             self.best = self.saved["best"] = meta["best"]
         self.best_theta = theta
-
-
-def before_next_update(folder: RunFolder) -> str | None:
-    """Return what to tell the user if a run is interrupted before it is resumed; None if its folder holds no state."""
-    command = shell_command(["hfrnn", "train", "--resume", str(folder.path)])
-    return f"interrupted before the next update: resume with {command}" if folder.begun else None
 
 
 def _plan(stored: dict[str, Any], own: Plan) -> Plan:

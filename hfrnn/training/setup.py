@@ -16,16 +16,25 @@ from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Use
 from hfrnn.engine.planner import make_plan
-from hfrnn.errors import DeviceMemoryError, InputError
+from hfrnn.errors import DeviceMemoryError, InputError, Message
+from hfrnn.option import argument
 from hfrnn.ranks.one import ALONE, Ranks
-from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.config import TrainConfig, useless
+from hfrnn.runs.optimizers import users_of
 from hfrnn.runs.run_constraints import asks_for_constraints, read_connectivity
-from hfrnn.wording import memory_size, shell_command
+from hfrnn.wording import memory_size
 
 if TYPE_CHECKING:
     from hfrnn.arrays.backend import Backend
-    from hfrnn.sources.source import Source
+    from hfrnn.sources.base import Source
     from hfrnn.training.run_state import RunState
+
+
+def refuse_options_of_others(config: TrainConfig) -> None:
+    """Raise InputError if an option was given that the optimizer of the run does not have."""
+    for name in config.given:
+        if (users := users_of(name)) and config.optimizer not in users and (why := useless(name, config)):
+            config.refuse((name,), why)
 
 
 def build_network(config: TrainConfig, data: Mapping[str, Any]) -> Network:
@@ -49,10 +58,10 @@ def build_network(config: TrainConfig, data: Mapping[str, Any]) -> Network:
     net = Network(**config.network_arguments(data))
     taken = net.n_parameters * net.dtype.itemsize
     if taken > config.memory_bytes:
-        raise InputError(
-            f"the network has {net.n_parameters:,} weights, which take {memory_size(taken)}, and --memory "
-            f"is {config.memory}: give a smaller network or more memory"
-        )
+        raise InputError(Message(
+            "the network has {0:,} weights, which take {1}, and {memory} is {2}: give a smaller network or more memory",
+            net.n_parameters, memory_size(taken), config.memory,
+        ))  # fmt: skip
     return net
 
 
@@ -82,20 +91,20 @@ def initial_parameters(
     if first is not None:
         given = net.backend.asarray(first, dtype=net.dtype)
         if constraints is not None and not constraints.allows(given):
-            raise InputError(
-                f"--init-from is {config.init_from}, and its weights do not have the connectivity and signs of this "
-                "run: leave one of the two out"
-            )
+            raise InputError(Message(
+                "{init_from} is {0}, and its weights do not have the connectivity and signs of this run: leave one of "
+                "the two out", config.init_from,
+            ))  # fmt: skip
         return given if constraints is None else constraints.variables(given)
     given = {"scale": config.init_scale, "W_x": config.input_scale}
     scales = {name: scale for name, scale in given.items() if scale is not None}
     with np.errstate(over="ignore"):
         theta = net.init(config.seed, config.initializer, config.spectral_radius, **scales)
     if not is_finite(theta):
-        raise InputError(
-            f"the first weights overflow in {net.dtype}: give a smaller --init-scale or --input-scale"
-            + ("" if net.dtype == "float64" else ", or --dtype float64")
-        )
+        wider = "" if net.dtype == "float64" else ", or {dtype:float64}"
+        raise InputError(Message(
+            "the first weights overflow in {0}: give a smaller {init_scale!s} or {input_scale!s}" + wider, net.dtype
+        ))  # fmt: skip
     return theta if constraints is None else constraints.variables(constraints.initial(theta))
 
 
@@ -119,15 +128,15 @@ def run_constraints(config: TrainConfig, net: Network) -> Constraints | None:
     given = read_connectivity(config.connectivity, net)
     for what, drawn, own in (("mask", masks, given[0]), ("sign", signs, given[1])):
         if twice := sorted(drawn.keys() & own.keys()):
-            raise InputError(
-                f"{config.connectivity} has a {what} for {', '.join(twice)}, which --excitatory sets too: leave "
-                "one of them out"
-            )
+            raise InputError(Message(
+                "{0} has a {1} for {2}, which {excitatory!s} sets too: leave one of them out",
+                config.connectivity, what, ", ".join(twice),
+            ))  # fmt: skip
         drawn |= own
     try:
         return Constraints(net, masks, signs)
     except InputError as error:
-        raise InputError(f"--connectivity {config.connectivity}: {error}") from error
+        raise InputError(Message("{connectivity} is {0}: {1}", config.connectivity, error)) from error
 
 
 # ------------------------------------------------------------------ validation
@@ -180,11 +189,11 @@ def before_updates(backend: Backend, config: TrainConfig) -> Iterator[None]:
     try:
         yield
     except backend.memory_errors as error:
-        flags = [word for name, value in smaller_budget(config).items() for word in (f"--{name}", value)]
-        raise DeviceMemoryError(
-            f"the memory of the GPU is used up before the first update, with a budget of {config.memory}: give a "
-            f"smaller one ({shell_command(flags)})"
-        ) from error
+        smaller = Message(", ".join(argument(*each) for each in smaller_budget(config).items()))
+        raise DeviceMemoryError(Message(
+            "the memory of the GPU is used up before the first update, with a budget of {0}: give a smaller one ({1})",
+            config.memory, smaller,
+        )) from error  # fmt: skip
 
 
 def after_an_update(state: RunState) -> DeviceMemoryError:
@@ -196,7 +205,7 @@ def after_an_update(state: RunState) -> DeviceMemoryError:
         Its summary has been written.
     """
     config = state.config
-    return DeviceMemoryError(
-        f"the memory of the GPU is used up after update {state.saved['update']}, which is saved, with a budget of "
-        f"{config.memory}: resume with a smaller one, {state.command_to_resume(smaller_budget(config))}"
-    )
+    return DeviceMemoryError(Message(
+        "the memory of the GPU is used up after update {0}, which is saved, with a budget of {1}: resume with a "
+        "smaller one, {2}", state.saved["update"], config.memory, state.command_to_resume(smaller_budget(config)),
+    ))  # fmt: skip

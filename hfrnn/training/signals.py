@@ -17,7 +17,7 @@ from enum import Enum
 from types import FrameType
 from typing import Any
 
-from hfrnn.errors import INTERRUPTED, HfrnnError
+from hfrnn.errors import INTERRUPTED, HfrnnError, Message
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP")
 """Names of the signals that end a run. Windows has no SIGUSR1 and no SIGHUP."""
@@ -54,7 +54,7 @@ class Interruption:
         Whether a signal has come.
     response : Response
         What a signal does at present.
-    saved : str or None
+    saved : str, Message or None
         What to tell the user about the checkpoint that is on disk; None before there is one.
     on_first : callable
         Called without arguments at the first signal.
@@ -63,7 +63,7 @@ class Interruption:
     def __init__(self) -> None:
         self.seen = False
         self.response = Response.AT_ONCE
-        self.saved: str | None = None
+        self.saved: str | Message | None = None
         self.on_first: Callable[[], None] = lambda: None
         self._ending = -CLEANUP_SECONDS
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from hfrnn._version import __version__
 from hfrnn.arrays.backend import get_backend
 from hfrnn.arrays.devices import use_device
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 from hfrnn.option import option_key
 from hfrnn.ranks.one import Ranks
 from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.optimizers import OPTIMIZERS
 
 OWN = ("text", "data", "valid", "test", "init_from", "connectivity", "out", "threads")
 """Options that may differ between ranks: paths, whose files are compared, and the number of threads."""
@@ -31,12 +31,13 @@ def prepared(ranks: Ranks, config: TrainConfig) -> TrainConfig:
     """
     if ranks.size == 1:
         return config
-    if config.optimizer == "online":
-        raise InputError(
-            f"--optimizer online works in one process, and {ranks.size} ranks were started: start it without mpiexec"
-        )
+    if not OPTIMIZERS[config.optimizer].on_ranks:
+        raise InputError(Message(
+            "{optimizer} is {0}, which works in one process, and {1} ranks were started: start it without mpiexec",
+            config.optimizer, ranks.size,
+        ))  # fmt: skip
     ranks.wait_at_most(config.rank_timeout)
-    config = replace(config, memory=ranks.broadcast(config.memory))
+    config = config.completed(memory=ranks.broadcast(config.memory))
     options = {key: value for key, value in config.to_toml().items() if key not in map(option_key, OWN)}
     ranks.check_data("the configuration", json.dumps([__version__, options], sort_keys=True))
     use_device(get_backend(config.backend), ranks.local_rank)

@@ -9,7 +9,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,19 @@ from numpy.random import Generator
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.threads import one_blas_thread
+from hfrnn.data.kinds.memory import Objects
 from hfrnn.data.tasks import SUCCESS
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.sampling import draw_text
-from hfrnn.errors import CheckpointError, HfrnnError, MissingExtraError, NonFiniteError, RankError, StorageError
+from hfrnn.errors import (
+    CheckpointError,
+    HfrnnError,
+    Message,
+    MissingExtraError,
+    NonFiniteError,
+    RankError,
+    StorageError,
+)
 from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.ranks.mpi import ranks_of
 from hfrnn.ranks.one import ALONE, Ranks
@@ -28,18 +37,20 @@ from hfrnn.runs.config import TrainConfig, checked_options
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import first_weights
 from hfrnn.runs.metrics import Record
+from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.resume import needs_plans, resumed_config, run_to_resume
-from hfrnn.sources.given import Memory, given_arrays
+from hfrnn.sources.base import LN2
+from hfrnn.sources.given import given_objects
 from hfrnn.sources.open import open_source
-from hfrnn.sources.source import LN2
 from hfrnn.training.callbacks import Callback, TrainingResult
-from hfrnn.training.methods import METHODS
-from hfrnn.training.run_state import RunState, before_next_update
+from hfrnn.training.resume_command import ResumeCommand, before_next_update
+from hfrnn.training.run_state import RunState
 from hfrnn.training.setup import (
     after_an_update,
     before_updates,
     build_network,
     initial_parameters,
+    refuse_options_of_others,
     run_constraints,
     validate,
     validation_objective,
@@ -53,7 +64,6 @@ from hfrnn.training.signals import (
     saying_what_is_saved,
 )
 from hfrnn.training.start_ranks import ending_together, prepared
-from hfrnn.wording import shell_command
 
 
 class VisibleState:
@@ -193,17 +203,17 @@ def train(
 
     resume = run_to_resume(config, resume)
     callbacks = with_display(callbacks)
-    memory = given_arrays(data, batches, valid)
-    if memory is not None:
-        data, valid = memory.name, None if batches is not None else valid
+    given = given_objects(data, batches, valid)
+    if given is not None:
+        data, valid = given.name, None if batches is not None else valid
     options |= {name: value for name, value in (("data", data), ("valid", valid)) if value is not None}
     values, ranks = checked_options(options, "train()"), ranks_of(comm)
     with handle_signals() as interruption, ending_together(ranks), saying_what_is_saved(interruption):
         if resume is None:
-            config = TrainConfig(**values) if config is None else replace(config, **values)
-            trainer = Trainer.new(config, callbacks, interruption, memory, ranks)
+            config = TrainConfig(**values) if config is None else config.replace(**values)
+            trainer = Trainer.new(config, callbacks, interruption, given, ranks)
         else:
-            trainer = Trainer.resumed(resume, values, callbacks, interruption, memory, ranks)
+            trainer = Trainer.resumed(resume, values, callbacks, interruption, given, ranks)
         return trainer.run()
 
 
@@ -219,8 +229,8 @@ class Trainer(VisibleState):
     callbacks : sequence of Callback
     interruption : Interruption, optional
         Says when to stop because of a signal.
-    memory : Memory, optional
-        Arrays that were given in Python.
+    given : Objects, optional
+        Data that were given as objects of Python.
     ranks : Ranks
         The processes that train together. Those that do not lead have no callbacks and write nothing.
 
@@ -247,25 +257,26 @@ class Trainer(VisibleState):
         folder: RunFolder | None = None,
         callbacks: Sequence[Callback] = (),
         interruption: Interruption | None = None,
-        memory: Memory | None = None,
+        given: Objects | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
+        if folder is None:
+            refuse_options_of_others(config)
         self.ranks, config = ranks, prepared(ranks, config)
-        self.source, self.vocabulary = open_source(config, folder, memory)
+        self.source = open_source(config, folder, given)
+        self.vocabulary = self.source.vocabulary
         ranks.check_data(f"the data {self.source.name}", json.dumps(self.source.checksums, sort_keys=True))
         new = folder is None or not folder.begun
         first = first_weights(config, self.source.network, self.source.name) if new else None
-        if not self.source.in_bits:
-            config.refuse(("target_bits",), f"the loss of {self.source.name} is not in bits")
         self.net = build_network(config, self.source.network)
         with before_updates(self.net.backend, config):
-            self.method = METHODS[config.optimizer](config, self.source, self.net)
+            self.method = OPTIMIZERS[config.optimizer].make(config, self.source, self.net)
             self.method.ranks = ranks
             self.method.constraints = run_constraints(config, self.net) if new else None  # else from the checkpoint
             theta = initial_parameters(config, self.net, first, self.method.constraints)
-            self.state = RunState(config, self.source, self.vocabulary, self.net, self.method, theta, ranks)
+            self.state = RunState(config, self.source, self.net, self.method, theta, ranks)
             self.validation = validation_objective(self.net, self.source, config, ranks)
-        self.why_backend = ""
+        self.why_backend = config.why_backend
         self.callbacks = tuple(callbacks) if ranks.leads else ()
         self.interruption = interruption or Interruption()
         self._time = TimeLimit(config.time_limit)
@@ -274,11 +285,10 @@ class Trainer(VisibleState):
     @classmethod
     def new(
         cls, config: TrainConfig, callbacks: Sequence[Callback] = (), interruption: Interruption | None = None,
-        memory: Memory | None = None, ranks: Ranks = ALONE,
+        given: Objects | None = None, ranks: Ranks = ALONE,
     ) -> Trainer:  # fmt: skip
         """Return a run from its beginning. Its folder is created after everything else was checked."""
-        trainer = cls(config.resolved(), None, callbacks, interruption, memory, ranks)
-        trainer.why_backend = config.why_backend
+        trainer = cls(config.resolved(), None, callbacks, interruption, given, ranks)
         if trainer._stops():  # the signal came during an import
             raise KeyboardInterrupt
         trainer.interruption.response = Response.NOTED  # until `run` begins
@@ -293,7 +303,7 @@ class Trainer(VisibleState):
         changes: dict[str, Any],
         callbacks: Sequence[Callback] = (),
         interruption: Interruption | None = None,
-        memory: Memory | None = None,
+        given: Objects | None = None,
         ranks: Ranks = ALONE,
     ) -> Trainer:
         """Return a run that continues after its last update, with changed options by field name."""
@@ -304,9 +314,8 @@ class Trainer(VisibleState):
         if ranks.leads:
             folder.lock.acquire()
         try:
-            trainer = cls(config, folder, callbacks, interruption, memory, ranks)
+            trainer = cls(config, folder, callbacks, interruption, given, ranks)
             trainer.state.changes = {name: value for name, value in changes.items() if name != "data"}
-            trainer.why_backend = replace(stored, backend=changes.get("backend", stored.backend)).why_backend
             trainer.state.load(folder, needs_plans(stored, config))
             ranks.check_data(f"the run folder {run}", json.dumps(trainer.state.saved, sort_keys=True))
             trainer.state.repair()
@@ -315,8 +324,8 @@ class Trainer(VisibleState):
         except BaseException as error:
             folder.lock.release()
             if isinstance(error, MissingExtraError) and f"backend {config.backend!r}" in str(error):
-                command = shell_command(["hfrnn", "train", "--resume", str(run), "--backend", "numpy"])
-                raise MissingExtraError(f"{error}: {command} resumes without it") from error
+                command = ResumeCommand(run, {"backend": "numpy"})
+                raise MissingExtraError(Message("{0}: {1} resumes without it", error, command)) from error
             raise
         return trainer
 
@@ -343,11 +352,10 @@ class Trainer(VisibleState):
             raise Interrupted(state.interrupted) from None
         except NonFiniteError as error:
             update = state.write_summary("a loss or gradient that is not finite", self._sample)["updates"]
-            raise NonFiniteError(
-                f"the training loss or its gradient is not finite after update {update}, whose state is kept in "
-                f"{self.path}: start a new run with {self.method.remedy}a smaller --init-scale "
-                "or --dtype float64"
-            ) from error
+            raise NonFiniteError(Message(
+                "the training loss or its gradient is not finite after update {0}, whose state is kept in {1}: start a "
+                "new run with {2}a smaller {init_scale!s} or {dtype:float64}", update, self.path, self.method.remedy,
+            )) from error  # fmt: skip
         except self.net.backend.memory_errors as error:
             state.write_summary("a GPU without free memory", self._sample)
             raise after_an_update(state) from error
@@ -356,15 +364,15 @@ class Trainer(VisibleState):
             with contextlib.suppress(StorageError, CheckpointError):
                 state.write_summary("interruption" if interrupted else "an error on several ranks", self._sample)
             saved = f"update {state.saved['update']} is saved: " * self.ranks.leads
-            error.args = (f"{error}; {saved}resume with {state.resume_command}",)
+            error.args = (Message("{0}; {1}resume with {2}", error.args[0], saved, state.resume_command),)
             raise
         except StorageError as error:
             self.folder.lock.check()
             with contextlib.suppress(StorageError, CheckpointError):
                 state.write_summary("a disk that cannot be written to", self._sample)
-            raise StorageError(
-                f"{error}; update {state.saved['update']} is saved: resume with {state.resume_command}"
-            ) from error
+            raise StorageError(Message(
+                "{0}; update {1} is saved: resume with {2}", error, state.saved["update"], state.resume_command
+            )) from error  # fmt: skip
         finally:
             with contextlib.suppress(HfrnnError):  # another error is on its way
                 state.flush()

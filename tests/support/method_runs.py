@@ -25,6 +25,8 @@ MUSIC = {"data": "jsb", "streams": 3}
 def run(folder: Path, name: str = "run", callbacks: tuple[Any, ...] = (), **options: Any) -> TrainingResult:
     """A run in `folder/name`, on TEXT unless other data are given."""
     options = {**SMALL, **options}
+    if options["optimizer"] == "hf":  # those of SMALL and TASK
+        options = {name: value for name, value in options.items() if name not in ("streams", "log_interval")}
     if "data" not in options:
         options.setdefault("text", folder / "text.txt")
         if not options["text"].exists():

@@ -26,7 +26,9 @@ def text_file(folder: Path, content: str | bytes = TEXT, name: str = "text.txt")
 
 def tiny_train(folder: Path, name: str = "run", callbacks: tuple[Any, ...] = (), **options: Any) -> TrainingResult:
     """A run in `folder/name`, on TEXT unless another text is given."""
-    options = {"text": folder / "text.txt", **OPTIONS, **options}
+    own = {name: value for name, value in OPTIONS.items()
+           if name != "gradient_symbols" or options.get("optimizer", "hf") == "hf"}  # fmt: skip
+    options = {"text": folder / "text.txt", **own, **options}
     if options["text"] == folder / "text.txt" and not options["text"].exists():
         text_file(folder)
     return train(out=folder / name, callbacks=callbacks, **options)

@@ -30,7 +30,7 @@ def test_an_output_without_a_target_to_train_on_is_refused_by_name(tmp_path: Pat
     u = np.arange(60.0)  # the last tenth validates; b is known there only
     dead = write_table(tmp_path / "dead.csv", {"u": u, "a": u + 1, "b": np.where(u < 54, np.nan, u)})
     columns: dict[str, Any] = {"data": dead, "inputs": ["u"], "window": 6, "burn_in": 0, **TRAINED}
-    with pytest.raises(InputError, match=r"^b has no known target in the training part .*: leave it out of --targets"):
+    with pytest.raises(InputError, match=r"^b has no known target in the training part .*: leave it out of targets="):
         hfrnn.train(**columns, targets=["a", "b"], out=tmp_path / "run")
     hfrnn.train(**columns, targets=["a"], out=tmp_path / "run")
 
@@ -47,7 +47,7 @@ def test_an_output_of_arrays_without_a_target_needs_weights_that_were_trained(tm
 
 def constant(data: Path, **options: Any) -> list[str]:
     """The lines at the start of a run that name constant columns."""
-    source, _ = open_source(TrainConfig(data=str(data), arch="rnn", **options).resolved())
+    source = open_source(TrainConfig(data=str(data), arch="rnn", **options).resolved())
     return [line for line in source.lines() if line.startswith("constant")]
 
 

@@ -19,7 +19,6 @@ from hfrnn.data.scaling import Scaling
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
-from hfrnn.runs.outputs import data_files
 from hfrnn.sources.open import open_source
 from hfrnn.training.callbacks import TrainingResult
 from hfrnn.training.trainer import Trainer, train
@@ -97,7 +96,7 @@ def test_the_plan_counts_the_weights_of_outputs(tmp_path: Path, optimizer: str) 
 
 def test_the_share_of_wrong_classes_counts_scored_steps_only(tmp_path: Path) -> None:
     classes = RNG.integers(0, 3, size=(12, 9))
-    source, _ = open_source(TrainConfig(data=str(file(tmp_path, y=classes, mask=MASK[:, :, 0])), arch="rnn").resolved())
+    source = open_source(TrainConfig(data=str(file(tmp_path, y=classes, mask=MASK[:, :, 0])), arch="rnn").resolved())
     assert source.counts_errors
     assert source.validation is not None
     right = np.eye(3)[classes[-1:].T]  # (T, 1, 3)
@@ -127,8 +126,8 @@ def test_a_table_trains_in_units_of_its_deviation(tmp_path: Path) -> None:
     run(tmp_path, data=csv(tmp_path), **TABLE)
     scaling = RunFolder(tmp_path / "run").scaling()
     assert scaling is not None
-    source, _ = open_source(TrainConfig(data=str(csv(tmp_path)), **TABLE).resolved())
-    expected = Scaling.measure(source.data.train)  # type: ignore[attr-defined]
+    source = open_source(TrainConfig(data=str(csv(tmp_path)), **TABLE).resolved())
+    expected = Scaling.measure(source.data.train)
     np.testing.assert_array_equal(scaling.input_mean, expected.input_mean)
     np.testing.assert_array_equal(scaling.target_deviation, expected.target_deviation)
     inputs = source.pool(0).inputs
@@ -216,25 +215,16 @@ def test_a_run_from_the_weights_of_another_scales_as_that_run_does(tmp_path: Pat
     run(tmp_path, "second", data=file(tmp_path), init_from=tmp_path / "first")
     assert RunFolder(tmp_path / "second").config().standardize is scaled
     assert (tmp_path / "second" / "scaling.json").exists() is scaled
-    message = "^--no-standardize was given, .* scales" if scaled else "^--standardize was given, .* does not scale"
+    message = "^standardize=False was given, .* scales" if scaled else "^standardize=True was given, .* does not scale"
     with pytest.raises(InputError, match=message):
         run(tmp_path, "third", data=file(tmp_path), init_from=tmp_path / "first", standardize=not scaled)
     assert not (tmp_path / "third").exists()
 
 
-def test_an_older_run_on_a_text_with_the_name_of_a_table_resumes(tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text(table(80))
-    run(tmp_path, text=tmp_path / "text.txt", sequence_length=5)
-    (tmp_path / "text.txt").rename(tmp_path / "text.csv")
-    config = tmp_path / "run" / "config.toml"
-    config.write_text(config.read_text().replace("text.txt", "text.csv"))
-    assert train(resume=tmp_path / "run", updates=3).summary["updates"] == 3
-
-
 def test_weights_of_a_text_are_no_start_for_arrays(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("abcdefg\n" * 50)
     run(tmp_path, "text", text=tmp_path / "text.txt", sequence_length=5)
-    with pytest.raises(InputError, match="are for a text of --level char, and this run is on"):
+    with pytest.raises(InputError, match="are for a text of level='char', and this run is on"):
         run(tmp_path, data=file(tmp_path), init_from=tmp_path / "text")
 
 
@@ -308,13 +298,13 @@ def test_drawn_batches_validate_on_what_is_given(tmp_path: Path) -> None:
         ({"data": hfrnn.Batch(X, Y)}, "data is a Batch: give a dict with the arrays x and y, or the name of a file"),
         ({"batches": draw, "valid": "valid.npz"}, "valid is 'valid.npz': with batches give a dict"),
         ({"batches": draw, "valid": {"x": X[:, :, :1], "y": Y}}, "validation has"),
-        ({"batches": draw, "fractions": (0.5, 0.5, 0)}, "--fractions was given"),
+        ({"batches": draw, "fractions": (0.5, 0.5, 0)}, "fractions= was given"),
         ({"data": {"x": X, "y": Y}, "valid": {"x": X, "y": Y}}, "name the arrays of data valid_x"),
-        ({"data": {"x": X, "y": Y}, "inputs": ["u"]}, "--inputs was given"),
-        ({"data": {"x": X, "y": Y}, "stride": 3}, "--stride was given, and --window was not"),
+        ({"data": {"x": X, "y": Y}, "inputs": ["u"]}, "inputs= was given"),
+        ({"data": {"x": X, "y": Y}, "stride": 3}, "stride= was given, and window= was not"),
         ({"data": {"x": X, "y": Y}, "optimizer": "online"}, "learns from a text"),
-        ({"data": "addition", "window": 5}, "--window was given, and --data addition is a synthetic task"),
-        ({"text": "a.csv"}, "a.csv is a table, not a text: train on it with --data "),
+        ({"data": "addition", "window": 5}, "window= was given, and addition is a synthetic task"),
+        ({"text": "a.csv"}, "a.csv is a table, not a text: give it as data=, with inputs= and targets="),
         ({"data": "arrays"}, "in the memory of a Python program"),
     ],
 )
@@ -359,21 +349,26 @@ def test_the_files_of_arrays_are_inputs_that_no_command_writes_to(tmp_path: Path
     for name, array in (("x.npy", X), ("y.npy", Y)):
         (tmp_path / name).write_bytes(npy(array))
     pair = [str(tmp_path / name) for name in ("x.npy", "y.npy")]
-    assert data_files(TrainConfig(data=pair[0], targets=[pair[1]]).resolved()) == pair
-    assert data_files(TrainConfig(data=str(csv(tmp_path)), **TABLE).resolved()) == [str(tmp_path / "r.csv")]
+
+    def files(**options: Any) -> list[Any]:
+        config = TrainConfig(**options).resolved()
+        return config.kind.files(config.values)
+
+    assert files(data=pair[0], targets=[pair[1]]) == pair
+    assert files(data=str(csv(tmp_path)), **TABLE) == [tmp_path / "r.csv"]
 
 
 def test_large_values_that_are_not_scaled_are_noticed(tmp_path: Path) -> None:
     config = TrainConfig(data=str(file(tmp_path)), arch="rnn").resolved()
-    assert any("consider --standardize" in line for line in open_source(config)[0].lines())
+    assert any("consider the option standardize" in line for line in open_source(config).lines())
     config = TrainConfig(data=str(file(tmp_path, y=X / 9)), arch="rnn").resolved()
-    assert not any("standardize" in line for line in open_source(config)[0].lines())
+    assert not any("standardize" in line for line in open_source(config).lines())
 
 
 def test_values_far_from_0_that_are_not_scaled_are_noticed(tmp_path: Path) -> None:
     def hints(**changes: Any) -> list[str]:
         config = TrainConfig(data=str(file(tmp_path, **changes)), arch="rnn").resolved()
-        return [line for line in open_source(config)[0].lines() if "consider --standardize" in line]
+        return [line for line in open_source(config).lines() if "consider the option standardize" in line]
 
     near = {"x": X / 9, "y": X / 9}
     assert not hints(**near)

@@ -120,13 +120,6 @@ def test_a_run_from_another_starts_from_its_average(tmp_path: Path) -> None:
     np.testing.assert_array_equal(begun[0], hfrnn.load(old).theta)
 
 
-def test_a_state_without_an_average_starts_one() -> None:
-    average = Average(0.9)
-    average.add(np.ones(3))
-    average.load_state_dict({})
-    assert (average.value, average.count) == (None, 0)
-
-
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_first_order_methods_average_every_update_and_train_as_without(tmp_path: Path, optimizer: str) -> None:
     options = {"optimizer": optimizer, "log_interval": 1, "validate_every": 1, "updates": 7, "dtype": "float64"}
@@ -160,11 +153,9 @@ def test_a_loaded_average_leaves_the_array_of_the_state_alone() -> None:
     assert (average.value < 1.0).all()
 
 
-def test_a_state_without_an_average_turns_it_off() -> None:
-    average = Average(0.9)
-    average.load_state_dict({"mu": 1.0})
-    average.add(np.ones(3))
-    assert average.value is None
+def test_a_state_that_is_not_of_an_average_is_refused() -> None:
+    with pytest.raises(hfrnn.InputError, match="the state lacks average, averaged"):
+        Average(0.9).load_state_dict({"mu": 1.0})
 
 
 class BadStep(Callback):

@@ -161,7 +161,7 @@ def test_averaged_weights_that_the_constraints_forbid_are_refused(tmp_path: Path
         ({"excitatory_output": True}, "--excitatory-output was given, and --excitatory was not"),
         ({"excitatory": 0.5, "activation": "tanh"}, "Dale's law needs hidden units that are never negative"),
         ({"density": 0.0}, "--density is 0: give a number above 0, at most 1"),
-        ({"density": 0.5, "optimizer": "online", "arch": "lstm-krause"}, "--optimizer online knows no absent weights"),
+        ({"density": 0.5, "optimizer": "online", "arch": "lstm-krause"}, "density= was given, and optimizer= is "),
     ],
 )
 def test_options_that_do_not_fit_are_refused_and_nothing_is_written(

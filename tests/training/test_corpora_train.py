@@ -11,7 +11,7 @@ from support.tiny_runs import metrics
 
 import hfrnn
 from hfrnn.cli import main
-from hfrnn.sources.open import run_corpus
+from hfrnn.sources.open import run_text
 
 FLAGS = [
     "--hidden",
@@ -46,7 +46,7 @@ def test_a_corpus_trains_samples_and_is_scored(corpus: str, tmp_path: Path) -> N
     assert f"text      {corpus}: " in result.stdout
     lines = metrics(run)
     assert lines[1]["valid_bits"] < lines[0]["valid_bits"] < lines[0]["loss_before"] / 0.6931
-    part = run_corpus(hfrnn.runs.folder.RunFolder(run)).valid[:3000]
+    part = run_text(hfrnn.runs.folder.RunFolder(run), "valid")[:3000]
     found = hfrnn.evaluate(*hfrnn.load(run), part, unknown="skip")
     assert found.bits_per_symbol == pytest.approx(lines[1]["valid_bits"], abs=0.5)
 

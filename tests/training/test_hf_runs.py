@@ -75,7 +75,7 @@ def test_a_separate_batch_shares_no_sequence_with_that_of_the_gradient(tmp_path:
     config = TrainConfig(
         text=str(text_file(tmp_path)), hidden=(3,), sequence_length=10, gradient_symbols=900, rho_objective="separate"
     ).resolved()
-    source, _ = open_source(config)
+    source = open_source(config)
     method = HessianFreeMethod(config, source, Network(**config.network_arguments(source.network)))
     sampler = method.sequences.sampler
     for _ in range(5):
@@ -86,7 +86,7 @@ def test_a_separate_batch_shares_no_sequence_with_that_of_the_gradient(tmp_path:
 
 
 def test_a_separate_batch_needs_something_to_be_left_over(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--rho-objective is separate, and the gradient batch holds the whole"):
+    with pytest.raises(InputError, match="rho_objective= is separate, and the gradient batch holds the whole"):
         tiny_train(tmp_path, gradient_symbols=0, rho_objective="separate")
     assert not (tmp_path / "run").exists()
 

@@ -105,7 +105,7 @@ def test_minutes_beside_updates_shorten_the_horizon(
 
 
 def test_the_online_rule_has_no_cosine(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--schedule is cosine, which --optimizer online does not have"):
+    with pytest.raises(InputError, match="schedule= is cosine, which optimizer='online' does not have"):
         run(tmp_path, **ONLINE, schedule="cosine", updates=1)
 
 

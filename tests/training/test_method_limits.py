@@ -186,7 +186,7 @@ def test_a_time_limit_expects_an_update_of_mean_length() -> None:
 
 
 def test_the_online_rule_has_no_warm_up(tmp_path: Path) -> None:
-    with pytest.raises(hfrnn.InputError, match=r"^--warm-up was given, and --optimizer online has no warm-up"):
+    with pytest.raises(hfrnn.InputError, match=r"^warm_up= was given, and optimizer= is online: it is for optimizer="):
         run(tmp_path, **ONLINE, warm_up=5, updates=1)
     assert not (tmp_path / "run").exists()
 

@@ -19,8 +19,16 @@ from hfrnn.optim.soap import SOAP
 from hfrnn.runs import weights
 from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.runs.config import TrainConfig
-from hfrnn.training.methods.optimizers import hidden_matrices, make_average, make_optimizer
+from hfrnn.runs.optimizers import OPTIMIZERS
+from hfrnn.training.methods.method import make_average
+from hfrnn.training.methods.muon import hidden_matrices
 from hfrnn.training.trainer import train
+
+
+def make_optimizer(config: TrainConfig, net: Network, threads: int) -> Any:
+    """Return what makes the steps of a run."""
+    optimizer: Any = OPTIMIZERS[config.optimizer]
+    return optimizer.step(config, net, threads)
 
 
 @pytest.mark.parametrize(("name", "kind"), [("sgd", SGD), ("adam", Adam), ("soap", SOAP), ("muon", Muon)])

@@ -86,7 +86,7 @@ def test_noise_of_0_is_a_run_without_noise_and_any_other_is_not(tmp_path: Path) 
 
 def test_validation_has_no_noise(tmp_path: Path) -> None:
     trained = run(tmp_path, **HF, state_noise=0.5, updates=2)
-    source, _ = open_source(RunFolder(trained.folder).config())
+    source = open_source(RunFolder(trained.folder).config())
     net, theta, _ = load(trained.folder)
     assert source.validation is not None
     losses = [line["valid_loss"] for line in metrics(trained.folder)]
@@ -177,5 +177,5 @@ def test_weights_of_a_run_with_another_option_of_its_architecture_are_refused(tm
 
 @pytest.mark.parametrize("options", [LEARNED, {"state_noise": 0.1}])
 def test_the_online_rule_has_neither(tmp_path: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"--(learn-initial-state|state-noise) was given, and --optimizer online"):
+    with pytest.raises(InputError, match=r"^(learn_initial_state|state_noise)= was given, and optimizer= is online"):
         run(tmp_path, optimizer="online", arch="lstm-krause", **options, updates=50)

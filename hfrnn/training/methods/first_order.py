@@ -1,8 +1,9 @@
-"""Training with SGD, Adam, SOAP or Muon, on windows of a text with carried states or on whole sequences (SPEC 7)."""
+"""Training with a step for every mini-batch: windows of a text with carried states, or whole sequences (SPEC 7)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,22 +18,22 @@ from hfrnn.engine.max_norm import MaxNorm
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Use
 from hfrnn.engine.planner import footprint_of, make_plan
-from hfrnn.errors import CheckpointError, NonFiniteError
+from hfrnn.errors import CheckpointError, Message, NonFiniteError
 from hfrnn.optim.clipping import lazy_clip_values
 from hfrnn.option import by_name
-from hfrnn.training.methods.method import Progress, Stepwise, Stop
-from hfrnn.training.methods.optimizers import make_average, make_optimizer
+from hfrnn.training.methods.method import Progress, Stepwise, Stop, make_average
 from hfrnn.training.methods.subsets import SequenceSubsets, state_noise
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network
+    from hfrnn.optim.first_order import FirstOrder
     from hfrnn.runs.config import TrainConfig
     from hfrnn.runs.metrics import Record
-    from hfrnn.sources.source import Source
+    from hfrnn.sources.base import Source
 
 
 class FirstOrderMethod(Stepwise):
-    """SGD, Adam, SOAP or Muon, with a record for an interval of updates.
+    """A step from the gradient of every mini-batch, with a record for an interval of updates.
 
     A text is read in parallel streams, window by window, with carried states. Other data are drawn as whole sequences.
 
@@ -41,17 +42,19 @@ class FirstOrderMethod(Stepwise):
     config : TrainConfig
     source : Source
     net : Network
+    step : callable
+        Returns what makes the steps, given the options, the network and the number of threads.
     """
 
-    remedy = "a smaller --learning-rate or --clip-norm, "
+    remedy = Message("a smaller {learning_rate!s} or {clip_norm!s}, ")
 
-    def __init__(self, config: TrainConfig, source: Source, net: Network) -> None:
+    def __init__(
+        self, config: TrainConfig, source: Source, net: Network, step: Callable[[TrainConfig, Network, int], FirstOrder]
+    ) -> None:
         super().__init__(config, source)
         self.net, text = net, source.text()
-        if config.optimizer != "sgd":
-            config.refuse(("momentum", "nesterov"), f"--optimizer {config.optimizer} has a momentum of its own")
         if text is None:
-            config.refuse(("update_every",), f"{source.name} is not a text, which it is for")
+            config.refuse(("update_every",), Message("{0} is not a text, which it is for", source.name))
         self.batches: StreamBatches | SequenceBatches
         if text is not None:
             self.batches = StreamBatches(config, net, text)
@@ -66,9 +69,8 @@ class FirstOrderMethod(Stepwise):
         self.plans = {"gradient": plan}
         self.expected_bytes = footprint_of(net, symbols, clips).bytes(plan, T, B, Use.GRADIENT, weighs)
         self.threads = config.threads or default_threads()
-        self.optimizer = make_optimizer(config, net, self.threads)
-        # SOAP has arrays of other sizes than theta, and checks them itself
-        self.parts |= {"kronecker" if config.optimizer == "soap" else "optimizer": self.optimizer}
+        self.optimizer = step(config, net, self.threads)
+        self.parts |= {"optimizer" if self.optimizer.like_theta else "kronecker": self.optimizer}
         self.parts |= {"batches": self.batches}
         self._plan()
         self.average = make_average(config, net)
@@ -126,7 +128,7 @@ class FirstOrderMethod(Stepwise):
         return theta, self._record(updates, symbols, loss, epoch, rate, **interval.means)
 
     def weights(self, theta: Array) -> Array:
-        """Return the average of the parameters over the updates, or the last ones with `--average 0`."""
+        """Return the average of the parameters over the updates, or the last ones if there is no average."""
         return super().weights(theta) if self.average.value is None else self.average.value
 
     def restored(self, weights: Array, theta: Array) -> Array:
@@ -159,8 +161,9 @@ class FirstOrderMethod(Stepwise):
             theta[...] = constraints.lazy_variables(weights, like=theta)
         return theta
 
-    def lines(self) -> list[str]:
-        return [f"training  {self.config.optimizer}, {self._rate_line()}, {self.batches.describe()}"]
+    def lines(self) -> list[str | Message]:
+        rate, batches = self._rate_line(), self.batches.describe()
+        return [Message("training  {0}, {1}, {2}", self.config.optimizer, rate, batches)]
 
 
 class StreamBatches:
@@ -288,7 +291,7 @@ class SequenceBatches:
 
     def next(self) -> Batch:
         columns = self.sequences.sampler.draw()
-        return self.sequences.pool.batch(columns)
+        return self.sequences.source.batch(self.sequences.pool, columns)
 
     def done(self, objective: Objective) -> None:
         """Do nothing: there is no state to carry."""

@@ -13,28 +13,21 @@ from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.objective import Objective
 from hfrnn.engine.plan import Plan, Use
 from hfrnn.engine.planner import footprint_of, make_plan
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, UpdateInterrupted
 from hfrnn.optim.kronecker import bytes_needed
 from hfrnn.optim.outcome import Failure
-from hfrnn.training.methods.method import Method, Progress, Stop, Work
-from hfrnn.training.methods.optimizers import make_average
+from hfrnn.training.methods.method import Method, Progress, Stop, Work, make_average
 from hfrnn.training.methods.subsets import SequenceSubsets, state_noise
 
 if TYPE_CHECKING:
+    from hfrnn.data.kinds.base import Pool
     from hfrnn.engine.network import Network
     from hfrnn.optim.outcome import Update
     from hfrnn.runs.config import TrainConfig
     from hfrnn.runs.metrics import Record
-    from hfrnn.sources.source import Pool, Source
-
-OPTIONS = (
-    "cg_iterations", "cg_epsilon", "warm_start", "rho_model", "rho_objective", "rho_every", "search_objective",
-    "line_search", "armijo", "residual_every", "preconditioner", "preconditioner_exponent", "preconditioner_shift",
-    "preconditioner_relative_shift", "preconditioner_every", "preconditioner_decay",
-)  # fmt: skip
-"""Options of a run that are passed unchanged to `HessianFreeOptions`."""
+    from hfrnn.sources.base import Source
 
 GRADIENT, PRODUCT = 3, 4
 """Work of a gradient and of a Gauss-Newton product, in forward passes."""
@@ -78,29 +71,28 @@ class HessianFreeMethod(Method):
 
     def __init__(self, config: TrainConfig, source: Source, net: Network) -> None:
         self.config, self.net = config, net
-        config.refuse(("max_norm",), "--optimizer is hf, and its quadratic model does not include such a bound")
-        config.refuse(("clip_error",), "--optimizer is hf, and a clipped gradient is not the gradient of any function")
         net.backend.check_precision(config.precision, net.dtype)
         first, growth = config.first_gradient_symbols or None, config.batch_growth
         self.sequences = SequenceSubsets(source, config.gradient_symbols or None, None, config.seed, first, growth)
         sampler = self.sequences.sampler
         if config.rho_objective == "separate" and sampler.subset == sampler.sequences:
-            raise InputError(
-                "--rho-objective is separate, and the gradient batch holds the whole training part: give a smaller "
-                "--gradient-symbols"
-            )
+            raise InputError(Message(
+                "{rho_objective} is separate, and the gradient batch holds the whole training part: give a smaller "
+                "{gradient_symbols!s}"
+            ))  # fmt: skip
         self.parts = self._affordable_parts()
         self.average = make_average(config, net)
         self._average_before: dict[str, Any] = {}  # the state of the average before the last update
         self.optimizer = HessianFree(
             Damping(config.damping, config.mu, config.lambda_, config.metric, config.adapt, config.least_damping),
-            update_options(config, self.parts),
+            HessianFreeOptions.from_run(config.values, preconditioner_parts=self.parts),
             LevenbergMarquardt(config.rho_low, config.rho_high),
         )
         if config.damping.startswith("structural") and config.metric not in net.metrics:
-            raise InputError(
-                f"architecture {config.arch!r} has no metric {config.metric!r}: use {' or '.join(net.metrics)}"
-            )
+            raise InputError(Message(
+                "{metric} is {0}, and the architecture {1} has no such metric: use {2}",
+                config.metric, config.arch, " or ".join(net.metrics),
+            ))  # fmt: skip
         self.plans, self.expected_bytes = self._plans(sampler.subset)
         validation = source.validation
         self._validation_work = 0.0 if validation is None else float(validation.T * validation.B)
@@ -168,7 +160,7 @@ class HessianFreeMethod(Method):
         return {"gradient": batches - curvature, "curvature": curvature, "updates": whole - batches}
 
     def weights(self, theta: Array) -> Array:
-        """Return the average of the parameters over the updates, or the last ones with `--average 0`."""
+        """Return the average of the parameters over the updates, or the last ones if there is no average."""
         return super().weights(theta) if self.average.value is None else self.average.value
 
     def objective(self, pool: Pool, columns: np.ndarray[Any, Any] | slice, role: str) -> _Stoppable:
@@ -182,7 +174,7 @@ class HessianFreeMethod(Method):
         role : {"gradient", "curvature", "separate"}
             A separate batch has no plan of its own.
         """
-        batch = pool.batch(columns)
+        batch = self.sequences.source.batch(pool, columns)
         if role == "gradient":
             self._present = batch.B
         if self._present == self.sequences.sampler.subset:
@@ -199,11 +191,11 @@ class HessianFreeMethod(Method):
         )  # fmt: skip
 
     @property
-    def remedy(self) -> str:  # type: ignore[override]
+    def remedy(self) -> Message:  # type: ignore[override]
         """What to change when the loss is no longer finite; before the first update, it is not the damping."""
-        return "stronger damping (--mu, --lambda), " if self.optimizer.updates else ""
+        return Message("stronger damping ({mu!s}, {lambda_!s}), " if self.optimizer.updates else "")
 
-    def lines(self) -> list[str]:
+    def lines(self) -> list[str | Message]:
         damping = self.optimizer.damping
         strengths = "".join(
             f", {name} {value:.3g}" for name, value in (("mu", damping.mu), ("lambda", damping.lambda_)) if value
@@ -220,10 +212,10 @@ class HessianFreeMethod(Method):
         self.sequences.sampler.load_state_dict(state["sampler"])
         self.average.load_state_dict(state)
         before = {key.removeprefix(EARLIER): value for key, value in state.items() if key.startswith(EARLIER)}
-        self._average_before = before  # early checkpoints have none
+        self._average_before = before  # empty before the first update
         self.optimizer.load_state_dict(state)
-        self._since_validation = float(state.get("since_validation", 0.0))
-        self._idle_updates = int(state.get("idle_updates", 0))
+        self._since_validation = float(state["since_validation"])
+        self._idle_updates = int(state["idle_updates"])
 
     @property
     def _validates(self) -> bool:
@@ -277,17 +269,6 @@ class HessianFreeMethod(Method):
         """Return how many gradients the preconditioner may keep: as configured, within a quarter of the memory."""
         none, one = (bytes_needed(self.net.matrix_blocks, parts, self.net.dtype.itemsize) for parts in (0, 1))
         return max(1, min(self.config.preconditioner_parts, self.config.memory_bytes // 4 // (one - none)))
-
-
-def update_options(config: TrainConfig, parts: int) -> HessianFreeOptions:
-    """Return the options of the updates of a run, whose preconditioner uses so many parts."""
-    return HessianFreeOptions(
-        mu_growth=config.mu_growth or None,
-        noise_limit=config.noise_limit or None,
-        max_failures=config.max_failures or None,
-        preconditioner_parts=parts,
-        **{name: getattr(config, name) for name in OPTIONS},
-    )
 
 
 def _work(step: Update, gradient: int, curvature: int) -> float:

@@ -5,22 +5,24 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hfrnn.arrays.backend import Array
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
+from hfrnn.kernels.registry import vector_passes
+from hfrnn.optim.average import Average
+from hfrnn.optim.compiled_steps import OnePassAverage
 from hfrnn.optim.outcome import UpdateInterrupted
 from hfrnn.optim.schedules import Cosine, Plateau, Schedule, Stepped, warm_up
 from hfrnn.ranks.one import ALONE, Ranks
 from hfrnn.runs.metrics import Record
-from hfrnn.runs.options import default_schedule
 
 if TYPE_CHECKING:
     from hfrnn.engine.constraints import Constraints
+    from hfrnn.engine.network import Network
     from hfrnn.engine.plan import Plan
     from hfrnn.runs.config import TrainConfig
-    from hfrnn.sources.source import Source
+    from hfrnn.sources.base import Source
 
 LEAST_RATE = 2.0**-12
 """A run ends when its schedule has made the learning rate smaller than this share of the first one.
@@ -55,7 +57,7 @@ class Method:
         Absent weights and signs. The theta of `advance` and of `weights` are then variables, not weights.
     ranks : Ranks
         The processes that share the work.
-    remedy : str
+    remedy : str or Message
         What to change when the loss is no longer finite, with a comma and a space after it, or nothing.
     deadline : float
         The value of `time.perf_counter` at which a record of many updates ends early.
@@ -65,7 +67,7 @@ class Method:
     plans: dict[str, Plan]
     expected_bytes: int
     work: Work
-    remedy = ""
+    remedy: str | Message = ""
     constraints: Constraints | None = None
     ranks: Ranks = ALONE
     deadline = math.inf
@@ -147,7 +149,7 @@ class Method:
         """Return the weights to validate, sample from and keep as the best, for the theta that `advance` returned."""
         return theta if self.constraints is None else self.constraints.weights(theta)
 
-    def lines(self) -> list[str]:
+    def lines(self) -> list[str | Message]:
         """Return lines for the screen about how the method trains."""
         raise NotImplementedError
 
@@ -178,13 +180,16 @@ class Stepwise(Method):
 
     def __init__(self, config: TrainConfig, source: Source) -> None:
         if config.schedule in ("halve", "divide") and source.validation is None:
-            raise InputError(f"--schedule {config.schedule} watches the validation loss: give a validation part")
+            raise InputError(Message(
+                "{schedule} is {0}, which watches the validation loss: give a validation part", config.schedule
+            ))  # fmt: skip
         watched = source.text() is not None and source.validation is not None
-        self.config = replace(config, schedule=config.schedule or default_schedule(config.optimizer, watched))
+        self.config = config.replace(schedule=config.schedule or ("divide" if watched else "constant"))
         self.schedule, self._pace = make_schedule(self.config), Pace(config.time_limit)
         if not isinstance(self.schedule, Plateau):
-            config.refuse(("restore_best",), f"--schedule {self.config.schedule} does not watch the validation loss")
-        self._best: Array | None = None  # the weights of the best epoch, with --restore-best
+            why = Message("{schedule} is {0}, which does not watch the validation loss", self.config.schedule)
+            config.refuse(("restore_best",), why)
+        self._best: Array | None = None  # the weights of the best epoch, with the option restore_best
         self.parts = {"schedule": self.schedule}
         self._epoch_ended, self._since_validation = False, 0
         self._in_interval = 0  # updates already made in the current log interval
@@ -300,13 +305,13 @@ class Stepwise(Method):
             **more,
         }
 
-    def _rate_line(self) -> str:
+    def _rate_line(self) -> Message:
         """Return the first learning rate of the schedule for the screen."""
         rate = "used up" if self.schedule.lr is None else format(self.schedule.lr, "g")
-        ended = ""
+        ended: str | Message = ""
         if isinstance(self.schedule, Cosine) and self.updates >= (self.schedule.horizon or math.inf):
-            ended = f"; it has fallen to {self._rate():.3g}, and --updates gives it a new horizon"
-        return f"learning rate {rate} ({self.config.schedule}{ended})"
+            ended = Message("; it has fallen to {0:.3g}, and {updates!s} gives it a new horizon", self._rate())
+        return Message("learning rate {0} ({1}{2})", rate, self.config.schedule, ended)
 
     def state_dict(self) -> dict[str, Any]:
         state = {f"{part}.{key}": x for part, owner in self.parts.items() for key, x in owner.state_dict().items()}
@@ -319,7 +324,13 @@ class Stepwise(Method):
             owner.load_state_dict({key.removeprefix(prefix): x for key, x in state.items() if key.startswith(prefix)})
         self._best = state.get(BEST)
         self._since_validation = int(state["since_validation"])
-        self._in_interval = int(state.get("in_interval", 0)) % self.config.log_interval  # not in early checkpoints
+        self._in_interval = int(state["in_interval"]) % self.config.log_interval
+
+
+def make_average(config: TrainConfig, net: Network) -> Average:
+    """Return the running average of the parameters; it is turned off if the option `average` is 0."""
+    decay, passes = config.average or 0.0, vector_passes(net.backend.variants)
+    return Average(decay) if passes is None else OnePassAverage(passes, decay)
 
 
 def make_schedule(config: TrainConfig) -> Schedule:

@@ -9,8 +9,9 @@ from hfrnn.data.sampler import SequenceSampler
 from hfrnn.engine.noise import StateNoise
 
 if TYPE_CHECKING:
+    from hfrnn.data.kinds.base import Pool
     from hfrnn.runs.config import TrainConfig
-    from hfrnn.sources.source import Pool, Source
+    from hfrnn.sources.base import Source
 
 
 class SequenceSubsets:
