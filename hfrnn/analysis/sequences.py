@@ -15,7 +15,7 @@ from hfrnn.data.scaling import Scaling
 from hfrnn.data.tasks import SUCCESS
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 from hfrnn.option import either
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
@@ -48,7 +48,7 @@ class Given(NamedTuple):
         Names of the columns of a table; empty for other data.
     ahead : int
         Rows of a table from an input to the target that it predicts.
-    note : str
+    note : str or Message
         Why there are no targets; empty if there are.
     burn_in : int
         Steps at the beginning of a recording that are not scored.
@@ -61,7 +61,7 @@ class Given(NamedTuple):
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
     ahead: int = 0
-    note: str = ""
+    note: str | Message = ""
     burn_in: int = 0
 
     @property
@@ -188,7 +188,9 @@ def evaluate_sequences(
         assert folder is not None
         given = file_sequences(folder, net, path)
         if given.batch.targets is None:
-            raise InputError(f"{path} has no targets to score ({given.note}): give them, or use hfrnn predict")
+            raise InputError(Message(
+                "{0} has no targets to score ({1}): give them, or use hfrnn predict", path, given.note
+            ))  # fmt: skip
         if given.recording:
             _check_recording(given)
         return {"data": path, **_scores(net, theta, given, ("sequences", "loss"), outputs=True)}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hfrnn.cli.arguments import NearChoice, check_force, check_picture, force_option
+from hfrnn.cli.arguments import NearChoice, check_force, check_picture, force_option, told
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.evaluate import backend_option, or_another_file, which_option
 from hfrnn.cli.kernel_files import kernel_option
@@ -134,7 +134,7 @@ def _predicted(
     if free_run is not None:
         lines[0] += f" on their own after {counted(known.batch.T, 'step')} of the data"
     if given.note:
-        lines.append(f"without targets: {given.note}")
+        lines.append(f"without targets: {told(given.note)}")
     if output is not None:
         table = output.lower().endswith(".csv")
         contents["output"] = to_file.csv_text(arrays, given.output_names) if table else to_file.npz_bytes(arrays)

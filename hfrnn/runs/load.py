@@ -108,10 +108,9 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
     given = path("run", run)
     if os.path.isfile(given):
         if which != "best":
-            raise InputError(
-                f"which is {shown(which)}, and {given} is a file, which holds one set of weights: leave it out"
-            )
-
+            raise InputError(Message(
+                "{which!s} is {0}, and {1} is a file, which holds one set of weights: leave it out", shown(which), given
+            ))  # fmt: skip
         return LoadedRun(*load_saved(given, backend))
     folder = RunFolder(given)
     vocabulary = folder.vocabulary()

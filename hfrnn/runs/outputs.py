@@ -23,7 +23,7 @@ class Output:
     Parameters
     ----------
     option : str
-        The option that names the file, for messages.
+        The argument that names the file, for messages.
     path : str
         The file.
     force : bool

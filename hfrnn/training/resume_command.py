@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hfrnn.errors import Message, Wording
+from hfrnn.errors import Message, OfCommand, Wording
 from hfrnn.runs.folder import RunFolder
 from hfrnn.wording import shell_command
 
@@ -48,9 +48,15 @@ class ResumeCommand(Message):
             given = [f"resume={self._path!r}", *([f"{self._data}=..."] if self._data else [])]
             given += [f"{name}={value!r}" for name, value in self._options.items()]
             return f"hfrnn.train({', '.join(given)})"
-        files = [word for file in self._files for word in (wording("kernel", ""), file)]
-        options = [word for name, value in self._options.items() for word in (wording(name, ""), str(value))]
-        return shell_command(["hfrnn", "train", *files, wording("resume", ""), self._path, *options])
+        files = [("kernel", file) for file in self._files]
+        words = ["hfrnn", "train"]
+        for name, value in [*files, ("resume", self._path), *self._options.items()]:
+            if isinstance(value, bool):
+                words.append(wording(OfCommand(name), str(value)))
+            else:
+                text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+                words += [wording(OfCommand(name), ""), text]
+        return shell_command(words)
 
 
 def before_next_update(folder: RunFolder) -> Message | None:

@@ -60,7 +60,7 @@ class Reading(NamedTuple):
         Names of the columns of a table; empty for other data.
     ahead : int
         Rows of a table from an input to the target that it predicts.
-    note : str
+    note : str or Message
         Why there are no targets; empty if there are.
     burn_in : int
         Steps at the beginning of a recording that are not scored.
@@ -75,7 +75,7 @@ class Reading(NamedTuple):
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
     ahead: int = 0
-    note: str = ""
+    note: str | Message = ""
     burn_in: int = 0
 
 

@@ -18,6 +18,7 @@ from hfrnn.data.kinds.sequences import (
     NumberSequences,
     recording,
 )
+from hfrnn.errors import Message
 from hfrnn.option import Option
 
 if TYPE_CHECKING:
@@ -66,11 +67,11 @@ class Table(NumberSequences):
         """Return the recording of a table, which is not cut into windows."""
         from hfrnn.data.tables import NoColumnError, read_columns, rows_ahead
 
-        note = ""
+        note: str | Message = ""
         try:
             columns = read_columns(path, options["inputs"], options["targets"])
         except NoColumnError as error:
-            columns, note = read_columns(path, options["inputs"], None), str(error)
+            columns, note = read_columns(path, options["inputs"], None), Message("{0}", error)
         names = columns.target_names or tuple(options["targets"] or ())
         ahead = rows_ahead(columns.input_names, names, options["ahead"])
         burn_in = _windows(options).checked()[2]
