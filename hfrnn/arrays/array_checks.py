@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from hfrnn.arrays.backend import Array, Backend
-from hfrnn.arrays.vectors import is_finite
 from hfrnn.checks import shown, subject, wrong
 from hfrnn.errors import InputError, Message
 
@@ -61,6 +60,8 @@ def array(
     InputError
         The value is no such array, or has a mask, which would be ignored.
     """
+    from hfrnn.arrays.vectors import is_finite
+
     found = as_array(name, value, backend)
     more = Message(", {0}", advice) if advice else ""
     sizes = tuple(found.shape)

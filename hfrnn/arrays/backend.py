@@ -15,7 +15,6 @@ import scipy.sparse.linalg
 from scipy.sparse._sparsetools import csr_matvecs
 
 from hfrnn.arrays import gpu
-from hfrnn.arrays import gpu as compiled
 from hfrnn.checks import choice, wrong
 from hfrnn.choices import AUTO, BACKENDS, DEVICE_SHARE, HOST_MEMORY, PRECISIONS
 from hfrnn.errors import InputError, Message, MissingExtraError, how_to_install
@@ -231,7 +230,7 @@ class NumbaBackend(Backend):
     """NumPy, for kernels whose time loops numba compiles."""
 
     def __init__(self) -> None:
-        compiled.check_numba()
+        gpu.check_numba()
         super().__init__("numba", np)
 
     @contextmanager

@@ -87,7 +87,7 @@ def _run(config: str | None, resume: str | None, flags: dict[str, Any], modes: t
     stored = None
     if resume is not None:
         from hfrnn.runs.folder import RunFolder
-        from hfrnn.training.run_state import before_next_update
+        from hfrnn.training.resume_command import before_next_update
 
         folder = RunFolder(resume)
         with handle_signals() as interruption:

@@ -25,7 +25,12 @@ from hfrnn.engine.sums import VectorSum, share
 from hfrnn.engine.sweep import Sweep
 
 if TYPE_CHECKING:
-    from hfrnn.engine.objective import Objective
+    from hfrnn.arrays.threads import Threads
+    from hfrnn.engine.batch import Batch
+    from hfrnn.engine.layout import Layout
+    from hfrnn.engine.noise import NoiseOfBatch
+    from hfrnn.engine.plan import Plan
+    from hfrnn.ranks.one import Ranks
 
 
 class _SequenceSweeps:
@@ -41,7 +46,7 @@ class _SequenceSweeps:
         Whether sweeps of one worker share all buffers, because nothing outlives a call.
     """
 
-    def __init__(self, objective: Objective, keep: Keep, transient: bool) -> None:
+    def __init__(self, objective: SequenceDerivatives, keep: Keep, transient: bool) -> None:
         net, batch, plan = objective.net, objective.batch, objective.plan
         self.net, self.batch, self.threads = net, batch, objective.threads
         self.columns = plan.parts if net.separates_parts else [(b, b + 1) for b in range(batch.B)]
@@ -85,7 +90,7 @@ class PartGradients:
     theta : (n_parameters,) array
     """
 
-    def __init__(self, objective: Objective, theta: Array) -> None:
+    def __init__(self, objective: SequenceDerivatives, theta: Array) -> None:
         self._objective, self._theta, plan = objective, theta, objective.plan
         net = objective.net
         self._buffers = [[Buffers(net.backend, net.dtype) for _ in range(2)] for _ in range(objective.threads.threads)]
@@ -156,7 +161,7 @@ class SequenceJacobian:
     (5, 4, 1)
     """
 
-    def __init__(self, objective: Objective, theta: Array) -> None:
+    def __init__(self, objective: SequenceDerivatives, theta: Array) -> None:
         self._theta = objective.net.vector(theta).copy()
         self._sweeps = _SequenceSweeps(objective, objective.plan.keep, transient=False)
         self.shape = (objective.batch.T, objective.batch.B, objective.net.head.n_outputs)
@@ -193,7 +198,7 @@ class SequenceJacobian:
         return out
 
 
-def per_sequence_gradients(objective: Objective, theta: Array, out: Array | None = None) -> Array:
+def per_sequence_gradients(objective: SequenceDerivatives, theta: Array, out: Array | None = None) -> Array:
     """Return `Objective.per_sequence_gradients`."""
     sequences = _SequenceSweeps(objective, objective.plan.keep_of_gradients, transient=True)
     out, theta = sequences.output(out, objective.net.vector(theta))
@@ -203,7 +208,7 @@ def per_sequence_gradients(objective: Objective, theta: Array, out: Array | None
     return out
 
 
-def squared_gradients(objective: Objective, theta: Array) -> Array:
+def squared_gradients(objective: SequenceDerivatives, theta: Array) -> Array:
     """Return `Objective.squared_gradients`."""
     net, theta = objective.net, objective.net.vector(theta)
     out = net.backend.empty((net.n_parameters,), net.dtype)
@@ -219,7 +224,7 @@ def squared_gradients(objective: Objective, theta: Array) -> Array:
     return out
 
 
-def part_gradients(objective: Objective, theta: Array, parts: int) -> Array:
+def part_gradients(objective: SequenceDerivatives, theta: Array, parts: int) -> Array:
     """Return `Objective.part_gradients`."""
     net, ranks, theta = objective.net, objective.ranks, objective.net.vector(theta)
     most = min(count("parts", parts, 1), objective.batch.B)
@@ -246,6 +251,15 @@ def part_gradients(objective: Objective, theta: Array, parts: int) -> Array:
 class SequenceDerivatives:
     """The methods of an objective that keep the sequences of its batch apart."""
 
+    net: Layout
+    batch: Batch
+    plan: Plan
+    noise: NoiseOfBatch | None
+    threads: Threads
+    ranks: Ranks
+    lock: CallLock
+    total_weight: float
+
     def per_sequence_gradients(self, theta: Array, out: Array | None = None) -> Array:
         """Return the gradient of every sequence's summed loss.
 
@@ -266,7 +280,7 @@ class SequenceDerivatives:
         The gradients are exact. All sequences of a shard run together (`hfrnn.engine.sequence_gradients`); with a
         class softmax, they run one after another.
         """
-        return per_sequence_gradients(self, theta, out)  # type: ignore[arg-type]
+        return per_sequence_gradients(self, theta, out)
 
     def squared_gradients(self, theta: Array) -> Array:
         """Return D = sum_b g_b^2 / sum w, where g_b is the gradient of the summed w*loss of sequence b (SPEC 6).
@@ -284,7 +298,7 @@ class SequenceDerivatives:
         (n_parameters,) array
             A new vector with entries of 0 or more, as `hfrnn.optim.cg.diagonal_preconditioner` takes it.
         """
-        return squared_gradients(self, theta)  # type: ignore[arg-type]
+        return squared_gradients(self, theta)
 
     def part_gradients(self, theta: Array, parts: int = 50) -> Array:
         """Return the gradients of parts of the batch, scaled so that their outer products estimate the curvature.
@@ -303,7 +317,7 @@ class SequenceDerivatives:
         -------
         (parts, n_parameters) array
         """
-        return part_gradients(self, theta, parts)  # type: ignore[arg-type]
+        return part_gradients(self, theta, parts)
 
     def sequence_jacobian(self, theta: Array) -> SequenceJacobian:
         """Return the Jacobian at theta for products that keep the sequences apart.
@@ -317,4 +331,4 @@ class SequenceDerivatives:
         SequenceJacobian
             `transpose_products(u)` returns J_b' u_b for every sequence b.
         """
-        return SequenceJacobian(self, theta)  # type: ignore[arg-type]
+        return SequenceJacobian(self, theta)

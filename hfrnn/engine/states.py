@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from hfrnn.arrays.backend import Buffers
 from hfrnn.engine.batch import Batch
-from hfrnn.engine.input_map import Groups
 from hfrnn.engine.layers import initial_state_name
 from hfrnn.kernels.base import Arrays
 from hfrnn.kernels.pointwise import add_bias_gradient
 
 if TYPE_CHECKING:
+    from hfrnn.engine.input_map import Groups
     from hfrnn.engine.layout import Layout
 
 States = list[Arrays]

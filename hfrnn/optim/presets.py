@@ -10,8 +10,6 @@ from hfrnn.option import ByData
 
 KINDS_OF_DATA = ByData._fields
 """Kinds of data that presets tell apart. "task" are synthetic tasks; those with a target at every step are "arrays"."""
-LARGE = 1_000_000
-"""The least number of symbols of a large text. Its validation and test parts count too."""
 STRENGTHS: dict[str, tuple[float, float]] = {
     "structural": (0.1, 0.01),
     "tikhonov": (0.0, 1.0),

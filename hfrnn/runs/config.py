@@ -29,7 +29,7 @@ ONE_OF = (
 )  # fmt: skip
 """Pairs of options that say one thing in two ways. A run is given at most one of the two."""
 
-GIVEN = "# The options that were given. hfrnn train --config reads these.\n"
+GIVEN = "# The options that were given. As a configuration file, these make the same run.\n"
 FOLLOWED = "# What followed from them. To change one of these values, write it above.\n"
 
 
@@ -396,7 +396,8 @@ def useless(name: str, config: TrainConfig) -> Message | None:
         useful = argument("optimizer", either(optimizers))
         return Message(f"{{optimizer}} is {{0}}: it is for {useful}", config.optimizer)
     if (kinds := takers(name)) and config.kind not in kinds:
-        data = config.text or config.data or "the built-in corpus"
+        named = config.given.get("text") or config.given.get("data")
+        data = os.path.basename(named) or named if named else "the built-in corpus"
         about = either(dict.fromkeys(kind.about for kind in kinds))
         return Message("{0} is {1}: it is for {2}", data, config.kind.about, about)
     return next((why for need in run_options()[name].needs if (why := need.unmet(config))), None)

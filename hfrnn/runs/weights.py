@@ -46,7 +46,7 @@ def largest_state(config: TrainConfig, network: Mapping[str, Any]) -> int:
     states = sum(math.prod(shape) for layer in net.layers for shape in layer.kernel.state_shapes(1).values())
     vectors = net.n_parameters * (LIKE_THETA + LIKE_TRACES * config.streams)
     squares = len(SOAP.squares) * square_entries(net.matrix_blocks) + factor_entries(net.matrix_blocks)
-    return SPARE + 8 * (vectors + squares + states * config.streams * (config.sequence_length + 1))
+    return int(SPARE + 8 * (vectors + squares + states * config.streams * (config.sequence_length + 1)))
 
 
 def checked_weights(net: Network, arrays: dict[str, HostArray], path: Path) -> Array:

@@ -10,7 +10,6 @@ from hfrnn._version import __version__
 from hfrnn.arrays.backend import get_backend
 from hfrnn.arrays.devices import use_device
 from hfrnn.errors import InputError, Message
-from hfrnn.option import option_key
 from hfrnn.ranks.one import Ranks
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.optimizers import OPTIMIZERS
@@ -38,7 +37,7 @@ def prepared(ranks: Ranks, config: TrainConfig) -> TrainConfig:
         ))  # fmt: skip
     ranks.wait_at_most(config.rank_timeout)
     config = config.completed(memory=ranks.broadcast(config.memory))
-    options = {key: value for key, value in config.to_toml().items() if key not in map(option_key, OWN)}
+    options = {name: value for name, value in {**config.followed, **config.given}.items() if name not in OWN}
     ranks.check_data("the configuration", json.dumps([__version__, options], sort_keys=True))
     use_device(get_backend(config.backend), ranks.local_rank)
     return config

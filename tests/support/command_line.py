@@ -27,9 +27,15 @@ def call_then_forget(*arguments: object, code: int = 0) -> Result:
         return call(*arguments, code=code)
 
 
+def all_values(text: str) -> dict[str, Any]:
+    """Return the options in the text of a config.toml, those that were given and those that followed."""
+    table = tomllib.loads(text)
+    return {**table["followed"], **{name: value for name, value in table.items() if not isinstance(value, dict)}}
+
+
 def printed(*arguments: object) -> dict[str, Any]:
-    """Return what `hfrnn train --print-config` prints, as a table."""
-    return tomllib.loads(call("train", *arguments, "--print-config").stdout)
+    """Return what `hfrnn train --print-config` prints, as one table of values."""
+    return all_values(call("train", *arguments, "--print-config").stdout)
 
 
 def refused(*arguments: object) -> str:

@@ -14,7 +14,6 @@ from hfrnn.data.kinds.base import DataKind, Earlier, Pool, epoch_generator
 from hfrnn.data.kinds.registry import kind_of_file
 from hfrnn.data.kinds.sequences import FRACTIONS
 from hfrnn.errors import InputError, Message
-from hfrnn.optim.presets import LARGE
 from hfrnn.option import Need, Option, argument
 
 if TYPE_CHECKING:
@@ -30,6 +29,8 @@ VALIDATION_STREAMS = 64
 """Number of pieces into which the validation part of a text is cut, side by side."""
 VALIDATION_WARM_UP = 100
 """Symbols that each piece but the first reads before it is scored, so that it starts with a state."""
+LARGE = 1_000_000
+"""The least number of symbols of a large text. Its validation and test parts count too."""
 CHARACTERS = 5
 """About how many characters a word of a text has, with the space after it (5.5 in the Penn Treebank)."""
 WORDS = Need("level", ("word",))
