@@ -15,8 +15,7 @@ from hfrnn.checks import path
 from hfrnn.errors import CheckpointError, Message, MissingExtraError, PerReader, how_to_install
 from hfrnn.files import is_regular
 from hfrnn.runs.metrics import Record, finite_number
-from hfrnn.training.callbacks import Callback, TrainingResult
-from hfrnn.training.trainer import Trainer
+from hfrnn.training.callbacks import Callback, TrainingResult, TrainingRun
 
 TAGS = {
     "loss/train": "train_loss",
@@ -82,7 +81,7 @@ class TensorBoard(Callback):
         self.folder = path("folder", folder, or_none=True)
         self._writer: Any = None
 
-    def on_start(self, trainer: Trainer) -> None:
+    def on_start(self, trainer: TrainingRun) -> None:
         folder = self.folder or trainer.path
         earlier = trainer.folder.metrics()
         files = sorted(folder.glob(PATTERN.format("*")))

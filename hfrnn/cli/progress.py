@@ -20,9 +20,8 @@ from hfrnn.cli.output import make_console, raise_broken_pipe, say, say_json
 from hfrnn.cli.run_tables import WIDTH, RunTable, opening_lines, run_table, short_number
 from hfrnn.runs.metrics import Record, clock
 from hfrnn.sources.base import LN2
-from hfrnn.training.callbacks import Callback, TrainingResult
+from hfrnn.training.callbacks import Callback, TrainingResult, TrainingRun
 from hfrnn.training.time_left import TimeLeft
-from hfrnn.training.trainer import Trainer
 from hfrnn.wording import four_digits, one_line
 
 PLAIN_SECONDS = 10.0
@@ -48,13 +47,13 @@ class Display(Callback):
         self._live: LiveLine | None = None
         self._bar_cells = 0
         self._spoken = self._row = 0.0
-        self._trainer: Trainer | None = None
+        self._trainer: TrainingRun | None = None
         self._table = RunTable()
         self._left: TimeLeft | None = None
         self._last = ""
         self._hf = True
 
-    def on_start(self, trainer: Trainer) -> None:
+    def on_start(self, trainer: TrainingRun) -> None:
         self._trainer = trainer
         width = min(self.console.width, WIDTH) if self.console.is_terminal else WIDTH
         self._table, head = run_table(trainer, width)

@@ -14,9 +14,8 @@ from hfrnn.wording import counted, four_digits
 
 if TYPE_CHECKING:
     from hfrnn.runs.config import TrainConfig
-    from hfrnn.training.callbacks import TrainingResult
+    from hfrnn.training.callbacks import TrainingResult, TrainingRun
     from hfrnn.training.dry_run import DryRun
-    from hfrnn.training.trainer import Trainer
 
 WIDTH = 80
 """Width of a whole table."""
@@ -175,7 +174,7 @@ RECOMPUTATION = {
 """What each product computes again, by what is kept in memory."""
 
 
-def opening_lines(trainer: Trainer, width: int = WIDTH) -> list[str]:
+def opening_lines(trainer: TrainingRun, width: int = WIDTH) -> list[str]:
     """Return what a run trains, how, and with what limits."""
     config, method = trainer.config, trainer.method
     limits = [] if config.updates is None else [f"update {config.updates}"]
@@ -204,7 +203,7 @@ def opening_lines(trainer: Trainer, width: int = WIDTH) -> list[str]:
     return [*lines, ""]
 
 
-def run_table(trainer: Trainer, width: int = WIDTH) -> tuple[RunTable, list[str]]:
+def run_table(trainer: TrainingRun, width: int = WIDTH) -> tuple[RunTable, list[str]]:
     """Return the table of a run's updates, and the two lines of its head."""
     config, source = trainer.config, trainer.source
     strength = None if config.optimizer != "hf" else "lambda" if config.damping == "tikhonov" else "mu"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,94 @@ from hfrnn.runs.metrics import Record, clock
 from hfrnn.wording import counted, four_digits
 
 if TYPE_CHECKING:
-    from hfrnn.training.trainer import Trainer
+    from hfrnn.engine.constrained_objective import ConstrainedObjective
+    from hfrnn.engine.objective import Objective
+    from hfrnn.ranks.one import Ranks
+    from hfrnn.sources.base import Source
+    from hfrnn.training.methods.method import Method
+    from hfrnn.training.run_state import RunState
+
+
+class TrainingRun:
+    """A training run as callbacks see it.
+
+    Attributes
+    ----------
+    net : Network
+    source : Source
+        The data.
+    vocabulary : Vocabulary or None
+        The symbols of a text.
+    method : Method
+        How the run trains.
+    validation : Objective or None
+        The validation data; None without any.
+    why_backend : str
+        Why the option `backend` with the value auto chose the backend; "" if another one was named.
+    ranks : Ranks
+        The processes that train together.
+    state : RunState
+        What training changes. The properties have what callbacks need of it.
+    """
+
+    net: Network
+    source: Source
+    vocabulary: Vocabulary | None
+    method: Method
+    validation: Objective | ConstrainedObjective | None
+    why_backend: str
+    ranks: Ranks
+    state: RunState
+
+    @property
+    def config(self) -> TrainConfig:
+        """The options, resolved."""
+        return self.state.config
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run folder, locked while the run writes to it."""
+        return self.state.folder
+
+    @property
+    def path(self) -> Path:
+        """The path of the run folder."""
+        return self.state.folder.path
+
+    @property
+    def theta(self) -> Array:
+        """The parameters; with constraints, the variables that they are made of."""
+        return self.state.theta
+
+    @property
+    def weights(self) -> Array:
+        """The weights that are validated: the parameters, or an average of them."""
+        return self.state.weights
+
+    @property
+    def update(self) -> int:
+        """The number of updates so far."""
+        return self.state.update
+
+    @property
+    def seconds(self) -> float:
+        """The training time so far, without validation."""
+        return self.state.seconds
+
+    @property
+    def symbols(self) -> int:
+        """The number of symbols used for gradients so far."""
+        return self.state.symbols
+
+    @property
+    def last(self) -> Record | None:
+        """A copy of the record after the last update; None before there is one."""
+        return copy.deepcopy(self.state.last)
+
+    @property
+    def best(self) -> Record | None:
+        """A copy of the record after the best update; None before there is one."""
+        return copy.deepcopy(self.state.best)
 
 
 class Callback:
@@ -35,12 +123,12 @@ class Callback:
     2
     """
 
-    def on_start(self, trainer: Trainer) -> None:
+    def on_start(self, trainer: TrainingRun) -> None:
         """Called before the first update.
 
         Parameters
         ----------
-        trainer : Trainer
+        trainer : TrainingRun
             The run: `config`, `net`, `source`, `vocabulary`, `method`, `validation`, `folder`, `path`, and the current
             `theta`, `weights`, `update`, `seconds`, `symbols`, `last` and `best`.
         """

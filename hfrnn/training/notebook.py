@@ -15,7 +15,7 @@ from hfrnn.training.time_left import TimeLeft
 from hfrnn.wording import four_digits
 
 if TYPE_CHECKING:
-    from hfrnn.training.trainer import Trainer
+    from hfrnn.training.callbacks import TrainingRun
 
 SECONDS = 0.5
 """Least time between two changes of what is shown."""
@@ -43,10 +43,10 @@ class NotebookDisplay(Callback):
         show: Any = display  # IPython's own types differ from version to version
         self._area = show(_Html("<p>starting</p>"), display_id=True)
         self._shown = 0.0
-        self._trainer: Trainer | None = None
+        self._trainer: TrainingRun | None = None
         self._left: TimeLeft | None = None
 
-    def on_start(self, trainer: Trainer) -> None:
+    def on_start(self, trainer: TrainingRun) -> None:
         self._trainer, self._left = trainer, TimeLeft(trainer)
 
     def on_update(self, record: Record) -> bool | None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from hfrnn.runs.metrics import Record
 
 if TYPE_CHECKING:
+    from hfrnn.training.callbacks import TrainingRun
     from hfrnn.training.methods.method import Work
-    from hfrnn.training.trainer import Trainer
 
 MEMORY = 0.8
 """Weight of an update in the measured speed, relative to the next update."""
@@ -23,11 +23,11 @@ class TimeLeft:
 
     Parameters
     ----------
-    trainer : Trainer
+    trainer : TrainingRun
         A run at its start.
     """
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: TrainingRun) -> None:
         self._trainer = trainer
         self._start = self._noted = time.monotonic()
         self._seconds: Work = {}

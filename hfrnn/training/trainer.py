@@ -42,7 +42,7 @@ from hfrnn.runs.resume import needs_plans, resumed_config, run_to_resume
 from hfrnn.sources.base import LN2
 from hfrnn.sources.given import given_objects
 from hfrnn.sources.open import open_source
-from hfrnn.training.callbacks import Callback, TrainingResult
+from hfrnn.training.callbacks import Callback, TrainingResult, TrainingRun
 from hfrnn.training.resume_command import ResumeCommand, before_next_update
 from hfrnn.training.run_state import RunState
 from hfrnn.training.setup import (
@@ -64,65 +64,6 @@ from hfrnn.training.signals import (
     saying_what_is_saved,
 )
 from hfrnn.training.start_ranks import ending_together, prepared
-
-
-class VisibleState:
-    """Base class of a training run, with properties that read its state."""
-
-    state: RunState
-
-    @property
-    def config(self) -> TrainConfig:
-        """The options, resolved."""
-        return self.state.config
-
-    @property
-    def folder(self) -> RunFolder:
-        """The run folder, locked while the run writes to it."""
-        return self.state.folder
-
-    @property
-    def path(self) -> Path:
-        """The path of the run folder."""
-        return self.state.folder.path
-
-    @property
-    def theta(self) -> Array:
-        """The parameters; with constraints, the variables that they are made of."""
-        return self.state.theta
-
-    @property
-    def weights(self) -> Array:
-        """The weights that are validated: the parameters, or an average of them."""
-        return self.state.weights
-
-    @property
-    def update(self) -> int:
-        """The number of updates so far."""
-        return self.state.update
-
-    @property
-    def seconds(self) -> float:
-        """The training time so far, without validation."""
-        return self.state.seconds
-
-    @property
-    def symbols(self) -> int:
-        """The number of symbols used for gradients so far."""
-        return self.state.symbols
-
-    @property
-    def last(self) -> Record | None:
-        """A copy of the record after the last update; None before there is one."""
-        return copy.deepcopy(self.state.last)
-
-    @property
-    def best(self) -> Record | None:
-        """A copy of the record after the best update; None before there is one."""
-        return copy.deepcopy(self.state.best)
-
-
-# ------------------------------------------------------------------ the loop
 
 
 def train(
@@ -217,7 +158,7 @@ def train(
         return trainer.run()
 
 
-class Trainer(VisibleState):
+class Trainer(TrainingRun):
     """One training run. `new` or `resumed` makes it, and `run` is called once.
 
     Parameters
@@ -233,22 +174,6 @@ class Trainer(VisibleState):
         Data that were given as objects of Python.
     ranks : Ranks
         The processes that train together. Those that do not lead have no callbacks and write nothing.
-
-    Attributes
-    ----------
-    source : Source
-        The data.
-    vocabulary : Vocabulary or None
-        The symbols of a text.
-    net : Network
-    method : Method
-        How the run trains.
-    validation : Objective or None
-        The validation data; None without any.
-    why_backend : str
-        Why the option `backend` with the value auto chose the backend; "" if another one was named.
-    state : RunState
-        What training changes. The trainer has properties for what callbacks need of it.
     """
 
     def __init__(
