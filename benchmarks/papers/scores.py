@@ -16,7 +16,7 @@ from hfrnn.analysis.evaluation import evaluate
 from hfrnn.errors import InputError
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import load
-from hfrnn.sources.open import run_corpus
+from hfrnn.sources.open import run_text
 
 
 def train_cell(table: Table, cell: Cell, settings: Settings) -> dict[str, Progress] | None:
@@ -59,7 +59,7 @@ def score(table: Table, cell: Cell, run: Path, progress: Progress, settings: Set
     net, theta, vocabulary = load(run, "best", settings.backend)
     if vocabulary is None:
         raise InputError(f"{run} was not trained on a text: the cells of these tables are")
-    text = getattr(run_corpus(folder), table.part)
+    text = run_text(folder, table.part)
     evaluation = evaluate(net, theta, vocabulary, text, folder.config().unknown)
     best = progress.best
     assert best is not None

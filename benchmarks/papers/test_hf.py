@@ -31,7 +31,7 @@ import trials  # noqa: E402
 from cells import Cell, Figure, Limit, Table  # noqa: E402
 from support.paper_scripts import done, result_of  # noqa: E402
 
-from hfrnn.sources.open import run_corpus  # noqa: E402
+from hfrnn.sources.open import run_text  # noqa: E402
 
 SCRIPTS = (hf_ptb, hf_ptb_full, hf_wikipedia)
 TABLES = [pytest.param(module, scale, id=f"{module.__name__}-{scale}") for module in SCRIPTS for scale in module.TABLES]
@@ -194,7 +194,7 @@ def test_a_result_in_bits_has_the_best_validation_its_training_bits_and_the_test
     result, run = result_of(tmp_path), tmp_path / "runs" / "tiny" / "rnn" / "hf"
     best = min((line for line in metrics(run) if line["valid_bits"] is not None), key=lambda line: line["valid_bits"])
     net, theta, vocabulary = load(run)
-    test = evaluate(net, theta, vocabulary, run_corpus(RunFolder(run)).test).bits_per_symbol
+    test = evaluate(net, theta, vocabulary, run_text(RunFolder(run), "test")).bits_per_symbol
     ours = result["ours"]
     assert ours["bits"] == {"train": best["train_bits"], "valid": best["valid_bits"], "test": test}
     assert (ours["best_update"], ours["weights"]) == (best["update"], net.n_parameters)

@@ -43,7 +43,7 @@ import trials  # noqa: E402
 from cells import Cell, Figure, Table  # noqa: E402
 from support.paper_scripts import call, done, result_of  # noqa: E402
 
-from hfrnn.sources.open import run_corpus  # noqa: E402
+from hfrnn.sources.open import run_text  # noqa: E402
 
 SCRIPTS = (
     hornn_ablation, hornn_forgetting, hornn_norms, hornn_ptb, hornn_text8, scrn_learned, scrn_ptb, scrn_text8,
@@ -105,7 +105,7 @@ def test_validation_chooses_the_trial_and_only_its_test_part_is_read_once(
     assert list(perplexities) == list(table.trials)
     assert result["chosen"] == min(perplexities, key=perplexities.get) == "rate-0.3"
     [(theta, text)] = read
-    assert text == run_corpus(folder).test != run_corpus(folder).valid
+    assert text == run_text(folder, "test") != run_text(folder, "valid")
     net, best, vocabulary = load(folder.path)
     assert (theta == best).all()
     ours = result["ours"]
@@ -121,7 +121,7 @@ def test_the_best_weights_are_scored_and_not_the_last(table: Table, tmp_path: Pa
     done(table, tmp_path)
     ours, run = result_of(tmp_path)["ours"], run_of(tmp_path, "only")
     assert (ours["best_epoch"], ours["epochs"]) == (1.0, EPOCHS)
-    text = run_corpus(RunFolder(run)).test
+    text = run_text(RunFolder(run), "test")
     best, last = (evaluate(*load(run, which), text).perplexity for which in ("best", "last"))
     assert ours["perplexity"]["test"] == best != last
 
@@ -224,7 +224,7 @@ def test_without_names_all_cells_are_run_and_a_part_without_test_is_scored(table
     done(table, tmp_path)
     for cell in ("rnn", "hornn"):
         net, best, vocabulary = load(run_of(tmp_path, cell=cell))
-        text = run_corpus(RunFolder(run_of(tmp_path, cell=cell))).valid
+        text = run_text(RunFolder(run_of(tmp_path, cell=cell)), "valid")
         assert result_of(tmp_path, cell)["ours"]["perplexity"] == {
             "valid": evaluate(net, best, vocabulary, text).perplexity
         }

@@ -11,12 +11,11 @@ import click
 
 from hfrnn.checks import count
 from hfrnn.choices import AUTO, BACKENDS
-from hfrnn.cli.arguments import NearChoice, check_force, force_option
+from hfrnn.cli.arguments import NearChoice, check_force, flag_of, force_option
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.kernel_files import kernel_option
 from hfrnn.cli.output import say, say_data, say_json, say_lines, telling_of_compilation
-from hfrnn.errors import InputError, Message
-from hfrnn.option import argument
+from hfrnn.errors import InputError
 from hfrnn.wording import counted, four_digits, shell_command
 
 which_option = click.option(
@@ -88,9 +87,7 @@ def evaluate(
     learning = {name: value for name, value in learning.items() if value is not None}
     for name in learning:
         if rule is None:
-            raise InputError(Message(
-                f"{argument(name)} was given, and it is for {{dynamic}}: give both, or leave it out"
-            ))  # fmt: skip
+            raise InputError(f"{flag_of(name)} was given, and it is for --dynamic: give both, or leave it out")
     if positions is not None and positions < 1:
         raise InputError(f"--positions is {positions}: give a whole number, 1 or more")
     check_force(force, per_symbol, "--per-symbol")
@@ -161,14 +158,13 @@ def _dynamic(
 ) -> Any:
     """Return the rule of dynamic evaluation; for RMS, with statistics of the run's own training part."""
     from hfrnn.analysis.dynamic_evaluation import Dynamic, mean_square_gradient
-    from hfrnn.sources.open import opened
+    from hfrnn.sources.open import run_text
 
     plain = Dynamic(**learning)  # checked before anything is computed
     if rule == "sgd":
         return plain
     try:
-        config = folder.config()
-        train = vocabulary.encode(opened(config, folder).content("train"), config.unknown)
+        train = vocabulary.encode(run_text(folder, "train"), folder.config().unknown)
     except InputError as error:
         raise InputError(f"--dynamic rms needs the training part: {error}") from error
     return Dynamic(**learning, mean_square=mean_square_gradient(net, theta, train, plain.stretch, progress=progress))

@@ -51,23 +51,19 @@ ORDER = ("General", "Data", "Network", OF_ARCHITECTURES)
 
 
 class TrainCommand(click.Command):
-    """A command whose flags include the options of all registered architectures.
+    """A command whose flags are the options of a run and of all registered architectures.
 
     Its help page shows the main options; with `--help-all` it shows all of them, under headings.
     """
 
-    def __init__(self, *args: Any, **attributes: Any) -> None:
-        super().__init__(*args, **attributes)
-        self.params += [make_flag(declared, _help(declared)) for declared in run_options().values()
-                        if declared.name != "text"]  # fmt: skip
-
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         own = super().get_params(ctx)
-        if ctx.meta.get("hfrnn.help"):  # architectures are not loaded for the short page
+        if ctx.meta.get("hfrnn.help"):  # the short page needs no other flags
             return own
-        if "hfrnn.flags" not in ctx.meta:
-            taken = {flag for parameter in own for flag in (*parameter.opts, *parameter.secondary_opts)}
-            ctx.meta["hfrnn.flags"] = list(architecture_flags(taken))
+        if "hfrnn.flags" not in ctx.meta:  # after the files of --kernel, which may register options
+            flags = [make_flag(each, _help(each)) for each in run_options().values() if each.name != "text"]
+            taken = {flag for parameter in (*own, *flags) for flag in (*parameter.opts, *parameter.secondary_opts)}
+            ctx.meta["hfrnn.flags"] = [*flags, *architecture_flags(taken)]
         return [*own, *ctx.meta["hfrnn.flags"]]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -74,6 +74,27 @@ def opened(config: TrainConfig, folder: RunFolder | None = None, given: Objects 
     return data
 
 
+def run_text(folder: RunFolder, part: str) -> str | bytes:
+    """Return a part of the text that a run was started with, as it was read.
+
+    Parameters
+    ----------
+    folder : RunFolder
+    part : {"train", "valid", "test"}
+
+    Raises
+    ------
+    CheckpointError
+        The text has changed since then.
+    InputError
+        The text is no longer there, or the run was not trained on a text.
+    """
+    config = folder.config()
+    if not config.kind.level(config.values):
+        raise InputError(f"{folder.path} was trained on {config.data}, which is not a text")
+    return opened(config, folder).content(part)
+
+
 @contextlib.contextmanager
 def _as_before(folder: RunFolder | None) -> Iterator[None]:
     """Let an InputError about the data of a run say that they have changed since its start, or which file is gone."""

@@ -113,7 +113,8 @@ def _few_shards(trainer: Trainer, role: str) -> tuple[Objective, float]:
     plan = trainer.method.plans[role]
     side_by_side = min(trainer.config.threads or default_threads(), plan.workers, len(plan.shards) - 1)
     part = replace(plan, shards=plan.shards[: side_by_side + 1])
-    batch = trainer.source.pool(0).batch(slice(0, part.shards[-1]))
+    source = trainer.source
+    batch = source.batch(source.pool(0), slice(0, part.shards[-1]))
     noise = state_noise(trainer.config, 0)
     objective = Objective(trainer.net, batch, trainer.config.threads, plan=part, noise=noise)
     return objective, plan.shards[-1] / part.shards[-1]

@@ -20,7 +20,7 @@ from hfrnn.engine.constraints import ABSENT
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError
 from hfrnn.runs.folder import RunFolder
-from hfrnn.sources.open import run_corpus
+from hfrnn.sources.open import run_text
 
 SEGMENT = 7
 
@@ -92,7 +92,7 @@ def test_the_command_keeps_the_constraints_of_the_run(tmp_path: Path, rule: str)
     net, theta, vocabulary = hfrnn.load(run)[:3]
     constraints = hfrnn.Constraints(net, {name: W != 0 for name, W in net.views(theta).items() if ".W_h" in name})
     assert (constraints.codes == ABSENT).any()
-    train, text = run_corpus(RunFolder(run)).train, run_corpus(RunFolder(run)).valid
+    train, text = run_text(RunFolder(run), "train"), run_text(RunFolder(run), "valid")
     squares = None if rule == "sgd" else mean_square_gradient(net, theta, vocabulary.encode(train))
     for each, same in ((constraints, True), (None, False)):
         mine = evaluate(net, theta, vocabulary, text, dynamic=Dynamic(2.0, mean_square=squares, constraints=each))

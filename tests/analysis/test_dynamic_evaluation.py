@@ -23,7 +23,7 @@ from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.runs.folder import RunFolder
-from hfrnn.sources.open import run_corpus
+from hfrnn.sources.open import run_text
 
 TEXT = "the cat sat on the mat, and the rat sat on the cat; the mat sat.\n" * 2
 WORDS = "a cat sat on a mat\na dog sat on a cat\nthe mat sat on the dog and the cat sat\n"
@@ -312,7 +312,7 @@ def test_the_command_shows_both_and_leaves_the_run_alone(run: Path) -> None:
     before = snapshot(run)
     found = json.loads(call("evaluate", run, "--dynamic", "sgd", "--learning-rate", 0.5, "--json").stdout)
     net, theta, vocabulary = hfrnn.load(run)
-    valid = run_corpus(RunFolder(run)).valid
+    valid = run_text(RunFolder(run), "valid")
     dynamic = hfrnn.evaluate(net, theta, vocabulary, valid, dynamic=hfrnn.Dynamic(0.5))
     static = hfrnn.evaluate(net, theta, vocabulary, valid)
     how = {"dynamic": "sgd", "stretch": 20, "learning_rate": 0.5, "decay": 0.0}
@@ -329,7 +329,7 @@ def test_rms_takes_its_statistics_from_the_training_part(run: Path, tmp_path: Pa
     options = ("--dynamic", "rms", "--stretch", 6, "--decay", 0.01, "--positions", 3)
     found = json.loads(call("evaluate", run, text, *options, "--json").stdout)
     net, theta, vocabulary = hfrnn.load(run)
-    squares = mean_square_gradient(net, theta, vocabulary.encode(run_corpus(RunFolder(run)).train), 6)
+    squares = mean_square_gradient(net, theta, vocabulary.encode(run_text(RunFolder(run), "train")), 6)
     same = hfrnn.evaluate(net, theta, vocabulary, RUN_TEXT[:100], dynamic=Dynamic(None, 6, 0.01, squares))
     assert found["nats"] == same.nats
     assert found["learning_rate"] == 0.1
@@ -372,7 +372,5 @@ def test_rms_needs_the_data_of_the_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", [("--dynamic", "sgd"), ("--positions", 3), ("--per-symbol", "bits.jsonl")])
 def test_what_is_for_texts_is_refused_for_a_task(tmp_path: Path, option: tuple[object, ...]) -> None:
-    task = tiny_train(
-        tmp_path, text=None, data="addition", length=21, arch="rnn", sequences=20, sequence_length=100
-    ).folder
+    task = tiny_train(tmp_path, text=None, data="addition", length=21, arch="rnn", sequences=20).folder
     assert f"which is not a text: leave {option[0]} out" in call("evaluate", task, *option, code=2).output

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import math
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from support.tiny_runs import text_file, tiny_train
 
 import hfrnn
 from hfrnn.analysis.evaluation import Evaluation, evaluate
-from hfrnn.analysis.sequences import TASK_SEQUENCES, evaluate_sequences
+from hfrnn.analysis.sequences import NEW_SEQUENCES, evaluate_sequences
 from hfrnn.cli import main
 from hfrnn.data.music import music_batch
 from hfrnn.data.tasks import Task, make_task
@@ -232,39 +231,39 @@ def test_the_command_writes_a_line_a_symbol_and_shows_the_parts(tmp_path: Path) 
 
 def trained_on(data: str, **options: object) -> tuple[Network, object, TrainConfig]:
     """A network for a task or music, and the configuration of a run that might have made it."""
-    config = TrainConfig(data=data, length=21, arch="rnn", hidden=(4,), **options)
-    net = Network(**config.network_arguments(open_source(config)[0].network))
+    config = TrainConfig(data=data, arch="rnn", hidden=(4,), **options)
+    net = Network(**config.network_arguments(open_source(config).network))
     return net, net.init(seed=1, scale=0.5), config
 
 
 def test_a_task_is_scored_on_fresh_sequences_of_its_own() -> None:
-    net, theta, config = trained_on("addition", dtype="float64")
+    net, theta, config = trained_on("addition", length=21, dtype="float64")
     found = evaluate_sequences(net, theta, config)
     rng = np.random.default_rng([2, config.seed])
     task = make_task("addition", 21)
     drawn = [task.sequences(1000, rng) for _ in range(10)]
-    assert found["sequences"] == TASK_SEQUENCES == 10_000
+    assert found["sequences"] == NEW_SEQUENCES == 10_000
     assert found["loss"] == pytest.approx(np.mean([net.loss(theta, Batch(*part)) for part in drawn]), rel=1e-12)
     wrong = np.concatenate([task.wrong(net.run(theta, Batch(*part))[0], part) for part in drawn])
     assert found["wrong"] == wrong.mean() > 0.5
     assert (found["task"], found["solved"]) == ("addition", "no")
     assert found == evaluate_sequences(net, theta, config)
-    assert found["wrong"] != evaluate_sequences(net, theta, replace(config, seed=1))["wrong"]
-    held_out = open_source(config)[0]
+    assert found["wrong"] != evaluate_sequences(net, theta, config.replace(seed=1))["wrong"]
+    held_out = open_source(config)
     used = {column.tobytes() for part in drawn for column in np.swapaxes(part.inputs, 0, 1)}
     for known in (held_out.validation.inputs, held_out.pool(0).inputs):
         assert not used & {column.tobytes() for column in np.swapaxes(known, 0, 1)}
 
 
 def test_a_task_of_few_sequences_is_scored_on_each_of_them_once() -> None:
-    net, theta, config = trained_on("memorization-5bit")
+    net, theta, config = trained_on("memorization-5bit", length=21)
     found = evaluate_sequences(net, theta, config)
     assert found["sequences"] == 32
     assert (found["wrong"] * 32) % 1 == 0
 
 
 def test_a_task_without_errors_counts_as_solved(monkeypatch: pytest.MonkeyPatch) -> None:
-    net, theta, config = trained_on("addition")
+    net, theta, config = trained_on("addition", length=21)
     monkeypatch.setattr(Task, "wrong", lambda self, outputs, drawn: np.arange(drawn.lengths.size) < 9)
     assert evaluate_sequences(net, theta, config)["wrong"] == 0.009
     assert evaluate_sequences(net, theta, config)["solved"] == "yes"
@@ -286,7 +285,7 @@ def test_music_is_scored_by_parts_in_nats_a_time_step(tmp_path: Path, monkeypatc
 
 
 def test_the_penalty_on_the_weights_is_no_part_of_an_evaluation() -> None:
-    net, theta, config = trained_on("addition", dtype="float64")
+    net, theta, config = trained_on("addition", length=21, dtype="float64")
     heavy = Network(**{**net.config, "l2": 3.0})
     assert evaluate_sequences(heavy, theta, config) == evaluate_sequences(net, theta, config)
     assert heavy.l2 == 3.0

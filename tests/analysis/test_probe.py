@@ -19,7 +19,7 @@ from hfrnn.analysis.probe import BracketProbe, ProbeCurves, bracket_probe
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.runs.folder import RunFolder
-from hfrnn.sources.open import run_corpus
+from hfrnn.sources.open import run_text
 
 DECAY, STRENGTH = 0.9, 3.0
 WORDS = "Th abcde"
@@ -301,7 +301,7 @@ def test_a_table_with_a_selection_of_many_groups_says_so(run: Path, steps: int, 
 
 @pytest.mark.parametrize("given", [("--part", "valid"), ("BOOK",)])
 def test_passages_come_from_a_part_or_a_file(run: Path, tmp_path: Path, given: tuple[str, ...]) -> None:
-    content = run_corpus(RunFolder(run)).valid if given[0] == "--part" else BOOK
+    content = run_text(RunFolder(run), "valid") if given[0] == "--part" else BOOK
     arguments = [str(text_file(tmp_path, BOOK)) if each == "BOOK" else each for each in given]
     shown = call("probe", run, *arguments, *QUICK, "--json", tmp_path / "a.json").stdout
     found = bracket_probe(*hfrnn.load(run), steps=30, trials=3, group=5, text=content)

@@ -23,7 +23,7 @@ from hfrnn.cli.progress import working
 from hfrnn.errors import InputError
 from hfrnn.optim import lanczos
 from hfrnn.runs.folder import RunFolder
-from hfrnn.sources.open import run_corpus
+from hfrnn.sources.open import run_text
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_a_run_is_taken_on_random_sequences_of_its_part_in_double_precision(run:
     assert data == "5 random sequences of the train part of text.txt, 50 steps"
     np.testing.assert_array_equal(wide, theta)
     assert objective.loss(wide) == pytest.approx(net.loss(theta, objective.batch), rel=1e-5)
-    row = vocabulary.encode(run_corpus(RunFolder(run)).train)
+    row = vocabulary.encode(run_text(RunFolder(run), "train"))
     starts = {row[k * 10 : k * 10 + 11].tobytes() for k in range((row.size - 1) // 10)}
     for b in range(5):
         symbols = np.append(objective.batch.inputs[:, b], objective.batch.targets[-1, b]).astype(row.dtype)
@@ -72,16 +72,14 @@ def test_a_part_shorter_than_a_sequence_is_one(tmp_path: Path) -> None:
 
 
 def test_a_task_and_music_have_batches_of_their_own(tmp_path: Path, small_music: Path) -> None:
-    task = tiny_train(
-        tmp_path, "task", text=None, data="addition", length=21, arch="rnn", sequences=20, sequence_length=100
-    )
+    task = tiny_train(tmp_path, "task", text=None, data="addition", length=21, arch="rnn", sequences=20)
     objective, theta, data = load_objective(str(task.folder), symbols=100)
     assert re.fullmatch(r"4 random sequences of the task addition, \d+ steps", data)
     assert objective.batch.total_weight(objective.net.backend) == 4
     assert spectrum(objective, theta, count=2, vectors=0).largest.size == 2
     with pytest.raises(InputError, match="has no parts"):
         load_objective(str(task.folder), part="train")
-    music = tiny_train(tmp_path, "music", text=None, data="jsb", sequence_length=100).folder
+    music = tiny_train(tmp_path, "music", text=None, data="jsb").folder
     objective, theta, data = load_objective(str(music), symbols=10)
     assert re.fullmatch(r"\d random sequences? of the train part of jsb, \d+ steps", data)
     assert spectrum(objective, theta, count=2, vectors=0).largest.size == 2

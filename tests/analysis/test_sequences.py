@@ -134,7 +134,7 @@ def test_a_table_needs_no_columns_of_targets(runs: dict[str, Path], tmp_path: Pa
     path = write_table(tmp_path / "u.csv", {"u": oscillator()["vel"]})
     given = file_sequences(folder, net, str(path))
     assert given.batch.targets is None
-    assert "'temp'" in given.note
+    assert "'temp'" in str(given.note)
     assert given.output_names == ("temp", "speed")
 
 
@@ -142,7 +142,7 @@ def test_a_table_needs_no_columns_of_targets(runs: dict[str, Path], tmp_path: Pa
     ("name", "file", "message"),
     [
         ("drive", "real.npz", "give a file ending in .csv or .tsv"),
-        ("real", "drive.csv", "give a file ending in .npz or .npy or .mat"),
+        ("real", "drive.csv", "give a file ending in .npz, .npy or .mat"),
         ("real", "vdp.txt", "vdp.txt is a text"),
         ("real", "nowhere.npz", "there is no file"),
         ("drive", "vdp.csv", "which is no column"),
@@ -222,5 +222,6 @@ def test_music_of_a_file_is_predicted_by_parts(tmp_path: Path) -> None:
     (tmp_path / "rolls.npz").write_bytes(stored())
     run = hfrnn.train(data=str(tmp_path / "rolls.npz"), out=tmp_path / "run", **TRAINED).folder
     found = evaluated(run, "test")
-    assert (found["part"], found["sequences"]) == ("test", 2)
+    assert (found["part"], found["pieces"]) == ("test", 2)
     assert 0 < found["cross_entropy"] < 1
+    assert "outputs" not in found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import shutil
 from collections.abc import Callable
@@ -139,7 +138,7 @@ def test_a_part_of_a_task_is_refused_in_python_too() -> None:
     with pytest.raises(InputError, match="addition has no parts"):
         evaluate_sequences(net, theta, config, "test")
     with pytest.raises(InputError, match="'middle' is not known"):
-        evaluate_sequences(net, theta, dataclasses.replace(config, data="jsb"), "middle")
+        evaluate_sequences(net, theta, config.replace(data="jsb"), "middle")
 
 
 @pytest.mark.slow

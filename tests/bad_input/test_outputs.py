@@ -15,7 +15,7 @@ from support.tiny_runs import snapshot, tiny_train
 from hfrnn.errors import InputError
 from hfrnn.report import write_report
 from hfrnn.runs.folder import RunFolder
-from hfrnn.runs.outputs import Output, data_files
+from hfrnn.runs.outputs import Output
 
 SPECTRUM = ["spectrum", "run", "--symbols", "30", "--steps", "2", "--count", "1", "--matrix", "gauss-newton"]
 OUTPUTS = {
@@ -147,7 +147,8 @@ def test_the_data_of_a_run_are_inputs(tmp_path: Path, monkeypatch: pytest.Monkey
         shutil.copy("text.txt", tmp_path / name)
     monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
     run = tiny_train(tmp_path, text=None, data="tinyshakespeare", valid="other.txt").folder
-    assert data_files(RunFolder(run).config()) == [
+    config = RunFolder(run).config()
+    assert config.kind.files(config.values) == [
         str(Path("other.txt").absolute()), tmp_path / "tinyshakespeare/tinyshakespeare.txt",
     ]  # fmt: skip
     for name in ("other.txt", str(tmp_path / "tinyshakespeare/tinyshakespeare.txt")):

@@ -265,7 +265,7 @@ def test_every_step_to_train_on_is_in_a_window() -> None:
 def test_windows_that_overlap_too_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.zeros((5000, 1))
     monkeypatch.setattr(array_files, "memory_share", lambda divisor: 10**6)
-    with pytest.raises(InputError, match=r"3,002 windows of 2000 steps take too much memory: give a larger --stride"):
+    with pytest.raises(InputError, match=r"3,002 windows of 2000 steps take too much memory: give a larger stride="):
         from_memory({"x": x, "y": x}, windows=Windows(2000, 1), fractions=WHOLE)
 
 

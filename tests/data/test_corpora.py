@@ -56,7 +56,7 @@ def test_a_missing_file_a_folder_and_an_empty_file_are_refused(tmp_path: Path) -
 
 def test_undecodable_bytes_are_refused_with_their_offset_and_the_option_that_helps(tmp_path: Path) -> None:
     path = write(tmp_path / "t", b"good\xe9 bad")
-    with pytest.raises(InputError, match=r"byte 0xe9 at offset 4 .*--level byte"):
+    with pytest.raises(InputError, match=r"byte 0xe9 at offset 4 .*level='byte'"):
         read_text(path, "char")
     assert read_text(path, "byte") == b"good\xe9 bad"
 

@@ -11,10 +11,10 @@ from support.command_line import call
 from support.midi_files import END, midi, off, on, track, tune, write_tunes
 
 import hfrnn
+from hfrnn.data.kinds.registry import kind_of
 from hfrnn.data.midi import load_midi
 from hfrnn.errors import CheckpointError, InputError, MissingExtraError
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.defaults import kind_of_data
 
 pytest.importorskip("mido")
 
@@ -154,7 +154,8 @@ def test_a_folder_is_resolved_to_a_path_that_stays_midi_music(tmp_path: Path, mo
     (tmp_path / "tunes" / "00.mid").unlink()
     (tmp_path / "tunes").rmdir()
     assert resolved.resolved() == resolved
-    assert [kind_of_data(name) for name in (resolved.data, "a.MID", "ptb", "x")] == ["MIDI music"] * 2 + ["a text"] * 2
+    kinds = [kind_of({"data": name}).about for name in (resolved.data, "a.MID", "ptb", "x")]
+    assert kinds == ["MIDI music"] * 2 + ["a text"] * 2
 
 
 def test_outputs_are_not_written_over_midi_files(tmp_path: Path) -> None:

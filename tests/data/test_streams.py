@@ -49,7 +49,7 @@ def test_a_text_with_exactly_one_sequence_is_enough() -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 37, 100])
 def test_a_text_too_short_for_one_sequence_is_refused_with_the_numbers(n: int) -> None:
-    with pytest.raises(InputError, match=rf"has {n} symbols?; sequences of 100 need at least 101: .*--sequence-length"):
+    with pytest.raises(InputError, match=rf"has {n} symbols?; sequences of 100 need at least 101: .*sequence_length="):
         training_sequences(np.zeros(n, dtype=np.int32), 100)
 
 

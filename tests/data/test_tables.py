@@ -33,7 +33,7 @@ def test_columns_are_chosen_by_name_or_by_number_from_1(tmp_path: Path) -> None:
 def test_a_number_that_is_the_name_of_another_column_is_refused(tmp_path: Path) -> None:
     """A row of data without names above it, for example, if one of its cells is no number."""
     path = write(tmp_path, "2020-01-01,7,2,3\n2020-01-02,8,1,4\n2020-01-03,9,2,5\n")
-    with pytest.raises(InputError, match=r"^--inputs has '2', the number of a column of .* the name of another one"):
+    with pytest.raises(InputError, match=r"^inputs= has '2', the number of a column of .* the name of another one"):
         read_columns(path, ["2"], ["1"])
     named = write(tmp_path, "time,2,x\n0,7,8\n1,9,10\n", "named.csv")
     assert read_columns(named, ["2"], ["x"]).inputs.tolist() == [[7.0], [9.0]]

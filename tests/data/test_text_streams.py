@@ -74,14 +74,14 @@ def test_steps_are_those_of_every_stream_and_end_with_the_text() -> None:
 
 @pytest.mark.parametrize(("count", "back", "every"), [(0, 4, 4), (2, 0, 1), (2, 4, 0), (2, 4, 3), (2, 4, 8)])
 def test_sizes_that_make_no_windows_are_refused_by_their_options(count: int, back: int, every: int) -> None:
-    sentence = f"streams are {count}, steps back (--sequence-length) {back} and steps between updates (--update-every)"
+    sentence = f"streams= is {count}, sequence_length= is {back}, and update_every= is"
     with pytest.raises(InputError, match=re.escape(f"{sentence} {every}: ")):
         TextStreams(np.arange(100), count, back, every)
 
 
 def test_a_text_too_short_for_one_window_is_refused_with_the_numbers() -> None:
     assert TextStreams(np.arange(13), 4, 6, 3).length == 3
-    with pytest.raises(InputError, match=r"12 symbols: 4 streams with an update every 3 need at least 13; .*--streams"):
+    with pytest.raises(InputError, match=r"12 symbols: 4 streams with an update every 3 need at least 13; .*streams="):
         TextStreams(np.arange(12), 4, 6, 3)
 
 

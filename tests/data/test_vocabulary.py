@@ -55,7 +55,7 @@ def test_characters_as_bytes_are_utf_8() -> None:
 
 
 def test_unseen_symbols_are_named_with_their_counts_and_the_option_that_helps() -> None:
-    with pytest.raises(InputError, match=r"5 symbols .* 'z' \(3 times\), '\\u2028' \(2 times\); .*--unknown skip"):
+    with pytest.raises(InputError, match=r"5 symbols .* 'z' \(3 times\), '\\u2028' \(2 times\); .*unknown='skip'"):
         Vocabulary.build("abc", "char").encode("azzza\u2028\u2028")
     with pytest.raises(InputError, match=r"1 symbol .* 0xff \(1 time\)"):
         Vocabulary.build(b"abc", "byte").encode(b"a\xff")

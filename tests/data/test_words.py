@@ -129,7 +129,7 @@ def test_words_never_seen_become_unk_where_there_is_one_whatever_is_asked() -> N
 def test_words_never_seen_are_dealt_with_as_asked_where_there_is_no_unk() -> None:
     vocabulary = Vocabulary.build(TEXT, "word")
     assert vocabulary.stand_in is None
-    with pytest.raises(InputError, match=r"3 symbols .* 'bird' \(2 times\), 'fox' \(1 time\); .*--unknown skip"):
+    with pytest.raises(InputError, match=r"3 symbols .* 'bird' \(2 times\), 'fox' \(1 time\); .*unknown='skip'"):
         vocabulary.encode("bird the bird fox\n")
     assert vocabulary.decode(vocabulary.encode("the bird sat\n", "skip")) == "the sat\n"
     assert vocabulary.decode(vocabulary.encode("the bird sat\n", "dog")) == "the dog sat\n"

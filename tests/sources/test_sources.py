@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,15 @@ from support.music_files import pieces_of, stored
 from support.tiny_runs import TEXT, text_file
 
 import hfrnn
+from hfrnn.data.kinds.base import DataKind, Pool
+from hfrnn.data.kinds.music import Music
+from hfrnn.data.kinds.task import VALIDATION_SEQUENCES, SyntheticTask
+from hfrnn.data.kinds.text import Text
 from hfrnn.data.tasks import tasks
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.config import TrainConfig
+from hfrnn.sources.base import Source
 from hfrnn.sources.open import open_source
-from hfrnn.sources.source import VALIDATION_SEQUENCES, MusicSource, Pool, Source, TaskSource, TextSource
 from hfrnn.training.methods.subsets import SequenceSubsets
 from hfrnn.training.trainer import train
 
@@ -24,7 +27,7 @@ from hfrnn.training.trainer import train
 def source(folder: Path, **options: Any) -> Source:
     if "data" not in options:
         options = {"text": str(text_file(folder)), **options}
-    return open_source(TrainConfig(**options).resolved())[0]
+    return open_source(TrainConfig(**options).resolved())
 
 
 @pytest.fixture
@@ -42,8 +45,9 @@ def music(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_text_s_pool_and_symbols_are_those_of_its_training_part(tmp_path: Path) -> None:
     options: dict[str, Any] = {"text": str(text_file(tmp_path)), "sequence_length": 10, "sequence_starts": "fixed"}
-    text, vocabulary = open_source(TrainConfig(**options).resolved())
-    assert isinstance(text, TextSource)
+    text = open_source(TrainConfig(**options).resolved())
+    vocabulary = text.vocabulary
+    assert isinstance(text.data, Text)
     assert vocabulary is not None
     part = TEXT[: round(0.9 * len(TEXT))]
     assert vocabulary.decode(text.text()) == part
@@ -63,7 +67,8 @@ def test_a_text_s_pool_and_symbols_are_those_of_its_training_part(tmp_path: Path
 
 def test_a_text_is_cut_at_other_symbols_in_every_epoch(tmp_path: Path) -> None:
     config = TrainConfig(text=str(text_file(tmp_path)), sequence_length=10)
-    text, vocabulary = open_source(config.resolved())
+    text = open_source(config.resolved())
+    vocabulary = text.vocabulary
     assert vocabulary is not None
     part, pools = TEXT[: round(0.9 * len(TEXT))], [text.pool(epoch) for epoch in range(40)]
     starts = []
@@ -72,9 +77,9 @@ def test_a_text_is_cut_at_other_symbols_in_every_epoch(tmp_path: Path) -> None:
         starts.append(part.index(vocabulary.decode(pool.inputs[:, :-1].T.ravel())))
         np.testing.assert_array_equal(pool.inputs, text.pool(epoch).inputs)
     assert set(starts) == set(range(10))
-    other = open_source(replace(config, seed=1).resolved())[0]
+    other = open_source(config.replace(seed=1).resolved())
     assert any((other.pool(epoch).inputs != pool.inputs).any() for epoch, pool in enumerate(pools))
-    assert not open_source(replace(config, preset="published").resolved())[0].fresh
+    assert not open_source(config.replace(preset="published").resolved()).fresh
 
 
 def test_a_text_is_validated_on_every_symbol_of_its_part_once(tmp_path: Path) -> None:
@@ -100,7 +105,7 @@ def test_classes_of_a_text_go_by_training_frequency(tmp_path: Path) -> None:
 def test_rare_words_are_left_out_of_a_new_run_s_vocabulary(tmp_path: Path) -> None:
     text = text_file(tmp_path, "one two one three one two\n" * 20 + "four five\n" * 2 + "one two\n" * 20)
     sizes = [
-        open_source(TrainConfig(text=str(text), level="word", sequence_length=5, **more).resolved())[0].network["n_in"]
+        open_source(TrainConfig(text=str(text), level="word", sequence_length=5, **more).resolved()).network["n_in"]
         for more in ({}, {"min_count": 3}, {"max_vocabulary": 4})
     ]
     assert sizes[0] > sizes[1] > 3
@@ -110,7 +115,8 @@ def test_rare_words_are_left_out_of_a_new_run_s_vocabulary(tmp_path: Path) -> No
 def test_a_resumed_run_s_text_keeps_the_symbols_that_it_was_started_with(tmp_path: Path) -> None:
     result = train(text=text_file(tmp_path), hidden=3, updates=1, sequence_length=10, out=tmp_path / "run")
     folder = hfrnn.runs.folder.RunFolder(tmp_path / "run")
-    again, vocabulary = open_source(result.config, folder)
+    again = open_source(result.config, folder)
+    vocabulary = again.vocabulary
     assert vocabulary is not None
     assert again.network["n_in"] == vocabulary.size == result.net.n_in
     text_file(tmp_path, TEXT + "x")
@@ -125,12 +131,12 @@ def test_a_resumed_run_s_text_keeps_the_symbols_that_it_was_started_with(tmp_pat
 def test_a_task_says_its_network_and_makes_batches_that_fit_it(tmp_path: Path, name: str) -> None:
     few = {} if name == "memorization-5bit" else {"sequences": 7}
     task = source(tmp_path, data=name, length=25, **few)
-    assert isinstance(task, TaskSource)
+    assert isinstance(task.data, SyntheticTask)
     net = hfrnn.Network("rnn", hidden=4, **task.network)
     theta = net.init(0)
     pool = task.pool(0)
     assert pool.inputs.shape[1] == (task.task.fixed_count or 7)
-    assert np.isfinite(net.loss(theta, pool.batch(slice(0, 3))))
+    assert np.isfinite(net.loss(theta, task.batch(pool, slice(0, 3))))
     assert task.validation is not None
     assert np.isfinite(net.loss(theta, task.validation))
     errors = task.errors(net.run(theta, task.validation)[0])
@@ -174,7 +180,7 @@ def test_a_task_of_few_sequences_has_all_of_them_in_every_epoch_and_says_so(tmp_
         "task      memorization-5bit, length 20: all 32 sequences in every epoch",
         "          the same ones to validate",
     ]
-    with pytest.raises(InputError, match=r"^--sequences was given, and the task memorization-5bit has 32 sequences"):
+    with pytest.raises(InputError, match=r"^sequences= was given, and the task memorization-5bit has 32 sequences"):
         source(tmp_path, data="memorization-5bit", length=20, sequences=10)
     others = source(tmp_path, data="addition", length=30, sequences=10).lines()
     assert others == ["task      addition, length 30: 10 new sequences an epoch", "          1,000 others to validate"]
@@ -204,7 +210,7 @@ def test_updates_of_a_task_draw_from_their_own_epoch(tmp_path: Path) -> None:
 
 def test_music_is_its_pieces_side_by_side(tmp_path: Path, music: Path) -> None:
     found = source(tmp_path, data="jsb")
-    assert isinstance(found, MusicSource)
+    assert isinstance(found.data, Music)
     assert found.network == {"n_in": 88, "n_out": 88, "loss": "logistic"}
     inputs, targets, weights, lengths = found.pool(0)
     assert lengths is not None
@@ -234,7 +240,7 @@ def test_some_columns_of_a_pool_take_their_weights_and_lengths_along() -> None:
     rng = np.random.default_rng(0)
     pool = Pool(rng.random((4, 6, 2)), rng.random((4, 6, 1)), rng.random((4, 6)), rng.integers(1, 5, 6))
     columns = np.array([1, 4])
-    batch = pool.batch(columns)
+    batch = Source(DataKind()).batch(pool, columns)
     for part, whole in zip((batch.inputs, batch.targets, batch.weights), pool[:3], strict=True):
         np.testing.assert_array_equal(part, whole[:, columns])
     np.testing.assert_array_equal(batch.lengths, pool.lengths[columns])
@@ -249,7 +255,7 @@ def test_options_of_a_text_are_refused_without_one(
 ) -> None:
     (name,) = option
     with pytest.raises(
-        InputError, match=f"--{name} was given, and --data {data} is (a synthetic task|music): leave it out"
+        InputError, match=f"{name}= was given, and {data} is (a synthetic task|music): it is for .*: leave it out"
     ):
         source(tmp_path, data=data, **option)
 

@@ -17,9 +17,9 @@ from typing import Any
 import pooch
 import pytest
 
+from hfrnn.choices import PARTS
 from hfrnn.data import downloads
 from hfrnn.data.addresses import DOWNLOADS, Remote
-from hfrnn.data.corpora import PARTS
 
 CONTENT = {
     "ptb": {f"ptb.{part}.txt": f" {part} of the <unk> \n N {part} \n".encode() * 40 for part in PARTS},

@@ -9,7 +9,7 @@ import pytest
 
 from hfrnn.training.trainer import Callback, Trainer, TrainingResult, train
 from support.run_states import state
-from support.tiny_runs import TEXT, text_file
+from support.tiny_runs import TEXT, text_file, with_an_effect
 
 TRAINED = round(0.9 * len(TEXT))  # characters of TEXT to train on
 SMALL: dict[str, Any] = {
@@ -24,8 +24,8 @@ MUSIC = {"data": "jsb", "streams": 3}
 
 def run(folder: Path, name: str = "run", callbacks: tuple[Any, ...] = (), **options: Any) -> TrainingResult:
     """A run in `folder/name`, on TEXT unless other data are given."""
-    options = {**SMALL, **options}
-    if options["optimizer"] == "hf":  # those of SMALL and TASK
+    options = {**with_an_effect(SMALL, options), **options}
+    if options["optimizer"] == "hf":  # those of TASK
         options = {name: value for name, value in options.items() if name not in ("streams", "log_interval")}
     if "data" not in options:
         options.setdefault("text", folder / "text.txt")

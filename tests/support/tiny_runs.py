@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from hfrnn.data.kinds.registry import kind_of, takers
+from hfrnn.runs.optimizers import users_of
 from hfrnn.training.trainer import TrainingResult, train
 
 TEXT = "The quick brown fox, over the lazy dog; and back again.\n" * 40
@@ -24,11 +26,19 @@ def text_file(folder: Path, content: str | bytes = TEXT, name: str = "text.txt")
     return path
 
 
+def with_an_effect(usual: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """The usual options of runs that have an effect with the data and the optimizer among some options."""
+    data, optimizer = options.get("data"), options.get("optimizer", usual.get("optimizer", "hf"))
+    kind = kind_of({} if data is None else {"data": str(data)})
+    return {
+        name: value for name, value in usual.items()
+        if kind in (takers(name) or [kind]) and optimizer in (users_of(name) or [optimizer])
+    }  # fmt: skip
+
+
 def tiny_train(folder: Path, name: str = "run", callbacks: tuple[Any, ...] = (), **options: Any) -> TrainingResult:
     """A run in `folder/name`, on TEXT unless another text is given."""
-    own = {name: value for name, value in OPTIONS.items()
-           if name != "gradient_symbols" or options.get("optimizer", "hf") == "hf"}  # fmt: skip
-    options = {"text": folder / "text.txt", **own, **options}
+    options = {"text": folder / "text.txt", **with_an_effect(OPTIONS, options), **options}
     if options["text"] == folder / "text.txt" and not options["text"].exists():
         text_file(folder)
     return train(out=folder / name, callbacks=callbacks, **options)

@@ -127,7 +127,7 @@ def test_a_table_trains_in_units_of_its_deviation(tmp_path: Path) -> None:
     scaling = RunFolder(tmp_path / "run").scaling()
     assert scaling is not None
     source = open_source(TrainConfig(data=str(csv(tmp_path)), **TABLE).resolved())
-    expected = Scaling.measure(source.data.train)
+    expected = Scaling.measure(source.data.data.train)
     np.testing.assert_array_equal(scaling.input_mean, expected.input_mean)
     np.testing.assert_array_equal(scaling.target_deviation, expected.target_deviation)
     inputs = source.pool(0).inputs

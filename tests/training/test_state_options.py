@@ -165,13 +165,13 @@ def test_texts_are_evaluated_and_sampled_from_the_learned_state(tmp_path: Path) 
 
 def test_weights_of_a_run_without_a_learned_state_are_refused(tmp_path: Path) -> None:
     run(tmp_path, "old", **HF, updates=1)
-    with pytest.raises(InputError, match="it has --no-learn-initial-state, and this run --learn-initial-state"):
+    with pytest.raises(InputError, match="it has learn_initial_state=False, and this run learn_initial_state=True"):
         run(tmp_path, "new", **HF, **LEARNED, updates=1, init_from=tmp_path / "old")
 
 
 def test_weights_of_a_run_with_another_option_of_its_architecture_are_refused(tmp_path: Path) -> None:
     run(tmp_path, "old", optimizer="sgd", arch="scrn", context=3, updates=1)
-    with pytest.raises(InputError, match="it has --context 3, and this run --context 5"):
+    with pytest.raises(InputError, match="it has context=3, and this run context=5"):
         run(tmp_path, "new", optimizer="sgd", arch="scrn", context=5, updates=1, init_from=tmp_path / "old")
 
 

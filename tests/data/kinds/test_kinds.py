@@ -1,0 +1,169 @@
+"""What the kinds of data declare, and that nothing outside their files tells them apart by name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hfrnn.choices import DYNAMICS
+from hfrnn.data.kinds.base import DataKind
+from hfrnn.data.kinds.registry import KINDS, kind_of, kind_of_file, kinds, known_names, takers
+from hfrnn.errors import InputError
+from hfrnn.option import ByData
+from hfrnn.runs.config import TrainConfig
+from hfrnn.runs.optimizers import OPTIMIZERS
+from hfrnn.runs.options import GENERAL, run_options
+
+PACKAGE = Path(__file__).resolve().parents[3] / "hfrnn"
+VALUES = {
+    "text": (None, "python-manual", "ptb", "no such data"), "task": ("addition", "sine"), "table": ("a.csv", "b.TSV"),
+    "arrays": ("a.npz", "dir/b.npy", "c.MAT"), "memory": ("arrays", "batches"), "music": ("jsb",),
+    "midi": ("a.mid", "b.MIDI", "folder/"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "data"), [(name, data) for name, values in VALUES.items() for data in values])
+def test_a_value_of_data_has_one_kind(name: str, data: str | None) -> None:
+    assert kind_of({} if data is None else {"data": data}) is KINDS[name]
+    assert TrainConfig(data=data).kind is KINDS[name]
+    assert sum(kind.recognises(data) for kind in kinds() if data is not None) <= 1
+
+
+def test_every_kind_has_values_here() -> None:
+    assert VALUES.keys() == set(KINDS.names())
+
+
+def test_an_existing_folder_is_music(tmp_path: Path) -> None:
+    assert kind_of({"data": str(tmp_path)}) is KINDS["midi"]
+
+
+def test_names_of_data_are_listed_by_what_they_are_called() -> None:
+    assert list(known_names()) == ["corpora", "tasks", "music"]
+    assert len({name for names in known_names().values() for name in names}) == sum(map(len, known_names().values()))
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+def test_a_kind_declares_what_the_rest_of_the_package_asks_for(kind: type[DataKind]) -> None:
+    own = {option.name: option for option in kind.options}
+    assert kind.about
+    assert kind.preset in ByData._fields
+    assert set(own) | set(kind.takes) <= run_options().keys()
+    assert not set(own) & {option.name for option in GENERAL}
+    assert not set(own) & set(kind.takes)
+    assert set(kind.needed) <= set(own)
+    assert all(option.group == "Data" for option in own.values())
+    for name, value in {**kind.defaults, **kind.first_weights}.items():
+        option = run_options()[name]
+        option.check(option.convert(value))
+    assert bool(kind.suits) == bool(kind.defaults)
+    assert bool(kind.weights_suit) == bool(kind.first_weights)
+    assert all(suffix.startswith(".") and suffix == suffix.lower() for suffix in (*kind.suffixes, *kind.reads))
+    assert all(option in run_options().values() for option in own.values())
+
+
+def test_an_option_that_several_kinds_have_is_one_object() -> None:
+    declared: dict[str, Any] = {}
+    for kind in kinds():
+        for option in kind.options:
+            assert declared.setdefault(option.name, option) is option
+
+
+@pytest.mark.parametrize(
+    ("option", "names"),
+    [
+        ("fractions", {"text", "table", "arrays", "memory", "midi"}), ("window", {"table", "arrays", "memory"}),
+        ("inputs", {"table"}), ("targets", {"table", "arrays"}), ("time_first", {"arrays", "memory"}),
+        ("level", {"text"}), ("sample_length", {"text"}), ("length", {"task"}), ("steps_per_beat", {"midi"}),
+        ("hidden", set()),
+    ],
+)  # fmt: skip
+def test_an_option_is_for_the_kinds_that_declare_or_take_it(option: str, names: set[str]) -> None:
+    assert set(takers(option)) == {KINDS[name] for name in names}
+
+
+@pytest.mark.parametrize(
+    ("options", "preset"),
+    [
+        ({}, "text"), ({"data": "text8"}, "large_text"), ({"data": "text8", "level": "word"}, "large_text"),
+        ({"data": "tinyshakespeare", "level": "word"}, "text"), ({"data": "jsb"}, "music"),
+        ({"data": "a.mid"}, "music"), ({"data": "addition"}, "task"),
+        *(({"data": name}, "arrays") for name in (*DYNAMICS, "a.csv", "a.npz", "arrays")),
+    ],
+)  # fmt: skip
+def test_presets_tell_data_apart(options: dict[str, Any], preset: str) -> None:
+    config = TrainConfig(**options)
+    assert config.kind.preset_for(config.values) == preset
+
+
+def test_a_large_text_is_known_by_the_size_of_its_file(tmp_path: Path) -> None:
+    for name, size in (("small.txt", 999_999), ("large.txt", 1_000_000)):
+        (tmp_path / name).write_bytes(b"a" * size)
+        config = TrainConfig(text=tmp_path / name)
+        assert config.kind.preset_for(config.values) == ("large_text" if name == "large.txt" else "text")
+
+
+def test_a_file_of_other_data_is_no_text() -> None:
+    assert kind_of_file("a.TXT") is None
+    for name in ("a.csv", "b.npz", "c.midi"):
+        assert kind_of_file(name) is kind_of({"data": name})
+        with pytest.raises(InputError, match=f"{name} is .*, not a text: give it as data="):
+            KINDS["text"].open({"text": name})
+
+
+# ---------------------------------------------------------------------- no names of kinds elsewhere
+
+ABOUTS = {kind.about for kind in map(KINDS.__getitem__, KINDS.names())}
+NAMES = {*KINDS.names(), *(name for names in known_names().values() for name in names), "arrays", "batches", *ABOUTS}
+SUFFIXES = {suffix for kind in kinds() for suffix in kind.suffixes}
+
+
+def compared(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
+    """Yield the strings that code compares with a value: by ==, != and in, in a match, and as the end of a text."""
+    for node in ast.walk(tree):
+        sides: list[ast.AST] = []
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchValue):
+            sides = [node.value]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "endswith":
+            sides = [*node.args]
+        for side in sides:
+            values = side.elts if isinstance(side, ast.Tuple | ast.List | ast.Set) else [side]
+            yield from ((node, each.value) for each in values
+                        if isinstance(each, ast.Constant) and isinstance(each.value, str))  # fmt: skip
+
+
+def on_data(node: ast.AST) -> bool:
+    """Return whether a comparison looks at the data of a run or their kind: a name such as `config.data` or `kind`."""
+    names = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+    names |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return bool(names & {"data", "kind", "about", "text"})
+
+
+@pytest.mark.parametrize("file", sorted(PACKAGE.rglob("*.py")), ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_no_kind_of_data_is_told_by_a_string_outside_its_file(file: Path) -> None:
+    place = str(file.relative_to(PACKAGE))
+    if place.startswith("data/"):
+        return
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    found = {value for node, value in compared(tree) if value in NAMES | SUFFIXES and on_data(node)}
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "code",
+    ['config.data == "sine"', 'kind in ("a table", "a text")', 'data.endswith(".npz")', 'config.kind.about != "music"'],
+)
+def test_a_comparison_with_a_kind_is_noticed(code: str) -> None:
+    assert [value for node, value in compared(ast.parse(code)) if value in NAMES | SUFFIXES and on_data(node)]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS.names())
+def test_options_of_texts_that_an_optimizer_declares_are_taken_by_texts_only(optimizer: str) -> None:
+    declared = {option.name for option in OPTIMIZERS[optimizer].options}
+    for name in declared & set(KINDS["text"].takes):
+        assert takers(name) == [KINDS["text"]]
