@@ -124,7 +124,7 @@ def test_a_run_starts_from_weights_that_fit_its_constraints_only(tmp_path: Path)
     run(tmp_path, "second", (watch,), updates=10, init_from=tmp_path / "first", **DALE)
     np.testing.assert_allclose(watch.weights[0], hfrnn.load(tmp_path / "first").theta, rtol=1e-6)
     before = snapshot(tmp_path)
-    with pytest.raises(InputError, match=r"--init-from is .*first, and its weights do not have the connect"):
+    with pytest.raises(InputError, match=r"init_from= is .*first, and its weights do not have the connect"):
         run(tmp_path, "third", updates=10, init_from=tmp_path / "first", **{**DALE, "seed": 1})
     assert snapshot(tmp_path) == before
 
@@ -156,11 +156,11 @@ def test_averaged_weights_that_the_constraints_forbid_are_refused(tmp_path: Path
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"density": 0.5, "connectivity": "c.npz"}, "--density is 0.5, and --connectivity is c.npz: give one of them"),
-        ({"connectivity": "wrong.npz"}, "--connectivity .*wrong.npz: masks has an array for 'layer0.W_hh'"),
-        ({"excitatory_output": True}, "--excitatory-output was given, and --excitatory was not"),
+        ({"density": 0.5, "connectivity": "c.npz"}, "density= is 0.5, and connectivity= is c.npz: give one of them"),
+        ({"connectivity": "wrong.npz"}, "connectivity= is .*wrong.npz: masks has an array for 'layer0.W_hh'"),
+        ({"excitatory_output": True}, "excitatory_output=True was given, and excitatory= was not"),
         ({"excitatory": 0.5, "activation": "tanh"}, "Dale's law needs hidden units that are never negative"),
-        ({"density": 0.0}, "--density is 0: give a number above 0, at most 1"),
+        ({"density": 0.0}, "density= is 0: give a number above 0, at most 1"),
         ({"density": 0.5, "optimizer": "online", "arch": "lstm-krause"}, "density= was given, and optimizer= is "),
     ],
 )

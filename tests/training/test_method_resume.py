@@ -156,7 +156,7 @@ def test_a_run_interrupted_within_a_line_goes_on_as_if_it_had_not_been(
     whole = run(tmp_path, "whole", **options, updates=updates)
     watch = At(wanted, lambda: os.kill(os.getpid(), signal.SIGTERM), iteration=steps)
     done = 0 if wanted == 1 else metrics(whole.folder)[wanted - 2]["update"]
-    with pytest.raises(Interrupted, match=f"after update {done}, which is saved: resume with .*--resume"):
+    with pytest.raises(Interrupted, match=f"after update {done}, which is saved: resume with hfrnn.train\(resume="):
         run(tmp_path, **options, updates=updates, callbacks=(watch,))
     assert watch.iterations > 0
     assert watch.noted == 1
@@ -234,7 +234,7 @@ def test_a_state_that_is_not_finite_leaves_that_of_the_last_line(
 
     monkeypatch.setattr(Objective, "data_loss_and_gradient", failing)
     options = {"clip_norm": 0.0, "learning_rate": 2.0}
-    with pytest.raises(NonFiniteError, match=r"after update 10, whose state is kept in .*smaller --learning-rate") as e:
+    with pytest.raises(NonFiniteError, match=r"after update 10, whose state is kept in .*smaller learning_rate") as e:
         run(tmp_path, updates=40, **options)
     monkeypatch.undo()
     assert e.value.exit_code == 1

@@ -328,7 +328,7 @@ class RunLoss:
     [
         ({**ONLINE, "arch": "lstm"}, "asked for lstm with 1 layer: it is defined for one layer of lstm-krause"),
         ({**ONLINE, "hidden": (3, 2)}, "lstm-krause with 2 layers"),
-        ({**ONLINE, "l2": 0.1}, "takes no l2"),
+        ({**ONLINE, "l2": 0.1}, "l2= was given, and optimizer= is online: it is for"),
         ({**ONLINE, "data": "addition"}, "learns from a text, and addition is not a text: use sgd, adam or hf"),
         ({**ONLINE, "clip_value": 1.0}, "clip_value= was given, and optimizer= is online: it is for"),
         ({**ONLINE, "clip_norm": 2.0}, "clip_norm= was given"),
@@ -341,10 +341,10 @@ class RunLoss:
         ({"optimizer": "soap", "momentum": 0.5}, "momentum= was given, and optimizer= is soap: it is for"),
         ({"optimizer": "muon", "nesterov": True}, "nesterov= was given, and optimizer= is muon: it is for"),
         ({"nesterov": True, "momentum": 0.0}, "nesterov was asked for and momentum is 0"),
-        ({"update_every": 3}, r"\(--sequence-length\) 10 and steps between updates \(--update-every\) 3: "),
-        ({"update_every": 20}, r"\(--update-every\) 20: "),
-        ({"streams": 1000}, "1,000 streams with an update every 10 need at least 10,001; .*fewer --streams"),
-        ({**TASK, "update_every": 5}, "update_every= was given, and addition is not a text"),
+        ({"update_every": 3}, "sequence_length= is 10, and update_every= is 3: "),
+        ({"update_every": 20}, "update_every= is 20: "),
+        ({"streams": 1000}, "1,000 streams with an update every 10 need at least 10,001; .*fewer streams="),
+        ({**TASK, "update_every": 5}, "update_every= was given, and addition is a synthetic task: it is for a text"),
         ({"memory": "3kB"}, "need at least .* KiB, and the budget is 2.9 KiB"),
     ],
     ids=str,
@@ -366,7 +366,7 @@ def test_what_a_run_stores_is_not_refused_when_it_goes_on(tmp_path: Path, option
 def test_a_resumed_run_keeps_its_method(tmp_path: Path, field: str) -> None:
     folder = run(tmp_path, updates=1).folder
     other = {"optimizer": "adam", "learning_rate": 0.1, "streams": 5, "schedule": "text8"}[field]
-    with pytest.raises(InputError, match=f"keeps its {field}: "):
+    with pytest.raises(InputError, match=f"keeps its {field}=: "):
         train(resume=folder, updates=2, **{field: other})
 
 

@@ -63,7 +63,7 @@ def test_the_precision_is_stored_with_the_run(tmp_path: Path, seen: set[tuple[st
 def test_a_run_in_tf32_goes_on_in_float32_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     register_device(monkeypatch)
     run = tiny_train(tmp_path, backend="cupy", precision="tf32").folder
-    with pytest.raises(hfrnn.InputError, match="use backend 'cupy', or precision 'float32'"):
+    with pytest.raises(hfrnn.InputError, match="use backend='cupy', or precision='float32'"):
         train(resume=run, updates=3, backend="numpy")
     assert train(resume=run, updates=3, backend="numpy", precision="float32").summary["updates"] == 3
 
@@ -75,8 +75,8 @@ def test_a_cpu_refuses_tf32_in_one_sentence(tmp_path: Path, backend: str) -> Non
     flags = ["--precision", "tf32", "--backend", backend, "--hidden", 4, "--out", tmp_path / "run"]
     message = refused("train", text_file(tmp_path), *flags)
     assert message == (
-        f"Error: --precision is 'tf32', and backend '{backend}' runs on the CPU, which has no TF32: use backend "
-        "'cupy', or precision 'float32'"
+        f"Error: --precision is 'tf32', and backend '{backend}' runs on the CPU, which has no TF32: use "
+        "--backend cupy, or --precision float32"
     )
     assert not (tmp_path / "run").exists()
 
@@ -87,7 +87,7 @@ def test_first_order_training_has_no_precision(tmp_path: Path) -> None:
 
 
 def test_tf32_needs_numbers_in_float32() -> None:
-    with pytest.raises(hfrnn.InputError, match="precision is 'tf32', and dtype is float64: use dtype float32"):
+    with pytest.raises(hfrnn.InputError, match="precision is 'tf32', and dtype is float64: use dtype='float32'"):
         HostAsDevice().check_precision("tf32", "float64")
 
 

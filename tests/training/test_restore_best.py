@@ -110,7 +110,7 @@ def test_the_validation_at_a_limit_does_not_count(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("schedule", ["constant", "text8", "cosine"])
 def test_other_schedules_refuse_it(tmp_path: Path, schedule: str) -> None:
-    with pytest.raises(InputError, match=f"--schedule {schedule} does not watch the validation loss: leave it out"):
+    with pytest.raises(InputError, match=f"schedule= is {schedule}, which does not watch the validation loss: leave"):
         run(tmp_path, schedule=schedule, restore_best=True, updates=1)
 
 

@@ -53,8 +53,6 @@ class FirstOrderMethod(Stepwise):
     ) -> None:
         super().__init__(config, source)
         self.net, text = net, source.text()
-        if text is None:
-            config.refuse(("update_every",), Message("{0} is not a text, which it is for", source.name))
         self.batches: StreamBatches | SequenceBatches
         if text is not None:
             self.batches = StreamBatches(config, net, text)
