@@ -138,7 +138,7 @@ def default_text(option: Option) -> Message:
 def _of_presets(option: Option) -> Message:
     """Return the defaults of the presets in words: `12,500; 100,000 with --preset published`."""
     assert option.presets is not None
-    texts = ["; ".join(text + (f" for {data}" if data else "") for text, data in _by_data(each))
+    texts = [", ".join(text + (f" for {data}" if data else "") for text, data in _by_data(each))
              for each in option.presets]  # fmt: skip
     more = [f"{text} with {{preset:{preset}}}" for preset, text in zip(PRESETS[1:], texts[1:], strict=True)
             if text != texts[0]]  # fmt: skip
