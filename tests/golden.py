@@ -105,7 +105,7 @@ def start(name: str, folder: Path, commit: str | None, names: list[str]) -> Side
     runs.mkdir()
     if commit is None:
         listed = git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-        for file in (each for each in listed if each.endswith((".py", ".pyi", ".js", ".css", ".html", ".cu", ".toml"))):
+        for file in listed:
             if (PROJECT / file).is_file():
                 (source / file).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(PROJECT / file, source / file)
@@ -219,8 +219,11 @@ def compare(case: Case, sides: tuple[Side, Side]) -> list[str]:
 
 
 def git(*words: str) -> str:
-    """Return the output of git."""
-    return subprocess.run(["git", *words], cwd=PROJECT, capture_output=True, text=True, check=True).stdout.strip()
+    """Return the output of git; end the program if git fails."""
+    ended = subprocess.run(["git", *words], cwd=PROJECT, capture_output=True, text=True)
+    if ended.returncode:
+        raise SystemExit(ended.stderr.strip())
+    return ended.stdout.strip()
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -262,10 +265,11 @@ def main(arguments: list[str]) -> int:
     if options.list or not chosen:
         print("\n".join(f"{case.name}: {'; '.join(case.commands)}" for case in chosen) or "no case matches")
         return 0 if chosen else DIFFERENT
-    commits = options.before, None if options.working_tree else options.after
+    before, after = (git("rev-parse", "--verify", f"{name}^{{commit}}") for name in (options.before, options.after))
+    commits = before, None if options.working_tree else after
     for when, commit in zip(("before", "after"), commits, strict=True):
         print(f"{when:8}", "the working tree" if commit is None else git("log", "-1", "--format=%h %s", commit))
-    if commits[1] == "HEAD" and git("status", "--porcelain"):
+    if options.after == "HEAD" and not options.working_tree and git("status", "--porcelain"):
         print("changes that are not committed are left out: --working-tree compares them")
     with contextlib.ExitStack() as stack:
         if options.keep is None:

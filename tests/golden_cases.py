@@ -59,7 +59,7 @@ SINGLE = {
     "files-of-parts": f"{TEXT} {SMALL} {RNN} --valid DATA/valid.txt --test DATA/test.txt",
     "fractions": f"{TEXT} {SMALL} {RNN} --fractions 0.7,0.2,0.1 --seed 5",
     "without-validation": f"{TEXT} {SMALL} {RNN} --fractions 1,0,0",
-    "npy-files": f"--data DATA/x.npy --targets DATA/y.npy {SMALL} --arch lstm",
+    "npy-files": f"--data DATA/x.npy --targets DATA/y.npy --fractions 0.4,0.6,0 {SMALL} --arch lstm",
     "masked-arrays": f"--data DATA/masked.npz {SMALL} {RNN}",
     "class-arrays": f"--data DATA/classes.npz {SMALL} --arch gru --threads 1",
     "binary-arrays": f"--data DATA/binary.npz {SMALL} --arch mlstm --optimizer adam",
@@ -68,6 +68,8 @@ SINGLE = {
     "temporal-order-sgd": f"--data temporal-order --length 20 --sequences 40 {SMALL} --arch lstm --optimizer sgd",
     "long-hf-text": f"{TEXT} --hidden 6 --updates 45 --arch mlstm",
     "long-hf-arrays": "--data DATA/arrays.npz --hidden 6 --updates 25 --arch rnn",
+    "long-hf-large": "DATA/large.txt --hidden 5 --updates 30 --arch rnn",
+    "long-hf-task": "--data addition --length 22 --sequences 50 --hidden 5 --updates 150 --backend numpy",
     "long-hf-published": "--data addition --length 22 --sequences 50 --hidden 6 --updates 12 --preset published",
     "long-sgd": f"{TEXT} --hidden 6 --updates 150 --arch lstm --optimizer sgd",
     "long-soap": "--data DATA/arrays.npz --hidden 6 --updates 120 --arch gru --optimizer soap",
@@ -133,6 +135,8 @@ def cases() -> list[Case]:
     report = "report run -o report.html"
     found = [Case(name, (*map(train_command, runs), report)) for name, runs in trained.items()]
     found += [Case(name, (name, report)) for name in CALLS]
+    two = train_command(f"{TEXT} {SMALL} {RNN}"), f"train {TEXT} {SMALL} --optimizer adam --out other"
+    found.append(Case("report-of-two", (*two, "report run other -o report.html")))
     return found + [Case(f"gradcheck-{arch}", (f"gradcheck {arch} --json",), True) for arch in ("rnn", "mlstm", "gru")]
 
 
