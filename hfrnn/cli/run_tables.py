@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hfrnn.choices import UNITS
+from hfrnn.cli.arguments import told
 from hfrnn.engine.plan import Keep, Plan
+from hfrnn.errors import Message
 from hfrnn.runs.metrics import Record, clock
 from hfrnn.wording import counted, four_digits
 
@@ -259,12 +261,12 @@ def _time(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 0.1 else f"{1000 * seconds:.3g} ms"
 
 
-def folded(lines: Iterable[str], width: int = WIDTH) -> list[str]:
-    """Return lines wrapped at a width; a continuation is indented under the text."""
+def folded(lines: Iterable[str | Message], width: int = WIDTH) -> list[str]:
+    """Return lines wrapped at a width, in words of the command line; a continuation is indented under the text."""
     fold = textwrap.TextWrapper(
         max(width, 20), subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False
     ).wrap
-    return [part for line in lines for part in fold(line)]
+    return [part for line in lines for part in fold(told(line))]
 
 
 def result_lines(result: TrainingResult) -> list[str]:

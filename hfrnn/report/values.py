@@ -138,7 +138,7 @@ def option_rows(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         differs = len(set(used)) > 1
         rows.append(
             {
-                "group": getattr(known.get(name), "group", "Network"),
+                "group": (known[name].group if name in known else "") or "Network",
                 "name": name,
                 "values": values,
                 "differs": differs,

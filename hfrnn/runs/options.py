@@ -24,6 +24,8 @@ def _a_stack(chosen: Any) -> Message | None:
     return Message("{hidden} asks for one layer: it is for a stack of layers") if len(chosen.hidden) == 1 else None
 
 
+GROUPS = ("Data", "Network", "Optimizer", "First-order optimizers", "Running")
+"""The headings of options, in their order."""
 A_STACK = Need("hidden", unless=_a_stack)
 SUTSKEVER = Need("initializer", ("sutskever",))
 
@@ -175,7 +177,8 @@ def _assembled(data: tuple[Any, ...], optimizers: tuple[Any, ...]) -> dict[str, 
         group="Optimizer",
     )  # fmt: skip
     found: dict[str, Option] = {}
-    for option in (DATA, choice, *GENERAL, *(option for entry in (*data, *optimizers) for option in entry.options)):
+    of_entries = [option for entry in (*data, *optimizers) for option in entry.options]
+    for option in sorted((DATA, choice, *of_entries, *GENERAL), key=lambda option: GROUPS.index(option.group)):
         if found.setdefault(option.name, option) != option:
             raise InputError(f"two declarations of the option {option.name} differ: rename one of the two options")
     return found
