@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from hfrnn.checks import shown, wrong
 from hfrnn.errors import InputError
-from hfrnn.option import near_hint
+from hfrnn.option import Option, near_hint
 
-T = TypeVar("T")
+
+class Taker(Protocol):
+    """What every entry declares."""
+
+    options: ClassVar[tuple[Option, ...]]
+    takes: ClassVar[tuple[str, ...]]
+
+
+T = TypeVar("T", bound=Taker)
 
 OF_A_FILE = "the file "
 """The names of modules that were made from files of users begin with this; the path follows."""
@@ -50,6 +58,8 @@ class Entries(Generic[T]):
         self._built_in = dict(built_in)
         self._found: dict[str, type[T]] = {}
         self._of_users: list[str] = []
+        self._classes: tuple[type[T], ...] = ()
+        self._takers: dict[str, tuple[str, ...]] = {}
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all entries: the built-in ones, then those of users."""
@@ -58,6 +68,20 @@ class Entries(Generic[T]):
     def of_users(self) -> tuple[str, ...]:
         """Return the names of the entries that users registered."""
         return tuple(self._of_users)
+
+    def classes(self) -> tuple[type[T], ...]:
+        """Return the classes of all entries: those of users, the latest one first, then the built-in ones."""
+        if not self._classes:
+            self._classes = tuple(self[name] for name in (*self._of_users[::-1], *self._built_in))
+        return self._classes
+
+    def takers(self, option: str) -> tuple[str, ...]:
+        """Return the names of the entries that declare or take an option; none if it is for all."""
+        if not self._takers:
+            for name in self.names():
+                for each in (*(declared.name for declared in self[name].options), *self[name].takes):
+                    self._takers[each] = (*self._takers.get(each, ()), name)
+        return self._takers.get(option, ())
 
     def __getitem__(self, name: str) -> type[T]:
         """Return the class of an entry; raise InputError if there is none of that name."""
@@ -89,7 +113,8 @@ class Entries(Generic[T]):
                 raise InputError(f"the {self._what} named {name!r} is registered already: choose another name")
             if name not in self._found:
                 self._of_users.append(name)
-            self._found[name] = cls
+            self._found[name], self._classes = cls, ()
+            self._takers.clear()
             note_registered(cls)
             return cls
 

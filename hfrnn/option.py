@@ -264,7 +264,6 @@ class Option:
         """
         if value is None and (self.optional or self.default is None):
             return None
-        where = where or argument(self.name)
         if self.named and not is_number(value):
             return self._convert_named(value, where)
         if not self.many:
@@ -273,26 +272,29 @@ class Option:
         if self.kind is str and isinstance(value, str):
             items = value.split(",")  # as on the command line
         if not isinstance(items, list | tuple) or not items:
-            raise InputError(Message(f"{where} is {{0}}: give one or more {_NOUNS[self.kind][2:]}s", shown(value)))
+            raise self._wrong(where, f"is {{0}}: give one or more {_NOUNS[self.kind][2:]}s", shown(value))
         return tuple(self._convert_one(item, where) for item in items)
 
     def check(self, value: Any, where: str = "") -> None:
         """Raise InputError if a value is outside the choices or bounds; `where` is that of `convert`."""
-        where = where or argument(self.name)
         if isinstance(value, tuple) and self.named:
             for name, item in by_name(value).items():
-                self._check_one(item, f"{where} of {name.replace('{', '').replace('}', '')}")
+                self._check_one(item, f"{where or argument(self.name)} of {name.replace('{', '').replace('}', '')}")
             return
         if self.default is None and (value == "" or (self.many and value and "" in value)):
-            raise InputError(Message(f"{where} is empty: give a name, or leave it out"))
+            raise self._wrong(where, "is empty: give a name, or leave it out")
         for item in value if self.many and value is not None else (value,):
             self._check_one(item, where)
 
+    def _wrong(self, where: str, problem: str, *values: object) -> InputError:
+        """Return the error about a value; `problem` is the rest of its sentence, in the notation of `Message`."""
+        return InputError(Message(f"{where or argument(self.name)} {problem}", *values))
+
     def _check_one(self, item: Any, where: str) -> None:
         if isinstance(item, float) and not math.isfinite(item):
-            raise InputError(Message(f"{where} is {{0}}: give a finite number{{1}}", item, str(self._range)))
+            raise self._wrong(where, "is {0}: give a finite number{1}", item, str(self._range))
         if item is not None and not self._allows(item):
-            raise InputError(Message(f"{where} is {{0}}: {{1}}", shown(item), self._expected))
+            raise self._wrong(where, "is {0}: {1}", shown(item), self._expected)
 
     @property
     def expected(self) -> str:
@@ -332,14 +334,12 @@ class Option:
                 numbers = by_name(items)
                 if len(numbers) == len(value if isinstance(value, Mapping) else items):
                     return tuple(f"{name}={each!r}" for name, each in numbers.items())
-        raise InputError(Message(f"{where} is {{0}}: {{1}}", shown(value), self._expected))
+        raise self._wrong(where, "is {0}: {1}", shown(value), self._expected)
 
     def _convert_one(self, value: Any, where: str) -> Any:
         if not isinstance(value, bool) and isinstance(value, Integral) and not is_whole(value):
             bound = f"at most {GREATEST}" if int(value) > 0 else f"at least {-GREATEST - 1}"
-            raise InputError(
-                Message(f"{where} is {{0}}: give a number of {bound}, so that it fits in 64 bits", shown(value))
-            )
+            raise self._wrong(where, f"is {{0}}: give a number of {bound}, so that it fits in 64 bits", shown(value))
         found = os.fspath(value) if isinstance(value, os.PathLike) else value
         if self.kind is str and isinstance(found, str):
             return found
@@ -352,4 +352,4 @@ class Option:
                 return flag(where, value)
             if self.kind is float and is_number(value):
                 return float(value) if isinstance(value, float) else number(where, value)
-        raise InputError(Message(f"{where} is {{0}}: {{1}}", shown_exactly(value), self._expected))
+        raise self._wrong(where, "is {0}: {1}", shown_exactly(value), self._expected)

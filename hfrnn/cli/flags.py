@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -61,7 +61,7 @@ class TrainCommand(click.Command):
         if ctx.meta.get("hfrnn.help"):  # the short page needs no other flags
             return own
         if "hfrnn.flags" not in ctx.meta:  # after the files of --kernel, which may register options
-            flags = [make_flag(each, _help(each)) for each in run_options().values() if each.name != "text"]
+            flags = [make_flag(each, {name: each}) for name, each in run_options().items() if name != "text"]
             taken = {flag for parameter in (*own, *flags) for flag in (*parameter.opts, *parameter.secondary_opts)}
             ctx.meta["hfrnn.flags"] = [*flags, *architecture_flags(taken)]
         return [*own, *ctx.meta["hfrnn.flags"]]
@@ -123,17 +123,38 @@ def architecture_flags(taken: Iterable[str]) -> Iterator[click.Option]:
                 f"the architecture {next(iter(declarations))} declares an option named {name}, and hfrnn train has a "
                 "flag of that name: rename it"
             )
-        texts: dict[str, list[str]] = {}
-        for arch, declared in declarations.items():
-            texts.setdefault(_help(declared), []).append(arch)
         choices = tuple(dict.fromkeys(choice for declared in declarations.values() for choice in declared.choices))
-        text = " ".join(f"{', '.join(archs)}: {text}" for text, archs in texts.items())
-        yield make_flag(next(iter(declarations.values())), text, choices)
+        yield make_flag(next(iter(declarations.values())), declarations, choices, named=True)
 
 
-def make_flag(declared: Option, text: str, choices: tuple[str, ...] | None = None) -> click.Option:
-    """Return the flag of an option, with a help text."""
-    arguments: dict[str, Any] = {"default": None, "help": text}
+class _Flag(click.Option):
+    """A flag whose help text is made when it is shown.
+
+    Parameters
+    ----------
+    declarations : mapping of str to Option
+        The declarations of the option, by what has it.
+    named : bool
+        Whether the help text says what has it.
+    """
+
+    def __init__(self, words: list[str], declarations: Mapping[str, Option], named: bool, **arguments: Any) -> None:
+        super().__init__(words, **arguments)
+        self._declarations, self._named = declarations, named
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        texts: dict[str, list[str]] = {}
+        for name, declared in self._declarations.items():
+            texts.setdefault(_help(declared), []).append(name)
+        self.help = " ".join(f"{', '.join(names)}: {text}" if self._named else text for text, names in texts.items())
+        return super().get_help_record(ctx)
+
+
+def make_flag(
+    declared: Option, declarations: Mapping[str, Option], choices: tuple[str, ...] | None = None, named: bool = False
+) -> click.Option:
+    """Return the flag of an option whose help text is that of its declarations, by what has them."""
+    arguments: dict[str, Any] = {"default": None}
     flag = flag_of(declared.name)
     if declared.name in COMPLETIONS:
         arguments["shell_complete"] = COMPLETIONS[declared.name]
@@ -147,7 +168,7 @@ def make_flag(declared: Option, text: str, choices: tuple[str, ...] | None = Non
         arguments["type"] = NearChoice(choices)
     else:
         arguments["type"] = declared.kind
-    return click.Option([flag, declared.name], **arguments)
+    return _Flag([flag, declared.name], declarations, named, **arguments)
 
 
 def parsed(declared: Option, text: str) -> Any:

@@ -20,7 +20,7 @@ from hfrnn.files import CONFIGURATION, read_bytes
 from hfrnn.option import Option, argument, either, near_hint, option_key
 from hfrnn.runs.defaults import dependent, suited
 from hfrnn.runs.optimizers import OPTIMIZERS, users_of
-from hfrnn.runs.options import DEFAULT_MINUTES, run_options
+from hfrnn.runs.options import DEFAULT_MINUTES, options_by_key, run_options
 from hfrnn.wording import short
 
 ONE_OF = (
@@ -105,7 +105,7 @@ class TrainConfig:
         own = run_options()
         found = {name: declared.default for name, declared in own.items()}
         follows = suited(given) if values is None else values
-        found |= {name: own[name].convert(value) for name, value in follows.items() if name in own}
+        found |= {name: value for name, value in follows.items() if name in own}
         found |= {name: value for name, value in given.items() if name in own}
         arch = {name: value for name, value in given.items() if name not in own}
         if values is not None:
@@ -483,15 +483,20 @@ def checked_options(options: Mapping[str, Any], source: str) -> dict[str, Any]:
     InputError
         An option is not known (the message has the nearest name), or its value is not allowed.
     """
-    own = run_options()
-    keys = {declared.key: declared for declared in own.values()}
-    arch = own["arch"].convert({"arch": own["arch"].default, **suited(options), **options}["arch"])
+    own, keys = run_options(), options_by_key()
+    names = {given: given.rstrip("_").replace("-", "_") for given in options}
+    of_run: dict[str, Any] = {}
+    for given, key in names.items():
+        if (declared := keys.get(key)) is not None and options[given] is not None:
+            of_run[key] = declared.convert(options[given])
+            declared.check(of_run[key])
+    checked = {keys[key].name: value for key, value in of_run.items()}
+    arch = {"arch": own["arch"].default, **suited(checked), **checked}["arch"]
     found = {}
-    for given, value in options.items():
-        key = given.rstrip("_").replace("-", "_")
+    for given, key in names.items():
         declared = keys.get(key) or arch_option(key, arch, source)
-        name = declared.name if declared else key
-        found[name] = declared.convert(value) if declared and value is not None else value
-        if name in own:
-            own[name].check(found[name])
+        value = of_run.get(key, options[given])
+        if key not in of_run and declared is not None and value is not None:
+            value = declared.convert(value)
+        found[declared.name if declared else key] = value
     return found

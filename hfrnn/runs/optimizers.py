@@ -106,9 +106,6 @@ def register_optimizer(
     return OPTIMIZERS.register(name, optimizer)
 
 
-def users_of(option: str) -> list[str]:
+def users_of(option: str) -> tuple[str, ...]:
     """Return the names of the optimizers that declare or take an option; none if it is for all."""
-    return [
-        name for name in OPTIMIZERS.names()
-        if option in OPTIMIZERS[name].takes or any(each.name == option for each in OPTIMIZERS[name].options)
-    ]  # fmt: skip
+    return OPTIMIZERS.takers(option)

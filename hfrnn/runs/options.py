@@ -11,7 +11,7 @@ import functools
 from typing import Any
 
 from hfrnn.choices import AUTO, BACKENDS, DEVICE_SHARE, DTYPES, HOST_MEMORY, INITIALIZERS
-from hfrnn.data.kinds.registry import kinds
+from hfrnn.data.kinds.registry import KINDS
 from hfrnn.errors import InputError, Message
 from hfrnn.option import ByData, Need, Option, Presets
 from hfrnn.runs.optimizers import OPTIMIZERS
@@ -166,7 +166,17 @@ GENERAL: tuple[Option, ...] = (
 
 def run_options() -> dict[str, Option]:
     """Return the declarations of all options of a run, by name, with those that users registered."""
-    return _assembled(tuple(kinds()), tuple(map(OPTIMIZERS.__getitem__, OPTIMIZERS.names())))
+    return _assembled(KINDS.classes(), OPTIMIZERS.classes())
+
+
+def options_by_key() -> dict[str, Option]:
+    """Return the declarations of all options of a run by their names in TOML files."""
+    return _by_key(KINDS.classes(), OPTIMIZERS.classes())
+
+
+@functools.lru_cache(maxsize=4)
+def _by_key(data: tuple[Any, ...], optimizers: tuple[Any, ...]) -> dict[str, Option]:
+    return {declared.key: declared for declared in _assembled(data, optimizers).values()}
 
 
 @functools.lru_cache(maxsize=4)

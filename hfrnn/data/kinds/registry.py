@@ -64,10 +64,9 @@ def register_data(name: str, kind: type[DataKind] | None = None) -> Callable[[ty
     return KINDS.register(name, kind)
 
 
-def kinds() -> list[type[DataKind]]:
+def kinds() -> tuple[type[DataKind], ...]:
     """Return the classes of all kinds, in the order in which they are asked for a value of `data`."""
-    own = KINDS.of_users()
-    return [KINDS[name] for name in (*own[::-1], *(name for name in KINDS.names() if name not in own))]
+    return KINDS.classes()
 
 
 def recognised(data: object) -> type[DataKind] | None:
@@ -103,4 +102,4 @@ def known_names() -> dict[str, tuple[str, ...]]:
 
 def takers(option: str) -> list[type[DataKind]]:
     """Return the kinds of data that an option is for: those that declare or take it; none if it is for all."""
-    return [kind for kind in kinds() if option in kind.takes or any(each.name == option for each in kind.options)]
+    return [KINDS[name] for name in KINDS.takers(option)]
