@@ -121,3 +121,10 @@ class Entries(Generic[T]):
         if entry is not None:
             add(entry)
         return add
+
+    def forget(self, name: str) -> None:
+        """Remove an entry that a user registered."""
+        self._of_users.remove(name)
+        del self._found[name]
+        self._classes = ()
+        self._takers.clear()

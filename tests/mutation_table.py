@@ -91,7 +91,7 @@ TARGETS = (
             "tests/training/test_methods.py tests/training/test_method_limits.py",
         ),
     ),
-    Target("hfrnn/training/methods/optimizers.py", ("tests/training/test_optimizers.py",)),
+    Target("hfrnn/training/methods/muon.py", ("tests/training/test_optimizers.py",)),
     Target("hfrnn/optim/*.py", ("tests/optim/test_{module}*.py", "tests/optim")),
     Target(
         "hfrnn/engine/heads/class_softmax.py",

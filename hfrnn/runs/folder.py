@@ -34,13 +34,14 @@ from hfrnn.arrays.threads import default_threads
 from hfrnn.checks import shown
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.vocabulary import Vocabulary
-from hfrnn.errors import CheckpointError, InputError, Message
+from hfrnn.errors import CheckpointError, InputError, Message, PerReader
 from hfrnn.files import CHECKPOINT_SHARE, is_regular, memory_share, read_bytes, write_atomic
 from hfrnn.runs.checkpoint import check_description, checkpoint_bytes, load_checkpoint
 from hfrnn.runs.config import Tables, TrainConfig, checked_options, read_toml, stored_config
 from hfrnn.runs.lock import NAME as LOCK
 from hfrnn.runs.lock import FolderLock
 from hfrnn.runs.metrics import MetricsFile, Record
+from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.outputs import enclosing_run
 from hfrnn.runs.weights import largest_state
 from hfrnn.wording import counted
@@ -152,6 +153,12 @@ class RunFolder:
     def _config(self) -> TrainConfig:
         """The configuration in config.toml."""
         tables, path = self._tables, str(self._file("config.toml"))
+        optimizer = {**tables.followed, **tables.given}.get("optimizer")
+        if isinstance(optimizer, str) and optimizer not in OPTIMIZERS.names():
+            advice = PerReader("import the module that registers it", "name the file that registers it: {kernel:FILE}")
+            raise CheckpointError(
+                Message("{0} names the optimizer {1}, which is not known: {2}", path, shown(optimizer), advice)
+            )
         with self._whole("config.toml"):
             given = checked_options(tables.given, path)
             return stored_config(given, checked_options({**tables.followed, **tables.given}, path))

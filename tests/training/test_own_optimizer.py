@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.command_line import call, refused
 from support.imported import imported
 from support.method_runs import run, training_state
-from support.tiny_runs import metrics
+from support.tiny_runs import metrics, text_file
 
 import hfrnn
+from hfrnn.cli.arguments import flag_of
 from hfrnn.optim.first_order import FirstOrder
+from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.options import run_options
 from hfrnn.training.trainer import Callback, Trainer, train
@@ -26,8 +29,8 @@ OPTIONS: dict[str, Any] = {"optimizer": "lion", "lion_beta1": 0.8, "weight_decay
 def lion() -> Iterator[Any]:
     """The example, registered during the test only."""
     yield imported(LION)
-    OPTIMIZERS._found.pop("lion")
-    OPTIMIZERS._of_users.remove("lion")
+    if "lion" in OPTIMIZERS.of_users():
+        OPTIMIZERS.forget("lion")
 
 
 class Lines(Callback):
@@ -76,6 +79,31 @@ def test_its_options_are_options_of_a_run(tmp_path: Path) -> None:
         run(tmp_path, **OPTIONS, cg_iterations=3)
 
 
-def test_without_its_file_it_is_not_known() -> None:
+@pytest.fixture
+def _forgotten() -> Iterator[None]:
+    """Forget the optimizer that a command of the test registers."""
+    yield
+    OPTIMIZERS.forget("lion")
+
+
+@pytest.mark.usefixtures("_forgotten")
+def test_the_command_line_has_it_with_its_file(tmp_path: Path) -> None:
+    flags = ["--kernel", LION, "--optimizer", "lion", "--lion-beta1", 0.8, "--arch", "rnn", "--hidden", 4]
+    call("train", text_file(tmp_path), *flags, "--updates", 3, "--log-interval", 3, "--out", tmp_path / "run")
+    assert RunFolder(tmp_path / "run").config().lion_beta1 == 0.8
+    state = Trainer.resumed(tmp_path / "run", {}).state
+    state.saved = {"update": 3}
+    assert f"train --kernel {LION} --resume {tmp_path / 'run'}" in state.interrupted.worded(flag_of)
+    OPTIMIZERS.forget("lion")
+    message = refused("train", "--kernel", LION, "--optimizer", "adam", "--lion-beta1", 0.8)
+    assert "--lion-beta1 was given, and --optimizer is adam: it is for --optimizer lion" in message
+
+
+@pytest.mark.usefixtures("lion")
+def test_without_its_file_it_is_not_known(tmp_path: Path) -> None:
+    folder = run(tmp_path, updates=1, **OPTIONS).folder
+    OPTIMIZERS.forget("lion")
     with pytest.raises(hfrnn.InputError, match="optimizer= is 'lion': use one of hf, sgd"):
         hfrnn.TrainConfig(optimizer="lion")
+    with pytest.raises(hfrnn.CheckpointError, match="names the optimizer 'lion', which is not known: import"):
+        hfrnn.load(folder)

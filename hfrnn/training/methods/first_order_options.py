@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hfrnn.choices import SCHEDULES
 from hfrnn.option import Need, Option
@@ -89,7 +89,7 @@ class FirstOrderOptimizer(Optimizer):
     `examples/lion.py` adds an optimizer in a few lines.
     """
 
-    options = (*STEPWISE, *MINI_BATCHES)
+    options: ClassVar[tuple[Option, ...]] = (*STEPWISE, *MINI_BATCHES)
     takes = OF_SEQUENCES
 
     @classmethod

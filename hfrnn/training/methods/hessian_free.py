@@ -222,7 +222,7 @@ class HessianFreeMethod(Method):
         """Whether to validate now: after so many updates, or when a validation is a small part of the work since."""
         every = self.config.validate_every
         if every is not None:
-            return self._idle_updates >= every
+            return bool(self._idle_updates >= every)
         if self.optimizer.updates <= FIRST_VALIDATIONS and self._validation_work <= QUICK:
             return True
         return self._since_validation >= VALIDATION_RATIO * self._validation_work
@@ -268,7 +268,8 @@ class HessianFreeMethod(Method):
     def _affordable_parts(self) -> int:
         """Return how many gradients the preconditioner may keep: as configured, within a quarter of the memory."""
         none, one = (bytes_needed(self.net.matrix_blocks, parts, self.net.dtype.itemsize) for parts in (0, 1))
-        return max(1, min(self.config.preconditioner_parts, self.config.memory_bytes // 4 // (one - none)))
+        affordable = self.config.memory_bytes // 4 // (one - none)
+        return max(1, min(int(self.config.preconditioner_parts), affordable))
 
 
 def _work(step: Update, gradient: int, curvature: int) -> float:
