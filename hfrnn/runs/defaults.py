@@ -121,10 +121,8 @@ def rows() -> Iterator[Row]:
         for optimizer in OPTIMIZERS.names():
             if name in OPTIMIZERS[optimizer].defaults:
                 yield Row(name, shown_default(OPTIMIZERS[optimizer].defaults[name]), f"optimizer {optimizer}")
-        for kind in KINDS.names():
-            values = {**KINDS[kind].defaults, **KINDS[kind].first_weights}
-            if name in values:
-                yield Row(name, shown_default(values[name]), KINDS[kind].suits)
+        for value, data in _suited_values(name):
+            yield Row(name, shown_default(value), data)
 
 
 def default_text(option: Option) -> Message:
@@ -171,13 +169,19 @@ def _of_optimizers(name: str) -> str:
 def _of_data(name: str) -> str:
     """Return the defaults of kinds of data in words: `rnn for tasks`."""
     found: dict[str, list[str]] = {}
-    for kind in map(KINDS.__getitem__, KINDS.names()):
-        values = {**kind.defaults, **kind.first_weights}
-        if name in values:
-            places = found.setdefault(shown_default(values[name]), [])
-            if kind.suits not in places:
-                places.append(kind.suits)
+    for value, data in _suited_values(name):
+        found.setdefault(shown_default(value), []).append(data)
     return ", ".join(f"{text} for {' and '.join(places)}" for text, places in found.items())
+
+
+def _suited_values(name: str) -> list[tuple[Any, str]]:
+    """Return the values of an option that suit some data, each with these data in words."""
+    found: list[tuple[Any, str]] = []
+    for kind in map(KINDS.__getitem__, KINDS.names()):
+        for values, data in ((kind.defaults, kind.suits), (kind.first_weights, kind.weights_suit)):
+            if name in values and (values[name], data) not in found:
+                found.append((values[name], data))
+    return found
 
 
 def shown_default(value: Any) -> str:

@@ -256,7 +256,7 @@ def test_trouble_is_one_sentence_and_leaves_all_as_it_was(
     start = time.monotonic()
     sentence = refused("text8", f"cannot get text8.zip: {site.address}/original/text8.zip {words}", force=there)
     assert time.monotonic() - start < 10
-    assert f"--mirror ADDRESS`, or put the file at {data / 'text8/text8.zip'} yourself" in sentence
+    assert f"put the file at {data / 'text8/text8.zip'} yourself, or set HFRNN_MIRROR to another address" in sentence
     assert "\n" not in sentence
     assert len(site.paths) == requests
     assert snapshot(tmp_path) == before

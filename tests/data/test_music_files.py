@@ -44,7 +44,7 @@ def test_a_network_learns_the_next_chord_and_resumes(tmp_path: Path) -> None:
     batch = hfrnn.Batch(np.vstack([np.zeros((1, 88)), ROLL[:-1]])[:, None], ROLL[:, None].astype(float))
     loss = net.loss(theta, batch)
     assert loss < 88 * np.log(2)
-    assert "loss" in call("evaluate", tmp_path / "run", "--part", "test").stdout
+    assert "nats per time step" in call("evaluate", tmp_path / "run", "--part", "test").stdout
     call("spectrum", tmp_path / "run", "--symbols", "4", "--steps", "2")
     (tmp_path / "r.mat").write_bytes(mat({**PIECES, "testdata": PIECES["traindata"][:, :1]}))
     assert "has changed" in call("train", "--resume", tmp_path / "run", "--updates", "5", code=2).stderr

@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.tiny_runs import tiny_train
 
 from hfrnn.choices import DYNAMICS
 from hfrnn.cli.merge import merged
+from hfrnn.data.kinds.registry import KINDS
 from hfrnn.data.tasks import tasks
 from hfrnn.runs.config import TrainConfig
-from hfrnn.runs.defaults import TASK_NETWORK, TASK_WEIGHTS, WORD_NETWORK
+from hfrnn.runs.defaults import default_text, rows
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.options import run_options
 from hfrnn.training.trainer import train
+
+TASK_NETWORK, TASK_WEIGHTS = KINDS["task"].defaults, KINDS["task"].first_weights
+WORD_NETWORK = KINDS["text"].defaults
 
 
 def of(config: TrainConfig, names: Any) -> dict[str, Any]:
@@ -72,19 +75,16 @@ def test_flags_and_calls_get_the_same_defaults(tmp_path: Path) -> None:
 
 
 def test_help_shows_the_defaults_that_suit_the_data() -> None:
-    shown = {name: run_options()[name].shown_default for name in ("arch", "hidden", "optimizer", "input_scale")}
+    shown = {name: str(default_text(run_options()[name])) for name in ("arch", "hidden", "optimizer", "input_scale")}
     assert shown == {
-        "arch": "mlstm; rnn for tasks, lstm for corpora in words",
-        "hidden": "128; 100 for tasks, 96 for arrays and tables, 128 for corpora in words",
+        "arch": "mlstm; lstm for corpora in words, rnn for tasks",
+        "hidden": "128; 128 for corpora in words, 100 for tasks, 96 for arrays and tables",
         "optimizer": "hf; adam for corpora in words",
-        "input_scale": "--init-scale, else the initializer's own; 0.1 for an rnn on long lags",
+        "input_scale": "init_scale=, else the initializer's own; 0.1 for an rnn on long lags",
     }
 
 
-def test_a_run_of_an_earlier_version_keeps_its_options(tmp_path: Path) -> None:
-    run = tiny_train(tmp_path, data="addition", text=None, length=21, arch="rnn", initializer="sutskever").folder
-    file = Path(run) / "config.toml"
-    file.write_text(file.read_text("utf-8").replace('preset = "tuned"', 'preset = "fast"'), "utf-8")
-    config = RunFolder(run).config()
-    assert (config.preset, config.input_scale, config.spectral_radius) == ("tuned", None, 1.1)
-    assert merged({}, str(file))[1].preset == "tuned"
+def test_the_table_of_defaults_names_the_data_that_have_them() -> None:
+    found = {(row.option, row.value, row.where) for row in rows()}
+    assert {("arch", "rnn", "tasks"), ("spectral_radius", "1", "an rnn on long lags")} <= found
+    assert [where for option, _, where in found if option == "hidden"].count("arrays and tables") == 1

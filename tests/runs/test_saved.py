@@ -108,7 +108,7 @@ def test_an_architecture_must_be_registered_to_be_loaded(tmp_path: Path, monkeyp
     hfrnn.save(net, net.init(), tmp_path / "net")
     assert hfrnn.load(tmp_path / "net").net.config == net.config
     monkeypatch.undo()
-    with pytest.raises(InputError, match=r"'mine' is not known.*import it first"):
+    with pytest.raises(InputError, match=r"'mine' is not known: .*, or import the module that registers it"):
         hfrnn.load(tmp_path / "net")
 
 

@@ -48,7 +48,7 @@ def test_an_output_of_arrays_without_a_target_needs_weights_that_were_trained(tm
 def constant(data: Path, **options: Any) -> list[str]:
     """The lines at the start of a run that name constant columns."""
     source = open_source(TrainConfig(data=str(data), arch="rnn", **options).resolved())
-    return [line for line in source.lines() if line.startswith("constant")]
+    return [line for line in map(str, source.lines()) if line.startswith("constant")]
 
 
 def test_constant_columns_of_the_training_part_are_named(tmp_path: Path) -> None:

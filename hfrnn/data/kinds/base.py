@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -355,7 +355,7 @@ class DataKind:
         """Return a part of a text as it was read. Kinds with a vocabulary have this; it works before `prepare`."""
         raise NotImplementedError
 
-    def lines(self) -> list[str]:
+    def lines(self) -> Sequence[str | Message]:
         """Return lines for the screen about the training and validation data."""
         return [f"data      {self.name}"]
 

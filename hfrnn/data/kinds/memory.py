@@ -19,7 +19,7 @@ from hfrnn.data.kinds.sequences import (
     WINDOW,
     NumberSequences,
 )
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 
 if TYPE_CHECKING:
     from hfrnn.data.array_data import ArrayData
@@ -146,9 +146,9 @@ class DrawnSequences(ArraysInMemory):
                 )
         return self._ready(drawn.train)
 
-    def lines(self) -> list[str]:
+    def lines(self) -> list[str | Message]:
         first, *more = super().lines()
-        return [first.replace("to train on", "in every epoch, drawn anew"), *more]
+        return [str(first).replace("to train on", "in every epoch, drawn anew"), *more]
 
 
 def _draw(given: Objects, options: Mapping[str, Any], epoch: int) -> ArrayData:

@@ -114,14 +114,14 @@ class NumberSequences(DataKind):
     def plain_part(self, name: str) -> Pool:
         return Pool(*self._sequences(name))
 
-    def lines(self) -> list[str]:
+    def lines(self) -> list[str | Message]:
         data, T = self.data, self._pool.inputs.shape[0]
         short = "" if int(data.train.lengths.min()) == T else " at most"
         sizes = f"{counted(data.train.lengths.size, 'sequence')} of{short} {counted(T, 'step')} to train on"
         valid = "none to validate" if data.valid is None else f"{data.valid.lengths.size:,} to validate"
         inputs = counted(data.n_in, "symbol" if data.symbols else "input") + _named(data.input_names)
         outputs = f"{data.n_out:,} classes" if self.counts_errors else counted(data.n_out, "output")
-        lines = [f"data      {self.name}: {sizes}, {valid}"]
+        lines: list[str | Message] = [f"data      {self.name}: {sizes}, {valid}"]
         lines.append(f"          {inputs}, {outputs}{_named(data.target_names)}")
         lines.append(f"loss      {data.loss}: {data.reason}")
         if self.scaling is not None:
@@ -129,7 +129,7 @@ class NumberSequences(DataKind):
             scaled += ["targets"] * (self.scaling.target_mean is not None)
             lines.append(f"scaling   {' and '.join(scaled)} in units of their deviation in the training part")
         elif why := self._unscaled():
-            lines.append(f"scaling   none, though {why}: consider the option standardize")
+            lines.append(Message("scaling   none, though {0}: consider {standardize:True}", why))
         if constant := self._constant():
             lines.append(f"constant  {constant} in the training part: check the data")
         return [*lines, *(f"          {note}" for note in data.notes)]
