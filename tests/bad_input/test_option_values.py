@@ -8,7 +8,8 @@ import re
 import pytest
 from support.refusals import FIELDS, refused, replaced
 
-from hfrnn.runs.options import option_key, option_name
+from hfrnn.cli.arguments import flag_of
+from hfrnn.option import option_key
 
 HUGE = "0x" + "f" * 5000  # more digits than Python prints
 
@@ -156,7 +157,7 @@ COLUMNS = {"data": "table.csv", "arch": "rnn", "inputs": "u,v", "targets": "y", 
 
 NEEDED: dict[str, list[str]] = {  # flags that an option needs beside it
     **{
-        name: [word for key, value in COLUMNS.items() if key != name for word in (option_name(key), value)]
+        name: [word for key, value in COLUMNS.items() if key != name for word in (flag_of(key), value)]
         for name in ("inputs", "targets", "window", "stride", "burn_in", "ahead", "loss", "standardize")
     },
     "steps_per_beat": ["--data", "tune.mid", "--arch", "rnn"],
@@ -187,7 +188,7 @@ def flags_for(name: str) -> list[str]:
     if "--data" not in found and name not in ("text", "data"):
         found.insert(0, "text.txt")
     for flag, value in (("--hidden", "4"), ("--sequence-length", "10")):
-        if flag not in found and option_name(name) != flag and not (flag == "--sequence-length" and "--data" in found):
+        if flag not in found and flag_of(name) != flag and not (flag == "--sequence-length" and "--data" in found):
             found += [flag, value]
     return [*found, *([] if name == "updates" else ["--updates", "1"])]
 
@@ -204,7 +205,7 @@ def in_toml(name: str, value: str) -> str:
 
 def names_the_option(found: str, name: str, value: str = "") -> bool:
     """Tell whether a sentence is about the value of that option."""
-    words = {option_name(name), option_key(name), option_key(name).replace("_", " ")}
+    words = {flag_of(name), option_key(name), option_key(name).replace("_", " ")}
     words |= {"lambda"} if name == "lambda_" else set()
     words |= {"sequences of"} if name == "sequence_length" else set()
     words |= {"architecture"} if name == "arch" else set()
@@ -240,14 +241,14 @@ def test_a_flag_of_the_wrong_type_is_refused(name: str) -> None:
         "tuple": ("a", "", "1,,2", "9" * 5000, "1" + "0" * 30),
     }[kind]  # fmt: skip
     for value in wrong:
-        found = refused("train", *flags_for(name), f"{option_name(name)}={value}")
+        found = refused("train", *flags_for(name), f"{flag_of(name)}={value}")
         assert names_the_option(found, name), (value[:40], found)
 
 
 @pytest.mark.parametrize("name", [name for name, values in RANGES.items() if values])
 def test_an_option_out_of_range_is_refused(name: str) -> None:
     for value in RANGES[name]:
-        flag = [value] if name == "text" else [f"{option_name(name)}={value}"]
+        flag = [value] if name == "text" else [f"{flag_of(name)}={value}"]
         commands = [["train", *flags_for(name), *flag], ["train", "--dry-run", *flags_for(name), *flag]]
         if name == "out":
             commands.pop()  # a dry run makes no folder
@@ -263,7 +264,7 @@ def test_an_option_out_of_range_is_refused(name: str) -> None:
 def test_a_size_beyond_all_memory_is_refused(name: str) -> None:
     for value in (2**31 - 1, 10**15, 2**63 - 1):
         for command in (["train"], ["train", "--dry-run"]):
-            refused(*command, *flags_for(name), option_name(name), str(value))
+            refused(*command, *flags_for(name), flag_of(name), str(value))
 
 
 def test_a_network_beyond_all_memory_is_refused_whatever_is_kept() -> None:

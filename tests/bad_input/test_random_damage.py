@@ -23,8 +23,8 @@ from support.damage import cases, json_values, places, put, sealed_checkpoint
 from support.refusals import FIELDS, READ, RESUME, STEPS, call, replaced, sentence_of
 from support.tiny_runs import snapshot
 
+from hfrnn.option import option_key
 from hfrnn.runs.checkpoint import load_checkpoint
-from hfrnn.runs.options import option_key
 
 RUN_FILES = sorted(READ)
 

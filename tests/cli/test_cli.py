@@ -21,9 +21,9 @@ from support.tiny_runs import FLAGS, TEXT, metrics, snapshot, text_file
 
 import hfrnn
 from hfrnn.cli import main
+from hfrnn.cli.arguments import flag_of
 from hfrnn.kernels import architectures
 from hfrnn.runs.config import all_options
-from hfrnn.runs.options import option_name
 from hfrnn.wording import four_digits
 
 # ---------------------------------------------------------------------- train
@@ -53,10 +53,10 @@ def test_every_option_has_its_default_in_the_help() -> None:
     text = call("train", "--help-all").output
     for name in all_options():
         if name != "text":
-            assert option_name(name) in text
+            assert flag_of(name) in text
     rows = re.split(r"\n  (?=--)", text)
     for name, declared in all_options().items():
-        (row,) = [row for row in rows if re.match(rf"{option_name(name)}[ \n]", row)] or [None]
+        (row,) = [row for row in rows if re.match(rf"{flag_of(name)}[ \n]", row)] or [None]
         assert name == "text" or "[default:" in row or declared.default is None, name
     flat = " ".join(text.split())
     for part in ("mlstm; rnn for tasks", "128; 100 for tasks", "0.005]", "yes]", "0.7]"):

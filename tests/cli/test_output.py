@@ -20,9 +20,9 @@ from support.terminal import COMMAND, on_terminal
 from support.tiny_runs import FLAGS, metrics, text_file, tiny_train
 
 from hfrnn.cli import main
+from hfrnn.cli.arguments import flag_of
 from hfrnn.cli.flags import MAIN
 from hfrnn.cli.info import EXTRAS
-from hfrnn.runs.options import option_name
 
 BRIEF = 28
 """Lines of a help text that fit on a screen."""
@@ -76,7 +76,7 @@ def test_help_fits_on_a_screen_and_ends_with_examples(name: str, columns: str) -
 
 def test_train_shows_the_main_options_and_names_the_page_of_all() -> None:
     text = call("train", "--help").stdout
-    assert {line.split()[0] for line in text.splitlines() if line.startswith("  --")} == set(map(option_name, MAIN)) - {
+    assert {line.split()[0] for line in text.splitlines() if line.startswith("  --")} == set(map(flag_of, MAIN)) - {
         "--help"
     }
     assert "  -h, --help" in text
@@ -85,7 +85,7 @@ def test_train_shows_the_main_options_and_names_the_page_of_all() -> None:
         assert default in text
     everything = call("train", "--help-all").stdout
     assert max(map(len, everything.splitlines())) <= 80
-    assert all(option_name(name) in everything for name in MAIN)
+    assert all(flag_of(name) in everything for name in MAIN)
     assert "--cg-iterations" in everything
 
 
