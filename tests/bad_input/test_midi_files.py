@@ -89,10 +89,10 @@ def test_a_damaged_file_is_read_or_refused(tmp_path: Path, seed: int) -> None:
         (["--data", "tunes/00.mid", "--fractions", "0.5,0.5,0"], "has 1 piece, too few for these --fractions"),
         (["--data", "tunes", "--steps-per-beat", "0"], "steps-per-beat"),
         (["--data", "tunes", "--steps-per-beat", "1000000000000"], "bytes with the arrays before it"),
-        (["--data", "tunes", "--standardize"], "tunes is MIDI music"),
-        (["--data", "tunes", "--window", "4"], "tunes is MIDI music"),
+        (["--data", "tunes", "--standardize"], "tunes/ is MIDI music"),
+        (["--data", "tunes", "--window", "4"], "tunes/ is MIDI music"),
         (["--data", "jsb", "--steps-per-beat", "2"], "it is for MIDI music"),
-        (["tunes/00.mid"], "is MIDI music, not a text: train on it with --data"),
+        (["tunes/00.mid"], "is MIDI music, not a text: give it as --data"),
     ],
 )
 def test_folders_and_options_that_do_not_fit_are_refused(flags: list[str], words: str) -> None:
