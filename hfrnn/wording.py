@@ -129,3 +129,12 @@ def brief(of: Class) -> Class:
 
     of.__repr__ = __repr__  # type: ignore[assignment]
     return of
+
+
+def clock(seconds: float | None) -> str:
+    """Return a number of seconds as 1:05 or 2:01:05; - for None."""
+    if seconds is None:
+        return "-"
+    minutes, rest = divmod(round(max(seconds, 0.0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

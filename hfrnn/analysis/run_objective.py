@@ -16,7 +16,7 @@ from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
-from hfrnn.runs.load import load
+from hfrnn.runs.load import load_run
 from hfrnn.runs.run_constraints import stored_constraints
 from hfrnn.sources.base import Source, chosen_part
 from hfrnn.sources.open import open_source
@@ -82,7 +82,7 @@ def load_objective(
     string("which", which, "best, last or the name of a kept checkpoint")
     choice("backend", backend, (AUTO, *BACKENDS))
     folder, rng = RunFolder(path("run", run)), np.random.default_rng(seed)
-    config, (net, theta, _) = folder.config(), load(run, which, backend)
+    config, (net, theta, _) = folder.config(), load_run(folder, which, backend)
     wide = Network(**{**net.config, "dtype": "float64", "backend": backend})
     part, source = chosen_part(config, part, "train"), open_source(config, folder)
     pool, name = _sequences(config, source, part, symbols, rng)

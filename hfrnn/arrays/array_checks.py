@@ -116,3 +116,8 @@ def is_array(value: Any) -> bool:
         and not hasattr(value, "nnz")
         and not isinstance(value, np.generic)
     )
+
+
+def is_tensor(value: Any) -> bool:
+    """Return whether a value is a tensor of a library whose types are not NumPy's, as a torch.Tensor is."""
+    return hasattr(value, "__dlpack_device__") and not isinstance(getattr(value, "dtype", None), np.dtype)

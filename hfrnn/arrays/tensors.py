@@ -17,11 +17,6 @@ FAILURES = (BufferError, RuntimeError, TypeError, ValueError, NotImplementedErro
 """What libraries raise for a tensor that they cannot share."""
 
 
-def is_tensor(value: Any) -> bool:
-    """Return whether a value is a tensor of a library whose types are not NumPy's, as a torch.Tensor is."""
-    return hasattr(value, "__dlpack_device__") and not isinstance(getattr(value, "dtype", None), np.dtype)
-
-
 def shared(name: str, tensor: Any, backend: Backend | None = None) -> Array:
     """Return an array in the memory of a tensor, without a copy.
 

@@ -149,9 +149,7 @@ def check_data(text: str | None, data: str | None) -> None:
     from hfrnn.data.kinds.registry import kinds, known_names, recognised
     from hfrnn.data.kinds.text import refuse_other_files
 
-    known = known_names()
-    names = [name for group in known.values() for name in group]
-    if text is not None and text in names and not os.path.exists(text):
+    if text is not None and not os.path.exists(text) and any(text in group for group in known_names().values()):
         raise InputError(f"there is no file {text}: for the data of that name write --data {text}")
     if text is not None and data is None:
         refuse_other_files(text)
@@ -165,8 +163,9 @@ def check_data(text: str | None, data: str | None) -> None:
     if os.path.isfile(data):
         suffixes = ", ".join(f"{kind.about} ends in {either(kind.suffixes)}" for kind in kinds() if kind.suffixes)
         raise InputError(f"there is no corpus named {data!r}, but a file: to train on it leave out --data; {suffixes}")
-    listed = "; ".join(f"{what} {', '.join(group)}" for what, group in known.items())
-    raise InputError(f"there is no corpus named {data!r}{near_hint(data, names)}: give a text file, or one of {listed}")
+    listed = "; ".join(f"{what} {', '.join(group)}" for what, group in known_names().items())
+    near = near_hint(data, [name for group in known_names().values() for name in group])
+    raise InputError(f"there is no corpus named {data!r}{near}: give a text file, or one of {listed}")
 
 
 def refuse_several(files: Sequence[str | None]) -> None:

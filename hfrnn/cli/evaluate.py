@@ -78,7 +78,7 @@ def evaluate(
     from hfrnn.choices import UNITS
     from hfrnn.cli.progress import working
     from hfrnn.runs.folder import RunFolder
-    from hfrnn.runs.load import load
+    from hfrnn.runs.load import load_run
     from hfrnn.runs.outputs import Output
     from hfrnn.runs.run_constraints import stored_constraints
 
@@ -97,7 +97,7 @@ def evaluate(
         inputs = [*config.kind.files(config.values), *([] if text is None else [text])]
         output = Output("per_symbol", per_symbol, force, inputs)
         output.check()
-    net, theta, vocabulary = load(run, which, backend)
+    net, theta, vocabulary = load_run(folder, which, backend)
     if vocabulary is None:
         given = {"--unknown": unknown, "--dynamic": rule, "--positions": positions, "--per-symbol": per_symbol}
         wrong = [name for name, value in given.items() if value is not None]

@@ -8,7 +8,7 @@ from hfrnn.cli.arguments import check_architecture, check_data, name_file
 from hfrnn.data.kinds.registry import kind_of
 from hfrnn.errors import InputError, Message
 from hfrnn.option import argument
-from hfrnn.runs.config import ONE_OF, TrainConfig, checked_options, read_toml, useless
+from hfrnn.runs.config import ONE_OF, TrainConfig, checked_options, read_toml, unpaired_config, useless
 
 
 def merged(
@@ -45,6 +45,7 @@ def merged(
         name_file(config, values, ())
         values = checked_options(values, config)
         name_file(config, values, given)
+    of_file = values
     if stored is None:
         values = _without_counterparts(values, given)
     check_data(*({**values, **given}.get(name) for name in ("text", "data")))
@@ -62,7 +63,7 @@ def merged(
             raise InputError(Message(f"{argument(name, _off(given[name]))} was given, and {{0}}; leave it out", why))
     if stored is not None or not (idle := [name for name in values if name not in given and useless(name, full)]):
         return {**values, **given}, full
-    alone = TrainConfig(**values).resolved()
+    alone = unpaired_config(of_file).resolved()
     for name in idle:
         if useless(name, alone):
             why = useless(name, full)

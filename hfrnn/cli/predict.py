@@ -58,7 +58,7 @@ def predict(
     from hfrnn.analysis.prediction_files import FORMATS, free_given
     from hfrnn.analysis.sequences import file_sequences, own_sequences
     from hfrnn.runs.folder import RunFolder
-    from hfrnn.runs.load import load
+    from hfrnn.runs.load import load_run
 
     _check(file, part, output, plot, free_run, warm_up, no_states)
     if output is not None and not output.lower().endswith(FORMATS):
@@ -68,7 +68,7 @@ def predict(
     outputs = _outputs(folder.config(), file, {"output": output, "plot": plot}, force)
     if plot is not None:
         check_picture(plot)
-    net, theta, _ = load(run, which, backend)
+    net, theta, _ = load_run(folder, which, backend)
     with or_another_file(folder):
         given = own_sequences(folder, part) if file is None else file_sequences(folder, net, file)
     known = given if free_run is None else free_given(given, warm_up)

@@ -68,7 +68,7 @@ def probe(
     from hfrnn.analysis.probe import bracket_probe
     from hfrnn.cli.progress import working
     from hfrnn.runs.folder import RunFolder
-    from hfrnn.runs.load import load
+    from hfrnn.runs.load import load_run
     from hfrnn.runs.outputs import Output
 
     if text is not None and part is not None:
@@ -85,7 +85,7 @@ def probe(
         output.check()
     if plot is not None:
         check_picture(plot)
-    net, theta, vocabulary = load(run, which, backend)
+    net, theta, vocabulary = load_run(folder, which, backend)
     if vocabulary is None:
         raise InputError(f"{run} was not trained on a text: it has no brackets")
     content, source = None, "samples of the network"

@@ -18,11 +18,11 @@ from rich.table import Column
 
 from hfrnn.cli.output import make_console, raise_broken_pipe, say, say_json
 from hfrnn.cli.run_tables import WIDTH, RunTable, opening_lines, run_table, short_number
-from hfrnn.runs.metrics import Record, clock
+from hfrnn.runs.metrics import Record
 from hfrnn.sources.base import LN2
 from hfrnn.training.callbacks import Callback, TrainingResult, TrainingRun
 from hfrnn.training.time_left import TimeLeft
-from hfrnn.wording import four_digits, one_line
+from hfrnn.wording import clock, four_digits, one_line
 
 PLAIN_SECONDS = 10.0
 """Seconds between lines that report progress where there is no terminal."""
@@ -233,7 +233,7 @@ def working(left_words: str = "left") -> Iterator[Callable[[str, int, int], None
     Without a terminal a line is written every ten seconds. The time left is an estimate for the present computation
     from its speed so far. `left_words` introduce it: "left at most" for a computation that may stop early.
     """
-    from hfrnn.runs.metrics import clock
+    from hfrnn.wording import clock
 
     plain, current = not make_console(stderr=True).is_interactive, ""
     begun = spoken = time.monotonic()

@@ -11,8 +11,8 @@ from hfrnn.choices import UNITS
 from hfrnn.cli.arguments import told
 from hfrnn.engine.plan import Keep, Plan
 from hfrnn.errors import Message
-from hfrnn.runs.metrics import Record, clock
-from hfrnn.wording import counted, four_digits
+from hfrnn.runs.metrics import Record
+from hfrnn.wording import clock, counted, four_digits
 
 if TYPE_CHECKING:
     from hfrnn.runs.config import TrainConfig

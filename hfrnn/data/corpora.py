@@ -176,7 +176,7 @@ def load_corpus(
     if fractions is not None and None not in files:
         raise InputError("the validation and the test part have files of their own: leave out the fractions")
     if len(texts) == 1:
-        shares = checked_fractions(known.fractions if fractions is None else fractions)
+        shares = known.fractions if fractions is None else checked_fractions(fractions)
         train, *parts = _cut(texts[0], level, shares, [file is not None for file in files])
         if level == "word" and known.line is not None:
             train, parts = broken(str(train), known.line), [broken(str(part), known.line) for part in parts]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hfrnn.arrays.array_checks import array, as_array, shown_type
+from hfrnn.arrays.array_checks import array, as_array, is_tensor, shown_type
 from hfrnn.arrays.backend import Array, Backend, get_backend, host_copy
-from hfrnn.arrays.tensors import is_tensor, shared
+from hfrnn.arrays.tensors import shared
 from hfrnn.checks import count, is_number, shown
 from hfrnn.errors import InputError
 from hfrnn.wording import counted, short

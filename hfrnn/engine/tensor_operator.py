@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from hfrnn.arrays.array_checks import array
+from hfrnn.arrays.array_checks import array, is_tensor
 from hfrnn.arrays.backend import Array, Backend
-from hfrnn.arrays.tensors import is_tensor, shared, shared_output, tensor_like
+from hfrnn.arrays.tensors import shared, shared_output, tensor_like
 from hfrnn.checks import methods, shown
 from hfrnn.errors import InputError
 

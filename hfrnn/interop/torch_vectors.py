@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from hfrnn.arrays.array_checks import is_tensor
 from hfrnn.arrays.backend import Array
-from hfrnn.arrays.tensors import is_tensor, shared
+from hfrnn.arrays.tensors import shared
 from hfrnn.checks import flag, instance, shown
 from hfrnn.engine.network import Network
 from hfrnn.engine.tensor_operator import vector_of

@@ -28,7 +28,7 @@ from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.threads import Threads
 from hfrnn.arrays.vectors import Scalar, Vector, fetch, is_finite, lazy_all, lazy_finite, lazy_norm, library, scaled
 from hfrnn.checks import BELOW_ONE, NOT_NEGATIVE, POSITIVE, check_fields, checked, count, flag, instance, number, shown
-from hfrnn.errors import InputError, NonFiniteError
+from hfrnn.errors import InputError, Message, NonFiniteError
 from hfrnn.optim.clipping import lazy_clip_norm
 
 __all__ = ["SGD", "Adam", "AdamOptions", "FirstOrder", "SGDOptions", "Vectors"]
@@ -352,7 +352,9 @@ class SGDOptions:
     def __post_init__(self) -> None:
         check_fields(self)
         if self.nesterov and self.momentum == 0.0:
-            raise InputError("nesterov was asked for and momentum is 0: give a momentum above 0, or leave it out.")
+            raise InputError(Message(
+                "{nesterov!s} was asked for and {momentum!s} is 0: give a {momentum!s} above 0, or leave it out"
+            ))  # fmt: skip
 
 
 class SGD(FirstOrder):

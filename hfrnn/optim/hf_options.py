@@ -41,6 +41,7 @@ PRECONDITIONED = Need("preconditioner", ("diagonal", "kronecker"))
 KRONECKER = Need("preconditioner", ("kronecker",))
 ARMIJO = Need("line_search", ("armijo",))
 
+
 class Operator(Protocol):
     """A symmetric matrix (n, n), given by its products with vectors."""
 

@@ -15,10 +15,10 @@ from hfrnn.option import option_key
 from hfrnn.runs.checkpoint import array_sizes
 from hfrnn.runs.config import TrainConfig, all_options
 from hfrnn.runs.folder import RunFolder
-from hfrnn.runs.metrics import clock, finite_number
-from hfrnn.runs.optimizers import users_of
+from hfrnn.runs.metrics import finite_number
+from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.options import run_options
-from hfrnn.wording import four_digits
+from hfrnn.wording import clock, four_digits
 
 NUMBERS = (
     "update", "seconds", "symbols", "train_loss", "valid_loss", "train_bits", "valid_bits", "valid_perplexity",
@@ -187,7 +187,7 @@ def _options(config: TrainConfig) -> dict[str, str | None]:
     """Return every option as text; None if the run's optimizer does not use it."""
     of_run = {
         declared.key: option_text(getattr(config, name))
-        if config.optimizer in (users_of(name) or [config.optimizer])
+        if config.optimizer in (OPTIMIZERS.takers(name) or [config.optimizer])
         else None
         for name, declared in run_options().items()
     }
@@ -200,7 +200,7 @@ def _facts(
     """Return the rows of the summary table for one run."""
     versions, level = folder.versions(), config.kind.level(config.values)
     failed = sum(value is not None for value in columns["failed"])
-    stopped, damped = _word(summary.get("stopped")), config.optimizer in users_of("damping")
+    stopped, damped = _word(summary.get("stopped")), config.optimizer in OPTIMIZERS.takers("damping")
     weights = finite_number(summary.get("parameters")) or _weights(folder.path / "last.safetensors")
     update, seconds, symbols = (_last(columns[key]) for key in ("update", "seconds", "symbols"))
     valid = [n for n, loss in enumerate(columns["valid_loss"]) if loss is not None]

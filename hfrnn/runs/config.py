@@ -19,7 +19,7 @@ from hfrnn.errors import InputError, Message, MissingExtraError, reason_of
 from hfrnn.files import CONFIGURATION, read_bytes
 from hfrnn.option import Option, argument, either, near_hint, option_key
 from hfrnn.runs.defaults import dependent, suited
-from hfrnn.runs.optimizers import OPTIMIZERS, users_of
+from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.options import DEFAULT_MINUTES, options_by_key, run_options
 from hfrnn.wording import short
 
@@ -182,9 +182,6 @@ class TrainConfig:
                     f"{argument(one)} is {{0}}, and {argument(other)} is {{1}}: give one of them",
                     self.given[one], self.given[other],
                 ))  # fmt: skip
-        for name in ("min_count", "max_vocabulary"):
-            if name in self.given and (why := useless(name, self)):
-                raise InputError(Message(f"{argument(name)} is {{0}}, and {{1}}", self.given[name], why))
         if self.rho_low > self.rho_high:
             raise InputError(Message(
                 "{rho_low} is {0:g}, and {rho_high} is {1:g}: give a {rho_low} that is not above {rho_high}",
@@ -206,7 +203,7 @@ class TrainConfig:
 
     def uses(self, name: str) -> bool:
         """Return whether an option is for the optimizer and the kind of data of the run."""
-        optimizers, kinds = users_of(name), takers(name)
+        optimizers, kinds = OPTIMIZERS.takers(name), takers(name)
         return (not optimizers or self.optimizer in optimizers) and (not kinds or self.kind in kinds)
 
     @property
@@ -304,6 +301,13 @@ def stored_config(
     return config
 
 
+def unpaired_config(given: Mapping[str, Any]) -> TrainConfig:
+    """Return the configuration of checked options that need not fit together: others may be given later."""
+    config = TrainConfig.__new__(TrainConfig)
+    config._set(dict(given))
+    return config
+
+
 def read_toml(path: str | Path, *, links: bool = True) -> Tables:
     """Read a TOML file with options: one of a user, or config.toml of a run.
 
@@ -392,7 +396,7 @@ def useless(name: str, config: TrainConfig) -> Message | None:
         if not archs or config.arch in archs or config.arch not in architectures():
             return None
         return Message(f"{{arch}} is {{0}}: it is for {argument('arch', either(archs))}", config.arch)
-    if (optimizers := users_of(name)) and config.optimizer not in optimizers:
+    if (optimizers := OPTIMIZERS.takers(name)) and config.optimizer not in optimizers:
         useful = argument("optimizer", either(optimizers))
         return Message(f"{{optimizer}} is {{0}}: it is for {useful}", config.optimizer)
     if (kinds := takers(name)) and config.kind not in kinds:
@@ -491,7 +495,7 @@ def checked_options(options: Mapping[str, Any], source: str) -> dict[str, Any]:
             of_run[key] = declared.convert(options[given])
             declared.check(of_run[key])
     checked = {keys[key].name: value for key, value in of_run.items()}
-    arch = {"arch": own["arch"].default, **suited(checked), **checked}["arch"]
+    arch = checked.get("arch") or {"arch": own["arch"].default, **suited(checked)}["arch"]
     found = {}
     for given, key in names.items():
         declared = keys.get(key) or arch_option(key, arch, source)

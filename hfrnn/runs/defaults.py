@@ -15,7 +15,7 @@ from hfrnn.data.kinds.registry import KINDS, kind_of
 from hfrnn.errors import Message
 from hfrnn.optim.presets import LEAST_FACTORS, SHIFT, STRENGTHS, WEAKER
 from hfrnn.option import AS_TEXT, ByData, Option, either
-from hfrnn.runs.optimizers import OPTIMIZERS, users_of
+from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.options import run_options
 
 PARTS = (("text", "texts"), ("music", "music"), ("task", "tasks"), ("arrays", "arrays"))
@@ -39,7 +39,7 @@ def suited(given: Mapping[str, Any]) -> dict[str, Any]:
     found = kind_of(given).suited(given)
     usual = run_options()["optimizer"].default
     if "optimizer" in found and "optimizer" not in given:
-        asked = [users for name in given if (users := users_of(name))]
+        asked = [users for name in given if (users := OPTIMIZERS.takers(name))]
         if any(usual in users and found["optimizer"] not in users for users in asked):
             del found["optimizer"]
     return found

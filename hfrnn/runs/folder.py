@@ -58,9 +58,6 @@ class RunFolder:
     Attributes
     ----------
     path : Path
-    lock : FolderLock
-        Whoever writes to the folder must hold it.
-    metrics_file : MetricsFile
 
     Raises
     ------
@@ -78,7 +75,16 @@ class RunFolder:
             raise InputError(
                 f"{path} is not a run folder: it has no config.toml; give the folder that hfrnn train made"
             )
-        self.lock, self.metrics_file = FolderLock(self.path), MetricsFile(self._file("metrics.jsonl"))
+
+    @cached_property
+    def lock(self) -> FolderLock:
+        """The lock that whoever writes to the folder must hold."""
+        return FolderLock(self.path)
+
+    @cached_property
+    def metrics_file(self) -> MetricsFile:
+        """The file metrics.jsonl."""
+        return MetricsFile(self._file("metrics.jsonl"))
 
     @classmethod
     def create(

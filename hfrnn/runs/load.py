@@ -112,7 +112,11 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
                 "{which!s} is {0}, and {1} is a file, which holds one set of weights: leave it out", shown(which), given
             ))  # fmt: skip
         return LoadedRun(*load_saved(given, backend))
-    folder = RunFolder(given)
+    return load_run(RunFolder(given), which, backend)
+
+
+def load_run(folder: RunFolder, which: str = "best", backend: str = "numpy") -> LoadedRun:
+    """Load the network, weights and vocabulary of a run; parameters and errors are those of `load`."""
     vocabulary = folder.vocabulary()
     arrays, meta = folder.restore(which)
     arguments = folder.config().network_arguments(meta["network"])

@@ -15,15 +15,6 @@ Record = dict[str, Any]
 """A record of metrics.jsonl: figures by name, None where a name does not apply."""
 
 
-def clock(seconds: float | None) -> str:
-    """Return a number of seconds as 1:05 or 2:01:05; - for None."""
-    if seconds is None:
-        return "-"
-    minutes, rest = divmod(round(max(seconds, 0.0)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
 LARGEST = 1e300
 """Larger values in a log count as missing; sums of smaller ones do not overflow."""
 MOST_UPDATES = 2**53

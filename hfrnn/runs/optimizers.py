@@ -104,8 +104,3 @@ def register_optimizer(
         Another optimizer has that name, or the class is no subclass of Optimizer.
     """
     return OPTIMIZERS.register(name, optimizer)
-
-
-def users_of(option: str) -> tuple[str, ...]:
-    """Return the names of the optimizers that declare or take an option; none if it is for all."""
-    return OPTIMIZERS.takers(option)

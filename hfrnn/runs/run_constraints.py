@@ -75,7 +75,8 @@ def read_connectivity(path: str | Path, net: Network) -> Tables:
         raise InputError(
             Message(
                 "{connectivity} is {0}, which cannot be read ({1}): give a file that numpy.savez has written",
-                path, reason_of(error),
+                path,
+                reason_of(error),
             )
         ) from error
     if not (tables[0] or tables[1]):

@@ -12,8 +12,6 @@ import numpy as np
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.errors import CheckpointError
 from hfrnn.optim.average import AVERAGE
-from hfrnn.optim.blocks import factor_entries
-from hfrnn.optim.soap import SOAP, square_entries
 from hfrnn.runs.run_constraints import stored_constraints
 from hfrnn.wording import counted
 
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
 
 LIKE_THETA = 16
 """More arrays of the size of the parameters than any optimizer stores for a batch, beside square matrices."""
+LIKE_FACTORS = 8
+"""More pairs of square matrices, of the rows and of the columns of a matrix, than any optimizer stores for it."""
 LIKE_TRACES = 4
 """More arrays of the size of the parameters than the online rule stores for each stream."""
 SPARE = 2**26
@@ -45,7 +45,7 @@ def largest_state(config: TrainConfig, network: Mapping[str, Any]) -> int:
     net = Network(**{**config.network_arguments(network), "backend": "numpy"})
     states = sum(math.prod(shape) for layer in net.layers for shape in layer.kernel.state_shapes(1).values())
     vectors = net.n_parameters * (LIKE_THETA + LIKE_TRACES * config.streams)
-    squares = len(SOAP.squares) * square_entries(net.matrix_blocks) + factor_entries(net.matrix_blocks)
+    squares = LIKE_FACTORS * sum(block.rows**2 + block.columns**2 for block in net.matrix_blocks)
     return int(SPARE + 8 * (vectors + squares + states * config.streams * (config.sequence_length + 1)))
 
 

@@ -14,8 +14,8 @@ from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
-from hfrnn.runs.metrics import Record, clock
-from hfrnn.wording import counted, four_digits
+from hfrnn.runs.metrics import Record
+from hfrnn.wording import clock, counted, four_digits
 
 if TYPE_CHECKING:
     from hfrnn.engine.constrained_objective import ConstrainedObjective

@@ -8,11 +8,10 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hfrnn.checks import wrong
-from hfrnn.runs.metrics import Record, clock
+from hfrnn.runs.metrics import Record
 from hfrnn.training.callbacks import Callback, TrainingResult
 from hfrnn.training.time_left import TimeLeft
-from hfrnn.wording import four_digits
+from hfrnn.wording import clock, four_digits
 
 if TYPE_CHECKING:
     from hfrnn.training.callbacks import TrainingRun
@@ -28,9 +27,7 @@ def in_notebook() -> bool:
 
 
 def with_display(callbacks: Sequence[Callback]) -> list[Callback]:
-    """Return the given callbacks, checked, and in a notebook also the one that shows progress there."""
-    if not isinstance(callbacks, list | tuple) or not all(isinstance(each, Callback) for each in callbacks):
-        raise wrong("callbacks", callbacks, "give a list of objects of subclasses of hfrnn.Callback")
+    """Return the given callbacks, and in a notebook also the one that shows progress there."""
     return [*callbacks, NotebookDisplay()] if in_notebook() else list(callbacks)
 
 

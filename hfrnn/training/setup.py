@@ -20,7 +20,7 @@ from hfrnn.errors import DeviceMemoryError, InputError, Message
 from hfrnn.option import argument
 from hfrnn.ranks.one import ALONE, Ranks
 from hfrnn.runs.config import TrainConfig, useless
-from hfrnn.runs.optimizers import users_of
+from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.run_constraints import asks_for_constraints, read_connectivity
 from hfrnn.wording import memory_size
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def refuse_options_of_others(config: TrainConfig) -> None:
     """Raise InputError if an option was given that the optimizer of the run does not have."""
     for name in config.given:
-        if (users := users_of(name)) and config.optimizer not in users and (why := useless(name, config)):
+        if (users := OPTIMIZERS.takers(name)) and config.optimizer not in users and (why := useless(name, config)):
             config.refuse((name,), why)
 
 

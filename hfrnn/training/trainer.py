@@ -6,6 +6,7 @@ import contextlib
 import copy
 import json
 import math
+import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from numpy.random import Generator
 
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.threads import one_blas_thread
+from hfrnn.checks import wrong
 from hfrnn.data.kinds.memory import Objects
 from hfrnn.data.tasks import SUCCESS
 from hfrnn.engine.batch import Batch
@@ -140,11 +142,17 @@ def train(
     >>> result.net
     <Network rnn 4, 1 in, 1 out (squared), 28 weights>
     """
-    from hfrnn.training.notebook import with_display
+    if resume is not None or config is not None:
+        resume = run_to_resume(config, resume)
+    if not isinstance(callbacks, list | tuple) or not all(isinstance(each, Callback) for each in callbacks):
+        raise wrong("callbacks", callbacks, "give a list of objects of subclasses of hfrnn.Callback")
+    if "IPython" in sys.modules:
+        from hfrnn.training.notebook import with_display
 
-    resume = run_to_resume(config, resume)
-    callbacks = with_display(callbacks)
-    given = given_objects(data, batches, valid)
+        callbacks = with_display(callbacks)
+    given = None
+    if batches is not None or not all(each is None or isinstance(each, str) for each in (data, valid)):
+        given = given_objects(data, batches, valid)
     if given is not None:
         data, valid = given.name, None if batches is not None else valid
     options |= {name: value for name, value in (("data", data), ("valid", valid)) if value is not None}
@@ -192,7 +200,9 @@ class Trainer(TrainingRun):
         self.vocabulary = self.source.vocabulary
         ranks.check_data(f"the data {self.source.name}", json.dumps(self.source.checksums, sort_keys=True))
         new = folder is None or not folder.begun
-        first = first_weights(config, self.source.network, self.source.name) if new else None
+        first = None
+        if new and config.init_from is not None:
+            first = first_weights(config, self.source.network, self.source.name)
         self.net = build_network(config, self.source.network)
         with before_updates(self.net.backend, config):
             self.method = OPTIMIZERS[config.optimizer].make(config, self.source, self.net)

@@ -64,7 +64,7 @@ def test_the_configuration_of_a_run_that_goes_on_is_printed_with_its_changes(run
     assert printed("--resume", run, "--epochs", 9) == {
         **{key: value for key, value in own.items() if key != "updates"}, "epochs": 9,
     }  # fmt: skip
-    assert "keeps its hidden" in refused("train", "--resume", run, "--hidden", 5, "--print-config")
+    assert "keeps its --hidden" in refused("train", "--resume", run, "--hidden", 5, "--print-config")
     assert snapshot(run) == before
 
 
@@ -127,7 +127,7 @@ def test_a_wrong_value_in_a_file_is_refused_also_where_a_flag_replaces_it(tmp_pa
         ("alpha = 2", "--arch scrn", "alpha in c.toml is 2: give a number from 0 to 1"),
         ("rho_high = 0.4", "", "Error: --rho-low is 0.5, and rho_high in c.toml is 0.4: give a --rho-low"),
         ("rho_low = 2.5\nrho_high = 2", "", "rho_low in c.toml is 2.5, and rho_high is 2: give a rho_low"),
-        ("excitatory_output = true", "", "excitatory_output = true in c.toml was given, and --excitatory was not: give a share"),
+        ("excitatory_output = true", "", "excitatory_output = true in c.toml was given, and --excitatory was not"),
         ('optimizer = "hf"', "--learning-rate 1", "--learning-rate was given, and optimizer in c.toml is hf: it is"),
         ("mu = 1", "--mu -1", "Error: --mu is -1"),
     ],
@@ -187,7 +187,7 @@ REFUSED = {
     "--sequence-length 30 --data addition": "--sequence-length was given",
     "--update-every 5 --data jsb --optimizer sgd": "--update-every was given, and jsb is music: it is for a text",
     "--sample-length 0 --data jsb": "--sample-length was given",
-    "--min-count 3": "--min-count is 3, and --level is char",
+    "--min-count 3": "--min-count was given, and --level is char: it is for --level word",
 }
 
 
@@ -330,7 +330,7 @@ def test_several_files_of_data_are_answered_with_what_to_do(
         ("--mu -1", "--mu is -1: give a number from 1e-08"),
         ("--lambda -1", "--lambda is -1: give a number from 1e-08"),
         ("--l2 -1", "--l2 is -1: give a number, 0 or more"),
-        ("--optimizer online --arch lstm-krause --nesterov", "--nesterov was asked for and momentum is 0"),
+        ("--optimizer online --arch lstm-krause --nesterov", "--nesterov was asked for and --momentum is 0"),
         ("--alpha 2 --arch scrn", "--alpha is 2: give a number from 0 to 1"),
     ],
 )

@@ -16,8 +16,8 @@ import hfrnn.cli.progress
 from hfrnn.cli.progress import Display, live_bar
 from hfrnn.cli.run_tables import RunTable, result_lines, short_number
 from hfrnn.optim.cg import CGStop
-from hfrnn.runs.metrics import clock
 from hfrnn.training.trainer import Callback
+from hfrnn.wording import clock
 
 RECORD: dict[str, Any] = {
     "update": 3, "seconds": 61.4, "train_bits": 2.5, "valid_bits": 2.75, "cg_iterations": 17, "cg_stop": "mu_growth",

@@ -22,8 +22,10 @@ def test_a_configuration_comes_back_from_toml_as_it_was(tmp_path: Path) -> None:
     tables = read_toml(path)
     resolved = config.replace(text=str(tmp_path.cwd() / "a.txt"))
     assert TrainConfig(**checked_options(tables.given, "file")) == resolved
-    assert {name for name in tables.given} == {"lambda" if name == "lambda_" else name for name in config.given}
-    stored = stored_config(checked_options(tables.given, "file"), checked_options({**tables.followed, **tables.given}, "file"))
+    assert set(tables.given) == {"lambda" if name == "lambda_" else name for name in config.given}
+    stored = stored_config(
+        checked_options(tables.given, "file"), checked_options({**tables.followed, **tables.given}, "file")
+    )
     assert {name: getattr(stored, name) for name in run_options() if stored.uses(name)} == {
         name: getattr(config.resolved(), name) for name in run_options() if stored.uses(name)
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,13 @@ LOG = "".join(f"{n / 9} {k / 3} {n - k}\n" + "\n" * (k == 4 - n % 2) for n in ra
 
 
 @pytest.fixture
-def registered(monkeypatch: pytest.MonkeyPatch) -> Entries[hfrnn.DataKind]:
-    """A registry that forgets what a test registers."""
-    fresh: Entries[hfrnn.DataKind] = Entries("kind of data", hfrnn.DataKind, registry.KINDS._built_in)
-    monkeypatch.setattr(registry, "KINDS", fresh)
-    return fresh
+def registered() -> Iterator[Entries[hfrnn.DataKind]]:
+    """The registry, which forgets what a test registers."""
+    before = registry.KINDS.of_users()
+    yield registry.KINDS
+    for name in registry.KINDS.of_users():
+        if name not in before:
+            registry.KINDS.forget(name)
 
 
 @pytest.fixture
@@ -185,6 +187,6 @@ def test_commands_train_resume_and_evaluate(log: Path, tmp_path: Path) -> None:
 
 def test_a_run_of_an_unknown_kind_is_refused_in_one_sentence(example: Any, log: Path, tmp_path: Path) -> None:
     hfrnn.train(**OPTIONS, data=log, log_targets=1, out=tmp_path / "run")
-    for name in (*registry.KINDS._of_users,):
-        registry.KINDS._of_users.remove(name)
+    for name in registry.KINDS.of_users():
+        registry.KINDS.forget(name)
     assert call("evaluate", tmp_path / "run", code=2).output.count("\n") <= 3

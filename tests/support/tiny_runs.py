@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hfrnn.data.kinds.registry import kind_of, takers
-from hfrnn.runs.optimizers import users_of
+from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.training.trainer import TrainingResult, train
 
 TEXT = "The quick brown fox, over the lazy dog; and back again.\n" * 40
@@ -32,7 +32,7 @@ def with_an_effect(usual: dict[str, Any], options: dict[str, Any]) -> dict[str, 
     kind = kind_of({} if data is None else {"data": str(data)})
     return {
         name: value for name, value in usual.items()
-        if kind in (takers(name) or [kind]) and optimizer in (users_of(name) or [optimizer])
+        if kind in (takers(name) or [kind]) and optimizer in (OPTIMIZERS.takers(name) or [optimizer])
     }  # fmt: skip
 
 

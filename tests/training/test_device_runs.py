@@ -175,7 +175,8 @@ def test_used_up_memory_is_told_with_the_update_the_budget_and_how_to_go_on(
     run_out(monkeypatch, calls=2)
     with pytest.raises(hfrnn.DeviceMemoryError) as told:
         device_run(tmp_path, updates=5)
-    command = f"hfrnn train --resume {tmp_path / 'run'} --memory {int(BUDGET[:-3]) // 2}MiB"
+    half = f"{int(BUDGET[:-3]) // 2}MiB"
+    command = f"hfrnn.train(resume={str(tmp_path / 'run')!r}, memory={half!r})"
     assert str(told.value) == (
         "the memory of the GPU is used up after update 2, which is saved, with a budget of "
         f"{BUDGET}: resume with a smaller one, {command}"
@@ -207,7 +208,7 @@ def test_a_run_without_a_budget_is_told_to_use_one(
     tmp_path: Path, checkpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_out(monkeypatch)
-    with pytest.raises(hfrnn.DeviceMemoryError, match=r"--checkpoint auto --memory 19MiB$"):
+    with pytest.raises(hfrnn.DeviceMemoryError, match=r"checkpoint='auto', memory='19MiB'\)$"):
         device_run(tmp_path, checkpoint=checkpoint)
 
 

@@ -99,9 +99,10 @@ FIRST_ORDER = pytest.mark.parametrize(
 def test_a_dry_run_of_another_optimizer_times_an_update(
     tmp_path: Path, options: dict[str, Any], roles: list[str]
 ) -> None:
-    options = {"hidden": 4, "sequence_length": 10, **options}
+    options = {"hidden": 4, **options}
     if "data" not in options:
         options["text"] = str(text_file(tmp_path))
+        options |= {} if options["optimizer"] == "online" else {"sequence_length": 10}
     found = dry_run(TrainConfig(**{**options, "hidden": (4,)}))
     assert 0 < found.gradient < 5
     assert (found.loss, found.product) == (None, None)

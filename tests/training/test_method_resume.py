@@ -156,7 +156,7 @@ def test_a_run_interrupted_within_a_line_goes_on_as_if_it_had_not_been(
     whole = run(tmp_path, "whole", **options, updates=updates)
     watch = At(wanted, lambda: os.kill(os.getpid(), signal.SIGTERM), iteration=steps)
     done = 0 if wanted == 1 else metrics(whole.folder)[wanted - 2]["update"]
-    with pytest.raises(Interrupted, match=f"after update {done}, which is saved: resume with hfrnn.train\(resume="):
+    with pytest.raises(Interrupted, match=rf"after update {done}, which is saved: resume with hfrnn.train\(resume="):
         run(tmp_path, **options, updates=updates, callbacks=(watch,))
     assert watch.iterations > 0
     assert watch.noted == 1

@@ -199,7 +199,7 @@ def test_a_text_that_is_gone_is_named(tmp_path: Path) -> None:
 
 def test_resume_keeps_the_network_and_names_what_may_differ(tmp_path: Path) -> None:
     run = tiny_train(tmp_path).folder
-    with pytest.raises(InputError, match=r"keeps its arch, lambda: .*only updates, minutes"):
+    with pytest.raises(InputError, match=r"keeps its arch=, lambda_=: .*only updates=, minutes="):
         train(resume=run, arch="rnn", updates=3, **{"lambda": 5.0})
     assert train(resume=run, arch="mlstm", seed=0, updates=3).summary["updates"] == 3
 

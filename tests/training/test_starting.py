@@ -95,16 +95,16 @@ def test_unknown_symbols_of_the_new_text_follow_the_rule_of_unknown(tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"arch": "lstm"}, "it has --arch mlstm, and this run --arch lstm; give the options of that run"),
-        ({"hidden": (5,)}, "it has --hidden 4, and this run --hidden 5"),
-        ({"hidden": (4, 3), "embedding": 7}, "it has --hidden 4, no --embedding, and this run --hidden 4,3, --embedd"),
-        ({"output_bias": False}, "it has no --output-bias, and this run --no-output-bias"),
-        ({"classes": 3}, "it has no --classes, and this run --classes 3"),
-        ({"level": "byte"}, "for a text of --level char, and this run is on a text of --level byte"),
-        ({"text": None, "data": "addition"}, "for a text of --level char, and this run is on --data addition"),
-        ({"input_scale": 0.1}, "--input-scale was given, and --init-from gives the first weights"),
-        ({"init_scale": 0.1}, "--init-scale was given, and --init-from gives the first weights"),
-        ({"initializer": "sutskever"}, "--initializer was given, and --init-from gives the first weights"),
+        ({"arch": "lstm"}, "it has arch='mlstm', and this run arch='lstm'; give the options of that run"),
+        ({"hidden": (5,)}, "it has hidden=4, and this run hidden=5"),
+        ({"hidden": (4, 3), "embedding": 7}, "it has hidden=4, no embedding=, and this run hidden=4,3, embedd"),
+        ({"output_bias": True}, "it has no output_bias=, and this run output_bias=True"),
+        ({"classes": 3}, "it has no classes=, and this run classes=3"),
+        ({"level": "byte"}, "for a text of level='char', and this run is on a text of level='byte'"),
+        ({"text": None, "data": "addition"}, "for a text of level='char', and this run is on addition, which is a synthetic"),
+        ({"input_scale": 0.1}, "input_scale= was given, and init_from= gives the first weights"),
+        ({"init_scale": 0.1}, "init_scale= was given, and init_from= gives the first weights"),
+        ({"initializer": "sutskever"}, "initializer= was given, and init_from= gives the first weights"),
         ({"init_from": "nowhere"}, "nowhere is not a run folder"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
@@ -195,10 +195,10 @@ def test_a_kept_checkpoint_is_loaded_by_its_name(tmp_path: Path) -> None:
     for name in ("update-000002", "update-2"):
         np.testing.assert_array_equal(load(run, name).theta, load(one, "last").theta)
     with pytest.raises(
-        InputError, match=r"'update-000007' is not known: use best or last, or one that --keep has kept"
+        InputError, match=r"'update-000007' is not known: use best or last, or one that keep= has kept"
     ):
         load(run, "update-000007")
-    with pytest.raises(InputError, match="'update-2' is not known: use best or last; training with --keep stores"):
+    with pytest.raises(InputError, match="'update-2' is not known: use best or last; training with keep= stores"):
         load(one, "update-2")
     for wrong in ("update-", "update-x", "../last", "update-000002.safetensors"):
         with pytest.raises(InputError, match="is not known"):

@@ -64,7 +64,7 @@ def test_a_disk_that_fails_in_training_is_told_and_nothing_is_lost(
     monkeypatch.undo()
     assert caught.value.exit_code == 1
     saved = load_update(tmp_path / "run")
-    assert f"update {saved} is saved: resume with hfrnn train --resume {tmp_path / 'run'}" in str(caught.value)
+    assert f"update {saved} is saved: resume with hfrnn.train(resume={str(tmp_path / 'run')!r})" in str(caught.value)
     assert saved >= 1
     load(tmp_path / "run")
     assert not list((tmp_path / "run").glob(".*"))
@@ -176,7 +176,7 @@ def test_a_run_killed_after_the_update_that_ends_it_makes_no_other(
 
 
 def test_a_target_is_refused_where_nothing_is_measured_in_bits(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--target-bits was given, and the loss of addition is not in bits"):
+    with pytest.raises(InputError, match="target_bits= was given, and addition is a synthetic task: it is for a text"):
         tiny_method(tmp_path, data="addition", length=21, arch="rnn", target_bits=1.0)
     assert not (tmp_path / "run").exists()
 
@@ -197,7 +197,7 @@ def test_a_run_of_a_gpu_is_opened_and_goes_on_without_one(tmp_path: Path, monkey
     assert isinstance(load(run).theta, np.ndarray)
     before = snapshot(run)
     with pytest.raises(
-        MissingExtraError, match=r"use backend 'numpy': hfrnn train --resume .*run --backend numpy resumes"
+        MissingExtraError, match=r"use backend 'numpy': hfrnn.train\(resume='.*run', backend='numpy'\) resumes"
     ):
         train(resume=run, updates=4)
     assert snapshot(run) == before

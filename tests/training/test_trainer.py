@@ -79,7 +79,7 @@ def test_a_signal_inside_cg_ends_with_the_last_update_saved(tmp_path: Path, numb
     whole = tiny_train(tmp_path, "whole", updates=3)
     handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
     watch = At(3, lambda: os.kill(os.getpid(), number))
-    with pytest.raises(Interrupted, match=r"after update 2, which is saved: resume with .*--resume .*run") as caught:
+    with pytest.raises(Interrupted, match=r"after update 2, which is saved: resume with hfrnn.train\(resume=.*run") as caught:
         tiny_train(tmp_path, updates=3, callbacks=(watch,))
     assert caught.value.exit_code == 130
     assert (watch.iterations, watch.noted) == (2, 1)
@@ -128,21 +128,21 @@ def test_training_works_outside_the_main_thread(tmp_path: Path) -> None:
 
 
 def test_a_non_finite_start_is_one_sentence_and_keeps_the_state(tmp_path: Path) -> None:
-    with pytest.raises(NonFiniteError, match=r"after update 0.*smaller --init-scale") as caught:
+    with pytest.raises(NonFiniteError, match=r"after update 0.*smaller init_scale") as caught:
         tiny_train(tmp_path, init_scale=1e30)
     assert caught.value.exit_code == 1
     assert np.isfinite(hfrnn.load(tmp_path / "run").theta).all()
 
 
 def test_first_weights_that_overflow_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^the first weights overflow in float32: give a smaller --init-scale") as e:
+    with pytest.raises(InputError, match=r"^the first weights overflow in float32: give a smaller init_scale") as e:
         tiny_train(tmp_path, init_scale=1e300, dtype="float32")
     assert e.value.exit_code == 2
     assert not (tmp_path / "run").exists()
 
 
 def test_too_large_a_learning_rate_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NonFiniteError, match=r"after update 0.*: start a new run with a smaller --learning-rate"):
+    with pytest.raises(NonFiniteError, match=r"after update 0.*: start a new run with a smaller learning_rate"):
         tiny_train(tmp_path, optimizer="adam", learning_rate=1e30)
 
 

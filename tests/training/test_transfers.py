@@ -109,7 +109,7 @@ def test_an_update_that_is_not_finite_is_told_at_the_next_line(
     options = {**clip, "learning_rate": 2.0}
     with monkeypatch.context() as patch:
         patch.setattr(Objective, "data_loss_and_gradient", failing)
-        with pytest.raises(NonFiniteError, match=r"after update 10, whose state is kept in .*smaller --learning-rate"):
+        with pytest.raises(NonFiniteError, match=r"after update 10, whose state is kept in .*smaller learning_rate"):
             run(tmp_path, updates=40, backend="cupy", **options)
     assert len(calls) == 20  # up to the next line
     assert metrics(tmp_path / "run")[-1]["update"] == 10

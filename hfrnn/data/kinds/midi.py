@@ -43,9 +43,10 @@ class MidiFiles(Music):
     @classmethod
     def check(cls, data: str) -> None:
         """Raise InputError if a folder holds no MIDI files."""
-        from hfrnn.data.midi import midi_files
+        if os.path.isdir(data):
+            from hfrnn.data.midi import midi_files
 
-        midi_files(data)
+            midi_files(data)
 
     @classmethod
     def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
