@@ -10,7 +10,7 @@ from hfrnn import checks
 from hfrnn.arrays.backend import Array
 from hfrnn.checks import choice, path, string
 from hfrnn.choices import AUTO, BACKENDS, DEVICES, PARTS
-from hfrnn.data.kinds.base import Pool
+from hfrnn.data.kinds.data_kind import Pool
 from hfrnn.engine.constrained_objective import ConstrainedObjective
 from hfrnn.engine.network import Network
 from hfrnn.engine.objective import Objective
@@ -18,8 +18,8 @@ from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import load_run
 from hfrnn.runs.run_constraints import stored_constraints
-from hfrnn.sources.base import Source, chosen_part
 from hfrnn.sources.open import open_source
+from hfrnn.sources.source import Source, chosen_part
 from hfrnn.wording import brief, counted
 
 

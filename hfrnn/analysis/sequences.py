@@ -9,8 +9,8 @@ import numpy as np
 from hfrnn.analysis.prediction import score, scored_rows
 from hfrnn.analysis.scores import Row, figures
 from hfrnn.arrays.backend import Array, HostArray
-from hfrnn.data.kinds.base import Pool, Reading
-from hfrnn.data.kinds.registry import kind_of
+from hfrnn.data.kinds.data_kind import Pool, Reading
+from hfrnn.data.kinds.known import kind_of
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.tasks import SUCCESS
 from hfrnn.engine.batch import Batch
@@ -19,8 +19,8 @@ from hfrnn.errors import InputError, Message
 from hfrnn.option import either
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
-from hfrnn.sources.base import Source, chosen_part
 from hfrnn.sources.open import open_source
+from hfrnn.sources.source import Source, chosen_part
 from hfrnn.wording import counted
 
 NEW_SEQUENCES = 10_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hfrnn.cli.arguments import check_architecture, check_data, name_file
-from hfrnn.data.kinds.registry import kind_of
+from hfrnn.data.kinds.known import kind_of
 from hfrnn.errors import InputError, Message
 from hfrnn.option import argument
 from hfrnn.runs.config import ONE_OF, TrainConfig, checked_options, read_toml, unpaired_config, useless

@@ -46,7 +46,7 @@ class Optimizer:
         ----------
         config : hfrnn.TrainConfig
             The options of the run, resolved.
-        source : hfrnn.sources.base.Source
+        source : hfrnn.sources.source.Source
             Its data.
         net : Network
 

@@ -7,14 +7,14 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from hfrnn.data.kinds.base import DataKind, Earlier
+from hfrnn.data.kinds.data_kind import DataKind, Earlier
+from hfrnn.data.kinds.known import takers
 from hfrnn.data.kinds.memory import Objects
-from hfrnn.data.kinds.registry import takers
 from hfrnn.errors import CheckpointError, InputError, Message, MissingExtraError
 from hfrnn.option import argument
 from hfrnn.runs.config import TrainConfig, useless
 from hfrnn.runs.folder import RunFolder
-from hfrnn.sources.base import Source
+from hfrnn.sources.source import Source
 
 
 class LostFileError(InputError):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hfrnn.engine.constrained_objective import ConstrainedObjective
     from hfrnn.engine.objective import Objective
     from hfrnn.ranks.one import Ranks
-    from hfrnn.sources.base import Source
+    from hfrnn.sources.source import Source
     from hfrnn.training.methods.method import Method
     from hfrnn.training.run_state import RunState
 

@@ -27,7 +27,7 @@ from hfrnn.training.resume_command import ResumeCommand
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network
-    from hfrnn.sources.base import Source
+    from hfrnn.sources.source import Source
     from hfrnn.training.methods.method import Method
 
 

@@ -41,9 +41,9 @@ from hfrnn.runs.load import first_weights
 from hfrnn.runs.metrics import Record
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.resume import needs_plans, resumed_config, run_to_resume
-from hfrnn.sources.base import LN2
 from hfrnn.sources.given import given_objects
 from hfrnn.sources.open import open_source
+from hfrnn.sources.source import LN2
 from hfrnn.training.callbacks import Callback, TrainingResult, TrainingRun
 from hfrnn.training.resume_command import ResumeCommand, before_next_update
 from hfrnn.training.run_state import RunState

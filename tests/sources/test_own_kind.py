@@ -17,7 +17,7 @@ from support.run_states import assert_same
 
 import hfrnn
 from hfrnn.analysis.sequences import evaluate_sequences, file_sequences, own_sequences
-from hfrnn.data.kinds import registry
+from hfrnn.data.kinds import known
 from hfrnn.entries import Entries
 from hfrnn.report import make_page
 from hfrnn.runs.folder import RunFolder
@@ -31,11 +31,11 @@ LOG = "".join(f"{n / 9} {k / 3} {n - k}\n" + "\n" * (k == 4 - n % 2) for n in ra
 @pytest.fixture
 def registered() -> Iterator[Entries[hfrnn.DataKind]]:
     """The registry, which forgets what a test registers."""
-    before = registry.KINDS.of_users()
-    yield registry.KINDS
-    for name in registry.KINDS.of_users():
+    before = known.KINDS.of_users()
+    yield known.KINDS
+    for name in known.KINDS.of_users():
         if name not in before:
-            registry.KINDS.forget(name)
+            known.KINDS.forget(name)
 
 
 @pytest.fixture
@@ -187,6 +187,6 @@ def test_commands_train_resume_and_evaluate(log: Path, tmp_path: Path) -> None:
 
 def test_a_run_of_an_unknown_kind_is_refused_in_one_sentence(example: Any, log: Path, tmp_path: Path) -> None:
     hfrnn.train(**OPTIONS, data=log, log_targets=1, out=tmp_path / "run")
-    for name in registry.KINDS.of_users():
-        registry.KINDS.forget(name)
+    for name in known.KINDS.of_users():
+        known.KINDS.forget(name)
     assert call("evaluate", tmp_path / "run", code=2).output.count("\n") <= 3

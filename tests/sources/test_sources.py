@@ -11,15 +11,15 @@ from support.music_files import pieces_of, stored
 from support.tiny_runs import TEXT, text_file
 
 import hfrnn
-from hfrnn.data.kinds.base import DataKind, Pool
+from hfrnn.data.kinds.data_kind import DataKind, Pool
 from hfrnn.data.kinds.music import Music
 from hfrnn.data.kinds.task import VALIDATION_SEQUENCES, SyntheticTask
 from hfrnn.data.kinds.text import Text
 from hfrnn.data.tasks import tasks
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.config import TrainConfig
-from hfrnn.sources.base import Source
 from hfrnn.sources.open import open_source
+from hfrnn.sources.source import Source
 from hfrnn.training.methods.subsets import SequenceSubsets
 from hfrnn.training.trainer import train
 

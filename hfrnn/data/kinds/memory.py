@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from hfrnn.checks import shown
 from hfrnn.data.kinds.arrays import SUFFIXES, TIME_FIRST, read_arrays, windows_of
-from hfrnn.data.kinds.base import Pool, Reading, epoch_generator, refuse
-from hfrnn.data.kinds.sequences import (
+from hfrnn.data.kinds.data_kind import Pool, Reading, epoch_generator, refuse
+from hfrnn.data.kinds.number_sequences import (
     BURN_IN,
     FRACTIONS,
     LOSS,

@@ -9,7 +9,7 @@ from typing import Any
 
 from hfrnn.choices import MIDI_FILES, STEPS_PER_BEAT
 from hfrnn.data.kinds.music import Music
-from hfrnn.data.kinds.sequences import FRACTIONS
+from hfrnn.data.kinds.number_sequences import FRACTIONS
 from hfrnn.errors import InputError
 from hfrnn.option import Option
 

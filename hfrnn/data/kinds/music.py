@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from hfrnn.data.kinds.base import DataKind, Earlier, Pool
+from hfrnn.data.kinds.data_kind import DataKind, Earlier, Pool
 from hfrnn.wording import counted
 
 if TYPE_CHECKING:

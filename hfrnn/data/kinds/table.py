@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hfrnn.data.kinds.base import Reading
-from hfrnn.data.kinds.sequences import (
+from hfrnn.data.kinds.data_kind import Reading
+from hfrnn.data.kinds.number_sequences import (
     BURN_IN,
     FRACTIONS,
     LOSS,

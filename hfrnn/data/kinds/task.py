@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hfrnn.choices import DYNAMICS, LENGTH
-from hfrnn.data.kinds.base import DataKind, Earlier, Pool, epoch_generator, refuse
+from hfrnn.data.kinds.data_kind import DataKind, Earlier, Pool, epoch_generator, refuse
 from hfrnn.option import Option
 from hfrnn.wording import counted
 

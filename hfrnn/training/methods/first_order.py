@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hfrnn.optim.first_order import FirstOrder
     from hfrnn.runs.config import TrainConfig
     from hfrnn.runs.metrics import Record
-    from hfrnn.sources.base import Source
+    from hfrnn.sources.source import Source
 
 
 class FirstOrderMethod(Stepwise):

@@ -22,12 +22,12 @@ from hfrnn.training.methods.method import Method, Progress, Stop, Work, make_ave
 from hfrnn.training.methods.subsets import SequenceSubsets, state_noise
 
 if TYPE_CHECKING:
-    from hfrnn.data.kinds.base import Pool
+    from hfrnn.data.kinds.data_kind import Pool
     from hfrnn.engine.network import Network
     from hfrnn.optim.outcome import Update
     from hfrnn.runs.config import TrainConfig
     from hfrnn.runs.metrics import Record
-    from hfrnn.sources.base import Source
+    from hfrnn.sources.source import Source
 
 GRADIENT, PRODUCT = 3, 4
 """Work of a gradient and of a Gauss-Newton product, in forward passes."""

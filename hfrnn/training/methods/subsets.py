@@ -9,9 +9,9 @@ from hfrnn.data.sampler import SequenceSampler
 from hfrnn.engine.noise import StateNoise
 
 if TYPE_CHECKING:
-    from hfrnn.data.kinds.base import Pool
+    from hfrnn.data.kinds.data_kind import Pool
     from hfrnn.runs.config import TrainConfig
-    from hfrnn.sources.base import Source
+    from hfrnn.sources.source import Source
 
 
 class SequenceSubsets:

@@ -1,0 +1,284 @@
+"""What arrays and tables have in common: sequences of numbers of one's own, which a run may scale."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hfrnn.choices import LOSSES
+from hfrnn.data.kinds.data_kind import DataKind, Earlier, Pool
+from hfrnn.errors import InputError, Message
+from hfrnn.option import Need, Option
+from hfrnn.wording import counted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hfrnn.data.array_data import ArrayData
+    from hfrnn.data.scaling import Scaling
+    from hfrnn.data.tasks import TaskSequences
+
+REASONABLE = 30.0
+"""With larger absolute values of inputs or targets, a run prints a hint to scale them."""
+FAR = 2.0
+"""If the mean of an input or a target is more deviations away from 0 than this, a run prints the same hint."""
+_LISTED = 8  # most constant columns that are named
+
+
+def _uncut(chosen: Any) -> Message | None:
+    if chosen.window is not None:
+        return None
+    return Message("{window} was not: it is for one recording that {window} cuts")
+
+
+WINDOWS = Need("window", unless=_uncut)
+
+FRACTIONS = Option(
+    "fractions", float, None,
+    "Shares of the data for training, validation and test, in the order of the file, or of the names of MIDI files.",
+    many=True, group="Data", otherwise="the corpus's own, else 0.9,0.1,0",
+)  # fmt: skip
+TARGETS = Option(
+    "targets", str, None,
+    "Columns of a table to predict, by name or by number; for {data:FILE.npy}, the .npy file of the targets.",
+    many=True, digits=True, group="Data",
+)  # fmt: skip
+WINDOW = Option(
+    "window", int, None, "Steps of a window; cuts one recording, a table or an array (steps, n), into sequences.",
+    least=1, group="Data", otherwise="200 for a table",
+)  # fmt: skip
+STRIDE = Option(
+    "stride", int, None, "Steps from the beginning of a training window to that of the next.", least=1, group="Data",
+    needs=(WINDOWS,), otherwise="half of {window}",
+)  # fmt: skip
+BURN_IN = Option(
+    "burn_in", int, None,
+    "Steps at the beginning of a window that are not scored, while the state settles.", least=0, group="Data",
+    needs=(WINDOWS,), otherwise="a tenth of {window}",
+)  # fmt: skip
+LOSS = Option(
+    "loss", str, "auto",
+    "Loss of arrays and tables; auto: softmax for classes, logistic for targets of 0 and 1, else squared.",
+    choices=LOSSES, group="Data",
+)  # fmt: skip
+STANDARDIZE = Option(
+    "standardize", bool, None,
+    "Scale real inputs, and the targets of the squared loss, by their mean and deviation in the training part. Inputs "
+    "of 0 and 1 are left as they are.",
+    group="Data", otherwise="yes for a table, no for arrays",
+)  # fmt: skip
+
+
+class NumberSequences(DataKind):
+    """Sequences of numbers, scaled if the options ask for it.
+
+    Parameters
+    ----------
+    options : mapping
+        The options of the run, by name: `dtype`, `standardize`.
+    data : ArrayData
+        The sequences, before they are scaled.
+    """
+
+    defaults: ClassVar[Mapping[str, Any]] = {"hidden": (96,)}
+    suits = "arrays and tables"
+    standardizes: ClassVar[bool] = False
+    """Whether such data are scaled, unless the option `standardize` is given."""
+
+    def __init__(self, options: Mapping[str, Any], data: ArrayData) -> None:
+        self.name, self.source, self.sha256, self.data = data.name, data.source, data.sha256, data
+        self.input_names, self.output_names = data.input_names, data.target_names
+        self._dtype, self._standardize = options["dtype"], options["standardize"]
+
+    @classmethod
+    def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        return {**super().resolved(options), "standardize": _standardizes(options, cls.standardizes)}
+
+    def prepare(self, earlier: Earlier | None = None) -> None:
+        data = self.data
+        if earlier is None:
+            _check_targets(data)
+        self.network = {"n_in": data.n_in, "n_out": data.n_out, "loss": data.loss}
+        self.counts_errors = data.loss == "softmax"
+        self.scaling = self._scaling(earlier)
+        self._pool = self._ready(data.train)
+        self.validation = None if data.valid is None else self._ready(data.valid)
+
+    def pool(self, epoch: int) -> Pool:
+        return self._pool
+
+    def part(self, name: str) -> Pool:
+        return self._ready(self._sequences(name))
+
+    def plain_part(self, name: str) -> Pool:
+        return Pool(*self._sequences(name))
+
+    def lines(self) -> list[str | Message]:
+        data, T = self.data, self._pool.inputs.shape[0]
+        short = "" if int(data.train.lengths.min()) == T else " at most"
+        sizes = f"{counted(data.train.lengths.size, 'sequence')} of{short} {counted(T, 'step')} to train on"
+        valid = "none to validate" if data.valid is None else f"{data.valid.lengths.size:,} to validate"
+        inputs = counted(data.n_in, "symbol" if data.symbols else "input") + _named(data.input_names)
+        outputs = f"{data.n_out:,} classes" if self.counts_errors else counted(data.n_out, "output")
+        lines: list[str | Message] = [f"data      {self.name}: {sizes}, {valid}"]
+        lines.append(f"          {inputs}, {outputs}{_named(data.target_names)}")
+        lines.append(f"loss      {data.loss}: {data.reason}")
+        if self.scaling is not None:
+            scaled = ["inputs"] * (self.scaling.input_mean is not None)
+            scaled += ["targets"] * (self.scaling.target_mean is not None)
+            lines.append(f"scaling   {' and '.join(scaled)} in units of their deviation in the training part")
+        elif why := self._unscaled():
+            lines.append(Message("scaling   none, though {0}: consider {standardize:True}", why))
+        if constant := self._constant():
+            lines.append(f"constant  {constant} in the training part: check the data")
+        return [*lines, *(f"          {note}" for note in data.notes)]
+
+    def errors(self, logits: NDArray[Any]) -> float:
+        """Return the share of scored steps with a wrong class, given logits of shape (T, B, n_out)."""
+        valid = self.data.valid
+        assert valid is not None
+        return float((logits.argmax(axis=2) != valid.targets)[valid.weights > 0].mean())
+
+    def _sequences(self, name: str) -> TaskSequences:
+        """Return the sequences of a part in the units of the data; raise InputError if there is no such part."""
+        if name not in self.data.parts:
+            raise InputError(f"{self.name} has no {name} part: use {' or '.join(self.data.parts)}")
+        return self.data.parts[name]
+
+    def _ready(self, sequences: TaskSequences) -> Pool:
+        """Return sequences as the network reads them: scaled, in the type of its numbers."""
+        x, y, weights, lengths = sequences if self.scaling is None else self.scaling.scale(sequences)
+        x, y = (each.astype(self._dtype) if each.ndim == 3 else each for each in (x, y))
+        return Pool(x, y, weights, lengths)
+
+    def _scaling(self, earlier: Earlier | None) -> Scaling | None:
+        """Return the scaling of an earlier run, or that of the training part; None if nothing is scaled."""
+        from hfrnn.data.scaling import Scaling
+
+        data = self.data
+        if earlier is not None:
+            scaling = earlier.scaling
+        elif self._standardize:
+            scaling = Scaling.measure(data.train, targets=data.loss == "squared")
+        else:
+            return None
+        if scaling is None or (scaling.input_mean is None and scaling.target_mean is None):
+            return None
+        for mean, size, what in (
+            (scaling.input_mean, data.n_in, "inputs"), (scaling.target_mean, data.n_out, "outputs")
+        ):  # fmt: skip
+            if mean is not None and len(mean) != size:
+                raise InputError(
+                    f"the scaling of {earlier and earlier.path} is for {len(mean)} {what}, and {data.name} has {size}: "
+                    "give data of that kind, or another run"
+                )
+        return scaling
+
+    def _unscaled(self) -> str | None:
+        """Return what is unusual about real inputs or targets of the training part; None if nothing is."""
+        from hfrnn.data.scaling import Scaling
+
+        arrays = (self.data.train.inputs, self.data.train.targets)
+        if any(each.ndim == 3 and float(abs(each).max()) > REASONABLE for each in arrays):
+            return f"there are values above {REASONABLE:g}"
+        scaling = Scaling.measure(self.data.train, targets=self.data.loss == "squared")
+        for what, mean, deviation in (
+            ("an input", scaling.input_mean, scaling.input_deviation),
+            ("a target", scaling.target_mean, scaling.target_deviation),
+        ):
+            if mean is not None and deviation is not None and (abs(mean) > FAR * deviation).any():
+                return f"the mean of {what} is more than {FAR:g} deviations from 0"
+        return None
+
+    def _constant(self) -> str:
+        """Return which real inputs and targets of the training part have one value only; "" if none has."""
+        import numpy as np
+
+        x, y, weights, lengths = self.data.train
+        exists = (np.arange(x.shape[0])[:, None] < lengths)[:, :, None]
+        known = weights.reshape(*weights.shape[:2], -1) > 0
+        found = []
+        for what, values, counts, names in (
+            ("input", x, exists, self.data.input_names), ("target", y, known, self.data.target_names),
+        ):  # fmt: skip
+            columns = _constant_columns(values, counts) if values.ndim == 3 else []
+            if columns:
+                listed = [names[k] if names else str(k) for k in columns[:_LISTED]]
+                listed += [f"{len(columns) - _LISTED:,} more"] if len(columns) > _LISTED else []
+                counted_from = "" if names else " (counted from 0)"
+                found.append(f"{what}{'' if len(columns) == 1 else 's'} {', '.join(listed)}{counted_from}")
+        return " and ".join(found)
+
+
+def recording(inputs: Any, targets: Any, missing: Any, ahead: int, burn_in: int) -> tuple[Any, Any, Any]:
+    """Return one recording as a sequence: inputs, targets and weights, time-major; None for what is not there.
+
+    Parameters
+    ----------
+    inputs : (steps, n_in) array
+    targets : (steps, n_out) array or None
+    missing : (steps, n_out) bool array or None
+        Targets that are not known, which are not scored.
+    ahead : int
+        Steps from an input to the target that it predicts.
+    burn_in : int
+        Steps at the beginning that are not scored.
+    """
+    import numpy as np
+
+    x = inputs.astype(np.float64)[:, None]
+    if targets is None:
+        return x, None, None
+    known = np.zeros((len(x), 1, targets.shape[1]), dtype=bool)
+    y = np.zeros(known.shape)
+    reached = max(len(x) - ahead, 0)
+    y[:reached, 0], known[:reached] = targets[ahead:], True
+    if missing is not None:
+        known[:reached, 0] &= ~missing[ahead:]
+    known[:burn_in] = False
+    return x, y, known.astype(np.float32)
+
+
+def _standardizes(options: Mapping[str, Any], usual: bool) -> bool:
+    """Return whether a run scales its data; one with `init_from` does what that run does."""
+    first, given = options["init_from"], options["standardize"]
+    if first is None or not os.path.isfile(os.path.join(first, "config.toml")):  # opening the data says why
+        return bool(usual if given is None else given)
+    scales = os.path.isfile(os.path.join(first, "scaling.json"))
+    if given not in (None, scales):
+        raise InputError(Message(
+            f"{{standardize:{given}}} was given, and the run {{0}} {{1}} its data: leave it out, because a run from "
+            "its weights has its scaling", first, "scales" if scales else "does not scale",
+        ))  # fmt: skip
+    return scales
+
+
+def _check_targets(data: ArrayData) -> None:
+    """Raise InputError if the training part scores an output nowhere: nothing would train its weights."""
+    if data.train.weights.ndim == 2:
+        return
+    known = (data.train.weights > 0).any(axis=(0, 1))
+    if known.all():
+        return
+    k = int(known.argmin())
+    if data.target_names:
+        name, advice = data.target_names[k], "leave it out of {targets}, or give other {fractions}"
+    else:
+        name, advice = f"output {k} (counted from 0) of {data.name}", "leave it out of y, or give other sequences"
+    raise InputError(Message(f"{{0}} has no known target in the training part that is scored: {advice}", name))
+
+
+def _constant_columns(values: NDArray[Any], counts: NDArray[Any]) -> list[int]:
+    """Return the numbers of the columns of (T, N, n) values that have one value where `counts`, (T, N, n or 1)."""
+    import numpy as np
+
+    counts = np.broadcast_to(counts, values.shape)
+    lowest = np.where(counts, values, np.inf).min(axis=(0, 1))
+    highest = np.where(counts, values, -np.inf).max(axis=(0, 1))
+    return [int(k) for k in np.flatnonzero(lowest == highest)]
+
+
+def _named(names: tuple[str, ...]) -> str:
+    """Return names in parentheses; nothing without names."""
+    return f" ({', '.join(names)})" if names else ""
