@@ -202,7 +202,7 @@ def first_weights(config: TrainConfig, network: Mapping[str, Any], data: str) ->
 def _check_same_shape(run: str, stored: TrainConfig, config: TrainConfig) -> None:
     """Raise InputError unless two configurations share all options that decide which weights a network has."""
     names = [*(name for name, option in run_options().items() if option.shapes), *declared_options()]
-    differing = [name for name in names if (getattr(stored, name) or None) != (getattr(config, name) or None)]
+    differing = [name for name in names if _shape_of(getattr(stored, name)) != _shape_of(getattr(config, name))]
     if differing:
         theirs, ours = (", ".join(_in_words(name, getattr(each, name)) for name in differing)
                         for each in (stored, config))  # fmt: skip
@@ -210,6 +210,11 @@ def _check_same_shape(run: str, stored: TrainConfig, config: TrainConfig) -> Non
             f"the weights of {{0}} are for another network: it has {theirs}, and this run {ours}; give the options of "
             "that run", run,
         ))  # fmt: skip
+
+
+def _shape_of(value: Any) -> Any:
+    """Return an option's value, with None for the number 0: no classes, as if none were asked for."""
+    return None if value == 0 and not isinstance(value, bool) else value
 
 
 def _in_words(name: str, value: Any) -> str:

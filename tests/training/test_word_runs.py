@@ -108,9 +108,9 @@ def test_the_least_count_and_the_largest_size_reach_the_vocabulary(tmp_path: Pat
 
 
 @pytest.mark.parametrize("options", [{"min_count": 2}, {"max_vocabulary": 100}])
-def test_limits_of_the_vocabulary_are_for_words(options: dict[str, int]) -> None:
+def test_limits_of_the_vocabulary_are_for_words(tmp_path: Path, options: dict[str, int]) -> None:
     with pytest.raises(InputError, match="it is for level='word'"):
-        TrainConfig(**options)
+        tiny_train(tmp_path, **options)
 
 
 @pytest.mark.parametrize("options", [{"min_count": 0}, {"max_vocabulary": 1}])
