@@ -60,7 +60,7 @@ from timed_runs import (
 )
 
 from hfrnn.arrays.backend import get_backend
-from hfrnn.optim.presets import STRENGTHS
+from hfrnn.optim.hf_options import STRENGTHS
 from hfrnn.runs.defaults import DEFAULTS
 from hfrnn.runs.folder import RunFolder
 

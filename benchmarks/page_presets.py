@@ -11,13 +11,15 @@ from diagonals import figures
 from page_text import load, table
 
 from hfrnn.choices import PRESETS
-from hfrnn.option import option_name
-from hfrnn.runs.defaults import DEFAULTS, in_words
+from hfrnn.cli.arguments import flag_of
+from hfrnn.runs.defaults import in_preset
+from hfrnn.runs.options import run_options
 
 
 def presets() -> str:
     """The defaults that each preset has."""
-    rows = [[f"`{option_name(name)}`", *map(in_words, default)] for name, default in DEFAULTS.items()]
+    declared = [option for option in run_options().values() if option.presets is not None]
+    rows = [[f"`{flag_of(option.name)}`", *(in_preset(option, preset) for preset in PRESETS)] for option in declared]
     return table(["option", *(f"`--preset {preset}`" for preset in PRESETS)], rows)
 
 

@@ -23,7 +23,7 @@ import common
 import numpy as np
 
 import hfrnn
-from hfrnn.cli.launcher import mpiexec
+from hfrnn.cli.under_mpi import mpiexec
 from hfrnn.engine.plan import SMALLEST
 from hfrnn.optim.cg import conjugate_gradient
 from hfrnn.ranks.mpi import launched_ranks

@@ -8,7 +8,7 @@ import as_typed
 import pytest
 
 from hfrnn.cli import main
-from hfrnn.cli.merge import merged
+from hfrnn.cli.train import merged
 
 
 @pytest.mark.parametrize("command", as_typed.COMMANDS)

@@ -1,5 +1,4 @@
 from ._version import __version__ as __version__
-from .analysis.curvature_trace import curvature_trace as curvature_trace
 from .analysis.dynamic_evaluation import Dynamic as Dynamic
 from .analysis.dynamic_evaluation import mean_square_gradient as mean_square_gradient
 from .analysis.evaluation import Evaluation as Evaluation
@@ -21,6 +20,7 @@ from .analysis.probe import bracket_probe as bracket_probe
 from .analysis.run_objective import load_objective as load_objective
 from .analysis.scores import Score as Score
 from .analysis.spectrum import Spectrum as Spectrum
+from .analysis.spectrum import curvature_trace as curvature_trace
 from .analysis.spectrum import spectrum as spectrum
 from .data.kinds.data_kind import DataKind as DataKind
 from .data.kinds.data_kind import Pool as Pool

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,11 @@ from support.slow import slow_unless
 
 import hfrnn
 from hfrnn.cli import main
-from hfrnn.cli.kernel_files import kernel_files
+from hfrnn.cli.arguments import kernel_files
+from hfrnn.data.kinds.known import KINDS
 from hfrnn.gradcheck import TOLERANCES
 from hfrnn.kernels import registry
+from hfrnn.runs.optimizers import OPTIMIZERS
 
 GALLERY = sorted((PROJECT / "docs" / "gallery").glob("*.md"))
 PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").glob("*.md")), *GALLERY]
@@ -98,6 +101,22 @@ def test_blocks_that_do_not_run_say_why() -> None:
     for page in PAGES:
         for block in blocks(page, "python"):
             assert not block.mark or len(block.about.split()) > (block.mark == "not run")
+
+
+@contextlib.contextmanager
+def forgetting_entries() -> Iterator[None]:
+    """Forget the kinds of data and the optimizers that a page, an example or a command registers."""
+    before = [entries.of_users() for entries in (KINDS, OPTIMIZERS)]
+    yield
+    for entries, known in zip((KINDS, OPTIMIZERS), before, strict=True):
+        for each in set(entries.of_users()) - set(known):
+            entries.forget(each)
+
+
+@pytest.fixture(autouse=True)
+def no_entries_are_left() -> Iterator[None]:
+    with forgetting_entries():
+        yield
 
 
 EXAMPLES = [file for file in sorted((PROJECT / "hfrnn").rglob("*.py")) if ">>> " in file.read_text("utf-8")]
@@ -169,10 +188,11 @@ def check_command(words: list[str]) -> None:
 def test_commands_and_their_flags_exist(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for words in commands(page):
         monkeypatch.setattr(registry, "_kernels", dict(registry._kernels))
-        for file in kernel_files(words):
-            if (PROJECT / file).exists():
-                registry.import_kernels(PROJECT / file)
-        check_command(words)
+        with forgetting_entries():
+            for file in kernel_files(words):
+                if (PROJECT / file).exists():
+                    registry.import_kernels(PROJECT / file)
+            check_command(words)
         monkeypatch.undo()
 
 

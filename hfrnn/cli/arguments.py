@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hfrnn.choices import RECORDINGS
+from hfrnn.cli.completion import files
 from hfrnn.errors import InputError, MissingExtraError, OfCommand, how_to_install, worded
 from hfrnn.option import either, near_hint, nearest, option_key
 
@@ -210,3 +211,31 @@ def check_picture(path: str) -> None:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise MissingExtraError(f"--plot needs matplotlib: {how_to_install('plot')}") from error
+
+
+# ------------------------------------------------------------------ files that register things
+
+
+def _import(ctx: click.Context, parameter: click.Parameter, paths: tuple[str, ...]) -> None:
+    for path in () if ctx.resilient_parsing else paths:
+        from hfrnn.kernels import import_kernels
+
+        import_kernels(path)
+
+
+kernel_option = click.option(
+    "--kernel", multiple=True, metavar="FILE", is_eager=True, expose_value=False, callback=_import,
+    shell_complete=files, help="Python file that registers architectures (repeatable).",
+)  # fmt: skip
+"""The option of all commands but `train`. The files run before other arguments are read."""
+
+
+def kernel_files(args: Sequence[str]) -> Iterator[str]:
+    """The files after `--kernel` among arguments that are not parsed yet."""
+    for n, arg in enumerate(args):
+        if arg == "--":
+            return
+        if arg == "--kernel" and n + 1 < len(args):
+            yield args[n + 1]
+        elif arg.startswith("--kernel="):
+            yield arg.removeprefix("--kernel=")

@@ -11,9 +11,8 @@ import click
 
 from hfrnn.checks import count
 from hfrnn.choices import AUTO, BACKENDS
-from hfrnn.cli.arguments import NearChoice, check_force, flag_of, force_option
+from hfrnn.cli.arguments import NearChoice, check_force, flag_of, force_option, kernel_option
 from hfrnn.cli.completion import files, run_folders
-from hfrnn.cli.kernel_files import kernel_option
 from hfrnn.cli.output import say, say_data, say_json, say_lines, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.wording import counted, four_digits, shell_command

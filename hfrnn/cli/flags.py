@@ -11,9 +11,8 @@ from typing import Any
 import click
 
 from hfrnn.choices import RECORDINGS
-from hfrnn.cli.arguments import NearChoice, flag_of, refuse_several
+from hfrnn.cli.arguments import NearChoice, flag_of, kernel_files, refuse_several
 from hfrnn.cli.completion import architectures, data_names, files, folders, run_folders
-from hfrnn.cli.kernel_files import kernel_files
 from hfrnn.cli.output import say
 from hfrnn.errors import InputError
 from hfrnn.option import Option

@@ -6,8 +6,8 @@ import dataclasses
 
 import click
 
+from hfrnn.cli.arguments import kernel_option
 from hfrnn.cli.completion import architectures as architecture_names
-from hfrnn.cli.kernel_files import kernel_option
 from hfrnn.cli.output import say, say_json
 from hfrnn.errors import InputError
 

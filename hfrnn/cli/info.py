@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hfrnn.cli.kernel_files import kernel_option
+from hfrnn.cli.arguments import kernel_option
 from hfrnn.cli.output import say_json, say_lines
 from hfrnn.wording import counted
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hfrnn.cli.arguments import NearChoice, check_force, check_picture, force_option
+from hfrnn.cli.arguments import NearChoice, check_force, check_picture, force_option, kernel_option
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.evaluate import as_text, backend_option, text_content, which_option
-from hfrnn.cli.kernel_files import kernel_option
 from hfrnn.cli.output import say, say_lines, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.wording import counted

@@ -20,8 +20,7 @@ from hfrnn.cli.output import make_console, raise_broken_pipe, say, say_json
 from hfrnn.cli.run_tables import WIDTH, RunTable, opening_lines, run_table, short_number
 from hfrnn.runs.metrics import Record
 from hfrnn.sources.source import LN2
-from hfrnn.training.callbacks import Callback, TrainingResult, TrainingRun
-from hfrnn.training.time_left import TimeLeft
+from hfrnn.training.callbacks import Callback, TimeLeft, TrainingResult, TrainingRun
 from hfrnn.wording import clock, four_digits, one_line
 
 PLAIN_SECONDS = 10.0

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from hfrnn.cli.arguments import force_option
+from hfrnn.cli.arguments import force_option, kernel_option
 from hfrnn.cli.completion import files, run_folders
-from hfrnn.cli.kernel_files import kernel_option
 from hfrnn.cli.output import say_data
 
 EXAMPLES = """\b

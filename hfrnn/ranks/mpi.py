@@ -28,9 +28,7 @@ from hfrnn.arrays.backend import HostArray
 from hfrnn.arrays.vectors import Scalar, fetch
 from hfrnn.checks import wrong
 from hfrnn.errors import INTERRUPTED, InputError, Message, MissingExtraError, RankError, how_to_install
-from hfrnn.ranks.launched import launched
-from hfrnn.ranks.one import ALONE, Ranks
-from hfrnn.ranks.tree import additions_between, owned, roots, total
+from hfrnn.ranks.one import ALONE, Ranks, additions_between, launched, owned, roots, total
 
 RANK_TIMEOUT = 300.0
 """Default number of seconds that a rank waits for another one."""

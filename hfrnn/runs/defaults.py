@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from hfrnn.choices import PRESETS
 from hfrnn.data.kinds.known import KINDS, kind_of
 from hfrnn.errors import Message
-from hfrnn.optim.presets import LEAST_FACTORS, SHIFT, STRENGTHS, WEAKER
+from hfrnn.optim.hf_options import LEAST_FACTORS, SHIFT, STRENGTHS, WEAKER
 from hfrnn.option import AS_TEXT, ByData, Option, either
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.options import run_options
@@ -135,12 +135,16 @@ def default_text(option: Option) -> Message:
 
 def _of_presets(option: Option) -> Message:
     """Return the defaults of the presets in words: `12,500; 100,000 with --preset published`."""
-    assert option.presets is not None
-    texts = [", ".join(text + (f" for {data}" if data else "") for text, data in _by_data(each))
-             for each in option.presets]  # fmt: skip
+    texts = [in_preset(option, preset) for preset in PRESETS]
     more = [f"{text} with {{preset:{preset}}}" for preset, text in zip(PRESETS[1:], texts[1:], strict=True)
             if text != texts[0]]  # fmt: skip
     return Message("; ".join([texts[0], *more]))
+
+
+def in_preset(option: Option, preset: str) -> str:
+    """Return the default of an option in a preset in words: `0.4 for texts and music, 1 for arrays`."""
+    value = getattr(option.presets, preset)
+    return ", ".join(text + (f" for {data}" if data else "") for text, data in _by_data(value))
 
 
 def _by_data(value: Any) -> list[tuple[str, str]]:

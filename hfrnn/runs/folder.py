@@ -474,3 +474,48 @@ def versions() -> dict[str, str]:
         "scipy": scipy.__version__,
         "machine": f"{platform.system()} {platform.machine()}, {counted(default_threads(), 'processor')}",
     }
+
+
+# ------------------------------------------------------------------ the folder as other ranks see it
+
+
+class UnwrittenFolder(RunFolder):
+    """A run folder that another rank writes. It only remembers the description of the last state.
+
+    Parameters
+    ----------
+    path : path
+        Need not exist.
+    saved : dict, optional
+        The description of the state that the run resumes from.
+    """
+
+    def __init__(self, path: str | Path, saved: dict[str, Any] | None = None) -> None:
+        self.path = Path(path)
+        self.lock: FolderLock = _NoLock(self.path)
+        self._saved = saved or {}
+
+    def save(self, arrays: dict[str, HostArray], meta: dict[str, Any], best: bool, keep: int = 0) -> None:
+        self._saved = meta
+
+    def restore(self, name: str) -> tuple[dict[str, HostArray], dict[str, Any]]:
+        return {}, self._saved
+
+    def append(self, record: Record) -> None:
+        """Do nothing: the other rank appends it."""
+
+    def delete_summary(self) -> None:
+        """Do nothing: the other rank deletes it."""
+
+    def write_summary(self, summary: dict[str, Any]) -> None:
+        """Do nothing: the other rank writes it."""
+
+
+class _NoLock(FolderLock):
+    """A lock that is not taken."""
+
+    def acquire(self) -> None:
+        """Do nothing."""
+
+    def check(self) -> None:
+        """Do nothing."""

@@ -29,6 +29,18 @@ class Optimizer:
         Whether the optimizer can compute on a GPU.
     on_ranks : bool
         Whether several processes can train one network.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> from hfrnn.training.methods.sgd import SGD
+    >>> class Slow(SGD):
+    ...     defaults = {**SGD.defaults, "learning_rate": 0.01}
+    >>> registered = hfrnn.register_optimizer("slow", Slow)
+    >>> hfrnn.TrainConfig(optimizer="slow").resolved().learning_rate
+    0.01
+    >>> issubclass(Slow, hfrnn.Optimizer)
+    True
     """
 
     about: ClassVar[str] = ""
@@ -102,5 +114,15 @@ def register_optimizer(
     ------
     InputError
         Another optimizer has that name, or the class is no subclass of Optimizer.
+
+    Examples
+    --------
+    >>> import hfrnn
+    >>> from hfrnn.training.methods.sgd import SGD
+    >>> @hfrnn.register_optimizer("slower")
+    ... class Slower(SGD):
+    ...     defaults = {**SGD.defaults, "learning_rate": 0.01}
+    >>> hfrnn.TrainConfig(optimizer="slower").resolved().learning_rate
+    0.01
     """
     return OPTIMIZERS.register(name, optimizer)

@@ -17,7 +17,7 @@ from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.resume import needs_plans
 from hfrnn.training.methods.hessian_free import HessianFreeMethod
-from hfrnn.training.methods.subsets import state_noise
+from hfrnn.training.methods.method import state_noise
 from hfrnn.training.trainer import Trainer
 
 

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hfrnn.runs.metrics import Record
-from hfrnn.training.callbacks import Callback, TrainingResult
-from hfrnn.training.time_left import TimeLeft
+from hfrnn.training.callbacks import Callback, TimeLeft, TrainingResult
 from hfrnn.wording import clock, four_digits
 
 if TYPE_CHECKING:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hfrnn.arrays.backend import Array, HostArray
+from hfrnn._version import __version__
+from hfrnn.arrays.backend import Array, HostArray, get_backend
+from hfrnn.arrays.devices import use_device
 from hfrnn.arrays.vectors import is_finite
 from hfrnn.engine.connectivity import drawn_constraints
 from hfrnn.engine.constraints import Constraints
@@ -209,3 +212,45 @@ def after_an_update(state: RunState) -> DeviceMemoryError:
         "the memory of the GPU is used up after update {0}, which is saved, with a budget of {1}: resume with a "
         "smaller one, {2}", state.saved["update"], config.memory, state.command_to_resume(smaller_budget(config)),
     ))  # fmt: skip
+
+
+# ------------------------------------------------------------------ several ranks
+
+
+OWN = ("text", "data", "valid", "test", "init_from", "connectivity", "out", "threads")
+"""Options that may differ between ranks: paths, whose files are compared, and the number of threads."""
+
+
+def prepared(ranks: Ranks, config: TrainConfig) -> TrainConfig:
+    """Return the options of a run, after all ranks have compared theirs, and each has chosen its device.
+
+    All ranks use the memory budget of rank 0.
+
+    Raises
+    ------
+    InputError
+        A rank has other options or another version of hfrnn, or the optimizer works in one process only.
+    """
+    if ranks.size == 1:
+        return config
+    if not OPTIMIZERS[config.optimizer].on_ranks:
+        raise InputError(Message(
+            "{optimizer} is {0}, which works in one process, and {1} ranks were started: start it without mpiexec",
+            config.optimizer, ranks.size,
+        ))  # fmt: skip
+    ranks.wait_at_most(config.rank_timeout)
+    config = config.completed(memory=ranks.broadcast(config.memory))
+    options = {name: value for name, value in {**config.followed, **config.given}.items() if name not in OWN}
+    ranks.check_data("the configuration", json.dumps([__version__, options], sort_keys=True))
+    use_device(get_backend(config.backend), ranks.local_rank)
+    return config
+
+
+@contextmanager
+def ending_together(ranks: Ranks) -> Iterator[None]:
+    """Let an error within the context end all ranks."""
+    try:
+        yield
+    except BaseException as error:
+        ranks.abort(error)
+        raise

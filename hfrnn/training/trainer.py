@@ -45,13 +45,14 @@ from hfrnn.sources.given import given_objects
 from hfrnn.sources.open import open_source
 from hfrnn.sources.source import LN2
 from hfrnn.training.callbacks import Callback, TrainingResult, TrainingRun
-from hfrnn.training.resume_command import ResumeCommand, before_next_update
-from hfrnn.training.run_state import RunState
+from hfrnn.training.run_state import ResumeCommand, RunState, before_next_update
 from hfrnn.training.setup import (
     after_an_update,
     before_updates,
     build_network,
+    ending_together,
     initial_parameters,
+    prepared,
     refuse_options_of_others,
     run_constraints,
     validate,
@@ -65,7 +66,6 @@ from hfrnn.training.signals import (
     handle_signals,
     saying_what_is_saved,
 )
-from hfrnn.training.start_ranks import ending_together, prepared
 
 
 def train(

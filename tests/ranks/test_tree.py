@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.trees import by_recursion
 
-from hfrnn.ranks.tree import additions, additions_between, additions_within, owned, roots, total
+from hfrnn.ranks.one import additions, additions_between, additions_within, owned, roots, total
 
 COUNTS = (*range(1, 20), 40, 64, 100)
 RANKS = (*range(1, 13), 16, 64)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hfrnn.choices import DYNAMICS
-from hfrnn.cli.merge import merged
+from hfrnn.cli.train import merged
 from hfrnn.data.kinds.known import KINDS
 from hfrnn.data.tasks import tasks
 from hfrnn.runs.config import TrainConfig

@@ -20,7 +20,7 @@ from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.config import TrainConfig
 from hfrnn.sources.open import open_source
 from hfrnn.sources.source import Source
-from hfrnn.training.methods.subsets import SequenceSubsets
+from hfrnn.training.methods.method import SequenceSubsets
 from hfrnn.training.trainer import train
 
 

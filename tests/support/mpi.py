@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hfrnn.cli.launcher import mpiexec
+from hfrnn.cli.under_mpi import mpiexec
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from support.tiny_runs import tiny_train
 
-import hfrnn.training.time_left
+import hfrnn.training.callbacks
 from hfrnn.data.sampler import SequenceSampler, coming_sizes
-from hfrnn.training.time_left import TimeLeft
+from hfrnn.training.callbacks import TimeLeft
 from hfrnn.training.trainer import Callback, Trainer
 
 
@@ -86,7 +86,7 @@ def test_the_first_update_gives_the_time_left(
     options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(hfrnn.training.time_left, "time", clock)
+    monkeypatch.setattr(hfrnn.training.callbacks, "time", clock)
     watch = Watch(clock)
     tiny_train(tmp_path, callbacks=(watch,), **options)
     end = watch.times[-1]
@@ -98,7 +98,7 @@ def test_the_first_update_gives_the_time_left(
 
 def test_the_earliest_of_several_limits_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(hfrnn.training.time_left, "time", clock)
+    monkeypatch.setattr(hfrnn.training.callbacks, "time", clock)
     method = SimpleNamespace(
         work={"updates": 1.0}, seconds=lambda record, whole: {"updates": whole},
         work_left=lambda updates: {"updates": float(updates)},

@@ -32,6 +32,14 @@ class Pool(NamedTuple):
         Weights of the targets; None if all weigh the same.
     lengths : ndarray, shape (N,), or None
         Lengths of the sequences; None if all have T steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> x = np.zeros((5, 4, 2))  # 5 steps of 4 sequences
+    >>> hfrnn.Pool(x, x.sum(axis=2, keepdims=True)).targets.shape
+    (5, 4, 1)
     """
 
     inputs: NDArray[Any]
@@ -171,6 +179,31 @@ class DataKind:
         Rows of a table from an input to the target that it predicts.
     length : int
         About how many steps a sequence has that `drawn` makes.
+
+    Examples
+    --------
+    The kind of a name, whose sequences are drawn anew in every epoch:
+
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> class Sums(hfrnn.DataKind):
+    ...     about, fresh, name, source = "sums", True, "sums", "sums"
+    ...     network = {"n_in": 1, "n_out": 1, "loss": "squared"}
+    ...
+    ...     @classmethod
+    ...     def names(cls):
+    ...         return ("sums",)
+    ...
+    ...     @classmethod
+    ...     def open(cls, options, given=None):
+    ...         return cls()
+    ...
+    ...     def pool(self, epoch):
+    ...         x = np.random.default_rng(epoch).normal(size=(20, 50, 1))
+    ...         return hfrnn.Pool(x, x.cumsum(axis=0))
+    >>> registered = hfrnn.register_data("sums", Sums)
+    >>> hfrnn.train(data="sums", arch="rnn", hidden=3, updates=1, out="run").summary["updates"]
+    1
     """
 
     about: ClassVar[str] = ""

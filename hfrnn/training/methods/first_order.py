@@ -21,8 +21,7 @@ from hfrnn.engine.planner import footprint_of, make_plan
 from hfrnn.errors import CheckpointError, Message, NonFiniteError
 from hfrnn.optim.clipping import lazy_clip_values
 from hfrnn.option import by_name
-from hfrnn.training.methods.method import Progress, Stepwise, Stop, make_average
-from hfrnn.training.methods.subsets import SequenceSubsets, state_noise
+from hfrnn.training.methods.method import Progress, SequenceSubsets, Stepwise, Stop, make_average, state_noise
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hfrnn.choices import SCHEDULES
 from hfrnn.option import Need, Option
 from hfrnn.runs.optimizers import Optimizer
-from hfrnn.training.methods.sequence_options import OF_SEQUENCES
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network
     from hfrnn.optim.first_order import FirstOrder
     from hfrnn.training.methods.first_order import FirstOrderMethod
+
+OF_SEQUENCES = (
+    "sequence_length", "embedding", "learn_initial_state", "l2", "state_noise", "density", "connectivity",
+    "excitatory", "excitatory_output", "average", "shards", "checkpoint",
+)  # fmt: skip
+"""Options of every run, and of the data, for the attribute `takes` of such an optimizer."""
 
 _option = functools.partial(Option, group="First-order optimizers")
 
@@ -86,7 +91,24 @@ class FirstOrderOptimizer(Optimizer):
 
     Examples
     --------
-    `examples/lion.py` adds an optimizer in a few lines.
+    Steps along the signs of the gradient; `examples/lion.py` has one with a state:
+
+    >>> import numpy as np
+    >>> import hfrnn
+    >>> from hfrnn.optim.first_order import FirstOrder
+    >>> class Signs(FirstOrder):
+    ...     kind, vectors = "signs", ()
+    ...     def advance(self, new, theta, gradient, lr, kept, after, work):
+    ...         new[...] = theta - lr * np.sign(gradient)
+    >>> @hfrnn.register_optimizer("signs")
+    ... class SignDescent(hfrnn.FirstOrderOptimizer):
+    ...     defaults = {"learning_rate": 0.001}
+    ...     @classmethod
+    ...     def step(cls, config, net, threads):
+    ...         return Signs(threads)
+    >>> options = {"data": "sine", "length": 20, "sequences": 20, "hidden": 4, "updates": 2}
+    >>> hfrnn.train(**options, optimizer="signs", out="run").summary["updates"]
+    2
     """
 
     options: ClassVar[tuple[Option, ...]] = (*STEPWISE, *MINI_BATCHES)

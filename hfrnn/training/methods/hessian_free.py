@@ -18,8 +18,7 @@ from hfrnn.optim.damping import Damping, LevenbergMarquardt
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, UpdateInterrupted
 from hfrnn.optim.kronecker import bytes_needed
 from hfrnn.optim.outcome import Failure
-from hfrnn.training.methods.method import Method, Progress, Stop, Work, make_average
-from hfrnn.training.methods.subsets import SequenceSubsets, state_noise
+from hfrnn.training.methods.method import Method, Progress, SequenceSubsets, Stop, Work, make_average, state_noise
 
 if TYPE_CHECKING:
     from hfrnn.data.kinds.data_kind import Pool

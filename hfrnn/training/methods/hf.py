@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from hfrnn.choices import ADAPTED, DAMPINGS, FIXED, METRICS, PRECISIONS, PRESETS, SHIFTED, STARTS
 from hfrnn.errors import Message
-from hfrnn.optim.hf_options import DAMPED, declarations
-from hfrnn.optim.presets import WEAKER
+from hfrnn.optim.hf_options import DAMPED, WEAKER, declarations
 from hfrnn.option import ByData, Need, Option, Presets, argument
 from hfrnn.runs.defaults import InSequences
 from hfrnn.runs.optimizers import Optimizer
-from hfrnn.training.methods.sequence_options import OF_SEQUENCES
+from hfrnn.training.methods.first_order_options import OF_SEQUENCES
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network
