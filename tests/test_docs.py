@@ -31,7 +31,7 @@ from support.slow import slow_unless
 import hfrnn
 from hfrnn.cli import main
 from hfrnn.cli.arguments import kernel_files
-from hfrnn.data.kinds.known import KINDS
+from hfrnn.data.kinds import KINDS
 from hfrnn.gradcheck import TOLERANCES
 from hfrnn.kernels import registry
 from hfrnn.runs.optimizers import OPTIMIZERS

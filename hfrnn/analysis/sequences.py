@@ -9,8 +9,8 @@ import numpy as np
 from hfrnn.analysis.prediction import score, scored_rows
 from hfrnn.analysis.scores import Row, figures
 from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.data.kinds import kind_of
 from hfrnn.data.kinds.data_kind import Pool, Reading
-from hfrnn.data.kinds.known import kind_of
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.tasks import SUCCESS
 from hfrnn.engine.batch import Batch

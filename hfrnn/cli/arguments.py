@@ -147,7 +147,7 @@ def check_architecture(name: str) -> None:
 
 def check_data(text: str | None, data: str | None) -> None:
     """Raise InputError if `--data` is unknown or cannot be read, or if a file and a name were confused."""
-    from hfrnn.data.kinds.known import kinds, known_names, recognised
+    from hfrnn.data.kinds import kinds, known_names, recognised
     from hfrnn.data.kinds.text import refuse_other_files
 
     if text is not None and not os.path.exists(text) and any(text in group for group in known_names().values()):
@@ -186,7 +186,7 @@ def refuse_several(files: Sequence[str | None]) -> None:
 
 def _holds_sequences(path: str | None) -> bool:
     """Return whether a file holds arrays or a table, by its suffix."""
-    from hfrnn.data.kinds.known import kind_of_file
+    from hfrnn.data.kinds import kind_of_file
 
     kind = kind_of_file(path)
     return kind is not None and bool(kind.reads)

@@ -47,7 +47,7 @@ def architectures(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 def data_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The names that `--data` takes, or files if no name begins like this."""
-    from hfrnn.data.kinds.known import known_names
+    from hfrnn.data.kinds import known_names
 
     found = _starting((name for names in known_names().values() for name in names), incomplete)
     return found or files(ctx, parameter, incomplete)

@@ -154,7 +154,7 @@ def show(name: str, level: str, as_json: bool) -> None:
     import numpy as np
 
     from hfrnn.data.corpora import CORPORA, load_corpus
-    from hfrnn.data.kinds.known import kind_of
+    from hfrnn.data.kinds import kind_of
     from hfrnn.data.vocabulary import Vocabulary
 
     kind = kind_of({"data": name})

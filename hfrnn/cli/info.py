@@ -32,7 +32,7 @@ def info(as_json: bool) -> None:
     """Show versions, processors, the BLAS library and its speed, the GPU, which optional packages are there, and the
     names of architectures (--arch) and of corpora, tasks and music (--data).
     """
-    from hfrnn.data.kinds.known import known_names
+    from hfrnn.data.kinds import known_names
 
     table = {**describe(), **{what: list(names) for what, names in known_names().items()}}
     if as_json:

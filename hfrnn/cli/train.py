@@ -13,7 +13,7 @@ from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.flags import TrainCommand, parsed, show_all
 from hfrnn.cli.output import make_console, say, say_data, say_document, say_json, say_lines, telling_of_compilation
 from hfrnn.cli.under_mpi import has_to_start, launched_together, start_ranks
-from hfrnn.data.kinds.known import kind_of
+from hfrnn.data.kinds import kind_of
 from hfrnn.errors import InputError, Message
 from hfrnn.option import argument
 from hfrnn.runs.config import ONE_OF, TrainConfig, checked_options, read_toml, unpaired_config, useless

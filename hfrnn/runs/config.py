@@ -13,8 +13,8 @@ import tomli_w
 
 from hfrnn.checks import instance
 from hfrnn.choices import AUTO, DEVICES, HOST_MEMORY
+from hfrnn.data.kinds import kind_of, takers
 from hfrnn.data.kinds.data_kind import DataKind
-from hfrnn.data.kinds.known import kind_of, takers
 from hfrnn.errors import InputError, Message, MissingExtraError, reason_of
 from hfrnn.files import CONFIGURATION, read_bytes
 from hfrnn.option import Option, argument, either, near_hint, option_key

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from hfrnn.choices import PRESETS
-from hfrnn.data.kinds.known import KINDS, kind_of
+from hfrnn.data.kinds import KINDS, kind_of
 from hfrnn.errors import Message
 from hfrnn.optim.hf_options import LEAST_FACTORS, SHIFT, STRENGTHS, WEAKER
 from hfrnn.option import AS_TEXT, ByData, Option, either

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,6 @@ from hfrnn.runs.lock import FolderLock
 from hfrnn.runs.metrics import MetricsFile, Record
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.outputs import enclosing_run
-from hfrnn.runs.weights import largest_state
 from hfrnn.wording import counted
 
 
@@ -519,3 +519,35 @@ class _NoLock(FolderLock):
 
     def check(self) -> None:
         """Do nothing."""
+
+
+# ---------------------------------------------------------------------- the size of a state
+
+
+LIKE_THETA = 16
+"""More arrays of the size of the parameters than any optimizer stores for a batch, beside square matrices."""
+LIKE_FACTORS = 8
+"""More pairs of square matrices, of the rows and of the columns of a matrix, than any optimizer stores for it."""
+LIKE_TRACES = 4
+"""More arrays of the size of the parameters than the online rule stores for each stream."""
+SPARE = 2**26
+"""Bytes for what does not grow with the network."""
+
+
+def largest_state(config: TrainConfig, network: Mapping[str, Any]) -> int:
+    """Return the most bytes that the arrays of a run's checkpoint may take.
+
+    Parameters
+    ----------
+    config : TrainConfig
+        The options of the run.
+    network : mapping
+        `n_in`, `n_out` and `loss` of its network, and its classes.
+    """
+    from hfrnn.engine.network import Network
+
+    net = Network(**{**config.network_arguments(network), "backend": "numpy"})
+    states = sum(math.prod(shape) for layer in net.layers for shape in layer.kernel.state_shapes(1).values())
+    vectors = net.n_parameters * (LIKE_THETA + LIKE_TRACES * config.streams)
+    squares = LIKE_FACTORS * sum(block.rows**2 + block.columns**2 for block in net.matrix_blocks)
+    return int(SPARE + 8 * (vectors + squares + states * config.streams * (config.sequence_length + 1)))

@@ -25,14 +25,15 @@ from hfrnn.engine.network import Network
 from hfrnn.errors import CheckpointError, InputError, Message
 from hfrnn.files import open_to_read
 from hfrnn.kernels.registry import declared_options
+from hfrnn.optim.average import AVERAGE
 from hfrnn.option import argument
 from hfrnn.runs.checkpoint import Arrays, checkpoint_bytes, load_checkpoint
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.options import run_options
 from hfrnn.runs.outputs import Output
-from hfrnn.runs.weights import checked_weights
-from hfrnn.wording import brief
+from hfrnn.runs.run_constraints import stored_constraints
+from hfrnn.wording import brief, counted
 
 
 @brief
@@ -355,3 +356,58 @@ def _fits(vocabulary: Vocabulary, net: Network) -> bool:
 
 def _sizes(vocabulary: Vocabulary, net: Network) -> str:
     return f"the vocabulary has {vocabulary.size} symbols, and the network {net.n_in} inputs and {net.n_out} outputs"
+
+
+# ---------------------------------------------------------------------- weights of a checkpoint
+
+
+def checked_weights(net: Network, arrays: dict[str, HostArray], path: Path) -> Array:
+    """Return the weights that were validated: the average of the parameters if it is stored, else the parameters.
+
+    Parameters and errors are those of `checked_theta`.
+    """
+    theta, name = checked_theta(net, arrays, path), f"method.{AVERAGE}"
+    constraints = stored_constraints(net, arrays, path)
+    if name not in arrays:
+        return theta if constraints is None else constraints.weights(theta)
+    average = checked_theta(net, arrays, path, name)
+    if constraints is not None and not constraints.allows(average):
+        raise CheckpointError(
+            f"the checkpoint in {path} has weights that its constraints do not allow: restore it from a copy"
+        )
+    return average
+
+
+def checked_theta(net: Network, arrays: dict[str, HostArray], path: Path, name: str = "theta") -> Array:
+    """Return one vector of parameters of a checkpoint, on the device of the network.
+
+    Parameters
+    ----------
+    net : Network
+    arrays : dict of str to ndarray
+        The arrays of the checkpoint.
+    path : path
+        The run folder, for error messages.
+    name : str
+        Which of the arrays to return.
+
+    Returns
+    -------
+    array, shape (net.n_parameters,)
+
+    Raises
+    ------
+    CheckpointError
+        The vector is missing, does not fit the network, or is not finite.
+    """
+    theta = arrays.get(name)
+    if theta is None or theta.shape != (net.n_parameters,) or theta.dtype != net.dtype:
+        found = "no parameters"
+        if theta is not None:
+            found = f"{counted(theta.size, 'parameter')} of type {theta.dtype}, of shape {theta.shape}"
+        raise CheckpointError(
+            f"the checkpoint in {path} holds {found}: this network has {net.n_parameters} of type {net.dtype}"
+        )
+    if not np.isfinite(theta).all():
+        raise CheckpointError(f"the checkpoint in {path} holds parameters that are not finite: use another one")
+    return net.backend.asarray(theta)

@@ -11,7 +11,7 @@ import functools
 from typing import Any
 
 from hfrnn.choices import AUTO, BACKENDS, DEVICE_SHARE, DTYPES, HOST_MEMORY, INITIALIZERS
-from hfrnn.data.kinds.known import KINDS
+from hfrnn.data.kinds import KINDS
 from hfrnn.errors import InputError, Message
 from hfrnn.option import ByData, Need, Option, Presets
 from hfrnn.runs.optimizers import OPTIMIZERS

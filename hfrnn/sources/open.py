@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from hfrnn.data.kinds import takers
 from hfrnn.data.kinds.data_kind import DataKind, Earlier
-from hfrnn.data.kinds.known import takers
 from hfrnn.data.kinds.memory import Objects
 from hfrnn.errors import CheckpointError, InputError, Message, MissingExtraError
 from hfrnn.option import argument

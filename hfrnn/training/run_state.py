@@ -20,10 +20,10 @@ from hfrnn.ranks.one import ALONE, Ranks
 from hfrnn.runs.checkpoint import check_description
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder, UnwrittenFolder, versions
+from hfrnn.runs.load import checked_theta, checked_weights
 from hfrnn.runs.metrics import Record
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.run_constraints import CONSTRAINTS, asks_for_constraints, stored_constraints
-from hfrnn.runs.weights import checked_theta, checked_weights
 from hfrnn.wording import shell_command
 
 if TYPE_CHECKING:

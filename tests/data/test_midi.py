@@ -11,7 +11,7 @@ from support.command_line import call
 from support.midi_files import END, midi, off, on, track, tune, write_tunes
 
 import hfrnn
-from hfrnn.data.kinds.known import kind_of
+from hfrnn.data.kinds import kind_of
 from hfrnn.data.midi import load_midi
 from hfrnn.errors import CheckpointError, InputError, MissingExtraError
 from hfrnn.runs.config import TrainConfig

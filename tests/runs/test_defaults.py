@@ -9,7 +9,7 @@ import pytest
 
 from hfrnn.choices import DYNAMICS
 from hfrnn.cli.train import merged
-from hfrnn.data.kinds.known import KINDS
+from hfrnn.data.kinds import KINDS
 from hfrnn.data.tasks import tasks
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.defaults import default_text, rows

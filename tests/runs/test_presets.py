@@ -10,7 +10,7 @@ import pytest
 from hfrnn.choices import PRESETS
 from hfrnn.cli.arguments import flag_of
 from hfrnn.cli.train import merged
-from hfrnn.data.kinds.known import kind_of
+from hfrnn.data.kinds import kind_of
 from hfrnn.errors import InputError
 from hfrnn.optim.damping import Damping
 from hfrnn.option import ByData, Option, Presets

@@ -16,8 +16,8 @@ from support.imported import imported
 from support.run_states import assert_same
 
 import hfrnn
+import hfrnn.data.kinds as known
 from hfrnn.analysis.sequences import evaluate_sequences, file_sequences, own_sequences
-from hfrnn.data.kinds import known
 from hfrnn.entries import Entries
 from hfrnn.report import make_page
 from hfrnn.runs.folder import RunFolder

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hfrnn.data.kinds.known import kind_of, takers
+from hfrnn.data.kinds import kind_of, takers
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.training.trainer import TrainingResult, train
 

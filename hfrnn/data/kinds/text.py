@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hfrnn.choices import LEVELS, SHIFTED, UNITS
+from hfrnn.data.kinds import kind_of_file
 from hfrnn.data.kinds.data_kind import DataKind, Earlier, Pool, epoch_generator
-from hfrnn.data.kinds.known import kind_of_file
 from hfrnn.data.kinds.number_sequences import FRACTIONS
 from hfrnn.errors import InputError, Message
 from hfrnn.option import Need, Option, argument

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from hfrnn.choices import DYNAMICS
+from hfrnn.data.kinds import KINDS, kind_of, kind_of_file, kinds, known_names, takers
 from hfrnn.data.kinds.data_kind import DataKind
-from hfrnn.data.kinds.known import KINDS, kind_of, kind_of_file, kinds, known_names, takers
 from hfrnn.errors import InputError
 from hfrnn.option import ByData
 from hfrnn.runs.config import TrainConfig
