@@ -5,7 +5,7 @@ empty line ends a trial. Trials may have different lengths.
 
     python examples/own_data.py                     writes swing.trials and trains for half a minute
     hfrnn train --kernel examples/own_data.py --data swing.trials --log-targets 1 --out runs/swing
-    hfrnn --kernel examples/own_data.py evaluate runs/swing
+    hfrnn evaluate runs/swing --kernel examples/own_data.py
 """
 
 from __future__ import annotations

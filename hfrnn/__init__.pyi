@@ -22,9 +22,9 @@ from .analysis.scores import Score as Score
 from .analysis.spectrum import Spectrum as Spectrum
 from .analysis.spectrum import curvature_trace as curvature_trace
 from .analysis.spectrum import spectrum as spectrum
+from .data.kinds import register_data as register_data
 from .data.kinds.data_kind import DataKind as DataKind
 from .data.kinds.data_kind import Pool as Pool
-from .data.kinds import register_data as register_data
 from .engine.batch import Batch as Batch
 from .engine.constrained_objective import ConstrainedObjective as ConstrainedObjective
 from .engine.constraints import Constraints as Constraints

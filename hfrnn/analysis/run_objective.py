@@ -18,8 +18,7 @@ from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import load_run
 from hfrnn.runs.run_constraints import stored_constraints
-from hfrnn.sources.open import open_source
-from hfrnn.sources.source import Source, chosen_part
+from hfrnn.sources.open import Source, chosen_part, open_source
 from hfrnn.wording import brief, counted
 
 

@@ -19,8 +19,7 @@ from hfrnn.errors import InputError, Message
 from hfrnn.option import either
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
-from hfrnn.sources.open import open_source
-from hfrnn.sources.source import Source, chosen_part
+from hfrnn.sources.open import Source, chosen_part, open_source
 from hfrnn.wording import counted
 
 NEW_SEQUENCES = 10_000

@@ -19,7 +19,7 @@ from rich.table import Column
 from hfrnn.cli.output import make_console, raise_broken_pipe, say, say_json
 from hfrnn.cli.run_tables import WIDTH, RunTable, opening_lines, run_table, short_number
 from hfrnn.runs.metrics import Record
-from hfrnn.sources.source import LN2
+from hfrnn.sources.open import LN2
 from hfrnn.training.callbacks import Callback, TimeLeft, TrainingResult, TrainingRun
 from hfrnn.wording import clock, four_digits, one_line
 

@@ -58,7 +58,7 @@ class Optimizer:
         ----------
         config : hfrnn.TrainConfig
             The options of the run, resolved.
-        source : hfrnn.sources.source.Source
+        source : hfrnn.sources.open.Source
             Its data.
         net : Network
 

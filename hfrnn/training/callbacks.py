@@ -19,10 +19,9 @@ from hfrnn.runs.metrics import Record
 from hfrnn.wording import clock, counted, four_digits
 
 if TYPE_CHECKING:
-    from hfrnn.engine.constrained_objective import ConstrainedObjective
     from hfrnn.engine.objective import Objective
     from hfrnn.ranks.one import Ranks
-    from hfrnn.sources.source import Source
+    from hfrnn.sources.open import Source
     from hfrnn.training.methods.method import Method, Work
     from hfrnn.training.run_state import RunState
 
@@ -53,7 +52,7 @@ class TrainingRun:
     source: Source
     vocabulary: Vocabulary | None
     method: Method
-    validation: Objective | ConstrainedObjective | None
+    validation: Objective | None
     why_backend: str
     ranks: Ranks
     state: RunState

@@ -20,7 +20,6 @@ from hfrnn.ranks.one import ALONE, Ranks
 from hfrnn.runs.checkpoint import check_description
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder, UnwrittenFolder, versions
-from hfrnn.runs.load import checked_theta, checked_weights
 from hfrnn.runs.metrics import Record
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.run_constraints import CONSTRAINTS, asks_for_constraints, stored_constraints
@@ -28,7 +27,7 @@ from hfrnn.wording import shell_command
 
 if TYPE_CHECKING:
     from hfrnn.engine.network import Network
-    from hfrnn.sources.source import Source
+    from hfrnn.sources.open import Source
     from hfrnn.training.methods.method import Method
 
 SAVE_SECONDS = 1.0
@@ -289,6 +288,8 @@ class RunState:
 
     def _load_last(self, replan: bool) -> int:
         """Load the file of `last`; return the update of the best state."""
+        from hfrnn.runs.load import checked_theta
+
         path = self.folder.path
         arrays, meta = self.folder.restore("last")
         check_description(meta, path / "last.safetensors")
@@ -332,6 +333,8 @@ class RunState:
 
     def _load_best(self, update: int) -> None:
         """Load the file of `best`, which must hold the given update or a newer one."""
+        from hfrnn.runs.load import checked_weights
+
         is_last, path = update == self.update, self.folder.path / "best.safetensors"
         if is_last and self.update == 0 and not path.exists():  # killed before the first update
             self.best_theta, self._best_is_last = self.weights, True

@@ -29,7 +29,7 @@ from hfrnn.wording import memory_size
 
 if TYPE_CHECKING:
     from hfrnn.arrays.backend import Backend
-    from hfrnn.sources.source import Source
+    from hfrnn.sources.open import Source
     from hfrnn.training.run_state import RunState
 
 

@@ -42,8 +42,7 @@ from hfrnn.runs.metrics import Record
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.resume import needs_plans, resumed_config, run_to_resume
 from hfrnn.sources.given import given_objects
-from hfrnn.sources.open import open_source
-from hfrnn.sources.source import LN2
+from hfrnn.sources.open import LN2, open_source
 from hfrnn.training.callbacks import Callback, TrainingResult, TrainingRun
 from hfrnn.training.run_state import ResumeCommand, RunState, before_next_update
 from hfrnn.training.setup import (
@@ -144,13 +143,7 @@ def train(
     """
     if resume is not None or config is not None:
         resume = run_to_resume(config, resume)
-    if not isinstance(callbacks, list | tuple) or not all(isinstance(each, Callback) for each in callbacks):
-        raise wrong("callbacks", callbacks, "give a list of objects of subclasses of hfrnn.Callback")
-    if "IPython" in sys.modules:
-        from hfrnn.training.notebook import with_display
-
-        callbacks = with_display(callbacks)
-    given = None
+    callbacks, given = _checked_callbacks(callbacks), None
     if batches is not None or not all(each is None or isinstance(each, str) for each in (data, valid)):
         given = given_objects(data, batches, valid)
     if given is not None:
@@ -164,6 +157,17 @@ def train(
         else:
             trainer = Trainer.resumed(resume, values, callbacks, interruption, given, ranks)
         return trainer.run()
+
+
+def _checked_callbacks(callbacks: Sequence[Callback]) -> Sequence[Callback]:
+    """Return the given callbacks, checked, and in a notebook also the one that shows progress there."""
+    if not isinstance(callbacks, list | tuple) or not all(isinstance(each, Callback) for each in callbacks):
+        raise wrong("callbacks", callbacks, "give a list of objects of subclasses of hfrnn.Callback")
+    if "IPython" not in sys.modules:
+        return callbacks
+    from hfrnn.training.notebook import with_display
+
+    return with_display(callbacks)
 
 
 class Trainer(TrainingRun):

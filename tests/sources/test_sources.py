@@ -18,8 +18,7 @@ from hfrnn.data.kinds.text import Text
 from hfrnn.data.tasks import tasks
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.config import TrainConfig
-from hfrnn.sources.open import open_source
-from hfrnn.sources.source import Source
+from hfrnn.sources.open import Source, open_source
 from hfrnn.training.methods.method import SequenceSubsets
 from hfrnn.training.trainer import train
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hfrnn.optim.first_order import FirstOrder
     from hfrnn.runs.config import TrainConfig
     from hfrnn.runs.metrics import Record
-    from hfrnn.sources.source import Source
+    from hfrnn.sources.open import Source
 
 
 class FirstOrderMethod(Stepwise):

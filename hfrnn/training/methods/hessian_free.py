@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hfrnn.optim.outcome import Update
     from hfrnn.runs.config import TrainConfig
     from hfrnn.runs.metrics import Record
-    from hfrnn.sources.source import Source
+    from hfrnn.sources.open import Source
 
 GRADIENT, PRODUCT = 3, 4
 """Work of a gradient and of a Gauss-Newton product, in forward passes."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hfrnn.engine.network import Network
     from hfrnn.engine.plan import Plan
     from hfrnn.runs.config import TrainConfig
-    from hfrnn.sources.source import Source
+    from hfrnn.sources.open import Source
 
 LEAST_RATE = 2.0**-12
 """A run ends when its schedule has made the learning rate smaller than this share of the first one.

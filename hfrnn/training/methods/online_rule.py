@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hfrnn.engine.network import Network
     from hfrnn.runs.config import TrainConfig
     from hfrnn.runs.metrics import Record
-    from hfrnn.sources.source import Source
+    from hfrnn.sources.open import Source
 
 STEPS = 50
 """Number of time steps, each an update, between two calls of the progress callback."""
