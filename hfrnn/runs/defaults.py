@@ -67,10 +67,7 @@ def dependent(chosen: Any) -> dict[str, Any]:
     shift nor a lambda has the shift `SHIFT`.
     """
     data = chosen.kind.preset_for(chosen.values)
-    found = {
-        name: _value(option.presets[PRESETS.index(chosen.preset)], data, chosen.length)
-        for name, option in run_options().items() if option.presets is not None
-    }  # fmt: skip
+    found = preset_defaults(chosen.preset, data, chosen.length)
     weaker = WEAKER if chosen.preset == "tuned" and data == "large_text" else 1
     if chosen.mu is not None or chosen.lambda_ is not None:  # their least share is then that of other texts
         found["least_damping"], weaker = found["least_damping"] / weaker, 1
@@ -91,6 +88,13 @@ def dependent(chosen: Any) -> dict[str, Any]:
         found |= {name: None for name in ("average", "mu", "lambda_") if name not in given}
     of_optimizer = OPTIMIZERS[chosen.optimizer].defaults
     return {**found, **{name: value for name, value in of_optimizer.items() if getattr(chosen, name) is None}}
+
+
+def preset_defaults(preset: str, data: str, length: int = 0) -> dict[str, Any]:
+    """Return the options that a preset decides, by name, for a field of `ByData` and a length of synthetic sequences."""
+    place = PRESETS.index(preset)
+    declared = {name: option.presets for name, option in run_options().items() if option.presets is not None}
+    return {name: _value(presets[place], data, length) for name, presets in declared.items()}
 
 
 def _value(default: Any, data: str, length: int) -> Any:
@@ -142,22 +146,22 @@ def _of_presets(option: Option) -> Message:
 
 
 def in_preset(option: Option, preset: str) -> str:
-    """Return the default of an option in a preset in words: `0.4 for texts and music, 1 for arrays`."""
-    value = getattr(option.presets, preset)
-    return ", ".join(text + (f" for {data}" if data else "") for text, data in _by_data(value))
+    """Return the default of an option in a preset in words: `0.4 for texts, 1 for arrays`, `1, but 5 for ...`."""
+    pairs = _by_data(getattr(option.presets, preset))
+    return (", " if pairs[0][1] else ", but ").join(text + (f" for {data}" if data else "") for text, data in pairs)
 
 
 def _by_data(value: Any) -> list[tuple[str, str]]:
-    """Return a default as pairs of its text and the data that have it: `0.2`, `texts and music`."""
+    """Return a default as pairs of its text and its data: `0.2`, `texts and music`, or "" for all others."""
     if not isinstance(value, ByData):
         return [(shown_default(value), "")]
     names: dict[str, list[str]] = {}
     for field, name in PARTS:
         names.setdefault(shown_default(value.of(field)), []).append(name)
-    if value.large_text is not AS_TEXT:
-        names.setdefault(shown_default(value.large_text), []).append("large texts")
     if len(names) == 1:
-        return [(next(iter(names)), "")]
+        names = {next(iter(names)): [""]}
+    if value.large_text is not AS_TEXT and (large := shown_default(value.large_text)) != next(iter(names)):
+        names.setdefault(large, []).append("large texts")
     return [(text, " and ".join(filter(None, [", ".join(each[:-1]), each[-1]]))) for text, each in names.items()]
 
 

@@ -16,7 +16,7 @@ from hfrnn.optim.compiled_steps import OnePassAdam, OnePassAverage, OnePassSGD
 from hfrnn.optim.first_order import SGD, Adam
 from hfrnn.optim.muon import Muon
 from hfrnn.optim.soap import SOAP
-from hfrnn.runs import weights
+from hfrnn.runs import folder as run_folder
 from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.optimizers import OPTIMIZERS
@@ -111,6 +111,6 @@ def test_muon_gets_the_hidden_matrices_gate_by_gate(options: dict[str, Any], exp
 
 def test_a_checkpoint_may_be_as_large_as_the_matrices_of_soap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("SPARE", 2**12), ("LIKE_THETA", 4), ("LIKE_TRACES", 0)):
-        monkeypatch.setattr(weights, name, value)
+        monkeypatch.setattr(run_folder, name, value)
     folder = run(tmp_path, optimizer="soap", hidden=(2, 2, 2), streams=1, dtype="float64", updates=1).folder
     assert hfrnn.load(folder, "last")[1].dtype == np.float64
