@@ -61,7 +61,7 @@ from timed_runs import (
 
 from hfrnn.arrays.backend import get_backend
 from hfrnn.optim.hf_options import STRENGTHS
-from hfrnn.runs.defaults import DEFAULTS
+from hfrnn.runs.defaults import preset_defaults
 from hfrnn.runs.folder import RunFolder
 
 SHAKESPEARE = {"data": "tinyshakespeare"}
@@ -91,7 +91,7 @@ def curvature(preset: str, trials: dict[str, dict[str, Any]]) -> dict[str, dict[
     return {name: {"optimizer": "hf", "preset": preset, **options} for name, options in trials.items()}
 
 
-SMALL_TEXT = {name: default.of("tuned", "text", 0) for name, default in DEFAULTS.items()}
+SMALL_TEXT = preset_defaults("tuned", "text")
 SMALL_TEXT |= dict(zip(("mu", "lambda_"), STRENGTHS["structural"], strict=True))
 """The defaults of HF for texts of fewer than a million symbols."""
 DIVIDE, COSINE = {"schedule": "divide"}, {"schedule": "cosine"}

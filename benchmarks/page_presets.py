@@ -1,4 +1,4 @@
-"""The tables of presets in docs/damping.md, preconditioners in docs/preconditioner.md and signs in docs/constraints.md.
+"""The tables of defaults in docs/defaults.md, of presets in docs/damping.md, preconditioners in docs/preconditioner.md and signs in docs/constraints.md.
 
 See tables.py.
 """
@@ -13,6 +13,7 @@ from page_text import load, table
 from hfrnn.choices import PRESETS
 from hfrnn.cli.arguments import flag_of
 from hfrnn.runs.defaults import in_preset
+from hfrnn.runs.defaults import rows as all_rows
 from hfrnn.runs.options import run_options
 
 
@@ -21,6 +22,15 @@ def presets() -> str:
     declared = [option for option in run_options().values() if option.presets is not None]
     rows = [[f"`{flag_of(option.name)}`", *(in_preset(option, preset) for preset in PRESETS)] for option in declared]
     return table(["option", *(f"`--preset {preset}`" for preset in PRESETS)], rows)
+
+
+def defaults() -> str:
+    """Every default that depends on the preset, the data or the optimizer."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in all_rows():
+        found.setdefault((row.option, row.value), []).append(row.where)
+    rows = [[f"`{flag_of(option)}`", value, "; ".join(places)] for (option, value), places in found.items()]
+    return table(["option", "default", "for"], rows)
 
 
 def preconditioners() -> str:

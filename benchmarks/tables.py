@@ -63,6 +63,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "processor-time-adam": lambda: page_hf_vs_sgd.problems(page_hf_vs_sgd.ADAM),
     "processor-time-muon": lambda: page_hf_vs_sgd.problems(page_hf_vs_sgd.MUON),
     "presets": page_presets.presets,
+    "defaults": page_presets.defaults,
     "signs": page_presets.signs,
     "preconditioners": page_presets.preconditioners,
     "diagonals": page_presets.diagonals,
