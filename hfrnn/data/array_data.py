@@ -42,25 +42,10 @@ NAMES = tuple(prefix + role for prefix in PREFIXES.values() for role in ROLES)
 
 @dataclass(frozen=True, eq=False)
 class ArrayData:
-    """Sequences of a file or from memory, in their parts.
+    """Sequences of a file or from memory, in their parts, which are time-major and not scaled.
 
-    Attributes
-    ----------
-    name : str
-        The name of the file without its folder, or what to call arrays in memory.
-    source : str
-        The path of the file, for messages.
-    sha256 : str
-        The hash of the file, or of the arrays.
-    train, valid, test : TaskSequences or None
-        The parts, time-major, not scaled; None without such a part. `train` is never None.
-    loss : {"squared", "logistic", "softmax"}
-    input_names, target_names : tuple of str
-        Names of the columns of a table; empty for arrays.
-    reason : str
-        Why the loss was chosen.
-    notes : tuple of str
-        What a person should know about how the data were read.
+    `source` is the path of the file, for messages; `sha256` the hash of the file, or of the arrays. Only columns of a
+    table have names. `reason` says why the loss was chosen, `notes` what a person should know about the data.
     """
 
     name: str
@@ -78,8 +63,7 @@ class ArrayData:
     @property
     def parts(self) -> dict[str, TaskSequences]:
         """The parts that there are, by name."""
-        found = {name: getattr(self, name) for name in PREFIXES}
-        return {name: part for name, part in found.items() if part is not None}
+        return {name: part for name in PREFIXES if (part := getattr(self, name)) is not None}
 
     @property
     def symbols(self) -> bool:
@@ -103,37 +87,17 @@ def _size(arrays: Any) -> int:
 
 
 def load_arrays(
-    path: str | os.PathLike[str],
-    targets: str | os.PathLike[str] | None = None,
-    *,
-    time_first: bool = False,
-    fractions: Sequence[float] | None = None,
-    loss: str = "auto",
-    windows: Windows | None = None,
-) -> ArrayData:
-    """Load sequences from a file of arrays.
+    path: str | os.PathLike[str], targets: str | os.PathLike[str] | None = None, *, time_first: bool = False,
+    fractions: Sequence[float] | None = None, loss: str = "auto", windows: Windows | None = None,
+) -> ArrayData:  # fmt: skip
+    """Load sequences from a .npz or .mat file with the arrays above, or from .npy files of inputs and of targets.
 
-    Parameters
-    ----------
-    path : path
-        A .npz or .mat file with the arrays above, or a .npy file with the inputs.
-    targets : path, optional
-        A .npy file with the targets, if `path` is one.
-    time_first, fractions, loss, windows
-        As for `from_arrays`.
-
-    Returns
-    -------
-    ArrayData
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, or its arrays do not fit.
+    The other arguments and errors are those of `from_arrays`.
     """
     found = read_array_file(path, NAMES.__contains__)
     arrays, others, digest = dict(found.arrays), found.others, found.sha256
-    if Path(path).suffix.lower() == ".npy":
+    name, suffix = Path(path).name, Path(path).suffix.lower()
+    if suffix == ".npy":
         if targets is None:
             raise InputError(Message("{0} holds the inputs only: give {targets}, a .npy file with the targets", path))
         if not os.fspath(targets).lower().endswith(".npy"):
@@ -144,13 +108,10 @@ def load_arrays(
     elif targets is not None:
         raise InputError(Message("{targets} was given, and {0} holds its targets itself as y: leave it out", path))
     read = from_arrays(
-        arrays, Path(path).name, str(path), digest, time_first=time_first, fractions=fractions, loss=loss,
-        windows=windows, matlab=Path(path).suffix.lower() == ".mat", others=others,
+        arrays, name, str(path), digest, time_first=time_first, fractions=fractions, loss=loss, windows=windows,
+        matlab=suffix == ".mat", others=others,
     )  # fmt: skip
-    if others:
-        notes = (*read.notes, f"not read: {', '.join(others)}")
-        read = replace(read, notes=notes)
-    return read
+    return replace(read, notes=(*read.notes, f"not read: {', '.join(others)}")) if others else read
 
 
 def from_memory(
@@ -160,11 +121,10 @@ def from_memory(
     """Return the data of arrays in memory, by the names above; arguments and errors are those of `from_arrays`."""
     if not isinstance(arrays, Mapping) or not all(isinstance(each, str) for each in arrays):
         raise InputError(f"{name} is no table of arrays by name: give a dict with arrays {', '.join(NAMES[:4])}, ...")
-    for each in arrays:
-        if each not in NAMES:
-            raise InputError(f"{name} has an array {shown(each)}{near_hint(each, NAMES)}: use {', '.join(NAMES)}")
     read, digest = {}, hashlib.sha256()
     for each, value in sorted(arrays.items()):
+        if each not in NAMES:
+            raise InputError(f"{name} has an array {shown(each)}{near_hint(each, NAMES)}: use {', '.join(NAMES)}")
         if value is None:
             continue
         what = f"{each} of {name}"
@@ -184,61 +144,32 @@ def from_memory(
 
 
 def from_arrays(
-    arrays: Mapping[str, NDArray[Any]],
-    name: str,
-    source: str,
-    sha256: str,
-    *,
-    time_first: bool = False,
-    fractions: Sequence[float] | None = None,
-    loss: str = "auto",
-    windows: Windows | None = None,
-    matlab: bool = False,
+    arrays: Mapping[str, NDArray[Any]], name: str, source: str, sha256: str, *, time_first: bool = False,
+    fractions: Sequence[float] | None = None, loss: str = "auto", windows: Windows | None = None, matlab: bool = False,
     others: Sequence[str] = (),
-) -> ArrayData:
-    """Return the data of arrays of numbers.
+) -> ArrayData:  # fmt: skip
+    """Return the data of the arrays above; raise InputError if they do not fit.
 
-    Parameters
-    ----------
-    arrays : mapping of str to ndarray
-        The arrays above.
-    name, source, sha256 : str
-        As in `ArrayData`.
-    time_first : bool
-        Whether the arrays have the steps on their first axis and the sequences on their second one.
-    fractions : three floats, optional
-        Shares of the sequences for training, validation and test, in their order; not with `valid_x` or `test_x`. The
-        last tenth validates by default.
-    loss : {"auto", "squared", "logistic", "softmax"}
-    windows : Windows, optional
-        `x` and `y` are one recording, (steps, n_in) and (steps, n_out), and are cut into windows.
-    matlab : bool
-        Whether a last axis of length 1 may be missing, as MATLAB leaves it out.
-    others : sequence of str
-        Names of arrays that were not read, for messages.
-
-    Raises
-    ------
-    InputError
-        An array is missing or empty, shapes disagree, or a number is not allowed.
+    With `windows`, `x` and `y` are one recording, (steps, n_in) and (steps, n_out). `fractions` are the shares of the
+    sequences for training, validation and test, in their order, if the data have no arrays `valid_x` or `test_x`.
+    With `matlab`, a last axis of length 1 may be missing. `others` names arrays that were not read, for messages.
     """
     for each in ("x", "y"):
         if each not in arrays:
             held = ", ".join([*arrays, *others]) or "nothing"
             raise InputError(f"{source} has no array {each}{near_hint(each, others)}: it holds {held}; name it {each}")
     check_filled(arrays, source)
-    if windows is not None:
-        given = [each for each in arrays if each not in ("x", "y")]
-        if given or time_first:
-            what = given[0] if given else Message("{time_first:True}")
-            raise InputError(Message(
-                "{window} cuts one recording, and {0} is for separate sequences: leave one of them out", what
-            ))  # fmt: skip
-        x, y = (as_column(arrays[role], matlab) for role in ("x", "y"))
-        parts, notes = recording_parts(x, y, None, windows, fractions, source)
-    else:
-        layout = ArrayFormat(source, time_first, matlab, loss)
-        parts, notes = _sequence_parts(arrays, layout, fractions), ()
+    if windows is None:
+        parts = _sequence_parts(arrays, ArrayFormat(source, time_first, matlab, loss), fractions)
+        return assembled(parts, loss, name, source, sha256)
+    given = [each for each in arrays if each not in ("x", "y")]
+    if given or time_first:
+        what = given[0] if given else Message("{time_first:True}")
+        raise InputError(
+            Message("{window} cuts one recording, and {0} is for separate sequences: leave one of them out", what)
+        )
+    x, y = (as_column(arrays[role], matlab) for role in ("x", "y"))
+    parts, notes = recording_parts(x, y, None, windows, fractions, source)
     return assembled(parts, loss, name, source, sha256, notes=notes)
 
 
@@ -258,7 +189,7 @@ def assembled(
     made = {part: content.sequences(f"the {part} part of {source}") for part, content in parts.items()}
     first = made["train"]
     for part, other in made.items():
-        for role, one, two in (("x", first.inputs, other.inputs), ("y", first.targets, other.targets)):
+        for role, one, two in zip("xy", first[:2], other[:2], strict=True):
             if one.shape[2:] != two.shape[2:]:
                 raise InputError(
                     f"{role} has {_kind(one)} and {PREFIXES[part]}{role} has {_kind(two)} in {source}: give the "
@@ -266,9 +197,7 @@ def assembled(
                 )
     if found == "softmax" and not any(part.targets.any() for part in made.values()):
         raise InputError(f"y of {source} holds only the class 0, so there is nothing to predict: give other classes")
-    return ArrayData(
-        name, source, sha256, first, made.get("valid"), made.get("test"), found, reason=reason, **more
-    )  # fmt: skip
+    return ArrayData(name, source, sha256, first, made.get("valid"), made.get("test"), found, reason=reason, **more)
 
 
 def _kind(values: NDArray[Any]) -> str:
@@ -277,17 +206,16 @@ def _kind(values: NDArray[Any]) -> str:
 
 def _chosen_loss(parts: Mapping[str, UncheckedPart], loss: str, source: str) -> tuple[str, str]:
     """Return the loss that was asked for or fits the targets, and why."""
-    classes = parts["train"].y.ndim == 2
     if loss == "auto":
-        if classes:
+        if parts["train"].y.ndim == 2:
             return "softmax", "y holds classes"
         if all(part.bits for part in parts.values()):
             return "logistic", "all targets are 0 or 1"
         return "squared", "the targets are real numbers"
     if loss == "logistic" and not all(part.between for part in parts.values()):
-        raise InputError(Message(
-            "{loss} is logistic, and y of {0} has targets outside 0 to 1: use {loss:squared}", source
-        ))  # fmt: skip
+        raise InputError(
+            Message("{loss} is logistic, and y of {0} has targets outside 0 to 1: use {loss:squared}", source)
+        )
     return loss, "as given"
 
 
@@ -304,16 +232,10 @@ def _sequence_parts(
         part: arranged({role: arrays.get(PREFIXES[part] + role) for role in ROLES}, PREFIXES[part], layout)
         for part in given
     }
-    if given != ["train"]:
-        if fractions is not None:
-            raise InputError(
-                Message("{0} has arrays for its {1} part: leave {fractions} out", layout.source, given[-1])
-            )
-        return parts
-    return cut_sequences(parts["train"], fractions, layout.source)
-
-
-def cut_sequences(whole: UncheckedPart, fractions: Sequence[float] | None, source: str) -> dict[str, UncheckedPart]:
-    """Cut sequences into parts in their order. Every share above 0 has a sequence if there are enough."""
-    edges = part_ranges(whole.x.shape[1], fractions, source, "sequence")
-    return {name: whole.columns(start, stop) for name, (start, stop) in edges.items() if stop > start}
+    if given == ["train"]:
+        whole = parts["train"]
+        edges = part_ranges(whole.x.shape[1], fractions, layout.source, "sequence")
+        return {name: whole.columns(start, stop) for name, (start, stop) in edges.items() if stop > start}
+    if fractions is not None:
+        raise InputError(Message("{0} has arrays for its {1} part: leave {fractions} out", layout.source, given[-1]))
+    return parts

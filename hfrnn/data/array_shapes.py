@@ -23,16 +23,8 @@ Values = NDArray[Any]
 class ArrayFormat(NamedTuple):
     """How the arrays of a file are to be read.
 
-    Attributes
-    ----------
-    source : str
-        The file, for messages.
-    time_first : bool
-        Whether the steps are on the first axis.
-    matlab : bool
-        Whether a last axis of length 1 may be missing.
-    loss : str
-        The loss that was asked for, or "auto".
+    `source` is the file, for messages. With `time_first`, the steps are on the first axis. With `matlab`, a last axis
+    of length 1 may be missing. `loss` may be "auto".
     """
 
     source: str
@@ -43,23 +35,12 @@ class ArrayFormat(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class UncheckedPart:
-    """Sequences of one part, time-major, before their numbers are checked.
+    """Sequences of one part, time-major, before their numbers are checked; `prefix` begins the names of its arrays."""
 
-    Attributes
-    ----------
-    x : (T, N) integers or (T, N, n_in) real values
-    y : (T, N) integers or (T, N, n_out) real values
-    weights : (T, N) or (T, N, n_out) float32
-        0 in the padding and where nothing is scored.
-    lengths : (N,) int64
-    prefix : str
-        The beginning of the names of its arrays, for messages.
-    """
-
-    x: Values
-    y: Values
-    weights: NDArray[np.float32]
-    lengths: NDArray[np.int64]
+    x: Values  # (T, N) integers or (T, N, n_in) real values
+    y: Values  # (T, N) integers or (T, N, n_out) real values
+    weights: NDArray[np.float32]  # (T, N) or (T, N, n_out), 0 in the padding and where nothing is scored
+    lengths: NDArray[np.int64]  # (N,)
     prefix: str = ""
 
     def columns(self, start: int, stop: int) -> UncheckedPart:
@@ -70,8 +51,7 @@ class UncheckedPart:
     @property
     def scored(self) -> NDArray[np.bool_]:
         """Which targets are scored, in the shape of y."""
-        known = self.weights > 0
-        return np.broadcast_to(known[:, :, None] if known.ndim < self.y.ndim else known, self.y.shape)
+        return _broadcast(self.weights > 0, self.y.shape)
 
     @property
     def bits(self) -> bool:
@@ -84,15 +64,9 @@ class UncheckedPart:
         return bool((~self.scored | ~((self.y < 0) | (self.y > 1))).all())
 
     def sequences(self, where: str) -> TaskSequences:
-        """Return the sequences after checking their numbers: zeros in the padding and where nothing is scored.
-
-        Raises
-        ------
-        InputError
-            A value is not finite, too large, or no number of a symbol; or a sequence has no scored target.
-        """
+        """Return the sequences after checking their numbers: zeros in the padding and where nothing is scored."""
         exists = np.arange(self.x.shape[0])[:, None] < self.lengths
-        x = _checked(self.x, np.broadcast_to(_like(exists, self.x), self.x.shape), f"{self.prefix}x", where)
+        x = _checked(self.x, _broadcast(exists, self.x.shape), f"{self.prefix}x", where)
         y = _checked(self.y, self.scored, f"{self.prefix}y", where)
         empty = np.flatnonzero(~(self.weights > 0).reshape(len(exists), len(self.lengths), -1).any(axis=(0, 2)))
         if empty.size:
@@ -103,9 +77,9 @@ class UncheckedPart:
         return TaskSequences(x, y, self.weights, self.lengths)
 
 
-def _like(steps: NDArray[Any], values: Values) -> NDArray[Any]:
-    """Return an array (T, N) with as many axes as `values`."""
-    return steps[:, :, None] if values.ndim == 3 else steps
+def _broadcast(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return (T, N) or (T, N, n_out) values in a shape with as many axes or one more."""
+    return np.broadcast_to(values[:, :, None] if values.ndim < len(shape) else values, shape)
 
 
 def as_float64(values: Values) -> NDArray[np.float64]:
@@ -137,13 +111,7 @@ def _checked(values: Values, counted: NDArray[np.bool_], name: str, where: str) 
 
 
 def arranged(arrays: Mapping[str, Values | None], prefix: str, layout: ArrayFormat) -> UncheckedPart:
-    """Return one part, given its arrays by role (x, y, mask, lengths), after checking their shapes.
-
-    Raises
-    ------
-    InputError
-        Shapes disagree, or the mask or the lengths are not allowed.
-    """
+    """Return one part, given its arrays by role (x, y, mask, lengths), after checking their shapes."""
     x, y = arrays["x"], arrays["y"]
     assert x is not None
     assert y is not None
@@ -162,7 +130,7 @@ def arranged(arrays: Mapping[str, Values | None], prefix: str, layout: ArrayForm
         y = np.broadcast_to(y, (T, *y.shape))
     else:
         weights = _weights(arrays["mask"], y, f"{prefix}mask", layout)
-        weights = np.where(_like(exists, weights), weights, 0).astype(np.float32)
+        weights = np.where(_broadcast(exists, weights.shape), weights, 0).astype(np.float32)
     return UncheckedPart(x, y, weights, lengths, prefix)
 
 
@@ -217,10 +185,8 @@ def _targets(y: Values, T: int, N: int, prefix: str, layout: ArrayFormat) -> tup
             f"{name} has shape {y.shape}, which may be one value at each of {T} steps or {T} values at the last step: "
             f"give ({first}, 1), or ({first}, {T}) with a mask"
         )
-    if y.ndim == 2 and len(y) == N:
-        return y, True
-    if y.ndim == 1 and len(y) == N:
-        return y[:, None], True
+    if y.ndim in (1, 2) and len(y) == N:
+        return y.reshape(N, -1), True
     raise _disagreement(name, y, prefix, steps, f"{_axes(layout, 'n_out')} or (sequences, n_out) of real numbers")
 
 
@@ -231,9 +197,9 @@ def _classes(
     if y.dtype.kind == "f":
         rounded = np.where(np.isfinite(y), y, -1)
         if (rounded != np.round(rounded)).any() or (np.abs(rounded) > MOST_SYMBOLS).any():
-            raise InputError(Message(
-                "{loss} is softmax, and {0} holds numbers that are no classes: give whole numbers", name
-            ))  # fmt: skip
+            raise InputError(
+                Message("{loss} is softmax, and {0} holds numbers that are no classes: give whole numbers", name)
+            )
         y = rounded.astype(np.int64)  # a NaN becomes -1, which is allowed where nothing is scored
     if y.shape == steps:
         return _time_major(y, layout), False
@@ -273,8 +239,9 @@ def _weights(mask: Values | None, y: Values, name: str, layout: ArrayFormat) -> 
     allowed = [steps, (*steps, 1)] if y.ndim == 2 else [steps, (*steps, 1), (*steps, y.shape[2])]
     if mask.shape not in allowed:
         wanted = " or ".join(dict.fromkeys((str(allowed[0]), str(allowed[-1]))))
-        raise InputError(f"{name} of {layout.source} has shape {mask.shape}, which does not agree with x and y: give "
-                         f"{wanted}")  # fmt: skip
+        raise InputError(
+            f"{name} of {layout.source} has shape {mask.shape}, which does not agree with x and y: give {wanted}"
+        )
     mask = as_float64(mask)
     if not ((mask >= 0) & (mask <= LARGEST)).all():
         raise InputError(f"{name} of {layout.source} holds a negative number, NaN or infinity: give weights, 0 or more")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.errors import CheckpointError, InputError
+from hfrnn.errors import CheckpointError
 
 COUNTERS = ("epoch", "position", "parts", "drawn")
 """The counters that a sampler's state consists of."""
@@ -24,38 +24,15 @@ class SequenceSampler:
     remain for a subset, a new epoch begins, so no sequence is used twice in an epoch. All subsets have the same size,
     or they grow: subset k, counted from 0, holds first * growth**k symbols, but at most `symbols`.
 
-    Parameters
-    ----------
-    sequences : int
-        Number of sequences, N >= 1.
-    length : int
-        Steps in each sequence, T >= 1.
-    symbols : int, optional
-        Predicted symbols in a gradient subset, at least 1. The subset has round(symbols / T) sequences, but at least 1
-        and at most N. By default every subset has all N sequences.
-    seed : int
-        Seed of the PCG64 generators, at least 0.
-    first : int, optional
-        Predicted symbols in the first subset; the default is `symbols`.
-    growth : float
-        Growth factor from one subset to the next, at least 1.
-
-    Raises
-    ------
-    InputError
-        A number is out of its range.
+    There are `sequences` of `length` steps. A subset of some predicted symbols has round(symbols / length) sequences,
+    but at least 1 and at most all. Without `symbols`, a subset has all sequences; without `first`, subsets do not grow.
     """
 
     def __init__(
         self, sequences: int, length: int, symbols: int | None = None, seed: int = 0, first: int | None = None,
         growth: float = 1.0,
     ) -> None:  # fmt: skip
-        for name, value, least in (("sequences", sequences, 1), ("length", length, 1), ("seed", seed, 0)):
-            if value < least:
-                raise InputError(f"the sampler's {name} must be at least {least}, not {value}")
         self.sequences, self.length, self.seed = sequences, length, seed
-        if not (growth >= 1 and math.isfinite(growth)):
-            raise InputError(f"the sampler's growth must be a number, 1 or more, not {growth}")
         self.subset = sequences if symbols is None else self._count(symbols, sequences)
         self.first = self.subset if first is None else self._count(first, self.subset)
         self.growth = float(growth)
@@ -88,13 +65,7 @@ class SequenceSampler:
         return min(1.0, self._position / (self.sequences - self.sequences % self.next_size))
 
     def draw(self) -> NDArray[np.int64]:
-        """Draw the next gradient subset.
-
-        Returns
-        -------
-        ndarray (M,), int64
-            Column numbers of the (T, N) arrays, in increasing order.
-        """
+        """Draw the next gradient subset: column numbers of the (T, N) arrays, (M,), in increasing order."""
         if self.epoch_is_over:
             self._epoch, self._position = self._epoch + 1, 0
             self._order = self._shuffled()
@@ -105,27 +76,10 @@ class SequenceSampler:
     def draw_part(
         self, subset: NDArray[np.int64], *, fraction: float | None = None, symbols: int | None = None
     ) -> NDArray[np.int64]:
-        """Draw a random part of a gradient subset, for the curvature.
+        """Draw a random part of a gradient subset, for the curvature: column numbers in increasing order.
 
-        Parameters
-        ----------
-        subset : ndarray (M,), int64
-            What `draw` returned.
-        fraction : float, optional
-            The share of the subset, in (0, 1]; [K] uses 1/4 in chapter 4 and 1/10 in chapter 5.
-        symbols : int, optional
-            Instead of a share, the number of predicted symbols in the part, at least 1.
-
-        Returns
-        -------
-        ndarray, int64
-            Column numbers from the subset, in increasing order, at least one; the whole subset if neither number is
-            given.
-
-        Raises
-        ------
-        InputError
-            Both numbers are given, or one is out of its range.
+        The part is a share of the subset ([K] uses 1/4 in chapter 4 and 1/10 in chapter 5) or has some predicted
+        symbols, but at least one sequence; it is the whole subset if neither is given.
         """
         count = self.part_size(len(subset), fraction=fraction, symbols=symbols)
         if count == len(subset):
@@ -136,37 +90,13 @@ class SequenceSampler:
 
     def part_size(self, size: int, *, fraction: float | None = None, symbols: int | None = None) -> int:
         """Return the number of sequences that `draw_part` takes from a subset of `size` sequences."""
-        if fraction is not None and symbols is not None:
-            raise InputError("give the curvature part as a fraction or as a number of symbols, not as both")
-        if fraction is not None and not 0 < fraction <= 1:
-            raise InputError(f"the curvature part must be a fraction in (0, 1], not {fraction}")
         if fraction is not None:
             return max(1, round(fraction * size))
         return size if symbols is None else self._count(symbols, size)
 
     def draw_beside(self, subset: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-        """Draw random sequences outside a gradient subset, to judge an update on.
-
-        Parameters
-        ----------
-        subset : ndarray (M,), int64
-            What `draw` returned.
-        count : int
-            The number of sequences, at least 1.
-
-        Returns
-        -------
-        ndarray, int64
-            `count` column numbers in increasing order; fewer if fewer sequences are outside the subset.
-
-        Raises
-        ------
-        InputError
-            The subset holds all sequences.
-        """
+        """Draw `count` random sequences outside a gradient subset, to judge an update on, or all there are."""
         others = np.setdiff1d(np.arange(self.sequences), subset, assume_unique=True)
-        if not others.size:
-            raise InputError("the gradient batch holds all sequences, so none is left to judge the step by")
         chosen = self._generator(_SEPARATE, self._parts).choice(others.size, min(count, others.size), replace=False)
         self._parts += 1
         return others[np.sort(chosen)]
@@ -176,17 +106,9 @@ class SequenceSampler:
         return {**self._sizes(), **{name: getattr(self, f"_{name}") for name in COUNTERS}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load the state of another sampler that has the same sizes and seed.
+        """Load the result of `state_dict` of a sampler with the same sizes and seed.
 
-        Parameters
-        ----------
-        state : mapping
-            The result of `state_dict`.
-
-        Raises
-        ------
-        CheckpointError
-            The state is damaged, or belongs to a sampler with other sizes or another seed; this sampler is unchanged.
+        Raise CheckpointError, and change nothing, if it is damaged or of a sampler with others.
         """
         for name, value in self._sizes().items():
             if state.get(name) != value:
@@ -206,8 +128,6 @@ class SequenceSampler:
 
     def _count(self, symbols: int, most: int) -> int:
         """Return how many sequences hold about `symbols` symbols: at least 1, at most `most`."""
-        if symbols < 1:
-            raise InputError(f"a subset must hold at least 1 symbol, not {symbols}")
         return min(max(1, round(symbols / self.length)), most)
 
     def _shuffled(self) -> NDArray[np.int64]:
@@ -229,18 +149,7 @@ SIMULATED = 1000
 def coming_sizes(sampler: SequenceSampler, draws: int | None, epochs: int | None) -> Counter[int]:
     """Count the subsets of each size that a sampler has still to draw before a limit.
 
-    Parameters
-    ----------
-    sampler : SequenceSampler
-    draws : int, optional
-        Number of subsets.
-    epochs : int, optional
-        Number of epochs since the first subset of all. At least one limit is given.
-
-    Returns
-    -------
-    Counter
-        Number of subsets by size.
+    At least one limit is given: the number of subsets, or of epochs since the first subset of all.
     """
     state, found = sampler.state_dict(), Counter[int]()
     epoch, position, drawn = (int(state[name]) for name in ("epoch", "position", "drawn"))

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hfrnn.data.kinds.data_kind import Pool
 from hfrnn.errors import InputError, Message
 from hfrnn.wording import counted
 
 
 def sequence_count(n: int, length: int) -> int:
-    """Return how many sequences of that many steps a text of n symbols has: (n - 1) // length.
-
-    Raises
-    ------
-    InputError
-        The text is too short for one sequence.
-    """
-    if length < 1:
-        raise InputError(f"the sequence length must be at least 1, not {length}")
+    """Return how many sequences of that many steps a text of n symbols has: (n - 1) // length."""
     if n < length + 1:
         raise InputError(Message(
             "the training part has {0}; sequences of {1} need at least {2:,}: give more text or a smaller "
@@ -32,26 +23,10 @@ def sequence_count(n: int, length: int) -> int:
 def training_sequences(symbols: ArrayLike, length: int, shift: int = 0) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Cut a text into consecutive sequences; the target of each step is the next symbol.
 
-    Parameters
-    ----------
-    symbols : array_like (n,) of integers
-        The text as symbol numbers.
-    length : int
-        Steps in a sequence, T >= 1.
-    shift : int
-        Symbols before the first sequence, from 0 to T - 1. Default 0.
-
-    Returns
-    -------
-    inputs, targets : ndarray (T, N), int32
-        N = (n - 1) // T sequences, C-contiguous; column k is the k-th sequence of the text. N does not depend on the
-        shift: if the last sequence does not fit, it starts earlier, so that it ends with the text, and overlaps the one
-        before it. Symbols that remain at the end of the text are not used.
-
-    Raises
-    ------
-    InputError
-        The text is too short for one sequence.
+    `shift` is the number of symbols before the first sequence, below T. Returns inputs and targets, (T, N), for the
+    N = (n - 1) // T sequences in the order of the text. N does not depend on the shift: if the last sequence does not
+    fit, it starts earlier, so that it ends with the text, and overlaps the one before it. Symbols that remain at the
+    end of the text are not used.
     """
     row = _row(symbols)
     count = sequence_count(len(row), length)
@@ -67,45 +42,16 @@ def training_sequences(symbols: ArrayLike, length: int, shift: int = 0) -> tuple
     return cut(0), cut(1)
 
 
-class EvaluationStreams(NamedTuple):
-    """One text as parallel pieces; the fields are the arguments of `hfrnn.Batch`, in order."""
-
-    inputs: NDArray[np.int32]  # (T, B)
-    targets: NDArray[np.int32]  # (T, B)
-    weights: NDArray[np.float64]  # (T, B), 1 where the target is scored, else 0
-    lengths: NDArray[np.int64]  # (B,), steps of each piece; padding follows
-
-
-def evaluation_streams(symbols: ArrayLike, streams: int, warm_up: int) -> EvaluationStreams:
+def evaluation_streams(symbols: ArrayLike, streams: int, warm_up: int) -> Pool:
     """Cut a text into parallel pieces so that every predicted symbol is scored exactly once.
 
     The n - 1 predictions are divided evenly among the pieces (their sizes differ by at most 1). Every piece except the
     first begins with up to `warm_up` of the preceding symbols, which are not scored. So the network has context before
-    the first scored symbol of the piece.
+    the first scored symbol of the piece. A text with fewer predictions than `streams` gives fewer pieces.
 
-    Parameters
-    ----------
-    symbols : array_like (n,) of integers, n >= 2
-        The text as symbol numbers.
-    streams : int
-        Number of parallel pieces, at least 1. A text with fewer predictions gives fewer pieces.
-    warm_up : int
-        Symbols to feed before a piece, at least 0.
-
-    Returns
-    -------
-    EvaluationStreams
-        inputs, targets, weights (T, B) and lengths (B,), with B = min(streams, n - 1). Padding is symbol 0 with weight
-        0.
-
-    Raises
-    ------
-    InputError
-        The text has fewer than two symbols, or a number is out of its range.
+    Returns inputs, targets and weights (T, B) and lengths (B,). Padding is symbol 0 with weight 0.
     """
     row = _row(symbols)
-    if streams < 1 or warm_up < 0:
-        raise InputError(f"evaluation needs at least 1 stream and a warm-up of at least 0, not {streams} and {warm_up}")
     predictions = len(row) - 1
     if predictions < 1:
         raise InputError(
@@ -121,29 +67,15 @@ def evaluation_streams(symbols: ArrayLike, streams: int, warm_up: int) -> Evalua
     inputs = np.where(inside, row[at], np.int32(0))
     targets = np.where(inside, row[at + 1], np.int32(0))
     weights = (inside & (at >= bounds[:-1])).astype(np.float64)
-    return EvaluationStreams(inputs, targets, weights, lengths)
+    return Pool(inputs, targets, weights, lengths)
 
 
 class TextStreams:
     """One text as parallel streams, read in windows, for truncated backpropagation through time.
 
-    Section 7 of docs/specification.md defines the method.
-
-    Parameters
-    ----------
-    symbols : array_like (n,) of integers
-    count : int
-        Number of streams, at least 1; stream b reads the b-th of `count` equal pieces of the text.
-    back : int
-        Steps in a window, through which errors are propagated back, at least 1.
-    every : int
-        Steps from one window to the next, 1 to `back`; it divides `back`. The last `every` steps of a window are
-        scored.
-
-    Raises
-    ------
-    InputError
-        A number is out of its range, or the text is too short for one window.
+    Section 7 of docs/specification.md defines the method. Stream b reads the b-th of `count` equal pieces of the text.
+    A window has `back` steps, through which errors are propagated back, and scores its last `every` steps. `every`
+    divides `back`: it is the number of steps from one window to the next.
     """
 
     def __init__(self, symbols: ArrayLike, count: int, back: int, every: int) -> None:
@@ -175,17 +107,8 @@ class TextStreams:
     def window(self, position: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64] | None]:
         """Return the window that scores the steps position, ..., position + every - 1.
 
-        Parameters
-        ----------
-        position : int
-            A multiple of `every`.
-
-        Returns
-        -------
-        inputs, targets : ndarray (T, count), int32
-            T = `back`, or less near the beginning of the streams.
-        weights : ndarray (T, count) or None
-            1 for the steps that are scored, else 0; None if all steps are scored.
+        Its inputs and targets are (T, count), with T below `back` near the beginning of the streams. Its weights,
+        (T, count), are 1 for the steps that are scored, else 0; None if all are.
         """
         stop = position + self.every
         start = max(stop - self.back, 0)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hfrnn.choices import PARTS
 from hfrnn.data.array_files import check_size
 from hfrnn.data.array_shapes import LARGEST, UncheckedPart, as_float64
 from hfrnn.data.splits import DEFAULT_FRACTIONS, checked_fractions
@@ -26,37 +27,23 @@ Values = NDArray[Any]
 
 
 class Windows(NamedTuple):
-    """How a recording is cut.
-
-    Attributes
-    ----------
-    window : int
-        Steps of a window.
-    stride : int or None
-        Steps from the beginning of a training window to that of the next; None for half a window.
-    burn_in : int or None
-        Steps at the beginning of a window that are not scored; None for a tenth of a window.
-    ahead : int
-        Steps from an input to the target that it predicts.
-    """
+    """How a recording is cut; numbers of steps."""
 
     window: int = WINDOW
-    stride: int | None = None
-    burn_in: int | None = None
-    ahead: int = 0
+    stride: int | None = None  # from the beginning of a training window to that of the next; None for half a window
+    burn_in: int | None = None  # not scored at the beginning of a window; None for a tenth of a window
+    ahead: int = 0  # from an input to the target that it predicts
 
     def checked(self) -> tuple[int, int, int]:
         """Return the window, the stride and the burn-in; raise InputError if they do not fit."""
         stride = max(self.window // 2, 1) if self.stride is None else self.stride
         burn_in = self.window // 10 if self.burn_in is None else self.burn_in
         if burn_in >= self.window:
-            raise InputError(Message(
-                "{burn_in} is {0}, and {window} is {1}: give a {burn_in} below {window}", burn_in, self.window
-            ))  # fmt: skip
+            expected = "{burn_in} is {0}, and {window} is {1}: give a {burn_in} below {window}"
+            raise InputError(Message(expected, burn_in, self.window))
         if stride > self.window:
-            raise InputError(Message(
-                "{stride} is {0}, and {window} is {1}: give a {stride} of at most {window}", stride, self.window
-            ))  # fmt: skip
+            expected = "{stride} is {0}, and {window} is {1}: give a {stride} of at most {window}"
+            raise InputError(Message(expected, stride, self.window))
         return self.window, stride, burn_in
 
 
@@ -66,22 +53,8 @@ def recording_parts(
 ) -> tuple[dict[str, UncheckedPart], tuple[str, ...]]:  # fmt: skip
     """Return the parts of one recording, cut into windows, and notes for a person.
 
-    Parameters
-    ----------
-    inputs : (steps, n_in) or (steps,) real values
-    targets : (steps, n_out) or (steps,) real values
-    missing : (steps, n_out) bool, or None
-        Targets that are not known, which are not scored.
-    windows : Windows
-    fractions : three floats, optional
-        Shares of the steps for training, validation and test. The last tenth validates by default.
-    source : str
-        The file, for messages.
-
-    Raises
-    ------
-    InputError
-        Shapes disagree, a value is not finite, or a part has too few steps.
+    Inputs are (steps, n_in) or (steps,), targets (steps, n_out) or (steps,), both real. Targets that are `missing`,
+    (steps, n_out), are not scored. `fractions` are the shares of the steps for training, validation and test.
     """
     x, y = (two_axes(each, name, source) for each, name in ((inputs, "x"), (targets, "y")))
     if len(x) != len(y):
@@ -99,7 +72,7 @@ def recording_parts(
         ))  # fmt: skip
     _check_windows(edges[1], window, stride, x.shape[1] + 2 * y.shape[1], source)
     parts = {}
-    for name, share, start, stop in zip(("train", "valid", "test"), shares, edges[:-1], edges[1:], strict=True):
+    for name, share, start, stop in zip(PARTS, shares, edges[:-1], edges[1:], strict=True):
         if share == 0:
             continue
         rows = slice(start, stop)
@@ -114,9 +87,9 @@ def recording_parts(
             ))  # fmt: skip
         part = _cut(x[rows], y[rows], unknown[rows], np.array(begins), window, burn_in)
         if not part.lengths.size:
-            raise InputError(Message(
-                "the {0} part of {1} has no target that is scored: give other {fractions}", name, source
-            ))  # fmt: skip
+            raise InputError(
+                Message("the {0} part of {1} has no target that is scored: give other {fractions}", name, source)
+            )
         parts[name] = part
     notes = [f"{counted(int(unknown.sum()), 'missing target')} not scored"] if unknown.any() else []
     return parts, tuple(notes)
@@ -131,9 +104,8 @@ def two_axes(values: Values, name: str, source: str) -> Values:
     """Return the values of one recording as (steps, n), finite and as float64."""
     found = values[:, None] if values.ndim == 1 else values
     if found.ndim != 2:
-        raise InputError(Message(
-            "{0} of {1} has shape {2}: with {window} give one recording (steps, n)", name, source, values.shape
-        ))  # fmt: skip
+        expected = "{0} of {1} has shape {2}: with {window} give one recording (steps, n)"
+        raise InputError(Message(expected, name, source, values.shape))
     found = as_float64(found)
     wrong = ~(np.abs(found) <= LARGEST)
     if wrong.any():
@@ -151,9 +123,10 @@ def _check_windows(steps: int, window: int, stride: int, columns: int, source: s
     try:
         check_size((count, window, columns), 8, source)
     except InputError as error:
-        raise InputError(Message(
-            "{0} of {1} steps take too much memory: give a larger {stride}", counted(count, "window"), window
-        )) from error  # fmt: skip
+        windows = counted(count, "window")
+        raise InputError(
+            Message("{0} of {1} steps take too much memory: give a larger {stride}", windows, window)
+        ) from error
 
 
 def _cut(x: Values, y: Values, unknown: NDArray[np.bool_], begins: Values, window: int, burn_in: int) -> UncheckedPart:

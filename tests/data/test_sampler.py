@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfrnn.data.sampler import SequenceSampler
-from hfrnn.errors import CheckpointError, InputError
+from hfrnn.errors import CheckpointError
 
 
 def test_all_sequences_are_drawn_when_no_number_is_given() -> None:
@@ -71,20 +71,6 @@ def test_curvature_parts_of_the_same_subset_differ() -> None:
     sampler = SequenceSampler(1000, 1)
     subset = sampler.draw()
     assert not np.array_equal(sampler.draw_part(subset, fraction=0.1), sampler.draw_part(subset, fraction=0.1))
-
-
-@pytest.mark.parametrize("bad", [{"fraction": 0.0}, {"fraction": 1.5}, {"symbols": 0}, {"fraction": 0.5, "symbols": 3}])
-def test_curvature_parts_out_of_range_are_refused(bad: dict[str, float]) -> None:
-    with pytest.raises(InputError):
-        SequenceSampler(10, 1).draw_part(np.arange(10), **bad)
-
-
-@pytest.mark.parametrize(
-    "bad", [{"sequences": 0}, {"length": 0}, {"symbols": 0}, {"seed": -1}, {"first": 0}, {"growth": 0.9}]
-)
-def test_sampler_sizes_out_of_range_are_refused(bad: dict[str, int]) -> None:
-    with pytest.raises(InputError):
-        SequenceSampler(**({"sequences": 3, "length": 2} | bad))
 
 
 def test_growing_subsets_grow_by_the_factor_up_to_the_largest() -> None:

@@ -53,11 +53,6 @@ def test_a_text_too_short_for_one_sequence_is_refused_with_the_numbers(n: int) -
         training_sequences(np.zeros(n, dtype=np.int32), 100)
 
 
-def test_a_sequence_length_below_one_is_refused() -> None:
-    with pytest.raises(InputError, match="at least 1, not 0"):
-        training_sequences(np.zeros(5, dtype=np.int32), 0)
-
-
 @pytest.mark.parametrize("symbols", [np.zeros(5), np.zeros((5, 2), dtype=int)])
 def test_symbols_must_be_a_row_of_integers(symbols: np.ndarray) -> None:
     with pytest.raises(InputError, match="row of integers"):
@@ -102,9 +97,3 @@ def test_the_first_piece_has_no_warm_up() -> None:
 def test_nothing_to_predict_is_refused(n: int) -> None:
     with pytest.raises(InputError, match=f"has {n} symbols?; at least 2"):
         evaluation_streams(np.zeros(n, dtype=np.int32), 4, 2)
-
-
-@pytest.mark.parametrize(("streams", "warm_up"), [(0, 0), (1, -1)])
-def test_stream_numbers_out_of_range_are_refused(streams: int, warm_up: int) -> None:
-    with pytest.raises(InputError, match="at least 1 stream"):
-        evaluation_streams(np.arange(5), streams, warm_up)

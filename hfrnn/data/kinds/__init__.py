@@ -75,13 +75,7 @@ def recognised(data: object) -> type[DataKind] | None:
 
 
 def kind_of(options: Mapping[str, Any]) -> type[DataKind]:
-    """Return the kind of the data that options name.
-
-    Parameters
-    ----------
-    options : mapping
-        Options of a run by name, `data` among them if it was given.
-    """
+    """Return the kind of the data that the options of a run name; `data` is among them if it was given."""
     return recognised(options.get("data")) or KINDS[FALLBACK]
 
 

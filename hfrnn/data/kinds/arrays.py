@@ -8,17 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hfrnn.data.kinds.data_kind import DataKind, Reading, refuse
-from hfrnn.data.kinds.number_sequences import (
-    BURN_IN,
-    FRACTIONS,
-    LOSS,
-    STANDARDIZE,
-    STRIDE,
-    TARGETS,
-    WINDOW,
-    NumberSequences,
-    recording,
-)
+from hfrnn.data.kinds.number_sequences import CUT, FRACTIONS, LOSS, STANDARDIZE, TARGETS, NumberSequences, recording
 from hfrnn.errors import InputError
 from hfrnn.option import Option
 
@@ -36,7 +26,7 @@ class ArrayFile(NumberSequences):
 
     about = "an array file"
     suffixes = reads = SUFFIXES
-    options = (FRACTIONS, TARGETS, WINDOW, STRIDE, BURN_IN, TIME_FIRST, LOSS, STANDARDIZE)
+    options = (FRACTIONS, TARGETS, *CUT, TIME_FIRST, LOSS, STANDARDIZE)
 
     @classmethod
     def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:

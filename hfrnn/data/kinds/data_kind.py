@@ -56,22 +56,9 @@ class Pool(NamedTuple):
 class Reading(NamedTuple):
     """The sequences of a file that a command reads for a trained network, time-major, in the units of the data.
 
-    Attributes
-    ----------
-    name : str
-        The name of the file, for a person.
-    inputs, targets, weights, lengths
-        As in `Pool`. `targets` is None if there are none.
-    recording : bool
-        Whether the file is one recording, without an axis of sequences.
-    input_names, output_names : tuple of str
-        Names of the columns of a table; empty for other data.
-    ahead : int
-        Rows of a table from an input to the target that it predicts.
-    note : str or Message
-        Why there are no targets; empty if there are.
-    burn_in : int
-        Steps at the beginning of a recording that are not scored.
+    `targets` is None if there are none; `note` says why. A recording is one sequence, from a file without an axis of
+    sequences; its first `burn_in` steps are not scored. Only tables have names of columns, and `ahead`: the rows from
+    an input to the target that it predicts.
     """
 
     name: str
@@ -91,14 +78,8 @@ class Reading(NamedTuple):
 class Earlier:
     """What new data take over from an earlier run: the run that is resumed, or that of the option `init_from`.
 
-    Attributes
-    ----------
-    path : str
-        The folder of that run, for messages.
-    network : callable
-        Returns `n_in`, `n_out`, `loss` and the classes of its network, which are read from its checkpoint.
-    vocabulary : Vocabulary or None
-    scaling : Scaling or None
+    `path` is the folder of that run, for messages. `network` returns `n_in`, `n_out`, `loss` and the classes of its
+    network, which are read from its checkpoint.
     """
 
     path: str

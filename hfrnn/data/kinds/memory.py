@@ -10,20 +10,11 @@ from typing import TYPE_CHECKING, Any
 from hfrnn.checks import shown
 from hfrnn.data.kinds.arrays import SUFFIXES, TIME_FIRST, read_arrays, windows_of
 from hfrnn.data.kinds.data_kind import Pool, Reading, epoch_generator, refuse
-from hfrnn.data.kinds.number_sequences import (
-    BURN_IN,
-    FRACTIONS,
-    LOSS,
-    STANDARDIZE,
-    STRIDE,
-    WINDOW,
-    NumberSequences,
-)
+from hfrnn.data.kinds.number_sequences import CUT, FRACTIONS, LOSS, STANDARDIZE, NumberSequences
 from hfrnn.errors import InputError, Message
 
 if TYPE_CHECKING:
     from hfrnn.data.array_data import ArrayData
-    from hfrnn.data.tasks import TaskSequences
 
 ARRAYS, BATCHES = "arrays", "batches"
 
@@ -34,16 +25,10 @@ class TimeMajor(dict[str, Any]):
 
 @dataclass(frozen=True, eq=False)
 class Objects:
-    """What a Python program has given.
+    """What a Python program has given: arrays by the names of `hfrnn.data.array_data`, or a function.
 
-    Attributes
-    ----------
-    data : mapping of str to array, or None
-        Arrays by the names of `hfrnn.data.array_data`.
-    batches : callable, or None
-        Returns new sequences by the same names, given a random generator.
-    valid : mapping, or None
-        Sequences to validate on, with `batches`.
+    `batches` returns new sequences by the same names, given a random generator; with it, `valid` holds those to
+    validate on.
     """
 
     data: Mapping[str, Any] | None = None
@@ -61,7 +46,7 @@ class ArraysInMemory(NumberSequences):
 
     about = "arrays in memory"
     reads = SUFFIXES
-    options = (FRACTIONS, WINDOW, STRIDE, BURN_IN, TIME_FIRST, LOSS, STANDARDIZE)
+    options = (FRACTIONS, *CUT, TIME_FIRST, LOSS, STANDARDIZE)
     in_memory = True
 
     @classmethod
@@ -101,13 +86,7 @@ class ArraysInMemory(NumberSequences):
 class DrawnSequences(ArraysInMemory):
     """Sequences that a function of a Python program draws anew in every epoch.
 
-    Parameters
-    ----------
-    options : mapping
-    data : ArrayData
-        The sequences of the first epoch, and those for validation.
-    given : Objects
-        Holds the function.
+    `data` holds the sequences of the first epoch, and those for validation.
     """
 
     fresh = True
@@ -120,12 +99,12 @@ class DrawnSequences(ArraysInMemory):
     @classmethod
     def of(cls, options: Mapping[str, Any], given: Objects) -> DrawnSequences:
         """Return the sequences of a function, after drawing those of the first epoch."""
-        refuse(options, (FRACTIONS, WINDOW, STRIDE, BURN_IN), "batches= gives the sequences")
-        first, valid = _draw(given, options, 0), _validation(given, options)
+        refuse(options, (FRACTIONS, *CUT), "batches= gives the sequences")
+        first = _draw(given, options, 0)
+        valid = _draw(given, options, -1) if given.valid is None else _read(given.valid, "valid", options)
         if valid.loss != first.loss and options["loss"] == "auto":
             first = replace(first, loss="squared", reason="the targets are real numbers")
-        pairs = {"x": (first.train.inputs, valid.train.inputs), "y": (first.train.targets, valid.train.targets)}
-        for name, (one, other) in pairs.items():
+        for name, one, other in zip("xy", first.train[:2], valid.train[:2], strict=True):
             if one.shape[2:] != other.shape[2:]:
                 raise InputError(
                     f"batches returned {name} of shape {one.shape} (time first), and validation has {other.shape}: "
@@ -137,7 +116,12 @@ class DrawnSequences(ArraysInMemory):
         if epoch == 0:
             return self._pool
         drawn = _draw(self._given, self._options, epoch)
-        _same_shapes(drawn.train, self._pool)
+        for name, one, other in zip("xy", drawn.train[:2], self._pool[:2], strict=True):
+            if one.shape != other.shape:
+                raise InputError(
+                    f"batches returned {name} of shape {one.shape} (time first), and {other.shape} at the first call: "
+                    "return the same shapes at every call, with lengths or a mask for shorter sequences"
+                )
         for what, size, most in (("symbol", drawn.n_in, self.data.n_in), ("class", drawn.n_out, self.data.n_out)):
             if size > most:
                 raise InputError(
@@ -152,14 +136,9 @@ class DrawnSequences(ArraysInMemory):
 
 
 def _draw(given: Objects, options: Mapping[str, Any], epoch: int) -> ArrayData:
-    """Return the sequences of an epoch; epoch -1 is validation, which is the same for every seed."""
+    """Return the sequences of an epoch, without a checksum; epoch -1 is validation, the same for every seed."""
     assert given.batches is not None
     return replace(_read(given.batches(epoch_generator(options["seed"], epoch)), "batches", options), sha256="")
-
-
-def _validation(given: Objects, options: Mapping[str, Any]) -> ArrayData:
-    """Return the sequences to validate on: the given ones with their checksum, or one draw, which has none."""
-    return _draw(given, options, -1) if given.valid is None else _read(given.valid, "valid", options)
 
 
 def _read(given: Any, name: str, options: Mapping[str, Any]) -> ArrayData:
@@ -172,13 +151,3 @@ def _read(given: Any, name: str, options: Mapping[str, Any]) -> ArrayData:
         raise InputError(f"{name} has {parts[0]}: return x, y, mask and lengths, and give the others as valid=")
     time_first = options["time_first"] or isinstance(given, TimeMajor)
     return from_memory(given, time_first=time_first, fractions=(1.0, 0.0, 0.0), loss=options["loss"], name=name)
-
-
-def _same_shapes(new: TaskSequences, first: Pool) -> None:
-    """Raise InputError unless a draw has the shapes of the first one."""
-    for name, one, other in (("x", new.inputs, first.inputs), ("y", new.targets, first.targets)):
-        if one.shape != other.shape:
-            raise InputError(
-                f"batches returned {name} of shape {one.shape} (time first), and {other.shape} at the first call: "
-                "return the same shapes at every call, with lengths or a mask for shorter sequences"
-            )

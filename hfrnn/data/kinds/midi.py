@@ -13,6 +13,11 @@ from hfrnn.data.kinds.number_sequences import FRACTIONS
 from hfrnn.errors import InputError
 from hfrnn.option import Option
 
+BEAT = Option(
+    "steps_per_beat", int, STEPS_PER_BEAT, "Steps per beat, a quarter note, of piano rolls from MIDI files.", least=1,
+    group="Data",
+)  # fmt: skip
+
 
 class MidiFiles(Music):
     """The pieces in MIDI files."""
@@ -20,13 +25,7 @@ class MidiFiles(Music):
     about = "MIDI music"
     named = ""
     suffixes = MIDI_FILES
-    options = (
-        FRACTIONS,
-        Option(
-            "steps_per_beat", int, STEPS_PER_BEAT,
-            "Steps per beat, a quarter note, of piano rolls from MIDI files.", least=1, group="Data",
-        ),
-    )  # fmt: skip
+    options = (FRACTIONS, BEAT)
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -34,10 +33,7 @@ class MidiFiles(Music):
 
     @classmethod
     def recognises(cls, data: str) -> bool:
-        """Return whether a value is a MIDI file by its suffix, or a folder.
-
-        The path of a folder in a resolved configuration ends in a slash, so that it is known if the folder is gone.
-        """
+        """Return whether a value is a MIDI file by its suffix, or a folder: one that is gone ends in a slash."""
         return super().recognises(data) or data.endswith(("/", os.sep)) or os.path.isdir(data)
 
     @classmethod

@@ -14,13 +14,7 @@ if TYPE_CHECKING:
 
 
 class Music(DataKind):
-    """Pieces of music.
-
-    Parameters
-    ----------
-    music : Music
-        The piano rolls.
-    """
+    """Pieces of music: piano rolls."""
 
     about = "music"
     named = "music"

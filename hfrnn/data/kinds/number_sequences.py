@@ -27,9 +27,7 @@ _LISTED = 8  # most constant columns that are named
 
 
 def _uncut(chosen: Any) -> Message | None:
-    if chosen.window is not None:
-        return None
-    return Message("{window} was not: it is for one recording that {window} cuts")
+    return None if chosen.window else Message("{window} was not: it is for one recording that {window} cuts")
 
 
 WINDOWS = Need("window", unless=_uncut)
@@ -53,10 +51,10 @@ STRIDE = Option(
     needs=(WINDOWS,), otherwise="half of {window}",
 )  # fmt: skip
 BURN_IN = Option(
-    "burn_in", int, None,
-    "Steps at the beginning of a window that are not scored, while the state settles.", least=0, group="Data",
-    needs=(WINDOWS,), otherwise="a tenth of {window}",
+    "burn_in", int, None, "Steps at the beginning of a window that are not scored, while the state settles.", least=0,
+    group="Data", needs=(WINDOWS,), otherwise="a tenth of {window}",
 )  # fmt: skip
+CUT = (WINDOW, STRIDE, BURN_IN)
 LOSS = Option(
     "loss", str, "auto",
     "Loss of arrays and tables; auto: softmax for classes, logistic for targets of 0 and 1, else squared.",
@@ -71,15 +69,7 @@ STANDARDIZE = Option(
 
 
 class NumberSequences(DataKind):
-    """Sequences of numbers, scaled if the options ask for it.
-
-    Parameters
-    ----------
-    options : mapping
-        The options of the run, by name: `dtype`, `standardize`.
-    data : ArrayData
-        The sequences, before they are scaled.
-    """
+    """Sequences of numbers, scaled if the options ask for it. `data` holds them before that."""
 
     defaults: ClassVar[Mapping[str, Any]] = {"hidden": (96,)}
     suits = "arrays and tables"
@@ -125,8 +115,8 @@ class NumberSequences(DataKind):
         lines.append(f"          {inputs}, {outputs}{_named(data.target_names)}")
         lines.append(f"loss      {data.loss}: {data.reason}")
         if self.scaling is not None:
-            scaled = ["inputs"] * (self.scaling.input_mean is not None)
-            scaled += ["targets"] * (self.scaling.target_mean is not None)
+            means = {"inputs": self.scaling.input_mean, "targets": self.scaling.target_mean}
+            scaled = [what for what, mean in means.items() if mean is not None]
             lines.append(f"scaling   {' and '.join(scaled)} in units of their deviation in the training part")
         elif why := self._unscaled():
             lines.append(Message("scaling   none, though {0}: consider {standardize:True}", why))
@@ -157,17 +147,13 @@ class NumberSequences(DataKind):
         from hfrnn.data.scaling import Scaling
 
         data = self.data
-        if earlier is not None:
-            scaling = earlier.scaling
-        elif self._standardize:
+        scaling = None if earlier is None else earlier.scaling
+        if earlier is None and self._standardize:
             scaling = Scaling.measure(data.train, targets=data.loss == "squared")
-        else:
-            return None
         if scaling is None or (scaling.input_mean is None and scaling.target_mean is None):
             return None
-        for mean, size, what in (
-            (scaling.input_mean, data.n_in, "inputs"), (scaling.target_mean, data.n_out, "outputs")
-        ):  # fmt: skip
+        means = (scaling.input_mean, data.n_in, "inputs"), (scaling.target_mean, data.n_out, "outputs")
+        for mean, size, what in means:
             if mean is not None and len(mean) != size:
                 raise InputError(
                     f"the scaling of {earlier and earlier.path} is for {len(mean)} {what}, and {data.name} has {size}: "
@@ -183,10 +169,8 @@ class NumberSequences(DataKind):
         if any(each.ndim == 3 and float(abs(each).max()) > REASONABLE for each in arrays):
             return f"there are values above {REASONABLE:g}"
         scaling = Scaling.measure(self.data.train, targets=self.data.loss == "squared")
-        for what, mean, deviation in (
-            ("an input", scaling.input_mean, scaling.input_deviation),
-            ("a target", scaling.target_mean, scaling.target_deviation),
-        ):
+        inputs = ("an input", scaling.input_mean, scaling.input_deviation)
+        for what, mean, deviation in (inputs, ("a target", scaling.target_mean, scaling.target_deviation)):
             if mean is not None and deviation is not None and (abs(mean) > FAR * deviation).any():
                 return f"the mean of {what} is more than {FAR:g} deviations from 0"
         return None
@@ -198,32 +182,15 @@ class NumberSequences(DataKind):
         x, y, weights, lengths = self.data.train
         exists = (np.arange(x.shape[0])[:, None] < lengths)[:, :, None]
         known = weights.reshape(*weights.shape[:2], -1) > 0
-        found = []
-        for what, values, counts, names in (
-            ("input", x, exists, self.data.input_names), ("target", y, known, self.data.target_names),
-        ):  # fmt: skip
-            columns = _constant_columns(values, counts) if values.ndim == 3 else []
-            if columns:
-                listed = [names[k] if names else str(k) for k in columns[:_LISTED]]
-                listed += [f"{len(columns) - _LISTED:,} more"] if len(columns) > _LISTED else []
-                counted_from = "" if names else " (counted from 0)"
-                found.append(f"{what}{'' if len(columns) == 1 else 's'} {', '.join(listed)}{counted_from}")
-        return " and ".join(found)
+        inputs = _constant_columns("input", x, exists, self.input_names)
+        return " and ".join(filter(None, (inputs, _constant_columns("target", y, known, self.output_names))))
 
 
 def recording(inputs: Any, targets: Any, missing: Any, ahead: int, burn_in: int) -> tuple[Any, Any, Any]:
     """Return one recording as a sequence: inputs, targets and weights, time-major; None for what is not there.
 
-    Parameters
-    ----------
-    inputs : (steps, n_in) array
-    targets : (steps, n_out) array or None
-    missing : (steps, n_out) bool array or None
-        Targets that are not known, which are not scored.
-    ahead : int
-        Steps from an input to the target that it predicts.
-    burn_in : int
-        Steps at the beginning that are not scored.
+    Inputs (steps, n_in) and targets (steps, n_out) predict `ahead` steps. Targets that are `missing`, (steps, n_out),
+    and those of the first `burn_in` steps are not scored.
     """
     import numpy as np
 
@@ -256,10 +223,8 @@ def _standardizes(options: Mapping[str, Any], usual: bool) -> bool:
 
 def _check_targets(data: ArrayData) -> None:
     """Raise InputError if the training part scores an output nowhere: nothing would train its weights."""
-    if data.train.weights.ndim == 2:
-        return
     known = (data.train.weights > 0).any(axis=(0, 1))
-    if known.all():
+    if data.train.weights.ndim == 2 or known.all():
         return
     k = int(known.argmin())
     if data.target_names:
@@ -269,14 +234,19 @@ def _check_targets(data: ArrayData) -> None:
     raise InputError(Message(f"{{0}} has no known target in the training part that is scored: {advice}", name))
 
 
-def _constant_columns(values: NDArray[Any], counts: NDArray[Any]) -> list[int]:
-    """Return the numbers of the columns of (T, N, n) values that have one value where `counts`, (T, N, n or 1)."""
+def _constant_columns(what: str, values: NDArray[Any], counts: NDArray[Any], names: tuple[str, ...]) -> str:
+    """Name the columns of (T, N, n) values that have one value where `counts`, (T, N, n or 1); "" if none has."""
     import numpy as np
 
-    counts = np.broadcast_to(counts, values.shape)
+    if values.ndim == 2:
+        return ""
     lowest = np.where(counts, values, np.inf).min(axis=(0, 1))
     highest = np.where(counts, values, -np.inf).max(axis=(0, 1))
-    return [int(k) for k in np.flatnonzero(lowest == highest)]
+    columns = np.flatnonzero(lowest == highest)
+    listed = [names[k] if names else str(k) for k in columns[:_LISTED]]
+    listed += [f"{len(columns) - _LISTED:,} more"] if len(columns) > _LISTED else []
+    counted_from = "" if names else " (counted from 0)"
+    return f"{what}{'' if len(columns) == 1 else 's'} {', '.join(listed)}{counted_from}" if listed else ""
 
 
 def _named(names: tuple[str, ...]) -> str:

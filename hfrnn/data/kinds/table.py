@@ -7,17 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hfrnn.data.kinds.data_kind import Reading
-from hfrnn.data.kinds.number_sequences import (
-    BURN_IN,
-    FRACTIONS,
-    LOSS,
-    STANDARDIZE,
-    STRIDE,
-    TARGETS,
-    WINDOW,
-    NumberSequences,
-    recording,
-)
+from hfrnn.data.kinds.number_sequences import CUT, FRACTIONS, LOSS, STANDARDIZE, TARGETS, NumberSequences, recording
 from hfrnn.errors import Message
 from hfrnn.option import Option
 
@@ -39,7 +29,7 @@ class Table(NumberSequences):
 
     about = "a table"
     suffixes = reads = (".csv", ".tsv")
-    options = (FRACTIONS, INPUTS, TARGETS, WINDOW, STRIDE, BURN_IN, AHEAD, LOSS, STANDARDIZE)
+    options = (FRACTIONS, INPUTS, TARGETS, *CUT, AHEAD, LOSS, STANDARDIZE)
     needed = ("inputs", "targets")
     names_columns = True
     standardizes = True

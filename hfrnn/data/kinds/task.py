@@ -19,26 +19,16 @@ if TYPE_CHECKING:
 VALIDATION_SEQUENCES = 1000
 """Number of validation sequences of a synthetic task. They are the same in every run."""
 
+LAG = Option("length", int, LENGTH, "Length of the sequences of a synthetic task, in steps.", group="Data")
 SEQUENCES = Option("sequences", int, 1000, "New sequences of a synthetic task in each epoch.", least=1, group="Data")
 
 
 class SyntheticTask(DataKind):
-    """A synthetic task.
-
-    Parameters
-    ----------
-    task : Task
-    count : int
-        Sequences of an epoch.
-    seed : int
-    """
+    """A synthetic task with `count` sequences in an epoch."""
 
     about = "a synthetic task"
     named = "tasks"
-    options = (
-        Option("length", int, LENGTH, "Length of the sequences of a synthetic task, in steps.", group="Data"),
-        SEQUENCES,
-    )
+    options = (LAG, SEQUENCES)
     preset = "task"
     defaults: ClassVar[Mapping[str, Any]] = {"arch": "rnn", "hidden": (100,)}
     suits = "tasks"
@@ -64,10 +54,7 @@ class SyntheticTask(DataKind):
 
     @classmethod
     def suited(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options that suit the task: an `rnn` unless another network is given.
-
-        An `rnn` does not learn tasks with long time lags from the general first weights.
-        """
+        """Suggest an `rnn`, and its first weights for long time lags, which it does not learn from the general ones."""
         found = {} if "arch" in given else dict(cls.defaults)
         usual = given.get("arch", cls.defaults["arch"]) == cls.defaults["arch"]
         of_weights = any(given.get(name) is not None for name in ("initializer", "init_scale", "init_from"))
@@ -90,8 +77,7 @@ class SyntheticTask(DataKind):
 
         task = make_task(options["data"], options["length"])
         if task.fixed_count:
-            why = f"the task {task.name} has {task.fixed_count} sequences, all in every epoch"
-            refuse(options, (SEQUENCES,), why)
+            refuse(options, (SEQUENCES,), f"the task {task.name} has {task.fixed_count} sequences, all in every epoch")
         return cls(task, options["sequences"], options["seed"])
 
     def prepare(self, earlier: Earlier | None = None) -> None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hfrnn.choices import LEVELS, SHIFTED, UNITS
+from hfrnn.choices import LEVELS, PARTS, SHIFTED, UNITS
 from hfrnn.data.kinds import kind_of_file
 from hfrnn.data.kinds.data_kind import DataKind, Earlier, Pool, epoch_generator
 from hfrnn.data.kinds.number_sequences import FRACTIONS
@@ -37,15 +37,7 @@ WORDS = Need("level", ("word",))
 
 
 class Text(DataKind):
-    """A corpus, cut into sequences: at the same symbols in every epoch, or shifted by a random number of symbols.
-
-    Parameters
-    ----------
-    options : mapping
-        The options of the run, by name.
-    corpus : Corpus
-        The text in its parts.
-    """
+    """A corpus, cut into sequences: at the same symbols in every epoch, or shifted by a random number of symbols."""
 
     about = "a text"
     named = "corpora"
@@ -128,10 +120,8 @@ class Text(DataKind):
         from hfrnn.data.corpora import load_corpus
 
         refuse_other_files(options["text"])
-        return cls(options, load_corpus(
-            options["text"], options["data"], options["level"], options["valid"], options["test"],
-            options["fractions"],
-        ))  # fmt: skip
+        given = (options[name] for name in ("text", "data", "level", "valid", "test", "fractions"))
+        return cls(options, load_corpus(*given))
 
     # ------------------------------------------------------------------ the data of a run
 
@@ -159,7 +149,7 @@ class Text(DataKind):
         valid = vocabulary.encode(corpus.valid, options["unknown"])
         self.valid_symbols, self.skipped = valid.size, vocabulary.count(corpus.valid)[0] - valid.size
         if valid.size >= 2 or options["valid"] is not None:
-            self.validation = Pool(*evaluation_streams(valid, VALIDATION_STREAMS, VALIDATION_WARM_UP))
+            self.validation = evaluation_streams(valid, VALIDATION_STREAMS, VALIDATION_WARM_UP)
 
     @property
     def checksums(self) -> dict[str, str]:
@@ -174,12 +164,9 @@ class Text(DataKind):
         return ", ".join(dict.fromkeys(changed)) or self.source
 
     def pool(self, epoch: int) -> Pool:
-        from hfrnn.data.streams import training_sequences
-
         if not self.fresh:
             return self._fixed_pool
-        shift = int(epoch_generator(self._seed, epoch).integers(self._length))
-        return Pool(*training_sequences(self.symbols, self._length, shift))
+        return self._shifted(int(epoch_generator(self._seed, epoch).integers(self._length)))
 
     def part(self, name: str) -> Pool:
         """Return a part, cut into sequences like those of training."""
@@ -200,7 +187,8 @@ class Text(DataKind):
         return self.symbols
 
     def content(self, part: str) -> Content:
-        return {"train": self.corpus.train, "valid": self.corpus.valid, "test": self.corpus.test}[part]
+        found: Content = getattr(self.corpus, part)
+        return found
 
     def lines(self) -> list[str]:
         lines = [
@@ -215,18 +203,19 @@ class Text(DataKind):
 
     @cached_property
     def _fixed_pool(self) -> Pool:
+        return self._shifted(0)
+
+    def _shifted(self, shift: int) -> Pool:
         from hfrnn.data.streams import training_sequences
 
-        return Pool(*training_sequences(self.symbols, self._length))
+        return Pool(*training_sequences(self.symbols, self._length, shift))
 
     @cached_property
     def _parts(self) -> dict[str, str]:
         """The sha256 of each part, under the names that config.toml uses."""
-        texts = {part: self.content(part) for part in ("train", "valid", "test")}
-        return {
-            f"{part}_sha256": hashlib.sha256(text if isinstance(text, bytes) else text.encode("utf-8")).hexdigest()
-            for part, text in texts.items()
-        }
+        texts = {part: self.content(part) for part in PARTS}
+        contents = {part: text.encode() if isinstance(text, str) else text for part, text in texts.items()}
+        return {f"{part}_sha256": hashlib.sha256(content).hexdigest() for part, content in contents.items()}
 
     def _new_vocabulary(self) -> Any:
         """Return the symbols of the training part; raise InputError if there is only one."""
@@ -245,14 +234,12 @@ class Text(DataKind):
 
 def refuse_other_files(text: str | None) -> None:
     """Raise InputError if a file to train on as a text holds other data, by its suffix."""
-    kind = kind_of_file(text)
-    if kind is None:
-        return
-    needed = " and ".join(map(argument, kind.needed))
-    raise InputError(Message(
-        f"{{0}} is {{1}}, not a text: give it as {{data}}{needed and f', with {needed}'}, or rename it to train on its "
-        "characters", text, kind.about,
-    ))  # fmt: skip
+    if kind := kind_of_file(text):
+        needed = " and ".join(map(argument, kind.needed))
+        raise InputError(Message(
+            f"{{0}} is {{1}}, not a text: give it as {{data}}{needed and f', with {needed}'}, or rename it to train on "
+            "its characters", text, kind.about,
+        ))  # fmt: skip
 
 
 def _size(options: Mapping[str, Any]) -> int:
@@ -260,8 +247,8 @@ def _size(options: Mapping[str, Any]) -> int:
     from hfrnn.data.corpora import CORPORA
 
     data, text = options["data"], options["text"]
-    if text is None:
-        size = CORPORA[data].size if data in CORPORA else 0
-    else:
+    if text is not None:
         size = os.path.getsize(text) if os.path.isfile(text) else 0
+    else:
+        size = CORPORA[data].size if data in CORPORA else 0
     return size // CHARACTERS if options["level"] == "word" else size
