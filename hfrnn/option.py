@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral
@@ -20,6 +21,22 @@ _NOUNS = {str: "a string", bool: "true or false", int: "a whole number", float: 
 def option_key(name: str) -> str:
     """Return the name of an option in a TOML file: `lambda` for `lambda_`, every other name unchanged."""
     return name.rstrip("_")
+
+
+def in_toml(name: str, value: str = "") -> str:
+    """Return how a TOML file writes an option: `window`, or `optimizer = "hf"` with a value (a `Wording`).
+
+    Several values may have commas and `or` between them.
+    """
+
+    def literal(word: re.Match[str]) -> str:
+        text = word[0]
+        return text if text == "or" or text.replace(".", "", 1).isdecimal() else f'"{text}"'
+
+    if not value:
+        return option_key(name)
+    written = value.lower() if value in ("True", "False") else re.sub("[^ ,]+", literal, value)
+    return f"{option_key(name)} = {written}"
 
 
 def argument(name: str, value: object = "") -> str:

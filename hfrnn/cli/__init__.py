@@ -28,6 +28,7 @@ from hfrnn.cli.train import train
 from hfrnn.cli.under_mpi import refuse_ranks, silence_followers, wait_for_report
 from hfrnn.errors import HfrnnError
 from hfrnn.option import nearest
+from hfrnn.ranks.one import launched
 from hfrnn.training.signals import CLOSED_OUTPUT, Interrupted, Response, handle_signals
 from hfrnn.wording import one_line
 
@@ -126,7 +127,8 @@ class _Commands(click.Group):
 @click.version_option(__version__, prog_name="hfrnn")
 def main() -> None:
     """Train recurrent networks with second-order (Hessian-free) optimization."""
-    refuse_ranks(click.get_current_context().invoked_subcommand)
+    if launched()[0] > 1:
+        refuse_ranks(click.get_current_context().invoked_subcommand)
 
 
 for command in (train, evaluate, predict, sample, probe, report, spectrum, data, gradcheck, info, completion):

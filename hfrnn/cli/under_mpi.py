@@ -19,7 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
 from hfrnn.errors import INTERRUPTED, InputError, MissingExtraError, how_to_install
-from hfrnn.ranks.one import launched
+from hfrnn.ranks.one import ALONE, launched
 from hfrnn.training.signals import ending_signals
 
 if TYPE_CHECKING:
@@ -39,11 +39,10 @@ def silence_followers() -> None:
 
 
 def refuse_ranks(command: str | None) -> None:
-    """Raise InputError if a launcher has started several ranks of a command that works in one process."""
-    size, _ = launched()
-    if size > 1 and command != "train":
+    """Raise InputError if a command works in one process, because a launcher has started several ranks of it."""
+    if command != "train":
         raise InputError(
-            f"hfrnn {command} works in one process, and {size} ranks were started: start it without mpiexec"
+            f"hfrnn {command} works in one process, and {launched()[0]} ranks were started: start it without mpiexec"
         )
 
 
@@ -52,7 +51,7 @@ def launched_together() -> Iterator[Ranks]:
     """Yield the ranks that a launcher has started. An error ends all of them, and one rank reports it."""
     from hfrnn.ranks.mpi import launched_ranks
 
-    ranks = launched_ranks()
+    ranks = ALONE if launched()[0] == 1 else launched_ranks()
     try:
         yield ranks
     except BaseException as error:

@@ -24,6 +24,7 @@ from hfrnn.engine.sweep import Sweep
 from hfrnn.errors import InputError
 from hfrnn.optim.blocks import MatrixBlock
 from hfrnn.ranks.mpi import ranks_of
+from hfrnn.ranks.one import Ranks
 
 COMPLEX_STEP = 1e-20
 """The step eps of the complex-step derivative."""
@@ -100,7 +101,7 @@ class Objective(SequenceDerivatives):
             net, batch.T, batch.B, checkpoint, memory, symbols, weighs_outputs=weighs_outputs, least_shards=shards
         )
         self.plan.check(batch.B)
-        self.batch, self.ranks = net.prepare(batch), ranks_of(comm)
+        self.batch, self.ranks = net.prepare(batch), comm if isinstance(comm, Ranks) else ranks_of(comm)
         self.threads = Threads(threads if net.backend.on_host else 1, most=self.plan.workers)
         self.total_weight = self.batch.total_weight(net.backend)
         self._count = len(self.plan.parts)

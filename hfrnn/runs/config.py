@@ -207,6 +207,11 @@ class TrainConfig:
         return (not optimizers or self.optimizer in optimizers) and (not kinds or self.kind in kinds)
 
     @property
+    def is_constrained(self) -> bool:
+        """Whether some weights are absent or keep their signs."""
+        return any(value is not None for value in (self.density, self.connectivity, self.excitatory))
+
+    @property
     def time_limit(self) -> float | None:
         """Seconds of training, or None without a limit."""
         if self.minutes is None:

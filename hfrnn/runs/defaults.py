@@ -91,7 +91,7 @@ def dependent(chosen: Any) -> dict[str, Any]:
 
 
 def preset_defaults(preset: str, data: str, length: int = 0) -> dict[str, Any]:
-    """Return the options that a preset decides, by name, for a field of `ByData` and a length of synthetic sequences."""
+    """Return the options that a preset decides, for a field of `ByData` and a length of synthetic sequences."""
     place = PRESETS.index(preset)
     declared = {name: option.presets for name, option in run_options().items() if option.presets is not None}
     return {name: _value(presets[place], data, length) for name, presets in declared.items()}

@@ -35,16 +35,19 @@ from hfrnn.arrays.threads import default_threads
 from hfrnn.checks import shown
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.vocabulary import Vocabulary
-from hfrnn.errors import CheckpointError, InputError, Message, PerReader
+from hfrnn.errors import CheckpointError, InputError, Message, PerReader, worded
 from hfrnn.files import CHECKPOINT_SHARE, is_regular, memory_share, read_bytes, write_atomic
+from hfrnn.option import in_toml, option_key
 from hfrnn.runs.checkpoint import check_description, checkpoint_bytes, load_checkpoint
 from hfrnn.runs.config import Tables, TrainConfig, checked_options, read_toml, stored_config
 from hfrnn.runs.lock import NAME as LOCK
 from hfrnn.runs.lock import FolderLock
 from hfrnn.runs.metrics import MetricsFile, Record
 from hfrnn.runs.optimizers import OPTIMIZERS
-from hfrnn.runs.outputs import enclosing_run
 from hfrnn.wording import counted
+
+RUN_FILES = ("last.safetensors", "best.safetensors", "metrics.jsonl", "vocabulary.json", ".lock")
+"""A folder is a run folder if it holds config.toml and one of these files."""
 
 
 class RunFolder:
@@ -166,8 +169,8 @@ class RunFolder:
                 Message("{0} names the optimizer {1}, which is not known: {2}", path, shown(optimizer), advice)
             )
         with self._whole("config.toml"):
-            given = checked_options(tables.given, path)
-            return stored_config(given, checked_options({**tables.followed, **tables.given}, path))
+            values = checked_options({**tables.followed, **tables.given}, path)
+            return stored_config({name: values[name] for name in values if option_key(name) in tables.given}, values)
 
     @contextlib.contextmanager
     def _whole(self, name: str) -> Iterator[None]:
@@ -176,7 +179,8 @@ class RunFolder:
             yield
         except InputError as error:
             path = self._file(name)
-            raise CheckpointError(Message("{0} is damaged ({1}): restore it from a copy", path, error)) from error
+            what = worded(error, in_toml)  # nobody gave these options to the call or the command
+            raise CheckpointError(f"{path} is damaged ({what}): restore it from a copy") from error
 
     def config(self) -> TrainConfig:
         """Return the configuration that the run was started with: what was given, and the defaults of that time.
@@ -385,6 +389,14 @@ def _config_content(config: TrainConfig, versions: dict[str, str]) -> bytes:
 
 
 # ------------------------------------------------------------------ new folders, and what a killed process left
+
+
+def enclosing_run(path: str | os.PathLike[str]) -> Path | None:
+    """Return the run folder that a path lies in, at any depth; None if it lies in none."""
+    for folder in Path(os.path.realpath(path)).parents:
+        if (folder / "config.toml").is_file() and any(os.path.lexists(folder / name) for name in RUN_FILES):
+            return folder
+    return None
 
 
 def make_numbered_folder(wanted: Path) -> Path:

@@ -32,7 +32,7 @@ from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.options import run_options
 from hfrnn.runs.outputs import Output
-from hfrnn.runs.run_constraints import stored_constraints
+from hfrnn.runs.run_constraints import CONSTRAINTS, stored_constraints
 from hfrnn.wording import brief, counted
 
 
@@ -367,7 +367,7 @@ def checked_weights(net: Network, arrays: dict[str, HostArray], path: Path) -> A
     Parameters and errors are those of `checked_theta`.
     """
     theta, name = checked_theta(net, arrays, path), f"method.{AVERAGE}"
-    constraints = stored_constraints(net, arrays, path)
+    constraints = stored_constraints(net, arrays, path) if CONSTRAINTS in arrays else None
     if name not in arrays:
         return theta if constraints is None else constraints.weights(theta)
     average = checked_theta(net, arrays, path, name)

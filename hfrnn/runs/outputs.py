@@ -6,14 +6,11 @@ import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from hfrnn.errors import InputError, Message, reason_of
 from hfrnn.files import write_atomic
 from hfrnn.option import argument
-
-RUN_FILES = ("last.safetensors", "best.safetensors", "metrics.jsonl", "vocabulary.json", ".lock")
-"""A folder is a run folder if it holds config.toml and one of these files."""
+from hfrnn.runs.folder import enclosing_run
 
 
 @dataclass(frozen=True)
@@ -92,14 +89,6 @@ class Output:
         if os.path.exists(self.path) and not stat.S_ISREG(os.stat(self.path).st_mode):
             raise InputError(Message("{0}, which is not a regular file: give another file", given))
         return True
-
-
-def enclosing_run(path: str | os.PathLike[str]) -> Path | None:
-    """Return the run folder that a path lies in, at any depth; None if it lies in none."""
-    for folder in Path(os.path.realpath(path)).parents:
-        if (folder / "config.toml").is_file() and any(os.path.lexists(folder / name) for name in RUN_FILES):
-            return folder
-    return None
 
 
 def _same(one: str, other: str | os.PathLike[str]) -> bool:

@@ -20,7 +20,6 @@ from hfrnn.files import open_to_read
 if TYPE_CHECKING:
     from hfrnn.engine.constraints import Constraints
     from hfrnn.engine.network import Network
-    from hfrnn.runs.config import TrainConfig
 
 CONSTRAINTS = "constraints"
 """Name of the codes of `Constraints` in a checkpoint."""
@@ -126,8 +125,3 @@ def stored_constraints(net: Network, arrays: Mapping[str, HostArray], path: Path
         return Constraints.of_codes(net, arrays[CONSTRAINTS])
     except InputError as error:
         raise CheckpointError(f"the checkpoint in {path} holds damaged constraints: {error}") from error
-
-
-def asks_for_constraints(config: TrainConfig) -> bool:
-    """Return whether the options of a run ask for constraints."""
-    return any(value is not None for value in (config.density, config.connectivity, config.excitatory))

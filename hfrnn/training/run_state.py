@@ -22,7 +22,7 @@ from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder, UnwrittenFolder, versions
 from hfrnn.runs.metrics import Record
 from hfrnn.runs.optimizers import OPTIMIZERS
-from hfrnn.runs.run_constraints import CONSTRAINTS, asks_for_constraints, stored_constraints
+from hfrnn.runs.run_constraints import CONSTRAINTS, stored_constraints
 from hfrnn.wording import shell_command
 
 if TYPE_CHECKING:
@@ -40,19 +40,7 @@ A killed run makes the updates since its checkpoint again, with the same bits.
 class RunState:
     """What training changes, with the methods that write it to a run folder and read it back.
 
-    Parameters
-    ----------
-    config : TrainConfig
-        The options, resolved.
-    source : Source
-        The data.
-    net : Network
-    method : Method
-        How to train. The state of the method is part of the state of the run.
-    theta : array, shape (net.n_parameters,)
-        The initial parameters.
-    ranks : Ranks
-        Only the rank that leads writes to the run folder.
+    The state of the method is part of it. Only the rank that leads writes to the folder.
 
     Attributes
     ----------
@@ -60,8 +48,6 @@ class RunState:
         The parameters; with constraints, the variables that they are made of.
     best_theta : array, shape (net.n_parameters,)
         The weights with the lowest validation loss, or training loss without validation data.
-    update, symbols : int
-        Number of updates, and of symbols used for gradients, so far.
     seconds, seconds_processor : float
         Training time so far, and the processor time of all threads. Validation and saving do not count.
     last, best : dict or None
@@ -75,13 +61,7 @@ class RunState:
     """
 
     def __init__(
-        self,
-        config: TrainConfig,
-        source: Source,
-        net: Network,
-        method: Method,
-        theta: Array,
-        ranks: Ranks = ALONE,
+        self, config: TrainConfig, source: Source, net: Network, method: Method, theta: Array, ranks: Ranks = ALONE
     ) -> None:
         self.config, self.source = config, source
         self.net, self.method = net, method
@@ -181,15 +161,7 @@ class RunState:
             self.saved = meta
 
     def write_summary(self, reason: str, sample: str | None) -> dict[str, Any]:
-        """Write summary.json about the state on disk, and return its content.
-
-        Parameters
-        ----------
-        reason : str
-            Why the run ended.
-        sample : str or None
-            A text that the network has written.
-        """
+        """Write summary.json about the state on disk, with why the run ended and a text of the network; return it."""
         self.folder.lock.check()
         self.flush()
         on_disk = self.folder.restore("last")[1]
@@ -247,30 +219,14 @@ class RunState:
         """Read the state of a run folder into memory. Nothing is written.
 
         A folder without a state leaves the initial state in memory: its process was killed before the first update.
-
-        Parameters
-        ----------
-        folder : RunFolder
-        replan : bool
-            Whether to use new plans, made from the configuration, instead of the stored ones.
-
-        Raises
-        ------
-        CheckpointError
-            A file is missing, damaged or does not fit the others.
+        With `replan`, new plans are made from the configuration; else the stored ones are used.
         """
         self._folder = folder
         if folder.begun:
             self._load_best(self._load_last(replan))
 
     def repair(self) -> None:
-        """Make the files of the folder agree with the loaded state, after a process was killed at any moment.
-
-        Raises
-        ------
-        CheckpointError
-            metrics.jsonl is damaged or does not fit the state; nothing was changed.
-        """
+        """Make the files of the folder agree with the loaded state, after a process was killed at any moment."""
         if not self.ranks.leads:
             self._folder = UnwrittenFolder(self.folder.path, self.saved)
             if not self.saved:
@@ -295,7 +251,7 @@ class RunState:
         check_description(meta, path / "last.safetensors")
         self.theta = checked_theta(self.net, arrays, path)
         self.method.constraints = stored_constraints(self.net, arrays, path)
-        if self.method.constraints is None and asks_for_constraints(self.config):
+        if self.method.constraints is None and self.config.is_constrained:
             raise CheckpointError(
                 f"the checkpoint in {path} lacks the constraints that config.toml asks for: restore both from a copy"
             )
@@ -371,18 +327,10 @@ def _plan(stored: dict[str, Any], own: Plan) -> Plan:
 
 
 class ResumeCommand(Message):
-    """The command or the call that resumes a run, for a message.
+    """The command or the call that resumes a run with some options, for a message; options that are None are left out.
 
-    Parameters
-    ----------
-    path : path
-        The run folder.
-    options : mapping, optional
-        Options to resume with, by name; those that are None are left out.
-    files : sequence of str
-        The files with the architectures and optimizers of a user.
-    data : str
-        The argument that the data in memory are given as; such a run can only be resumed in Python.
+    `files` are those with the architectures and optimizers of a user. `data` is the argument for data in memory; such a
+    run can only be resumed in Python.
 
     Examples
     --------

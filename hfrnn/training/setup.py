@@ -24,7 +24,7 @@ from hfrnn.option import argument
 from hfrnn.ranks.one import ALONE, Ranks
 from hfrnn.runs.config import TrainConfig, useless
 from hfrnn.runs.optimizers import OPTIMIZERS
-from hfrnn.runs.run_constraints import asks_for_constraints, read_connectivity
+from hfrnn.runs.run_constraints import read_connectivity
 from hfrnn.wording import memory_size
 
 if TYPE_CHECKING:
@@ -41,23 +41,7 @@ def refuse_options_of_others(config: TrainConfig) -> None:
 
 
 def build_network(config: TrainConfig, data: Mapping[str, Any]) -> Network:
-    """Return the network of a run.
-
-    Parameters
-    ----------
-    config : TrainConfig
-    data : mapping
-        What the data determine: `n_in`, `n_out`, `loss`, and the classes of a class softmax.
-
-    Returns
-    -------
-    Network
-
-    Raises
-    ------
-    InputError
-        The weights alone exceed the memory budget.
-    """
+    """Return the network of a run; `data` has what the data determine: `n_in`, `n_out`, `loss` and classes."""
     net = Network(**config.network_arguments(data))
     taken = net.n_parameters * net.dtype.itemsize
     if taken > config.memory_bytes:
@@ -71,25 +55,9 @@ def build_network(config: TrainConfig, data: Mapping[str, Any]) -> Network:
 def initial_parameters(
     config: TrainConfig, net: Network, first: HostArray | None, constraints: Constraints | None = None
 ) -> Array:
-    """Return the parameters that a run starts from: given ones, or random ones by the options.
+    """Return the parameters (net.n_parameters,) that a run starts from: given ones, or random ones by the options.
 
-    Parameters
-    ----------
-    config : TrainConfig
-    net : Network
-    first : ndarray, shape (net.n_parameters,), or None
-        The parameters to start from, of any floating-point type; None for random ones.
-    constraints : Constraints, optional
-
-    Returns
-    -------
-    array, shape (net.n_parameters,)
-        With constraints, the variables of the parameters.
-
-    Raises
-    ------
-    InputError
-        The constraints do not allow the given parameters.
+    With constraints, these are the variables of the parameters.
     """
     if first is not None:
         given = net.backend.asarray(first, dtype=net.dtype)
@@ -112,14 +80,8 @@ def initial_parameters(
 
 
 def run_constraints(config: TrainConfig, net: Network) -> Constraints | None:
-    """Return the constraints that the options of a new run ask for; None if they ask for none.
-
-    Raises
-    ------
-    InputError
-        An option or the file of `connectivity` does not fit the network, or the file cannot be read.
-    """
-    if not asks_for_constraints(config):
+    """Return the constraints that the options of a new run ask for; None if they ask for none."""
+    if not config.is_constrained:
         return None
     density = 1.0 if config.density is None else config.density
     masks: dict[str, HostArray] = {}
@@ -182,13 +144,7 @@ def smaller_budget(config: TrainConfig) -> dict[str, str]:
 
 @contextmanager
 def before_updates(backend: Backend, config: TrainConfig) -> Iterator[None]:
-    """Tell within the context, while a run prepares its first update, which memory budget to give.
-
-    Raises
-    ------
-    DeviceMemoryError
-        The memory of the GPU is used up.
-    """
+    """Tell within the context, while a run prepares its first update, which memory budget to give."""
     try:
         yield
     except backend.memory_errors as error:
@@ -200,13 +156,7 @@ def before_updates(backend: Backend, config: TrainConfig) -> Iterator[None]:
 
 
 def after_an_update(state: RunState) -> DeviceMemoryError:
-    """Return the error of a run that has a folder: which update is saved, and how to resume it with a smaller budget.
-
-    Parameters
-    ----------
-    state : RunState
-        Its summary has been written.
-    """
+    """Return the error of a run that has a summary: which update is saved, and how to resume with a smaller budget."""
     config = state.config
     return DeviceMemoryError(Message(
         "the memory of the GPU is used up after update {0}, which is saved, with a budget of {1}: resume with a "
@@ -225,11 +175,6 @@ def prepared(ranks: Ranks, config: TrainConfig) -> TrainConfig:
     """Return the options of a run, after all ranks have compared theirs, and each has chosen its device.
 
     All ranks use the memory budget of rank 0.
-
-    Raises
-    ------
-    InputError
-        A rank has other options or another version of hfrnn, or the optimizer works in one process only.
     """
     if ranks.size == 1:
         return config

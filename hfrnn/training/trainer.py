@@ -141,7 +141,7 @@ def train(
     >>> result.net
     <Network rnn 4, 1 in, 1 out (squared), 28 weights>
     """
-    if resume is not None or config is not None:
+    if resume is not None or not isinstance(config, TrainConfig | None):
         resume = run_to_resume(config, resume)
     callbacks, given = _checked_callbacks(callbacks), None
     if batches is not None or not all(each is None or isinstance(each, str) for each in (data, valid)):
@@ -149,7 +149,7 @@ def train(
     if given is not None:
         data, valid = given.name, None if batches is not None else valid
     options |= {name: value for name, value in (("data", data), ("valid", valid)) if value is not None}
-    values, ranks = checked_options(options, "train()"), ranks_of(comm)
+    values, ranks = checked_options(options, "train()"), comm if isinstance(comm, Ranks) else ranks_of(comm)
     with handle_signals() as interruption, ending_together(ranks), saying_what_is_saved(interruption):
         if resume is None:
             config = TrainConfig(**values) if config is None else config.replace(**values)
@@ -173,19 +173,8 @@ def _checked_callbacks(callbacks: Sequence[Callback]) -> Sequence[Callback]:
 class Trainer(TrainingRun):
     """One training run. `new` or `resumed` makes it, and `run` is called once.
 
-    Parameters
-    ----------
-    config : TrainConfig
-        The options, resolved.
-    folder : RunFolder, optional
-        The folder of a run to be resumed.
-    callbacks : sequence of Callback
-    interruption : Interruption, optional
-        Says when to stop because of a signal.
-    given : Objects, optional
-        Data that were given as objects of Python.
-    ranks : Ranks
-        The processes that train together. Those that do not lead have no callbacks and write nothing.
+    The options are resolved. `folder` is that of a run to be resumed, and `given` has data that were given as objects
+    of Python. Ranks that do not lead have no callbacks and write nothing.
     """
 
     def __init__(
@@ -309,9 +298,9 @@ class Trainer(TrainingRun):
             self.folder.lock.check()
             with contextlib.suppress(StorageError, CheckpointError):
                 state.write_summary("a disk that cannot be written to", self._sample)
-            raise StorageError(Message(
-                "{0}; update {1} is saved: resume with {2}", error, state.saved["update"], state.resume_command
-            )) from error  # fmt: skip
+            raise StorageError(
+                Message("{0}; update {1} is saved: resume with {2}", error, state.saved["update"], state.resume_command)
+            ) from error
         finally:
             with contextlib.suppress(HfrnnError):  # another error is on its way
                 state.flush()
@@ -417,18 +406,8 @@ class Trainer(TrainingRun):
 class TimeLimit:
     """A time limit. It ends a run before an update that would probably exceed it.
 
-    A record of many updates ends at the limit, wherever it is, so that it is their mean time that counts.
-
-    Attributes
-    ----------
-    seconds : float or None
-        The limit; None for no limit.
-    start : float
-        Time at which training began.
-    longest : float
-        Seconds of the longest update so far, as the mean of a record.
-    reached : bool
-        Whether there is no time for another update.
+    A record of many updates ends at the limit, wherever it is, so that it is their mean time that counts: `longest` is
+    the largest mean of a record. `reached` says whether there is no time for another update.
     """
 
     seconds: float | None
@@ -496,24 +475,8 @@ def make_record(
 ) -> Record:
     """Return the record of an update. Its times are filled in later; infinities and NaN become None.
 
-    Parameters
-    ----------
-    state : RunState
-        The state after the update.
-    found : dict
-        Figures of the method.
-    valid : float or None
-        Validation loss in nats.
-    errors : float or None
-        Share of wrong answers, from 0 to 1.
-    seconds : float
-        Duration of the validation.
-    sample : str or None
-        A text that the network has written.
-
-    Returns
-    -------
-    dict
+    `found` has the figures of the method, `valid` is the validation loss in nats, `errors` the share of wrong answers.
+    `seconds` is the duration of the validation.
     """
     loss, in_bits = found["train_loss"], state.source.in_bits
     record = {
