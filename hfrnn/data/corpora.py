@@ -59,23 +59,8 @@ class Corpus:
 def read_text(path: str | os.PathLike[str], level: str) -> Text:
     """Read a whole text file without changing its newlines.
 
-    At level "word" a missing newline at the end of the file is added, so that every line ends with one.
-
-    Parameters
-    ----------
-    path : path
-        A regular file of at most a sixteenth of the machine's memory; its encoding is UTF-8 for levels "char" and
-        "word".
-    level : {"char", "byte", "word"}
-
-    Returns
-    -------
-    str for levels "char" and "word", bytes for level "byte"
-
-    Raises
-    ------
-    InputError
-        The file is missing, empty, too large, unreadable or not UTF-8, or the path is a folder, a pipe or a device.
+    At level "word" a missing newline at the end of the file is added, so that every line ends with one. The file is
+    UTF-8 for levels "char" and "word", and has at most a sixteenth of the machine's memory.
     """
     check_level(level)
     if not str(path):
@@ -156,9 +141,8 @@ def load_corpus(
     """
     check_level(level)
     text = checks.path("text", text, or_none=True)
-    valid_path, test_path = (
-        checks.path(each, given, or_none=True) for each, given in (("valid_path", valid_path), ("test_path", test_path))
-    )
+    valid_path = checks.path("valid_path", valid_path, or_none=True)
+    test_path = checks.path("test_path", test_path, or_none=True)
     if name is not None and text is not None:
         raise InputError(f"give either a text file or the name of a corpus, not both {str(text)!r} and {name!r}")
     if text is not None:
@@ -198,10 +182,10 @@ def _cut(text: Text, level: str, shares: tuple[float, float, float], given: Sequ
     first = round(len(text) * (1.0 - valid - test)) if valid + test else len(text)
     second = round(len(text) * (1.0 - test)) if test else len(text)
     if first < 1:
-        unit = "bytes" if level == "byte" else "characters"
+        size = f"{len(text)} {'bytes' if level == 'byte' else 'characters'}"
         raise InputError(
-            f"the text has {len(text)} {unit}, and a share of {1.0 - valid - test:g} leaves none to train on; "
-            "give more text or a larger fraction for train"
+            f"the text has {size}, and a share of {1.0 - valid - test:g} leaves none to train on; give more text or a "
+            "larger fraction for train"
         )
     if level == "word":
         first, second = _after_line(str(text), first), _after_line(str(text), second)
@@ -253,15 +237,8 @@ def _at_level(text: str, level: str) -> Text:
 def located(choices: Sequence[tuple[str, ...]]) -> list[Path]:
     """Return the files of a corpus that are on this machine, searching HFRNN_DATA first, then the user's cache.
 
-    Parameters
-    ----------
-    choices : sequence of tuples of str
-        Alternative sets of files, relative to the data folder. The first set whose files are all there is returned.
-
-    Returns
-    -------
-    list of Path
-        Empty if no set is complete.
+    `choices` are alternative sets of files, relative to the data folder. The first set whose files are all there is
+    returned; none if no set is complete.
     """
     for folder in data_folders():
         for files in choices:
@@ -272,26 +249,7 @@ def located(choices: Sequence[tuple[str, ...]]) -> list[Path]:
 
 
 def find_files(name: str, choices: Sequence[tuple[str, ...]]) -> list[Path]:
-    """Return the files of a corpus; download them if they are missing.
-
-    Parameters
-    ----------
-    name : str
-        The corpus, for the error message.
-    choices : sequence of tuples of str
-        As for `located`.
-
-    Returns
-    -------
-    list of Path
-
-    Raises
-    ------
-    InputError
-        The files are missing, and the environment variable HFRNN_OFFLINE forbids downloads.
-    HfrnnError
-        The download failed.
-    """
+    """Return the files of a corpus as `located` does; download missing ones, unless HFRNN_OFFLINE is set."""
     if paths := located(choices):
         return paths
     if not os.environ.get("HFRNN_OFFLINE"):
@@ -316,70 +274,43 @@ def folder_of(choices: Sequence[tuple[str, ...]]) -> str:
 
 @dataclass(frozen=True)
 class NamedCorpus:
-    """A corpus known by name.
-
-    Attributes
-    ----------
-    read : callable
-        (level, files) -> (source, texts): reads the files, as one text to cut or as the three parts.
-    about : str
-        A description in a few words.
-    files : tuple of tuples of str
-        The `choices` of `located`; empty if the corpus needs no files.
-    size : int
-        About how many bytes the first set of files has.
-    fractions : three floats
-        The default shares of train, valid and test, if the corpus is one text.
-    levels : tuple of str
-    min_count : int
-        The usual `min_count` of the vocabulary at level "word".
-    line : int or None
-        At level "word", the words in a line, if the text has no lines of its own.
-    """
+    """A corpus known by name."""
 
     read: Callable[[str, Sequence[Path]], tuple[str, tuple[Text, ...]]]
+    """(level, files) -> (source, texts): reads the files, as one text to cut or as the three parts."""
     about: str = ""
     files: tuple[tuple[str, ...], ...] = ()
+    """The `choices` of `located`; empty if the corpus needs no files."""
     size: int = 0
+    """About how many bytes the first set of files has."""
     fractions: tuple[float, float, float] = DEFAULT_FRACTIONS
     levels: tuple[str, ...] = tuple(LEVELS)
     min_count: int = 1
+    """The usual `min_count` of the vocabulary at level "word"."""
     line: int | None = None
+    """At level "word", the words in a line, if the text has no lines of its own."""
 
 
 PREFIXES = ("text8-prefix.txt",)
 """Names of files that hold the beginning of a corpus only."""
 _PTB_FILES = (tuple(f"ptb/ptb.{part}.txt" for part in PARTS),)
+_WIKITEXT_FILES = (tuple(f"wikitext-2/wiki.{part}.tokens" for part in PARTS),)
+_SHAKESPEARE_FILES = (("tinyshakespeare/tinyshakespeare.txt",),)
 
 CORPORA = {
     "python-manual": NamedCorpus(_python_manual, "the reference texts that are part of Python", size=465_000),
-    "tinyshakespeare": NamedCorpus(
-        _as_it_is, "plays of Shakespeare", (("tinyshakespeare/tinyshakespeare.txt",),), 1_115_394
-    ),
+    "tinyshakespeare": NamedCorpus(_as_it_is, "plays of Shakespeare", _SHAKESPEARE_FILES, 1_115_394),
     "ptb": NamedCorpus(_ptb, "Penn Treebank, news in 10,000 words", _PTB_FILES, 5_951_345),
     "ptb-char": NamedCorpus(_ptb, "ptb by its older name", _PTB_FILES, 5_951_345, levels=("char", "byte")),
     # [M]: words seen more than 10 times, a line break every 1000 words; 99M characters to train, 1M to validate
     "text8": NamedCorpus(
-        _as_it_is,
-        "Wikipedia in 26 letters and spaces",
-        (("text8/text8",), (f"text8/{PREFIXES[0]}",)),
-        100_000_000,
-        fractions=(0.99, 0.01, 0.0),
-        min_count=11,
-        line=1000,
+        _as_it_is, "Wikipedia in 26 letters and spaces", (("text8/text8",), (f"text8/{PREFIXES[0]}",)), 100_000_000,
+        fractions=(0.99, 0.01, 0.0), min_count=11, line=1000,
     ),
-    "wikitext-2": NamedCorpus(
-        _as_it_is,
-        "good articles of Wikipedia, in words",
-        (tuple(f"wikitext-2/wiki.{part}.tokens" for part in PARTS),),
-        13_000_000,
+    "wikitext-2": NamedCorpus(_as_it_is, "good articles of Wikipedia, in words", _WIKITEXT_FILES, 13_000_000),
+    # [K] 5.2: 95M, 1M and 4M bytes
+    "enwik8": NamedCorpus(
+        _as_it_is, "Wikipedia's XML; papers use the level byte", (("enwik8/enwik8",),), 100_000_000,
+        fractions=(0.95, 0.01, 0.04), levels=("char", "byte"),
     ),
-    "enwik8": NamedCorpus(  # [K] 5.2: 95M, 1M and 4M bytes
-        _as_it_is,
-        "Wikipedia's XML; papers use the level byte",
-        (("enwik8/enwik8",),),
-        100_000_000,
-        fractions=(0.95, 0.01, 0.04),
-        levels=("char", "byte"),
-    ),
-}
+}  # fmt: skip

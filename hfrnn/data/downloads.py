@@ -42,13 +42,7 @@ Progress = Callable[[str, float, float], None]
 
 
 class RequestError(Exception):
-    """A request that failed, as the end of a sentence that begins with the address.
-
-    Attributes
-    ----------
-    temporary : bool
-        Whether the same request may succeed later.
-    """
+    """A request that failed, as the end of a sentence that begins with the address; if temporary, it may work later."""
 
     def __init__(self, message: str, temporary: bool) -> None:
         super().__init__(message)
@@ -57,22 +51,13 @@ class RequestError(Exception):
 
 @dataclass(frozen=True)
 class Fetched:
-    """The result of `fetch`.
-
-    Attributes
-    ----------
-    files : tuple of Path
-        The files of the corpus.
-    origins : tuple of str
-        The address (or the local archive) of each file that was fetched; empty if all files were there.
-    checked : bool
-        Whether the content of the files was compared with a known sha256. False for unpacked files that a person put
-        there without their archive.
-    """
+    """The result of `fetch`."""
 
     files: tuple[Path, ...]
     origins: tuple[str, ...]
+    """The address (or the local archive) of each file that was fetched; empty if all files were there."""
     checked: bool
+    """Whether the content was compared with a known sha256; not if a person put unpacked files there alone."""
 
 
 def data_folder() -> Path:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.checks import count
 from hfrnn.choices import MIDI_FILES, RECORDINGS, STEPS_PER_BEAT
 from hfrnn.data.array_files import check_size
 from hfrnn.data.music import KEYS, Music
@@ -45,32 +44,12 @@ class _Note(NamedTuple):
 def load_midi(
     path: str | os.PathLike[str], steps_per_beat: int = STEPS_PER_BEAT, fractions: Sequence[float] | None = None
 ) -> Music:
-    """Load MIDI files as piano rolls.
+    """Load a MIDI file, or those of a folder and its folders, as piano rolls, each a piece.
 
-    Parameters
-    ----------
-    path : path
-        A folder, whose files that end in .mid or .midi are read, those of its folders too, without hidden ones; or one
-        such file.
-    steps_per_beat : int
-        Steps of a quarter note.
-    fractions : three floats, optional
-        Shares of the pieces for training, validation and test, in the order of the names; by default 0.9, 0.1 and 0.
-
-    Returns
-    -------
-    Music
-        A piece for each file, from the first step in which a key sounds to the last one. Notes begin and end at the
-        nearest step and last at least one. Percussion (channel 10) and notes beyond the keys of a piano are left out.
-
-    Raises
-    ------
-    InputError
-        There are no such files, a file is too large, damaged or silent, or an argument is wrong.
-    MissingExtraError
-        mido is not installed.
+    A piece goes from the first step in which a key sounds to the last one. Notes begin and end at the nearest step and
+    last at least one. Percussion (channel 10) and notes beyond the keys of a piano are left out. `fractions` are the
+    shares of the pieces for training, validation and test, in the order of the names.
     """
-    count("steps_per_beat", steps_per_beat, 1)
     files = midi_files(path)
     digest, pieces, taken = hashlib.sha256(), [], 0
     for file in files:
@@ -89,13 +68,7 @@ def load_midi(
 
 
 def midi_files(path: str | os.PathLike[str]) -> list[Path]:
-    """Return the MIDI files of a folder and its folders in the order of their names, or the one of that path.
-
-    Raises
-    ------
-    InputError
-        There are none.
-    """
+    """Return the MIDI files of a folder and its folders in the order of their names, or the one of that path."""
     if str(path).lower().endswith(MIDI_FILES) and not os.path.isdir(path):
         return [Path(path)]
     if not os.path.isdir(path):
@@ -118,12 +91,10 @@ def _content(file: Path) -> bytes:
     """Return the bytes of a MIDI file."""
     try:
         return read_bytes(file, LARGEST)
-    except FileNotFoundError as error:
-        raise InputError(f"there is no file {file}: give a MIDI file, or a folder of them") from error
     except (OSError, ValueError) as error:
-        raise InputError(
-            f"{str(file)!r} cannot be read ({reason_of(error)}): give a MIDI file, or a folder of them"
-        ) from error
+        missing = isinstance(error, FileNotFoundError)
+        why = f"there is no file {file}" if missing else f"{str(file)!r} cannot be read ({reason_of(error)})"
+        raise InputError(f"{why}: give a MIDI file, or a folder of them") from error
 
 
 def _parsed(content: bytes, source: str) -> Any:

@@ -97,11 +97,11 @@ class Music:
 
     def part(self, name: str) -> list[NDArray[np.float32]]:
         """Return the pieces of a part; raise InputError if it has none."""
-        pieces = {each: getattr(self, each) for each in PARTS}
-        if not pieces[name]:
-            held = " or ".join(each for each in pieces if pieces[each])
+        pieces: list[NDArray[np.float32]] = getattr(self, name)
+        if not pieces:
+            held = " or ".join(each for each in PARTS if getattr(self, each))
             raise InputError(f"{self.name} has no {name} part: use {held}")
-        return list(pieces[name])
+        return pieces
 
 
 def pieces_of(arrays: dict[str, NDArray[np.generic]], part: str, source: str) -> list[NDArray[np.float32]]:
@@ -117,9 +117,6 @@ def pieces_of(arrays: dict[str, NDArray[np.generic]], part: str, source: str) ->
         raise InputError(f"{source} is damaged: {part}_lengths sum to {steps}, but there are {len(packed)} steps")
     rolls = np.unpackbits(packed.astype(np.uint8), axis=1).astype(np.float32)  # (steps, 88)
     return np.split(rolls, np.cumsum(lengths)[:-1])
-
-
-# ------------------------------------------------------------------ files of piano rolls
 
 
 CELLS = tuple(f"{part}data" for part in PARTS)

@@ -26,38 +26,16 @@ def checked_fractions(fractions: Sequence[float]) -> tuple[float, float, float]:
     shares = tuple(number("a share of fractions", share) for share in given)
     allowed = len(shares) == 3 and all(0 <= share <= 1 for share in shares)
     if not (allowed and math.isclose(sum(shares), 1.0, abs_tol=1e-9)):
-        raise InputError(Message(
-            "{fractions!s} is {0}: {1}", ", ".join(f"{share:g}" for share in shares), expected
-        ))  # fmt: skip
+        listed = ", ".join(f"{share:g}" for share in shares)
+        raise InputError(Message("{fractions!s} is {0}: {1}", listed, expected))
     return shares[0], shares[1], shares[2]
 
 
-def part_ranges(
-    number: int, fractions: Sequence[float] | None, source: str, noun: str
-) -> dict[str, tuple[int, int]]:  # fmt: skip
+def part_ranges(number: int, fractions: Sequence[float] | None, source: str, noun: str) -> dict[str, tuple[int, int]]:
     """Return the first and the end of each part of a number of sequences, cut in their order.
 
-    Parameters
-    ----------
-    number : int
-        The number of sequences, at least 1.
-    fractions : three floats, optional
-        Shares for training, validation and test; `DEFAULT_FRACTIONS` by default. Every share above 0 has a sequence if
-        there are enough; training has at least one.
-    source : str
-        Where the sequences come from, for messages.
-    noun : str
-        What a sequence is called.
-
-    Returns
-    -------
-    dict of str to (int, int)
-        For `train`, `valid` and `test`; equal numbers where a part is empty.
-
-    Raises
-    ------
-    InputError
-        The shares are wrong, or shares were given for more parts than there are sequences.
+    Every share above 0 has a sequence if there are enough; training has at least one. `noun` is what a sequence is
+    called.
     """
     shares = checked_fractions(DEFAULT_FRACTIONS if fractions is None else fractions)
     if not shares[0] > 0:
@@ -65,10 +43,7 @@ def part_ranges(
     test = min(max(round(number * shares[2]), 1), number - 1) if shares[2] else 0
     valid = min(max(round(number * shares[1]), 1), number - 1 - test) if shares[1] else 0
     if fractions is not None and sum(share > 0 for share in shares) > number:
-        raise InputError(
-            Message("{0} has {1}, too few for these {fractions!s}: give others", source, counted(number, noun))
-        )
-    return {
-        "train": (0, number - valid - test), "valid": (number - valid - test, number - test),
-        "test": (number - test, number),
-    }  # fmt: skip
+        held = counted(number, noun)
+        raise InputError(Message("{0} has {1}, too few for these {fractions!s}: give others", source, held))
+    first, second = number - valid - test, number - test
+    return {"train": (0, first), "valid": (first, second), "test": (second, number)}

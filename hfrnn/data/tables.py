@@ -34,86 +34,45 @@ class NoColumnError(InputError):
 
 
 class TableColumns(NamedTuple):
-    """Columns of a table.
+    """Columns of a table; numbers are 0 where a target is missing, that is, its cell is empty."""
 
-    Attributes
-    ----------
-    inputs : (rows, n_in) float64
-    targets : (rows, n_out) float64
-        0 where `missing`.
-    missing : (rows, n_out) bool
-        Empty cells of the targets.
-    input_names, target_names : tuple of str
-    sha256 : str
-        The hash of the file.
-    """
-
-    inputs: NDArray[np.float64]
-    targets: NDArray[np.float64]
-    missing: NDArray[np.bool_]
+    inputs: NDArray[np.float64]  # (rows, n_in)
+    targets: NDArray[np.float64]  # (rows, n_out)
+    missing: NDArray[np.bool_]  # (rows, n_out)
     input_names: tuple[str, ...]
     target_names: tuple[str, ...]
     sha256: str
 
 
 def load_table(
-    path: str | os.PathLike[str],
-    inputs: Sequence[str] | None,
-    targets: Sequence[str] | None,
-    windows: Windows | None = None,
-    ahead: int | None = None,
-    *,
-    fractions: Sequence[float] | None = None,
+    path: str | os.PathLike[str], inputs: Sequence[str] | None, targets: Sequence[str] | None,
+    windows: Windows | None = None, ahead: int | None = None, *, fractions: Sequence[float] | None = None,
     loss: str = "auto",
-) -> ArrayData:
+) -> ArrayData:  # fmt: skip
     """Load one recording from a table, in parts that are cut by time into windows.
 
-    Parameters
-    ----------
-    path : path
-        A text in UTF-8 with a row for each step. Columns are separated by commas, semicolons or tabs: by what the first
-        line has most of. The first line may name them.
-    inputs, targets : sequence of str
-        Columns by name or by number, counted from 1.
-    windows : Windows, optional
-    ahead : int, optional
-        Rows from an input to the target that it predicts, instead of that in `windows`; by default 1 if a column is
-        both an input and a target, else 0.
-    fractions : three floats, optional
-        Shares of the rows for training, validation and test. The last tenth validates by default.
-    loss : {"auto", "squared", "logistic"}
-
-    Returns
-    -------
-    ArrayData
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, a column is not known, a cell is not a number, or there are too few rows.
+    The table is a text in UTF-8 with a row for each step. Columns are separated by commas, semicolons or tabs: by what
+    the first line has most of. The first line may name them. `inputs` and `targets` are names of columns, or numbers
+    from 1. `ahead` is as in `rows_ahead`; `fractions` are the shares of the rows for training, validation and test.
     """
     columns = read_columns(path, inputs, targets)
     if not columns.target_names:
         raise InputError(Message("{0} is a table without {targets}: name the columns to predict", path))
     if loss == "softmax":
-        raise InputError(Message(
-            "{loss} is softmax, and the targets of {0} are real columns: use squared or logistic", path
-        ))  # fmt: skip
+        raise InputError(
+            Message("{loss} is softmax, and the targets of {0} are real columns: use squared or logistic", path)
+        )
     shared = [name for name in columns.target_names if name in columns.input_names]
     ahead = rows_ahead(columns.input_names, columns.target_names, ahead)
-    rows = len(columns.inputs)
-    if ahead >= rows:
-        raise InputError(Message(
-            "{ahead} is {0}, and {1} has {2}: give a smaller number", ahead, path, counted(rows, "row")
-        ))  # fmt: skip
+    if ahead >= len(columns.inputs):
+        held = counted(len(columns.inputs), "row")
+        raise InputError(Message("{ahead} is {0}, and {1} has {2}: give a smaller number", ahead, path, held))
     if shared and ahead == 0:
         raise InputError(Message(
             "column {0} is an input and a target of the same step with {ahead:0}: give {ahead:1} or more", shared[0]
         ))  # fmt: skip
-    parts, notes = recording_parts(
-        columns.inputs, columns.targets, columns.missing, (windows or Windows())._replace(ahead=ahead), fractions,
-        str(path),
-    )  # fmt: skip
+    windows = (windows or Windows())._replace(ahead=ahead)
+    parts, notes = recording_parts(columns.inputs, columns.targets, columns.missing, windows, fractions, str(path))
     if ahead:
         notes = (f"inputs predict the targets {counted(ahead, 'row')} later", *notes)
     return assembled(
@@ -130,10 +89,7 @@ def rows_ahead(input_names: Sequence[str], target_names: Sequence[str], ahead: i
 def read_columns(
     path: str | os.PathLike[str], inputs: Sequence[str] | None, targets: Sequence[str] | None
 ) -> TableColumns:
-    """Read some columns of a table; arguments and errors are those of `load_table`.
-
-    Without `targets`, the array of targets has no columns.
-    """
+    """Read some columns of a table as `load_table` does; without `targets`, the array of targets has no columns."""
     content = file_content(path)
     try:
         text = content.decode("utf-8-sig")
@@ -169,8 +125,8 @@ def read_columns(
             else:
                 body.add(row, rows.line_num, values, missing)
     except csv.Error as error:
-        raise InputError(f"line {rows.line_num} of {path} is no row of a table ({one_line(str(error))}): correct it"
-                         ) from error  # fmt: skip
+        why = one_line(str(error))
+        raise InputError(f"line {rows.line_num} of {path} is no row of a table ({why}): correct it") from error
     if not values:
         raise InputError(f"{path} has names of columns and no rows: give a table of numbers")
     found = np.frombuffer(values, dtype=np.float64).reshape(-1, len(wanted))

@@ -23,9 +23,8 @@ Where the sources differ or say nothing, these choices were made:
   sequences have L + 2n steps.
 - xor has the lengths and marks of addition.
 
-The last two tasks are about dynamics instead of long lags.
-
-Both are those of Sussillo and Barak 2013 [SB], on a grid of whole steps:
+The last two tasks are about dynamics instead of long lags. Both are those of Sussillo and Barak 2013 [SB], on a grid
+of whole steps:
 
     flip-flop   Each of three input lines is 0, or has a pulse of +1 or -1 with probability 0.05 a step. Each output is
                 the last pulse of its line, and 0 before the first one. A pulse counts at its own step.
@@ -109,38 +108,18 @@ class TaskSequences(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """One synthetic task at one length; `make_task` makes it.
-
-    Attributes
-    ----------
-    name : str
-    length : int
-        L, the scale of the time lag.
-    n_in, n_out : int
-        Number of input symbols or of real inputs per step; number of outputs per step.
-    loss : {"squared", "logistic", "softmax"}
-    symbols : bool
-        True if inputs are integer symbols (T, B), used as one-hot vectors; False if they are real values (T, B, n_in).
-    steps : int
-        T of all arrays: the longest possible sequence, so that every batch has the same shape.
-    predict : {"end", "all"}
-        The steps that the loss counts.
-    fixed_count : int or None
-        The number of sequences in every batch, for a task with so few sequences that every batch holds all of them.
-    tolerance : float
-        A real-valued answer is wrong if it differs from its target by more than this.
-    """
+    """One synthetic task at one length; `make_task` makes it."""
 
     name: str
-    length: int
-    n_in: int
+    length: int  # L, the scale of the time lag
+    n_in: int  # symbols, or real inputs per step
     n_out: int
-    loss: str
-    symbols: bool
-    steps: int
-    predict: str
-    fixed_count: int | None
-    tolerance: float = TOLERANCE
+    loss: str  # "squared", "logistic" or "softmax"
+    symbols: bool  # whether inputs are integer symbols (T, B), used as one-hot vectors, not real values (T, B, n_in)
+    steps: int  # T of all arrays: the longest possible sequence, so that every batch has the same shape
+    predict: str  # the steps that the loss counts: "end" or "all"
+    fixed_count: int | None  # sequences in every batch, if there are so few that every batch holds all of them
+    tolerance: float = TOLERANCE  # a real-valued answer is wrong if it differs from its target by more
 
     def sequences(self, count: int, rng: np.random.Generator) -> TaskSequences:
         """Draw new sequences.
@@ -179,28 +158,14 @@ class Task:
         a 0, or not above 0 for a 1. A sequence of symbols is wrong if, at any scored step, the largest output is not
         that of the target. For the random permutation only the last step is judged, for either `predict`. NaN is wrong.
 
-        Parameters
-        ----------
-        outputs : (T, B, n_out) array
-            The network's outputs before any softmax or logistic function, as `net.run` returns them.
-        sequences : TaskSequences
-            The sequences for which the network computed the outputs.
-
-        Returns
-        -------
-        (B,) Booleans
-
-        Raises
-        ------
-        InputError
-            The outputs have another shape.
+        `outputs` (T, B, n_out) are those of the network for these sequences, before any softmax or logistic function.
         """
         outputs = np.asarray(outputs)
         T, B = sequences.weights.shape
         if outputs.shape != (T, B, self.n_out):
+            expected = f"the task {self.name} needs {(T, B, self.n_out)} here"
             raise InputError(
-                f"outputs have shape {outputs.shape}; the task {self.name} needs {(T, B, self.n_out)} here: give the "
-                "outputs for these very sequences"
+                f"outputs have shape {outputs.shape}; {expected}: give the outputs for these very sequences"
             )
         if self.name == "random-permutation":
             column = np.arange(B)
@@ -263,17 +228,9 @@ def make_task(name: str, length: int, *, predict: Literal["end", "all"] | None =
     elif predict not in known.predict:
         raise InputError(f"the task {name} has predict={' or '.join(map(repr, known.predict))}, not {predict!r}")
     return Task(
-        name=name,
-        length=length,
-        n_in=known.n_in,
-        n_out=known.n_out,
-        loss=known.loss,
-        symbols=known.loss == "softmax",
-        steps=known.steps(length),
-        predict=predict,
-        fixed_count=known.fixed_count,
-        tolerance=known.tolerance,
-    )
+        name, length, known.n_in, known.n_out, known.loss, known.loss == "softmax", known.steps(length), predict,
+        known.fixed_count, known.tolerance,
+    )  # fmt: skip
 
 
 def _tenths(number: int, length: int) -> int:
@@ -410,16 +367,9 @@ def _order(*places: tuple[int, int]) -> _Definition:
 
 def _memory(symbols: int, kinds: int, fixed_count: int | None = None) -> _Definition:
     return _Definition(
-        n_in=kinds + 2,
-        n_out=kinds + 1,
-        loss="softmax",
-        draw=_memorization(symbols, kinds),
-        least=1,
-        why="the cue comes after the symbols",
-        steps=lambda length: length + 2 * symbols,
-        predict=("all", "end"),
-        fixed_count=fixed_count,
-    )
+        kinds + 2, kinds + 1, "softmax", _memorization(symbols, kinds), least=1, why="the cue comes after the symbols",
+        steps=lambda length: length + 2 * symbols, predict=("all", "end"), fixed_count=fixed_count,
+    )  # fmt: skip
 
 
 _DEFINITIONS = {
@@ -429,18 +379,12 @@ _DEFINITIONS = {
     "temporal-order": _order((1, 2), (4, 5)),
     "temporal-order-3bit": _order((1, 2), (3, 4), (5, 6)),
     "random-permutation": _Definition(
-        n_in=_ALPHABET,
-        n_out=_ALPHABET,
-        loss="softmax",
-        draw=_random_permutation,
-        least=2,
-        why="the first symbol is the target of a later step",
-        steps=lambda length: length,
-        predict=("end", "all"),
+        _ALPHABET, _ALPHABET, "softmax", _random_permutation, least=2,
+        why="the first symbol is the target of a later step", steps=lambda length: length, predict=("end", "all"),
     ),
     "memorization-5bit": _memory(5, 2, fixed_count=32),
     "memorization-20bit": _memory(10, 5),
     "marked-addition": _pair("squared", np.add, flag=True),
     "flip-flop": _dynamics(FLIP_FLOP_LINES, flip_flop, tolerance=0.5),
     "sine": _dynamics(1, sine, tolerance=0.1),
-}
+}  # fmt: skip

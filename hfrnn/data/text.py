@@ -28,34 +28,13 @@ LEVELS = {"char": str, "byte": bytes, "word": str}
 
 
 def check_level(level: str) -> None:
-    """Raise an error unless the level is known.
-
-    Parameters
-    ----------
-    level : str
-
-    Raises
-    ------
-    InputError
-        The level is not one of "char", "byte" and "word".
-    """
+    """Raise InputError unless the level is known."""
     if not isinstance(level, str) or level not in LEVELS:
         raise InputError(f"unknown level {shown(level)}; the level must be one of {', '.join(LEVELS)}")
 
 
 def check_text(text: Text, level: str) -> None:
-    """Raise an error unless a text has the type of its level.
-
-    Parameters
-    ----------
-    text : str or bytes
-    level : {"char", "byte", "word"}
-
-    Raises
-    ------
-    InputError
-        The text is bytes at level "char" or "word", or str at level "byte".
-    """
+    """Raise InputError unless a text has the type of its level."""
     if not isinstance(text, LEVELS[level]):
         raise InputError(f"a text of level {level} must be {LEVELS[level].__name__}, not {type(text).__name__}")
 
@@ -107,10 +86,6 @@ class Symbols(ABC):
     def shown(self, symbol: Any) -> str:
         """Return a symbol as error messages show it."""
 
-    def as_text(self, symbol: Text) -> Text | None:
-        """Return a symbol that a caller named as a text of this level; None if its type does not fit."""
-        return symbol if isinstance(symbol, LEVELS[self.level]) else None
-
 
 # ------------------------------------------------------------------ characters and bytes
 
@@ -121,19 +96,7 @@ CODES = {"char": 0x110000, "byte": 256}
 
 @dataclass(frozen=True)
 class CodeSymbols(Symbols):
-    """Characters (Unicode code points) or bytes: symbol number i is `codes[i]`.
-
-    Parameters
-    ----------
-    level : {"char", "byte"}
-    codes : tuple of int
-        Code points or byte values, strictly increasing.
-
-    Raises
-    ------
-    InputError
-        There are no codes, or they are out of order or out of range.
-    """
+    """Characters (Unicode code points) or bytes: symbol number i is `codes[i]`; codes are strictly increasing."""
 
     level: str
     codes: tuple[int, ...]
@@ -161,15 +124,12 @@ class CodeSymbols(Symbols):
 
     @property
     def size(self) -> int:
-        """The number of symbols, V."""
         return len(self.codes)
 
     def split(self, text: Any) -> NDArray[Any]:
-        """Return the codes of a text, (n,)."""
         return _codes(text)
 
     def look_up(self, symbols: Any) -> NDArray[np.int32]:
-        """Return the number of each code, -1 for unknown codes."""
         numbers: NDArray[np.int32] = self._numbers.take(symbols, mode="clip")  # clip: the last entry of the table is -1
         return numbers
 
@@ -181,26 +141,18 @@ class CodeSymbols(Symbols):
         return codes.astype("<u4").tobytes().decode("utf-32-le", errors="surrogatepass")
 
     def decode_bytes(self, numbers: NDArray[np.int64]) -> bytes:
-        """Return the exact bytes of symbol numbers; characters as UTF-8."""
         if self.level == "byte":
             return np.asarray(self.codes)[numbers].astype(np.uint8).tobytes()
         return super().decode_bytes(numbers)
 
     def after_first(self, text: Any) -> bytes:
-        """Return the bytes of a text without its first symbol; characters as UTF-8."""
         return text[1:] if isinstance(text, bytes) else text[1:].encode("utf-8", errors="surrogatepass")
 
     def to_list(self) -> list[Any]:
-        """Return a list: strings of length 1 for characters, integers for bytes."""
         return [chr(code) for code in self.codes] if self.level == "char" else list(self.codes)
 
     def shown(self, symbol: Any) -> str:
-        """Return `'a'` for a character and `0x61` for a byte."""
         return repr(chr(symbol)) if self.level == "char" else f"0x{symbol:02x}"
-
-    def as_text(self, symbol: Text) -> Text | None:
-        """Return a symbol as a text of this level; at level "byte" a str is encoded as UTF-8."""
-        return symbol.encode() if self.level == "byte" and isinstance(symbol, str) else super().as_text(symbol)
 
     @cached_property
     def _numbers(self) -> NDArray[np.int32]:
@@ -235,27 +187,14 @@ def spelled(words: Iterable[str]) -> str:
 
 
 def broken(text: str, length: int) -> str:
-    """Return the words of a text in lines of `length` words; the lines of the text itself are ignored.
-
-    The last line may be shorter.
-    """
+    """Return the words of a text in lines of `length` words, the last one maybe shorter; its own lines do not count."""
     words = text.split()
     return "".join(" ".join(words[n : n + length]) + "\n" for n in range(0, len(words), length))
 
 
 @dataclass(frozen=True)
 class WordSymbols(Symbols):
-    """Words: symbol number i is `words[i]`, the most frequent word of the training text first.
-
-    Parameters
-    ----------
-    words : tuple of str
-
-    Raises
-    ------
-    InputError
-        There are no words, a word occurs twice, or a word is empty or contains white space.
-    """
+    """Words: symbol number i is `words[i]`, the most frequent word of the training text first."""
 
     words: tuple[str, ...]
     level: str = field(default="word", init=False)
@@ -272,18 +211,12 @@ class WordSymbols(Symbols):
     def of_text(cls, text: str, level: str, min_count: int, max_size: int | None) -> WordSymbols:
         """Return the frequent words of a training text; arguments as those of `Vocabulary.build`.
 
-        Notes
-        -----
         A word gets no symbol of its own if it occurs less than `min_count` times. The rarest words are also dropped
         until there are at most `max_size` symbols, with `<eos>` and `<unk>` counted. `<unk>` replaces all dropped words
         and, later, words that never occurred in training. It is a symbol only if at least one word was dropped or if
         the training text itself contains it. `<eos>` is never dropped. Symbols are sorted by falling count, and by code
         points where counts are equal; the count of `<unk>` includes the words that it replaces.
         """
-        if min_count < 1:
-            raise InputError(f"the least count of a word is {min_count}: give a whole number, 1 or more")
-        if max_size is not None and max_size < 2:
-            raise InputError(f"the vocabulary is to have at most {max_size} symbols: give a whole number, 2 or more")
         counts = Counter(words_of(text))
         special = {word: counts.pop(word, 0) for word in (EOS, UNK)}
         ranked = _ranked(counts)
@@ -303,36 +236,28 @@ class WordSymbols(Symbols):
 
     @property
     def size(self) -> int:
-        """The number of symbols, V."""
         return len(self.words)
 
     @property
     def stand_in(self) -> int | None:
-        """The number of `<unk>`; None if it is not a symbol."""
         return self._numbers.get(UNK)
 
     def split(self, text: Any) -> list[str]:
-        """Return the words of a text, with an `<eos>` for every newline."""
         return words_of(text)
 
     def look_up(self, symbols: Any) -> NDArray[np.int32]:
-        """Return the number of each word, -1 for unknown words."""
         return np.fromiter(map(self._numbers.get, symbols, repeat(-1)), np.int32, len(symbols))
 
     def decode(self, numbers: NDArray[np.int64]) -> str:
-        """Return the text of symbol numbers: one space between words, a newline for `<eos>`."""
         return spelled(self.words[i] for i in numbers.tolist())
 
     def after_first(self, text: Any) -> bytes:
-        """Return the bytes of a text without its first word, as UTF-8 with one space between words."""
         return spelled(words_of(text)[1:]).encode("utf-8", errors="surrogatepass")
 
     def to_list(self) -> list[Any]:
-        """Return the words."""
         return list(self.words)
 
     def shown(self, symbol: Any) -> str:
-        """Return a word in quotation marks."""
         return repr(symbol)
 
     @cached_property

@@ -18,7 +18,7 @@ from hfrnn import checks
 from hfrnn.arrays.array_checks import array
 from hfrnn.arrays.backend import get_backend
 from hfrnn.checks import count, shown
-from hfrnn.data.text import CodeSymbols, Symbols, Text, WordSymbols, check_level, check_text
+from hfrnn.data.text import LEVELS, CodeSymbols, Symbols, Text, WordSymbols, check_level, check_text
 from hfrnn.errors import CheckpointError, InputError, Message
 from hfrnn.files import DESCRIPTION, read_bytes, write_atomic
 from hfrnn.wording import counted
@@ -125,9 +125,7 @@ class Vocabulary:
         symbols = self.symbols.split(text)
         numbers = self.symbols.look_up(symbols)
         missing = numbers < 0
-        if not missing.any():
-            return numbers
-        if replacement >= 0:
+        if replacement >= 0 or not missing.any():
             numbers[missing] = replacement
             return numbers
         if isinstance(unknown, str) and unknown == "skip":
@@ -276,8 +274,9 @@ class Vocabulary:
         """Return the number of the symbol that replaces unknown symbols; -1 if none does."""
         if isinstance(unknown, str) and unknown in ("error", "skip"):
             return -1
-        symbol = self.symbols.as_text(unknown)
-        numbers = self.symbols.look_up(self.symbols.split(symbol)) if symbol is not None else np.zeros(0, np.int32)
+        text = unknown.encode() if self.level == "byte" and isinstance(unknown, str) else unknown
+        fits = isinstance(text, LEVELS[self.level])
+        numbers = self.symbols.look_up(self.symbols.split(text)) if fits else np.zeros(0, np.int32)
         if numbers.size != 1 or numbers[0] < 0:
             raise InputError(
                 f"unknown symbols cannot become {shown(unknown)}; give error, skip or one symbol of the vocabulary"
@@ -312,34 +311,13 @@ class Vocabulary:
 def frequency_classes(counts: ArrayLike, n_classes: int) -> NDArray[np.int64]:
     """Divide symbols into classes of about equal total frequency, for a class softmax.
 
-    Parameters
-    ----------
-    counts : (V,) integers, 0 or more
-        How often each symbol occurs in the training text.
-    n_classes : int
-        C, 1 to V.
+    `counts` (V,) says how often each symbol occurs in the training text. Returns the class of each symbol, 0 to C - 1.
 
-    Returns
-    -------
-    (V,) integers
-        The class of each symbol, 0 to C - 1.
-
-    Raises
-    ------
-    InputError
-        A count is negative, or C is out of its range.
-
-    Notes
-    -----
     Symbols are taken by falling count, those of equal count by their number, and fill class 0, then class 1, and so on.
     Class c ends with the symbol at which the counts so far reach (c + 1)/C of the total; the next symbol begins class
     c + 1, even if the counts already reach that class's share. Class C - 1 takes all remaining symbols. There are
     exactly C classes and none is empty: the r most frequent of V symbols have at least r/V of the total, so every class
-    ends while enough symbols remain.
-
-    References
-    ----------
-    [M] of docs/specification.md, class-based softmax.
+    ends while enough symbols remain. [M] of docs/specification.md describes a class-based softmax.
     """
     uses = np.asarray(counts)
     if uses.ndim != 1 or uses.dtype.kind not in "iu" or (uses.size and uses.min() < 0):

@@ -14,14 +14,7 @@ from hfrnn.errors import InputError
 
 
 def given_objects(data: Any, batches: Any, valid: Any) -> Objects | None:
-    """Return the data that were given as objects of Python; None if the options name the data.
-
-    Raises
-    ------
-    InputError
-        Both arrays and a function were given, or validation data without a function.
-    """
-    arrays = data if isinstance(data, Mapping) else None
+    """Return the data that were given as objects of Python; None if the options name the data."""
     function("batches", batches, or_none=True)
     if data is not None and not isinstance(data, Mapping | str | os.PathLike):
         raise InputError(f"data is {shown(data)}: give a dict with the arrays x and y, or the name of a file")
@@ -36,7 +29,7 @@ def given_objects(data: Any, batches: Any, valid: Any) -> Objects | None:
         if valid is not None and not isinstance(valid, Mapping | Batch):
             raise InputError(f"valid is {shown(valid)}: with batches give a dict of arrays or a hfrnn.Batch")
         return Objects(batches=lambda rng: _by_name(batches(rng), "batches"), valid=_by_name(valid, "valid"))
-    return None if arrays is None else Objects(data=arrays)
+    return Objects(data=data) if isinstance(data, Mapping) else None
 
 
 def _by_name(given: Any, name: str) -> Any:

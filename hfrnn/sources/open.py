@@ -30,19 +30,6 @@ def open_source(config: TrainConfig, folder: RunFolder | None = None, given: Obj
     The vocabulary, the classes and the scaling come from `folder` if it holds a state, else from the run that the
     option `init_from` names, else from the data.
 
-    Parameters
-    ----------
-    config : TrainConfig
-        The options, resolved.
-    folder : RunFolder, optional
-        The folder of a run to be resumed.
-    given : Objects, optional
-        Data that were given as objects of Python.
-
-    Returns
-    -------
-    Source
-
     Raises
     ------
     CheckpointError
@@ -78,20 +65,7 @@ def opened(config: TrainConfig, folder: RunFolder | None = None, given: Objects 
 
 
 def run_text(folder: RunFolder, part: str) -> str | bytes:
-    """Return a part of the text that a run was started with, as it was read.
-
-    Parameters
-    ----------
-    folder : RunFolder
-    part : {"train", "valid", "test"}
-
-    Raises
-    ------
-    CheckpointError
-        The text has changed since then.
-    InputError
-        The text is no longer there, or the run was not trained on a text.
-    """
+    """Return a part of the text that a run was started with, as it was read; raise InputError for a run without one."""
     config = folder.config()
     if not config.kind.level(config.values):
         raise InputError(f"{folder.path} was trained on {config.data}, which is not a text")
@@ -137,10 +111,8 @@ def _refuse_foreign_options(config: TrainConfig) -> None:
 
 def _check_first_run(config: TrainConfig, known: RunFolder) -> None:
     """Raise InputError unless a run with these options can start from the weights and symbols of another run."""
-    config.refuse(
-        ("initializer", "spectral_radius", "init_scale", "input_scale"),
-        Message("{init_from} gives the first weights"),
-    )
+    of_weights = ("initializer", "spectral_radius", "init_scale", "input_scale")
+    config.refuse(of_weights, Message("{init_from} gives the first weights"))
     config.refuse(("min_count", "max_vocabulary"), Message("{init_from} gives the symbols"))
     stored = known.config()
     if stored.kind.level(stored.values) != config.kind.level(config.values):
@@ -157,26 +129,11 @@ def _described(config: TrainConfig) -> Message:
     return Message("{0}, which is {1}", config.data, config.kind.about)
 
 
-# ------------------------------------------------------------------ batches of the data
-
-
 LN2 = math.log(2)
 
 
 class Source:
-    """The data of a run as batches. All other attributes are those of the data (`DataKind`).
-
-    Parameters
-    ----------
-    data : DataKind
-        Ready for a network.
-
-    Attributes
-    ----------
-    data : DataKind
-    validation : Batch or None
-        The validation data.
-    """
+    """The data of a run, ready for a network, as batches. All other attributes are those of the data (`DataKind`)."""
 
     def __init__(self, data: DataKind) -> None:
         self.data = data
@@ -195,25 +152,7 @@ class Source:
 
 
 def chosen_part(config: TrainConfig, part: str | None, default: str) -> str:
-    """Return the part of a run's data that was asked for, or the default one.
-
-    Parameters
-    ----------
-    config : TrainConfig
-        The options of the run.
-    part : {"train", "valid", "test"} or None
-        The part that was asked for; None for the default one.
-    default : {"train", "valid", "test"}
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    InputError
-        The part is not known, or the data have no parts.
-    """
+    """Return the part of a run's data that was asked for, or the default one; raise InputError if there is none."""
     if part is not None and not config.kind.has_parts:
         raise InputError(f"{config.data} has no parts, its sequences are generated: leave {part!r} out")
     part = part or default
