@@ -1,9 +1,8 @@
 """Checks of arguments: one function for each kind of value, used by every public function.
 
 A check returns the value in its plain Python type. For a wrong value it raises InputError with one sentence, which
-names the argument and says what was given and what to give. The name of an argument is `threads` for users of Python,
-and `--threads` for users of the command line. `hfrnn.arrays.array_checks` has the check of arrays. This
-file does not import NumPy, so that help texts appear quickly.
+names the argument and says what was given and what to give. With `or_none`, None is allowed too.
+`hfrnn.arrays.array_checks` checks arrays; this file does not import NumPy, so that help texts appear quickly.
 """
 
 from __future__ import annotations
@@ -26,15 +25,7 @@ GREATEST = 2**63 - 1
 
 @dataclass(frozen=True)
 class Range:
-    """An interval of numbers.
-
-    Parameters
-    ----------
-    low, high : float
-        Ends of the interval.
-    low_open, high_open : bool
-        Whether `low`, or `high`, itself is not allowed.
-    """
+    """An interval of numbers; an open end is not allowed itself."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -135,26 +126,7 @@ def is_result(value: Any) -> bool:
 
 
 def number(name: str, value: Any, allowed: Range = ANY, *, or_none: bool = False) -> Any:
-    """Return a finite number in a range as a float.
-
-    Parameters
-    ----------
-    name : str
-        Name of the argument in the message.
-    value : object
-    allowed : Range
-    or_none : bool
-        Whether None is allowed too.
-
-    Returns
-    -------
-    float, or None
-
-    Raises
-    ------
-    InputError
-        The value is not a number, not finite, or outside the range.
-    """
+    """Return a finite number in a range as a float."""
     if value is None and or_none:
         return None
     try:
@@ -167,18 +139,14 @@ def number(name: str, value: Any, allowed: Range = ANY, *, or_none: bool = False
 
 
 def count(name: str, value: Any, least: int = 0, most: int = GREATEST, *, or_none: bool = False, unit: str = "") -> Any:
-    """Return a whole number from `least` to `most` as an int; `unit` says what it counts, in the plural.
-
-    Parameters, results and errors are otherwise those of `number`.
-    """
+    """Return a whole number from `least` to `most` as an int; `unit` says what it counts, in the plural."""
     if value is None and or_none:
         return None
     if is_whole(value) and least <= int(value) <= most:
         return int(value)
     bounds = f", {least} or more" if most == GREATEST else f" from {least} to {most}"
-    kind = f"a whole number{f' of {unit}' if unit else ''}{bounds}"
-    none = ", or None" if or_none else ""
-    raise InputError(Message("{0} is {1}: give {2}{3}", subject(name), shown_exactly(value), kind, none))
+    expected = f"give a whole number{f' of {unit}' if unit else ''}{bounds}{', or None' if or_none else ''}"
+    raise InputError(Message("{0} is {1}: {2}", subject(name), shown_exactly(value), expected))
 
 
 def flag(name: str, value: Any, *, or_none: bool = False) -> Any:
@@ -247,29 +215,12 @@ def methods(name: str, value: Any, needed: Sequence[str], *, or_none: bool = Fal
 
 
 def checked(default: Any, check: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """Return a dataclass field whose value `check_fields` passes to a check of this file.
-
-    Parameters
-    ----------
-    default : object
-    check : callable
-        Called as check(name, value, *arguments, **keywords).
-
-    Returns
-    -------
-    dataclasses.Field
-    """
+    """Return a dataclass field that `check_fields` checks: it calls `check(name, value, *arguments, **keywords)`."""
     return field(default=default, metadata={"check": (check, arguments, keywords)})
 
 
 def check_fields(options: Any) -> None:
-    """Check every field that `checked` made of a dataclass instance, and store the values in their plain types.
-
-    Raises
-    ------
-    InputError
-        A field holds a value that is not allowed.
-    """
+    """Check every field that `checked` made of a dataclass instance, and store the values in their plain types."""
     for each in fields(options):
         if "check" in each.metadata:
             check, arguments, keywords = each.metadata["check"]

@@ -41,16 +41,10 @@ def file_of(cls: type) -> str:
 
 
 class Entries(Generic[T]):
-    """Classes by name.
+    """Classes by name, all derived from `base`.
 
-    Parameters
-    ----------
-    what : str
-        What an entry is, for messages: "optimizer".
-    base : class
-        The class that all entries are derived from.
-    built_in : mapping of str to str
-        The built-in entries: "module:class", which is imported when the entry is first used.
+    `what` is what an entry is, for messages: "optimizer". The built-in ones are given as "module:class", which is
+    imported when the entry is first used.
     """
 
     def __init__(self, what: str, base: type[T], built_in: Mapping[str, str]) -> None:
@@ -87,22 +81,14 @@ class Entries(Generic[T]):
         """Return the class of an entry; raise InputError if there is none of that name."""
         if name not in self._found:
             if name not in self._built_in:
-                near = near_hint(name, self.names())
-                raise InputError(
-                    f"there is no {self._what} named {shown(name)}{near}: use one of {', '.join(self.names())}"
-                )
+                near, known = near_hint(name, self.names()), ", ".join(self.names())
+                raise InputError(f"there is no {self._what} named {shown(name)}{near}: use one of {known}")
             module, _, cls = self._built_in[name].partition(":")
             self._found[name] = getattr(importlib.import_module(module), cls)
         return self._found[name]
 
     def register(self, name: str, entry: type[T] | None = None) -> Callable[[type[T]], type[T]]:
-        """Add an entry, or return a class decorator that adds one.
-
-        Raises
-        ------
-        InputError
-            The name is taken or no text, or the class is not derived from the base class.
-        """
+        """Add an entry, or return a class decorator that adds one."""
         if not isinstance(name, str) or not name or not name.isprintable():
             raise wrong("name", name, "give a string of printable characters")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 INTERRUPTED = 130
@@ -12,6 +12,7 @@ INTERRUPTED = 130
 
 Wording = Callable[[str, str], str]
 """Returns how a reader writes an argument, given its name in Python and its value as text, or "" for no value."""
+_FORMATTER = string.Formatter()
 
 
 def keyword(name: str, value: str = "") -> str:
@@ -54,7 +55,18 @@ class Message:
 
     def worded(self, wording: Wording | None = None) -> str:
         """Return the sentence with all arguments as `wording` writes them; by default for users of Python."""
-        return _Writer(wording).vformat(self.template, self.values, {})
+        text = ""
+        for before, name, form, conversion in _FORMATTER.parse(self.template):
+            text += before
+            form = Message(form, *self.values).worded(wording) if form else ""
+            if name is None:
+                continue
+            if name.isdigit():
+                value = _FORMATTER.convert_field(worded(self.values[int(name)], wording), conversion)
+                text += format(value, form)
+            else:
+                text += name if conversion and wording is None else (wording or keyword)(name, form)
+        return text
 
     def __str__(self) -> str:
         return self.worded()
@@ -64,24 +76,7 @@ class Message:
 
 
 class PerReader(Message):
-    """A part of a message that has other words for users of Python than for users of the command line.
-
-    Parameters
-    ----------
-    python, command : str
-        The templates.
-    *values : object
-        The values of both templates.
-
-    Examples
-    --------
-    >>> from hfrnn.errors import PerReader
-    >>> advice = PerReader("import {0}", "give {kernel:{0}}", "my.py")
-    >>> str(advice)
-    'import my.py'
-    >>> advice.worded(lambda name, value: f"--{name} {value}")
-    'give --kernel my.py'
-    """
+    """A part of a message that has other words for users of Python than for users of the command line."""
 
     def __init__(self, python: str, command: str, *values: object) -> None:
         super().__init__(python, *values)
@@ -95,34 +90,6 @@ class PerReader(Message):
 
 class OfCommand(str):
     """The name of an argument within a command that a message tells to enter: always written as a flag."""
-
-
-class _Argument(str):
-    """The name of an argument in a template."""
-
-
-class _Writer(string.Formatter):
-    """Writes templates for one reader."""
-
-    def __init__(self, wording: Wording | None) -> None:
-        self._wording = wording
-
-    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, str]:
-        if field_name.isdigit():
-            return worded(args[int(field_name)], self._wording), field_name
-        return _Argument(field_name), field_name
-
-    def convert_field(self, value: Any, conversion: str | None) -> Any:
-        plain = isinstance(value, _Argument) and self._wording is None
-        return super().convert_field(value, conversion if plain or not isinstance(value, _Argument) else None)
-
-    def format_field(self, value: Any, format_spec: str) -> Any:
-        if isinstance(value, _Argument):
-            return (self._wording or keyword)(str(value), format_spec)
-        return super().format_field(value, format_spec)
-
-    def check_unused_args(self, used_args: object, args: object, kwargs: object) -> None:
-        """Allow values that the template does not use."""
 
 
 def worded(value: Any, wording: Wording | None = None) -> Any:

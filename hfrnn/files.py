@@ -1,12 +1,7 @@
 """Open files that others may have made, write files atomically, and lock them.
 
-Only regular files are opened, within a bound, and through no link where it matters.
-
 A run folder may come from somebody else. If its metrics.jsonl were a link to another file, a run would write to that
 file. So the files of a run are opened with `links=False`. The folder itself may be a link.
-
-After a crash, a file that is written atomically has its old content or its new content, never a mixture. The operating
-system holds the locks, so a killed process leaves none behind.
 """
 
 from __future__ import annotations
@@ -41,13 +36,7 @@ _REPARSE_POINT = 0x400  # of Windows: links and junctions
 
 
 def open_to_read(path: str | os.PathLike[str], *, links: bool = True) -> BinaryIO:
-    """Open a regular file to read its bytes, without ever waiting for a writer.
-
-    Parameters
-    ----------
-    path : path
-    links : bool
-        Whether the file may be a link.
+    """Open a regular file to read its bytes, without ever waiting for a writer; it is a link only if `links` allows it.
 
     Raises
     ------
@@ -57,18 +46,13 @@ def open_to_read(path: str | os.PathLike[str], *, links: bool = True) -> BinaryI
     ValueError
         The path holds a NUL character.
     """
-    descriptor = _open(path, os.O_RDONLY, links)
-    return os.fdopen(descriptor, "rb")
+    return os.fdopen(_open(path, os.O_RDONLY, links), "rb")
 
 
 def open_to_append(path: str | os.PathLike[str]) -> BinaryIO:
     """Open a file of a run to read it and to write at its end, without a buffer; make it if there is none.
 
-    Raises
-    ------
-    OSError
-        As for `open_to_read` with `links=False`; or the file has a second name (a hard link), under which it would
-        change too.
+    Raises the errors of `open_to_read` with `links=False`, and OSError if the file has a second name (a hard link).
     """
     descriptor = _open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, False)
     if os.fstat(descriptor).st_nlink > 1:
@@ -78,10 +62,7 @@ def open_to_append(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def read_bytes(path: str | os.PathLike[str], most: int, *, links: bool = True) -> bytes:
-    """Return the content of a regular file of at most `most` bytes; raises the errors of `open_to_read`.
-
-    A larger file raises an OSError before anything is read.
-    """
+    """Return the content of a regular file; raises the errors of `open_to_read`, and OSError above `most` bytes."""
     with open_to_read(path, links=links) as file:
         size = os.fstat(file.fileno()).st_size
         content = b"" if size > most else file.read(most + 1)  # a file that grows, or of /proc, says another size
@@ -144,19 +125,8 @@ def _refuse_link(path: str | os.PathLike[str]) -> None:
 def write_atomic(path: str | os.PathLike[str], content: bytes | str) -> None:
     """Replace a file in one step: readers see the old content or the new content, also after a crash or a full disk.
 
-    The content is written to a temporary file in the same folder, flushed to the disk, and then renamed.
-
-    Parameters
-    ----------
-    path : path
-        The file to write or replace; its folder must exist.
-    content : bytes or str
-        The whole content. Text is encoded as UTF-8; newlines are not changed.
-
-    Raises
-    ------
-    StorageError
-        The file cannot be written. An older file is unchanged and the temporary file is deleted.
+    The content is written to a temporary file in the same folder, flushed to the disk, and then renamed. Text is
+    encoded as UTF-8. If this raises StorageError, an older file is unchanged.
     """
     path = Path(path)
     data = content.encode("utf-8") if isinstance(content, str) else content
@@ -178,22 +148,10 @@ def write_atomic(path: str | os.PathLike[str], content: bytes | str) -> None:
 
 
 def append_line(path: str | os.PathLike[str], line: str) -> None:
-    """Append a line to a file and flush it to the disk.
+    """Append a line, given without its newline, to a file, which is created if it does not exist; flush it to the disk.
 
-    A crash may leave the first part of the line in the file. After an error or an exception the file is truncated to
-    its former length.
-
-    Parameters
-    ----------
-    path : path
-        The file; it is created if it does not exist. It must not be a link.
-    line : str
-        The line without its newline; it is encoded as UTF-8.
-
-    Raises
-    ------
-    StorageError
-        The line cannot be written; the file is unchanged.
+    A crash may leave the first part of the line in the file. After an error (StorageError) or another exception the
+    file is truncated to its former length.
     """
     path = Path(path)
     try:
@@ -211,19 +169,7 @@ def append_line(path: str | os.PathLike[str], line: str) -> None:
 
 
 def refuse_to_write(path: Path, error: OSError | ValueError) -> NoReturn:
-    """Raise a `StorageError` that says why a file cannot be written.
-
-    Parameters
-    ----------
-    path : Path
-    error : OSError or ValueError
-        The cause.
-
-    Raises
-    ------
-    StorageError
-        Always.
-    """
+    """Raise a `StorageError` that says why a file cannot be written."""
     raise StorageError(
         f"cannot write {path} ({reason_of(error)}); what was there before is unchanged: "
         "free some space or choose a folder that can be written to"

@@ -63,13 +63,7 @@ def near_hint(name: str, names: Iterable[str]) -> str:
 
 
 def by_name(value: float | Iterable[str]) -> Any:
-    """Return a number as it is, and the numbers of texts `NAME=NUMBER` as a dict.
-
-    Raises
-    ------
-    ValueError
-        A text has no name or no number.
-    """
+    """Return a number as it is, and the numbers of texts `NAME=NUMBER` as a dict; raise ValueError for other texts."""
     if not isinstance(value, Iterable):
         return value
     found = {}
@@ -109,17 +103,10 @@ class Presets(NamedTuple):
 
 @dataclass(frozen=True)
 class Need:
-    """What else has to be chosen for an option to have an effect.
+    """What else has to be chosen for an option to have an effect: one of some values of another option.
 
-    Parameters
-    ----------
-    option : str
-        Another option.
-    allowed : tuple of str
-        The values of that option that make this one useful; by default all but None.
-    unless : callable, optional
-        Called with the options of a run instead of looking at `allowed`. Returns why the option has no effect, and
-        what it is for; None if it has an effect.
+    `unless` takes the place of `allowed`: a function that takes the options of a run, and returns why the option has no
+    effect and what it is for, or None if it has one.
     """
 
     option: str
@@ -129,10 +116,7 @@ class Need:
     def unmet(self, chosen: Any) -> Message | None:
         """Return why the need is not met, and what the option is for; None where it is met.
 
-        Parameters
-        ----------
-        chosen : object
-            Holds the options of a run as attributes, with all defaults.
+        `chosen` holds the options of a run as attributes, with all defaults.
         """
         if self.unless is not None:
             return self.unless(chosen)
@@ -261,23 +245,9 @@ class Option:
         return Message("{0}", ",".join(map(str, self.default)) if self.many else str(self.default))
 
     def convert(self, value: Any, where: str = "") -> Any:
-        """Convert a value from a file or a caller to the type of the option.
+        """Convert a value from a file or a caller to the type of the option, or to a tuple of them if `many`.
 
-        Parameters
-        ----------
-        value : object
-        where : str
-            What the value is called in error messages, in the notation of `Message`; by default the argument.
-
-        Returns
-        -------
-        object
-            The converted value, or a tuple of them if `many`; None if None is given and allowed.
-
-        Raises
-        ------
-        InputError
-            The value has another type, or is a whole number beyond 64 bits.
+        `where` is what the value is called in error messages, in the notation of `Message`; by default the argument.
         """
         if value is None and (self.optional or self.default is None):
             return None
@@ -337,9 +307,7 @@ class Option:
     def _allows(self, value: Any) -> bool:
         if self.choices:
             return value in self.choices
-        if isinstance(value, str | bool) or (self.zero and value == 0):
-            return True
-        return value in self._range
+        return isinstance(value, str | bool) or bool(self.zero and value == 0) or value in self._range
 
     def _convert_named(self, value: Any, where: str) -> tuple[str, ...]:
         """Return numbers by name, in one of their forms, as a tuple of texts `NAME=NUMBER`."""

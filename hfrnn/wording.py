@@ -40,10 +40,7 @@ def four_digits(value: float) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Return a text that is safe on a terminal: control characters are written as `\x1b` or `\u202e`.
-
-    Tabs and newlines stay as they are.
-    """
+    r"""Return a text that is safe on a terminal: control characters, but not tab and newline, become `\x1b`."""
     return _UNSAFE.sub(lambda found: _escape(ord(found[0])), text)
 
 
