@@ -59,18 +59,7 @@ class MatrixBlock:
 
 
 def check_blocks(blocks: Any) -> tuple[MatrixBlock, ...]:
-    """Return blocks as a tuple after checking them.
-
-    Parameters
-    ----------
-    blocks : sequence of MatrixBlock
-
-    Raises
-    ------
-    InputError
-        The value is not a sequence of MatrixBlock, a block begins before the end of the one before it, or its gates do
-        not divide its columns.
-    """
+    """Return blocks as a tuple. They must follow one another, and the gates must divide the columns."""
     if not isinstance(blocks, Sequence) or not all(isinstance(block, MatrixBlock) for block in blocks):
         raise InputError(f"blocks is {shown(blocks)}: give a sequence of MatrixBlock, such as net.matrix_blocks")
     end = 0

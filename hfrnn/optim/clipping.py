@@ -18,32 +18,10 @@ from hfrnn.errors import InputError, NonFiniteError
 
 
 def clip_norm(gradient: Vector, bound: float, threads: int = 1) -> float:
-    """Scale a gradient down to the norm `bound` if it is longer.
+    """Scale a gradient (n,) in place down to the Euclidean norm `bound` if it is longer; return its norm before that.
 
-    Parameters
-    ----------
-    gradient : (n,) array
-        Changed in place.
-    bound : float
-        Largest Euclidean norm, above 0.
-    threads : int
-        Threads that share the work; the result does not depend on them.
-
-    Returns
-    -------
-    float
-        Norm before scaling, summed in float64.
-
-    Raises
-    ------
-    InputError
-        The bound is out of range.
-    NonFiniteError
-        The norm is not finite. Nothing has changed then.
-
-    References
-    ----------
-    SPEC 7; [M].
+    The norm is summed in float64; the number of threads does not change it. After a NonFiniteError nothing has changed.
+    References: SPEC 7; [M].
     """
     number("bound", bound, POSITIVE)
     length = norm(gradient, threads)
@@ -53,13 +31,7 @@ def clip_norm(gradient: Vector, bound: float, threads: int = 1) -> float:
 
 
 def clipping_factor(length: float, bound: float) -> float:
-    """Return the factor that scales a gradient of this norm down to the norm `bound`; 1 if it is not longer.
-
-    Raises
-    ------
-    NonFiniteError
-        The norm is not finite.
-    """
+    """Return the factor that scales a gradient of this norm down to the norm `bound`; 1 if it is not longer."""
     if not math.isfinite(length):
         raise _not_finite()
     return float(bound) / length if length > bound else 1.0
@@ -91,25 +63,9 @@ def lazy_clip_values(gradient: Vector, bound: float) -> None:
 
 
 def clip_values(gradient: Vector, bound: float) -> None:
-    """Limit every entry of a gradient to the interval from -bound to bound.
+    """Limit every entry of a gradient (n,) in place to the interval from -bound to bound (SPEC 7; [S]).
 
-    Parameters
-    ----------
-    gradient : (n,) array
-        Changed in place.
-    bound : float
-        Largest absolute value, above 0; 5 in [S].
-
-    Raises
-    ------
-    InputError
-        The bound is out of range.
-    NonFiniteError
-        The gradient is not finite. Nothing has changed then.
-
-    References
-    ----------
-    SPEC 7; [S].
+    After a NonFiniteError nothing has changed.
     """
     number("bound", bound, POSITIVE)
     if not is_finite(gradient):
@@ -118,29 +74,13 @@ def clip_values(gradient: Vector, bound: float) -> None:
 
 
 def max_norm(matrices: Sequence[Array], bound: float) -> None:
-    """Scale the incoming weights of each unit down to the norm `bound` if they are longer.
+    """Scale the incoming weights of each unit in place down to the norm `bound` if they are longer (SPEC 7).
 
-    A unit is one column of pre-activations; each gate of a cell is a unit of its own. The incoming weights of a unit
-    are its columns in all matrices whose products are added up in it, as one vector without the bias. Examples: W_x,
-    W_below and W_h of a plain RNN; all N recurrent matrices of a HORNN. Make one call for each group of units with the
-    same matrices.
-
-    Parameters
-    ----------
-    matrices : sequence of (..., n_k, H) arrays
-        Views, from n_k inputs to the same H units; changed in place. A column within the bound keeps its bits.
-    bound : float
-        Largest Euclidean norm, above 0; squares are summed in float64. The constant c of [S thesis] 6.1.5, which has
-        no value there, bounds the squared norm.
-
-    Raises
-    ------
-    InputError
-        The bound is out of range, or the matrices have different widths.
-
-    References
-    ----------
-    SPEC 7; [S thesis] 6.1.5.
+    A unit is one column of pre-activations; each gate of a cell is a unit of its own. Its incoming weights are its
+    columns in all matrices whose products are added up in it, as one vector without the bias: W_x, W_below and W_h of a
+    plain RNN. The matrices are views (..., n_k, H) from n_k inputs to the same H units. A column within the bound keeps
+    its bits. Squares are summed in float64. The constant c of [S thesis] 6.1.5, which has no value there, bounds the
+    squared norm.
     """
     number("bound", bound, POSITIVE)
     if any(len(W.shape) < 2 for W in matrices) or len({W.shape[-1] for W in matrices}) != 1:

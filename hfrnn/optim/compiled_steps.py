@@ -16,7 +16,7 @@ from hfrnn.arrays.vectors import HOST_PIECE, Scalar, Vector, is_on_host
 from hfrnn.checks import POSITIVE, number
 from hfrnn.optim.average import Average
 from hfrnn.optim.clipping import clipping_factor
-from hfrnn.optim.first_order import SGD, Adam, AdamOptions, FirstOrder, SGDOptions, Vectors
+from hfrnn.optim.first_order import SGD, Adam, AdamOptions, FirstOrder, SGDOptions, Vectors, Work
 
 
 class Passes(Protocol):
@@ -67,18 +67,14 @@ class _OnePass(FirstOrder):
         return super().lazy_step(theta, gradient, lr, out)
 
     def _move(
-        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,
-        work: tuple[Vector, Vector],
-    ) -> Scalar:  # fmt: skip
-        before, moved = list(kept.values()), list(after.values())
-        if not is_served(theta, gradient, *before):
+        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors, work: Work
+    ) -> Scalar:
+        if not is_served(theta, gradient, *kept.values()):
             return super()._move(new, theta, gradient, lr, kept, after, work)
-        return self._pass(new, theta, gradient, lr, before, moved)
+        return self._pass([new, theta, gradient, *kept.values(), *after.values()], lr)
 
-    def _pass(
-        self, new: Vector, theta: Vector, gradient: Vector, lr: float, before: list[Vector], after: list[Vector]
-    ) -> bool:
-        """Do `_move` in one compiled pass; `before` and `after` hold the optimizer's vectors in their order."""
+    def _pass(self, vectors: list[Vector], lr: float) -> bool:
+        """Do `_move` in one compiled pass; `vectors` are those of `_move` in their order."""
         raise NotImplementedError
 
     def _norm(self, x: Vector) -> float:
@@ -90,60 +86,35 @@ class _OnePass(FirstOrder):
 
 
 class OnePassSGD(_OnePass, SGD):
-    """`SGD` whose step is one compiled pass.
-
-    Parameters
-    ----------
-    passes : Passes
-    options, threads
-        As for `SGD`.
-    """
+    """`SGD` whose step is one compiled pass."""
 
     def __init__(self, passes: Passes, options: SGDOptions | None = None, threads: int = 1) -> None:
         super().__init__(options, threads)
         self._passes = passes
 
-    def _pass(
-        self, new: Vector, theta: Vector, gradient: Vector, lr: float, before: list[Vector], after: list[Vector]
-    ) -> bool:
-        options, of = self.options, theta.dtype.type
+    def _pass(self, vectors: list[Vector], lr: float) -> bool:
+        options, of = self.options, vectors[0].dtype.type
         numbers = (self._factor, lr, options.momentum, 1.0 - lr * options.decay)
-        return self._passes.sgd(new, theta, gradient, *before, *after, *map(of, numbers), options.nesterov)
+        return self._passes.sgd(*vectors, *map(of, numbers), options.nesterov)
 
 
 class OnePassAdam(_OnePass, Adam):
-    """`Adam` whose step is one compiled pass.
-
-    Parameters
-    ----------
-    passes : Passes
-    options, threads
-        As for `Adam`.
-    """
+    """`Adam` whose step is one compiled pass."""
 
     def __init__(self, passes: Passes, options: AdamOptions | None = None, threads: int = 1) -> None:
         super().__init__(options, threads)
         self._passes = passes
 
-    def _pass(
-        self, new: Vector, theta: Vector, gradient: Vector, lr: float, before: list[Vector], after: list[Vector]
-    ) -> bool:
-        options, of, t = self.options, theta.dtype.type, self.steps + 1
+    def _pass(self, vectors: list[Vector], lr: float) -> bool:
+        options, of, t = self.options, vectors[0].dtype.type, self.steps + 1
         beta1, beta2, kept_share = options.beta1, options.beta2, 1.0 - lr * options.decay
         scales = lr / (1.0 - beta1**t), 1.0 / (1.0 - beta2**t)
         numbers = (self._factor, beta1, 1.0 - beta1, beta2, 1.0 - beta2, *scales, options.epsilon, kept_share)
-        return self._passes.adam(new, theta, gradient, *before, *after, *map(of, numbers))
+        return self._passes.adam(*vectors, *map(of, numbers))
 
 
 class OnePassAverage(Average):
-    """`Average` that moves in one compiled pass.
-
-    Parameters
-    ----------
-    passes : Passes
-    decay : float
-        As for `Average`.
-    """
+    """`Average` that moves in one compiled pass."""
 
     def __init__(self, passes: Passes, decay: float) -> None:
         super().__init__(decay)

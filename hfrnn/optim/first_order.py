@@ -31,10 +31,12 @@ from hfrnn.checks import BELOW_ONE, NOT_NEGATIVE, POSITIVE, check_fields, checke
 from hfrnn.errors import InputError, Message, NonFiniteError
 from hfrnn.optim.clipping import lazy_clip_norm
 
-__all__ = ["SGD", "Adam", "AdamOptions", "FirstOrder", "SGDOptions", "Vectors"]
+__all__ = ["SGD", "Adam", "AdamOptions", "FirstOrder", "SGDOptions", "Vectors", "Work"]
 
 Vectors = dict[str, Vector]
 """Vectors of an optimizer by their names."""
+Work = tuple[Vector, Vector]
+"""Two scratch arrays."""
 STEP_PIECE = 2**18
 """Entries of a vector that a step processes at a time on a CPU."""
 
@@ -72,7 +74,7 @@ class FirstOrder:
         self._kept: Vectors = {}
         self._next: Vectors = {}  # takes turns with _kept, so that a failed step changes nothing
         self._theta: Vector | None = None
-        self._work: list[tuple[Vector, Vector]] = []  # two vectors for each worker
+        self._work: list[Work] = []  # one for each worker
         self._finite: Scalar = True  # whether all steps on a device since the last check were
         self._made: Scalar = 0  # number of these steps before the first that was not
         self._unchecked = 0  # number of these steps
@@ -225,20 +227,18 @@ class FirstOrder:
         return lazy_all(list(self._threads.ordered(advance_pieces, workers)))
 
     def _move(
-        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,
-        work: tuple[Vector, Vector],
-    ) -> Scalar:  # fmt: skip
+        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors, work: Work
+    ) -> Scalar:
         """Do `advance`, and return whether all that it has written is finite."""
         self.advance(new, theta, gradient, lr, kept, after, work)
         return lazy_finite(new, *after.values())
 
     def advance(
-        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,
-        work: tuple[Vector, Vector],
-    ) -> None:  # fmt: skip
+        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors, work: Work
+    ) -> None:
         """Write the new parameters into `new`, and the vectors for the next step into `after`.
 
-        All arrays are parts of vectors, of the same length; `work` holds two scratch arrays.
+        All arrays are parts of vectors, of the same length.
         """
         raise NotImplementedError
 
@@ -385,9 +385,8 @@ class SGD(FirstOrder):
         self.options = instance("options", options, SGDOptions, "an SGDOptions", or_none=True) or SGDOptions()
 
     def advance(
-        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,
-        work: tuple[Vector, Vector],
-    ) -> None:  # fmt: skip
+        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors, work: Work
+    ) -> None:
         options, M, (change, _) = self.options, after["momentum"], work
         scaled(gradient, lr, change)
         scaled(kept["momentum"], options.momentum, M)
@@ -460,9 +459,8 @@ class Adam(FirstOrder):
         self.options = instance("options", options, AdamOptions, "an AdamOptions", or_none=True) or AdamOptions()
 
     def advance(
-        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors,
-        work: tuple[Vector, Vector],
-    ) -> None:  # fmt: skip
+        self, new: Vector, theta: Vector, gradient: Vector, lr: float, kept: Vectors, after: Vectors, work: Work
+    ) -> None:
         options, t = self.options, self.steps + 1
         m, v, (size, change) = after["mean"], after["square"], work
         scaled(gradient, 1.0 - options.beta1, change)

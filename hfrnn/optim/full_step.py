@@ -20,20 +20,10 @@ from hfrnn.optim.quadratic import Quadratic, TrialLosses
 
 @dataclass(frozen=True)
 class FullStep:
-    """A full step, before the last line search.
+    """A full step x (n,) before the last line search, its q(x), and the loss at theta + x on the objective of rho.
 
-    Attributes
-    ----------
-    x : (n,) array
-    q : float
-        q(x).
-    f : float
-        Loss at theta + x, on the objective of rho.
-    iteration : int
-        Iteration of CG that x comes from.
-    cg : CGResult
-    factors : tuple of float
-        mu(i)/mu_0 and lambda(i)/lambda_0 at the end of CG (H4).
+    `iteration` is the iteration of CG that x comes from; `factors` are mu(i)/mu_0 and lambda(i)/lambda_0 at its end
+    (H4).
     """
 
     x: Vector
@@ -60,25 +50,9 @@ class Rules:
 class Solver:
     """Finds the full step of one update.
 
-    Parameters
-    ----------
-    quadratic : Quadratic
-    start : (n,) array or None
-        Start of CG; None for 0.
-    preconditioner : callable or None
-        As for `conjugate_gradient`.
-    losses : TrialLosses
-        Losses on the objective of rho.
-    f0 : float
-        Loss at theta on the objective of rho.
-    damping : Damping
-        Damping of this update.
-    rules : Rules
-    options : HessianFreeOptions
-    watch : callable
-        Called with every Iterate of CG; may raise an exception.
-    noise : float
-        Expected part of g.M^-1 g that noise makes (K8); 0 if it is not known.
+    CG begins at `start`, (n,), or at 0. `losses` and `f0`, the loss at theta, are those of the objective of rho.
+    `watch` is called with every Iterate and may raise an exception. `noise` is the expected part of g.M^-1 g that noise
+    makes (K8).
     """
 
     quadratic: Quadratic
@@ -182,16 +156,9 @@ class Solver:
 
 
 def usual_losses(damping: Damping, options: HessianFreeOptions, iterations: int) -> float:
-    """Return how many trial losses an update usually computes, on average over updates.
+    """Return how many trial losses an update with so many CG iterations usually computes, on average over updates.
 
     Steps that have to be shortened need more.
-
-    Parameters
-    ----------
-    damping : Damping
-    options : HessianFreeOptions
-    iterations : int
-        Iterations of CG in an update.
     """
     if damping.kind == "line-search":
         return 2 * iterations + (options.warm_start > 0.0)  # at eps = 1 and tau along each direction; at the start

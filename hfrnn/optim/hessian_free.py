@@ -42,16 +42,7 @@ from hfrnn.optim.line_search import LineSearchResult
 from hfrnn.optim.outcome import End, Failure, Update, UpdateInterrupted, undone
 from hfrnn.optim.preconditioner import check_shift, kronecker_of, make_preconditioner, state_of
 from hfrnn.optim.quadratic import Quadratic, TrialLosses
-from hfrnn.optim.update_model import (
-    ALWAYS,
-    PROMISE,
-    Fallback,
-    Solution,
-    UpdateModel,
-    check_finite,
-    fallback_of,
-    fallback_state,
-)
+from hfrnn.optim.update_model import ALWAYS, PROMISE, Fallback, Solution, UpdateModel, check_finite
 
 __all__ = ["CurvatureObjective", "End", "Failure", "HessianFree", "HessianFreeOptions", "Update", "UpdateInterrupted"]
 
@@ -270,10 +261,9 @@ class HessianFree:
         failed = None if search.success else solution.failure(model)
 
         mu, lambda_ = self._strengths
-        rules = Rules(self.rule, self.lambda_rule)
         factors = full.factors
         if model.measured and cg.stop is not CGStop.MU_GROWTH:
-            factors = rules.factors(solution.rho)  # H8
+            factors = Rules(self.rule, self.lambda_rule).factors(solution.rho)  # H8
         if failed is not None:
             factors = max(factors[0], self.rule.grow), max(factors[1], self.lambda_rule.grow)  # H9
         damping.scale(*factors)
@@ -373,7 +363,8 @@ class HessianFree:
         solution = None if self._solution is None else self._solution.copy()
         ended = None if self.ended is None else self.ended.value
         own = {"failures": self.failures, "updates": self.updates, "ended": ended, "cg_solution": solution}
-        return {**self.damping.state_dict(), **own, **fallback_state(self._fallback), **state_of(self._kronecker)}
+        fallback = {} if self._fallback is None else self._fallback.state_dict()
+        return {**self.damping.state_dict(), **own, **fallback, **state_of(self._kronecker)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load a `state_dict` of an optimizer with the same kind of damping.
@@ -393,7 +384,7 @@ class HessianFree:
         if missing := [name for name in ("cg_solution", "failures", "updates", "ended") if name not in state]:
             raise InputError(f"The optimizer state lacks {', '.join(missing)}: give the state_dict of a HessianFree.")
         failures, updates = (count(f"{name} of the state", state[name]) for name in ("failures", "updates"))
-        ended, fallback = state["ended"], fallback_of(state)
+        ended, fallback = state["ended"], Fallback.of(state)
         if ended is not None and ended not in [end.value for end in End]:
             raise InputError(
                 f"The optimizer state says that it ended for {ended!r}: give the state_dict of a HessianFree."

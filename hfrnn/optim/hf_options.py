@@ -2,10 +2,7 @@
 
 Each option of an update is a field of `HessianFreeOptions`, and nothing else declares it. The check, the defaults of
 both presets, the option of `hfrnn train` and its help text are derived from the field. Importing this file does not
-import NumPy, because the flags of the command line are made from it.
-
-The defaults of single options stand in the declarations of the options: those of an update in `optim/hf_options.py`,
-those of a run in `training/methods/hf.py`. This file imports only the declarations, so that help texts appear quickly.
+import NumPy, so that help texts appear quickly.
 """
 
 from __future__ import annotations
@@ -91,19 +88,9 @@ class CurvatureObjective(Protocol):
     def gauss_newton(
         self, theta: Vector, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden"
     ) -> Operator:
-        """Return the damped Gauss-Newton matrix at theta.
+        """Return the damped Gauss-Newton matrix at theta: G + structural*S + tikhonov*I.
 
-        Parameters
-        ----------
-        theta : (n,) array
-        structural, tikhonov : float
-            Strengths mu and lambda of the damping, 0 or more.
-        metric : str
-            Quantity that structural damping measures.
-
-        Returns
-        -------
-        Operator
+        `metric` is the quantity that structural damping measures.
         """
 
 
@@ -123,32 +110,11 @@ def option(
 ) -> Any:
     """Return a field of `HessianFreeOptions`: the declaration of an option of an update.
 
-    Parameters
-    ----------
-    default : object
-        The default of SPEC 6.
-    check : {`count`, `number`, `choice`}
-        The check of the value (`hfrnn/checks.py`). The type, the bounds and the choices of the run's option are those
-        of the check.
-    *bounds
-        Further arguments of the check: a least number, a `Range`, or the choices.
-    help : str
-        The help text of the run's option of the same name, as for `Option`. A field without one is no option of a run.
-    presets : Presets, optional
-        The default in each preset; by default `default` in both.
-    needs : tuple of Need
-        As for `Option`.
-    zero : str
-        As for `Option`. A run says 0 where the option is off; in `HessianFreeOptions` it is then None if the check
-        allows that.
-    otherwise : str
-        As for `Option`.
-    **keywords
-        Keywords of the check: `or_none`, or `unit`, which is that of the run's option too.
-
-    Returns
-    -------
-    dataclasses.Field
+    `default` is that of SPEC 6; `presets` has the default in each preset if it differs. The check is `count`, `number`
+    or `choice` of `hfrnn/checks.py`; `bounds` and `keywords` are its further arguments. The type, the bounds and the
+    choices of the run's option of the same name are those of the check. The rest is as for `Option`; a field without a
+    help text is no option of a run. With `zero`, a run says 0 where the option is off, and `HessianFreeOptions` says
+    None if the check allows that.
     """
     declared = {"help": help, "presets": presets, "needs": needs, "zero": zero, "otherwise": otherwise}
     return field(default=default, metadata={"check": (check, bounds, keywords), **declared})
@@ -259,15 +225,12 @@ class HessianFreeOptions:
     cg_window: int = option(10, count, 1)
     residual_tolerance: float | None = option(None, number, NOT_NEGATIVE, or_none=True)
     residual_every: int = option(
-        0, count, unit="iterations", zero="for none",
-        help="CG iterations between exact computations of the residual",
-    )  # fmt: skip
+        0, count, unit="iterations", zero="for none", help="CG iterations between exact computations of the residual"
+    )
     keep_ratio: float = option(1.3, number, ABOVE_ONE)
     preconditioner: str = option(
-        "none", choice, PRECONDITIONERS,
-        help="Preconditioner for CG.",
-        presets=Presets("kronecker", "none"),
-    )  # fmt: skip
+        "none", choice, PRECONDITIONERS, help="Preconditioner for CG.", presets=Presets("kronecker", "none")
+    )
     preconditioner_exponent: float = option(
         0.75, number, ZERO_TO_ONE,
         help="Exponent of the preconditioner's diagonal, from 0 to 1.", needs=(PRECONDITIONED,),
@@ -295,9 +258,8 @@ class HessianFreeOptions:
         presets=Presets(20, 10),
     )  # fmt: skip
     preconditioner_decay: float = option(
-        0.7, number, ZERO_TO_ONE,
-        help="Weight of the earlier factors when they are computed again.", needs=(KRONECKER,),
-    )  # fmt: skip
+        0.7, number, ZERO_TO_ONE, help="Weight of the earlier factors when they are computed again.", needs=(KRONECKER,)
+    )
     warm_start: float = option(
         0.95, number, ZERO_TO_ONE,
         help="CG starts at its last solution times this factor; 0 starts at zero.",
@@ -310,13 +272,9 @@ class HessianFreeOptions:
         presets=Presets(None, 3.0),
     )  # fmt: skip
     rho_model: str = option(
-        "damped", choice, RHO_MODELS,
-        help="Whether the quadratic q in rho includes the damping.", needs=(DAMPED,),
-    )  # fmt: skip
-    rho_objective: str = option(
-        "gradient", choice, RHO_OBJECTIVES,
-        help="Batch on which the loss in rho is measured.",
-    )  # fmt: skip
+        "damped", choice, RHO_MODELS, help="Whether the quadratic q in rho includes the damping.", needs=(DAMPED,)
+    )
+    rho_objective: str = option("gradient", choice, RHO_OBJECTIVES, help="Batch on which the loss in rho is measured.")
     rho_every: int = option(
         1, count, 1,
         help="Measure rho once in this many updates; the others take their step without a trial loss.",
@@ -326,10 +284,7 @@ class HessianFreeOptions:
         "gradient", choice, SEARCH_OBJECTIVES,
         help="Batch of the final line search: that of the gradient or that of rho.",
     )  # fmt: skip
-    line_search: str = option(
-        "armijo", choice, LINE_SEARCHES,
-        help="Stopping rule of the final line search.",
-    )  # fmt: skip
+    line_search: str = option("armijo", choice, LINE_SEARCHES, help="Stopping rule of the final line search.")
     line_search_factor: float = option(0.8, number, INSIDE_ONE)
     line_search_backtracks: int = option(60, count)
     armijo: float = option(
@@ -360,10 +315,6 @@ class HessianFreeOptions:
         **changes
             Options that differ, by name.
 
-        Returns
-        -------
-        HessianFreeOptions
-
         Raises
         ------
         InputError
@@ -372,8 +323,7 @@ class HessianFreeOptions:
         Notes
         -----
         A run with this preset also has small batches, `Damping(least=0.1)` for texts and music, and
-        `LevenbergMarquardt(0.5, 1.0)`. If the damping has no lambda, tasks and arrays need a
-        `preconditioner_shift`.
+        `LevenbergMarquardt(0.5, 1.0)`. If the damping has no lambda, tasks and arrays need a `preconditioner_shift`.
 
         Examples
         --------
@@ -388,21 +338,7 @@ class HessianFreeOptions:
     def published(cls, data: str = "text", **changes: Any) -> HessianFreeOptions:
         """Return the options of the preset published of `hfrnn train`: long CG runs, close to the papers.
 
-        Parameters
-        ----------
-        data : {"text", "large_text", "music", "task", "arrays"}
-            Kind of the data.
-        **changes
-            Options that differ, by name. A run with line-search damping has `warm_start=0.0`.
-
-        Returns
-        -------
-        HessianFreeOptions
-
-        Raises
-        ------
-        InputError
-            The kind of data is unknown, or a value is out of range.
+        The arguments and errors are those of `tuned`. A run with line-search damping has `warm_start=0.0`.
 
         Examples
         --------
@@ -415,18 +351,9 @@ class HessianFreeOptions:
 
     @classmethod
     def from_run(cls, values: Mapping[str, Any], **changes: Any) -> HessianFreeOptions:
-        """Return the options of the updates of a run.
+        """Return the options of the updates of a run, from the values of its options by name, with changes.
 
-        Parameters
-        ----------
-        values : mapping
-            The values of all options of the run, by name. 0 turns off what None turns off here.
-        **changes
-            Options that differ, by name.
-
-        Returns
-        -------
-        HessianFreeOptions
+        0 turns off what None turns off here.
         """
         declared = [each for each in fields(cls) if each.metadata["help"]]
         off = {each.name: None for each in declared if _allows_none(each) and not values[each.name]}
@@ -482,13 +409,7 @@ def _of_preset(preset: str, data: str) -> dict[str, Any]:
 def check_arguments(options: HessianFreeOptions, objectives: Mapping[str, Any], functions: Mapping[str, Any]) -> None:
     """Raise InputError unless the arguments of an update are valid and fit the options.
 
-    Parameters
-    ----------
-    options : HessianFreeOptions
-    objectives : mapping of str to object
-        The arguments `gradient`, `curvature` and `separate`.
-    functions : mapping of str to object
-        The other arguments: functions, or None.
+    The objectives are `gradient`, `curvature` and `separate`; the others are functions or None.
     """
     for name, given in objectives.items():
         methods(name, given, ("loss", "loss_and_gradient", "gauss_newton"), or_none=name != "gradient")

@@ -43,29 +43,11 @@ INVARIANT = 1e-13
 def extreme_eigenvalues(
     product: Product, n: int, count: int, end: str, tolerance: float, rng: np.random.Generator
 ) -> tuple[Vector, Vector]:
-    """Find the eigenvalues at one end of the spectrum.
+    """Find the eigenvalues at one end of the spectrum, and their residuals; both (k,), the outermost first.
 
-    A small matrix is written out and decomposed directly.
-
-    Parameters
-    ----------
-    product : callable
-        Takes v (n,) and returns A v.
-    n : int
-        Rows of A, 1 or more.
-    count : int
-        Number of eigenvalues, 1 or more; at most n are found.
-    end : {"largest", "smallest"}
-    tolerance : float
-        The search ends when the estimated residual of each eigenvalue, relative to it, is below this.
-    rng : numpy.random.Generator
-        Draws the start.
-
-    Returns
-    -------
-    eigenvalues : (k,) array
-        The outermost first. k is below `count` if the search gave up.
-    residuals : (k,) array
+    A small matrix is written out and decomposed directly. The search ends when the estimated residual of each
+    eigenvalue, relative to it, is below `tolerance`. `end` is "largest" or "smallest"; k is the smaller of `count` and
+    n, and less if the search gave up. `rng` draws the start.
     """
     values, vectors = extreme_eigenpairs(product, n, count, end, tolerance, rng)
     residuals = [np.linalg.norm(product(v) - value * v) for value, v in zip(values, vectors.T, strict=True) if v.any()]
@@ -110,24 +92,10 @@ def _sizes(n: int, count: int) -> tuple[int, int, int]:
 
 
 def lanczos(product: Product, start: Vector, steps: int) -> tuple[Vector, Vector]:
-    """Compute the tridiagonal matrix T of L1. It keeps m vectors in memory.
+    """Compute the diagonal (m,) of the tridiagonal matrix T of L1, and the entries beside it, (m - 1,).
 
-    Parameters
-    ----------
-    product : callable
-        Takes v (n,) and returns A v.
-    start : (n,) array
-        Not 0.
-    steps : int
-        Largest number of rows of T.
-
-    Returns
-    -------
-    alpha : (m,) array
-        Diagonal of T. m is the smaller of `steps` and n. It is smaller still if the vectors span an invariant space,
-        because then L2 is exact.
-    beta : (m - 1,) array
-        Entries beside the diagonal.
+    m is the smaller of `steps` and n. It is smaller still if the vectors span an invariant space, because then L2 is
+    exact. All m vectors are kept in memory. The start (n,) is not 0.
     """
     m = min(steps, start.size)
     Q, alpha, beta = np.empty((m, start.size)), np.zeros(m), np.zeros(m)

@@ -16,23 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hfrnn.arrays.vectors import Vector
-from hfrnn.checks import BELOW_ONE, INSIDE_ONE, count, number
 
 
 @dataclass(frozen=True)
 class LineSearchResult:
-    """Result of a line search.
-
-    Attributes
-    ----------
-    step : float
-        Step length; 0 without success.
-    f : float
-        Loss at this step.
-    evaluations : int
-        Number of losses evaluated.
-    success : bool
-    """
+    """The chosen step, 0 without success; the loss there; and the number of losses evaluated."""
 
     step: float
     f: float
@@ -67,42 +55,11 @@ def backtracking_line_search(
 ) -> LineSearchResult:
     """Find the longest of the steps 1, factor, factor^2, .. that lowers the loss enough.
 
-    A step is good enough if f(step) <= f0 + armijo * step * slope and f(step) < f0.
-
-    Parameters
-    ----------
-    loss : callable
-        Takes a step length and returns the loss.
-    f0 : float
-        Loss at step 0, finite.
-    slope : float
-        Derivative of the loss along the direction at step 0, g.x.
-    factor : float
-        Factor that shortens the step, between 0 and 1.
-    max_backtracks : int
-        Largest number of times that the step is shortened, 0 or more.
-    armijo : float
-        Required share of the decrease that the slope predicts, from 0 up to but not 1.
-    first : float, optional
-        Loss at step 1, if it is known already.
-
-    Returns
-    -------
-    LineSearchResult
-        Without success its step is 0 and its f is f0.
-
-    Raises
-    ------
-    InputError
-        A number is out of range.
-
-    References
-    ----------
+    A step is good enough if f(step) <= f0 + armijo * step * slope and f(step) < f0. `loss` takes a step length; `f0`
+    and `slope` are the loss and its derivative at step 0; `first` is the loss at step 1 if it is known. References:
     SPEC 6; [MS].
     """
-    _check(factor, max_backtracks, armijo)
-    trials = _Trials(loss, first)
-    step = 1.0
+    trials, step = _Trials(loss, first), 1.0
     for _ in range(max_backtracks + 1):
         f = trials(step)
         if f < f0 and f <= f0 + armijo * step * slope:  # L1
@@ -119,32 +76,11 @@ def minimising_line_search(
     max_backtracks: int = 60,
     first: float | None = None,
 ) -> LineSearchResult:
-    """Find the step with the smallest loss among 1, factor, factor^2, ...
+    """Find the step with the smallest loss among 1, factor, factor^2, ... (SPEC 6; [K] 4.1).
 
     The search shortens the step until a loss is below f0, and then as long as the loss falls.
-
-    Parameters
-    ----------
-    loss, f0, factor, max_backtracks, first
-        As for `backtracking_line_search`.
-
-    Returns
-    -------
-    LineSearchResult
-        Without success its step is 0 and its f is f0.
-
-    Raises
-    ------
-    InputError
-        A number is out of range.
-
-    References
-    ----------
-    SPEC 6; [K] 4.1.
     """
-    _check(factor, max_backtracks, 0.0)
-    trials = _Trials(loss, first)
-    best_step, best, step = 0.0, f0, 1.0
+    trials, best_step, best, step = _Trials(loss, first), 0.0, f0, 1.0
     for _ in range(max_backtracks + 1):
         f = trials(step)
         if f < best:
@@ -155,77 +91,33 @@ def minimising_line_search(
     return LineSearchResult(best_step, best, trials.evaluations, best_step > 0.0)
 
 
-def _check(factor: float, max_backtracks: int, armijo: float) -> None:
-    number("the factor of the line search", factor, INSIDE_ONE)
-    count("max_backtracks", max_backtracks)
-    number("the Armijo constant", armijo, BELOW_ONE)
-
-
 class DirectionSearch:
     """Line-search damping: a second iterate x_f follows the directions of CG as far as they lower the true loss.
 
     eps_i starts at 1 and is multiplied by tau while the loss falls. A direction is a gain only if its best trial is
-    below the loss at theta + x_f. q(x_f) costs nothing: the directions are conjugate, so a direction that changes
-    q(x_q) by d changes q(x_f) by d * eps * (2 - eps).
+    below the loss at theta + x_f. `loss` takes a displacement (n,) from theta; x and f are the start and the loss
+    there.
 
-    Parameters
-    ----------
-    loss : callable
-        Takes a displacement x from theta, (n,), and returns the loss at theta + x.
-    x : (n,) array
-        Start of CG and of x_f; copied.
-    f : float
-        Loss at theta + x.
-    tau : float
-        Factor that shortens a direction, between 0 and 1.
-    max_backtracks : int
-        Largest number of times that a direction is shortened, 0 or more.
+    References: SPEC 5; [K] 3.31-3.32, Algorithm 5.
 
     Attributes
     ----------
-    x : (n,) array
-        x_f.
-    f : float
-        Loss at theta + x_f.
+    x, f : (n,) array, float
+        x_f, and the loss at theta + x_f.
     q_change : float
         q(x_f) minus q of the start.
     idle : int
         Number of directions without a gain.
-
-    References
-    ----------
-    SPEC 5; [K] 3.31-3.32, Algorithm 5.
     """
 
     def __init__(
-        self,
-        loss: Callable[[Vector], float],
-        x: Vector,
-        f: float,
-        *,
-        tau: float = 0.5,
-        max_backtracks: int = 10,
+        self, loss: Callable[[Vector], float], x: Vector, f: float, *, tau: float = 0.5, max_backtracks: int = 10
     ) -> None:
-        _check(tau, max_backtracks, 0.0)
         self._loss, self._tau, self._max_backtracks = loss, tau, max_backtracks
         self.x, self.f, self.q_change, self.idle = x.copy(), f, 0.0, 0
 
     def follow(self, direction: Vector, alpha: float, q_step: float) -> bool:
-        """Move x_f along one step of CG if that lowers the true loss.
-
-        Parameters
-        ----------
-        direction : (n,) array
-        alpha : float
-            The step of CG was `alpha * direction`.
-        q_step : float
-            Change of q(x_q) by this step.
-
-        Returns
-        -------
-        bool
-            Whether the loss fell.
-        """
+        """Move x_f along a step of CG, which changes q(x_q) by `q_step`, if the loss falls; return whether it did."""
         best, best_x, best_eps, eps = math.inf, self.x, 0.0, 1.0
         for _ in range(self._max_backtracks + 1):
             x = self.x + direction * (eps * alpha)

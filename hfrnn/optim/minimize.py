@@ -154,7 +154,7 @@ class _Product:
 
 
 class _Functions:
-    """Python functions as an Objective; it remembers loss and gradient of the last parameters."""
+    """Python functions as an objective."""
 
     def __init__(
         self,
@@ -166,7 +166,6 @@ class _Functions:
     ) -> None:
         self._loss, self._gradient = loss, gradient
         self._gauss_newton, self._structural = gauss_newton, structural
-        self._known: tuple[Vector, float, Vector] | None = None
         if squared_gradients is not None:
             self.squared_gradients = squared_gradients
 
@@ -177,9 +176,7 @@ class _Functions:
         return float(found)
 
     def loss_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
-        if self._known is None or self._known[0] is not theta:
-            self._known = theta, self.loss(theta), _vector("the result of gradient", self._gradient(theta), theta)
-        return self._known[1:]
+        return self.loss(theta), _vector("the result of gradient", self._gradient(theta), theta)
 
     def gauss_newton(
         self, theta: Vector, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden"
@@ -194,8 +191,8 @@ class _Functions:
 class _Remembering:
     """An objective that remembers loss and gradient of the last parameters."""
 
-    def __init__(self, objective: CurvatureObjective) -> None:
-        self._objective = objective
+    def __init__(self, objective: Any) -> None:
+        self._objective: CurvatureObjective = objective
         self._known: tuple[Vector, tuple[float, Vector]] | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -237,7 +234,7 @@ def minimize(
     gradient_tolerance: float = 1e-8,
     callback: Callable[[Update], object] | None = None,
 ) -> Minimum:
-    """Minimise a function by Hessian-free updates: `minimize(objective, theta=theta)`, or functions.
+    """Minimise a function by Hessian-free updates (SPEC 5 and 6): `minimize(objective, theta=theta)`, or functions.
 
     Parameters
     ----------
@@ -280,10 +277,6 @@ def minimize(
     NonFiniteError
         Loss or gradient is not finite at the start.
 
-    References
-    ----------
-    SPEC 5 and 6.
-
     Examples
     --------
     >>> import numpy as np
@@ -300,7 +293,12 @@ def minimize(
     own = {"gradient": gradient, "gauss_newton": gauss_newton}
     own |= {"structural": structural, "squared_gradients": squared_gradients}
     given = not isinstance(loss, type) and all(callable(getattr(loss, name, None)) for name in METHODS)
-    objective: CurvatureObjective = _remembering(loss, own) if given else _functions(loss, own)
+    if given and (odd := [name for name, each in own.items() if each is not None]):
+        raise InputError(
+            f"{', '.join(odd)} cannot be given with an objective, which has its own: call "
+            "minimize(objective, theta=theta)"
+        )
+    objective = _Remembering(loss if given else _functions(loss, own))
     function("preconditioner", preconditioner, or_none=True), function("callback", callback, or_none=True)
     theta, max_updates = array("theta", theta, (None,), "f", finite=True), count("max_updates", max_updates)
     gradient_tolerance = number("gradient_tolerance", gradient_tolerance, NOT_NEGATIVE)
@@ -311,15 +309,6 @@ def minimize(
     optimizer = HessianFree(damping, options, rule)
     update = partial(optimizer.update, gradient=objective, preconditioner=preconditioner)
     return _repeat(update, objective, theta, max_updates, gradient_tolerance, callback)
-
-
-def _remembering(objective: Any, own: Mapping[str, Any]) -> CurvatureObjective:
-    if odd := [name for name, given in own.items() if given is not None]:
-        raise InputError(
-            f"{', '.join(odd)} cannot be given with an objective, which has its own: call "
-            "minimize(objective, theta=theta)"
-        )
-    return _Remembering(objective)
 
 
 def _functions(loss: Any, own: Mapping[str, Any]) -> CurvatureObjective:

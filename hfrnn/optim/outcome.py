@@ -87,24 +87,16 @@ class Update:
         Iteration of CG whose iterate was chosen.
     step_size : float
         Length of the step that the last line search chose, at most 1; 0 without success.
-    mu : float
-        Strength of structural damping in this update.
-    lambda_ : float
-        Strength of Tikhonov damping in this update.
-    next_mu : float
-        mu of the next update.
-    next_lambda_ : float
-        lambda of the next update.
-    gradient_norm : float
-        Euclidean norm of the gradient.
-    step_norm : float
-        Euclidean norm of the step.
+    mu, lambda_ : float
+        Strengths of structural and of Tikhonov damping in this update.
+    next_mu, next_lambda_ : float
+        The strengths in the next update.
+    gradient_norm, step_norm : float
+        Euclidean norms of the gradient and of the step.
     smallest_curvature : float or None
         Smallest S.AS/S.S in CG; None without one.
-    residual_norm : float
-        Residual of CG, as in `CGResult`.
-    residual_drift : float or None
-        Error of the residual, as in `CGResult`.
+    residual_norm, residual_drift : float, float or None
+        Residual of CG and its error, as in `CGResult`.
     products : int
         Number of matrix products.
     evaluations : int
@@ -118,10 +110,8 @@ class Update:
     seconds : dict of str to float
         Seconds for "gradient" (with its loss), "preconditioner" (its diagonal), "cg", "products" (a part of "cg",
         with the forward pass that they share) and "search" (every trial loss, also those inside CG).
-    rho_model : str
-        Model of rho, as in `HessianFreeOptions`.
-    rho_objective : str
-        Objective of rho, as in `HessianFreeOptions`.
+    rho_model, rho_objective : str
+        Model and objective of rho, as in `HessianFreeOptions`.
     search_objective : str
         Objective of the last line search: "gradient", "curvature" or "separate".
 
@@ -188,21 +178,7 @@ def undone(
 ) -> Update:
     """Return an update without a step: nothing was tried and nothing failed, as for a gradient of 0.
 
-    Parameters
-    ----------
-    theta : (n,) array
-        Parameters; copied.
-    f : float
-        Loss of the objective of the gradient.
-    strengths : tuple of float
-        mu and lambda of the damping.
-    gradient_seconds : float
-        Seconds for the loss and the gradient.
-    options : HessianFreeOptions
-
-    Returns
-    -------
-    Update
+    `f` is the loss of the objective of the gradient; the strengths are mu and lambda of the damping.
     """
     mu, lambda_ = strengths
     return Update(

@@ -24,16 +24,10 @@ PREFIX = "kronecker."
 
 @dataclass(frozen=True)
 class Preconditioner:
-    """The preconditioner of an update.
+    """The preconditioner of an update, the state that the next update needs, and the noise of the gradient.
 
-    Attributes
-    ----------
-    apply : callable or None
-        As for `conjugate_gradient`; None without one.
-    kronecker : Kronecker or None
-        The state that the next update needs.
-    noise : float
-        K8 of docs/preconditioner.md, times the number of symbols; 0 if the updates have no `noise_limit`.
+    `apply` is as for `conjugate_gradient`. `noise` is K8 of docs/preconditioner.md, times the number of symbols; 0 if
+    the updates have no `noise_limit`.
     """
 
     apply: Apply | None = None
@@ -55,14 +49,8 @@ def shift_of(options: HessianFreeOptions, damping: Damping, found: Vector | Kron
     """Return what to add to D: the given shift, a share of the mean of D, or lambda.
 
     The trace of the curvature hardly depends on the number of weights, so the mean of D falls with it. A share of this
-    mean suits networks of all sizes; lambda does not.
-
-    Parameters
-    ----------
-    options : HessianFreeOptions
-    damping : Damping
-    found : (n,) array or Kronecker
-        D, or the preconditioner that has it and gives each block a shift of its own (K7 of `optim/kronecker.py`).
+    mean suits networks of all sizes; lambda does not. `found` is D, (n,), or the Kronecker preconditioner, which gives
+    each block a shift of its own (K7 of `optim/kronecker.py`).
     """
     relative = options.preconditioner_relative_shift
     if options.preconditioner_shift is not None:
@@ -82,25 +70,10 @@ def make_preconditioner(
     options: HessianFreeOptions,
     earlier: Kronecker | None,
 ) -> Preconditioner:
-    """Return the preconditioner of an update.
+    """Return the preconditioner of an update for the objective of the curvature; `earlier` is that of the last update.
 
     With the Kronecker preconditioner, `apply` is None before the first finite factors. If new factors are not finite,
     those of the last update are used again.
-
-    Parameters
-    ----------
-    theta : (n,) array
-    objective : CurvatureObjective
-        The objective of the curvature.
-    damping : Damping
-    options : HessianFreeOptions
-    earlier : Kronecker, optional
-        That of the last update.
-
-    Raises
-    ------
-    InputError
-        The objective lacks a method that the preconditioner needs.
     """
     if options.preconditioner == "diagonal":
         squared = _method(objective, options, "squared_gradients")(theta)

@@ -13,23 +13,7 @@ from hfrnn.optim.hf_options import CurvatureObjective
 
 
 class TrialLosses:
-    """Losses at trial steps from theta, counted and timed; a loss that is not finite becomes infinity.
-
-    Parameters
-    ----------
-    objective : CurvatureObjective
-    theta : (n,) array
-        Parameters at the start of the update.
-
-    Attributes
-    ----------
-    evaluations : int
-        Number of losses evaluated.
-    finite : int
-        Number of these losses that were finite.
-    seconds : float
-        Time spent on them.
-    """
+    """Losses at trial steps from theta (n,), counted and timed; a loss that is not finite becomes infinity."""
 
     def __init__(self, objective: CurvatureObjective, theta: Vector) -> None:
         self._objective, self._theta = objective, theta
@@ -76,30 +60,10 @@ def _apply_of(operator: Any) -> Apply:
 
 
 class Quadratic:
-    """The quadratic q(x) = g.x + x.Ax/2 with A = G + mu*S + lambda*I at theta.
+    """The quadratic q(x) = g.x + x.Ax/2 with A = G + mu*S + lambda*I at theta (SPEC 5 and 6).
 
-    Parameters
-    ----------
-    theta, g : (n,) arrays
-        Parameters, and the gradient there.
-    objective : CurvatureObjective
-        Objective of the Gauss-Newton products.
-    damping : Damping
-        Damping of this update.
-    undamped : bool
-        Whether `model` leaves the damping term out.
-
-    Attributes
-    ----------
-    g : (n,) array
-    products : int
-        Number of products by `model`; those of CG are not included.
-    seconds : float
-        Time spent on all products, with the forward passes at theta.
-
-    References
-    ----------
-    SPEC 5 and 6.
+    `undamped` says whether `model` leaves the damping term out. `products` counts the products by `model` only;
+    `seconds` is the time of all products, with the forward passes at theta.
     """
 
     def __init__(
@@ -123,18 +87,7 @@ class Quadratic:
         self._timed(self._damped, v, out)
 
     def model(self, x: Vector, q: float) -> float:
-        """Return q(x) for rho, with the damping term or without it.
-
-        Parameters
-        ----------
-        x : (n,) array
-        q : float
-            q(x) with the damping term, as CG computes it.
-
-        Returns
-        -------
-        float
-        """
+        """Return q(x) for rho, with the damping term or without it; `q` is q(x) with it, as CG computes it."""
         if not self._without_damping:
             return q
         if self._undamped is None:

@@ -11,8 +11,7 @@ end the run. `rate` gives the learning rate of a single update. Schedules resume
     C1  rate_k = least + (lr - least) * (1 + cos(pi * min(k/n, 1)))/2        k updates were made before
     C2  share_k = min((k + 1)/n, 1)                                          of the rate, in a warm-up of n updates
 
-A loss is an improvement if it is below the best loss so far; NaN and infinity never are. The state is a `state_dict` of
-JSON values.
+A loss is an improvement if it is below the best loss so far; NaN and infinity never are.
 """
 
 from __future__ import annotations
@@ -199,7 +198,7 @@ class _Shrinking(Schedule):
 
 
 class Plateau(_Shrinking):
-    """A learning rate that is divided when the validation loss does not improve.
+    """A learning rate that is divided when the validation loss does not improve (SPEC 7).
 
     Parameters
     ----------
@@ -230,10 +229,6 @@ class Plateau(_Shrinking):
     -----
     The code of [M] also returns to the parameters of the best epoch whenever it divides the rate; `hfrnn train
     --restore-best` does that.
-
-    References
-    ----------
-    SPEC 7.
 
     Examples
     --------
@@ -270,7 +265,7 @@ class Plateau(_Shrinking):
 
 
 class Stepped(_Shrinking):
-    """A learning rate that is constant for some epochs and is then divided after every epoch.
+    """A learning rate that is constant for some epochs and is then divided after every epoch (SPEC 7).
 
     Parameters
     ----------
@@ -287,10 +282,6 @@ class Stepped(_Shrinking):
     ------
     InputError
         A number is out of range.
-
-    References
-    ----------
-    SPEC 7.
 
     Examples
     --------
@@ -316,7 +307,7 @@ class Stepped(_Shrinking):
 
 
 class Cosine(Schedule):
-    """A learning rate that falls along half a cosine, from update to update.
+    """A learning rate that falls along half a cosine, from update to update (C1).
 
     Parameters
     ----------
@@ -345,10 +336,6 @@ class Cosine(Schedule):
     -----
     A loaded state brings its horizon with it, unless this schedule was given a horizon that is not the planned one of
     the state.
-
-    References
-    ----------
-    C1.
 
     Examples
     --------
@@ -393,7 +380,7 @@ class Cosine(Schedule):
 
 
 def warm_up(update: int, updates: int) -> float:
-    """Return the share of the learning rate that an update uses.
+    """Return the share of the learning rate that an update uses (C2).
 
     Parameters
     ----------
@@ -401,10 +388,6 @@ def warm_up(update: int, updates: int) -> float:
         Number of updates so far.
     updates : int
         Number of updates in which the share rises to 1; 0 for no warm-up.
-
-    References
-    ----------
-    C2.
 
     Examples
     --------

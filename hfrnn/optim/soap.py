@@ -108,13 +108,9 @@ class SOAP(FirstOrder):
     def __init__(self, blocks: Sequence[MatrixBlock], options: SOAPOptions | None = None, threads: int = 1) -> None:
         super().__init__(threads)
         self.options = instance("options", options, SOAPOptions, "a SOAPOptions", or_none=True) or SOAPOptions()
-        self.blocks, self._places, at = check_blocks(blocks), list[tuple[_Place, _Place]](), 0
-        self._length, self._entries = sum(block.size for block in self.blocks), square_entries(self.blocks)
-        for block in self.blocks:
-            sides = _sides(block)
-            left, right = _Place(at, sides[0]), _Place(at + sides[0] ** 2, sides[1])
-            self._places.append((left, right))
-            at = right.stop
+        self.blocks = check_blocks(blocks)
+        self._length = sum(block.size for block in self.blocks)
+        self._entries = sum(side**2 for block in self.blocks for side in _sides(block))
         self._squares: Vectors = {}
         self._squares_before: Vectors = {}
 
@@ -128,15 +124,15 @@ class SOAP(FirstOrder):
         squares = {name: matrices.copy() for name, matrices in self._squares.items()}
         if not squares:
             squares = {name: gradient[:1].repeat(self._entries) * 0 for name in self.squares}
+        factors, bases = (_matrices(squares[name], self.blocks) for name in self.squares)
 
         def advance_block(at: int) -> Scalar:
             block, span = self.blocks[at], self.blocks[at].span
             G = gradient[span].reshape(block.rows, block.columns)
             before = {name: x[span] for name, x in kept.items()}
             after = {name: x[span] for name, x in self._next.items()}
-            factors, bases = ([place.view(squares[name]) for place in self._places[at]] for name in self.squares)
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                return self._advance_block(new[span], theta[span], G, lr, before, after, factors, bases)
+                return self._advance_block(new[span], theta[span], G, lr, before, after, factors[at], bases[at])
 
         with one_blas_thread():  # so that the bits do not depend on BLAS's threads
             finite = lazy_all([finite, *self._threads.ordered(advance_block, len(self.blocks))])
@@ -226,24 +222,16 @@ class SOAP(FirstOrder):
         }
 
 
-def square_entries(blocks: Sequence[MatrixBlock]) -> int:
-    """Return the number of entries of all factors L and R of SOAP, and so of all bases."""
-    return sum(side**2 for block in blocks for side in _sides(block))
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a vector holds the square matrix of a side; `side` is 0 if the side has the unit basis."""
-
-    start: int
-    side: int
-
-    @property
-    def stop(self) -> int:
-        return self.start + self.side**2
-
-    def view(self, vector: Vector) -> Vector | None:
-        return vector[self.start : self.stop].reshape(self.side, self.side) if self.side else None
+def _matrices(vector: Vector, blocks: Sequence[MatrixBlock]) -> list[Sides]:
+    """Return the square matrices of all blocks as views of the vector that holds them one after another."""
+    found: list[Sides] = []
+    start = 0
+    for left, right in map(_sides, blocks):
+        middle = start + left**2
+        L, R = vector[start:middle].reshape(left, left), vector[middle : middle + right**2].reshape(right, right)
+        found.append((L if left else None, R if right else None))
+        start = middle + right**2
+    return found
 
 
 def _sides(block: MatrixBlock) -> tuple[int, int]:

@@ -67,22 +67,10 @@ class TraceEstimate:
 
 
 def hutch_plus_plus(product: Product, n: int, products: int, rng: np.random.Generator) -> TraceEstimate:
-    """Estimate the trace and the diagonal of a symmetric matrix.
+    """Estimate the trace and the diagonal of a symmetric matrix with n rows.
 
-    Parameters
-    ----------
-    product : callable
-        Takes v (n,) in float64 and returns A v.
-    n : int
-        Rows of A, 1 or more.
-    products : int
-        Number of products to use, `LEAST_PRODUCTS` or more. A third each goes to the basis, to A Q, and to T2.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    TraceEstimate
-        Exact, with errors near 0, if a third of the products reaches the rank of A.
+    A third of the products (`LEAST_PRODUCTS` or more) each goes to the basis, to A Q, and to T2. The result is exact,
+    with errors near 0, if a third of the products reaches the rank of A.
     """
     r = min(max(products // 3, 1), n)
     draws = max(products - 2 * r, 2)

@@ -55,13 +55,7 @@ class UpdateModel:
     begin: float
 
     def measure(self, rho_objective: str) -> UpdateModel:
-        """Return this model for a measured update; its loss of rho at theta is evaluated if it is not known.
-
-        Raises
-        ------
-        NonFiniteError
-            That loss, on the objective of that name, is not finite.
-        """
+        """Return this model for a measured update; its loss of rho at theta is evaluated if it is not known."""
         judge_f0 = self.judge(self.g * 0.0) if math.isnan(self.judge_f0) else self.judge_f0
         if not math.isfinite(judge_f0):
             raise NonFiniteError(_not_finite(f"loss of the {rho_objective} batch"))
@@ -120,15 +114,7 @@ class Solution:
 
 @dataclass(frozen=True)
 class Fallback:
-    """Where to return to if the next batch shows that a step was bad (H13).
-
-    Parameters
-    ----------
-    theta : (n,) array
-        The parameters before the step.
-    loss : float
-        The loss there, on the objective of the gradient of that update.
-    """
+    """Theta (n,) before a step and the loss there, to return to if the next batch shows that the step was bad (H13)."""
 
     theta: Vector
     loss: float
@@ -144,24 +130,17 @@ class Fallback:
         before = float(objective.loss(self.theta))
         return before, not finite or loss > before + BAD * abs(before)
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the entries in the state of the optimizer."""
+        return {BEFORE: self.theta.copy(), BEFORE_LOSS: self.loss}
 
-def fallback_state(fallback: Fallback | None) -> dict[str, Any]:
-    """Return the entries of a fallback in the state of the optimizer."""
-    return {} if fallback is None else {BEFORE: fallback.theta.copy(), BEFORE_LOSS: fallback.loss}
-
-
-def fallback_of(state: Mapping[str, Any]) -> Fallback | None:
-    """Return the fallback of the optimizer's state; None if the state holds none.
-
-    Raises
-    ------
-    InputError
-        Its entries are damaged.
-    """
-    if state.get(BEFORE) is None:
-        return None
-    theta = array(f"{BEFORE} of the state", state[BEFORE], (None,), "f").copy()
-    return Fallback(theta, number(f"{BEFORE_LOSS} of the state", state.get(BEFORE_LOSS)))
+    @classmethod
+    def of(cls, state: Mapping[str, Any]) -> Fallback | None:
+        """Return the fallback of the optimizer's state; None if the state holds none."""
+        if state.get(BEFORE) is None:
+            return None
+        theta = array(f"{BEFORE} of the state", state[BEFORE], (None,), "f").copy()
+        return cls(theta, number(f"{BEFORE_LOSS} of the state", state.get(BEFORE_LOSS)))
 
 
 def check_finite(theta: Vector, loss: float, gradient_norm: float) -> None:

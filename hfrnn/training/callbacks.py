@@ -245,11 +245,6 @@ class TimeLeft:
 
     The work that is left is known from the limits and the sizes of the coming batches; the seconds for a unit of each
     kind of work are measured. Goals, such as `target_bits`, do not count.
-
-    Parameters
-    ----------
-    trainer : TrainingRun
-        A run at its start.
     """
 
     def __init__(self, trainer: TrainingRun) -> None:

@@ -51,21 +51,8 @@ class DryRun:
 def dry_run(config: TrainConfig, resume: str | Path | None = None) -> DryRun:
     """Check everything that a run needs, plan it, and time its parts on a few shards. Nothing is written.
 
-    Parameters
-    ----------
-    config : TrainConfig
-    resume : path, optional
-        The folder of a run that would be resumed with that configuration.
-
-    Returns
-    -------
-    DryRun
-        Its times are measured on a few shards at once and multiplied by the number of shards.
-
-    Raises
-    ------
-    InputError, CheckpointError
-        Those of `hfrnn.train`.
+    `resume` is the folder of a run that would be resumed with that configuration. The times are measured on a few
+    shards at once and multiplied by the number of shards.
     """
     config, folder = config.resolved(), None if resume is None else RunFolder(resume)
     trainer = Trainer(config, folder)

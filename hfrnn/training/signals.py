@@ -52,8 +52,6 @@ class Interruption:
     ----------
     seen : bool
         Whether a signal has come.
-    response : Response
-        What a signal does at present.
     saved : str, Message or None
         What to tell the user about the checkpoint that is on disk; None before there is one.
     on_first : callable
@@ -126,17 +124,10 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def install(interruption: Interruption) -> dict[int, Any]:
-    """Let an object handle the signals.
+    """Let an object handle the signals; return the old handlers by the number of the signal.
 
-    Parameters
-    ----------
-    interruption : Interruption
-
-    Returns
-    -------
-    dict
-        The old handlers by the number of the signal. SIGHUP is missing if it was ignored: a command that was started
-        with nohup survives its terminal. SIGUSR1 is missing if the program uses it itself.
+    SIGHUP is left alone if it was ignored: a command that was started with nohup survives its terminal. So is SIGUSR1
+    if the program uses it itself.
     """
     old: dict[int, Any] = {}
     for number in ending_signals():
@@ -154,13 +145,8 @@ def install(interruption: Interruption) -> dict[int, Any]:
 def handle_signals() -> Iterator[Interruption]:
     """Handle the signals within the context; restore the old handlers at its end.
 
-    Within a command, whose signals are handled already, nothing is installed or restored.
-
-    Yields
-    ------
-    Interruption
-        The object of the command, or a new one. It never sees a signal outside the main thread, where Python cannot
-        handle signals.
+    Within a command, whose signals are handled already, nothing is installed or restored, and its object is yielded.
+    Outside the main thread, where Python cannot handle signals, the new object never sees one.
     """
     if threading.current_thread() is not threading.main_thread():
         yield Interruption()

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from hfrnn.errors import InputError
 from hfrnn.optim.cg import conjugate_gradient
 from hfrnn.optim.line_search import DirectionSearch, backtracking_line_search, minimising_line_search
 
@@ -76,16 +75,6 @@ def test_the_minimising_search_finds_the_best_power_of_the_factor():
     best = min((0.8**j for j in range(61)), key=loss)
     assert result.step == pytest.approx(best)
     assert result.evaluations == 6  # 1, .8, .64, .512, .4096, .328: the last one is worse
-
-
-def test_wrong_numbers_are_refused():
-    for words, arguments in (
-        ("factor", {"factor": 1.0}),
-        ("max_backtracks", {"max_backtracks": -1}),
-        ("Armijo", {"armijo": 1.0}),
-    ):
-        with pytest.raises(InputError, match=words):
-            backtracking_line_search(abs, 1.0, -1.0, **arguments)
 
 
 # line-search damping

@@ -35,14 +35,7 @@ class FirstOrderMethod(Stepwise):
     """A step from the gradient of every mini-batch, with a record for an interval of updates.
 
     A text is read in parallel streams, window by window, with carried states. Other data are drawn as whole sequences.
-
-    Parameters
-    ----------
-    config : TrainConfig
-    source : Source
-    net : Network
-    step : callable
-        Returns what makes the steps, given the options, the network and the number of threads.
+    `step` returns what makes the steps, given the options, the network and the number of threads.
     """
 
     remedy = Message("a smaller {learning_rate!s} or {clip_norm!s}, ")
@@ -164,15 +157,7 @@ class FirstOrderMethod(Stepwise):
 
 
 class StreamBatches:
-    """Windows of a text in parallel streams, with the state carried from one window to the next (SPEC 7).
-
-    Parameters
-    ----------
-    config : TrainConfig
-    net : Network
-    text : ndarray, shape (n,)
-        All training symbols in order.
-    """
+    """Windows of a text in parallel streams, with the state carried from one window to the next (SPEC 7)."""
 
     symbols = True
     """Whether the inputs are symbols."""
@@ -246,13 +231,7 @@ class StreamBatches:
 
 
 class SequenceBatches:
-    """Random whole sequences, without carried states.
-
-    Parameters
-    ----------
-    config : TrainConfig
-    source : Source
-    """
+    """Random whole sequences, without carried states."""
 
     def __init__(self, config: TrainConfig, source: Source) -> None:
         self.sequences = SequenceSubsets(source, None, config.streams, config.seed)
@@ -304,20 +283,7 @@ class SequenceBatches:
 
 
 class Interval:
-    """Sums over some updates. Figures on a device stay there until `fetch`.
-
-    Parameters
-    ----------
-    clip_norm : float or None
-        Bound of the norm of the gradients; None or 0 for none.
-
-    Attributes
-    ----------
-    updates : int
-        Number of updates.
-    weight : float
-        Sum of the weights of their batches.
-    """
+    """Sums over some updates. Figures on a device stay there until `fetch`."""
 
     def __init__(self, clip_norm: float | None) -> None:
         self.updates, self.weight = 0, 0.0
@@ -326,26 +292,14 @@ class Interval:
         self._waiting: list[tuple[Scalar, Scalar, float]] = []
 
     def add(self, loss: Scalar, norm: Scalar, weight: float) -> None:
-        """Add the loss of an update, the norm of its gradient and the weight of its batch.
-
-        Raises
-        ------
-        NonFiniteError
-            The loss is a number on the host and is not finite.
-        """
+        """Add the loss of an update, the norm of its gradient and the weight of its batch."""
         self.updates, self.weight = self.updates + 1, self.weight + weight
         self._waiting.append((loss, norm, weight))
         if isinstance(loss, float):
             self.fetch()
 
     def fetch(self) -> None:
-        """Take all figures to the host, in one transfer.
-
-        Raises
-        ------
-        NonFiniteError
-            A loss is not finite.
-        """
+        """Take all figures to the host, in one transfer; a loss that is not finite raises NonFiniteError."""
         waiting, self._waiting = self._waiting, []
         found = iter(fetch(*(each for loss, norm, _ in waiting for each in (loss, norm))))
         for loss, norm, (_, _, weight) in zip(found, found, waiting, strict=True):

@@ -24,9 +24,7 @@ _option = functools.partial(Option, group="First-order optimizers")
 
 STEPWISE = (
     _option("learning_rate", float, None, "Learning rate.", above=0),
-    _option(
-        "weight_decay", float, 0.0, "Decay of the weights per update, in units of the learning rate.", least=0
-    ),
+    _option("weight_decay", float, 0.0, "Decay of the weights per update, in units of the learning rate.", least=0),
     _option(
         "streams", int, 32, "Parts of a text that are read side by side; for other data, sequences of a batch.", least=1
     ),

@@ -36,6 +36,11 @@ EARLIER = "earlier."
 """Prefix of the entries of the average before the last update in the state."""
 FIRST_VALIDATIONS, QUICK = 20, 150_000
 """Updates that are all validated at first, if the validation part has at most so many symbols."""
+FIGURES = (
+    "rho", "step_size", "loss_before", "chosen_iteration", "q", "gradient_norm", "step_norm", "smallest_curvature",
+    "residual_norm", "residual_drift", "products", "evaluations",
+)  # fmt: skip
+"""Attributes of an Update that its record has under the same names."""
 
 
 class _Stoppable(Objective):
@@ -59,14 +64,7 @@ class _Stoppable(Objective):
 
 
 class HessianFreeMethod(Method):
-    """Hessian-free training, with a record for each update.
-
-    Parameters
-    ----------
-    config : TrainConfig
-    source : Source
-    net : Network
-    """
+    """Hessian-free training, with a record for each update."""
 
     def __init__(self, config: TrainConfig, source: Source, net: Network) -> None:
         self.config, self.net = config, net
@@ -165,13 +163,7 @@ class HessianFreeMethod(Method):
     def objective(self, pool: Pool, columns: np.ndarray[Any, Any] | slice, role: str) -> _Stoppable:
         """Return the objective on some training sequences, computed by the plan of a role.
 
-        Parameters
-        ----------
-        pool : Pool
-        columns : ndarray or slice
-            The sequences.
-        role : {"gradient", "curvature", "separate"}
-            A separate batch has no plan of its own.
+        The role is gradient, curvature or separate, which has no plan of its own.
         """
         batch = self.sequences.source.batch(pool, columns)
         if role == "gradient":
@@ -290,18 +282,7 @@ def _record(step: Update, data_loss: float, symbols: int, curvature_symbols: int
         "cg_stop": step.cg_stop.value,
         "mu": step.mu,
         "lambda": step.lambda_,
-        "rho": step.rho,
-        "step_size": step.step_size,
-        "loss_before": step.loss_before,
-        "chosen_iteration": step.chosen_iteration,
-        "q": step.q,
-        "gradient_norm": step.gradient_norm,
-        "step_norm": step.step_norm,
-        "smallest_curvature": step.smallest_curvature,
-        "residual_norm": step.residual_norm,
-        "residual_drift": step.residual_drift,
-        "products": step.products,
-        "evaluations": step.evaluations,
+        **{name: getattr(step, name) for name in FIGURES},
         "failed": None if step.failed is None else step.failed.value,
         "failures": step.failures,
         "rho_model": step.rho_model,

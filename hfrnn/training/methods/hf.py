@@ -43,16 +43,12 @@ PRESET = _option(
 )  # fmt: skip
 DAMPING = (
     _option("damping", str, "structural", "Kind of damping of the curvature.", choices=DAMPINGS),
-    _option(
-        "mu", float, None, "Initial strength of structural damping.", needs=(STRUCTURAL,), otherwise=STRENGTH
-    ),
+    _option("mu", float, None, "Initial strength of structural damping.", needs=(STRUCTURAL,), otherwise=STRENGTH),
     _option(
         "lambda_", float, None, "Initial strength of Tikhonov damping; 0 leaves structural damping alone.",
         needs=(DAMPED,), otherwise=STRENGTH,
     ),
-    _option(
-        "metric", str, "hidden", "Distance that structural damping limits.", needs=(STRUCTURAL,), choices=METRICS
-    ),
+    _option("metric", str, "hidden", "Distance that structural damping limits.", needs=(STRUCTURAL,), choices=METRICS),
     _option("rho_low", float, 0.5, "Damping becomes stronger when rho is below this.", needs=(DAMPED,)),
     _option("rho_high", float, 1.0, "Damping becomes weaker when rho is above this.", needs=(DAMPED,)),
     _option("adapt", str, "both", "Strengths of damping that rho changes.", needs=(DAMPED,), choices=ADAPTED),

@@ -123,13 +123,7 @@ class Method:
         raise NotImplementedError
 
     def work_left(self, updates: int | None) -> Work | None:
-        """Return the work until the limit on epochs, or on updates if that comes first; None without a limit.
-
-        Parameters
-        ----------
-        updates : int, optional
-            Number of updates until the limit on them.
-        """
+        """Return the work until the limit on epochs, or of so many updates if that is less; None without a limit."""
         raise NotImplementedError
 
     def seconds(self, record: Record, whole: float) -> Work:
@@ -168,24 +162,16 @@ class Method:
 class Stepwise(Method):
     """Base class of methods with many small updates in a record: their learning rate and their state.
 
-    Parameters
-    ----------
-    config : TrainConfig
-    source : Source
-
-    Attributes
-    ----------
-    parts : dict
-        Objects that hold the state, each with a `state_dict`, by name.
+    `parts` has the objects that hold the state, each with a `state_dict`, by name.
     """
 
     parts: dict[str, Any]
 
     def __init__(self, config: TrainConfig, source: Source) -> None:
         if config.schedule in ("halve", "divide") and source.validation is None:
-            raise InputError(Message(
-                "{schedule} is {0}, which watches the validation loss: give a validation part", config.schedule
-            ))  # fmt: skip
+            raise InputError(
+                Message("{schedule} is {0}, which watches the validation loss: give a validation part", config.schedule)
+            )
         watched = source.text() is not None and source.validation is not None
         self.config = config.replace(schedule=config.schedule or ("divide" if watched else "constant"))
         self.schedule, self._pace = make_schedule(self.config), Pace(config.time_limit)
@@ -263,13 +249,7 @@ class Stepwise(Method):
         return wanted if most is None else min(wanted, most), self.epoch
 
     def _ends_early(self, updates: int, should_stop: Stop) -> bool:
-        """Return whether a record ends after so many updates, because of the time limit.
-
-        Raises
-        ------
-        UpdateInterrupted
-            A signal came. The updates since the last record are made again when the run is resumed.
-        """
+        """Return whether the time limit ends a record after so many updates; a signal raises UpdateInterrupted."""
         if should_stop():
             raise UpdateInterrupted("Training was interrupted between two updates.")
         timed = updates > 0 and self.deadline < math.inf
@@ -337,12 +317,10 @@ def make_average(config: TrainConfig, net: Network) -> Average:
 
 
 def make_schedule(config: TrainConfig) -> Schedule:
-    """Return the schedule of the learning rate that the options name.
+    """Return the schedule of the learning rate that the options name (SPEC 7).
 
-    References
-    ----------
-    SPEC 7: "halve" is the schedule of [S], "divide" that of [M] (by 1.5), each when the validation loss does not fall.
-    "text8" keeps the rate for some epochs and then halves it after each. "cosine" has no horizon yet.
+    "halve" is the schedule of [S], "divide" that of [M] (by 1.5), each when the validation loss does not fall. "text8"
+    keeps the rate for some epochs and then halves it after each. "cosine" has no horizon yet.
     """
     rate = config.learning_rate
     assert rate is not None, "resolved() gives every first-order optimizer a rate"
@@ -362,30 +340,17 @@ MEASURED = 0.1
 
 
 class Pace:
-    """Estimate the number of updates that a run makes within its time limit.
-
-    Parameters
-    ----------
-    seconds : float or None
-        The limit, from the first call of `horizon` on; None for no limit.
-    clock : callable
-        Returns the time in seconds.
-    """
+    """Estimate the number of updates that a run makes within its time limit, from the first call of `horizon` on."""
 
     def __init__(self, seconds: float | None, clock: Callable[[], float] = time.perf_counter) -> None:
         self.seconds, self._clock = seconds, clock
         self._marks: list[tuple[float, int]] = []  # time and updates at the first two calls and at the last one
 
     def horizon(self, updates: int) -> int | None:
-        """Return the number of updates until the limit, or None if it is too early to tell.
+        """Return the number of updates until the limit, given those so far; None if it is too early to tell.
 
         Call it before every record. The speed is that of the updates after the first record, which may include
         compilation, unless the first record alone takes long enough.
-
-        Parameters
-        ----------
-        updates : int
-            Number of updates so far, those before the first call included.
         """
         if self.seconds is None:
             return None
@@ -404,18 +369,8 @@ class Pace:
 class SequenceSubsets:
     """Random subsets of a source's training sequences.
 
-    Parameters
-    ----------
-    source : Source
-    symbols : int or None
-        Symbols of a subset; None for all sequences.
-    count : int or None
-        Sequences of a subset, instead of `symbols`.
-    seed : int
-    first : int or None
-        Symbols of the first subset, if it is to be smaller than the others.
-    growth : float
-        Growth factor of the subsets until they have full size.
+    A subset has `symbols` symbols or `count` sequences; None stands for all sequences. The first subset may be smaller,
+    with `first` symbols; `growth` is the growth factor until the subsets have full size.
     """
 
     def __init__(
@@ -447,14 +402,8 @@ class SequenceSubsets:
 
 
 def state_noise(config: TrainConfig, draw: int, sequences: HostArray | None = None) -> StateNoise | None:
-    """Return the noise on the states in one update, or None if the run has none.
+    """Return the noise on the states in an update, after `draw` earlier ones; None if the run has none.
 
-    Parameters
-    ----------
-    config : TrainConfig
-    draw : int
-        The number of updates before it.
-    sequences : (B,) integers, optional
-        The numbers of the sequences in their pool, if several batches of the update hold some of them.
+    `sequences` (B,) numbers the sequences in their pool, if several batches of the update hold some of them.
     """
     return StateNoise(config.state_noise, config.seed, draw, sequences) if config.state_noise else None

@@ -22,15 +22,7 @@ STEPS = 50
 
 
 class OnlineMethod(Stepwise):
-    """The online rule of the first LSTM: an update at every time step of parallel streams.
-
-    Parameters
-    ----------
-    config : TrainConfig
-    source : Source
-        Must be one text.
-    net : Network
-    """
+    """The online rule of the first LSTM: an update at every time step of parallel streams of a text."""
 
     remedy = Message("a smaller {learning_rate!s}, ")
 
@@ -42,9 +34,9 @@ class OnlineMethod(Stepwise):
                 "{optimizer:online} learns from a text, and {0} is not a text: use sgd, adam or hf", source.name
             ))  # fmt: skip
         if config.schedule == "cosine":
-            raise InputError(Message(
-                "{schedule} is cosine, which {optimizer:online} does not have: use another schedule"
-            ))  # fmt: skip
+            raise InputError(
+                Message("{schedule} is cosine, which {optimizer:online} does not have: use another schedule")
+            )
         self.streams = TextStreams(text, config.streams, 1, 1)
         options = SGDOptions(config.momentum or 0.0, config.nesterov, config.weight_decay)
         self.rule = OnlineLSTM(net, config.streams, options)
