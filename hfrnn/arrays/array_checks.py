@@ -31,14 +31,14 @@ def array(
     finite: bool = False,
     advice: str | Message = "",
 ) -> Array:
-    """Return an array after checking it.
+    """Return an array on the device of a backend, copied only if necessary, after checking it.
 
     Parameters
     ----------
     name : str
         Name of the argument in the message.
     value : object
-        An array, or what NumPy turns into one: a list of numbers, a tensor in host memory.
+        An array, or what NumPy turns into one: a list of numbers, a tensor in host memory. A mask is refused.
     shape : tuple of int or None
         None stands for any size.
     kinds : str
@@ -49,16 +49,6 @@ def array(
         Whether every entry must be finite. On a GPU this waits for the device.
     advice : str or Message
         What to do, at the end of the message.
-
-    Returns
-    -------
-    array
-        On the backend's device; a copy only if necessary.
-
-    Raises
-    ------
-    InputError
-        The value is no such array, or has a mask, which would be ignored.
     """
     from hfrnn.arrays.vectors import is_finite
 

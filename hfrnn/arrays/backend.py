@@ -32,12 +32,7 @@ Runs: TypeAlias = Sequence[tuple[slice, slice]]
 class Backend:
     """An array namespace `xp`, and the operations for which array libraries differ.
 
-    Parameters
-    ----------
-    name : str
-        Name of the backend: `"numpy"`, `"numba"` or `"cupy"`.
-    xp : module
-        Array namespace. Callers use only functions that NumPy and CuPy share.
+    Callers use only functions of `xp` that NumPy and CuPy share.
     """
 
     on_host = True
@@ -79,89 +74,36 @@ class Backend:
         return np.asarray(values)
 
     def take_rows(self, table: Array, index: Array, out: Array) -> None:
-        """Write `table[index]` into `out`.
-
-        Parameters
-        ----------
-        table : (V, S) array
-        index : integer array
-            Row numbers from 0 to V-1; not checked.
-        out : index.shape + (S,) array
-            Overwritten.
-        """
+        """Write the rows `index` of a table (V, S) into `out` (*index.shape, S); row numbers are not checked."""
         np.take(table, index, axis=0, out=out, mode="clip")
 
     def row_groups(self, index: Array, count: int | None = None) -> RowSums | RowGroups:
-        """Return the groups of rows with the same number, for `add_rows`.
+        """Return the groups of rows with the same number, for `add_rows`, given the row numbers `index` (N,), N >= 1.
 
-        Parameters
-        ----------
-        index : (N,) integer array
-            Row numbers, N >= 1; the same number may occur more than once.
-        count : int, optional
-            Number of rows of the table that `add_rows` adds to. A CPU then adds to all of them, which is faster for
-            small tables.
+        With the number of rows of the table, a CPU adds to all of them, which is faster for small tables.
         """
         return row_sums(index, count)
 
     def add_rows(self, out: Array, groups: Any, rows: Array, buffers: Buffers | None = None) -> None:
-        """Add `rows[n]` to `out[index[n]]` for every n, in a fixed order.
+        """Add `rows[n]`, of an array (N, S), to `out[index[n]]`, of a table (V, S), for every n in a fixed order.
 
-        Parameters
-        ----------
-        out : (V, S) array
-            Changed in place.
-        groups : RowSums or RowGroups
-            What `row_groups(index)` returned, for (N,) row numbers from 0 to V-1.
-        rows : (N, S) array
-        buffers : Buffers, optional
-            Provide scratch arrays.
+        `groups` is what `row_groups(index)` returned.
         """
         groups.add_to(out, rows, buffers or Buffers(self, rows.dtype))
 
     def sums_of_pieces(self, x: Array, starts: Array, runs: Runs) -> Array:
-        """Sum each of N neighbouring pieces of a vector, in a fixed order.
+        """Sum each of N neighbouring pieces of a vector in a fixed order, and return (N,).
 
-        Parameters
-        ----------
-        x : (n,) array
-        starts : (N,) integer array
-            Index of the first entry of each piece. The first piece starts at 0, and no piece is empty.
-        runs : sequence of (slice, slice)
-            The pieces, and their entries, of runs of neighbouring pieces that have the same length.
-
-        Returns
-        -------
-        (N,) array
+        `starts` (N,) holds the index of each piece's first entry. The first piece starts at 0, and no piece is empty.
         """
         return np.add.reduceat(x, starts)
 
     def tops_of_pieces(self, x: Array, starts: Array, runs: Runs) -> Array:
-        """Return the largest real part in each of N neighbouring pieces of a vector.
-
-        Parameters
-        ----------
-        x, starts, runs
-            As for `sums_of_pieces`.
-
-        Returns
-        -------
-        (N,) array
-        """
+        """Return the largest real part in each piece; the arguments are those of `sums_of_pieces`."""
         return np.maximum.reduceat(x.real, starts)
 
     def add_product(self, x: Array, da: Array, grad: Array, buffers: Buffers) -> None:
-        """Add `x.T @ da` to `grad`, some columns at a time, while they are in the cache.
-
-        Parameters
-        ----------
-        x : (N, n) array
-        da : (N, m) array
-        grad : (n, m) array
-            Changed in place.
-        buffers : Buffers
-            Provide a scratch array.
-        """
+        """Add `x.T @ da` to `grad`, for x (N, n) and da (N, m), some columns at a time while they are in the cache."""
         if grad.strides[0] < grad.strides[1]:  # stored column by column
             x, da, grad = da, x, grad.T
         width = -(-grad.shape[1] // max(1, grad.nbytes // PIECE_BYTES))
@@ -180,10 +122,7 @@ class Backend:
     def cuda_function(self, source: str, name: str) -> Callable[..., object]:
         """Return the function of this name in a CUDA source, for backends whose kernels are written in CUDA C.
 
-        Returns
-        -------
-        callable
-            It takes the sizes of the grid and of a block, as tuples, the arguments, and `shared_mem` in bytes.
+        It takes the sizes of the grid and of a block, as tuples, the arguments, and `shared_mem` in bytes.
         """
         raise NotImplementedError(f"backend {self.name!r} has no CUDA functions")
 
@@ -192,18 +131,7 @@ class Backend:
         return HOST_MEMORY
 
     def check_precision(self, precision: str, dtype: Any) -> None:
-        """Check that matrix products of a data type can be computed in a precision.
-
-        Parameters
-        ----------
-        precision : {"float32", "tf32"}
-        dtype : data type
-
-        Raises
-        ------
-        InputError
-            They cannot.
-        """
+        """Raise InputError unless products of a data type can be computed in a precision, "float32" or "tf32"."""
         if choice("precision", precision, PRECISIONS) == "tf32":
             raise InputError(Message(
                 "{precision!s} is 'tf32', and backend {0!r} runs on the CPU, which has no TF32: use {backend:cupy}, or "
@@ -378,23 +306,7 @@ _makers: dict[str, Callable[[], Backend]] = {"numpy": lambda: _numpy, "numba": N
 
 
 def get_backend(backend: str | Backend) -> Backend:
-    """Return the backend of this name; return a `Backend` unchanged.
-
-    Parameters
-    ----------
-    backend : {"numpy", "numba", "cupy"} or Backend
-
-    Returns
-    -------
-    Backend
-
-    Raises
-    ------
-    InputError
-        The name is not known.
-    MissingExtraError
-        numba, CuPy or a GPU is missing.
-    """
+    """Return the backend of a name; raise MissingExtraError if numba, CuPy or a GPU is missing."""
     if isinstance(backend, Backend):
         return backend
     if not isinstance(backend, str) or backend not in _makers:
@@ -410,13 +322,6 @@ class Buffers:
 
     A buffer has arbitrary contents when `get` returns it. They stay valid until the next `get` with the same name. A
     request for a larger size than before allocates new memory; every other request only makes a view.
-
-    Parameters
-    ----------
-    backend : Backend
-        Where the memory lies.
-    dtype : dtype
-        Type of the buffers, unless `get` is given another one.
     """
 
     def __init__(self, backend: Backend, dtype: Any) -> None:
@@ -426,20 +331,7 @@ class Buffers:
         self._views: dict[tuple[str, Any], dict[tuple[int, ...], Array]] = {}  # of each buffer, by shape
 
     def get(self, name: str, shape: tuple[int, ...], dtype: Any = None) -> Array:
-        """Return the buffer `name` as a C-contiguous array.
-
-        Parameters
-        ----------
-        name : str
-        shape : tuple of int
-        dtype : dtype, optional
-            By default the type of this object. The same name with another type is another buffer.
-
-        Returns
-        -------
-        array
-            Its contents are arbitrary.
-        """
+        """Return the buffer `name` as a C-contiguous array. The same name with another type is another buffer."""
         kind = self.dtype if dtype is None else np.dtype(dtype)
         key = name, kind
         views = self._views.get(key)
@@ -473,12 +365,7 @@ class Buffers:
 class RowSums:
     """Sums of N rows, those with the same number, as one product with a sparse matrix on a CPU.
 
-    Attributes
-    ----------
-    matrix : (M, N) sparse array
-        Has a 1 in row m and column n if row n belongs to sum m.
-    numbers : slice or (M,) integers
-        The number of each sum.
+    The matrix (M, N) has a 1 in row m and column n if row n belongs to sum m. `numbers` are those of the M sums.
     """
 
     matrix: scipy.sparse.csr_array
@@ -522,16 +409,8 @@ def row_sums(index: np.ndarray[Any, Any], count: int | None = None) -> RowSums:
 class RowGroups:
     """N rows in groups on a GPU: those with the same number belong to one sum.
 
-    Attributes
-    ----------
-    order : (N,) integers
-        The rows, sorted by their number; those of a group keep their order.
-    starts : (M,) integers
-        The place of each group's first row in the sorted rows.
-    numbers : (M,) integers
-        The number of each group, ascending.
-    pairs : tuple of integer arrays
-        Additions that leave the sum of a group in its first place, for a GPU; see `pairs_of_places`.
+    `order` (N,) holds the rows, sorted by their number; those of a group keep their order. `starts` (M,) is the place
+    of each group's first row among them, and `numbers` (M,) ascend. `pairs` are the additions of `pairs_of_places`.
     """
 
     order: Any
@@ -549,23 +428,11 @@ def group_rows(index: np.ndarray[Any, Any]) -> RowGroups:
 
 
 def pairs_of_places(starts: np.ndarray[Any, Any], size: int) -> list[np.ndarray[Any, Any]]:
-    """Return the additions of a binary tree over each group of neighbouring places.
+    """Return the additions of a binary tree over each group of places, given the first place of each.
 
-    Each array holds places to add to, and then as many places to add to them. No place is in an array twice, so the
-    additions of an array may run at the same time. The first array adds the second place of a group to its first and
-    the fourth to its third, the next one the third to the first, and so on with doubled distances.
-
-    Parameters
-    ----------
-    starts : (M,) integers
-        The first place of each group.
-    size : int
-        Number of places.
-
-    Returns
-    -------
-    list of (2*n,) integer arrays
-        One for each level of the tree over the largest group.
+    Each array, one for each level of the tree, holds places to add to, and then as many places to add to them. No place
+    is in an array twice, so the additions of an array may run at the same time. The first array adds the second place
+    of a group to its first and the fourth to its third, the next one the third to the first, and so on.
     """
     counts = np.diff(starts, append=size)
     rank, count = np.arange(size) - np.repeat(starts, counts), np.repeat(counts, counts)

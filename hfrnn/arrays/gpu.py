@@ -1,7 +1,4 @@
-"""Whether CuPy can compute on a GPU here, what GPU it is, and whether numba can compile loops.
-
-CuPy is imported only where there is a driver.
-"""
+"""Whether CuPy can compute on a GPU here, what GPU it is, and whether numba can compile loops."""
 
 from __future__ import annotations
 
@@ -27,14 +24,7 @@ TF32_MATH = 3
 
 
 class Found(NamedTuple):
-    """CuPy with a GPU that it can use, or why there is none.
-
-    Attributes
-    ----------
-    cupy : module or None
-    why : str
-        A few words; "" where CuPy can be used.
-    """
+    """CuPy with a GPU that it can use, or a few words that say why there is none."""
 
     cupy: Any
     why: str = ""

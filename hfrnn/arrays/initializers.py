@@ -25,24 +25,9 @@ def normal(scale: float) -> Initializer:
 
 
 def sparse_normal(scale: float, density: float = 0.1) -> Initializer:
-    """Return an initializer for sparse random values.
+    """Return an initializer that draws each entry from N(0, scale^2) with probability `density`, else sets it to 0.
 
-    Each entry is 0 with probability 1 - density, else it is drawn from N(0, scale^2).
-
-    Parameters
-    ----------
-    scale : float
-        Standard deviation of the nonzero entries.
-    density : float
-        Probability of a nonzero entry, from 0 to 1.
-
-    Returns
-    -------
-    callable
-
-    References
-    ----------
-    [K] 4.2, for the recurrent matrix of the plain RNN.
+    Source: [K] 4.2, for the recurrent matrix of the plain RNN.
     """
 
     def initialize(rng: np.random.Generator, shape: tuple[int, ...]) -> npt.NDArray[Any]:
@@ -53,23 +38,10 @@ def sparse_normal(scale: float, density: float = 0.1) -> Initializer:
 
 
 def fixed_fan_in(scale: float = 1.0, nonzeros: int = 15, spectral_radius: float | None = None) -> Initializer:
-    """Return Sutskever's sparse initializer: every column has the same number of nonzero entries.
+    """Return Sutskever's sparse initializer: every column has `nonzeros` nonzero entries, or all if it is shorter.
 
-    A matrix (H, k*H) is filled as k square blocks, side by side. The nonzero entries of a column lie at random rows
-    and are drawn from N(0, scale^2).
-
-    Parameters
-    ----------
-    scale : float
-        Standard deviation of the nonzero entries.
-    nonzeros : int
-        Nonzero entries in a column. A column with fewer rows is full.
-    spectral_radius : float, optional
-        Each square block is scaled to this spectral radius; 1.1 in the code of [MS]. By default no block is scaled.
-
-    Returns
-    -------
-    callable
+    A matrix (H, k*H) is filled as k square blocks, side by side. The nonzero entries of a column lie at random rows and
+    are drawn from N(0, scale^2). If given, each square block is scaled to `spectral_radius`; 1.1 in the code of [MS].
     """
 
     def fill(rng: np.random.Generator, rows: int, columns: int) -> npt.NDArray[Any]:

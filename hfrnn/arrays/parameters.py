@@ -12,16 +12,9 @@ from hfrnn.errors import InputError
 
 @dataclass(frozen=True)
 class Block:
-    """One named array inside the flat vector.
+    """One named array inside the flat vector, whose first entry has the index `start` there.
 
-    Attributes
-    ----------
-    name : str
-    shape : tuple of int
-    start : int
-        Index of the first entry in the flat vector.
-    transposed : bool
-        Whether the flat vector holds the columns one after the other, instead of the rows.
+    If it is `transposed`, the flat vector holds its columns one after the other, instead of the rows.
     """
 
     name: str
@@ -53,48 +46,20 @@ class Block:
 
 
 class ParameterLayout:
-    """Positions of the named blocks in the flat vector, in the order given.
+    """Positions of the named blocks in the flat vector (size,), in the order of `shapes`.
 
-    Parameters
-    ----------
-    shapes : mapping of str to tuple of int
-        Shape of each block by its name.
-    transposed : collection of str, optional
-        Names of the blocks that the flat vector holds column by column, instead of row by row.
-
-    Attributes
-    ----------
-    blocks : tuple of Block
-    size : int
-        Length of the flat vector.
+    Those with a name in `transposed` are held column by column, instead of row by row.
     """
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]], transposed: Collection[str] = ()) -> None:
-        blocks = []
-        start = 0
+        blocks, self.size = [], 0
         for name, shape in shapes.items():
-            block = Block(name, shape, start, name in transposed)
-            blocks.append(block)
-            start = block.stop
+            blocks.append(Block(name, shape, self.size, name in transposed))
+            self.size = blocks[-1].stop
         self.blocks = tuple(blocks)
-        self.size = start
 
     def views(self, flat: Array) -> dict[str, Array]:
-        """Return each block of a flat vector by its name, in its own shape and without a copy.
-
-        Parameters
-        ----------
-        flat : (size,) array
-
-        Returns
-        -------
-        dict of str to array
-
-        Raises
-        ------
-        InputError
-            `flat` has another shape.
-        """
+        """Return each block of a flat vector (size,) by its name, in its own shape and without a copy."""
         if flat.shape != (self.size,):
             raise InputError(
                 f"a parameter vector of shape {tuple(flat.shape)} was given, and this network has {self.size} "

@@ -18,27 +18,10 @@ FAILURES = (BufferError, RuntimeError, TypeError, ValueError, NotImplementedErro
 
 
 def shared(name: str, tensor: Any, backend: Backend | None = None) -> Array:
-    """Return an array in the memory of a tensor, without a copy.
+    """Return an array in the memory of a tensor, which may require a gradient, without a copy.
 
-    Parameters
-    ----------
-    name : str
-        Name of the argument in messages.
-    tensor : tensor
-        What `is_tensor` accepts. A torch.Tensor may require a gradient.
-    backend : Backend, optional
-        Library of the array. By default NumPy for tensors in the memory of the host, else CuPy.
-
-    Returns
-    -------
-    array
-
-    Raises
-    ------
-    InputError
-        The tensor is on another device, or of a type or storage that DLPack does not share (bfloat16, sparse).
-    MissingExtraError
-        The tensor is on a GPU, and CuPy is missing.
+    The array is by default NumPy's for a tensor in the memory of the host, else CuPy's. The tensor may not lie on
+    another device than the backend, or have a type or storage that DLPack does not share (bfloat16, sparse).
     """
     tensor = _detached(tensor)
     try:

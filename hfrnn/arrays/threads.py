@@ -1,8 +1,7 @@
-"""Run tasks on Python threads and collect their results in a fixed order.
+"""Run tasks on Python threads, with BLAS limited to one thread, and collect their results in a fixed order.
 
-NumPy releases the interpreter lock inside products and elementwise loops. So the shards of a batch run side by side on
-Python threads, with BLAS limited to one thread. Neither the work of a shard nor the order of the additions depends on
-the number of threads, so the bits of the result do not either.
+NumPy releases the interpreter lock inside products and elementwise loops, so the shards of a batch run side by side.
+Neither their work nor the order of the additions depends on the number of threads, so the bits of the result do not.
 """
 
 from __future__ import annotations
@@ -59,36 +58,15 @@ class CallLock:
 _call_locks: WeakSet[CallLock] = WeakSet()
 
 
-def _after_fork() -> None:
-    """Make new threads and free locks: only the calling thread of the parent process exists in the child."""
-    _executor.cache_clear()
-    for lock in list(_call_locks):
-        lock.renew()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
-    os.register_at_fork(after_in_child=_after_fork)
-
-
 def default_threads() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Threads:
-    """Workers that run numbered tasks and yield their results in order.
+    """Workers, the calling thread included, that run numbered tasks and yield their results in order.
 
-    Parameters
-    ----------
-    threads : int, optional
-        Number of workers, the calling thread included. By default one for each processor.
-    most : int, optional
-        Upper bound on the number of workers.
-
-    Raises
-    ------
-    InputError
-        `threads` is below 1.
+    There are `threads` workers, by default one for each processor, and at most `most`.
     """
 
     def __init__(self, threads: int | None = None, most: int | None = None) -> None:
@@ -99,21 +77,9 @@ class Threads:
         """Yield task(0), ..., task(count-1), in this order.
 
         At any time at most `threads` tasks have started and not yet been yielded. Tasks whose numbers agree modulo
-        `threads` therefore never run at the same time and may share buffers. The caller has finished with a result
-        when it asks for the next one. The calling thread runs every `threads`-th task itself, because it is awake and
-        has a processor already. What the caller has set with `np.errstate` holds for all tasks.
-
-        Parameters
-        ----------
-        task : callable
-            Takes the number of the task.
-        count : int
-            Number of tasks.
-
-        Yields
-        ------
-        object
-            What the task returned.
+        `threads` therefore never run at the same time and may share buffers. The caller has finished with a result when
+        it asks for the next one. The calling thread runs every `threads`-th task itself, because it is awake and has a
+        processor already. What the caller has set with `np.errstate` holds for all tasks.
         """
         with one_blas_thread():
             if self.threads == 1 or count == 1:
@@ -134,6 +100,11 @@ class Threads:
                 for future in started.values():
                     if not future.cancelled():
                         future.exception()
+
+    def run(self, task: Callable[[int], object], count: int) -> None:
+        """Run task(0), ..., task(count-1) as `ordered` does."""
+        for _ in self.ordered(task, count):
+            pass
 
 
 # ------------------------------------------------------------------ the threads and the speed of BLAS
@@ -166,21 +137,6 @@ class _Limit:
     def __init__(self) -> None:
         self.lock, self.users, self.active = threading.Lock(), 0, ExitStack()
 
-    def enter(self) -> None:
-        """Set the limit for the first caller."""
-        with self.lock:
-            if not self.users:
-                _take_control()
-                self.active.enter_context(_controller().limit(limits=1, user_api="blas"))
-            self.users += 1
-
-    def leave(self) -> None:
-        """Restore the earlier number of threads after the last caller."""
-        with self.lock:
-            self.users -= 1
-            if not self.users:
-                self.restore()
-
     def restore(self) -> None:
         """Restore the earlier number of threads."""
         _take_control()
@@ -197,22 +153,32 @@ def one_blas_thread() -> Iterator[None]:
     Python threads may be inside such blocks at the same time. The last one to leave restores the number of threads.
     """
     limit = _limit
-    limit.enter()
+    with limit.lock:
+        if not limit.users:
+            _take_control()
+            limit.active.enter_context(_controller().limit(limits=1, user_api="blas"))
+        limit.users += 1
     try:
         yield
     finally:
-        limit.leave()
+        with limit.lock:
+            limit.users -= 1
+            if not limit.users:
+                limit.restore()
 
 
-def _blas_after_fork() -> None:
-    """Forget the callers of the parent process: their threads do not exist in the child."""
+def _after_fork() -> None:
+    """Make new threads, locks and limits: only the calling thread of the parent process exists in the child."""
     global _limit
+    _executor.cache_clear()
+    for lock in list(_call_locks):
+        lock.renew()
     _limit.restore()
     _limit = _Limit()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
-    os.register_at_fork(after_in_child=_blas_after_fork)
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def blas_pools() -> list[dict[str, Any]]:
@@ -221,21 +187,9 @@ def blas_pools() -> list[dict[str, Any]]:
 
 
 def product_peak(threads: int, seconds: float, backend: Backend) -> float:
-    """Measure the highest rate of a large float32 matrix product.
+    """Return the highest rate of a large float32 matrix product in FLOP/s, measured for some seconds at each size.
 
-    Parameters
-    ----------
-    threads : int
-        BLAS threads; a GPU ignores them.
-    seconds : float
-        Time to spend on each matrix size.
-    backend : Backend
-        Backend whose product is measured.
-
-    Returns
-    -------
-    float
-        Rate in FLOP/s.
+    A GPU ignores the number of BLAS threads.
     """
     best = 0.0
     for n in PEAK_SIZES if backend.on_host else GPU_PEAK_SIZES:

@@ -52,19 +52,9 @@ def fetch(*scalars: Scalar) -> list[float]:
 
 
 def dot(a: Vector, b: Vector, threads: int = 1) -> float:
-    """Return the inner product of two vectors, summed in float64.
+    """Return the inner product of two vectors (n,), summed in float64 by some threads of the host. A device waits.
 
-    The order of the additions depends neither on BLAS nor on the number of threads. On a device, the call waits.
-
-    Parameters
-    ----------
-    a, b : (n,) arrays
-    threads : int
-        Threads that share the work on the host.
-
-    Returns
-    -------
-    float
+    The order of the additions depends neither on BLAS nor on the number of threads.
     """
     return fetch(lazy_dot(a, b, threads))[0]
 

@@ -85,8 +85,7 @@ class Constraints:
         self, net: Layout, masks: Mapping[str, Any] | None = None, signs: Mapping[str, Any] | None = None
     ) -> None:
         self.net: Layout = instance("net", net, Layout, "a hfrnn.Network")
-        codes, exists = (np.zeros(net.n_parameters, dtype) for dtype in ("int8", "bool"))
-        exists[:] = True
+        codes, exists = np.zeros(net.n_parameters, "int8"), np.ones(net.n_parameters, bool)
         for what, given, flat in (("mask", masks, exists), ("sign", signs, codes)):
             instance(f"{what}s", given, Mapping, "arrays by name of a parameter", or_none=True)
             blocks = {block.name: block for block in net.parameters.blocks}
@@ -131,19 +130,7 @@ class Constraints:
 
     @classmethod
     def of_codes(cls, net: Layout, codes: Any) -> Constraints:
-        """Return the constraints with given `codes`, as a checkpoint stores them.
-
-        Parameters
-        ----------
-        net : Network
-        codes : (n_parameters,) array of int8
-            0, 1 and -1 for signs, 2 for absent weights.
-
-        Raises
-        ------
-        InputError
-            They do not fit the network, or are no codes.
-        """
+        """Return the constraints with given `codes` (n_parameters,), as a checkpoint stores them."""
         found = cls(net)
         codes = net.backend.to_host(array("codes", codes, (net.n_parameters,), "i"))
         if not np.isin(codes, (-1, 0, 1, ABSENT)).all():

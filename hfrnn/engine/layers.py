@@ -10,45 +10,22 @@ from hfrnn.kernels.base import Kernel
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of U that one parameter block feeds.
+    """The columns of U that one parameter block feeds."""
 
-    Attributes
-    ----------
-    runs : tuple of (int, int, int)
-        Neighbouring columns: first column of U, first column of the block, number of columns.
-    width : int
-        Number of columns of the block.
-    """
-
-    runs: tuple[tuple[int, int, int], ...]
-    width: int
+    runs: tuple[tuple[int, int, int], ...]  # neighbouring columns: first of U, first of the block, number
+    width: int  # number of columns of the block
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer of a stack.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    slots : int
-        Number of columns of U: the sum of the widths of the kernel's slots.
-    direct : Columns
-        The columns that the inputs feed, through `W_x`.
-    below : Columns
-        The columns that the layer below feeds, through `W_below`.
-    bias : Columns
-        The columns that have a bias, `b`.
-    noisy : Columns
-        The columns that noise on the states is added to: those that a layer below can feed or, without any, all.
-    """
+    """One layer of a stack."""
 
     kernel: Kernel
-    slots: int
-    direct: Columns
-    below: Columns
-    bias: Columns
-    noisy: Columns
+    slots: int  # number of columns of U
+    direct: Columns  # those that the inputs feed, through `W_x`
+    below: Columns  # those that the layer below feeds, through `W_below`
+    bias: Columns  # those that have a bias, `b`
+    noisy: Columns  # those with noise on the states: those that a layer below can feed or, without any, all
 
 
 def make_layer(l: int, kernel: Kernel, bias: bool | None, direct_input: bool) -> Layer:
@@ -63,14 +40,8 @@ def make_layer(l: int, kernel: Kernel, bias: bool | None, direct_input: bool) ->
     noisy = [slot.below for slot in kernel.slots]
     if not any(noisy):
         noisy = [True] * len(noisy)
-    return Layer(
-        kernel=kernel,
-        slots=sum(slot.width for slot in kernel.slots),
-        direct=_columns(kernel, direct),
-        below=_columns(kernel, from_below),
-        bias=_columns(kernel, biased),
-        noisy=_columns(kernel, noisy),
-    )
+    slots = sum(slot.width for slot in kernel.slots)
+    return Layer(kernel, slots, *(_columns(kernel, chosen) for chosen in (direct, from_below, biased, noisy)))
 
 
 def initial_state_name(name: str) -> str:

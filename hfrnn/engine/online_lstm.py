@@ -52,19 +52,8 @@ class OnlineLSTM:
     From step to step and from call to call the object keeps the states h and c of the streams, their traces and the
     momentum. The traces (T1) are `streams * 3*H * (n_in + H)` numbers; every step reads and writes all of them.
 
-    Parameters
-    ----------
-    net : Network
-        One layer of lstm-krause without embedding and l2, on a CPU backend. Any loss; inputs one-hot or real.
-    streams : int
-        B, at least 1.
-    options : SGDOptions, optional
-        Momentum and decay; the default is neither.
-
-    Raises
-    ------
-    InputError
-        The rule is not defined for this network, or `streams` is below 1.
+    The network has one layer of lstm-krause without embedding and l2, on a CPU backend; any loss; inputs one-hot or
+    real. `options` are momentum and decay; the default is neither.
     """
 
     def __init__(self, net: Layout, streams: int, options: SGDOptions | None = None) -> None:
@@ -88,29 +77,13 @@ class OnlineLSTM:
         self._tape = Tape("head.", buffers, buffers)
 
     def run(self, theta: Array, inputs: Array, targets: Array, lr: float) -> float:
-        """Learn from T steps of every stream, with one update per step.
+        """Learn from T steps of every stream, with one update per step; return the mean loss in nats.
 
-        Parameters
-        ----------
-        theta : (n_parameters,) array of the network's dtype
-            Updated in place.
-        inputs : (T, B) symbols or (T, B, n_in) real values, one column per stream
-        targets : (T, B) symbols or (T, B, n_out) real values
-        lr : float
-            The learning rate, above 0.
-
-        Returns
-        -------
-        float
-            The mean loss in nats; the loss of each step is computed before the update of that step.
-
-        Raises
-        ------
-        InputError
-            An array does not fit, or lr is out of its range; nothing was changed.
-        NonFiniteError
-            A step is not finite. theta and the momentum are those of the step before. The states of the streams are
-            not, so call `reset` or load an earlier `state_dict`.
+        `theta` (n_parameters,) of the network's type is updated in place. Inputs are symbols (T, B) or real values (T,
+        B, n_in), with one column per stream; targets are (T, B) or (T, B, n_out). The loss of each step is computed
+        before its update. After an InputError nothing was changed. After a NonFiniteError, which a step that is not
+        finite raises, theta and the momentum are those of the step before. The states of the streams are not, so call
+        `reset` or load an earlier `state_dict`.
         """
         number("lr", lr, POSITIVE)
         total = 0.0
@@ -125,10 +98,7 @@ class OnlineLSTM:
         return self.run(theta, as_array("inputs", inputs)[None], as_array("targets", targets)[None], lr)
 
     def loss_and_gradient(self, theta: Array, inputs: Array, targets: Array) -> tuple[float, Array]:
-        """Move the streams by one step without an update; return its mean loss and online gradient.
-
-        Arguments are those of `step`.
-        """
+        """Move the streams by one step without an update; return its mean loss and online gradient."""
         (loss,) = self._losses(theta, as_array("inputs", inputs)[None], as_array("targets", targets)[None])
         return loss, self._gradient.copy()
 
@@ -146,18 +116,7 @@ class OnlineLSTM:
         return {**{name: value.copy() for name, value in self._carried.items()}, **optimizer}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load a `state_dict` of the same number of streams and an equal network.
-
-        Parameters
-        ----------
-        state : mapping
-            The result of `state_dict`.
-
-        Raises
-        ------
-        InputError
-            An array is missing or has another shape; nothing is changed.
-        """
+        """Load a `state_dict` of as many streams and an equal network; after an InputError nothing is changed."""
         for name, value in self._carried.items():
             shape = tuple(getattr(state.get(name), "shape", ()))
             if shape != value.shape:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,8 @@ from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.wording import brief
+
+Symbols: TypeAlias = NDArray[np.int32]
 
 
 @brief
@@ -42,7 +45,7 @@ class Drawn:
 def sample(
     net: Network,
     theta: Array,
-    prime: NDArray[np.int32],
+    prime: Symbols,
     length: int,
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -101,15 +104,15 @@ def sample(
     temperature, length = number("temperature", temperature, NOT_NEGATIVE), count("length", length)
     top_k, seed = count("top_k", top_k, 1, or_none=True), count("seed", seed)
     prime = _symbols("prime", prime, net.n_in)
-    chosen = None if allowed is None else _symbols("allowed", allowed, net.n_out)
-    return _draw(net, theta, prime, length, temperature, top_k, seed, chosen)
+    chosen = np.arange(net.n_out, dtype=np.int32) if allowed is None else _symbols("allowed", allowed, net.n_out)
+    return _draw(net, theta, prime, length, temperature, net.n_out if top_k is None else top_k, seed, chosen)
 
 
-def _symbols(name: str, given: ArrayLike, most: int) -> NDArray[np.int32]:
+def _symbols(name: str, given: ArrayLike, most: int) -> Symbols:
     """Return one or more symbols, which lie from 0 up to, but not including, `most`."""
     if isinstance(given, list | tuple) and not given:  # NumPy makes it an array of floats
         raise InputError(f"{name} is empty: give at least one symbol")
-    symbols: NDArray[np.int32] = array(name, given, (None,), "iu", backend=get_backend("numpy"))
+    symbols: Symbols = array(name, given, (None,), "iu", backend=get_backend("numpy"))
     if not symbols.size:
         raise InputError(f"{name} is empty: give at least one symbol")
     if symbols.min() < 0 or symbols.max() >= most:
@@ -118,14 +121,7 @@ def _symbols(name: str, given: ArrayLike, most: int) -> NDArray[np.int32]:
 
 
 def _draw(
-    net: Network,
-    theta: Array,
-    prime: NDArray[np.int32],
-    length: int,
-    temperature: float,
-    top_k: int | None,
-    seed: int,
-    allowed: NDArray[np.int32] | None,
+    net: Network, theta: Array, prime: Symbols, length: int, temperature: float, top_k: int, seed: int, allowed: Symbols
 ) -> Iterator[Drawn]:
     """Yield the symbols of `sample`, whose arguments were checked."""
     rng = np.random.Generator(np.random.PCG64(seed))
@@ -140,13 +136,9 @@ def _draw(
                 "the network's outputs are not finite: its weights are too large, use another checkpoint"
             )
         restricted = np.full_like(z, -np.inf)
-        open_to = np.arange(z.size) if allowed is None else allowed
-        restricted[open_to] = z[open_to]
-        if top_k is not None and top_k < z.size:
-            likeliest = np.argsort(-restricted, kind="stable")[:top_k]
-            kept = np.full_like(z, -np.inf)
-            kept[likeliest] = restricted[likeliest]
-            restricted = kept
+        restricted[allowed] = z[allowed]
+        if top_k < z.size:
+            restricted[np.argsort(-restricted, kind="stable")[top_k:]] = -np.inf
         if restricted.max() == -np.inf:
             raise NonFiniteError("the network gives every allowed symbol the probability 0: allow other symbols too")
         if temperature == 0:
@@ -159,7 +151,7 @@ def _draw(
         column = np.array([[symbol]], dtype=np.int32)
 
 
-def beginning(vocabulary: Vocabulary) -> NDArray[np.int32]:
+def beginning(vocabulary: Vocabulary) -> Symbols:
     """Return the beginning of a sample without a prime: a newline (`<eos>`), or symbol 0 if there is no newline."""
     found = vocabulary.encode(b"\n" if vocabulary.level == "byte" else "\n", "skip")
     return found if found.size else np.zeros(1, np.int32)

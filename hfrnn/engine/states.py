@@ -26,17 +26,9 @@ States = list[Arrays]
 
 
 class SegmentStates:
-    """The states of one shard before its segments.
+    """The states of one shard before its segments; the initial state of the batch takes the place of a learned one.
 
-    Parameters
-    ----------
-    layout : Layout
-    batch : Batch
-        Its initial state, if it has one, takes the place of zeros and of a learned state.
-    kept : Buffers
-        Where saved states lie.
-    again : int
-        Number of segments, if they will run again from saved states; else 0.
+    Saved states lie in `kept`. `again` is the number of segments, if they will run again from saved states; else 0.
     """
 
     def __init__(self, layout: Layout, batch: Batch, kept: Buffers, again: int) -> None:

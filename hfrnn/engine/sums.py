@@ -21,17 +21,6 @@ if TYPE_CHECKING:
 class VectorSum:
     """Sums of one vector per shard, with vectors that are kept for the next sum.
 
-    Parameters
-    ----------
-    backend : Backend
-    shape : (int,)
-        Of a vector.
-    dtype : data type
-    threads : Threads
-    ranks : Ranks
-
-    Notes
-    -----
     A rank takes at most one vector per thread, and one for each level of the tree but one, besides the result.
     """
 
@@ -52,20 +41,10 @@ class VectorSum:
         self._free.append(vector)
 
     def add(self, task: Callable[[int, Array], Any], count: int, out: Array) -> list[Any]:
-        """Write the sum of the shards' vectors to `out`; return what the task returned for this rank's shards.
+        """Write the sum of `count` shards' vectors to `out` (n,); return what the task returned for this rank's shards.
 
-        Parameters
-        ----------
-        task : callable
-            `task(k, vector)` adds the vector of this rank's shard k, counted from 0, to zeros. Tasks whose numbers
-            agree modulo the number of threads never run at the same time.
-        count : int
-            Number of shards of all ranks.
-        out : (n,) array
-
-        Returns
-        -------
-        list
+        `task(k, vector)` adds the vector of this rank's shard k, counted from 0, to zeros. Tasks whose numbers agree
+        modulo the number of threads never run at the same time.
         """
         start, stop = self._ranks.owned(count)
         own, plan = stop - start, additions_within(count, start, stop)
@@ -80,7 +59,7 @@ class VectorSum:
             return result
 
         results = list(self._threads.ordered(run, own))
-        if at_once:
+        if at_once and plan:
             self._add_slices(plan, sums.of)
         if self._ranks.size > 1:
             self._add_ranks(count, sums.of, out)
@@ -91,8 +70,6 @@ class VectorSum:
 
     def _add_slices(self, plan: tuple[Addition, ...], sums: dict[int, Array]) -> None:
         """Make all additions of a plan; each thread makes them for a slice of the vectors."""
-        if not plan:
-            return
         (n,), workers = self._shape, self._threads.threads
 
         def add(worker: int) -> None:
@@ -100,8 +77,7 @@ class VectorSum:
             for left, right, _ in plan:
                 sums[left][part] += sums[right][part]
 
-        for _ in self._threads.ordered(add, workers):
-            pass
+        self._threads.run(add, workers)
         for _, right, _ in plan:
             self.give_back(sums.pop(right))
 
@@ -117,10 +93,7 @@ class VectorSum:
 
 
 class _Sums:
-    """Partial sums of the shards that have finished.
-
-    The thread that finishes the second of two neighbouring sums adds them.
-    """
+    """Partial sums of the finished shards. The thread that finishes the second of two neighbouring sums adds them."""
 
     def __init__(self, vectors: VectorSum, plan: tuple[Addition, ...]) -> None:
         self.of: dict[int, Array] = {}  # by their first shard
@@ -155,27 +128,14 @@ def share(backend: Backend, ranks: Ranks, array: Array, edges: Sequence[int], ax
 def joined_states(
     net: Layout, ranks: Ranks, own: Sequence[States], columns: Sequence[tuple[int, int]], edges: Sequence[int]
 ) -> States:
-    """Return the states of all sequences of a batch, one dict per layer.
+    """Return the states of all sequences of a batch, given those of each shard of this rank.
 
-    Parameters
-    ----------
-    net : Layout
-    ranks : Ranks
-    own : sequence of states
-        The states of each shard of this rank.
-    columns : sequence of (int, int)
-        The sequences of these shards.
-    edges : sequence of int
-        The boundaries of the ranks' sequences.
+    `columns` are the sequences of these shards, and `edges` the boundaries of the ranks' sequences.
     """
     if ranks.size == 1:
+        join = net.backend.xp.concatenate
         return [
-            {
-                name: value
-                if isinstance(value, int)
-                else net.backend.xp.concatenate([s[l][name] for s in own], axis=-2)
-                for name, value in layer.items()
-            }
+            {name: x if isinstance(x, int) else join([s[l][name] for s in own], axis=-2) for name, x in layer.items()}
             for l, layer in enumerate(own[0])
         ]
     joined = net.zero_state(edges[-1])

@@ -54,15 +54,7 @@ class Step(IntEnum):
 
 
 class MPIRanks(Ranks):
-    """The ranks of an MPI communicator.
-
-    Parameters
-    ----------
-    comm : mpi4py.MPI.Comm
-        Is duplicated, so that other messages on it do no harm.
-    timeout : float
-        Seconds that a rank waits for another one.
-    """
+    """The ranks of an MPI communicator, which is duplicated, so that other messages on it do no harm."""
 
     def __init__(self, comm: Any, timeout: float = RANK_TIMEOUT) -> None:
         self._mpi = _import_mpi()
@@ -92,12 +84,10 @@ class MPIRanks(Ranks):
         theirs = [(rank, s) for rank in self._others for s in roots(count, *owned(count, self.size, rank))]
         incoming = self._scratch(len(theirs), mine.stop - mine.start, out.dtype)
         parts = {first: vector[mine] for first, vector in sums.items()}
-        receive, send = [], []
-        for row, (rank, first) in enumerate(theirs):
-            parts[first] = incoming[row]
-            receive.append((rank, incoming[row]))
-        for rank in self._others:
-            send += [(rank, vector[edges[rank] : edges[rank + 1]]) for _, vector in sorted(sums.items())]
+        parts |= {first: row for (_, first), row in zip(theirs, incoming, strict=True)}
+        receive = [(rank, row) for (rank, _), row in zip(theirs, incoming, strict=True)]
+        own = [vector for _, vector in sorted(sums.items())]
+        send = [(rank, vector[edges[rank] : edges[rank + 1]]) for rank in self._others for vector in own]
         self._transfer(send, receive)
         for left, right, _ in additions_between(count, self.size):
             parts[left] += parts[right]
@@ -273,13 +263,9 @@ def _key() -> int:
 
 
 def ranks_of(comm: Any, timeout: float = RANK_TIMEOUT) -> Ranks:
-    """Return the ranks of an MPI communicator, of None for one process, or of a `Ranks` object itself.
+    """Return the ranks of an mpi4py communicator, of None for one process, or of a `Ranks` object itself.
 
-    Parameters
-    ----------
-    comm : mpi4py.MPI.Comm, Ranks or None
-    timeout : float
-        Seconds that a rank waits for another one, if this is the first use of the communicator.
+    `timeout`, the seconds that a rank waits for another one, holds from the first use of the communicator on.
     """
     if comm is None:
         return ALONE
@@ -297,15 +283,7 @@ def ranks_of(comm: Any, timeout: float = RANK_TIMEOUT) -> Ranks:
 
 
 def launched_ranks(timeout: float = RANK_TIMEOUT) -> Ranks:
-    """Return the ranks that a launcher such as mpiexec has started.
-
-    Raises
-    ------
-    MissingExtraError
-        There are several, and mpi4py is not installed.
-    InputError
-        The launcher and mpi4py belong to different MPI libraries.
-    """
+    """Return the ranks that a launcher such as mpiexec has started; raise MissingExtraError if that needs mpi4py."""
     size, _ = launched()
     if size == 1:
         return ALONE

@@ -23,14 +23,8 @@ from hfrnn.arrays.vectors import Scalar
 class Ranks:
     """The ranks of a run. This class is a run in one process; `MPIRanks` has the same methods for several.
 
-    Attributes
-    ----------
-    rank, size : int
-        The number of this process, from 0, and the number of processes.
-    local_rank : int
-        The number of this process among those on the same machine.
-    bytes_sent : int
-        Bytes that this process has sent so far.
+    `local_rank` is the number of this process among those on the same machine, and `bytes_sent` counts what it has
+    sent.
     """
 
     rank, size, local_rank, bytes_sent = 0, 1, 0, 0
@@ -52,16 +46,9 @@ class Ranks:
         """Set the number of seconds that this rank waits for another one."""
 
     def sum_vector(self, count: int, sums: Mapping[int, HostArray], out: HostArray) -> None:
-        """Write the sum over the shards of all ranks to `out`.
+        """Write the sum over the shards of all ranks to `out` (n,), which may be the first partial sum.
 
-        Parameters
-        ----------
-        count : int
-            Number of shards.
-        sums : mapping of int to (n,) array
-            This rank's partial sums, by their first shard; overwritten.
-        out : (n,) array
-            May be the first partial sum.
+        `sums` are this rank's partial sums by their first shard; they are overwritten.
         """
 
     def sum_scalars(self, values: Sequence[Scalar], count: int) -> Scalar:
@@ -92,8 +79,7 @@ class Ranks:
     def abort(self, error: BaseException) -> bool:
         """Tell the other ranks that this one ends with an error; return whether this rank is the one to report it.
 
-        It returns when all ranks have done so, or after a few seconds. In the second case the end of this process ends
-        the others.
+        It returns when all ranks have done so, or after a few seconds: the end of this process then ends the others.
         """
         return True
 

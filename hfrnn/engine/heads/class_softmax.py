@@ -45,25 +45,9 @@ BUNDLE = 64
 
 
 def classes_of_symbols(n_out: int, classes: int | Sequence[int] | None) -> tuple[int, ...]:
-    """Return the class of each symbol.
+    """Return the class of each of n_out symbols, numbers from 0 to C-1, given these or the number of classes.
 
-    Parameters
-    ----------
-    n_out : int
-        Number of symbols.
-    classes : int or sequence of int
-        A number of classes, or the class of each symbol. With a number, the symbols are divided in their order into
-        classes of nearly equal sizes.
-
-    Returns
-    -------
-    tuple of int
-        n_out numbers from 0 to C-1.
-
-    Raises
-    ------
-    InputError
-        No classes are given, they are not n_out numbers from 0 to C-1, or a class has no symbol.
+    With a number, the symbols are divided in their order into classes of nearly equal sizes.
     """
     if is_whole(classes):
         number = int(classes)  # type: ignore[arg-type]
@@ -92,38 +76,17 @@ class ScoredTokens:
     """The N tokens of one segment whose loss is needed, sorted by the class of their target.
 
     Each token has one output per symbol of its bundle. The n outputs of all tokens lie one after another in one array.
-
-    Attributes
-    ----------
-    tokens : (N,) integers
-        Index of each token among the K*B tokens of the segment.
-    classes : (N,) integers
-        The class of each token's target.
-    outputs : (N,) integers
-        Index of the target's output among the n outputs.
-    starts : (N,) integers
-        Index of each token's first output.
-    owner : (n,) integers
-        The token that each output belongs to.
-    masked : (m,) integers
-        Indices of the outputs whose symbol is not in the target's class.
-    scale : (N,) array
-        The factor w / sum w of each token.
-    shape : (int, int)
-        K and B.
-    groups : list of (slice, slice, slice)
-        For each bundle that occurs: its tokens, its columns of W_y, and its outputs.
     """
 
-    tokens: Array
-    classes: Array
-    outputs: Array
-    starts: Array
-    owner: Array
-    masked: Array
-    scale: Array
-    shape: tuple[int, int]
-    groups: list[tuple[slice, slice, slice]]
+    tokens: Array  # (N,) index of each token among the K*B tokens of the segment
+    classes: Array  # (N,) the class of each token's target
+    outputs: Array  # (N,) index of the target's output among the n outputs
+    starts: Array  # (N,) index of each token's first output
+    owner: Array  # (n,) the token that each output belongs to
+    masked: Array  # indices of the outputs whose symbol is not in the target's class
+    scale: Array  # (N,) the factor w / sum w of each token
+    shape: tuple[int, int]  # K and B
+    groups: list[tuple[slice, slice, slice]]  # of each bundle that occurs: its tokens, its columns of W_y, its outputs
 
     @property
     def runs(self) -> list[tuple[slice, slice]]:
@@ -132,15 +95,7 @@ class ScoredTokens:
 
 
 class ClassSoftmax(Head):
-    """Cross entropy of one symbol out of n_out, factored into its class and the symbol within its class.
-
-    Parameters
-    ----------
-    n_out, widths, bias
-        See `Head`.
-    classes : int or sequence of int
-        See `classes_of_symbols`.
-    """
+    """Cross entropy of one symbol out of n_out, factored into its class and the symbol within its class."""
 
     integer_targets = True
     probabilistic = True

@@ -25,21 +25,11 @@ FEW_TOKENS = 32
 
 @dataclass
 class CompiledTokens(ScoredTokens):
-    """The tokens of one segment, with their small groups in the form that the compiled loops take.
+    """The tokens of one segment, with their small groups in the form that the compiled loops take."""
 
-    Attributes
-    ----------
-    pieces : (N, 2) integers
-        First place of each token's outputs within its class, and one past the last.
-    small : (G, 5) integers
-        First token, last token, first column, last column and first output of each small group.
-    large : ScoredTokens
-        The same tokens with the other groups.
-    """
-
-    pieces: Array
-    small: Array
-    large: ScoredTokens
+    pieces: Array  # (N, 2) first place of each token's outputs within its class, and one past the last
+    small: Array  # (G, 5) first token, last token, first column, last column and first output of each small group
+    large: ScoredTokens  # the same tokens with the other groups
 
 
 class CompiledClassSoftmax(ClassSoftmax):

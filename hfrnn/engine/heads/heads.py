@@ -33,13 +33,7 @@ def make_head(
     loss: str, n_out: int, widths: Mapping[int, int], bias: bool, classes: int | Sequence[int] | None = None,
     backend: str = "numpy",
 ) -> Head:  # fmt: skip
-    """Return the head of a loss, in the variant of a backend.
-
-    Raises
-    ------
-    InputError
-        The name is not known, the classes are invalid, or classes are given for another loss.
-    """
+    """Return the head of a loss, in the variant of a backend."""
     loss = choice("loss", loss, losses())
     module, _, name = _VARIANTS.get(backend, {}).get(loss, _HEADS[loss]).partition(":")
     head: type[Head] = getattr(importlib.import_module(module), name)

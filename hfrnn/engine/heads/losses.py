@@ -31,7 +31,7 @@ class Softmax(FullHead):
     def check_targets(self, targets: Array, T: int, B: int) -> None:
         check_symbols("softmax", self.n_out, targets, T, B)
 
-    def predict(self, xp: Any, z: Array, targets: Array) -> Array:
+    def predict(self, xp: Any, z: Array, targets: Array, shares: Array | None = None) -> Array:
         p = rows(z)
         return normalise_(xp, p, (xp.arange(p.shape[0]), targets.reshape(-1))).reshape(targets.shape)
 
@@ -62,13 +62,6 @@ class _RealTargets(FullHead):
         weighs = backend.asarray(wanted)[:, :, None] if shares is None else shares
         asked = backend.xp.where(weighs != 0, targets, 0)
         return super().arrange(backend, asked.astype(scale.dtype, copy=False), scale, wanted, spans, shares)
-
-    def step_losses(self, xp: Any, z: Array, scored: ScoredSteps) -> Array:
-        return self.predict(xp, z, scored.targets, scored.shares)
-
-    def predict(self, xp: Any, z: Array, targets: Array, shares: Array | None = None) -> Array:
-        """Replace z by the prediction in place, and return every step's sum of its outputs' losses times `shares`."""
-        raise NotImplementedError
 
     def residual(self, xp: Any, p: Array, targets: Array) -> None:
         p -= targets

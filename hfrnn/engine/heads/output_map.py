@@ -36,18 +36,9 @@ def first_of(hs: ByLayer, widths: Mapping[int, int]) -> tuple[int, int]:
 
 
 class OutputMap:
-    """The affine map from the hidden states of some layers to outputs.
+    """The affine map from the hidden states of some layers, given as {layer: width}, to n_out outputs per step.
 
-    Parameters
-    ----------
-    name : str
-        The parameters are named `W_{name}{l}`, one matrix per layer l, and `b_{name}`.
-    n_out : int
-        Number of outputs per step.
-    widths : mapping of layer index to width
-        The layers that feed the output.
-    bias : bool
-        Whether the map has a bias.
+    The parameters are named `W_{name}{l}`, one matrix per layer l, and `b_{name}`.
     """
 
     def __init__(self, name: str, n_out: int, widths: Mapping[int, int], bias: bool) -> None:
@@ -101,16 +92,9 @@ class OutputMap:
 
 
 class Head:
-    """An output map with a loss on its outputs: the base class of all heads.
+    """An output map with a loss on its n_out outputs per step: the base class of all heads.
 
-    Parameters
-    ----------
-    n_out : int
-        Number of outputs per step.
-    widths : mapping of layer index to width
-        The layers that feed the output.
-    bias : bool
-        Whether the outputs have a bias, `b_y`.
+    `widths` has the layers that feed the output, {layer: width}; `bias` says whether the outputs have a bias, `b_y`.
     """
 
     integer_targets = False
@@ -180,11 +164,6 @@ class Head:
             The steps of each segment.
         shares : (T, B, n_out) array, optional
             The factor of each output's loss in the loss of its step. Default 1. Only for heads that weigh outputs.
-
-        Returns
-        -------
-        sequence
-            One object per segment, whose type depends on the head.
         """
         raise NotImplementedError
 
@@ -230,23 +209,12 @@ class Head:
 
 @dataclass
 class ScoredSteps:
-    """The scored steps of one segment: the k steps from the first to the last whose loss is needed.
+    """The scored steps of one segment: the k steps from the first to the last whose loss is needed, or none."""
 
-    Attributes
-    ----------
-    steps : slice
-        These k steps, within the K steps of the segment; empty if no loss of the segment is needed.
-    targets : (k, B) symbols, or (k, B, n_out) real values
-    scale : (k, B, 1) or (k, B, n_out) array
-        The factor w / sum w of each step, or of each output.
-    shares : (k, B, n_out) array or None
-        The factor of each output's loss in the loss of its step; None: 1.
-    """
-
-    steps: slice
-    targets: Array
-    scale: Array
-    shares: Array | None = None
+    steps: slice  # within the K steps of the segment
+    targets: Array  # (k, B) symbols, or (k, B, n_out) real values
+    scale: Array  # (k, B, 1) or (k, B, n_out), the factor w / sum w of each step, or of each output
+    shares: Array | None = None  # (k, B, n_out), the factor of each output's loss in the loss of its step; None: 1
 
     def __bool__(self) -> bool:
         return bool(self.steps.stop > self.steps.start)
@@ -278,7 +246,8 @@ class FullHead(Head):
         K, B = first_of(hs, self.widths)
         if not scored:
             return tape.backend.zeros((K, B), scored.scale.dtype)
-        found = self.step_losses(tape.xp, self.outputs(p, scored.of(hs, self.widths), tape), scored)
+        z = self.outputs(p, scored.of(hs, self.widths), tape)
+        found = self.predict(tape.xp, z, scored.targets, scored.shares)
         if found.shape[0] == K:
             return found
         losses = tape.backend.zeros((K, B), found.dtype)
@@ -315,12 +284,8 @@ class FullHead(Head):
             dhs[l][: scored.steps.start] = 0
             dhs[l][scored.steps.stop :] = 0
 
-    def step_losses(self, xp: Any, z: Array, scored: ScoredSteps) -> Array:
-        """Replace the outputs z of scored steps by the prediction, and return the loss of every step, (k, B)."""
-        return self.predict(xp, z, scored.targets)
-
-    def predict(self, xp: Any, z: Array, targets: Array) -> Array:
-        """Replace z by the prediction p in place, and return the loss of every step, (K, B)."""
+    def predict(self, xp: Any, z: Array, targets: Array, shares: Array | None = None) -> Array:
+        """Replace z by the prediction p in place; return every step's sum of its outputs' losses times `shares`."""
         raise NotImplementedError
 
     def residual(self, xp: Any, p: Array, targets: Array) -> None:
@@ -358,10 +323,7 @@ def normalise_(xp: Any, z: Array, targets: Any) -> Array:
 
 
 def curve_(xp: Any, p: Array, Rz: Array, work: Array) -> None:
-    """Replace Rz (..., n) by p*Rz - p*(p.Rz) in place: the Hessian of -log p[target] times Rz ([K] 3.23).
-
-    `work` has the shape of Rz.
-    """
+    """Replace Rz (..., n) by p*Rz - p*(p.Rz) in place: the Hessian of -log p[target] times Rz ([K] 3.23)."""
     Rz *= p
     xp.multiply(p, Rz.sum(axis=-1, keepdims=True), out=work)
     Rz -= work
