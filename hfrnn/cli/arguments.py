@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ import click
 from hfrnn.choices import RECORDINGS
 from hfrnn.cli.completion import files
 from hfrnn.errors import InputError, MissingExtraError, OfCommand, how_to_install, worded
-from hfrnn.option import either, near_hint, nearest, option_key
+from hfrnn.option import either, in_toml, near_hint, nearest, option_key
 
 if TYPE_CHECKING:
     _Choice = click.Choice[str]
@@ -80,8 +79,8 @@ def told(message: object) -> str:
     def write(name: str, value: str) -> str:
         if isinstance(name, OfCommand):
             return flag_of(name, value)
-        if (key := option_key(name)) in keys:
-            return f"{key}{value and f' = {_in_toml(value)}'}{where.pop() if where else ''}"
+        if option_key(name) in keys:
+            return in_toml(name, value) + (where.pop() if where else "")
         return flag_of(name, value) if name in _parameters() or _is_option(name) else name
 
     return str(worded(message, write))
@@ -104,17 +103,6 @@ def name_file(file: str, keys: Iterable[str], flags: Iterable[str]) -> None:
 
 def _key(name: str) -> str:
     return option_key(name.replace("-", "_"))
-
-
-def _in_toml(value: str) -> str:
-    """Return a value, or several with commas and `or` between them, as in a TOML file."""
-    if value in ("True", "False"):
-        return value.lower()
-    return re.sub("[^ ,]+", lambda word: word[0] if word[0] == "or" or _is_number(word[0]) else f'"{word[0]}"', value)
-
-
-def _is_number(text: str) -> bool:
-    return text.replace(".", "", 1).isdecimal()
 
 
 def _parameters() -> dict[str, click.Parameter]:

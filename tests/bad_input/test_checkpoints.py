@@ -226,7 +226,7 @@ def test_a_checkpoint_with_another_vector_of_the_method_is_refused(change: str) 
     ],
 )
 def test_every_array_of_a_method_is_needed_as_it_was(method: str, options: dict[str, Any], tmp_path: Path) -> None:
-    tiny_train(tmp_path, optimizer=method, gradient_symbols=100_000, **options)
+    tiny_train(tmp_path, optimizer=method, **options)
     path = tmp_path / "run" / "last.safetensors"
     whole, (arrays, meta) = path.read_bytes(), load_checkpoint(path)
     resume = ["train", "--resume", str(tmp_path / "run"), *RESUME[3:]]

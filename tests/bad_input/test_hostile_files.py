@@ -159,7 +159,7 @@ def test_a_text_and_a_configuration_may_be_links() -> None:
 
 def test_a_checkpoint_larger_than_its_network_allows_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
     content = Path("run/best.safetensors").read_bytes()
-    monkeypatch.setattr("hfrnn.runs.load.SPARE", 0)
+    monkeypatch.setattr("hfrnn.runs.folder.SPARE", 0)
     assert call("evaluate", "run").exit_code == 0
     with replaced("run/best.safetensors", a_sparse_file):
         with open("run/best.safetensors", "r+b") as file:

@@ -238,7 +238,7 @@ CALLS: list[Call] = [
         of("load_state_dict"),
         {
             "self": lambda: hfrnn.HessianFree(hfrnn.Damping("tikhonov")),
-            "state": {**DAMPING_STATE, "cg_solution": None},
+            "state": {**DAMPING_STATE, "cg_solution": None, "failures": 0, "updates": 0, "ended": None},
         },
         {"state": nothing()},
     ),

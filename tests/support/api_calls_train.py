@@ -46,7 +46,7 @@ def of_option(name: str) -> Kind:
             kind = number(*bounds, option.above is not None, option.below is not None)
             kind = kind.but({"10**30": False, "-10**30": False})
         if option.zero:
-            kind = kind.but({"0": True, "end 0": True, "below": None})
+            kind = kind.but({"0": True, "end 0": True, "end 0.0": True, "below": None})
         if name in PAIRED:
             kind = costly(kind)
     if option.kind is str and option.default is None and name not in PATHS:
@@ -55,9 +55,7 @@ def of_option(name: str) -> Kind:
         kind = kind.but({"dict": None})  # numbers by name
     if option.many:
         kind = kind.but({"list of a number": option.kind is float})
-    if option.optional or option.default is None:
-        kind = kind.or_none()
-    return kind
+    return kind.or_none()  # which stands for the default
 
 
 TRAIN = {"text": "text.txt", "hidden": 4, "updates": 1, "out": "never"}
