@@ -16,7 +16,7 @@ from hfrnn.cli.under_mpi import has_to_start, launched_together, start_ranks
 from hfrnn.data.kinds import kind_of
 from hfrnn.errors import InputError, Message
 from hfrnn.option import argument
-from hfrnn.runs.config import ONE_OF, TrainConfig, checked_options, read_toml, unpaired_config, useless
+from hfrnn.runs.config import ONE_OF, TrainConfig, checked_options, read_toml, stored_config, useless
 from hfrnn.training.signals import handle_signals
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def merged(
             raise InputError(Message(f"{argument(name, _off(given[name]))} was given, and {{0}}; leave it out", why))
     if stored is not None or not (idle := [name for name in values if name not in given and useless(name, full)]):
         return {**values, **given}, full
-    alone = unpaired_config(of_file).resolved()
+    alone = stored_config(of_file).resolved()
     for name in idle:
         if useless(name, alone):
             why = useless(name, full)

@@ -93,8 +93,7 @@ class TrainConfig:
 
     def __init__(self, *, arch_options: Mapping[str, Any] | None = None, **values: Any) -> None:
         instance("arch_options", arch_options, Mapping, "a table of options by name", or_none=True)
-        given = checked_options({**(arch_options or {}), **values}, "TrainConfig()")
-        self._set({name: value for name, value in given.items() if value is not None})
+        self._set(_without_none(checked_options({**(arch_options or {}), **values}, "TrainConfig()")))
         for name, declared in own_arch_options(self.arch).items():
             if name in self.arch_options:
                 declared.check(self.arch_options[name])
@@ -103,18 +102,16 @@ class TrainConfig:
     def _set(self, given: dict[str, Any], values: Mapping[str, Any] | None = None, why_backend: str = "") -> None:
         """Set all attributes from the options that were given, and from known values of others."""
         own = run_options()
-        found = {name: declared.default for name, declared in own.items()}
-        follows = suited(given) if values is None else values
-        found |= {name: value for name, value in follows.items() if name in own}
-        found |= {name: value for name, value in given.items() if name in own}
-        arch = {name: value for name, value in given.items() if name not in own}
-        if values is not None:
-            arch = {**{name: value for name, value in values.items() if name not in own}, **arch}
-        for name, value in (
-            ("given", given), ("values", found), ("arch_options", arch), ("kind", kind_of(given)),
-            ("why_backend", why_backend), ("is_resolved", values is not None),
-        ):  # fmt: skip
-            object.__setattr__(self, name, value)
+        defaults = {name: declared.default for name, declared in own.items()}
+        found = {**defaults, **(suited(given) if values is None else values), **given}
+        self.__dict__.update(
+            given=given,
+            values={name: value for name, value in found.items() if name in own},
+            arch_options={name: value for name, value in found.items() if name not in own},
+            kind=kind_of(given),
+            why_backend=why_backend,
+            is_resolved=values is not None,
+        )
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"a TrainConfig does not change: config.replace({name}=...) returns another one")
@@ -122,9 +119,8 @@ class TrainConfig:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "is_resolved" not in self.__dict__:
             raise AttributeError(name)
-        for values in (self.values, self.arch_options):
-            if name in values:
-                return values[name]
+        if name in (found := self._all):
+            return found[name]
         declarations = arch_declarations().get(name)
         if declarations is None:
             raise AttributeError(f"there is no option {name}")
@@ -143,7 +139,12 @@ class TrainConfig:
         return f"TrainConfig({', '.join(f'{name}={short(value)}' for name, value in self.given.items())})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return stored_config, (self.given, {**self.values, **self.arch_options} if self.is_resolved else None)
+        return stored_config, (self.given, self._all if self.is_resolved else None)
+
+    @property
+    def _all(self) -> dict[str, Any]:
+        """The values of all options of the run and of its architecture, by name."""
+        return {**self.values, **self.arch_options}
 
     def replace(self, **changes: Any) -> TrainConfig:
         """Return a copy with other values of some options; None takes back what was given.
@@ -158,48 +159,42 @@ class TrainConfig:
         if not changes:
             return self
         changes = checked_options(changes, "replace()")
-        given = {name: value for name, value in {**self.given, **changes}.items() if value is not None}
+        given = _without_none({**self.given, **changes})
         if not self.is_resolved:
             return TrainConfig(**given)
         why = self.why_backend
         if changes.get("backend") == AUTO:
-            changes["backend"], why = stored_config(given, {**self.values, **self.arch_options}).chosen_backend()
+            changes["backend"], why = stored_config(given, self._all).chosen_backend()
             del given["backend"]
-        config = stored_config(given, {**self.values, **self.arch_options, **changes}, why)
+        config = stored_config(given, {**self._all, **changes}, why)
         config._check_pairs()
         return config
 
     def completed(self, **values: Any) -> TrainConfig:
         """Return a copy of a resolved configuration with other values of some options, which nobody gave."""
         given = {name: values.get(name, value) for name, value in self.given.items()}
-        return stored_config(given, {**self.values, **self.arch_options, **values})
+        return stored_config(given, {**self._all, **values})
 
     def _check_pairs(self) -> None:
         """Raise InputError for options whose values do not fit together."""
         for one, other in ONE_OF:
-            if one in self.given and other in self.given and self.given[one]:
-                raise InputError(Message(
-                    f"{argument(one)} is {{0}}, and {argument(other)} is {{1}}: give one of them",
-                    self.given[one], self.given[other],
-                ))  # fmt: skip
+            if self.given.get(one) and other in self.given:
+                both = f"{argument(one)} is {{0}}, and {argument(other)} is {{1}}: give one of them"
+                raise InputError(Message(both, self.given[one], self.given[other]))
         if self.rho_low > self.rho_high:
-            raise InputError(Message(
-                "{rho_low} is {0:g}, and {rho_high} is {1:g}: give a {rho_low} that is not above {rho_high}",
-                self.rho_low, self.rho_high,
-            ))  # fmt: skip
+            crossed = "{rho_low} is {0:g}, and {rho_high} is {1:g}: give a {rho_low} that is not above {rho_high}"
+            raise InputError(Message(crossed, self.rho_low, self.rho_high))
         if self.excitatory_output and self.excitatory is None:
-            raise InputError(Message(
-                "{excitatory_output:True} was given, and {excitatory} was not: give a share of excitatory units"
-            ))  # fmt: skip
+            alone = "{excitatory_output:True} was given, and {excitatory} was not: give a share of excitatory units"
+            raise InputError(Message(alone))
 
     # ------------------------------------------------------------------ what follows from the options
 
     @property
     def followed(self) -> dict[str, Any]:
         """The values of the options that were not given and have a value and an effect in this run, by name."""
-        values = {**self.values, **self.arch_options}
-        return {name: value for name, value in values.items()
-                if name not in self.given and value is not None and self.uses(name)}  # fmt: skip
+        others = {name: value for name, value in _without_none(self._all).items() if name not in self.given}
+        return {name: value for name, value in others.items() if self.uses(name)}
 
     def uses(self, name: str) -> bool:
         """Return whether an option is for the optimizer and the kind of data of the run."""
@@ -226,9 +221,8 @@ class TrainConfig:
         if self.checkpoint.isdecimal() and len(self.checkpoint) < 20 and int(self.checkpoint) > 0:
             return int(self.checkpoint)
         if self.checkpoint not in ("auto", "sqrt"):
-            raise InputError(Message(
-                "{checkpoint} is {0!r}: use auto, all, sqrt, or a number of steps, 1 or more", self.checkpoint
-            ))  # fmt: skip
+            expected = "use auto, all, sqrt, or a number of steps, 1 or more"
+            raise InputError(Message("{checkpoint} is {0!r}: {1}", self.checkpoint, expected))
         return str(self.checkpoint)
 
     def chosen_backend(self) -> tuple[str, str]:
@@ -245,13 +239,7 @@ class TrainConfig:
         return HOST_MEMORY if self.memory is None else parse_bytes(self.memory)
 
     def network_arguments(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of `Network`.
-
-        Parameters
-        ----------
-        data : dict
-            The arguments that the data decide: n_in, n_out, loss and, for a class softmax, the classes.
-        """
+        """The arguments of `Network`; `data` are those that the data decide: n_in, n_out, loss and perhaps classes."""
         names = (
             "arch", "hidden", "dtype", "backend", "embedding", "bias", "output_bias", "direct_input", "direct_output",
             "l2", "learn_initial_state",
@@ -283,51 +271,30 @@ class TrainConfig:
         return stored_config(given, {**values, **defaults, **self.arch_options}, why)
 
     def to_toml(self, versions: Mapping[str, str] | None = None) -> str:
-        """Return the content of config.toml: what was given, what followed from it, and what the results depend on.
-
-        Parameters
-        ----------
-        versions : mapping of str to str, optional
-            The table of versions and checksums; the file ends with its last entry.
-        """
+        """Return the content of config.toml: what was given, what followed from it, and a table of versions, if any."""
         given, followed = map(_as_table, (self.given, self.followed))
         parts = [GIVEN, tomli_w.dumps(given), "\n", FOLLOWED, tomli_w.dumps({"followed": followed})]
         return "".join(parts if versions is None else [*parts, "\n", tomli_w.dumps({"versions": dict(versions)})])
 
 
 def stored_config(
-    given: Mapping[str, Any], values: Mapping[str, Any] | None, why_backend: str = ""
+    given: Mapping[str, Any], values: Mapping[str, Any] | None = None, why_backend: str = ""
 ) -> TrainConfig:  # fmt: skip
-    """Return a configuration from the options that were given and, if it is resolved, from the values of all."""
-    if values is None:
-        return TrainConfig(**given)
+    """Return the configuration of options that were checked one by one; it is resolved if the values of all are given.
+
+    Whether options fit together is not checked: others may be given later.
+    """
     config = TrainConfig.__new__(TrainConfig)
     config._set(dict(given), values, why_backend)
     return config
 
 
-def unpaired_config(given: Mapping[str, Any]) -> TrainConfig:
-    """Return the configuration of checked options that need not fit together: others may be given later."""
-    config = TrainConfig.__new__(TrainConfig)
-    config._set(dict(given))
-    return config
+def _without_none(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def read_toml(path: str | Path, *, links: bool = True) -> Tables:
-    """Read a TOML file with options: one of a user, or config.toml of a run.
-
-    Parameters
-    ----------
-    path : path
-        A regular file of at most 1 MiB.
-    links : bool
-        Whether it may be a link to a file.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, is not TOML, or has another table than `followed` and `versions`.
-    """
+    """Read a TOML file with options of at most 1 MiB: one of a user, or config.toml of a run. `links` allows links."""
     try:
         content = read_bytes(path, CONFIGURATION, links=links)
     except (OSError, ValueError) as error:
@@ -339,10 +306,8 @@ def read_toml(path: str | Path, *, links: bool = True) -> Tables:
     followed, versions = (found if isinstance(found := table.pop(name, {}), dict) else {}
                           for name in ("followed", "versions"))  # fmt: skip
     if tables := [name for name, value in table.items() if isinstance(value, dict)]:
-        raise InputError(
-            f"configuration {path} has a table [{tables[0]}]: write the options in it without a table, and "
-            'numbers by name as max_norm = "layer0.W_h=2"'
-        )
+        advice = 'write the options in it without a table, and numbers by name as max_norm = "layer0.W_h=2"'
+        raise InputError(f"configuration {path} has a table [{tables[0]}]: {advice}")
     return Tables(table, followed, versions)
 
 
@@ -363,13 +328,7 @@ def default_memory(backend: str) -> str | None:
 
 
 def parse_bytes(text: str) -> int:
-    """Return a size such as 4GiB, 500MB or 1000000 as a number of bytes.
-
-    Raises
-    ------
-    InputError
-        The text is not such a size, or the size is above 2^60.
-    """
+    """Return a size such as 4GiB, 500MB or 1000000, at most 2^60, as a number of bytes."""
     units = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
     digits = text.strip().rstrip("BbKkMmGgIi ")
     unit = text.strip()[len(digits) :].strip().lower()
@@ -386,14 +345,7 @@ def parse_bytes(text: str) -> int:
 
 
 def useless(name: str, config: TrainConfig) -> Message | None:
-    """Return why an option has no effect with what was chosen, and what it is for; None where it has one.
-
-    Parameters
-    ----------
-    name : str
-    config : TrainConfig
-        Resolved, or with the defaults that depend on others.
-    """
+    """Return why an option has no effect in a resolved configuration, and what it is for; None where it has one."""
     from hfrnn.kernels.registry import architectures
 
     if name not in run_options():
@@ -413,21 +365,13 @@ def useless(name: str, config: TrainConfig) -> Message | None:
 
 
 def arch_declarations() -> dict[str, dict[str, Option]]:
-    """The options that architectures declare: name of the option, then architecture, to the declaration.
-
-    Raises
-    ------
-    InputError
-        An architecture declares an option that every run has.
-    """
+    """The options that architectures declare: name of the option, then architecture, to the declaration."""
     from hfrnn.kernels.registry import declared_options
 
     found = declared_options()
     for name in found.keys() & run_options().keys():
-        raise InputError(
-            f"the architecture {next(iter(found[name]))} declares an option named {name}, which every run has: rename "
-            "it"
-        )
+        arch = next(iter(found[name]))
+        raise InputError(f"the architecture {arch} declares an option named {name}, which every run has: rename it")
     return found
 
 
@@ -439,25 +383,10 @@ def own_arch_options(arch: str) -> Mapping[str, Option]:
 
 
 def arch_option(name: str, arch: str, source: str) -> Option | None:
-    """The declaration of an architecture's option.
+    """The declaration of an option of the chosen architecture, or else of another one.
 
-    Parameters
-    ----------
-    name : str
-    arch : str
-        The architecture that was chosen. If it is not registered, its options cannot be known.
-    source : str
-        Where the option was given, for the message.
-
-    Returns
-    -------
-    Option or None
-        The declaration of the chosen architecture, or else that of another one; None if `arch` is not registered.
-
-    Raises
-    ------
-    InputError
-        No registered architecture declares the option, and it is not an option of a run either.
+    None if the chosen one is not registered, so that its options are not known. If no architecture declares the option,
+    the InputError says where it was given: in `source`.
     """
     from hfrnn.kernels.registry import architectures
 
@@ -478,34 +407,20 @@ def all_options() -> dict[str, Option]:
 
 
 def checked_options(options: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return options under their names in Python, with their types, each checked by itself.
+    """Return options, as a TOML file or a caller gives them, under their names in Python and with their types.
 
-    Parameters
-    ----------
-    options : mapping
-        Values by name, as a TOML file or a caller gives them.
-    source : str
-        Where they come from, for the message about a name that is not known.
-
-    Raises
-    ------
-    InputError
-        An option is not known (the message has the nearest name), or its value is not allowed.
+    Each is checked by itself. Where they come from (`source`) is for the message about a name that is not known.
     """
-    own, keys = run_options(), options_by_key()
-    names = {given: given.rstrip("_").replace("-", "_") for given in options}
-    of_run: dict[str, Any] = {}
-    for given, key in names.items():
-        if (declared := keys.get(key)) is not None and options[given] is not None:
-            of_run[key] = declared.convert(options[given])
-            declared.check(of_run[key])
-    checked = {keys[key].name: value for key, value in of_run.items()}
-    arch = checked.get("arch") or {"arch": own["arch"].default, **suited(checked)}["arch"]
-    found = {}
-    for given, key in names.items():
-        declared = keys.get(key) or arch_option(key, arch, source)
-        value = of_run.get(key, options[given])
-        if key not in of_run and declared is not None and value is not None:
-            value = declared.convert(value)
-        found[declared.name if declared else key] = value
+    by_key = options_by_key()
+    values = {given.rstrip("_").replace("-", "_"): value for given, value in options.items()}
+    found: dict[str, Any] = {}
+    for key, declared in ((key, by_key[key]) for key in values if key in by_key):
+        found[declared.name] = values[key] if values[key] is None else declared.convert(values[key])
+        if found[declared.name] is not None:
+            declared.check(found[declared.name])
+    arch = found.get("arch") or {"arch": by_key["arch"].default, **suited(_without_none(found))}["arch"]
+    for key, value in values.items():
+        if key not in by_key:
+            own = arch_option(key, arch, source)
+            found[own.name if own else key] = value if own is None or value is None else own.convert(value)
     return found

@@ -1,20 +1,19 @@
 """Every default of a run that depends on something: on the data, on the preset, on the optimizer.
 
-They stand in the declarations of the kinds of data (`data/kinds/`), of the options of an update (`optim/hf_options.py`)
-and of the optimizers (`training/methods/`). This file puts them together. `python -m hfrnn.runs.defaults` prints the
-table.
+The kinds of data, the options of an update and the optimizers declare them; this file puts them together.
+`python -m hfrnn.runs.defaults` prints the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from hfrnn.choices import PRESETS
 from hfrnn.data.kinds import KINDS, kind_of
 from hfrnn.errors import Message
 from hfrnn.optim.hf_options import LEAST_FACTORS, SHIFT, STRENGTHS, WEAKER
-from hfrnn.option import AS_TEXT, ByData, Option, either
+from hfrnn.option import AS_TEXT, ByData, Option
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.options import run_options
 
@@ -48,23 +47,8 @@ def suited(given: Mapping[str, Any]) -> dict[str, Any]:
 def dependent(chosen: Any) -> dict[str, Any]:
     """Return the defaults that depend on the preset, the data and the optimizer, with the given values among them.
 
-    Parameters
-    ----------
-    chosen : TrainConfig
-        Its options that were not given are None where their default depends on others.
-
-    Returns
-    -------
-    dict
-        Values by name, with the strengths `mu` and `lambda_` of the damping; None if its kind has no such strength. An
-        option that is off has the value 0.
-
-    Notes
-    -----
-    Five defaults depend on further options: line-search damping has no warm start; the first gradient batch is not
-    larger than the others; the least damping depends on the kind of damping (`LEAST_FACTORS`) and on whether a strength
-    is given; without a preconditioner there is no limit of the noise; a preconditioner that has neither a relative
-    shift nor a lambda has the shift `SHIFT`.
+    The options of `chosen`, a TrainConfig, that were not given are None where their default depends on others. The
+    strengths `mu` and `lambda_` are None if the kind of damping has no such strength. An option that is off is 0.
     """
     data = chosen.kind.preset_for(chosen.values)
     found = preset_defaults(chosen.preset, data, chosen.length)
@@ -122,10 +106,9 @@ def rows() -> Iterator[Row]:
             for preset, value in zip(PRESETS, option.presets, strict=True):
                 for text, data in _by_data(value):
                     yield Row(name, text, f"preset {preset}" + (f", {data}" if data else ""))
-        for optimizer in OPTIMIZERS.names():
-            if name in OPTIMIZERS[optimizer].defaults:
-                yield Row(name, shown_default(OPTIMIZERS[optimizer].defaults[name]), f"optimizer {optimizer}")
-        for value, data in _suited_values(name):
+        for value, optimizer in _of_optimizers(name):
+            yield Row(name, shown_default(value), f"optimizer {optimizer}")
+        for value, data in _of_data(name):
             yield Row(name, shown_default(value), data)
 
 
@@ -133,8 +116,22 @@ def default_text(option: Option) -> Message:
     """Return the default of an option in words, with those of presets, optimizers and data."""
     parts: list[Any] = [] if option.presets is None else [_of_presets(option)]
     parts += [option.own_default] if str(option.own_default) else []
-    parts += filter(None, [_of_optimizers(option.name), _of_data(option.name)])
+    parts += [_joined(_of_optimizers(option.name), " or "), _joined(_of_data(option.name), " and ")]
+    parts = [part for part in parts if part != ""]
     return Message("; ".join(f"{{{n}}}" for n in range(len(parts))), *parts)
+
+
+def _grouped(values: Iterable[tuple[Any, str]]) -> dict[str, list[str]]:
+    """Return what has each of some values, by the value as text."""
+    found: dict[str, list[str]] = {}
+    for value, owner in values:
+        found.setdefault(shown_default(value), []).append(owner)
+    return found
+
+
+def _joined(values: Iterable[tuple[Any, str]], last: str) -> str:
+    """Return values with what has them in words: `0.9 for sgd or muon, 0 for online`."""
+    return ", ".join(f"{text} for {last.join(owners)}" for text, owners in _grouped(values).items())
 
 
 def _of_presets(option: Option) -> Message:
@@ -155,9 +152,7 @@ def _by_data(value: Any) -> list[tuple[str, str]]:
     """Return a default as pairs of its text and its data: `0.2`, `texts and music`, or "" for all others."""
     if not isinstance(value, ByData):
         return [(shown_default(value), "")]
-    names: dict[str, list[str]] = {}
-    for field, name in PARTS:
-        names.setdefault(shown_default(value.of(field)), []).append(name)
+    names = _grouped((value.of(field), name) for field, name in PARTS)
     if len(names) == 1:
         names = {next(iter(names)): [""]}
     if value.large_text is not AS_TEXT and (large := shown_default(value.large_text)) != next(iter(names)):
@@ -165,31 +160,19 @@ def _by_data(value: Any) -> list[tuple[str, str]]:
     return [(text, " and ".join(filter(None, [", ".join(each[:-1]), each[-1]]))) for text, each in names.items()]
 
 
-def _of_optimizers(name: str) -> str:
-    """Return the defaults of optimizers in words: `0.9 for sgd or muon, 0 for online`."""
-    found: dict[str, list[str]] = {}
-    for optimizer in OPTIMIZERS.names():
-        if name in OPTIMIZERS[optimizer].defaults:
-            found.setdefault(shown_default(OPTIMIZERS[optimizer].defaults[name]), []).append(optimizer)
-    return ", ".join(f"{text} for {either(same)}" for text, same in found.items())
+def _of_optimizers(name: str) -> list[tuple[Any, str]]:
+    """Return the defaults of an option that optimizers declare, each with the optimizer."""
+    declared = ((OPTIMIZERS[optimizer].defaults, optimizer) for optimizer in OPTIMIZERS.names())
+    return [(defaults[name], optimizer) for defaults, optimizer in declared if name in defaults]
 
 
-def _of_data(name: str) -> str:
-    """Return the defaults of kinds of data in words: `rnn for tasks`."""
-    found: dict[str, list[str]] = {}
-    for value, data in _suited_values(name):
-        found.setdefault(shown_default(value), []).append(data)
-    return ", ".join(f"{text} for {' and '.join(places)}" for text, places in found.items())
-
-
-def _suited_values(name: str) -> list[tuple[Any, str]]:
+def _of_data(name: str) -> list[tuple[Any, str]]:
     """Return the values of an option that suit some data, each with these data in words."""
-    found: list[tuple[Any, str]] = []
-    for kind in map(KINDS.__getitem__, KINDS.names()):
-        for values, data in ((kind.defaults, kind.suits), (kind.first_weights, kind.weights_suit)):
-            if name in values and (values[name], data) not in found:
-                found.append((values[name], data))
-    return found
+    kinds = map(KINDS.__getitem__, KINDS.names())
+    declared = [
+        pair for kind in kinds for pair in ((kind.defaults, kind.suits), (kind.first_weights, kind.weights_suit))
+    ]
+    return list(dict.fromkeys((values[name], data) for values, data in declared if name in values))
 
 
 def shown_default(value: Any) -> str:
