@@ -12,22 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from hfrnn.arrays.backend import Array
-from hfrnn.arrays.vectors import Scalar, Vector, is_finite, is_on_host, lazy_finite, lazy_norm, library, norm, of_type
+from hfrnn.arrays.vectors import Scalar, Vector, is_on_host, lazy_finite, lazy_norm, library, norm, of_type
 from hfrnn.checks import POSITIVE, number
 from hfrnn.errors import InputError, NonFiniteError
-
-
-def clip_norm(gradient: Vector, bound: float, threads: int = 1) -> float:
-    """Scale a gradient (n,) in place down to the Euclidean norm `bound` if it is longer; return its norm before that.
-
-    The norm is summed in float64; the number of threads does not change it. After a NonFiniteError nothing has changed.
-    References: SPEC 7; [M].
-    """
-    number("bound", bound, POSITIVE)
-    length = norm(gradient, threads)
-    if (factor := clipping_factor(length, bound)) < 1.0:
-        gradient *= factor
-    return length
 
 
 def clipping_factor(length: float, bound: float) -> float:
@@ -38,13 +25,18 @@ def clipping_factor(length: float, bound: float) -> float:
 
 
 def lazy_clip_norm(gradient: Vector, bound: float, threads: int = 1) -> Scalar:
-    """Do `clip_norm` without waiting for a device, where a gradient that is not finite becomes NaN instead of an error.
+    """Scale a gradient (n,) in place down to the Euclidean norm `bound` if it is longer; return its norm before that.
 
-    The step of an optimizer notices the NaN.
+    The norm is summed in float64; the number of threads does not change it. A gradient that is not finite raises an
+    error and stays as it is. On a device, nothing waits, and such a gradient becomes NaN, which the step of an
+    optimizer notices. References: SPEC 7; [M].
     """
-    if is_on_host(gradient):
-        return clip_norm(gradient, bound, threads)
     number("bound", bound, POSITIVE)
+    if is_on_host(gradient):
+        length = norm(gradient, threads)
+        if (factor := clipping_factor(length, bound)) < 1.0:
+            gradient *= factor
+        return length
     length, where = lazy_norm(gradient), library(gradient).where
     factor = where(length > float(bound), float(bound) / length, 1.0)
     gradient *= of_type(where(lazy_finite(length), factor, math.nan), gradient)
@@ -52,25 +44,17 @@ def lazy_clip_norm(gradient: Vector, bound: float, threads: int = 1) -> Scalar:
 
 
 def lazy_clip_values(gradient: Vector, bound: float) -> None:
-    """Do `clip_values` without waiting for a device, where a gradient that is not finite becomes NaN."""
-    if is_on_host(gradient):
-        clip_values(gradient, bound)
-        return
-    number("bound", bound, POSITIVE)
-    factor = library(gradient).where(lazy_finite(gradient), 1.0, math.nan)
-    gradient.clip(-float(bound), float(bound), out=gradient)
-    gradient *= of_type(factor, gradient)
-
-
-def clip_values(gradient: Vector, bound: float) -> None:
     """Limit every entry of a gradient (n,) in place to the interval from -bound to bound (SPEC 7; [S]).
 
-    After a NonFiniteError nothing has changed.
+    A gradient that is not finite is treated as by `lazy_clip_norm`.
     """
     number("bound", bound, POSITIVE)
-    if not is_finite(gradient):
+    finite = lazy_finite(gradient)
+    if finite is False:
         raise _not_finite()
     gradient.clip(-float(bound), float(bound), out=gradient)
+    if finite is not True:
+        gradient *= of_type(library(gradient).where(finite, 1.0, math.nan), gradient)
 
 
 def max_norm(matrices: Sequence[Array], bound: float) -> None:

@@ -134,27 +134,18 @@ class FirstOrder:
         return out
 
     def lazy_clip(self, gradient: Vector, bound: float | None) -> Scalar:
-        """Do `lazy_clip_norm` with the gradient of the next step, and return its norm before that.
+        """Scale the gradient (n,) of the next step down to the norm `bound`, as `lazy_clip_norm` does; return its norm.
 
-        An optimizer may leave the scaling to the step, which must then be given this same array.
-
-        Parameters
-        ----------
-        gradient : (n,) array
-            May be changed in place.
-        bound : float or None
-            Largest Euclidean norm; None only computes the norm.
+        The norm is that before the scaling; a bound of None only computes it. An optimizer may leave the scaling to the
+        step, which must then be given this same array.
         """
         threads = self._threads.threads
         return lazy_clip_norm(gradient, bound, threads) if bound else lazy_norm(gradient, threads)
 
     def check(self) -> None:
-        """Wait for the steps on a device, and raise an error if one was not finite.
+        """Wait for the steps on a device; raise NonFiniteError if a `lazy_step` since the last call was not finite.
 
-        Raises
-        ------
-        NonFiniteError
-            A `lazy_step` since the last call was not finite. The next step will change something again.
+        The next step will change something again.
         """
         if self._discarded():
             raise _not_finite("gradient or step")

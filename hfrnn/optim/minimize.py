@@ -133,24 +133,21 @@ class Minimum:
         return self.stop is MinimumStop.GRADIENT
 
 
+@dataclass(frozen=True)
 class _Product:
     """G(theta) + mu*S(theta) + lambda*I."""
 
-    def __init__(
-        self,
-        curvature: Callable[[Vector], Vector],
-        structural: Callable[[Vector], Vector] | None,
-        mu: float,
-        lambda_: float,
-    ) -> None:
-        self._curvature, self._structural, self._mu, self._lambda = curvature, structural, mu, lambda_
+    curvature: Callable[[Vector], Vector]
+    structural: Callable[[Vector], Vector] | None
+    mu: float
+    lambda_: float
 
     def apply(self, v: Vector, out: Vector) -> None:
-        out[:] = _vector("the product of gauss_newton", self._curvature(v), v)
-        if self._structural is not None:
-            out += _vector("the product of structural", self._structural(v), v) * self._mu
-        if self._lambda:
-            out += v * self._lambda
+        out[:] = _vector("the product of gauss_newton", self.curvature(v), v)
+        if self.structural is not None:
+            out += _vector("the product of structural", self.structural(v), v) * self.mu
+        if self.lambda_:
+            out += v * self.lambda_
 
 
 class _Functions:

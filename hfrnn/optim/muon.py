@@ -142,7 +142,7 @@ class Muon(Adam):
 
 
 def orthogonalized(N: Vector, epsilon: float = 1e-8) -> Vector:
-    """Return matrices with the singular vectors of others, and singular values of about 1.
+    """Return matrices (g, m, k) with the singular vectors of others, and singular values of about 1.
 
     Parameters
     ----------
@@ -150,10 +150,6 @@ def orthogonalized(N: Vector, epsilon: float = 1e-8) -> Vector:
         g matrices.
     epsilon : float
         Number added to the largest entry and to the norm of each matrix.
-
-    Returns
-    -------
-    (g, m, k) array
 
     Examples
     --------

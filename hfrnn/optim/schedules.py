@@ -154,10 +154,6 @@ class Schedule(Resumable):
         validation_loss : float or None
             Loss after the last epoch; None without validation.
 
-        Returns
-        -------
-        float or None
-
         Raises
         ------
         InputError
@@ -166,13 +162,7 @@ class Schedule(Resumable):
         return self.lr
 
     def rate(self, update: int) -> float:
-        """Return the learning rate of the next update.
-
-        Parameters
-        ----------
-        update : int
-            Number of updates so far.
-        """
+        """Return the learning rate of the next update, after so many updates."""
         assert self.lr is not None, "a run ends with its schedule"
         return self.lr
 

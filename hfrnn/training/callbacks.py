@@ -29,23 +29,10 @@ if TYPE_CHECKING:
 class TrainingRun:
     """A training run as callbacks see it.
 
-    Attributes
-    ----------
-    net : Network
-    source : Source
-        The data.
-    vocabulary : Vocabulary or None
-        The symbols of a text.
-    method : Method
-        How the run trains.
-    validation : Objective or None
-        The validation data; None without any.
-    why_backend : str
-        Why the option `backend` with the value auto chose the backend; "" if another one was named.
-    ranks : Ranks
-        The processes that train together.
-    state : RunState
-        What training changes. The properties have what callbacks need of it.
+    `source` has the data, and `vocabulary` the symbols of a text. `validation` is None without validation data.
+    `why_backend` says why the option `backend` with the value auto chose the backend; it is "" if another one was
+    named. `ranks` are the processes that train together. `state` is what training changes; the properties have what
+    callbacks need of it.
     """
 
     net: Network

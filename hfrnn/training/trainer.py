@@ -178,14 +178,9 @@ class Trainer(TrainingRun):
     """
 
     def __init__(
-        self,
-        config: TrainConfig,
-        folder: RunFolder | None = None,
-        callbacks: Sequence[Callback] = (),
-        interruption: Interruption | None = None,
-        given: Objects | None = None,
-        ranks: Ranks = ALONE,
-    ) -> None:
+        self, config: TrainConfig, folder: RunFolder | None = None, callbacks: Sequence[Callback] = (),
+        interruption: Interruption | None = None, given: Objects | None = None, ranks: Ranks = ALONE,
+    ) -> None:  # fmt: skip
         if folder is None:
             refuse_options_of_others(config)
         self.ranks, config = ranks, prepared(ranks, config)
@@ -226,14 +221,9 @@ class Trainer(TrainingRun):
 
     @classmethod
     def resumed(
-        cls,
-        run: str | Path,
-        changes: dict[str, Any],
-        callbacks: Sequence[Callback] = (),
-        interruption: Interruption | None = None,
-        given: Objects | None = None,
-        ranks: Ranks = ALONE,
-    ) -> Trainer:
+        cls, run: str | Path, changes: dict[str, Any], callbacks: Sequence[Callback] = (),
+        interruption: Interruption | None = None, given: Objects | None = None, ranks: Ranks = ALONE,
+    ) -> Trainer:  # fmt: skip
         """Return a run that continues after its last update, with changed options by field name."""
         folder, interruption = RunFolder(run), interruption or Interruption()
         interruption.saved = before_next_update(folder)

@@ -116,7 +116,8 @@ class HessianFreeMethod(Method):
         batches["curvature"] = sampler.draw_part(batches["gradient"], **self._curvature)
         if self.config.rho_objective == "separate":
             batches["separate"] = sampler.draw_beside(batches["gradient"], batches["curvature"].size)
-        objectives = {role: self.objective(self.sequences.pool, columns, role) for role, columns in batches.items()}
+        pool = self.sequences.pool
+        objectives = {role: self.objective(pool, columns, role) for role, columns in batches.items()}
         for objective in objectives.values():
             objective.should_stop, objective.precision = should_stop, self.config.precision
         bounds, plain = self.constraints, objectives.values()
@@ -127,9 +128,9 @@ class HessianFreeMethod(Method):
         self._average_before = self.average.state_dict() if self.average.decay else {}
         self.average.add(super().weights(step.theta))
         self._idle_updates += 1
-        self._since_validation += _work(step, *(batches[role].size for role in ("gradient", "curvature"))) * self._steps
-        sizes = {role: float(columns.size) for role, columns in batches.items()}
-        self.work = {"gradient": sizes["gradient"], "curvature": sizes["curvature"], "updates": 1.0}
+        rows, part = batches["gradient"].size, batches["curvature"].size
+        self._since_validation += _work(step, rows, part) * int(pool.inputs.shape[0])
+        self.work = {"gradient": float(rows), "curvature": float(part), "updates": 1.0}
         symbols = {role: round(objective.total_weight) for role, objective in objectives.items()}
         measured = super().weights(step.theta if step.loss_is_after else theta)
         data_loss = step.loss - objectives["gradient"].penalty(measured)
@@ -217,11 +218,6 @@ class HessianFreeMethod(Method):
         if self.optimizer.updates <= FIRST_VALIDATIONS and self._validation_work <= QUICK:
             return True
         return self._since_validation >= VALIDATION_RATIO * self._validation_work
-
-    @property
-    def _steps(self) -> int:
-        """Time steps of a training sequence."""
-        return int(self.sequences.pool.inputs.shape[0])
 
     @property
     def _curvature(self) -> dict[str, Any]:
