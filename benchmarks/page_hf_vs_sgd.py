@@ -1,4 +1,4 @@
-"""The figures of docs/hf-and-first-order.md that hf_vs_sgd.py measures; each function returns Markdown.
+"""The figures of benchmarks/diary/hf-and-first-order.md that hf_vs_sgd.py measures; each function returns Markdown.
 
 They show the cells that there are. See tables.py.
 """
@@ -55,7 +55,7 @@ def problems(folder: Path = FOLDER) -> str:
             parts.append(table(*times_table(methods)))
         if (folder / f"{problem}.svg").is_file():
             alternative = f"Validation bits over processor seconds: {problem}"
-            parts.append(f"![{alternative}](../benchmarks/results/{folder.name}/{problem}.svg)")
+            parts.append(f"![{alternative}](../results/{folder.name}/{problem}.svg)")
     return "\n\n".join(parts) or NOTHING
 
 

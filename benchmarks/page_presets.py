@@ -1,4 +1,4 @@
-"""The tables of defaults in docs/defaults.md, of presets in docs/damping.md, preconditioners in docs/preconditioner.md and signs in docs/constraints.md.
+"""The tables in docs/defaults.md, presets.md, preconditioner.md (preconditioners) and constraints.md (signs).
 
 See tables.py.
 """

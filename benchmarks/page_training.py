@@ -1,4 +1,4 @@
-"""The table of long time lags in docs/hf-and-first-order.md, as Markdown.
+"""The table of long time lags in benchmarks/diary/hf-and-first-order.md, as Markdown.
 
 See tables.py.
 """

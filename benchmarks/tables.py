@@ -1,4 +1,4 @@
-"""Write the figures of README.md, docs/ and this folder's README.md from the JSON files in results/.
+"""Write the figures of README.md, docs/, and this folder's README.md and diary/ from the JSON files in results/.
 
     python benchmarks/tables.py             rewrite the pages
     python benchmarks/tables.py --check     only say which pages differ
@@ -19,6 +19,7 @@ import page_curvature
 import page_dynamics
 import page_fused
 import page_hf_vs_sgd
+import page_methods
 import page_papers
 import page_presets
 import page_ranks
@@ -26,7 +27,12 @@ import page_speed
 import page_training
 
 PROJECT = Path(__file__).resolve().parent.parent
-PAGES = [PROJECT / "README.md", PROJECT / "benchmarks" / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
+PAGES = [
+    PROJECT / "README.md",
+    PROJECT / "benchmarks" / "README.md",
+    *sorted((PROJECT / "docs").glob("*.md")),
+    *sorted((PROJECT / "benchmarks" / "diary").glob("*.md")),
+]
 MARKED = re.compile(r"(<!-- figures: ([\w-]+) -->)(.*?)(<!-- end -->)", re.S)
 
 FIGURES: dict[str, Callable[[], str]] = {
@@ -55,6 +61,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "preparation": page_fused.preparation,
     "updates": page_speed.updates,
     "torch-products": page_speed.torch_products,
+    "hf-and-first-order": page_methods.compared,
+    "hf-and-first-order-machines": page_methods.machines,
     "processor-time-tuning": page_hf_vs_sgd.tuning,
     "processor-time": page_hf_vs_sgd.problems,
     "processor-time-block-shift": lambda: page_hf_vs_sgd.problems(page_hf_vs_sgd.BLOCK_SHIFT),

@@ -82,8 +82,14 @@ def signature(app: Any, what: str, name: str, *_: Any) -> tuple[str, None] | Non
     return ("", None) if name in NO_SIGNATURE else None
 
 
+def diary(app: Any, docname: str, source: list[str]) -> None:
+    """Offer the diaries, which are no pages of the site, as files."""
+    source[0] = re.sub(r"\]\((\.\./benchmarks/diary/[\w-]+\.md)(#[\w-]+)?\)", r"](path:\1)", source[0])
+
+
 def setup(app: Any) -> None:
     app.add_directive("hfrnn-help", Help)
     app.add_html_math_renderer("mathml", inline_renderers=math(False), block_renderers=math(True))
+    app.connect("source-read", diary)
     app.connect("autodoc-process-signature", signature)
     app.connect("autodoc-process-docstring", plain, priority=600)  # after napoleon

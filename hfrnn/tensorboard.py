@@ -1,7 +1,4 @@
-"""Write the records of a run as TensorBoard event files.
-
-This needs the extra `tensorboard`, but neither TensorFlow nor PyTorch.
-"""
+"""Write the records of a run as TensorBoard event files, without TensorFlow and PyTorch."""
 
 from __future__ import annotations
 
@@ -121,9 +118,8 @@ class TensorBoard(Callback):
         """Write a record."""
         scalars = {tag: finite_number(record.get(name)) for tag, name in TAGS.items()}
         scalars |= {f"seconds/{part}": finite_number(record.get(f"seconds_{part}")) for part in PARTS}
-        values = [
-            self._summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items() if value is not None
-        ]
+        known = {tag: value for tag, value in scalars.items() if value is not None}
+        values = [self._summary.Value(tag=tag, simple_value=value) for tag, value in known.items()]
         self._add(self._summary(value=values), record["update"], when)
         if isinstance(record.get("sample"), str):
             self._write_text("sample/training", record["sample"], record["update"], when)

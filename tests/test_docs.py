@@ -37,7 +37,9 @@ from hfrnn.kernels import registry
 from hfrnn.runs.optimizers import OPTIMIZERS
 
 GALLERY = sorted((PROJECT / "docs" / "gallery").glob("*.md"))
-PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").glob("*.md")), *GALLERY]
+DIARY = sorted((PROJECT / "benchmarks" / "diary").glob("*.md"))
+DOCS = sorted((PROJECT / "docs").glob("*.md"))
+PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *DOCS, *GALLERY, *DIARY]
 
 
 def having(kind: str, *languages: str) -> list[Path]:

@@ -43,9 +43,8 @@ from hfrnn.engine.plan import Keep, Plan
 from hfrnn.errors import InputError, NonFiniteError
 
 STRETCH = 20
-SGD_DEFAULTS = {"learning_rate": 0.02, "decay": 0.0}
-RMS_DEFAULTS = {"learning_rate": 0.1, "decay": 0.002}
-"""The best values on one half of a validation part (docs/evaluation.md)."""
+SGD_DEFAULTS, RMS_DEFAULTS = (0.02, 0.0), (0.1, 0.002)
+"""Learning rate and decay: the best values on one half of a validation part (docs/evaluation.md)."""
 EPSILON = 0.1
 """The constant that keeps the divisor in D3 above zero."""
 LONGEST = 10.0
@@ -75,11 +74,6 @@ class Dynamic:
     constraints : Constraints, optional
         Absent weights and signs of the network, which its weights keep while it learns.
 
-    Raises
-    ------
-    InputError
-        A number is out of its range.
-
     Examples
     --------
     >>> import hfrnn
@@ -97,13 +91,9 @@ class Dynamic:
     ) -> None:
         own = "a hfrnn.Constraints"
         self.constraints = instance("constraints", constraints, Constraints, own, or_none=True)
-        defaults = SGD_DEFAULTS if mean_square is None else RMS_DEFAULTS
-        rate, decay = (
-            defaults["learning_rate"] if learning_rate is None else learning_rate,
-            (defaults["decay"] if decay is None else decay),
-        )
-        self.learning_rate = number("learning_rate", rate, NOT_NEGATIVE)
-        self.decay = number("decay", decay, ZERO_TO_ONE)
+        rate, share = SGD_DEFAULTS if mean_square is None else RMS_DEFAULTS
+        self.learning_rate = number("learning_rate", rate if learning_rate is None else learning_rate, NOT_NEGATIVE)
+        self.decay = number("decay", share if decay is None else decay, ZERO_TO_ONE)
         self.stretch = checks.count("stretch", stretch, 1, unit="symbols")
         self.mean_square = None
         if mean_square is not None:
@@ -116,43 +106,28 @@ class Dynamic:
         return f"<Dynamic {rule}: learning rate {self.learning_rate:g}, decay {self.decay:g}, {self.stretch} symbols>"
 
     def factors(self, net: Network) -> tuple[Any, Any]:
-        """Return p and 1 - d of D1.
+        """Return p and 1 - d of D1: numbers for SGD, vectors (n_parameters,) of the network's dtype for RMS.
 
-        Parameters
-        ----------
-        net : Network
-
-        Returns
-        -------
-        p, keep : float or (n_parameters,) array of the network's dtype
-            Numbers for SGD, vectors for RMS.
-
-        Raises
-        ------
-        InputError
-            The mean squares or the constraints do not fit this network, or the mean squares are negative, not finite,
-            or all 0 where weights exist.
+        InputError is raised if the mean squares or the constraints do not fit this network, or if the mean squares are
+        negative, not finite, or all 0 where weights exist.
         """
         instance("net", net, Network, "a hfrnn.Network")
         codes = None if self.constraints is None else self.constraints.codes
         if codes is not None and codes.size != net.n_parameters:
             raise InputError(
-                f"constraints is for {codes.size} weights: this network has {net.n_parameters} weights; give the "
-                "constraints of this network"
+                f"constraints is for {codes.size} weights: this network has {net.n_parameters}, give its own"
             )
         if self.mean_square is None:
             return self.learning_rate, 1.0 - self.decay  # D2
         squares = np.asarray(self.mean_square, dtype=np.float64)
         if squares.shape != (net.n_parameters,):
             raise InputError(
-                f"mean_square has shape {squares.shape}: this network has {net.n_parameters} weights; give the "
+                f"mean_square has shape {squares.shape}, and this network has {net.n_parameters} weights: give the "
                 "result of mean_square_gradient for this network"
             )
         exists = slice(None) if codes is None else codes != ABSENT
         if not (np.isfinite(squares).all() and squares.min() >= 0 and squares[exists].max(initial=0.0) > 0):
-            raise InputError(
-                "mean_square holds no mean squares: give the result of mean_square_gradient for this network"
-            )
+            raise InputError("mean_square holds no mean squares: give the result of mean_square_gradient")
         r = np.sqrt(squares)
         s = r / r[exists].mean()
         p, d = self.learning_rate / (s + EPSILON), np.minimum(self.decay * s, 1.0)  # D3
@@ -160,15 +135,7 @@ class Dynamic:
 
 
 class Learner:
-    """The weights of a network that learns from one segment after another.
-
-    Parameters
-    ----------
-    net : Network
-    theta : (n_parameters,) array
-        The trained weights; they are not changed.
-    dynamic : Dynamic
-    """
+    """The weights of a network that learns from one segment after another; `theta`, the trained ones, stay the same."""
 
     def __init__(self, net: Network, theta: Array, dynamic: Dynamic) -> None:
         self._gradients = Gradients(net)
@@ -178,25 +145,7 @@ class Learner:
         self._delta = net.backend.zeros((net.n_parameters,), net.dtype)
 
     def learn(self, theta: Array, batch: Batch) -> Array:
-        """Return the weights after an update on one segment.
-
-        Parameters
-        ----------
-        theta : (n_parameters,) array
-            The current weights, with which the segment was scored.
-        batch : Batch
-            The segment.
-
-        Returns
-        -------
-        (n_parameters,) array
-            A new vector.
-
-        Raises
-        ------
-        NonFiniteError
-            The new weights are not finite.
-        """
+        """Return the weights after an update on one segment, which was scored with the weights theta."""
         gradient, _ = self._gradients(theta, batch)
         if self._constraints is not None:
             self._constraints.restrict(gradient)
@@ -217,12 +166,7 @@ class Learner:
 
 
 class Gradients:
-    """Gradients of the mean loss of one batch after another, on one thread, without the l2 penalty.
-
-    Parameters
-    ----------
-    net : Network
-    """
+    """Gradients of the mean loss of one batch after another, on one thread, without the l2 penalty."""
 
     def __init__(self, net: Network) -> None:
         self._net = net.without_penalty()
@@ -269,7 +213,7 @@ def mean_square_gradient(
     Raises
     ------
     InputError
-        A number is out of its range, or the text is too short.
+        The text is too short.
     NonFiniteError
         The gradient is not finite.
 
@@ -291,8 +235,8 @@ def mean_square_gradient(
         raise InputError(f"symbols go from {row.min()} to {row.max()}: give symbols from 0 to {net.n_in - 1}")
     if row.size < stretch + 1:
         raise InputError(
-            f"statistics over segments of {stretch} symbols need a longer training text than {row.size} symbols: give "
-            "segments of 1 symbol or more that are shorter than the text"
+            f"statistics over segments of {stretch} symbols need more than {row.size} symbols of training text: give "
+            "segments that are shorter than the text"
         )
     count = min(STREAMS, (row.size - 1) // stretch)
     streams = TextStreams(row, count, stretch, stretch)
@@ -310,5 +254,4 @@ def mean_square_gradient(
             progress((n + 1) * stretch * count, segments * stretch * count)
     if not is_finite(total):
         raise NonFiniteError("the training gradient is not finite: the weights are too large, use another checkpoint")
-    squares: HostArray = net.backend.to_host(total) / segments
-    return squares
+    return net.backend.to_host(total) / segments

@@ -38,11 +38,9 @@ class Evaluation:
     Examples
     --------
     >>> import hfrnn
-    >>> options = {"arch": "lstm", "hidden": 4, "optimizer": "adam", "updates": 2, "sample_length": 0}
-    >>> result = hfrnn.train(**options, out="run")  # on the built-in text
-    >>> found = hfrnn.evaluate(*hfrnn.load("run"), "A module is a file.")
-    >>> found.symbols, round(found.perplexity / 2**found.bits_per_symbol, 6)
-    (18, 1.0)
+    >>> found = hfrnn.Evaluation(symbols=18, nats=18.0, text_bytes=18)
+    >>> found.nats_per_symbol, round(found.bits_per_byte, 2)
+    (1.0, 1.44)
     """
 
     symbols: int
@@ -84,40 +82,25 @@ class Evaluation:
         Parameters
         ----------
         parts : int
-            The number of parts; their sizes differ by at most 1.
+            The number of parts, 1 or more and at most one per symbol; their sizes differ by at most 1.
 
         Returns
         -------
         list of (first, last, mean bits)
             Positions count from 1, the first predicted symbol.
-
-        Raises
-        ------
-        InputError
-            There are fewer than one part or more parts than symbols.
         """
         if not is_whole(parts) or not 1 <= parts <= self.surprisals.size:
-            raise InputError(
-                f"{shown(parts)} parts of {counted(self.surprisals.size, 'symbol')}: give 1 part or more, of one "
-                "symbol or more each"
-            )
+            symbols = counted(self.surprisals.size, "symbol")
+            raise InputError(f"{shown(parts)} parts of {symbols}: give 1 part or more, of one symbol or more each")
         edges = [self.surprisals.size * part // parts for part in range(parts + 1)]
         bits = self.surprisals / math.log(2)
         return [(a + 1, b, math.fsum(bits[a:b]) / (b - a)) for a, b in pairwise(edges)]
 
     def json_lines(self, vocabulary: Vocabulary) -> str:
-        """Return one line of JSON for each predicted symbol.
+        """Return one line of JSON for each predicted symbol, from the vocabulary with which the text was scored.
 
-        Parameters
-        ----------
-        vocabulary : Vocabulary
-            The vocabulary with which the text was scored.
-
-        Returns
-        -------
-        str
-            Lines with the keys `position` (from 1), `symbol`, and `bits`, its surprisal. Symbols are written as in
-            vocabulary.json: characters and words as strings, bytes as numbers, unknown words as `<unk>`.
+        The keys are `position` (from 1), `symbol`, and `bits`, its surprisal. Symbols are written as in
+        vocabulary.json: characters and words as strings, bytes as numbers, unknown words as `<unk>`.
         """
         instance("vocabulary", vocabulary, Vocabulary, "the vocabulary of the network")
         names = [json.dumps(symbol) for symbol in vocabulary.to_json()["symbols"]]
@@ -129,15 +112,8 @@ class Evaluation:
 
     def to_json(self) -> dict[str, float | int]:
         """Return all figures by name."""
-        return {
-            "symbols": self.symbols,
-            "bits_per_symbol": self.bits_per_symbol,
-            "bits_per_byte": self.bits_per_byte,
-            "perplexity": self.perplexity,
-            "nats_per_symbol": self.nats_per_symbol,
-            "nats": self.nats,
-            "unknown": self.unknown,
-        }
+        names = ("symbols", "bits_per_symbol", "bits_per_byte", "perplexity", "nats_per_symbol", "nats", "unknown")
+        return {name: getattr(self, name) for name in names}
 
 
 def evaluate(
@@ -187,8 +163,7 @@ def evaluate(
     >>> import hfrnn
     >>> options = {"arch": "lstm", "hidden": 4, "optimizer": "adam", "updates": 2, "sample_length": 0}
     >>> result = hfrnn.train(**options, out="run")  # on the built-in text
-    >>> net, theta, vocabulary = hfrnn.load("run")
-    >>> hfrnn.evaluate(net, theta, vocabulary, "A module is a file.").symbols
+    >>> hfrnn.evaluate(*hfrnn.load("run"), "A module is a file.").symbols
     18
     """
     theta = instance("net", net, Network, "a hfrnn.Network").vector(theta)

@@ -49,19 +49,8 @@ def check_objective(objective: Any) -> Objective:
 def in_weights(objective: Any, theta: Array) -> tuple[Objective, Array, HostArray]:
     """Return an objective as a function of its weights, the weights, and which of them exist.
 
-    Parameters
-    ----------
-    objective : Objective or ConstrainedObjective
-        Constraints may make weights absent, but not give them signs.
-    theta : (n_parameters,) array
-
-    Returns
-    -------
-    objective : Objective
-    theta : (n_parameters,) array
-        0 for absent weights.
-    exists : (n_parameters,) array
-        1 for weights that exist, else 0, in float64 on the host.
+    Constraints may make weights absent, but not give them signs. Absent weights are 0. The last result (n_parameters,),
+    in float64 on the host, is 0 for them and 1 for the others.
     """
     both = "a hfrnn.Objective, or a hfrnn.ConstrainedObjective without signs"
     instance("objective", objective, (Objective, ConstrainedObjective), both)
@@ -79,13 +68,7 @@ def in_weights(objective: Any, theta: Array) -> tuple[Objective, Array, HostArra
 
 
 class LossRoot:
-    """The root of C_b in G1 at theta, for all sequences of an objective's batch.
-
-    Parameters
-    ----------
-    objective : Objective
-    theta : (n_parameters,) array
-    """
+    """The root of C_b in G1 at theta, for all sequences of an objective's batch."""
 
     def __init__(self, objective: Objective, theta: Array) -> None:
         net, batch = objective.net, objective.batch
@@ -122,22 +105,10 @@ class LossRoot:
 def curvature_product(
     objective: Objective | ConstrainedObjective, theta: Array, matrix: str, tikhonov: float = 0.0
 ) -> Product:
-    """Return the product with a curvature matrix at theta, from and to arrays of the host.
+    """Return the product with a curvature matrix, with l2*I, at theta (variables for a ConstrainedObjective).
 
-    Parameters
-    ----------
-    objective : Objective or ConstrainedObjective
-    theta : (n_parameters,) array
-        Variables for a ConstrainedObjective.
-    matrix : {"gauss-newton", "hessian"}
-        With l2*I.
-    tikhonov : float
-        Factor of the identity that is added.
-
-    Returns
-    -------
-    callable
-        Takes v (n_parameters,) and returns the product in float64. It raises NonFiniteError if that is not finite.
+    It maps arrays (n_parameters,) of the host to such arrays in float64, and raises NonFiniteError if a product is not
+    finite. `tikhonov` is the factor of the identity that is added.
     """
     backend = objective.net.backend
     with np.errstate(over="ignore", invalid="ignore"):  # results that are not finite are refused below
@@ -179,8 +150,6 @@ def dense_gauss_newton(objective: Objective, theta: Array) -> HostArray:
 
     Raises
     ------
-    InputError
-        An argument has a wrong type or shape.
     NonFiniteError
         The matrix is not finite.
 
@@ -199,9 +168,7 @@ def dense_gauss_newton(objective: Objective, theta: Array) -> HostArray:
     >>> import numpy as np
     >>> import hfrnn
     >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
-    >>> rng = np.random.default_rng(0)
-    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
-    >>> batch = hfrnn.Batch(x, y)
+    >>> batch = hfrnn.Batch(np.ones((5, 4, 2)), np.ones((5, 4, 1)))  # 5 steps of 4 sequences
     >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
     >>> G = hfrnn.dense_gauss_newton(objective, theta)
     >>> G.shape, bool(np.allclose(G, objective.gauss_newton(theta) @ np.eye(len(theta))))
@@ -217,9 +184,7 @@ def dense_gauss_newton(objective: Objective, theta: Array) -> HostArray:
         return G
     product = curvature_product(objective, theta, "gauss-newton")
     for j in range(n):
-        unit = np.zeros(n)
-        unit[j] = 1.0
-        G[j] = product(unit)
+        G[j] = product(np.eye(1, n, j)[0])
         G[j, j] -= objective.net.l2
     return (G + G.T) / 2
 
@@ -251,9 +216,7 @@ def gauss_newton_diagonal(
     >>> import numpy as np
     >>> import hfrnn
     >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
-    >>> rng = np.random.default_rng(0)
-    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
-    >>> batch = hfrnn.Batch(x, y)
+    >>> batch = hfrnn.Batch(np.ones((5, 4, 2)), np.ones((5, 4, 1)))  # 5 steps of 4 sequences
     >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
     >>> diagonal, errors = hfrnn.gauss_newton_diagonal(objective, theta)
     >>> bool(np.allclose(diagonal, hfrnn.dense_gauss_newton(objective, theta).diagonal()))

@@ -57,45 +57,33 @@ EARLIER = 0.75
 @brief
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """Scores of training sequences for one or more validation losses, and what CG's tolerance did to them.
-
-    Attributes
-    ----------
-    scores : (m, B) array
-        Estimated change of validation loss v, in its own unit, if training sequence b is left out. A negative score
-        means that the sequence harms: without it the loss is lower.
-    changes : (m, B) array
-        How far each score moved in about the last quarter of the iterations of CG; 0 for the solver "dense".
-    rank_correlations : (m,) array
-        Spearman's correlation of the scores with those before that last quarter; 1 for the solver "dense". NaN where
-        it is not defined, after one or two iterations.
-    bounds : (m, B) array
-        Strict bounds I3 of the error of each score that CG leaves; infinite for the Hessian.
-    residuals : (m,) array
-        |grad F - A x| / |grad F| of every system.
-    iterations : (m,) array of int
-        Iterations of CG; 0 for the solver "dense".
+    """Scores of B training sequences for m validation losses, and what CG's tolerance did to them.
 
     Examples
     --------
     >>> import numpy as np
     >>> import hfrnn
     >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
-    >>> rng = np.random.default_rng(0)
-    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
-    >>> batch = hfrnn.Batch(x, y)
+    >>> batch = hfrnn.Batch(np.ones((5, 4, 2)), np.ones((5, 4, 1)))  # 5 steps of 4 sequences
     >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
-    >>> found = hfrnn.influence(objective, theta, batch, damping=0.1)
-    >>> found.scores.shape, found.bounds.shape
-    ((1, 4), (1, 4))
+    >>> hfrnn.influence(objective, theta, batch, damping=0.1).bounds.shape
+    (1, 4)
     """
 
     scores: HostArray
+    """Estimated change of each validation loss, in its own unit, if a training sequence is left out, (m, B). A negative
+    score means that the sequence harms: without it the loss is lower."""
     changes: HostArray
+    """How far each score moved in about the last quarter of CG's iterations, (m, B); 0 for the solver "dense"."""
     rank_correlations: HostArray
+    """Spearman's correlation of the scores with those before that last quarter, (m,); 1 for the solver "dense". NaN
+    where it is not defined, after one or two iterations."""
     bounds: HostArray
+    """Strict bounds I3 of the error of each score that CG leaves, (m, B); infinite for the Hessian."""
     residuals: HostArray
+    """|grad F - A x| / |grad F| of every system, (m,)."""
     iterations: HostArray
+    """Iterations of CG, (m,) integers; 0 for the solver "dense"."""
 
 
 def influence(
@@ -155,11 +143,9 @@ def influence(
     >>> import numpy as np
     >>> import hfrnn
     >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
-    >>> rng = np.random.default_rng(0)
-    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
-    >>> batch = hfrnn.Batch(x, y)
+    >>> batch = hfrnn.Batch(np.ones((5, 4, 2)), np.ones((5, 4, 1)))  # 5 steps of 4 sequences
     >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
-    >>> validation = hfrnn.Batch(rng.normal(size=(5, 2, 2)), rng.normal(size=(5, 2, 1)))
+    >>> validation = hfrnn.Batch(np.zeros((5, 2, 2)), np.ones((5, 2, 1)))
     >>> found = hfrnn.influence(objective, theta, validation, damping=0.1)
     >>> found.scores.shape  # a score for each validation loss and training sequence
     (1, 4)
@@ -208,11 +194,7 @@ def _product(objective: Objective, theta: Array, exists: HostArray, matrix: str,
     """Return the product with A of I1, and with the identity for absent weights."""
     of_all = curvature_product(objective, theta, matrix, damping)
 
-    def apply(v: HostArray) -> HostArray:
-        found: HostArray = exists * of_all(exists * v) + (1 - exists) * v
-        return found
-
-    return apply
+    return lambda v: exists * of_all(exists * v) + (1 - exists) * v
 
 
 def _dense(objective: Objective, theta: Array, exists: HostArray, matrix: str, damping: float) -> HostArray:
@@ -221,8 +203,7 @@ def _dense(objective: Objective, theta: Array, exists: HostArray, matrix: str, d
     if matrix == "hessian":
         apply = _product(objective, theta, exists, matrix, damping)
         return np.stack([apply(v) for v in unit])
-    G: HostArray = dense_gauss_newton(objective, theta) * np.outer(exists, exists)
-    return G + (damping + objective.net.l2) * unit
+    return dense_gauss_newton(objective, theta) * np.outer(exists, exists) + (damping + objective.net.l2) * unit
 
 
 def _by_cg(apply: Product, wanted: HostArray, tolerance: float, max_iterations: int) -> _Solutions:

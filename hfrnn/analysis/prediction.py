@@ -22,7 +22,6 @@ STEPS = 1000
 TOGETHER = 50_000
 """Most steps of all sequences that run at once."""
 
-
 HostStates = list[dict[str, HostArray]]
 
 
@@ -30,27 +29,18 @@ HostStates = list[dict[str, HostArray]]
 class Prediction(NamedTuple):
     """What a network predicts.
 
-    Attributes
-    ----------
-    outputs : (T, B, n_out) array
-        Real values for the squared loss, probabilities for the other losses; 0 in the padding.
-    states : list of dict, or None
-        The state after every step, one dict of arrays (T, B, H) per layer, as `net.run(..., states=True)` returns it.
-
     Examples
     --------
     >>> import numpy as np
     >>> import hfrnn
-    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
-    >>> rng = np.random.default_rng(0)
-    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
-    >>> batch = hfrnn.Batch(x, y)
-    >>> hfrnn.predict(net, net.init(seed=0), batch)
+    >>> hfrnn.Prediction(np.zeros((5, 4, 1)), None)
     Prediction(outputs=float64 (5, 4, 1), states=None)
     """
 
     outputs: HostArray
+    """Real values for the squared loss, probabilities for the other losses, (T, B, n_out); 0 in the padding."""
     states: HostStates | None
+    """The state after every step if asked, one dict of arrays (T, B, H) per layer, as `net.run(..., states=True)`."""
 
 
 def predict(
@@ -84,10 +74,8 @@ def predict(
     --------
     >>> import numpy as np
     >>> import hfrnn
-    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
-    >>> rng = np.random.default_rng(0)
-    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
-    >>> batch = hfrnn.Batch(x, y)
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared")
+    >>> batch = hfrnn.Batch(np.ones((5, 4, 2)))  # 5 steps of 4 sequences
     >>> hfrnn.predict(net, net.init(seed=0), batch).outputs.shape
     (5, 4, 1)
     """
@@ -130,12 +118,9 @@ def score(
     --------
     >>> import numpy as np
     >>> import hfrnn
-    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
-    >>> rng = np.random.default_rng(0)
-    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
-    >>> batch = hfrnn.Batch(x, y)
-    >>> found = hfrnn.score(net, net.init(seed=0), batch)
-    >>> sorted(found.overall)
+    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared")
+    >>> batch = hfrnn.Batch(np.ones((5, 4, 2)), np.ones((5, 4, 1)))  # 5 steps of 4 sequences
+    >>> sorted(hfrnn.score(net, net.init(seed=0), batch).overall)
     ['mse', 'nrmse', 'r2', 'rmse']
     """
     theta = _vector(net, theta, batch)
@@ -176,9 +161,8 @@ def most_varied(values: HostArray, most: int) -> list[int]:
     """Return the numbers of the outputs of (T, B, n_out) values that vary most, in order; NaN does not count."""
     known = np.isfinite(values)
     counts = np.maximum(known.sum(axis=(0, 1)), 1)
-    known_values = np.where(known, values, 0.0)
-    mean = known_values.sum(axis=(0, 1)) / counts
-    spread = (np.where(known, known_values - mean, 0.0) ** 2).sum(axis=(0, 1)) / counts
+    mean = np.where(known, values, 0.0).sum(axis=(0, 1)) / counts
+    spread = (np.where(known, values - mean, 0.0) ** 2).sum(axis=(0, 1)) / counts
     return sorted(np.argsort(-spread, kind="stable")[:most].tolist())
 
 
@@ -225,9 +209,8 @@ def free_run(net: Network, theta: Array, batch: Batch, steps: int, scaling: Scal
             f"the outputs of this network cannot be its inputs: n_in is {net.n_in}, n_out is {net.n_out} and the "
             f"loss is {net.loss_name!r}; a free run needs real inputs, as many real outputs, and the loss 'squared'"
         )
-    if batch.lengths is not None and any(
-        not shape for each in net.layers for shape in each.kernel.state_shapes(1).values()
-    ):
+    counts_steps = not all(shape for each in net.layers for shape in each.kernel.state_shapes(1).values())
+    if batch.lengths is not None and counts_steps:
         raise InputError(f"the lengths of the batch differ, and {net.arch} counts the steps: give one length for all")
     batch, found = _read(net, batch, scaling), []
     with np.errstate(over="ignore", invalid="ignore"):  # outputs that are not finite are refused below
@@ -235,10 +218,8 @@ def free_run(net: Network, theta: Array, batch: Batch, steps: int, scaling: Scal
         for step in range(steps):
             found.append(x if scaling is None else scaling.unscale_outputs(x))
             if not np.isfinite(x).all():
-                raise NonFiniteError(
-                    f"the outputs are not finite after {counted(step, 'free step')}: give fewer steps, or a network "
-                    "that was trained longer"
-                )
+                after = counted(step, "free step")
+                raise NonFiniteError(f"the outputs are not finite after {after}: give fewer steps, or train it longer")
             if step + 1 < steps:
                 x = x if scaling is None else scaling.scale_inputs(found[-1]).astype(net.dtype)
                 z, state = net.continued(theta, Batch(x[None]).with_state(state))
@@ -251,10 +232,8 @@ def _last_output(net: Network, theta: Array, batch: Batch) -> tuple[HostArray, S
     if batch.lengths is not None:
         z, state = net.run(theta, batch)
         return net.backend.to_host(z)[host_copy(batch.lengths) - 1, np.arange(batch.B)], state
-    last: tuple[HostArray, State] | None = None
     for outputs, after, _ in _in_time(net, theta, batch):
         last = outputs[-1], after
-    assert last is not None
     return last
 
 
@@ -288,15 +267,14 @@ def _parts(batch: Batch) -> Iterator[Batch]:
 def _in_time(
     net: Network, theta: Array, batch: Batch, states: bool = False
 ) -> Iterator[tuple[HostArray, list[dict[str, Any]], HostStates | None]]:
-    """Yield outputs, the state after them, and every state if asked: of a bounded number of steps, one after another.
+    """Yield outputs, the state after them, and every state if asked, at most `STEPS` steps at a time.
 
     Sequences of mixed lengths run in one go.
     """
     state = batch.initial_state
     for start in range(0, batch.T, STEPS if batch.lengths is None else batch.T):
-        part = batch
-        if batch.lengths is None:
-            part = Batch(batch.inputs[start : start + STEPS]).with_state(state)
+        mixed = batch.lengths is not None
+        part = batch if mixed else Batch(batch.inputs[start : start + STEPS]).with_state(state)
         every = None
         if states:
             z, state, found = net.run(theta, part, states=True)

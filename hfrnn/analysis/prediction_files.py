@@ -28,19 +28,7 @@ FORMATS = (".npz", ".csv")
 
 
 def free_given(given: Given, warm_up: int | None) -> Given:
-    """Return the sequences that a free run begins with: the first steps of all.
-
-    Parameters
-    ----------
-    given : Given
-    warm_up : int or None
-        Number of steps; None for all.
-
-    Raises
-    ------
-    InputError
-        There are not so many steps, or the columns of a table are not those that it predicts one row ahead.
-    """
+    """Return the sequences that a free run begins with: the first `warm_up` steps of all; None for all steps."""
     names = (given.input_names, given.output_names)
     if any(names) and (names[0] != names[1] or given.ahead != 1):
         raise InputError(Message(
@@ -48,9 +36,9 @@ def free_given(given: Given, warm_up: int | None) -> Given:
             "{inputs} and {targets}, and {ahead:1}",
             ", ".join(names[0]), ", ".join(names[1]), counted(given.ahead, "row"),
         ))  # fmt: skip
-    batch = given.batch
     if warm_up is None:
         return given
+    batch = given.batch
     shortest = batch.T if batch.lengths is None else int(host_copy(batch.lengths).min())
     if not 1 <= warm_up <= shortest:
         raise InputError(Message(
@@ -62,16 +50,8 @@ def free_given(given: Given, warm_up: int | None) -> Given:
 def file_arrays(given: Given, prediction: Prediction, time_first: bool, free: bool = False) -> dict[str, NDArray[Any]]:
     """Return the arrays of a file of predictions.
 
-    Parameters
-    ----------
-    given : Given
-        What was predicted.
-    prediction : Prediction
-        Outputs (T, B, n_out) and perhaps states.
-    time_first : bool
-        Whether the file has the steps on the first axis, before the sequences.
-    free : bool
-        Whether the outputs are those of a free run, which begins after the last step of `given`.
+    `time_first` says whether the file has the steps on the first axis, before the sequences, and `free` whether the
+    outputs are those of a free run, which begins after the last step of `given`.
     """
 
     def arranged(values: NDArray[Any]) -> NDArray[Any]:
@@ -101,17 +81,12 @@ def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 def csv_text(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> str:
     """Return a table of the predictions of one recording: the predicted row, and a column for each output.
 
-    Parameters
-    ----------
-    arrays : mapping
-        `y` (rows, n_out) and perhaps `row`, as `file_arrays` returns them.
-    names : tuple of str
-        Names of the outputs; by default y0, y1, ... Numbers have nine significant digits, and more if the range of
-        their column is small beside its mean.
+    `arrays` are those of `file_arrays`. Without names, outputs are called y0, y1, ... Numbers have nine significant
+    digits, and more if the range of their column is small beside its mean.
     """
     y = arrays["y"]
     digits = [_digits(column) for column in y.T]
-    rows = arrays["row"] if "row" in arrays else np.arange(1, len(y) + 1)
+    rows = arrays.get("row", np.arange(1, len(y) + 1))
     content = io.StringIO()
     writer = csv.writer(content, lineterminator="\n")
     writer.writerow(["row", *(names or [f"y{k}" for k in range(y.shape[1])])])

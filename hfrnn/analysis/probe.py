@@ -41,19 +41,10 @@ Follow = Callable[[int, NDArray[np.float64]], NDArray[np.int32]]
 
 @dataclass(frozen=True, eq=False)
 class ProbeCurves:
-    """What a network expects after one context, in each trial; means over groups of steps.
-
-    Attributes
-    ----------
-    closing, opening : (trials, groups) arrays
-        The probabilities of the closing and of the opening symbol.
-    log_ratio : (trials, groups) array
-        log10 of the closing probability over the opening one; the logarithm is taken first, then the mean.
+    """What a network expects after one context, in each trial; means over groups of steps, (trials, groups) each.
 
     Examples
     --------
-    `bracket_probe` returns a `BracketProbe` with two of them, `opened` and `unopened`.
-
     >>> import numpy as np
     >>> import hfrnn
     >>> closing, opening = np.array([[0.2, 0.1]]), np.array([[0.02, 0.1]])  # one trial, two groups
@@ -63,8 +54,11 @@ class ProbeCurves:
     """
 
     closing: NDArray[np.float64]
+    """The probability of the closing symbol."""
     opening: NDArray[np.float64]
+    """The probability of the opening symbol."""
     log_ratio: NDArray[np.float64]
+    """log10 of the closing probability over the opening one; the logarithm is taken first, then the mean."""
 
     def to_json(self) -> dict[str, list[float]]:
         """Return the means over the trials, and the standard errors of the mean log ratio (0 with one trial)."""
@@ -78,19 +72,6 @@ class ProbeCurves:
 class BracketProbe:
     """The result of `bracket_probe`.
 
-    Attributes
-    ----------
-    opening, closing, control : str
-        The contexts, and the closing bracket.
-    opening_symbol, closing_symbol : str
-        The first symbols of opening and closing, whose probabilities are measured.
-    first, last : (groups,) arrays
-        The distances of each group. Distance 1 is the symbol right after the context.
-    opened, unopened : ProbeCurves
-        What the network expects after the opening and after the control.
-    paired : bool
-        Whether the same passage followed both contexts of a trial.
-
     Examples
     --------
     >>> import hfrnn
@@ -98,22 +79,27 @@ class BracketProbe:
     >>> vocabulary = Vocabulary.build("The (a) bc", "char")
     >>> net = hfrnn.Network("rnn", n_in=vocabulary.size, hidden=5, n_out=vocabulary.size)
     >>> probe = hfrnn.bracket_probe(net, net.init(seed=0), vocabulary, steps=20, trials=2)
-    >>> probe.first.tolist(), probe.last.tolist()
-    ([1, 11], [10, 20])
-    >>> probe.remembered  # this network has not been trained
-    0
+    >>> probe.last.tolist(), probe.remembered  # this network has not been trained
+    ([10, 20], 0)
     """
 
     opening: str
     closing: str
     control: str
     opening_symbol: str
+    """The first symbol of the opening, whose probability is measured."""
     closing_symbol: str
+    """The first symbol of the closing bracket, whose probability is measured."""
     first: NDArray[np.int64]
+    """The first distance of each group, (groups,). Distance 1 is the symbol right after the context."""
     last: NDArray[np.int64]
+    """The last distance of each group, (groups,)."""
     opened: ProbeCurves
+    """What the network expects after the opening."""
     unopened: ProbeCurves
+    """What it expects after the control."""
     paired: bool
+    """Whether the same passage followed both contexts of a trial."""
 
     @property
     def difference(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -122,9 +108,8 @@ class BracketProbe:
         mean, trials = one.mean(axis=0) - other.mean(axis=0), len(one)
         if trials == 1:
             return mean, np.zeros_like(mean)
-        variance = (one - other).var(axis=0, ddof=1)
-        if not self.paired:
-            variance = one.var(axis=0, ddof=1) + other.var(axis=0, ddof=1)
+        terms = [one - other] if self.paired else [one, other]
+        variance = sum(term.var(axis=0, ddof=1) for term in terms)
         return mean, np.sqrt(variance / trials)
 
     @property
@@ -142,19 +127,16 @@ class BracketProbe:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything by name, the curves as `ProbeCurves.to_json` gives them."""
-        return {
-            "opening": self.opening,
-            "closing": self.closing,
-            "control": self.control,
-            "opening_symbol": self.opening_symbol,
-            "closing_symbol": self.closing_symbol,
+        names = ("opening", "closing", "control", "opening_symbol", "closing_symbol")
+        difference, error = self.difference
+        return {name: getattr(self, name) for name in names} | {
             "trials": len(self.opened.log_ratio),
             "first": self.first.tolist(),
             "last": self.last.tolist(),
             "opened": self.opened.to_json(),
             "unopened": self.unopened.to_json(),
-            "difference": self.difference[0].tolist(),
-            "difference_error": self.difference[1].tolist(),
+            "difference": difference.tolist(),
+            "difference_error": error.tolist(),
             "groups_above": int(self.above.sum()),
             "remembered": self.remembered,
         }
@@ -240,7 +222,8 @@ def bracket_probe(
     passages = None if text is None else _passages(text, vocabulary, follows, steps, trials)
     starts, curves = np.arange(0, steps, group), []
     for number, name in enumerate(("opening", "control")):
-        follow = _drawn(follows, np.random.default_rng([seed, number])) if passages is None else _read(passages)
+        rng = np.random.default_rng([seed, number])
+        follow = partial(_drawn, follows, rng) if passages is None else partial(_read, passages)
         tell = None if progress is None else partial(_tell, progress, number * steps, 2 * steps)
         columns = np.repeat(contexts[name][:, None], trials, axis=1)
         with one_blas_thread():  # the products of single steps are small
@@ -295,24 +278,18 @@ def _passages(
             "a longer text or fewer steps"
         )
     begins = np.linspace(0, row.size - steps, trials).astype(np.int64)
-    passages: NDArray[np.int32] = row[begins + np.arange(steps)[:, None]]
-    return passages
+    return row[begins + np.arange(steps)[:, None]]
 
 
-def _drawn(allowed: NDArray[np.int32], rng: np.random.Generator) -> Follow:
-    """Return a rule that draws from the softmax of the allowed symbols."""
-
-    def follow(step: int, z: NDArray[np.float64]) -> NDArray[np.int32]:
-        noisy = z[:, allowed] + rng.gumbel(size=(len(z), allowed.size))  # its largest entry is such a draw
-        chosen: NDArray[np.int32] = allowed[noisy.argmax(axis=1)]
-        return chosen
-
-    return follow
+def _drawn(allowed: NDArray[np.int32], rng: np.random.Generator, step: int, z: NDArray[np.float64]) -> NDArray[Any]:
+    """Draw symbols (trials,) from the softmax of the allowed ones."""
+    noisy = z[:, allowed] + rng.gumbel(size=(len(z), allowed.size))  # its largest entry is such a draw
+    return allowed[noisy.argmax(axis=1)]
 
 
-def _read(passages: NDArray[np.int32]) -> Follow:
-    """Return a rule that reads passages."""
-    return lambda step, z: passages[step]
+def _read(passages: NDArray[np.int32], step: int, z: NDArray[np.float64]) -> NDArray[Any]:
+    """Return the symbols of passages, (trials,), at a step."""
+    return passages[step]
 
 
 def _expectations(
@@ -326,9 +303,7 @@ def _expectations(
             logits, state = net.continued(theta, Batch(columns).with_state(state))
         z = net.backend.to_host(logits[-1]).astype(np.float64)  # (trials, V)
         if not np.isfinite(z.max(axis=1)).all():  # a class softmax may give a single symbol the probability 0
-            raise NonFiniteError(
-                "the network's outputs are not finite: its weights are too large, use another checkpoint"
-            )
+            raise NonFiniteError("the outputs are not finite: the weights are too large, use another checkpoint")
         found[:, :, step] = log_softmax(z, axis=1)[:, pair].T
         columns = follow(step, z)[None]
         if tell is not None:

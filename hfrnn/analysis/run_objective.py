@@ -24,10 +24,7 @@ from hfrnn.wording import brief, counted
 
 @brief
 class RunObjective(NamedTuple):
-    """The objective of a run on a batch of its data in float64, the weights, and a description of the batch.
-
-    A run with constraints has a `ConstrainedObjective`, and `theta` holds its variables.
-    """
+    """The objective of a run on a batch of its data in float64, the weights, and a description of the batch."""
 
     objective: Objective | ConstrainedObjective
     theta: Array
@@ -35,12 +32,7 @@ class RunObjective(NamedTuple):
 
 
 def load_objective(
-    run: str,
-    which: str = "best",
-    part: str | None = None,
-    symbols: int = 5000,
-    seed: int = 0,
-    backend: str = "numpy",
+    run: str, which: str = "best", part: str | None = None, symbols: int = 5000, seed: int = 0, backend: str = "numpy"
 ) -> RunObjective:
     """Make the arguments of `spectrum` from a run folder, with random sequences like those of its training.
 
@@ -57,9 +49,8 @@ def load_objective(
 
     Returns
     -------
-    RunObjective
-        `objective, theta, data`, by name or as a tuple. A run with constraints has a `ConstrainedObjective` and its
-        variables.
+    objective, theta, data
+        By name or as a tuple. A run with constraints has a `ConstrainedObjective`, and `theta` holds its variables.
 
     Raises
     ------

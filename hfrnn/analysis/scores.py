@@ -38,33 +38,22 @@ Row = dict[str, float | None]
 class Score:
     """How well outputs agree with their targets.
 
-    Attributes
-    ----------
-    steps : int
-        Number of scored steps.
-    overall : dict of str to float or None
-        The figures by name: `mse, rmse, r2, nrmse` for real values, `cross_entropy, accuracy` for bits and classes. A
-        figure that is not defined is None.
-    outputs : dict of str to dict
-        The same figures for each output, or for each class that occurs, by its name. They are None for an output
-        without a scored target, and `overall` does not cover it.
-
     Examples
     --------
-    >>> import numpy as np
     >>> import hfrnn
-    >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
-    >>> rng = np.random.default_rng(0)
-    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
-    >>> batch = hfrnn.Batch(x, y)
-    >>> found = hfrnn.score(net, net.init(seed=0), batch, names=["angle"])
-    >>> list(found.outputs)
-    ['angle']
+    >>> found = hfrnn.Score(2, {"cross_entropy": 0.5, "accuracy": None}, {})
+    >>> found.to_json()
+    {'steps': 2, 'cross_entropy': 0.5, 'accuracy': None, 'outputs': {}}
     """
 
     steps: int
+    """Number of scored steps."""
     overall: Mapping[str, float | None]
+    """The figures by name: `mse, rmse, r2, nrmse` for real values, `cross_entropy, accuracy` for bits and classes. A
+    figure that is not defined is None."""
     outputs: Mapping[str, Mapping[str, float | None]]
+    """The same figures for each output, or for each class that occurs, by its name. They are None for an output
+    without a scored target, and `overall` does not cover it."""
 
     def to_json(self) -> dict[str, Any]:
         """Return all figures by name."""
@@ -73,34 +62,13 @@ class Score:
 
 
 def figures(
-    loss: str,
-    outputs: NDArray[Any],
-    targets: NDArray[Any],
-    weights: NDArray[Any],
-    names: Sequence[str] | None = None,
+    loss: str, outputs: NDArray[Any], targets: NDArray[Any], weights: NDArray[Any], names: Sequence[str] | None = None
 ) -> Score:
-    """Return the figures that belong to a loss.
+    """Return the figures that belong to a loss, of N steps.
 
-    Parameters
-    ----------
-    loss : {"squared", "logistic", "softmax", "class-softmax"}
-    outputs : (N, n_out) array
-        Outputs of the network at N steps, before any softmax or logistic function.
-    targets : (N, n_out) real values, or (N,) classes for the two softmax losses
-        Those of weight 0 are ignored.
-    weights : (N,) or (N, n_out) array
-        0 or more.
-    names : sequence of str, optional
-        Names of the outputs or classes; by default their numbers, counted from 0.
-
-    Returns
-    -------
-    Score
-
-    Raises
-    ------
-    InputError
-        No step has a weight above 0, or the weights sum to infinity.
+    `outputs` (N, n_out) are those before any softmax or logistic function. `targets` are (N, n_out) real values, or
+    (N,) classes for the two softmax losses. `weights`, (N,) or (N, n_out), are 0 or more; targets of weight 0 are
+    ignored. Outputs or classes without names are called by their numbers, counted from 0.
     """
     z, w = np.asarray(outputs, np.float64), np.asarray(weights, np.float64)
     if not (w > 0).any():

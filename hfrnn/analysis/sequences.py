@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hfrnn.analysis.prediction import score, scored_rows
-from hfrnn.analysis.scores import Row, figures
+from hfrnn.analysis.scores import figures
 from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.data.kinds import kind_of
-from hfrnn.data.kinds.data_kind import Pool, Reading
+from hfrnn.data.kinds.data_kind import Pool
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.tasks import SUCCESS
 from hfrnn.engine.batch import Batch
@@ -31,37 +31,17 @@ MOST_STEPS = 1_000_000
 
 
 class Given(NamedTuple):
-    """Sequences to predict, in the units of the data.
+    """Sequences to predict, in the units of the data."""
 
-    Attributes
-    ----------
-    name : str
-        What they are, for a person.
-    batch : Batch
-        Without targets if there are none.
-    scaling : Scaling or None
-        The scaling of the run.
-    recording : bool
-        Whether the batch is one recording, whose file has no axis of sequences.
-    input_names, output_names : tuple of str
-        Names of the columns of a table; empty for other data.
-    ahead : int
-        Rows of a table from an input to the target that it predicts.
-    note : str or Message
-        Why there are no targets; empty if there are.
-    burn_in : int
-        Steps at the beginning of a recording that are not scored.
-    """
-
-    name: str
-    batch: Batch
-    scaling: Scaling | None
-    recording: bool = False
-    input_names: tuple[str, ...] = ()
+    name: str  # what they are, for a person
+    batch: Batch  # without targets if there are none
+    scaling: Scaling | None  # that of the run
+    recording: bool = False  # whether the batch is one recording, whose file has no axis of sequences
+    input_names: tuple[str, ...] = ()  # columns of a table
     output_names: tuple[str, ...] = ()
-    ahead: int = 0
-    note: str | Message = ""
-    burn_in: int = 0
+    ahead: int = 0  # rows of a table from an input to the target that it predicts
+    note: str | Message = ""  # why there are no targets
+    burn_in: int = 0  # steps at the beginning of a recording that are not scored
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -70,21 +50,7 @@ class Given(NamedTuple):
 
 
 def own_sequences(folder: RunFolder, part: str | None = None) -> Given:
-    """Return the sequences of a part of a run's own data.
-
-    Parameters
-    ----------
-    folder : RunFolder
-    part : {"train", "valid", "test"}, optional
-        "valid" by default. A task has no parts: its validation sequences are returned.
-
-    Raises
-    ------
-    InputError
-        The run is on a text, the part is not there or not known, or the data are missing.
-    CheckpointError
-        The data have changed since the run was started.
-    """
+    """Return the sequences of a part of a run's own data, "valid" by default; those of a task have no parts."""
     return _own(folder.config(), folder, part)[0]
 
 
@@ -107,23 +73,10 @@ def _own(config: TrainConfig, folder: RunFolder | None, part: str | None) -> tup
 
 
 def file_sequences(folder: RunFolder, net: Network, path: str) -> Given:
-    """Return the sequences of a file of the same kind as the data of a run.
+    """Return the sequences of a file of the same kind as the data of a run, perhaps without targets.
 
-    A table, and an array of one recording, are not cut into windows. Their first steps are not scored: as many as the
-    burn-in of the run. Of a file with several parts, only `x`, `y`, `mask` and `lengths` are read.
-
-    Parameters
-    ----------
-    folder : RunFolder
-    net : Network
-        The network of the run.
-    path : str
-        The file. Targets may be missing.
-
-    Raises
-    ------
-    InputError
-        The run's data have no such files, the file is of another kind, or it cannot be read.
+    A table, and an array of one recording, are not cut into windows, and their first steps, the burn-in of the run, are
+    not scored. Of a file with several parts, only `x`, `y`, `mask` and `lengths` are read.
     """
     config = folder.config()
     own = config.kind
@@ -137,50 +90,21 @@ def file_sequences(folder: RunFolder, net: Network, path: str) -> Given:
             f"{path} is {kind}, and {folder.path} was trained on {own.about}: give a file ending in {either(own.reads)}"
         )
     read = own.read_file(config.values, path, net.n_out, net.loss_name)
-    return _given(read, folder.scaling())
-
-
-def _given(read: Reading, scaling: Scaling | None) -> Given:
     batch = Batch(read.inputs, read.targets, read.weights, read.lengths)
-    return Given(
-        read.name, batch, scaling, read.recording, read.input_names, read.output_names, read.ahead, read.note,
-        read.burn_in,
-    )  # fmt: skip
-
-
-# ---------------------------------------------------------------------- figures of a run
+    names = read.input_names, read.output_names
+    return Given(read.name, batch, folder.scaling(), read.recording, *names, read.ahead, read.note, read.burn_in)
 
 
 def evaluate_sequences(
     net: Network, theta: Array, config: TrainConfig, part: str | None = None, folder: RunFolder | None = None,
     path: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Score a network that was trained on other data than a text.
+    """Return the figures of a network that was trained on other data than a text.
 
-    Parameters
-    ----------
-    net : Network
-    theta : (n_parameters,) array
-    config : TrainConfig
-        The configuration of the run, which names the data.
-    part : {"train", "valid", "test"}, optional
-        The part of the data, "valid" by default. A task has no parts and is scored on 10,000 new sequences.
-    folder : RunFolder, optional
-        The run; needed if it may scale its data, and for a file.
-    path : str, optional
-        A file to score instead of the run's own data, if they are arrays or a table.
-
-    Returns
-    -------
-    dict
-        The name and size of the data, the loss (that of training, the mean over all scored steps), and the figures of
-        `hfrnn.score`: of each output too, except for music. For a task also `wrong`, the share of wrong answers, and
-        `solved`, "yes" or "no".
-
-    Raises
-    ------
-    InputError
-        A part was given for a task, the part is unknown, or a file is missing or does not fit.
+    Without a path, the run's own data are scored: a part, "valid" by default, or 10,000 new sequences of a task. The
+    figures are the name and size of the data, the loss (that of training, the mean over all scored steps), and those of
+    `hfrnn.score`, of each output too, except for music. A task also has `wrong`, the share of wrong answers, and
+    `solved`, "yes" or "no". The folder is needed for a path, and if the run may scale its data.
     """
     net = net.without_penalty()
     if path is not None:
@@ -198,8 +122,7 @@ def evaluate_sequences(
         return _figures_of_new_sequences(net, theta, open_source(config, folder), config.seed)
     given, source = _own(config, folder, part)
     what, *names = source.score_names
-    where = {what: config.data, "part": part}
-    return {**where, **_scores(net, theta, given, names, outputs=source.scores_outputs)}
+    return {what: config.data, "part": part, **_scores(net, theta, given, names, outputs=source.scores_outputs)}
 
 
 def _scores(net: Network, theta: Array, given: Given, names: Any, outputs: bool) -> dict[str, Any]:
@@ -252,8 +175,7 @@ def _figures_of_new_sequences(net: Network, theta: Array, source: Source, seed: 
     found: dict[str, Any] = {what: source.name, sequences: count, loss: losses / count}
     if source.counts_errors:
         found |= {"wrong": wrong / count, "solved": "yes" if wrong / count < SUCCESS else "no"}
-    overall: Row = {}
     if rows:
         z, y, w = (np.concatenate(each) for each in zip(*rows, strict=True))
-        overall = dict(figures(net.loss_name, z, y, w).overall)
-    return {**found, **overall}
+        found |= figures(net.loss_name, z, y, w).overall
+    return found

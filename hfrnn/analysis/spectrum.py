@@ -1,11 +1,7 @@
 """Extreme eigenvalues and eigenvalue density of the Gauss-Newton matrix G or of the exact Hessian H.
 
-Only products with the matrix are needed (hfrnn.optim.lanczos). G is positive semi-definite. H is the curvature of the
-loss itself; its negative eigenvalues belong to directions that G does not represent. All numbers are in double
-precision, products with H in complex128 (docs/specification.md, section 4).
-
-Reference: Ghorbani, Krishnan & Xiao 2019, "An investigation into neural net optimization via Hessian eigenvalue
-density".
+G is positive semi-definite; negative eigenvalues of H belong to directions that G does not represent. Reference:
+Ghorbani, Krishnan & Xiao 2019, "An investigation into neural net optimization via Hessian eigenvalue density".
 """
 
 from __future__ import annotations
@@ -35,33 +31,12 @@ from hfrnn.wording import brief
 class Spectrum:
     """Estimates of the eigenvalues of a symmetric matrix.
 
-    Attributes
-    ----------
-    matrix : {"gauss-newton", "hessian"}
-    size : int
-        The number of rows, n.
-    largest, largest_residuals : (k,) arrays
-        The largest eigenvalues, in falling order, and the residual |A v - lambda v| of each.
-    smallest, smallest_residuals : (k,) arrays
-        The same for the smallest eigenvalues of the Hessian, in rising order; (0,) for G, which has no negative ones.
-    nodes, weights : (m,) arrays
-        The density as nodes, in rising order, and weights with sum 1; (0,) if no density was computed.
-    trace, trace_error : float or None
-        The sum of all eigenvalues, estimated from the density, and its standard error. The error is None with one
-        random vector; both are None without a density.
-    frobenius : float or None
-        The root of the sum of all squared eigenvalues, estimated from the density; None without a density.
-    products : int
-        The number of products with the matrix.
-
     Examples
     --------
     >>> import numpy as np
     >>> import hfrnn
     >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
-    >>> rng = np.random.default_rng(0)
-    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
-    >>> batch = hfrnn.Batch(x, y)
+    >>> batch = hfrnn.Batch(np.ones((5, 4, 2)), np.ones((5, 4, 1)))  # 5 steps of 4 sequences
     >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
     >>> found = hfrnn.spectrum(objective, theta, count=2, steps=10)
     >>> found.size, found.largest.shape
@@ -70,16 +45,27 @@ class Spectrum:
 
     matrix: str
     size: int
+    """The number of rows, n."""
     largest: HostArray
+    """The largest eigenvalues, in falling order, (k,)."""
     largest_residuals: HostArray
+    """The residual |A v - lambda v| of each."""
     smallest: HostArray
+    """The smallest eigenvalues of the Hessian, in rising order, (k,); (0,) for G, which has no negative ones."""
     smallest_residuals: HostArray
+    """The residual of each."""
     nodes: HostArray
+    """The nodes of the density, in rising order, (m,); (0,) if no density was computed."""
     weights: HostArray
+    """The weights of the nodes, with sum 1."""
     trace: float | None
+    """The sum of all eigenvalues, estimated from the density; None without a density."""
     trace_error: float | None
+    """Its standard error; None with fewer than two random vectors."""
     frobenius: float | None
+    """The root of the sum of all squared eigenvalues, estimated from the density; None without a density."""
     products: int
+    """The number of products with the matrix."""
 
     def ranked(self, rank: int) -> tuple[float, float]:
         """Estimate the `rank`-th largest and the `rank`-th smallest eigenvalue from the density; rank is 1 to n."""
@@ -116,9 +102,8 @@ def spectrum(
     theta : (n_parameters,) array
         Variables for a ConstrainedObjective.
     matrix : {"gauss-newton", "hessian"}
-        The matrix without damping, plus l2*I if the network has an l2 penalty. Products with the Hessian are complex
-        and take several times as long as those with the Gauss-Newton matrix; and more of them are needed, because both
-        ends of its spectrum are computed.
+        The matrix without damping, plus l2*I. The Hessian takes more products, because both ends of its spectrum are
+        computed, and each takes several times as long.
     count : int
         Number of eigenvalues to find at the upper end, and for the Hessian also at the lower end; 0 for none.
     vectors : int
@@ -161,7 +146,10 @@ def spectrum(
     [0.0203, 0.0145]
     """
     choice("matrix", matrix, MATRICES)
-    _check_objective(objective)
+    kinds = "a hfrnn.Objective or a hfrnn.ConstrainedObjective"
+    instance("objective", objective, (Objective, ConstrainedObjective), kinds)
+    if objective.net.dtype != np.float64:
+        raise InputError('the network is in float32, too coarse for eigenvalues: make it with dtype="float64"')
     count, vectors = checks.count("count", count), checks.count("vectors", vectors)
     steps, seed = checks.count("steps", steps, 1), checks.count("seed", seed)
     tolerance, progress = number("tolerance", tolerance, INSIDE_ONE), function("progress", progress, or_none=True)
@@ -199,18 +187,9 @@ def _of_existing(objective: Objective | ConstrainedObjective, product: Product) 
     def restricted(v: HostArray) -> HostArray:
         whole = np.zeros(n)
         whole[there] = v
-        found: HostArray = product(whole)[there]
-        return found
+        return product(whole)[there]
 
     return restricted, there.size
-
-
-def _check_objective(objective: Objective | ConstrainedObjective) -> None:
-    """Raise InputError unless an objective can make products that are accurate enough for eigenvalues."""
-    kinds = (Objective, ConstrainedObjective)
-    instance("objective", objective, kinds, "a hfrnn.Objective or a hfrnn.ConstrainedObjective")
-    if objective.net.dtype != np.float64:
-        raise InputError('the network is in float32, too coarse for eigenvalues: make it with dtype="float64"')
 
 
 class _Counted:
@@ -236,9 +215,6 @@ class _Counted:
             self._progress(self._what, self._done, self._most)
 
 
-# ------------------------------------------------------------------ trace and diagonal
-
-
 def curvature_trace(
     objective: Objective, theta: Array, products: int = 60, matrix: str = "gauss-newton", seed: int = 0
 ) -> TraceEstimate:
@@ -251,7 +227,7 @@ def curvature_trace(
     products : int
         Number of products with the matrix, 4 or more.
     matrix : {"gauss-newton", "hessian"}
-        The matrix without damping, plus l2*I if the network has an l2 penalty.
+        The matrix without damping, plus l2*I.
     seed : int
         Seed of the random signs, 0 or more.
 
@@ -276,9 +252,7 @@ def curvature_trace(
     >>> import numpy as np
     >>> import hfrnn
     >>> net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=1, loss="squared", dtype="float64")
-    >>> rng = np.random.default_rng(0)
-    >>> x, y = rng.normal(size=(5, 4, 2)), rng.normal(size=(5, 4, 1))  # 5 steps of 4 sequences
-    >>> batch = hfrnn.Batch(x, y)
+    >>> batch = hfrnn.Batch(np.ones((5, 4, 2)), np.ones((5, 4, 1)))  # 5 steps of 4 sequences
     >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
     >>> found = hfrnn.curvature_trace(objective, theta)
     >>> exact = hfrnn.dense_gauss_newton(objective, theta).trace()

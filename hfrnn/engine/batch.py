@@ -102,10 +102,7 @@ class Batch:
         if initial_state is not None:
             initial_state = _state_without_tensors(initial_state)
             _check_state(initial_state)
-        self.inputs = inputs
-        self.targets = targets
-        self.weights = weights
-        self.lengths = lengths
+        self.inputs, self.targets, self.weights, self.lengths = inputs, targets, weights, lengths
         self.initial_state = initial_state
         self.host: Batch | None = None  # the same batch in the memory of the host, if it was moved from there
 
@@ -142,20 +139,17 @@ class Batch:
     def columns(self, start: int, stop: int) -> Batch:
         """Return a batch of the sequences from `start` up to, but not including, `stop`; its arrays are views."""
         count("start", start, 0, self.B - 1), count("stop", stop, int(start) + 1, self.B)
-        part = Batch.__new__(Batch)
+        part = copy.copy(self)
         part.inputs = self.inputs[:, start:stop]
         part.targets = None if self.targets is None else self.targets[:, start:stop]
         part.weights = None if self.weights is None else self.weights[:, start:stop]
         part.lengths = None if self.lengths is None else self.lengths[start:stop]
         part.host = None if self.host is None else self.host.columns(start, stop)
-        part.initial_state = (
-            None
-            if self.initial_state is None
-            else [
+        if self.initial_state is not None:
+            part.initial_state = [
                 {name: x[..., start:stop, :] if getattr(x, "shape", ()) else x for name, x in layer.items()}
                 for layer in self.initial_state
             ]
-        )
         return part
 
     def with_state(self, state: State | None) -> Batch:
@@ -211,12 +205,8 @@ class Batch:
         return weights / backend.xp.where(steps > 0, steps, 1.0)
 
     def total_weight(self, backend: Backend) -> float:
-        """Return the sum of the weights of all steps outside the padding.
-
-        Raises
-        ------
-        InputError
-            The sum is 0, so that nothing is predicted, or it is not finite.
+        """Return the sum of the weights of all steps outside the padding; raise InputError unless it is above 0 and
+        finite.
         """
         weights = self.step_weights(backend) if self.host is None else self.host.step_weights(get_backend("numpy"))
         with np.errstate(over="ignore"):  # an infinite sum is refused below

@@ -24,14 +24,7 @@ from hfrnn.kernels.base import Arrays, Kernel, Tape
 
 @dataclass
 class StepwiseKernel:
-    """The routines of a kernel for a gradient with limited errors.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    bound : float
-        c/w of C1, above 0.
-    """
+    """The routines of a kernel for a gradient whose errors are limited to `bound`, c/w of C1."""
 
     kernel: Kernel
     bound: float

@@ -15,37 +15,15 @@ NEVER_NEGATIVE = ("logistic", "relu", "softplus")
 
 
 def drawn_constraints(
-    net: Layout,
-    density: float = 1.0,
-    excitatory: float | None = None,
-    excitatory_output: bool = False,
-    seed: int = 0,
+    net: Layout, density: float = 1.0, excitatory: float | None = None, excitatory_output: bool = False, seed: int = 0
 ) -> tuple[dict[str, HostArray], dict[str, HostArray]]:
     """Return masks and signs for `Constraints`: random connectivity, and Dale's law.
 
-    Parameters
-    ----------
-    net : Network
-    density : float
-        Share of the connections between the hidden units of a layer that exist, above 0, at most 1. Self-connections
-        are drawn like all others. The matrices of a layer, their gates and orders have one connectivity.
-    excitatory : float, optional
-        Share of excitatory units, from 0 to 1: the first ones of each layer. Their weights to the units of their
-        layer and of the layer above are 0 or more, and those of all other units 0 or less. By default no sign is
-        fixed.
-    excitatory_output : bool
-        Whether the weights to the output are 0 or more for excitatory units, and absent for the others
-        (Song and others 2016).
-    seed : int
-
-    Returns
-    -------
-    masks, signs : dict of str to ndarray
-
-    Raises
-    ------
-    InputError
-        The architecture has no such weights, or its hidden units can be negative.
+    `density` is the share of the connections between the hidden units of a layer that exist. Self-connections are drawn
+    like all others. The matrices of a layer, their gates and orders have one connectivity. `excitatory` is the share of
+    excitatory units, the first ones of each layer. Their weights to the units of their layer and of the layer above are
+    0 or more, and those of all other units 0 or less. With `excitatory_output`, the weights to the output are 0 or more
+    for excitatory units, and absent for the others (Song and others 2016).
     """
     if excitatory is not None:
         _check_activation(net)

@@ -27,8 +27,6 @@ from hfrnn.kernels.base import Arrays
 from hfrnn.kernels.pointwise import add_bias_gradient, add_outer_products, matrix_product, rows
 
 Groups = dict[str, Arrays]
-
-
 Term = tuple[Columns, Array | None, Array | None]
 """Columns of U, the values mapped into them (None: one-hot symbols), and the matrix (None: the block is absent)."""
 
@@ -40,31 +38,14 @@ look-up adds to all rows of W_x. A GPU computes that gradient as a product with 
 class InputMap:
     """The input map of one shard.
 
-    Parameters
-    ----------
-    layers : sequence of Layer
-    n_in : int
-        Size of the input alphabet, or number of real values per step.
-    embedding : int or None
-        Width of the embedding of the symbols, if there is one.
-    backend : Backend
-    inputs : (T, B) symbols or (T, B, n_in) real values, on the backend's device
-    scratch : Buffers
-        Buffers for temporary arrays, which other objects may share.
-    host : array, optional
-        The inputs on the host, if they came from there: groups of symbols then need no transfer.
+    Inputs are (T, B) symbols or (T, B, n_in) real values on the backend's device. Other objects may share the buffers
+    `scratch`. With the inputs on the host too, `host`, groups of symbols need no transfer.
     """
 
     def __init__(
-        self,
-        layers: Sequence[Layer],
-        n_in: int,
-        embedding: int | None,
-        backend: Backend,
-        inputs: Array,
-        scratch: Buffers,
-        host: HostArray | None = None,
-    ) -> None:
+        self, layers: Sequence[Layer], n_in: int, embedding: int | None, backend: Backend, inputs: Array,
+        scratch: Buffers, host: HostArray | None = None,
+    ) -> None:  # fmt: skip
         self.layers, self.n_in, self.embedding = layers, n_in, embedding
         self.backend, self.xp, self.scratch = backend, backend.xp, scratch
         self.symbols = inputs if inputs.ndim == 2 else None

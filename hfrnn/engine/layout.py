@@ -183,19 +183,12 @@ class Layout:
     def groups(self, theta: Array, transposes: Buffers | None = None) -> dict[str, dict[str, Array]]:
         """Return the views grouped by the first part of their names: `embedding`, `layer0`, ..., `output`.
 
-        Parameters
-        ----------
-        theta : (n_parameters,) or (P, n_parameters) array
-            With one row per part, the views have the axis of P last: (n, m, P) for a matrix.
-        transposes : Buffers, optional
-            If given, the groups also hold copies `NAME.T` of the transposed matrices that the kernels' backward uses
-            at every step, in these buffers.
+        With theta (P, n_parameters), one row per part, the views have the axis of P last: (n, m, P) for a matrix. With
+        buffers `transposes`, the groups also hold copies `NAME.T` of the transposed matrices that the kernels' backward
+        uses at every step.
         """
-        groups: dict[str, dict[str, Array]] = {
-            "embedding": {},
-            "output": {},
-            **{f"layer{l}": {} for l in range(len(self.layers))},
-        }
+        names = ["embedding", "output", *(f"layer{l}" for l in range(len(self.layers)))]
+        groups: dict[str, dict[str, Array]] = {name: {} for name in names}
         views = self.views(theta) if theta.ndim == 1 else self.parameters.views_of_rows(theta)
         for name, view in views.items():
             group, block = name.split(".", 1)
@@ -266,17 +259,6 @@ class Layout:
         """Return a batch on this network's device, with its padding set to 0, after checking it where its arrays lie.
 
         Arrays that need no change are not copied. They must stay as they are while the batch is in use.
-
-        Parameters
-        ----------
-        batch : Batch
-        targets_needed : bool
-            Whether a batch without targets is an error.
-
-        Raises
-        ------
-        InputError
-            The batch does not match this network.
         """
         home = instance("batch", batch, Batch, "a hfrnn.Batch").home(self.backend)
         exists = batch.exists(home)
@@ -309,11 +291,9 @@ class Layout:
         state = batch.initial_state
         if state is not None:
             self._check_state(batch)
+            asarray = self.backend.asarray
             state = [
-                {
-                    name: self.backend.asarray(x, dtype=self.dtype) if getattr(x, "shape", ()) else int(x)
-                    for name, x in layer.items()
-                }
+                {key: asarray(x, self.dtype) if getattr(x, "shape", ()) else int(x) for key, x in layer.items()}
                 for layer in state
             ]
         weights = None if batch.weights is None else home.asarray(batch.weights)
@@ -370,14 +350,9 @@ class Layout:
 
     def zero_state(self, B: int, dtype: Any = None) -> list[dict[str, Array]]:
         """Return the state before the first step of B sequences: arrays of zeros, and 0 for integers."""
-        kind = self.dtype if dtype is None else dtype
-        return [
-            {
-                name: self.backend.zeros(shape, kind) if shape else 0
-                for name, shape in layer.kernel.state_shapes(B).items()
-            }
-            for layer in self.layers
-        ]
+        kind, zeros = self.dtype if dtype is None else dtype, self.backend.zeros
+        shapes = [layer.kernel.state_shapes(B) for layer in self.layers]
+        return [{name: zeros(shape, kind) if shape else 0 for name, shape in layer.items()} for layer in shapes]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.describe()}>"

@@ -218,12 +218,10 @@ class Network(Layout):
     def _every_state(self, theta: Array, batch: Batch) -> States:
         """Return the state after every step, with time on the first axis; see `run`."""
         exists, state = batch.exists(self.backend), batch.initial_state
+        shapes, zeros = [layer.kernel.state_shapes(batch.B) for layer in self.layers], self.backend.zeros
         every: States = [
-            {
-                name: self.backend.zeros((batch.T, *shape), self.dtype if shape else "int64")
-                for name, shape in layer.kernel.state_shapes(batch.B).items()
-            }
-            for layer in self.layers
+            {name: zeros((batch.T, *shape), self.dtype if shape else "int64") for name, shape in layer.items()}
+            for layer in shapes
         ]
         for t in range(batch.T):
             _, state = self._sweep(Batch(batch.inputs[t : t + 1]).with_state(state), Keep.STATES).logits(theta)

@@ -90,13 +90,7 @@ class StateNoise:
         return f"StateNoise(scale={self.scale:g}, seed={self.seed}, draw={self.draw})"
 
     def of_batch(self, layers: Sequence[Layer], backend: Backend, dtype: Any, B: int) -> NoiseOfBatch:
-        """Return this noise for the layers of a network and a batch of B sequences.
-
-        Raises
-        ------
-        InputError
-            There is not one number for each sequence.
-        """
+        """Return this noise for the layers of a network and a batch of B sequences."""
         numbers = np.arange(B) if self.sequences is None else self.sequences
         if numbers.shape != (B,):
             raise InputError(f"the noise is for {numbers.size} sequences, but the batch has {B}: give as many numbers")
@@ -109,15 +103,8 @@ class StateNoise:
 class NoiseOfBatch:
     """The noise of the sequences of one batch, or of a shard of it.
 
-    Parameters
-    ----------
-    columns : list of Columns
-        The columns of U that noise is added to, for each layer.
-    backend : Backend
-    table : (65536,) array
-        The values that the noise can have (N2), times S.
-    keys : list of (B,) arrays of 64-bit integers, on the host
-        The stream of each sequence (N4), for each layer.
+    For each layer, it is added to some `columns` of U, and `keys` (B,), on the host, are the streams of the sequences
+    (N4). `table` holds the 65,536 values that the noise can have (N2), times S.
     """
 
     def __init__(self, columns: list[Columns], backend: Backend, table: Array, keys: list[HostArray]) -> None:

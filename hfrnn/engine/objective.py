@@ -189,7 +189,7 @@ class Objective(SequenceDerivatives):
     def _loss_and_gradient(self, theta: Array, out: Array | None, clip_error: float | None) -> tuple[Scalar, Array]:
         clip_error = number("clip_error", clip_error, POSITIVE, or_none=True)
         if out is None:
-            out = self._empty()
+            out = self.net.backend.empty((self.net.n_parameters,), self.net.dtype)
         else:
             check_output(self.net.backend, "out", out, (self.net.n_parameters,), self.net.dtype)
             theta = unshared(self.net.backend.xp, theta, out)
@@ -254,9 +254,8 @@ class Objective(SequenceDerivatives):
         InputError
             A strength is negative or not finite, or the architecture does not support the metric.
         """
-        structural, tikhonov = (
-            number(name, value, NOT_NEGATIVE) for name, value in (("structural", structural), ("tikhonov", tikhonov))
-        )
+        structural = number("structural", structural, NOT_NEGATIVE)
+        tikhonov = number("tikhonov", tikhonov, NOT_NEGATIVE)
         metric = choice("metric", metric, METRICS)
         if structural and metric not in self.net.metrics:
             raise InputError(
@@ -323,8 +322,7 @@ class Objective(SequenceDerivatives):
             dz = u.reshape(shape)
 
             def transpose(s: int, vector: Array) -> None:
-                start, stop = self._columns[s]
-                part = self.net.backend.asarray(dz[:, start:stop])
+                part = self.net.backend.asarray(dz[:, slice(*self._columns[s])])
                 sweeps[s].jacobian_transpose_product(part, vector)
 
             with self.lock:
@@ -378,9 +376,5 @@ class Objective(SequenceDerivatives):
         """Return sweeps for an operator. Each keeps its own forward pass at theta."""
         buffers = [(scratch, None) for scratch in self._worker_buffers()]
         sweeps = self._make_sweeps(self.plan.keep, buffers, metric=metric)
-        for _ in self.threads.ordered(lambda s: sweeps[s].prepare(theta), len(sweeps)):
-            pass
+        self.threads.run(lambda s: sweeps[s].prepare(theta), len(sweeps))
         return sweeps
-
-    def _empty(self) -> Array:
-        return self.net.backend.empty((self.net.n_parameters,), self.net.dtype)

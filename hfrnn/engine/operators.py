@@ -18,22 +18,7 @@ from hfrnn.errors import InputError
 
 
 def check_output(backend: Backend, name: str, out: Array, shape: tuple[int, ...], dtype: Any) -> None:
-    """Check that results can be written to an array of the caller.
-
-    Parameters
-    ----------
-    backend : Backend
-    name : str
-        Name of the array in the message.
-    out : array
-    shape : tuple of int
-    dtype : data type
-
-    Raises
-    ------
-    InputError
-        It is not a contiguous, writable array of this shape and type.
-    """
+    """Raise InputError unless `out` is a contiguous, writable array of this shape and type."""
     fits = isinstance(out, backend.xp.ndarray) and not isinstance(out, np.ma.MaskedArray)
     if not fits or out.shape != shape or out.dtype != dtype:
         raise InputError(f"{name} is {shown(out)}: give an array of shape {shape} and type {dtype}")
@@ -128,17 +113,8 @@ def make_operator(
 ) -> Any:
     """Return a LinearOperator of the backend's library, with a method `apply(v, out)`.
 
-    Parameters
-    ----------
-    backend : Backend
-    shape : (int, int)
-    dtype : data type
-    apply : callable
-        `apply(v, out)` writes A v to `out`. Both are contiguous arrays of type `dtype` and do not overlap.
-    adjoint : callable, optional
-        `adjoint(u, out)` writes the adjoint's product with u to `out`; by default the operator is symmetric.
-    name : str
-        What a person calls the operator.
+    `apply(v, out)` writes A v to `out`, and `adjoint(u, out)` writes A' u; without it the operator is symmetric.
+    Arguments are contiguous arrays of type `dtype` that do not overlap. `name` is what a person calls the operator.
     """
     operator_class: Any = _operator_class(backend.linear_operator_base())  # type: ignore[arg-type]
     return operator_class(backend, shape, dtype, apply, adjoint or apply, name)

@@ -1,7 +1,7 @@
-"""The plan of an objective: how a batch is divided, and what is kept of the forward pass.
+"""The plan of an objective: how a batch is divided, and what is kept of the forward pass. It is stored with a run.
 
 The sequences of a batch are divided into shards, and the steps of every shard into segments of time. `planner.py`
-chooses the sizes. They are stored with a run. On a GPU the shards run one after another.
+chooses the sizes. On a GPU the shards run one after another.
 """
 
 from __future__ import annotations
@@ -43,24 +43,12 @@ class Use(Enum):
 
 @dataclass(frozen=True)
 class Plan:
-    """How a batch is divided and computed.
+    """How a batch is divided and computed."""
 
-    Attributes
-    ----------
-    shards : tuple of int
-        The boundaries of the shards along the batch, from 0 to B.
-    segment : int or None
-        Number of steps in a segment of time; None for one segment.
-    keep : Keep
-        What an operator keeps for all its products.
-    workers : int
-        Largest number of shards that run at the same time. Each worker has its own buffers.
-    """
-
-    shards: tuple[int, ...]
-    segment: int | None
-    keep: Keep
-    workers: int = WORKERS
+    shards: tuple[int, ...]  # the boundaries of the shards along the batch, from 0 to B
+    segment: int | None  # number of steps in a segment of time; None for one segment
+    keep: Keep  # what an operator keeps for all its products
+    workers: int = WORKERS  # largest number of shards that run at the same time, each with its own buffers
 
     @property
     def parts(self) -> list[tuple[int, int]]:
@@ -80,7 +68,7 @@ class Plan:
             raise InputError(f"the plan has shards at {', '.join(map(str, self.shards))}: give 0, ..., {B}, increasing")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as values that JSON can hold, under the names that older runs used."""
+        """Return the plan as values that JSON can hold."""
         return {"shards": list(self.shards), "stretch": self.segment, "keep": self.keep.value, "slots": self.workers}
 
     @classmethod
@@ -92,8 +80,8 @@ class Plan:
 def shard_boundaries(B: int, most: int = SHARD, least: int = SHARDS) -> tuple[int, ...]:
     """Return the boundaries of nearly equal shards of at most `most` sequences each.
 
-    There are at least `least` shards, so that as many threads and ranks have work, unless these would have fewer than
-    8 sequences. Larger shards come first, so that the buffers that shards share need not grow.
+    There are at least `least` shards, so that as many threads and ranks have work, unless these would have fewer than 8
+    sequences. Larger shards come first, so that the buffers that shards share need not grow.
     """
     count = max(math.ceil(B / most), min(least, B // SMALLEST), 1)
     return equal_boundaries(B, count)

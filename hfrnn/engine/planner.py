@@ -62,8 +62,7 @@ def make_plan(
     layout : Layout
     T, B : int
     checkpoint : None, int, "sqrt" or "auto"
-        What to keep of the forward pass. None: everything. An integer: the states every that many steps. "sqrt": the
-        states every ceil(sqrt(T)) steps. "auto": the fastest of the four ways above that fits the budget.
+        As for `hfrnn.Objective`. "auto" takes the fastest of the four ways above that fits the budget.
     memory : int, optional
         Memory budget in bytes; by default 4 GiB, on a GPU a share of its free memory. Only "auto" respects it.
     symbols : bool
@@ -76,11 +75,6 @@ def make_plan(
         Number of shards to make at least, where each has 8 sequences. By default 2, and 1 on a GPU.
     clips : bool
         Whether gradients will limit errors, which takes more memory.
-
-    Raises
-    ------
-    InputError
-        `checkpoint` has another value, the budget is not positive, or no plan fits it.
     """
     memory = count("memory", memory, 1, or_none=True, unit="bytes")
     least = count("shards", least_shards, 1, or_none=True) or (SHARDS if layout.backend.on_host else 1)
@@ -151,15 +145,7 @@ class Footprint:
     """The memory that objectives of a network need, derived from the buffers of four tiny sweeps.
 
     The size of every buffer is a + b*K + c*B + d*K*B for segments of K steps and shards of B sequences. Measuring four
-    sizes therefore gives the exact size for all K and B.
-
-    Parameters
-    ----------
-    layout : Layout
-    symbols : bool
-        Whether the inputs are symbols. Otherwise they are real values.
-    clips : bool
-        Whether gradients limit errors.
+    sizes therefore gives the exact size for all K and B. `symbols` and `clips` are those of `make_plan`.
     """
 
     def __init__(self, layout: Layout, symbols: bool = True, clips: bool = False) -> None:
@@ -173,17 +159,16 @@ class Footprint:
         widest = max(head.outputs_a_target, *(layer.slots for layer in layout.layers))
         self._copies = 0 if layout.backend.on_host else COPIES * item * widest
         corners = {(K, B): _tiny_sweep(layout, K, B, symbols, clips) for K in (1, 2) for B in (1, 2)}
-        self._coefficients = {
-            role: _bilinear({corner: sizes[role] for corner, sizes in corners.items()}) for role in corners[1, 1]
-        }
+        roles = corners[1, 1]
+        self._coefficients = {role: _bilinear({at: sizes[role] for at, sizes in corners.items()}) for role in roles}
         shapes = [shape for layer in layout.layers for shape in layer.kernel.state_shapes(1).values()]
         self._state = self._item * sum(math.prod(shape) for shape in shapes)
         self._starts = 2 * self._state if layout.learn_initial_state else 0  # a learned state, and its tangent
 
     def bytes(self, plan: Plan, T: int, B: int, use: Use = Use.BOTH, weighs_outputs: bool = False) -> int:
         """Return the bytes that an objective on a batch (T, B) needs: batch, vectors of each worker, and buffers."""
-        workers, largest = min(plan.workers, len(plan.shards) - 1), max(stop - start for start, stop in plan.parts)
-        count = len(plan.shards) - 1
+        count, largest = len(plan.parts), max(stop - start for start, stop in plan.parts)
+        workers = min(plan.workers, count)
         waiting = (count - 1).bit_length() - 1 if count > workers else 0  # partial sums of shards
         total, buffers = T * B * self._given + (workers + 2 + waiting) * self._weights * self._item, 0
         sweeps, making = T * B * self._copied, 0

@@ -2,7 +2,7 @@
 
 A backward pass over many sequences computes the adjoints dU_t of all of them at once. Only its last step, the sum of
 h_t.T @ dU_t over time steps, is made for each sequence or part by itself. So the matrix products of every time step
-have one row per sequence. They would have a single row if the sequences ran one after another.
+have one row per sequence, and not a single row.
 
 Reference: Goodfellow 2015, "Efficient per-example gradient computations", for networks without recurrence.
 """
@@ -33,102 +33,59 @@ if TYPE_CHECKING:
     from hfrnn.ranks.one import Ranks
 
 
-class _SequenceSweeps:
-    """Sweeps whose results have one row per sequence: one per shard, or one per sequence if the network needs that.
+def _columns(objective: SequenceDerivatives) -> list[tuple[int, int]]:
+    """Return the sequences of each sweep whose results have one row per sequence: those of a shard, or a single one."""
+    return objective.plan.parts if objective.net.separates_parts else [(b, b + 1) for b in range(objective.batch.B)]
 
-    Parameters
-    ----------
-    objective : Objective
-        Its threads, its noise and its plan are used.
-    keep : Keep
-        What a sweep keeps between calls.
-    transient : bool
-        Whether sweeps of one worker share all buffers, because nothing outlives a call.
-    """
 
-    def __init__(self, objective: SequenceDerivatives, keep: Keep, transient: bool) -> None:
-        net, batch, plan = objective.net, objective.batch, objective.plan
-        self.net, self.batch, self.threads = net, batch, objective.threads
-        self.columns = plan.parts if net.separates_parts else [(b, b + 1) for b in range(batch.B)]
-        boundaries = segment_boundaries(batch.T, plan.segment)
-        workers = [[Buffers(net.backend, net.dtype) for _ in range(2)] for _ in range(self.threads.threads)]
-        self.sweeps = []
-        for s, (start, stop) in enumerate(self.columns):
-            scratch, kept = workers[s % len(workers)]
-            noise = None if objective.noise is None else objective.noise.part(start, stop)
-            self.sweeps.append(
-                Sweep(
-                    net, batch.columns(start, stop), 1.0, boundaries=boundaries, keep=keep, scratch=scratch,
-                    kept=kept if transient else None, noise=noise,
-                )
-            )  # fmt: skip
+def _sweep(
+    objective: SequenceDerivatives, columns: tuple[int, int], keep: Keep, scratch: Buffers, kept: Buffers | None = None
+) -> Sweep:
+    """Return a sweep over the sequences from columns[0] up to columns[1]."""
+    part, noise = objective.batch.columns(*columns), objective.noise and objective.noise.part(*columns)
+    steps = segment_boundaries(objective.batch.T, objective.plan.segment)
+    return Sweep(objective.net, part, 1.0, boundaries=steps, keep=keep, scratch=scratch, kept=kept, noise=noise)
 
-    def rows(self, s: int, out: Array) -> Array:
-        """Return where sweep s adds its results: its rows of `out` (B, n_parameters), or a single row as a vector."""
-        start, stop = self.columns[s]
-        rows: Array = out[start:stop] if self.net.separates_parts else out[start]
-        return rows
 
-    def output(self, out: Array | None, given: Array) -> tuple[Array, Array]:
-        """Return zeros (B, n_parameters), in `out` if that is given and right; and `given`, copied if it lies there."""
-        shape, backend = (self.batch.B, self.net.n_parameters), self.net.backend
-        if out is None:
-            return backend.zeros(shape, self.net.dtype), given
-        check_output(backend, "out", out, shape, self.net.dtype)
-        given = unshared(backend.xp, given, out)
-        out[...] = 0
-        return out, given
+def _rows(net: Layout, columns: tuple[int, int], out: Array) -> Array:
+    """Return where a sweep adds its results: its rows of `out` (B, n_parameters), or a single row as a vector."""
+    rows: Array = out[slice(*columns)] if net.separates_parts else out[columns[0]]
+    return rows
+
+
+def _output(net: Layout, B: int, out: Array | None, given: Array) -> tuple[Array, Array]:
+    """Return zeros (B, n_parameters), in `out` if that is given and right; and `given`, copied if it lies there."""
+    shape, backend = (B, net.n_parameters), net.backend
+    if out is None:
+        return backend.zeros(shape, net.dtype), given
+    check_output(backend, "out", out, shape, net.dtype)
+    given = unshared(backend.xp, given, out)
+    out[...] = 0
+    return out, given
 
 
 class PartGradients:
-    """Compute the gradients of the summed w*loss of parts of a batch, without l2.
-
-    Parameters
-    ----------
-    objective : Objective
-        Its batch, its noise, its threads and its plan's segments are used.
-    theta : (n_parameters,) array
-    """
+    """Compute the gradients of the summed w*loss of parts of a batch at theta (n_parameters,), without l2."""
 
     def __init__(self, objective: SequenceDerivatives, theta: Array) -> None:
-        self._objective, self._theta, plan = objective, theta, objective.plan
-        net = objective.net
-        self._buffers = [[Buffers(net.backend, net.dtype) for _ in range(2)] for _ in range(objective.threads.threads)]
-        self._keep = plan.keep_of_gradients
-        self._steps = segment_boundaries(objective.batch.T, plan.segment)
+        net, threads = objective.net, objective.threads.threads
+        self._objective, self._theta = objective, theta
+        self._buffers = [[Buffers(net.backend, net.dtype) for _ in range(2)] for _ in range(threads)]
 
     def add(self, task: int, columns: tuple[int, int], out: Array) -> None:
-        """Add the gradient of the sequences from columns[0] up to columns[1] to `out`.
+        """Add the gradient of the sequences from columns[0] up to columns[1] to `out`, a vector (n_parameters,).
 
-        Parameters
-        ----------
-        task : int
-            Calls whose numbers agree modulo the number of threads share buffers.
-        columns : (int, int)
-        out : (n_parameters,) or (P, n_parameters) array
-            With P rows, these sequences are P parts of equal size, and each part has a row. The network must separate
-            parts if P is above 1.
+        If `out` is (P, n_parameters), these sequences are P parts of equal size, and each part has a row. The network
+        must separate parts then. Calls whose `task` numbers agree modulo the number of threads share buffers.
         """
         objective, (scratch, kept) = self._objective, self._buffers[task % len(self._buffers)]
-        noise = None if objective.noise is None else objective.noise.part(*columns)
-        sweep = Sweep(
-            objective.net, objective.batch.columns(*columns), 1.0, boundaries=self._steps, keep=self._keep,
-            scratch=scratch, kept=kept, noise=noise,
-        )  # fmt: skip
-        sweep.gradient(self._theta, out[0] if out.shape == (1, self._theta.shape[0]) else out)
+        _sweep(objective, columns, objective.plan.keep_of_gradients, scratch, kept).gradient(self._theta, out)
 
 
 def runs_of_parts(edges: Sequence[int], most: int) -> list[tuple[int, int]]:
     """Return runs of parts of equal size, with at most that many sequences, or one part: (first, first of the next).
 
-    Examples
-    --------
-    >>> from hfrnn.engine.plan import equal_boundaries
-    >>> from hfrnn.engine.sequence_gradients import runs_of_parts
-    >>> edges = equal_boundaries(11, 4)
-    >>> edges
-    (0, 3, 6, 9, 11)
-    >>> runs_of_parts(edges, 6)
+    >>> runs_of_parts((0, 3, 6, 9, 11), 6)
     [(0, 2), (2, 3), (3, 4)]
     """
     starts = [0]
@@ -162,13 +119,16 @@ class SequenceJacobian:
     """
 
     def __init__(self, objective: SequenceDerivatives, theta: Array) -> None:
-        self._theta = objective.net.vector(theta).copy()
-        self._sweeps = _SequenceSweeps(objective, objective.plan.keep, transient=False)
-        self.shape = (objective.batch.T, objective.batch.B, objective.net.head.n_outputs)
-        self._lock = CallLock()
-        sweeps = self._sweeps.sweeps
-        for _ in self._sweeps.threads.ordered(lambda s: sweeps[s].prepare(self._theta), len(sweeps)):
-            pass
+        net, batch, self._threads = objective.net, objective.batch, objective.threads
+        self._net, self._theta, self._lock = net, net.vector(theta).copy(), CallLock()
+        self.shape = (batch.T, batch.B, net.head.n_outputs)
+        self._columns = _columns(objective)
+        scratch = [Buffers(net.backend, net.dtype) for _ in range(self._threads.threads)]
+        self._sweeps = [
+            _sweep(objective, columns, objective.plan.keep, scratch[s % len(scratch)])
+            for s, columns in enumerate(self._columns)
+        ]
+        self._threads.run(lambda s: self._sweeps[s].prepare(self._theta), len(self._sweeps))
 
     def transpose_products(self, u: Array, out: Array | None = None) -> Array:
         """Return J_b' u_b for every sequence b, where J_b is the Jacobian of the outputs of sequence b.
@@ -184,68 +144,17 @@ class SequenceJacobian:
         -------
         (B, n_parameters) array
         """
-        sweeps, backend = self._sweeps, self._sweeps.net.backend
-        u = backend.asarray(array("u", u, self.shape, backend=backend), dtype=sweeps.net.dtype)
-        out, u = sweeps.output(out, u)
+        net = self._net
+        u = net.backend.asarray(array("u", u, self.shape, backend=net.backend), dtype=net.dtype)
+        out, u = _output(net, self.shape[1], out, u)
 
         def product(s: int) -> None:
-            start, stop = sweeps.columns[s]
-            sweeps.sweeps[s].jacobian_transpose_product(u[:, start:stop], sweeps.rows(s, out))
+            columns = self._columns[s]
+            self._sweeps[s].jacobian_transpose_product(u[:, slice(*columns)], _rows(net, columns, out))
 
         with self._lock:
-            for _ in sweeps.threads.ordered(product, len(sweeps.sweeps)):
-                pass
+            self._threads.run(product, len(self._sweeps))
         return out
-
-
-def per_sequence_gradients(objective: SequenceDerivatives, theta: Array, out: Array | None = None) -> Array:
-    """Return `Objective.per_sequence_gradients`."""
-    sequences = _SequenceSweeps(objective, objective.plan.keep_of_gradients, transient=True)
-    out, theta = sequences.output(out, objective.net.vector(theta))
-    sweeps = sequences.sweeps
-    for _ in sequences.threads.ordered(lambda s: sweeps[s].gradient(theta, sequences.rows(s, out)), len(sweeps)):
-        pass
-    return out
-
-
-def squared_gradients(objective: SequenceDerivatives, theta: Array) -> Array:
-    """Return `Objective.squared_gradients`."""
-    net, theta = objective.net, objective.net.vector(theta)
-    out = net.backend.empty((net.n_parameters,), net.dtype)
-    start, _ = objective.ranks.owned(objective.batch.B)
-    gradients = PartGradients(objective, theta)
-
-    def square(k: int, vector: Array) -> None:
-        gradients.add(k, (start + k, start + k + 1), vector)
-        net.backend.xp.multiply(vector, vector, out=vector)
-
-    VectorSum(net.backend, out.shape, net.dtype, objective.threads, objective.ranks).add(square, objective.batch.B, out)
-    out /= objective.total_weight
-    return out
-
-
-def part_gradients(objective: SequenceDerivatives, theta: Array, parts: int) -> Array:
-    """Return `Objective.part_gradients`."""
-    net, ranks, theta = objective.net, objective.ranks, objective.net.vector(theta)
-    most = min(count("parts", parts, 1), objective.batch.B)
-    edges = equal_boundaries(objective.batch.B, most)
-    widest = max(stop - start for start, stop in objective.plan.parts) if net.separates_parts else 0
-    runs = runs_of_parts(edges, widest)
-    rows = net.backend.zeros((most, net.n_parameters), net.dtype)
-    start, stop = ranks.owned(len(runs))
-    gradients = PartGradients(objective, theta)
-
-    def store(k: int) -> None:
-        first, after = runs[start + k]
-        gradients.add(k, (edges[first], edges[after]), rows[first:after])
-
-    with objective.lock:
-        for _ in objective.threads.ordered(store, stop - start):
-            pass
-        own = [runs[k][0] if k < len(runs) else most for k in ranks.edges(len(runs))]
-        rows = share(net.backend, ranks, rows, own)
-    rows /= math.sqrt(objective.total_weight)
-    return rows
 
 
 class SequenceDerivatives:
@@ -280,14 +189,17 @@ class SequenceDerivatives:
         The gradients are exact. All sequences of a shard run together (`hfrnn.engine.sequence_gradients`); with a
         class softmax, they run one after another.
         """
-        return per_sequence_gradients(self, theta, out)
+        out, theta = _output(self.net, self.batch.B, out, self.net.vector(theta))
+        columns, gradients = _columns(self), PartGradients(self, theta)
+        self.threads.run(lambda s: gradients.add(s, columns[s], _rows(self.net, columns[s], out)), len(columns))
+        return out
 
     def squared_gradients(self, theta: Array) -> Array:
         """Return D = sum_b g_b^2 / sum w, where g_b is the gradient of the summed w*loss of sequence b (SPEC 6).
 
         D does not include l2. It is exact: each sequence runs by itself, and its gradient is summed over time before
         it is squared. The call takes several times as long as `loss_and_gradient`, because its matrix products have
-        one row per step (docs/damping.md has figures), and needs memory for one sequence per thread.
+        one row per step (docs/damping.md measures it), and needs memory for one sequence per thread.
 
         Parameters
         ----------
@@ -298,7 +210,18 @@ class SequenceDerivatives:
         (n_parameters,) array
             A new vector with entries of 0 or more, as `hfrnn.optim.cg.diagonal_preconditioner` takes it.
         """
-        return squared_gradients(self, theta)
+        net, theta = self.net, self.net.vector(theta)
+        out = net.backend.empty((net.n_parameters,), net.dtype)
+        start, _ = self.ranks.owned(self.batch.B)
+        gradients = PartGradients(self, theta)
+
+        def square(k: int, vector: Array) -> None:
+            gradients.add(k, (start + k, start + k + 1), vector)
+            net.backend.xp.multiply(vector, vector, out=vector)
+
+        VectorSum(net.backend, out.shape, net.dtype, self.threads, self.ranks).add(square, self.batch.B, out)
+        out /= self.total_weight
+        return out
 
     def part_gradients(self, theta: Array, parts: int = 50) -> Array:
         """Return the gradients of parts of the batch, scaled so that their outer products estimate the curvature.
@@ -317,18 +240,29 @@ class SequenceDerivatives:
         -------
         (parts, n_parameters) array
         """
-        return part_gradients(self, theta, parts)
+        net, ranks, theta = self.net, self.ranks, self.net.vector(theta)
+        most = min(count("parts", parts, 1), self.batch.B)
+        edges = equal_boundaries(self.batch.B, most)
+        widest = max(stop - start for start, stop in self.plan.parts) if net.separates_parts else 0
+        runs = runs_of_parts(edges, widest)
+        rows = net.backend.zeros((most, net.n_parameters), net.dtype)
+        start, stop = ranks.owned(len(runs))
+        gradients = PartGradients(self, theta)
+
+        def store(k: int) -> None:
+            first, after = runs[start + k]
+            gradients.add(k, (edges[first], edges[after]), rows[first:after] if after - first > 1 else rows[first])
+
+        with self.lock:
+            self.threads.run(store, stop - start)
+            own = [runs[k][0] if k < len(runs) else most for k in ranks.edges(len(runs))]
+            rows = share(net.backend, ranks, rows, own)
+        rows /= math.sqrt(self.total_weight)
+        return rows
 
     def sequence_jacobian(self, theta: Array) -> SequenceJacobian:
-        """Return the Jacobian at theta for products that keep the sequences apart.
+        """Return the Jacobian at theta (n_parameters,) for products that keep the sequences apart.
 
-        Parameters
-        ----------
-        theta : (n_parameters,) array
-
-        Returns
-        -------
-        SequenceJacobian
-            `transpose_products(u)` returns J_b' u_b for every sequence b.
+        Its method `transpose_products(u)` returns J_b' u_b for every sequence b.
         """
         return SequenceJacobian(self, theta)

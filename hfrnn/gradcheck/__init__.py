@@ -67,8 +67,7 @@ def gradcheck(
     Examples
     --------
     >>> from hfrnn.gradcheck import gradcheck
-    >>> outcomes = gradcheck(["rnn"])
-    >>> all(outcome.passed for outcome in outcomes)
+    >>> all(outcome.passed for outcome in gradcheck(["rnn"]))
     True
     """
     known, seed = architectures(), count("seed", seed)
@@ -86,24 +85,16 @@ def gradcheck(
             if progress is not None:
                 progress(arch, case.name)
             for check, error, where in check_case(case, seed):
-                place = f"{case.name}, {where}" if where else case.name
                 if check not in worst or not error <= worst[check][0]:
-                    worst[check] = (error, place)
-        outcomes += [Outcome(arch, check, *worst[check][:1], TOLERANCES[check], worst[check][1]) for check in worst]
+                    worst[check] = (error, f"{case.name}, {where}" if where else case.name)
+        outcomes += [Outcome(arch, check, error, TOLERANCES[check], place) for check, (error, place) in worst.items()]
     return outcomes
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """Return the results of `gradcheck` as a table of at most 80 columns.
 
-    Parameters
-    ----------
-    outcomes : sequence of Outcome
-
-    Returns
-    -------
-    str
-        The error of every check, with `!` after errors above the tolerance; then the place of each such error.
+    It has the error of every check, with `!` after errors above the tolerance; then the place of each such error.
 
     Examples
     --------

@@ -35,18 +35,9 @@ TOLERANCES = {
 
 
 def check_case(case: Case, seed: int = 0) -> Iterator[tuple[str, float, str]]:
-    """Run every check on one network and batch.
+    """Run every check on one network and batch, along random directions of this seed.
 
-    Parameters
-    ----------
-    case : Case
-    seed : int
-        Seed of the random directions.
-
-    Yields
-    ------
-    check, error, block : str, float, str
-        The name of the check, its relative error, and the parameter block ("" for the whole matrix).
+    It yields the name of the check, its relative error, and the parameter block ("" for the whole matrix).
     """
     net, theta, batch = case.net, case.theta, case.batch
     rng = np.random.Generator(np.random.PCG64(seed + 1))

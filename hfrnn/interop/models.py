@@ -31,30 +31,14 @@ WITHOUT_EFFECT = ("Dropout", "Identity", "Loss")
 
 @dataclass
 class TorchModel:
-    """A PyTorch model, or its state dict.
+    """A PyTorch model, or its state dict."""
 
-    Attributes
-    ----------
-    tensors : mapping of name to tensor
-        The parameters: those of the module, or the whole state dict.
-    embedding : str or None
-        Name of its nn.Embedding.
-    activation : str or None
-        `nonlinearity` of its nn.RNN; None if it is not known or there is none.
-    left_out : list of str
-        What PyTorch does in training and hfrnn does not.
-    frozen : set of str, or None
-        Names of the parameters that require no gradient; None for a state dict, which does not tell.
-    others : mapping of name to tensor
-        What else is in the state dict of the module: buffers.
-    """
-
-    tensors: StateDict
-    embedding: str | None
-    activation: str | None = None
-    left_out: list[str] = field(default_factory=list)
-    frozen: frozenset[str] | None = None
-    others: StateDict = field(default_factory=dict)
+    tensors: StateDict  # the parameters of the module, or the whole state dict
+    embedding: str | None  # the name of its nn.Embedding
+    activation: str | None = None  # `nonlinearity` of its nn.RNN, if it is known
+    left_out: list[str] = field(default_factory=list)  # what PyTorch does in training and hfrnn does not
+    frozen: frozenset[str] | None = None  # parameters that require no gradient; a state dict does not tell
+    others: StateDict = field(default_factory=dict)  # the buffers of the module
 
     @property
     def of_module(self) -> bool:
@@ -68,13 +52,7 @@ class TorchModel:
 
 
 def read_model(argument: str, model: Any, embedding: Any = None) -> TorchModel:
-    """Return what a model or a state dict holds; `embedding` is the name of the nn.Embedding, if it was given.
-
-    Raises
-    ------
-    InputError
-        It is neither, or the model has modules that hfrnn does not compute.
-    """
+    """Return what a model or a state dict holds; InputError if it has modules that hfrnn does not compute."""
     embedding = string("embedding", embedding, "the name of a module", or_none=True)
     if hasattr(model, "state_dict") and hasattr(model, "named_modules"):
         return _read_module(model, embedding)
@@ -90,9 +68,7 @@ def read_model(argument: str, model: Any, embedding: Any = None) -> TorchModel:
 
 def kind_of(module: Any) -> str:
     """Return the class of PyTorch that a module is made from: `LSTM` for an nn.LSTM and for a subclass of it."""
-    if hasattr(module, "original_name"):  # of a compiled module (TorchScript)
-        return str(module.original_name)
-    return str(_class_of(module).__name__)
+    return str(getattr(module, "original_name", _class_of(module).__name__))  # compiled modules (TorchScript) have one
 
 
 def _class_of(module: Any) -> Any:
@@ -138,10 +114,10 @@ def _read_module(model: Any, embedding: str | None) -> TorchModel:
             f"{', '.join(sorted(found.frozen))}: requires_grad is False, but hfrnn's gradients, products and updates "
             "treat all parameters alike; TorchLayout(net, model, trainable=True) leaves these out of products"
         )
-    if found.embedding is None and len(embeddings) == 1:
-        found.embedding = embeddings[0]
-    elif len(embeddings) > 1:
+    if len(embeddings) > 1:
         raise InputError(f"the model has the embeddings {', '.join(embeddings)}: give a model with at most one")
+    if found.embedding is None and embeddings:
+        found.embedding = embeddings[0]
     return found
 
 

@@ -1,7 +1,4 @@
-"""Which tensors of a PyTorch model make up which parameter of hfrnn.
-
-The module docstring of `hfrnn.interop` has the table.
-"""
+"""Which tensors of a PyTorch model make up which parameter of hfrnn (table in `hfrnn.interop`)."""
 
 from __future__ import annotations
 
@@ -26,15 +23,7 @@ ORDER = {1: [0], 3: [0, 1, 2], 4: [0, 1, 3, 2]}
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of a tensor that are added to the first rows of a parameter, in torch's layout: all rows by default.
-
-    Attributes
-    ----------
-    tensor : str
-        The name of the tensor.
-    start, stop : int
-        The rows from `start` up to, but not including, `stop`; None: up to the last one.
-    """
+    """Rows of a tensor, by name, that are added to the first rows of a parameter, in torch's layout."""
 
     tensor: str
     start: int = 0
@@ -47,24 +36,12 @@ class Piece:
 
 @dataclass(frozen=True)
 class TensorSum:
-    """A parameter of hfrnn and the tensors whose sum it is.
-
-    Attributes
-    ----------
-    name : str
-        The name of the parameter.
-    pieces : tuple of Piece
-        Its tensors.
-    blocks : int
-        G for tensors of the recurrent module, else 1.
-    transposed : bool
-        Whether the parameter is the transpose of the tensors.
-    """
+    """A parameter of hfrnn and the tensors whose sum it is."""
 
     name: str
     pieces: tuple[Piece, ...]
-    blocks: int = 1
-    transposed: bool = True
+    blocks: int = 1  # G for tensors of the recurrent module
+    transposed: bool = True  # whether the parameter is the transpose of the tensors
 
     def from_torch(self, values: Mapping[str, HostArray], parameter: HostArray) -> None:
         """Write the sum of the tensors to the parameter."""
@@ -91,8 +68,7 @@ class TensorSum:
 def parts_of(values: Mapping[str, HostArray], embedding: str | None, of_module: bool = False) -> list[TensorSum]:
     """Return the parameters of hfrnn with their tensors; every row of a tensor belongs to one parameter.
 
-    `of_module` says whether the tensors are those of a module, which tells the name of its embedding, or of a state
-    dict, which does not.
+    Tensors of a module (`of_module`) tell the name of its embedding; a state dict does not.
     """
     modules: dict[str, set[str]] = {}
     for name in values:
@@ -100,10 +76,8 @@ def parts_of(values: Mapping[str, HostArray], embedding: str | None, of_module: 
         modules.setdefault(module, set()).add(tensor)
     recurrent = [module for module, tensors in modules.items() if "weight_hh_l0" in tensors]
     if len(recurrent) != 1:
-        raise InputError(
-            f"the model has {len(recurrent)} recurrent modules (a tensor weight_hh_l0 each): "
-            f"give a model with one {MODULES}"
-        )
+        many = f"{len(recurrent)} recurrent modules (a tensor weight_hh_l0 each)"
+        raise InputError(f"the model has {many}: give a model with one {MODULES}")
     if embedding is not None and modules.get(embedding) != {"weight"}:
         raise InputError(
             f"embedding is {shown(embedding)}, but the model has no such nn.Embedding: it has {', '.join(modules)}"
@@ -111,8 +85,8 @@ def parts_of(values: Mapping[str, HostArray], embedding: str | None, of_module: 
     rest = [module for module in modules if module not in (recurrent[0], embedding)]
     matrices = [m for m in rest if "weight" in modules[m] and values[_joined(m, "weight")].ndim == 2]
     linear = {_joined(module, tensor) for module in matrices for tensor in ("weight", "bias")}
-    unknown = [_joined(module, tensor) for module in rest for tensor in sorted(modules[module])]
-    if unknown := [name for name in unknown if name not in linear]:
+    names = [_joined(module, tensor) for module in rest for tensor in sorted(modules[module])]
+    if unknown := [name for name in names if name not in linear]:
         raise InputError(f"{', '.join(unknown)} cannot be placed in a network of hfrnn: expected {EXPECTED}")
     if len(matrices) != 1:
         named = "" if of_module else ", and the name of the nn.Embedding, if there is one, as embedding"
@@ -172,13 +146,10 @@ def check_parts(net: Network, parts: list[TensorSum], values: Mapping[str, HostA
     """Raise InputError unless the tensors fit the network in kind and shape."""
     arch = ARCHITECTURES[next(part.blocks for part in parts if part.name == "layer0.W_h")]
     if net.arch != arch:
-        raise InputError(
-            f"the network is {net.arch}, and the state dict is of {arch}: give two of the same architecture"
-        )
+        raise InputError(f"the network is {net.arch}, and the state dict is of {arch}: give two of one architecture")
     if net.learn_initial_state:
         raise InputError(
-            "the network learns its initial state, and the recurrent modules of PyTorch have no parameter for it: "
-            "convert a network without learn_initial_state"
+            "PyTorch's modules have no parameter for an initial state: convert a network without learn_initial_state"
         )
     shapes = {block.name: block.shape for block in net.parameters.blocks}
     if odd := sorted(set(shapes) ^ {part.name for part in parts}):

@@ -42,10 +42,8 @@ class TorchLayout:
 
     Attributes
     ----------
-    names : tuple of str
-        Names of the parameters, in their order.
-    shapes : tuple of tuple of int
-        Their shapes.
+    names, shapes : tuple of str, tuple of tuple of int
+        Names and shapes of the parameters, in their order.
     size : int
         Number of entries of a vector of PyTorch; larger than `net.n_parameters` if layers have two biases.
 
@@ -61,11 +59,10 @@ class TorchLayout:
     >>> from hfrnn.interop import TorchLayout, from_torch
     >>> model = torch.nn.Sequential(torch.nn.LSTM(2, 3), torch.nn.Linear(3, 1))
     >>> net, theta = from_torch(model, loss="squared")
-    >>> batch = hfrnn.Batch(torch.ones(5, 4, 2), torch.ones(5, 4, 1))
-    >>> G = hfrnn.Objective(net, batch).gauss_newton(theta).to_torch(TorchLayout(net, model))
-    >>> size = sum(each.numel() for each in model.parameters())
-    >>> (G @ torch.ones(size)).shape == (size,)
-    True
+    >>> layout, batch = TorchLayout(net, model), hfrnn.Batch(torch.ones(5, 4, 2), torch.ones(5, 4, 1))
+    >>> G = hfrnn.Objective(net, batch).gauss_newton(theta).to_torch(layout)
+    >>> (G @ torch.ones(layout.size)).shape
+    torch.Size([88])
     """
 
     def __init__(self, net: Network, like: Any, *, embedding: str | None = None, trainable: bool = False) -> None:
@@ -96,16 +93,10 @@ class TorchLayout:
         self._second, self._to = asarray(second), asarray(owner[second])  # entries that are added to others
 
     def direction(self, v: Any) -> Array:
-        """Return P v: a direction in the model's parameters as a direction in theta.
+        """Return P v: a direction in the model's parameters as one in theta, (n_parameters,) or (n_parameters, k).
 
-        Parameters
-        ----------
-        v : (size,) or (size, k) tensor or array, or dict of name to tensor or array
-            The parameters themselves give theta: `direction(dict(model.named_parameters()))`, without `trainable`.
-
-        Returns
-        -------
-        (n_parameters,) or (n_parameters, k) array
+        v is a tensor or array (size,) or (size, k), or a dict of name to tensor or array. The parameters themselves
+        give theta: `direction(dict(model.named_parameters()))`, without `trainable`.
         """
         v = vector_of("v", self.join(v) if isinstance(v, Mapping) else v, self.size, self.net.backend)
         found = v[self._first]

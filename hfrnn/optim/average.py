@@ -6,7 +6,7 @@ At first the average covers the last few updates, and this window grows with k. 
 average is exponential with decay d. Training itself never uses it.
 
 References: the first part is the polynomial-decay averaging of Shamir & Zhang 2013, the second that of J. Martens,
-*Second-Order Optimization for Neural Networks*, 2016. docs/presets.md shows what it gains.
+*Second-Order Optimization for Neural Networks*, 2016. benchmarks/diary/presets.md shows what it gains.
 """
 
 from __future__ import annotations

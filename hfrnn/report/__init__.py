@@ -1,9 +1,4 @@
-"""An HTML report on one or more runs: `hfrnn report`.
-
-values.py reads a run folder into JSON values, and examples.py computes those of validation sequences. page.py puts them
-into one HTML file together with the style and the scripts; the file loads nothing from the network. The scripts draw
-the page: tools.js, axes.js, lines.js, bars.js, examples.js, page.js.
-"""
+"""An HTML report on one or more runs: page.py puts the values of values.py and examples.py into one file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Validation sequences for the report: targets and predictions.
-
-They are computed when a report is written: a run folder holds the weights, and the data are read again.
-"""
+"""Validation sequences for the report: targets and predictions, computed when a report is written."""
 
 from __future__ import annotations
 
@@ -28,17 +25,9 @@ STEPS = 1000
 def read_examples(folder: RunFolder) -> dict[str, Any] | None:
     """Return some validation sequences of a run on real values, or with classes of arrays, as JSON values.
 
-    Parameters
-    ----------
-    folder : RunFolder
-
-    Returns
-    -------
-    dict or None
-        None for a text or a task of symbols. Else `why`, the reason why there are no sequences, or
-        `outputs` : names of the drawn outputs
-        `sequences` : for each sequence `targets` and `predictions`, a list of numbers for each output (None where the
-        target is not scored)
+    There are none (None) for a text or a task of symbols. `why` says why others cannot be computed. Else `outputs` are
+    the names of the drawn outputs, and each of `sequences` has `targets` and `predictions`, a list of numbers for each
+    output (None where the target is not scored).
     """
     kind = folder.config().kind
     if kind.in_bits:

@@ -34,23 +34,10 @@ BEGINNING = 1000
 
 
 def make_page(runs: Sequence[str | Path]) -> str:
-    """Return the report on some runs as HTML.
+    """Return the report on some run folders, finished or not, as HTML.
 
-    Parameters
-    ----------
-    runs : sequence of paths
-        Run folders, finished or not.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    InputError
-        A path is not a run folder, or was given twice.
-    CheckpointError
-        A file of a run is damaged.
+    InputError is raised for a path that is not a run folder or was given twice, and CheckpointError if a file of a run
+    is damaged.
     """
     folders = _folders(runs)
     found = [read_run(*each) for each in zip(folders, run_names(runs), strict=True)]
@@ -70,7 +57,7 @@ def make_page(runs: Sequence[str | Path]) -> str:
 
 
 def write_report(runs: Sequence[str | Path], output: str | Path | None = None, force: bool = False) -> Path:
-    """Write the report on some runs as an HTML file; an error leaves an older file unchanged.
+    """Write the report on some runs as an HTML file, and return its path; an error leaves an older file unchanged.
 
     Parameters
     ----------
@@ -81,15 +68,10 @@ def write_report(runs: Sequence[str | Path], output: str | Path | None = None, f
     force : bool
         Whether to replace an existing file.
 
-    Returns
-    -------
-    Path
-        The file.
-
     Raises
     ------
     InputError
-        As for `make_page`; or the file exists, is the text of a run, lies in a run folder, or cannot be written.
+        As for `make_page`; or the file exists, is the text of a run, or lies in a run folder.
     StorageError
         The file cannot be written.
     """

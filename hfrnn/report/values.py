@@ -31,32 +31,11 @@ WORDS = ("cg_stop", "failed")
 
 
 def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
-    """Return the data of one run, finished or not.
+    """Return the data of one run, finished or not, under its name on the page.
 
-    Parameters
-    ----------
-    folder : RunFolder
-    name : str
-        The name of the run on the page.
-
-    Returns
-    -------
-    dict
-        `name`
-        `unit` : the name of a symbol ("character", "byte", "word"); None without text
-        `loss` : the unit of the loss
-        `words` : whether the level is "word"
-        `columns` : the fields of metrics.jsonl as columns; columns without any value are left out
-        `resumed` : the indices of the first records after the run was resumed
-        `examples` : validation sequences (`read_examples`); None for symbols
-        `samples` : `update` and `text` of each sample; `update` is None for the sample at the end
-        `facts`, `options` : texts by name
-        `given` : the names of the options that were given
-
-    Raises
-    ------
-    CheckpointError
-        A file of the run is damaged.
+    `unit` is the name of a symbol ("character", "byte", "word"; None without text), `loss` the unit of the loss.
+    `columns` holds the fields of metrics.jsonl that have a value, and `resumed` the indices of the first records after
+    the run was resumed. `update` of a sample is None for the one at the end. `facts` and `options` are texts by name.
     """
     from hfrnn.report.examples import read_examples  # it imports the packages that compute predictions
 
@@ -85,23 +64,7 @@ def read_run(folder: RunFolder, name: str) -> dict[str, Any]:
 
 
 def run_names(paths: Sequence[str | Path]) -> list[str]:
-    """Return a short name for each run folder: its last path components, as few as make all names different.
-
-    Parameters
-    ----------
-    paths : sequence of paths
-
-    Returns
-    -------
-    list of str
-
-    Raises
-    ------
-    InputError
-        A folder was given twice, or no folder was given.
-    """
-    if not paths:
-        raise InputError("no run was given: give one run folder or more")
+    """Return a short name for each run folder: its last path components, as few as make all names different."""
     parts = [Path(os.path.realpath(path)).parts for path in paths]
     for n, whole in enumerate(parts):
         if whole in parts[:n]:
@@ -113,21 +76,11 @@ def run_names(paths: Sequence[str | Path]) -> list[str]:
 
 
 def option_rows(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the options of all runs side by side.
+    """Return the options of all runs (results of `read_run`) side by side.
 
-    Parameters
-    ----------
-    runs : sequence of dict
-        Results of `read_run`.
-
-    Returns
-    -------
-    list of dict
-        `group`, `name`
-        `values` : texts, one per run; None if the run's optimizer does not use the option
-        `differs` : whether the runs that use the option have different values
-        `told` : whether the option is shown at first. It is if its values differ. It also is if it was given and there
-        is only one run or some run does not use the option.
+    `values` are texts, one per run, None if the run's optimizer does not use the option. `differs` says whether the
+    runs that use it have different values. `told` says whether it is shown at first: if its values differ, or if it was
+    given and there is only one run or some run does not use it.
     """
     rows = []
     known = {declared.key: declared for declared in all_options().values()}
@@ -136,15 +89,9 @@ def option_rows(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         used = [value for value in values if value is not None]
         given = any(value is not None and name in run["given"] for run, value in zip(runs, values, strict=True))
         differs = len(set(used)) > 1
-        rows.append(
-            {
-                "group": (known[name].group if name in known else "") or "Network",
-                "name": name,
-                "values": values,
-                "differs": differs,
-                "told": differs or (given and (len(runs) == 1 or len(used) < len(runs))),
-            }
-        )
+        told = differs or (given and (len(runs) == 1 or len(used) < len(runs)))
+        group = (known[name].group if name in known else "") or "Network"
+        rows.append({"group": group, "name": name, "values": values, "differs": differs, "told": told})
     return rows
 
 
@@ -185,13 +132,11 @@ def _summary(path: Path) -> dict[str, Any]:
 
 def _options(config: TrainConfig) -> dict[str, str | None]:
     """Return every option as text; None if the run's optimizer does not use it."""
-    of_run = {
-        declared.key: option_text(getattr(config, name))
-        if config.optimizer in (OPTIMIZERS.takers(name) or [config.optimizer])
-        else None
-        for name, declared in run_options().items()
-    }
-    return {**of_run, **{name: option_text(value) for name, value in config.arch_options.items()}}
+    found: dict[str, str | None] = {}
+    for name, declared in run_options().items():
+        used = config.optimizer in (OPTIMIZERS.takers(name) or [config.optimizer])
+        found[declared.key] = option_text(getattr(config, name)) if used else None
+    return found | {name: option_text(value) for name, value in config.arch_options.items()}
 
 
 def _facts(
@@ -202,7 +147,7 @@ def _facts(
     failed = sum(value is not None for value in columns["failed"])
     stopped, damped = _word(summary.get("stopped")), config.optimizer in OPTIMIZERS.takers("damping")
     weights = finite_number(summary.get("parameters")) or _weights(folder.path / "last.safetensors")
-    update, seconds, symbols = (_last(columns[key]) for key in ("update", "seconds", "symbols"))
+    update, seconds, symbols = ((columns[key] or [None])[-1] for key in ("update", "seconds", "symbols"))
     valid = [n for n, loss in enumerate(columns["valid_loss"]) if loss is not None]
     best, measured = min(valid, key=columns["valid_loss"].__getitem__, default=None), valid[-1] if valid else None
     tools = (("Python", "python"), ("NumPy", "numpy"), ("SciPy", "scipy"))
@@ -228,10 +173,6 @@ def _facts(
         "versions": ", ".join(f"{name} {versions[key]}" for name, key in tools if key in versions) or "-",
     }
     return {key: readable(value) for key, value in facts.items()}
-
-
-def _last(column: list[Any]) -> Any:
-    return column[-1] if column else None
 
 
 def _when(columns: dict[str, list[Any]], n: int) -> str:

@@ -32,25 +32,10 @@ Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 
 def checkpoint_bytes(arrays: Mapping[str, np.ndarray[Any, np.dtype[Any]]], meta: Mapping[str, Any]) -> bytes:
-    """Return the content of a checkpoint file.
+    """Return the content of a checkpoint file, which `load_checkpoint` reads.
 
-    Parameters
-    ----------
-    arrays : mapping of str (printable ASCII) to ndarray
-        Host arrays of booleans, integers or floats, of any shape (also 0-d and empty). Reading them back gives the
-        same bits.
-    meta : mapping
-        Description of the state: values that JSON can hold, also infinities and NaN. Tuples come back as lists.
-
-    Returns
-    -------
-    bytes
-        The content, to be written with `write_atomic` and read with `load_checkpoint`.
-
-    Raises
-    ------
-    InputError
-        The file format cannot hold an array or a value.
+    The arrays hold booleans, integers or floats and have any shape (also 0-d and empty). Their names are printable
+    ASCII. The description `meta` holds values of JSON, also infinities and NaN; tuples come back as lists.
     """
     plain = {name: _plain(name, array) for name, array in arrays.items()}
     try:
@@ -65,44 +50,27 @@ def checkpoint_bytes(arrays: Mapping[str, np.ndarray[Any, np.dtype[Any]]], meta:
 def load_checkpoint(
     path: str | os.PathLike[str], most: Callable[[dict[str, Any]], int] | None = None
 ) -> tuple[Arrays, dict[str, Any]]:
-    """Read a checkpoint file.
+    """Read a checkpoint file: its arrays, with the same bits as when they were stored and writable, and its description.
 
-    Parameters
-    ----------
-    path : path
-        A file with the content of `checkpoint_bytes`; no link.
-    most : callable, optional
-        Returns the largest number of bytes that the arrays may take, given the description. The header is read first,
-        and a larger file is refused unread. No file may be larger than a quarter of the memory.
-
-    Returns
-    -------
-    arrays : dict of str to ndarray
-        The arrays, with the same bits as when they were stored, writable.
-    meta : dict
-        The description.
-
-    Raises
-    ------
-    CheckpointError
-        The file is missing, unreadable, incomplete, damaged, too large, written by another tool, or of a newer format.
+    `most` returns the largest number of bytes that the arrays may take, given the description. The header is read
+    first, and a larger file is refused unread. No file may be larger than a quarter of the memory.
     """
     path = Path(path)
     with _opened(path) as file:
         start = _start(path, file)
         metadata = _metadata(path, _header(path, start))
         version, text = metadata["version"], metadata["meta"]
-        meta = _description(path, text)
+        meta, damaged = _parsed(text), f"checkpoint {path} is damaged"
+        if meta is None:
+            advice = "use an older checkpoint or start again"
+            raise CheckpointError(f"{damaged}: its description is not a JSON object; {advice}")
         size, largest = os.fstat(file.fileno()).st_size, memory_share(CHECKPOINT_SHARE)
         if most is not None:
             largest = min(largest, len(start) + most(meta))
         if size > largest:
-            raise CheckpointError(
-                f"checkpoint {path} has {size:,} bytes, and one of this network at most {largest:,}: restore it from a "
-                "copy"
-            )
+            sizes = f"{size:,} bytes, and one of this network at most {largest:,}"
+            raise CheckpointError(f"checkpoint {path} has {sizes}: restore it from a copy")
         data = start + file.read(largest - len(start))
-    damaged = f"checkpoint {path} is damaged"
     try:
         parsed = parse_safetensors(data)
     except (SafetensorError, ValueError, KeyError, TypeError, OverflowError) as error:
@@ -113,22 +81,7 @@ def load_checkpoint(
 
 
 def check_description(meta: Mapping[str, Any], path: Path, names: Collection[str] | None = None) -> None:
-    """Check that the description of a checkpoint is that of a training state.
-
-    Parameters
-    ----------
-    meta : mapping
-        The description.
-    path : path
-        The checkpoint, for error messages.
-    names : collection of str, optional
-        The parts to check; all by default.
-
-    Raises
-    ------
-    CheckpointError
-        A part is missing or is not what it must be.
-    """
+    """Check that the description of a checkpoint is that of a training state; by default all of its parts."""
     update = meta.get("update")
     known = {
         "update": _is_count(update),
@@ -152,9 +105,8 @@ def _plain(name: object, array: object) -> np.ndarray[Any, np.dtype[Any]]:
         raise InputError(f"an array of a checkpoint cannot be named {name!r}; use printable ASCII characters")
     if not isinstance(array, np.ndarray | np.generic) or array.dtype.name not in _TYPES:
         kind = array.dtype if isinstance(array, np.ndarray | np.generic) else type(array).__name__
-        raise InputError(
-            f"array {name!r} of a checkpoint is {kind}; give a NumPy array of booleans, integers or floats"
-        )
+        expected = "give a NumPy array of booleans, integers or floats"
+        raise InputError(f"array {name!r} of a checkpoint is {kind}; {expected}")
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
@@ -169,13 +121,7 @@ def _checksum(version: str, meta: str, arrays: Mapping[str, np.ndarray[Any, np.d
 
 
 def array_sizes(path: str | os.PathLike[str]) -> dict[str, int]:
-    """Return the number of entries of every array of a checkpoint, from its header alone.
-
-    Raises
-    ------
-    CheckpointError
-        The file is missing or unreadable, or its header is damaged.
-    """
+    """Return the number of entries of every array of a checkpoint, from its header alone."""
     path = Path(path)
     with _opened(path) as file:
         header = _header(path, _start(path, file))
@@ -206,27 +152,19 @@ def _start(path: Path, file: BinaryIO) -> bytes:
 
 def _header(path: Path, start: bytes) -> dict[str, Any]:
     """Return the header of a checkpoint."""
-    try:
-        header = json.loads(start[8:].decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} is damaged or not a checkpoint: its header cannot be read") from error
-    if not isinstance(header, dict) or not isinstance(header.get("__metadata__", {}), dict):
+    header = _parsed(start[8:])
+    if header is None or not isinstance(header.get("__metadata__", {}), dict):
         raise CheckpointError(f"{path} is damaged or not a checkpoint: its header cannot be read")
     return header
 
 
-def _description(path: Path, text: str) -> dict[str, Any]:
-    """Return the description of a state."""
+def _parsed(text: str | bytes) -> dict[str, Any] | None:
+    """Return an object of JSON; None for everything else."""
     try:
-        meta = json.loads(text)
+        found = json.loads(text.decode("utf-8") if isinstance(text, bytes) else text)
     except (ValueError, RecursionError):
-        meta = None
-    if not isinstance(meta, dict):
-        raise CheckpointError(
-            f"checkpoint {path} is damaged: its description is not a JSON object; use an older checkpoint or start "
-            "again"
-        )
-    return meta
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _metadata(path: Path, header: dict[str, Any]) -> dict[str, str]:
@@ -239,10 +177,8 @@ def _metadata(path: Path, header: dict[str, Any]) -> dict[str, str]:
     if not all(isinstance(value, str) for value in found.values()):
         raise CheckpointError(f"checkpoint {path} is damaged: its header lacks a part")
     if found["version"] != str(VERSION):
-        raise CheckpointError(
-            f"checkpoint {path} has format version {found['version']}, and this hfrnn reads version {VERSION}; "
-            "use the hfrnn that wrote it or a newer one"
-        )
+        version = f"has format version {found['version']}, and this hfrnn reads version {VERSION}"
+        raise CheckpointError(f"checkpoint {path} {version}; use the hfrnn that wrote it or a newer one")
     return found
 
 

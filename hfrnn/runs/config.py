@@ -20,7 +20,7 @@ from hfrnn.files import CONFIGURATION, read_bytes
 from hfrnn.option import Option, argument, either, near_hint, option_key
 from hfrnn.runs.defaults import dependent, suited
 from hfrnn.runs.optimizers import OPTIMIZERS
-from hfrnn.runs.options import DEFAULT_MINUTES, options_by_key, run_options
+from hfrnn.runs.options import DEFAULT_MINUTES, run_options
 from hfrnn.wording import short
 
 ONE_OF = (
@@ -411,7 +411,7 @@ def checked_options(options: Mapping[str, Any], source: str) -> dict[str, Any]:
 
     Each is checked by itself. Where they come from (`source`) is for the message about a name that is not known.
     """
-    by_key = options_by_key()
+    by_key = {declared.key: declared for declared in run_options().values()}
     values = {given.rstrip("_").replace("-", "_"): value for given, value in options.items()}
     found: dict[str, Any] = {}
     for key, declared in ((key, by_key[key]) for key in values if key in by_key):

@@ -35,7 +35,7 @@ from hfrnn.arrays.threads import default_threads
 from hfrnn.checks import shown
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.vocabulary import Vocabulary
-from hfrnn.errors import CheckpointError, InputError, Message, PerReader, worded
+from hfrnn.errors import CheckpointError, InputError, Message, PerReader, reason_of, worded
 from hfrnn.files import CHECKPOINT_SHARE, is_regular, memory_share, read_bytes, write_atomic
 from hfrnn.option import in_toml, option_key
 from hfrnn.runs.checkpoint import check_description, checkpoint_bytes, load_checkpoint
@@ -51,33 +51,16 @@ RUN_FILES = ("last.safetensors", "best.safetensors", "metrics.jsonl", "vocabular
 
 
 class RunFolder:
-    """The files of one run.
-
-    Parameters
-    ----------
-    path : path
-        An existing run folder. `create` makes a new one.
-
-    Attributes
-    ----------
-    path : Path
-
-    Raises
-    ------
-    InputError
-        There is no such folder, or it is not a run folder.
-    """
+    """The files of one run, in an existing run folder. `create` makes a new one."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if not os.path.isdir(path):  # unlike Path.is_dir, it does not raise for any path
-            raise InputError(
-                Message("{0} is not a run folder: give the folder that hfrnn train made (its {out})", path)
-            )
-        if not self._file("config.toml").is_file():
-            raise InputError(
-                f"{path} is not a run folder: it has no config.toml; give the folder that hfrnn train made"
-            )
+            advice = "give the folder that hfrnn train made (its {out})"
+            raise InputError(Message(f"{{0}} is not a run folder: {advice}", path))
+        if not (self.path / "config.toml").is_file():
+            reason = "it has no config.toml; give the folder that hfrnn train made"
+            raise InputError(f"{path} is not a run folder: {reason}")
 
     @cached_property
     def lock(self) -> FolderLock:
@@ -87,42 +70,17 @@ class RunFolder:
     @cached_property
     def metrics_file(self) -> MetricsFile:
         """The file metrics.jsonl."""
-        return MetricsFile(self._file("metrics.jsonl"))
+        return MetricsFile(self.path / "metrics.jsonl")
 
     @classmethod
     def create(
-        cls,
-        path: str | Path,
-        config: TrainConfig,
-        versions: dict[str, str],
-        vocabulary: Vocabulary | None,
-        numbered: bool = False,
-        scaling: Scaling | None = None,
-    ) -> RunFolder:
+        cls, path: str | Path, config: TrainConfig, versions: dict[str, str], vocabulary: Vocabulary | None,
+        numbered: bool = False, scaling: Scaling | None = None,
+    ) -> RunFolder:  # fmt: skip
         """Create a run folder with its configuration and vocabulary, and hold its lock until `lock.release()`.
 
-        Parameters
-        ----------
-        path : path
-            The folder. It may exist if it is empty, or if a killed process left nothing but temporary files there.
-        config : TrainConfig
-        versions : dict of str to str
-            Versions and checksums, stored in config.toml.
-        vocabulary : Vocabulary or None
-        numbered : bool
-            Whether to make the folder path-2, path-3, ... if there is something at the path.
-        scaling : Scaling, optional
-
-        Returns
-        -------
-        RunFolder
-
-        Raises
-        ------
-        InputError
-            The path is not empty, or the folder cannot be created.
-        StorageError
-            A file cannot be written.
+        The folder may exist if it is empty, or if a killed process left nothing but temporary files there. With
+        `numbered`, the folder is path-2, path-3, ... if there is something at the path.
         """
         folder, content = Path(path), _config_content(config, versions)
         if numbered:
@@ -153,21 +111,20 @@ class RunFolder:
     def _tables(self) -> Tables:
         """The tables of config.toml, which is read once."""
         with self._whole("config.toml"):
-            tables = read_toml(self._file("config.toml"), links=False)
+            tables = read_toml(self.path / "config.toml", links=False)
             if "hfrnn" not in tables.versions:
-                raise InputError(f"{self._file('config.toml')} has no table of versions")
+                raise InputError(f"{self.path / 'config.toml'} has no table of versions")
         return tables
 
     @cached_property
     def _config(self) -> TrainConfig:
         """The configuration in config.toml."""
-        tables, path = self._tables, str(self._file("config.toml"))
+        tables, path = self._tables, str(self.path / "config.toml")
         optimizer = {**tables.followed, **tables.given}.get("optimizer")
         if isinstance(optimizer, str) and optimizer not in OPTIMIZERS.names():
             advice = PerReader("import the module that registers it", "name the file that registers it: {kernel:FILE}")
-            raise CheckpointError(
-                Message("{0} names the optimizer {1}, which is not known: {2}", path, shown(optimizer), advice)
-            )
+            unknown = "{0} names the optimizer {1}, which is not known: {2}"
+            raise CheckpointError(Message(unknown, path, shown(optimizer), advice))
         with self._whole("config.toml"):
             values = checked_options({**tables.followed, **tables.given}, path)
             return stored_config({name: values[name] for name in values if option_key(name) in tables.given}, values)
@@ -178,18 +135,12 @@ class RunFolder:
         try:
             yield
         except InputError as error:
-            path = self._file(name)
+            path = self.path / name
             what = worded(error, in_toml)  # nobody gave these options to the call or the command
             raise CheckpointError(f"{path} is damaged ({what}): restore it from a copy") from error
 
     def config(self) -> TrainConfig:
-        """Return the configuration that the run was started with: what was given, and the defaults of that time.
-
-        Raises
-        ------
-        CheckpointError
-            config.toml is damaged.
-        """
+        """Return the configuration that the run was started with: what was given, and the defaults of that time."""
         return self._config
 
     def versions(self) -> dict[str, Any]:
@@ -202,36 +153,24 @@ class RunFolder:
         stored = self.versions().get("vocabulary_sha256")
         if stored is None and not self.config().kind.in_bits:
             return None
-        path = self._file("vocabulary.json")
+        path = self.path / "vocabulary.json"
         vocabulary = Vocabulary.load(path, links=False)
         if stored != vocabulary.to_json()["sha256"]:
             raise CheckpointError(f"the vocabulary {path} is not that of the run: restore it from a copy")
         return vocabulary
 
     def vocabulary(self) -> Vocabulary | None:
-        """Return the symbols of the run; None if its data have none.
-
-        Raises
-        ------
-        CheckpointError
-            The file is missing, damaged or of another run.
-        """
+        """Return the symbols of the run; None if its data have none."""
         return self._vocabulary
 
     def scaling(self) -> Scaling | None:
-        """Return the scaling of the run's inputs and targets; None if they are used as they are.
-
-        Raises
-        ------
-        CheckpointError
-            The file is missing, damaged or of another run.
-        """
+        """Return the scaling of the run's inputs and targets; None if they are used as they are."""
         stored = self.versions().get("scaling_sha256")
         if stored is None:
             return None
-        scaling = Scaling.load(self._file("scaling.json"))
+        scaling = Scaling.load(self.path / "scaling.json")
         if scaling.sha256 != stored:
-            raise CheckpointError(f"{self._file('scaling.json')} is not that of the run: restore it from a copy")
+            raise CheckpointError(f"{self.path / 'scaling.json'} is not that of the run: restore it from a copy")
         return scaling
 
     # ------------------------------------------------------------------ checkpoints
@@ -240,26 +179,13 @@ class RunFolder:
     def begun(self) -> bool:
         """Whether the folder holds a state. If not, a process was killed while it created the folder."""
         names = ("last.safetensors", "best.safetensors", "metrics.jsonl")
-        return any(os.path.lexists(self._file(name)) for name in names)
+        return any(os.path.lexists(self.path / name) for name in names)
 
     def save(self, arrays: dict[str, HostArray], meta: dict[str, Any], best: bool, keep: int = 0) -> None:
-        """Write the state after update `meta["update"]` as `last`, and delete old states that are no longer kept.
+        """Write the state after update `meta["update"]` as `last`, and as `best` too if it is the best one.
 
-        Parameters
-        ----------
-        arrays : dict of str to ndarray
-        meta : dict
-            Description of the state: values that JSON can hold.
-        best : bool
-            Whether to write the state as `best` too.
-        keep : int
-            Number of latest states to keep under names of their own, this one included. An older one is deleted only
-            after this state is on the disk.
-
-        Raises
-        ------
-        StorageError
-            A file cannot be written, or the folder is no longer the one that was locked.
+        `keep` is the number of latest states to keep under names of their own, this one included. An older one is
+        deleted only after this state is on the disk.
         """
         content = checkpoint_bytes(arrays, meta)
         self.lock.check()
@@ -271,15 +197,7 @@ class RunFolder:
         self._prune(keep)
 
     def restore(self, name: str) -> tuple[dict[str, HostArray], dict[str, Any]]:
-        """Read a checkpoint: `last`, `best`, or a kept one such as `update-000120`.
-
-        Raises
-        ------
-        InputError
-            There is no checkpoint of that name.
-        CheckpointError
-            It is missing or damaged.
-        """
+        """Read a checkpoint: `last`, `best`, or a kept one such as `update-000120`."""
         kept = re.fullmatch(r"update-[0-9]{1,18}", name) if isinstance(name, str) else None
         named = isinstance(name, str) and name in ("best", "last")
         if not named and not (kept and is_regular(self._checkpoint(name))):
@@ -298,24 +216,12 @@ class RunFolder:
         ))  # fmt: skip
 
     def make_consistent(self, update: int, best_is_last: bool, keep: int) -> None:
-        """Make all files agree with `last`, after a process was killed while it wrote them.
+        """Make all files agree with `last`, the state after an update, when a process was killed while it wrote them.
 
-        Parameters
-        ----------
-        update : int
-            The update of the state in `last`.
-        best_is_last : bool
-            Whether `best` must hold the same state as `last`.
-        keep : int
-            Number of latest states to keep under names of their own.
-
-        Raises
-        ------
-        CheckpointError
-            metrics.jsonl is damaged or ends before that update; nothing was changed.
+        `keep` is that of `save`. If metrics.jsonl is damaged or ends before that update, nothing is changed.
         """
-        if self._file("summary.json").is_dir():
-            raise CheckpointError(f"{self._file('summary.json')} is a folder, where the file belongs: move it away")
+        if (self.path / "summary.json").is_dir():
+            raise CheckpointError(f"{self.path / 'summary.json'} is a folder, where the file belongs: move it away")
         self.metrics_file.check()
         self.metrics_file.cut(update)
         self.delete_leftovers()
@@ -348,12 +254,12 @@ class RunFolder:
         """Delete summary.json, because a resumed run has not ended; raises StorageError like `save`."""
         self.lock.check()
         with contextlib.suppress(OSError):
-            self._file("summary.json").unlink()
+            (self.path / "summary.json").unlink()
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Write summary.json; raises StorageError like `save`."""
         self.lock.check()
-        write_atomic(self._file("summary.json"), json.dumps(summary, indent=2) + "\n")
+        write_atomic(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
 
     def _prune(self, keep: int) -> None:
         """Delete the oldest kept states, so that `keep` remain."""
@@ -367,13 +273,10 @@ class RunFolder:
         check_description(meta, path, ("network",))
         return largest_state(self.config(), meta["network"])
 
-    def _file(self, name: str) -> Path:
-        return self.path / name
-
     def _checkpoint(self, name: str) -> Path:
         """Return the path of a checkpoint; `update-7` is stored as update-000007.safetensors."""
         word, _, number = name.partition("-")
-        return self._file(f"{f'{word}-{int(number):06d}' if number else word}.safetensors")
+        return self.path / f"{f'{word}-{int(number):06d}' if number else word}.safetensors"
 
 
 def _config_content(config: TrainConfig, versions: dict[str, str]) -> bytes:
@@ -383,9 +286,8 @@ def _config_content(config: TrainConfig, versions: dict[str, str]) -> bytes:
         return config.to_toml(ordered).encode("utf-8")
     except UnicodeEncodeError as error:
         name = ascii(error.object[max(error.start - 20, 0) : error.end])
-        raise InputError(
-            f"the name of a file is not UTF-8 ({name}), but config.toml must be UTF-8: rename the file"
-        ) from error
+        problem = f"the name of a file is not UTF-8 ({name}), but config.toml must be UTF-8"
+        raise InputError(f"{problem}: rename the file") from error
 
 
 # ------------------------------------------------------------------ new folders, and what a killed process left
@@ -420,18 +322,15 @@ def make_empty_folder(folder: Path, given: str | Path) -> None:
     _check_place(folder, given)
     try:
         if folder.exists() and not folder.is_dir():
-            raise InputError(Message(
-                "{0} exists already and is left as it is, because it is no folder: give a new or an empty folder "
-                "as {out}", given,
-            ))  # fmt: skip
+            kept = "{0} exists already and is left as it is, because it is no folder"
+            raise InputError(Message(f"{kept}: give a new or an empty folder as {{out}}", given))
         if folder.exists() and not is_unused(folder):
             raise occupied(given)
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(Message("{0} cannot be made ({1}): give another {out}", given, reason)) from error
+        raise InputError(Message("{0} cannot be made ({1}): give another {out}", given, reason_of(error))) from error
 
 
 def _check_place(folder: Path, given: str | Path) -> None:
@@ -440,18 +339,13 @@ def _check_place(folder: Path, given: str | Path) -> None:
     with contextlib.suppress(OSError, ValueError):  # a path that cannot be is refused when the folder is made
         run = enclosing_run(folder)
     if run is not None:
-        raise InputError(
-            Message("{0} lies in the run folder {1}, which only that run writes to: give another {out}", given, run)
-        )
+        inside = "{0} lies in the run folder {1}, which only that run writes to: give another {out}"
+        raise InputError(Message(inside, given, run))
 
 
 def occupied(path: str | Path) -> InputError:
-    return InputError(
-        Message(
-            "{0} exists already and is left as it is: give another {out}, or resume the run in it with {resume:{0}}",
-            path,
-        )
-    )
+    advice = "give another {out}, or resume the run in it with {resume:{0}}"
+    return InputError(Message(f"{{0}} exists already and is left as it is: {advice}", path))
 
 
 def is_unused(folder: Path) -> bool:
@@ -492,15 +386,7 @@ def versions() -> dict[str, str]:
 
 
 class UnwrittenFolder(RunFolder):
-    """A run folder that another rank writes. It only remembers the description of the last state.
-
-    Parameters
-    ----------
-    path : path
-        Need not exist.
-    saved : dict, optional
-        The description of the state that the run resumes from.
-    """
+    """A run folder that another rank writes. It only remembers the description of the last state, `saved` at first."""
 
     def __init__(self, path: str | Path, saved: dict[str, Any] | None = None) -> None:
         self.path = Path(path)
@@ -547,15 +433,7 @@ SPARE = 2**26
 
 
 def largest_state(config: TrainConfig, network: Mapping[str, Any]) -> int:
-    """Return the most bytes that the arrays of a run's checkpoint may take.
-
-    Parameters
-    ----------
-    config : TrainConfig
-        The options of the run.
-    network : mapping
-        `n_in`, `n_out` and `loss` of its network, and its classes.
-    """
+    """Return the most bytes that the arrays of a run's checkpoint may take; `network` is that of its description."""
     from hfrnn.engine.network import Network
 
     net = Network(**{**config.network_arguments(network), "backend": "numpy"})

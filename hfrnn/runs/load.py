@@ -1,9 +1,4 @@
-"""Load what a run has learned: its network, its weights and its vocabulary; or save a network in one file.
-
-The file of `hfrnn.save` is a checkpoint (`hfrnn.runs.checkpoint`): safetensors with a checksum and no pickle. Its
-arrays are the blocks of `net.views(theta)`. Its description holds the arguments of the network, and the vocabulary if
-one was given.
-"""
+"""Load what a run has learned: its network, its weights and its vocabulary; or save a network in one file."""
 
 from __future__ import annotations
 
@@ -16,7 +11,7 @@ import numpy as np
 
 from hfrnn._version import __version__
 from hfrnn.arrays.backend import Array, HostArray, host_copy
-from hfrnn.checks import choice, instance, path, shown, string
+from hfrnn.checks import choice, instance, shown, string
 from hfrnn.checks import path as checked_path
 from hfrnn.choices import AUTO, BACKENDS
 from hfrnn.data.scaling import Scaling
@@ -106,12 +101,11 @@ def load(run: str | Path, which: str = "best", backend: str = "numpy") -> Loaded
     """
     choice("backend", backend, (AUTO, *BACKENDS))
     string("which", which, "best, last or the name of a kept checkpoint")
-    given = path("run", run)
+    given = checked_path("run", run)
     if os.path.isfile(given):
         if which != "best":
-            raise InputError(Message(
-                "{which!s} is {0}, and {1} is a file, which holds one set of weights: leave it out", shown(which), given
-            ))  # fmt: skip
+            single = "{which!s} is {0}, and {1} is a file, which holds one set of weights: leave it out"
+            raise InputError(Message(single, shown(which), given))
         return LoadedRun(*load_saved(given, backend))
     return load_run(RunFolder(given), which, backend)
 
@@ -123,11 +117,8 @@ def load_run(folder: RunFolder, which: str = "best", backend: str = "numpy") -> 
     arguments = folder.config().network_arguments(meta["network"])
     net = Network(**{**arguments, "backend": backend})
     theta = checked_weights(net, arrays, folder.path)
-    if vocabulary is not None and (vocabulary.size, vocabulary.size) != (net.n_in, net.n_out):
-        raise CheckpointError(
-            f"the vocabulary in {folder.path} has {vocabulary.size} symbols, and the network of the checkpoint has "
-            f"{net.n_in} inputs and {net.n_out} outputs: restore both from a copy"
-        )
+    if vocabulary is not None and not _fits(vocabulary, net):
+        raise CheckpointError(f"{folder.path} is damaged: {_sizes(vocabulary, net)}: restore both from a copy")
     return LoadedRun(net, theta, vocabulary)
 
 
@@ -159,32 +150,13 @@ def load_scaling(run: str | Path) -> Scaling | None:
     >>> hfrnn.load_scaling("run") is None  # only arrays and tables have one
     True
     """
-    return RunFolder(path("run", run)).scaling()
+    return RunFolder(checked_path("run", run)).scaling()
 
 
 def first_weights(config: TrainConfig, network: Mapping[str, Any], data: str) -> HostArray | None:
-    """Return the best weights of the run that `config.init_from` names, for a new run to start from.
+    """Return the best weights of the run that `config.init_from` names, for a new run to start from; None for no run.
 
-    Parameters
-    ----------
-    config : TrainConfig
-        Options of the new run.
-    network : mapping
-        `n_in`, `n_out` and `loss` of the new run's network.
-    data : str
-        Name of the new run's data, for error messages.
-
-    Returns
-    -------
-    ndarray, shape (n_parameters,), or None
-        None if `config.init_from` is None.
-
-    Raises
-    ------
-    InputError
-        The weights are for another network, or there is no such run.
-    CheckpointError
-        A file of that run is missing or damaged.
+    `network` has `n_in`, `n_out` and `loss` of the new run's network; messages name its `data`.
     """
     if config.init_from is None:
         return None
@@ -193,10 +165,8 @@ def first_weights(config: TrainConfig, network: Mapping[str, Any], data: str) ->
     net, theta, _ = load(run)
     for name, stored in (("n_in", net.n_in), ("n_out", net.n_out), ("loss", net.loss_name)):
         if stored != network[name]:
-            raise InputError(
-                f"the weights of {run} have {name} {stored}, and {data} needs {network[name]}: "
-                "give data of that kind, or another run"
-            )
+            sizes = f"have {name} {stored}, and {data} needs {network[name]}"
+            raise InputError(f"the weights of {run} {sizes}: give data of that kind, or another run")
     return np.asarray(theta)
 
 
@@ -207,10 +177,8 @@ def _check_same_shape(run: str, stored: TrainConfig, config: TrainConfig) -> Non
     if differing:
         theirs, ours = (", ".join(_in_words(name, getattr(each, name)) for name in differing)
                         for each in (stored, config))  # fmt: skip
-        raise InputError(Message(
-            f"the weights of {{0}} are for another network: it has {theirs}, and this run {ours}; give the options of "
-            "that run", run,
-        ))  # fmt: skip
+        differ = f"the weights of {{0}} are for another network: it has {theirs}, and this run {ours}"
+        raise InputError(Message(f"{differ}; give the options of that run", run))
 
 
 def _shape_of(value: Any) -> Any:
@@ -283,23 +251,14 @@ def save(net: Network, theta: Array, path: str | os.PathLike[str], vocabulary: V
 
 
 def load_saved(path: Path, backend: str) -> tuple[Network, Array, Vocabulary | None]:
-    """Return the network, the weights and the vocabulary of a file that `save` wrote.
-
-    Raises
-    ------
-    InputError
-        The architecture of the network is not registered, or the file is of another kind.
-    CheckpointError
-        The file is damaged, or `save` did not write it.
-    """
+    """Return the network, the weights and the vocabulary of a file that `save` wrote."""
     if not _is_safetensors(path):
         raise InputError(f"{path} is not a run folder: give the folder that hfrnn train made, or a file of hfrnn.save")
     arrays, description = load_checkpoint(os.path.realpath(path))
     arguments = description.get(ARGUMENTS)
     if not isinstance(arguments, dict) or not isinstance(arguments.get("arch"), str):
-        raise CheckpointError(
-            f"{path} is not a file of hfrnn.save: give the folder of a run, not its checkpoint, or a file of hfrnn.save"
-        )
+        advice = "give the folder of a run, not its checkpoint, or a file of hfrnn.save"
+        raise CheckpointError(f"{path} is not a file of hfrnn.save: {advice}")
     _check_sizes(path, arguments, arrays)
     try:
         net = Network(**{**arguments, "backend": backend})
@@ -362,52 +321,30 @@ def _sizes(vocabulary: Vocabulary, net: Network) -> str:
 
 
 def checked_weights(net: Network, arrays: dict[str, HostArray], path: Path) -> Array:
-    """Return the weights that were validated: the average of the parameters if it is stored, else the parameters.
-
-    Parameters and errors are those of `checked_theta`.
-    """
+    """Return the weights that were validated: the average of the parameters if it is stored, else the parameters."""
     theta, name = checked_theta(net, arrays, path), f"method.{AVERAGE}"
     constraints = stored_constraints(net, arrays, path) if CONSTRAINTS in arrays else None
     if name not in arrays:
         return theta if constraints is None else constraints.weights(theta)
     average = checked_theta(net, arrays, path, name)
     if constraints is not None and not constraints.allows(average):
-        raise CheckpointError(
-            f"the checkpoint in {path} has weights that its constraints do not allow: restore it from a copy"
-        )
+        wrong = "has weights that its constraints do not allow"
+        raise CheckpointError(f"the checkpoint in {path} {wrong}: restore it from a copy")
     return average
 
 
 def checked_theta(net: Network, arrays: dict[str, HostArray], path: Path, name: str = "theta") -> Array:
-    """Return one vector of parameters of a checkpoint, on the device of the network.
+    """Return a vector of parameters among the arrays of a checkpoint, on the device of the network.
 
-    Parameters
-    ----------
-    net : Network
-    arrays : dict of str to ndarray
-        The arrays of the checkpoint.
-    path : path
-        The run folder, for error messages.
-    name : str
-        Which of the arrays to return.
-
-    Returns
-    -------
-    array, shape (net.n_parameters,)
-
-    Raises
-    ------
-    CheckpointError
-        The vector is missing, does not fit the network, or is not finite.
+    It must be there, fit the network and be finite. Messages name the run folder `path`.
     """
     theta = arrays.get(name)
     if theta is None or theta.shape != (net.n_parameters,) or theta.dtype != net.dtype:
         found = "no parameters"
         if theta is not None:
             found = f"{counted(theta.size, 'parameter')} of type {theta.dtype}, of shape {theta.shape}"
-        raise CheckpointError(
-            f"the checkpoint in {path} holds {found}: this network has {net.n_parameters} of type {net.dtype}"
-        )
+        expected = f"this network has {net.n_parameters} of type {net.dtype}"
+        raise CheckpointError(f"the checkpoint in {path} holds {found}: {expected}")
     if not np.isfinite(theta).all():
         raise CheckpointError(f"the checkpoint in {path} holds parameters that are not finite: use another one")
     return net.backend.asarray(theta)

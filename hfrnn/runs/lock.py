@@ -19,13 +19,6 @@ NAME = ".lock"
 class FolderLock:
     """The right to write to a folder, from `acquire` until `release` or the end of the process.
 
-    Parameters
-    ----------
-    folder : path
-        The folder. It must exist when the lock is acquired.
-
-    Notes
-    -----
     The operating system holds the lock, so a killed process leaves only a file that locks nothing. On a file system
     without locks, `acquire` always succeeds.
     """
@@ -35,16 +28,7 @@ class FolderLock:
         self._held: BinaryIO | None = None
 
     def acquire(self) -> None:
-        """Take the lock; do nothing if this object holds it already.
-
-        Raises
-        ------
-        InputError
-            Another process holds the lock (the message names it), the folder cannot be written to, or there is
-            something else than a lock under its name.
-        StorageError
-            The disk has no space for the file.
-        """
+        """Take the lock; do nothing if this object holds it already. An InputError says which process holds it."""
         while self._held is None:
             file = self._open()
             try:
@@ -77,13 +61,7 @@ class FolderLock:
         self._held = None
 
     def check(self) -> None:
-        """Check before a write that the folder is still the one that was locked; do nothing if no lock is held.
-
-        Raises
-        ------
-        StorageError
-            The folder, or the lock in it, was deleted, moved or replaced.
-        """
+        """Raise StorageError before a write if the folder is no longer the one that was locked, unless none was."""
         if self._held is not None and not self._names(self._held):
             raise StorageError(
                 f"the run folder {self.folder}, or the file {NAME} in it, was deleted, moved or replaced while the run "

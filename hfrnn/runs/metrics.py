@@ -13,8 +13,6 @@ from hfrnn.files import LOG, append_line, open_to_append, read_bytes, write_atom
 
 Record = dict[str, Any]
 """A record of metrics.jsonl: figures by name, None where a name does not apply."""
-
-
 LARGEST = 1e300
 """Larger values in a log count as missing; sums of smaller ones do not overflow."""
 MOST_UPDATES = 2**53
@@ -27,13 +25,7 @@ def finite_number(value: object) -> float | int | None:
 
 
 class MetricsFile:
-    """Append records to metrics.jsonl and read them back.
-
-    Parameters
-    ----------
-    path : path
-        The file. It may be missing; there are no records then.
-    """
+    """Append records to metrics.jsonl and read them back. A missing file has no records."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -43,13 +35,7 @@ class MetricsFile:
         append_line(self.path, json.dumps(record))
 
     def records(self) -> list[Record]:
-        """Return all records. An incomplete last line is ignored.
-
-        Raises
-        ------
-        CheckpointError
-            Another line is damaged, or the updates do not increase.
-        """
+        """Return all records. An incomplete last line is ignored."""
         records: list[Record] = []
         for row, line in enumerate(io.BytesIO(self._content()), 1):
             if not line.endswith(b"\n"):  # an incomplete line
@@ -67,13 +53,7 @@ class MetricsFile:
         return records
 
     def until(self, update: int) -> list[Record]:
-        """Return the records up to an update, which must be the last one of them.
-
-        Raises
-        ------
-        CheckpointError
-            The file is damaged, or has no record of that update.
-        """
+        """Return the records up to an update, which must be the last one of them."""
         kept = [record for record in self.records() if record["update"] <= update]
         last = kept[-1]["update"] if kept else 0
         if last != update:
@@ -84,25 +64,13 @@ class MetricsFile:
         return kept
 
     def cut(self, update: int) -> None:
-        """Delete the records after an update, so that the file agrees with the checkpoint of that update.
-
-        Raises
-        ------
-        CheckpointError
-            The file is damaged, or has no record of that update; it is unchanged.
-        """
+        """Delete the records after an update, so that the file agrees with the checkpoint of that update."""
         content = "".join(json.dumps(record) + "\n" for record in self.until(update)).encode("utf-8")
         if os.path.lexists(self.path) and self._content() != content:
             write_atomic(self.path, content)
 
     def check(self) -> None:
-        """Check that records can be appended. Nothing is written.
-
-        Raises
-        ------
-        CheckpointError
-            The file is a link, or another file would change with it.
-        """
+        """Check that records can be appended: the file is no link, and no other file would change with it."""
         try:
             if os.path.lexists(self.path):
                 open_to_append(self.path).close()

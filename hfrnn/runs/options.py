@@ -1,8 +1,6 @@
-"""Every option of a run: those of this file, of the kinds of data and of the optimizers.
+"""Every option of a run: those of this file, of the kinds of data (`data/kinds/`) and of the optimizers.
 
-Flags, keys of TOML files, checks, messages and help texts are derived from the declarations. An option of a kind of
-data stands in `data/kinds/`, one of an optimizer in `training/methods/`, and those of an update of Hessian-free
-optimization in `optim/hf_options.py`.
+Flags, keys of TOML files, checks, messages and help texts are derived from the declarations.
 """
 
 from __future__ import annotations
@@ -54,12 +52,10 @@ GENERAL: tuple[Option, ...] = (
         "direct_output", bool, True, "Connect all hidden layers to the output, not only the last one.",
         needs=(A_STACK,),
     ),
+    _shape("learn_initial_state", bool, False, "Learn the hidden state before the first step, instead of zeros."),
     _shape(
-        "learn_initial_state", bool, False, "Learn the hidden state before the first step, instead of zeros."
-    ),
-    _shape(
-        "classes", int, None, "Classes of a class softmax, formed by how often symbols occur.", least=1,
-        unit="classes", zero="for a full softmax", otherwise="a full softmax",
+        "classes", int, None, "Classes of a class softmax, formed by how often symbols occur.", least=1, unit="classes",
+        zero="for a full softmax", otherwise="a full softmax",
     ),
     _network("l2", float, 0.0, "Adds l2/2 * |theta|^2 to the objective.", least=0),
     _network(
@@ -71,8 +67,7 @@ GENERAL: tuple[Option, ...] = (
         "Initial weights: small normal ones as in the papers, or Sutskever's sparse ones.", choices=INITIALIZERS,
     ),
     _network(
-        "spectral_radius", float, 1.1, "Spectral radius of the initial recurrent weights.", needs=(SUTSKEVER,),
-        above=0,
+        "spectral_radius", float, 1.1, "Spectral radius of the initial recurrent weights.", needs=(SUTSKEVER,), above=0,
     ),
     _network(
         "input_scale", float, None, "Standard deviation of the initial input weights of the first layer.", above=0,
@@ -83,8 +78,8 @@ GENERAL: tuple[Option, ...] = (
         otherwise="the initializer's own",
     ),
     _network(
-        "density", float, None, "Share of the connections between hidden units that exist, drawn from {seed}.",
-        above=0, most=1, otherwise="all",
+        "density", float, None, "Share of the connections between hidden units that exist, drawn from {seed}.", above=0,
+        most=1, otherwise="all",
     ),
     _network(
         "connectivity", str, None,
@@ -93,12 +88,10 @@ GENERAL: tuple[Option, ...] = (
     ),
     _network(
         "excitatory", float, None,
-        "Share of excitatory hidden units (Dale's law): no weight that leaves a hidden unit changes its sign.",
-        least=0, most=1, otherwise="no fixed signs",
+        "Share of excitatory hidden units (Dale's law): no weight that leaves a hidden unit changes its sign.", least=0,
+        most=1, otherwise="no fixed signs",
     ),
-    _network(
-        "excitatory_output", bool, False, "Let only excitatory units feed the output, with weights of 0 or more."
-    ),
+    _network("excitatory_output", bool, False, "Let only excitatory units feed the output, with weights of 0 or more."),
     _network("init_from", str, None, "Run folder to start from: its best weights and its symbols.", path=True),
     _network("dtype", str, "float32", "Type of the numbers to compute with.", choices=DTYPES),
     _optimizer(
@@ -116,9 +109,7 @@ GENERAL: tuple[Option, ...] = (
     ),
     _running("patience", int, None, "Stop after this many validations without an improvement.", least=1),
     _running("out", str, None, "Run folder to create.", otherwise="a new one under runs/"),
-    _running(
-        "updates", int, None, "Stop after this many updates, those of a resumed run included.", least=1
-    ),
+    _running("updates", int, None, "Stop after this many updates, those of a resumed run included.", least=1),
     _running(
         "minutes", float, None, "Stop after this many minutes; a resumed run counts from 0 again.", above=0,
         otherwise=f"{DEFAULT_MINUTES:g} without {{updates}} or {{epochs}}",
@@ -127,9 +118,7 @@ GENERAL: tuple[Option, ...] = (
         "target_bits", float, None,
         "Stop when the validation loss (without validation, the training loss) is at most this, in bits.", above=0,
     ),
-    _running(
-        "keep", int, 0, "Number of latest checkpoints to keep, last included; best is always kept.", least=0
-    ),
+    _running("keep", int, 0, "Number of latest checkpoints to keep, last included; best is always kept.", least=0),
     _running("seed", int, 0, "Seed of the initial weights and of everything drawn at random.", least=0),
     _running(
         "backend", str, AUTO,
@@ -137,16 +126,16 @@ GENERAL: tuple[Option, ...] = (
         choices=(AUTO, *BACKENDS),
     ),
     _running(
-        "threads", int, None, "Number of threads; results do not depend on it.", least=1, otherwise="all processors"
+        "threads", int, None, "Number of threads; results do not depend on it.", least=1, otherwise="all processors",
     ),
     _running(
         "shards", int, None,
-        "Least number of shards of a batch: give ranks times threads. The last bits of results depend on it.",
-        least=1, otherwise="2; 1 on a GPU",
+        "Least number of shards of a batch: give ranks times threads. The last bits of results depend on it.", least=1,
+        otherwise="2; 1 on a GPU",
     ),
     _running(
-        "rank_timeout", float, 300.0, "Seconds that a rank of mpiexec waits for another one, before all end.",
-        above=0, most=1e6,
+        "rank_timeout", float, 300.0, "Seconds that a rank of mpiexec waits for another one, before all end.", above=0,
+        most=1e6,
     ),
     _running(
         "checkpoint", str, "auto", "States to store: auto, all, sqrt, or a number of steps from one to the next.",
@@ -157,8 +146,8 @@ GENERAL: tuple[Option, ...] = (
         digits=True, otherwise=f"{HOST_MEMORY // 2**30}GiB; on a GPU {DEVICE_SHARE:.0%} of its free memory",
     ),
     _running(
-        "sample_length", int, 300, "Symbols of a sample text, drawn at updates 1, 2, 4, ... and at the end",
-        least=1, zero="for none",
+        "sample_length", int, 300, "Symbols of a sample text, drawn at updates 1, 2, 4, ... and at the end", least=1,
+        zero="for none",
     ),
 )  # fmt: skip
 """The options that are of no kind of data and of no optimizer."""
@@ -167,16 +156,6 @@ GENERAL: tuple[Option, ...] = (
 def run_options() -> dict[str, Option]:
     """Return the declarations of all options of a run, by name, with those that users registered."""
     return _assembled(KINDS.classes(), OPTIMIZERS.classes())
-
-
-def options_by_key() -> dict[str, Option]:
-    """Return the declarations of all options of a run by their names in TOML files."""
-    return _by_key(KINDS.classes(), OPTIMIZERS.classes())
-
-
-@functools.lru_cache(maxsize=4)
-def _by_key(data: tuple[Any, ...], optimizers: tuple[Any, ...]) -> dict[str, Option]:
-    return {declared.key: declared for declared in _assembled(data, optimizers).values()}
 
 
 @functools.lru_cache(maxsize=4)

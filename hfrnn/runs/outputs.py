@@ -17,16 +17,7 @@ from hfrnn.runs.folder import enclosing_run
 class Output:
     """A file that a command is asked to write.
 
-    Parameters
-    ----------
-    option : str
-        The argument that names the file, for messages.
-    path : str
-        The file.
-    force : bool
-        Whether an existing file may be replaced.
-    inputs : sequence of paths
-        Files that the command reads.
+    `option` is the argument that names it; `force` allows to replace it; `inputs` are the files that are read.
     """
 
     option: str
@@ -35,13 +26,7 @@ class Output:
     inputs: Sequence[str | os.PathLike[str]] = ()
 
     def check(self) -> None:
-        """Check that the file may and can be written; a command calls this before long work.
-
-        Raises
-        ------
-        InputError
-            The file is an input, lies in a run folder, exists, or cannot be written.
-        """
+        """Check that the file may and can be written; a command calls this before long work."""
         given = Message(f"{argument(self.option)} is {{0}}", self.path)
         folder = os.path.dirname(self.path) or "."
         if not self.path:
@@ -55,24 +40,14 @@ class Output:
             raise InputError(Message("{0}, which is a file that the command reads: give another file", given))
         for path in (os.path.realpath(self.path), os.path.join(os.path.realpath(folder), "file")):
             if (run := enclosing_run(path)) is not None:
-                raise InputError(Message(
-                    "{0}, inside the run folder {1}, which only the run writes to: give another", given, run
-                ))  # fmt: skip
+                inside = "{0}, inside the run folder {1}, which only the run writes to: give another"
+                raise InputError(Message(inside, given, run))
         if exists and not self.force:
-            raise InputError(
-                Message("{0}, which exists already: give another file, or {force:True} to replace it", given)
-            )
+            found = "{0}, which exists already: give another file, or {force:True} to replace it"
+            raise InputError(Message(found, given))
 
     def write(self, content: bytes | str) -> None:
-        """Check again, and write the file completely or not at all.
-
-        Raises
-        ------
-        InputError
-            As for `check`.
-        StorageError
-            The file cannot be written.
-        """
+        """Check again, and write the file completely or not at all."""
         self.check()
         write_atomic(self.path, content)
 
@@ -83,9 +58,8 @@ class Output:
         except FileNotFoundError:
             return False
         except (OSError, ValueError) as error:
-            raise InputError(Message(
-                "{0}, which cannot be written ({1}): give another file", given, reason_of(error)
-            )) from error  # fmt: skip
+            unwritable = "{0}, which cannot be written ({1}): give another file"
+            raise InputError(Message(unwritable, given, reason_of(error))) from error
         if os.path.exists(self.path) and not stat.S_ISREG(os.stat(self.path).st_mode):
             raise InputError(Message("{0}, which is not a regular file: give another file", given))
         return True

@@ -31,24 +31,10 @@ def run_to_resume(config: Any, resume: Any) -> str | None:
 
 
 def resumed_config(stored: TrainConfig, changes: dict[str, Any]) -> TrainConfig:
-    """Return the configuration of a run that is resumed with other options.
+    """Return the configuration of a run that is resumed with new values of some options, by name.
 
-    Parameters
-    ----------
-    stored : TrainConfig
-        The configuration that the run was started with.
-    changes : dict
-        New values of options by name. Options outside `RESUMABLE` must have their stored values. A change between a
-        CPU and a GPU also changes `memory` to its default there, unless it is given.
-
-    Returns
-    -------
-    TrainConfig
-
-    Raises
-    ------
-    InputError
-        An option differs that must not change.
+    Options outside `RESUMABLE` must have their stored values. A change between a CPU and a GPU also changes `memory` to
+    its default there, unless it is given.
     """
     changes = checked_options(changes, "train()")
     changes = {key: value for key, value in changes.items() if key in RESUMABLE or not _is_stored(stored, key, value)}
@@ -77,11 +63,5 @@ def _is_stored(stored: TrainConfig, key: str, value: Any) -> bool:
 
 
 def needs_plans(stored: TrainConfig, config: TrainConfig) -> bool:
-    """Return whether a resumed run needs other plans than the stored ones.
-
-    Parameters
-    ----------
-    stored, config : TrainConfig
-        The configurations that the run was started with and is resumed with.
-    """
+    """Return whether a run that was started as `stored` needs other plans when it is resumed with `config`."""
     return any(getattr(stored, name) != getattr(config, name) for name in ("checkpoint", "memory"))

@@ -31,23 +31,10 @@ Tables = tuple[dict[str, HostArray], dict[str, HostArray]]
 
 
 def read_connectivity(path: str | Path, net: Network) -> Tables:
-    """Read a NumPy archive of masks and signs. Nothing is unpickled.
+    """Read the masks and signs of a file of `numpy.savez`. Nothing is unpickled.
 
-    Parameters
-    ----------
-    path : path
-        A file of `numpy.savez`. An array named like a parameter (`layer0.W_h`) is its mask, and one with `.sign` after
-        that name (`layer0.W_h.sign`) holds its signs; shapes and values are those of `Constraints`.
-    net : Network
-
-    Returns
-    -------
-    masks, signs : dict of str to ndarray
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, holds something else than arrays of numbers, or an array is larger than the network.
+    An array named like a parameter (`layer0.W_h`) is its mask, and one with `.sign` after that name
+    (`layer0.W_h.sign`) holds its signs; shapes and values are those of `Constraints`.
     """
     tables: Tables = ({}, {})
     try:
@@ -59,29 +46,12 @@ def read_connectivity(path: str | Path, net: Network) -> Tables:
                 key = name.removesuffix(".npy")
                 with archive.open(name) as member:
                     tables[key.endswith(SIGN)][key.removesuffix(SIGN)] = _read_array(member, key, net.n_parameters)
-    except InputError:
-        raise
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        KeyError,
-        RuntimeError,
-        NotImplementedError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
-        raise InputError(
-            Message(
-                "{connectivity} is {0}, which cannot be read ({1}): give a file that numpy.savez has written",
-                path,
-                reason_of(error),
-            )
-        ) from error
+    except (OSError, ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        unread = "{connectivity} is {0}, which cannot be read ({1}): give a file that numpy.savez has written"
+        raise InputError(Message(unread, path, reason_of(error))) from error
     if not (tables[0] or tables[1]):
-        raise InputError(Message(
-            "{connectivity} is {0}, which holds no arrays: give a mask or signs for at least one parameter", path
-        ))  # fmt: skip
+        empty = "{connectivity} is {0}, which holds no arrays: give a mask or signs for at least one parameter"
+        raise InputError(Message(empty, path))
     return tables
 
 
@@ -102,21 +72,7 @@ def _read_array(member: IO[bytes], name: str, most: int) -> HostArray:
 
 
 def stored_constraints(net: Network, arrays: Mapping[str, HostArray], path: Path) -> Constraints | None:
-    """Return the constraints that a checkpoint holds; None if its run has none.
-
-    Parameters
-    ----------
-    net : Network
-    arrays : mapping of str to ndarray
-        The arrays of the checkpoint.
-    path : path
-        The run folder, for error messages.
-
-    Raises
-    ------
-    CheckpointError
-        They do not fit the network.
-    """
+    """Return the constraints among the arrays of a checkpoint; None if its run has none. Messages name its `path`."""
     from hfrnn.engine.constraints import Constraints
 
     if CONSTRAINTS not in arrays:

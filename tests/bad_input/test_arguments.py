@@ -65,7 +65,10 @@ OTHERS: dict[str, tuple[list[str], str]] = {
         ["train", "text.txt", "--activation", "relu"],
         "--activation was given, and --arch is mlstm: it is for --arch rnn",
     ),
-    "metric of another": (["train", "text.txt", "--arch", "lstm", "--metric", "matching"], "has no such metric: use hidden"),
+    "metric of another": (
+        ["train", "text.txt", "--arch", "lstm", "--metric", "matching"],
+        "has no such metric: use hidden",
+    ),
     "lambda": (["train", "text.txt", "--damping", "none", "--lambda", "1"], "lambda"),
     "config value": (["train", "text.txt", "--config", "text.txt"], "not TOML"),
     "out exists": (["train", "text.txt", "--out", "folder"], "folder exists already and is left as it is"),

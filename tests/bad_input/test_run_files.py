@@ -40,7 +40,7 @@ def test_a_file_with_one_flipped_bit_is_named(name: str) -> None:
     [
         ("config.toml", b"arch = ", "config.toml is not TOML"),
         ("config.toml", b'arch = "tnn"\ndata = "python-manual"', "config.toml has no table of versions"),
-        ("config.toml", b"hidden = true\n[versions]\nhfrnn = \"1\"", "config.toml is damaged (hidden is True"),
+        ("config.toml", b'hidden = true\n[versions]\nhfrnn = "1"', "config.toml is damaged (hidden is True"),
         ("metrics.jsonl", b"{}\n{}\n", "metrics.jsonl is damaged: line 1"),
         ("metrics.jsonl", b"", "metrics.jsonl is damaged: it ends at update 0"),
     ],

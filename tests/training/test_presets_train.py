@@ -51,7 +51,7 @@ def test_hessian_free_options_of_a_preset_are_those_of_a_run(preset: str, data: 
     [
         *(({"damping": damping}, kind) for kind in ("text", "large_text") for damping in DAMPINGS),
         *(({"preconditioner": "none"}, kind) for kind in ("text", "large_text")),
-        ({"lambda_": 0.0}, "text"),  # on large texts one run of ten refuses steps at first (docs/presets.md)
+        ({"lambda_": 0.0}, "text"),  # large texts: one run of ten refuses steps at first (benchmarks/diary/presets.md)
     ],
     ids=str,
 )

@@ -195,9 +195,7 @@ def test_a_kept_checkpoint_is_loaded_by_its_name(tmp_path: Path) -> None:
     one = tiny_train(tmp_path, "one", updates=2).folder
     for name in ("update-000002", "update-2"):
         np.testing.assert_array_equal(load(run, name).theta, load(one, "last").theta)
-    with pytest.raises(
-        InputError, match=r"'update-000007' is not known: use best or last, or one that keep= has kept"
-    ):
+    with pytest.raises(InputError, match=r"'update-000007' is not known: use best or last, or one that keep= has kept"):
         load(run, "update-000007")
     with pytest.raises(InputError, match="'update-2' is not known: use best or last; training with keep= stores"):
         load(one, "update-2")
