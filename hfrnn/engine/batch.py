@@ -205,9 +205,7 @@ class Batch:
         return weights / backend.xp.where(steps > 0, steps, 1.0)
 
     def total_weight(self, backend: Backend) -> float:
-        """Return the sum of the weights of all steps outside the padding; raise InputError unless it is above 0 and
-        finite.
-        """
+        """Return the sum of the weights of all steps outside the padding; raise InputError if it is 0 or infinite."""
         weights = self.step_weights(backend) if self.host is None else self.host.step_weights(get_backend("numpy"))
         with np.errstate(over="ignore"):  # an infinite sum is refused below
             total = float(weights.sum().item())
