@@ -50,7 +50,7 @@ def checkpoint_bytes(arrays: Mapping[str, np.ndarray[Any, np.dtype[Any]]], meta:
 def load_checkpoint(
     path: str | os.PathLike[str], most: Callable[[dict[str, Any]], int] | None = None
 ) -> tuple[Arrays, dict[str, Any]]:
-    """Read a checkpoint file: its arrays, with the same bits as when they were stored and writable, and its description.
+    """Read the arrays of a checkpoint file, with the same bits as when they were stored, and its description.
 
     `most` returns the largest number of bytes that the arrays may take, given the description. The header is read
     first, and a larger file is refused unread. No file may be larger than a quarter of the memory.

@@ -164,7 +164,5 @@ def test_a_vocabulary_of_another_size_than_the_network_is_refused(run: Path) -> 
         vocabulary.save(run / "vocabulary.json")
         changed = config.replace(own.to_json()["sha256"], vocabulary.to_json()["sha256"])
         (run / "config.toml").write_text(changed)
-        with pytest.raises(
-            CheckpointError, match=f"has {vocabulary.size} symbols, and the network .* 28 inputs and 28"
-        ):
+        with pytest.raises(CheckpointError, match=f"has {vocabulary.size} symbols, and the network 28 inputs and 28"):
             load(run)
