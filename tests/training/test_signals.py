@@ -23,6 +23,7 @@ from support.tiny_runs import snapshot, text_file, tiny_train
 
 import hfrnn
 from hfrnn.engine.objective import Objective
+from hfrnn.cli.arguments import told
 from hfrnn.errors import StorageError
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.metrics import MetricsFile
@@ -117,7 +118,7 @@ def test_a_signal_before_a_resumed_run_goes_on_changes_nothing(tmp_path: Path, m
     before = snapshot(run)
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "restore", at(1, lambda: send(signal.SIGTERM), RunFolder.restore))
-        with pytest.raises(Interrupted, match=r"before the next update: resume with hfrnn train --resume .*run"):
+        with pytest.raises(Interrupted, match=r"before the next update: resume with hfrnn.train\(resume=.*run"):
             train(resume=run, updates=3)
     assert snapshot(run) == before
     assert train(resume=run, updates=3).summary["updates"] == 3
@@ -157,7 +158,7 @@ def test_a_signal_ends_a_blocked_read_on_resume(tmp_path: Path, monkeypatch: pyt
     before, start = snapshot(run), time.monotonic()
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, name, at(1, blocks, getattr(RunFolder, name)))
-        with pytest.raises(Interrupted, match=r"before the next update: resume with hfrnn train --resume .*run"):
+        with pytest.raises(Interrupted, match=r"before the next update: resume with hfrnn.train\(resume=.*run"):
             train(resume=run, updates=3)
     assert time.monotonic() - start < 30
     assert snapshot(run) == before
@@ -302,11 +303,11 @@ def test_the_command_that_goes_on_has_the_folder_quoted_and_the_new_limits(tmp_p
     with pytest.raises(Interrupted) as caught:
         tiny_train(tmp_path, "my 'best' run", callbacks=(sends,))
     run = tmp_path / "my 'best' run"
-    command = str(caught.value).partition("resume with ")[2]
+    command = told(caught.value).partition("resume with ")[2]
     assert shlex.split(command) == ["hfrnn", "train", "--resume", str(run)]
     with pytest.raises(Interrupted) as caught:
         train(resume=run, updates=5, callbacks=(Validation(3, send),))
-    command = str(caught.value).partition("resume with ")[2]
+    command = told(caught.value).partition("resume with ")[2]
     assert shlex.split(command) == ["hfrnn", "train", "--resume", str(run), "--updates", "5"]
     done = subprocess.run([sys.executable, "-m", *shlex.split(command)], capture_output=True, timeout=60, check=True)
     assert b"after 5 updates" in done.stdout
@@ -326,7 +327,8 @@ def test_the_command_that_goes_on_names_the_file_of_a_kernel(tmp_path: Path) -> 
         "try:\n"
         "    train(text='text.txt', arch=arch, hidden=4, optimizer='adam', streams=4, out='run', callbacks=[Ends()])\n"
         "except Interrupted as error:\n"
-        "    print(error)\n"
+        "    from hfrnn.cli.arguments import told\n"
+        "    print(told(error))\n"
     )
     text_file(tmp_path)
     done = subprocess.run([sys.executable, "-c", code, str(kernel)], cwd=tmp_path, capture_output=True, text=True)
