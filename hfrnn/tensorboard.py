@@ -93,9 +93,8 @@ class TensorBoard(Callback):
             start = self._event.SessionLog(status=self._event.SessionLog.START)
             self._writer.add_event(self._event.Event(wall_time=time.time(), step=first, session_log=start))
         now = time.time()
-        for record in earlier:
-            if record["update"] >= first:
-                self._write(record, now - trainer.seconds + (finite_number(record.get("seconds")) or 0.0))
+        for record in (each for each in earlier if each["update"] >= first):
+            self._write(record, now - trainer.seconds + (finite_number(record.get("seconds")) or 0.0))
         self._writer.flush()
 
     def on_update(self, record: Record) -> bool | None:

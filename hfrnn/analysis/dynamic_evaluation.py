@@ -254,4 +254,4 @@ def mean_square_gradient(
             progress((n + 1) * stretch * count, segments * stretch * count)
     if not is_finite(total):
         raise NonFiniteError("the training gradient is not finite: the weights are too large, use another checkpoint")
-    return net.backend.to_host(total) / segments
+    return np.asarray(net.backend.to_host(total) / segments)

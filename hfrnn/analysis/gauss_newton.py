@@ -95,12 +95,6 @@ class LossRoot:
             root -= self.root_p**2 * (self.root_p * s).sum(axis=2, keepdims=True)
         return self.backend.asarray(self.scale * root)
 
-    def column(self, t: int, i: int) -> Array:
-        """Return the root's column of output i of step t, of every sequence, (T, B, n_out)."""
-        s = np.zeros(self.shape)
-        s[t, :, i] = 1.0
-        return self.times(s)
-
 
 def curvature_product(
     objective: Objective | ConstrainedObjective, theta: Array, matrix: str, tikhonov: float = 0.0
@@ -130,7 +124,9 @@ def gauss_newton_rows(objective: Objective, theta: Array, root: LossRoot) -> Ite
     jacobian = objective.sequence_jacobian(theta)
     out = objective.net.backend.empty((objective.batch.B, objective.net.n_parameters), objective.net.dtype)
     for t, i in root.columns:
-        rows = jacobian.transpose_products(root.column(t, i), out)
+        s = np.zeros(root.shape)
+        s[t, :, i] = 1.0
+        rows = jacobian.transpose_products(root.times(s), out)
         yield finite(objective.net.backend.to_host(rows).astype("float64"))
 
 

@@ -146,8 +146,7 @@ def influence(
     >>> batch = hfrnn.Batch(np.ones((5, 4, 2)), np.ones((5, 4, 1)))  # 5 steps of 4 sequences
     >>> objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
     >>> validation = hfrnn.Batch(np.zeros((5, 2, 2)), np.ones((5, 2, 1)))
-    >>> found = hfrnn.influence(objective, theta, validation, damping=0.1)
-    >>> found.scores.shape  # a score for each validation loss and training sequence
+    >>> hfrnn.influence(objective, theta, validation, damping=0.1).scores.shape
     (1, 4)
     """
     objective, theta, exists = in_weights(objective, theta)
@@ -203,7 +202,8 @@ def _dense(objective: Objective, theta: Array, exists: HostArray, matrix: str, d
     if matrix == "hessian":
         apply = _product(objective, theta, exists, matrix, damping)
         return np.stack([apply(v) for v in unit])
-    return dense_gauss_newton(objective, theta) * np.outer(exists, exists) + (damping + objective.net.l2) * unit
+    G = dense_gauss_newton(objective, theta) * np.outer(exists, exists)
+    return np.asarray(G + (damping + objective.net.l2) * unit)
 
 
 def _by_cg(apply: Product, wanted: HostArray, tolerance: float, max_iterations: int) -> _Solutions:

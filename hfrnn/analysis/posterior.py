@@ -79,7 +79,7 @@ class LowRank:
         root_D, W = np.sqrt(c * self.d + delta), self._root(c, delta)
         Y = X / root_D
         Y = Y - cho_solve(cho_factor(np.eye(self.g.size) + W.T @ W), (Y @ W).T).T @ W.T  # P5
-        return Y / root_D
+        return np.asarray(Y / root_D)
 
     def samples(self, e: HostArray, c: float, delta: float) -> HostArray:
         """Turn rows e (m, n) of N(0, I) into rows of N(0, P^-1)."""
@@ -87,7 +87,7 @@ class LowRank:
         s, V = eigh(W.T @ W)
         s = np.maximum(s, 0.0)
         factor = np.where(s > 1e-12, (1.0 / np.sqrt(1.0 + s) - 1.0) / np.maximum(s, 1e-12), -0.5)
-        return (e + ((e @ W @ V) * factor) @ V.T @ W.T) / np.sqrt(c * self.d + delta)  # P6
+        return np.asarray((e + ((e @ W @ V) * factor) @ V.T @ W.T) / np.sqrt(c * self.d + delta))  # P6
 
     def _root(self, c: float, delta: float) -> HostArray:
         """Return W = D^-1/2 S, (n, k)."""

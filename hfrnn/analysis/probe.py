@@ -1,10 +1,7 @@
-"""How long does a network remember that a bracket is open?
+"""How long does a network remember that a bracket is open? [K] 5.2.4 and figure 5.1.
 
-After an opening symbol, the network reads letters and spaces only, so the bracket stays open. A network that remembers
-it still expects the closing symbol more than another opening one. The probe measures log10 P(closing)/P(opening) at
-every distance. For comparison, it does the same after a control context, which opens nothing.
-
-Reference: [K] 5.2.4 and figure 5.1.
+A network that remembers it expects the closing symbol more than another opening one. The probe measures log10
+P(closing)/P(opening) at every distance, and for comparison after a control context, which opens nothing.
 """
 
 from __future__ import annotations
@@ -278,18 +275,18 @@ def _passages(
             "a longer text or fewer steps"
         )
     begins = np.linspace(0, row.size - steps, trials).astype(np.int64)
-    return row[begins + np.arange(steps)[:, None]]
+    return np.asarray(row[begins + np.arange(steps)[:, None]])
 
 
 def _drawn(allowed: NDArray[np.int32], rng: np.random.Generator, step: int, z: NDArray[np.float64]) -> NDArray[Any]:
     """Draw symbols (trials,) from the softmax of the allowed ones."""
     noisy = z[:, allowed] + rng.gumbel(size=(len(z), allowed.size))  # its largest entry is such a draw
-    return allowed[noisy.argmax(axis=1)]
+    return np.asarray(allowed[noisy.argmax(axis=1)])
 
 
 def _read(passages: NDArray[np.int32], step: int, z: NDArray[np.float64]) -> NDArray[Any]:
     """Return the symbols of passages, (trials,), at a step."""
-    return passages[step]
+    return np.asarray(passages[step])
 
 
 def _expectations(

@@ -1,8 +1,4 @@
-"""The command `hfrnn`.
-
-Exit codes: 0 done; 2 wrong arguments, configuration or input; 130 interrupted with a checkpoint written; 1 any other
-error. A signal and a closed output are interruptions.
-"""
+"""The command `hfrnn`."""
 
 from __future__ import annotations
 

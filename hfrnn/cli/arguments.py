@@ -14,6 +14,9 @@ from hfrnn.errors import InputError, MissingExtraError, OfCommand, how_to_instal
 from hfrnn.option import either, in_toml, near_hint, nearest, option_key
 
 if TYPE_CHECKING:
+    from hfrnn.runs.config import TrainConfig
+    from hfrnn.runs.outputs import Output
+
     _Choice = click.Choice[str]
 else:
     _Choice = click.Choice  # which has no type of its choices before click 8.2
@@ -38,12 +41,7 @@ class NearChoice(_Choice):
 def flag_of(name: str, value: str = "") -> str:
     """Return how users of the command line write an argument of Python, perhaps with a value.
 
-    Parameters
-    ----------
-    name : str
-        The name in Python. An argument that the running command calls otherwise has the flag of that command.
-    value : str
-        The value as text; "" for none.
+    An argument that the running command calls otherwise has the flag of that command.
 
     Examples
     --------
@@ -87,15 +85,9 @@ def told(message: object) -> str:
 
 
 def name_file(file: str, keys: Iterable[str], flags: Iterable[str]) -> None:
-    """Let messages of the running command name a configuration file for the options that it gave.
+    """Let messages of the running command name a configuration file for the options (`keys`) that it gave.
 
-    Parameters
-    ----------
-    file : path
-    keys : iterable of str
-        The options in the file.
-    flags : iterable of str
-        Options that the command was given too; messages name their flags.
+    Options that the command was given too, `flags`, keep the name of their flag.
     """
     if (ctx := click.get_current_context(silent=True)) is not None:
         ctx.meta[FILE] = file, {_key(each) for each in keys} - {_key(each) for each in flags}
@@ -124,13 +116,6 @@ def _is_option(name: str) -> bool:
     from hfrnn.runs.options import run_options
 
     return name in run_options() or name in arch_declarations()
-
-
-def check_architecture(name: str) -> None:
-    """Raise InputError, with the nearest name, unless an architecture has that name."""
-    from hfrnn.kernels.registry import kernel_class
-
-    kernel_class(name)
 
 
 def check_data(text: str | None, data: str | None) -> None:
@@ -178,6 +163,22 @@ def _holds_sequences(path: str | None) -> bool:
 
     kind = kind_of_file(path)
     return kind is not None and bool(kind.reads)
+
+
+def checked_outputs(
+    config: TrainConfig, paths: dict[str, str | None], force: bool, file: str | None = None
+) -> dict[str, Output]:
+    """Return the files to write by the option that names them, after checking that they can be written.
+
+    A command calls this before long work. It reads the data of a run, and `file` if one was given.
+    """
+    from hfrnn.runs.outputs import Output
+
+    inputs = [*config.kind.files(config.values), *([] if file is None else [file])]
+    found = {option: Output(option, path, force, inputs) for option, path in paths.items() if path is not None}
+    for each in found.values():
+        each.check()
+    return found
 
 
 def force_option(option: str) -> Callable[[Any], Any]:

@@ -159,10 +159,8 @@ def show(name: str, level: str, as_json: bool) -> None:
 
     kind = kind_of({"data": name})
     if not (kind.in_bits or kind.in_memory):
-        raise InputError(
-            f"{name} is {kind.about} and has no symbols to show: the first lines of hfrnn train --data {name} say what "
-            "is in it"
-        )
+        where = f"the first lines of hfrnn train --data {name} say what is in it"
+        raise InputError(f"{name} is {kind.about} and has no symbols to show: {where}")
     is_file = name not in CORPORA and os.path.isfile(name)
     corpus = load_corpus(text=name, level=level) if is_file else load_corpus(name=name, level=level)
     about = "a text file" if is_file else CORPORA[name].about

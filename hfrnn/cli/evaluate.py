@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from hfrnn.checks import count
-from hfrnn.choices import AUTO, BACKENDS
-from hfrnn.cli.arguments import NearChoice, check_force, flag_of, force_option, kernel_option
+from hfrnn.choices import AUTO, BACKENDS, PARTS
+from hfrnn.cli.arguments import NearChoice, check_force, checked_outputs, flag_of, force_option, kernel_option
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.output import say, say_data, say_json, say_lines, telling_of_compilation
 from hfrnn.errors import InputError
@@ -24,6 +24,12 @@ backend_option = click.option(
     "--backend", metavar="NAME", type=NearChoice((AUTO, *BACKENDS)), default="numpy", show_default=True,
     help="Backend: auto, numpy, numba or cupy.",
 )  # fmt: skip
+
+
+def part_option(what: str, default: str = "") -> Callable[[Any], Any]:
+    """Return the option `--part` of a command that reads a part of the data of a run."""
+    shown = f"  [default: {default}]" if default else ""
+    return click.option("--part", metavar="NAME", type=NearChoice(PARTS), help=f"{what}: {', '.join(PARTS)}.{shown}")
 
 
 EVALUATE_EXAMPLES = """\b
@@ -43,10 +49,7 @@ Examples:
 @click.argument("run", shell_complete=run_folders)
 @click.argument("text", required=False, metavar="[FILE]", shell_complete=files)
 @kernel_option
-@click.option(
-    "--part", metavar="NAME", type=NearChoice(("train", "valid", "test")),
-    help="Part of the data: train, valid, test.  [default: valid]",
-)  # fmt: skip
+@part_option("Part of the data", "valid")
 @which_option
 @click.option(
     "--unknown", metavar="WHAT",
@@ -78,7 +81,6 @@ def evaluate(
     from hfrnn.cli.progress import working
     from hfrnn.runs.folder import RunFolder
     from hfrnn.runs.load import load_run
-    from hfrnn.runs.outputs import Output
     from hfrnn.runs.run_constraints import stored_constraints
 
     if text is not None and part is not None:
@@ -91,11 +93,8 @@ def evaluate(
         raise InputError(f"--positions is {positions}: give a whole number, 1 or more")
     check_force(force, per_symbol, "--per-symbol")
     folder = RunFolder(run)
-    config, output = folder.config(), None
-    if per_symbol is not None:
-        inputs = [*config.kind.files(config.values), *([] if text is None else [text])]
-        output = Output("per_symbol", per_symbol, force, inputs)
-        output.check()
+    config = folder.config()
+    outputs = checked_outputs(config, {"per_symbol": per_symbol}, force, text)
     net, theta, vocabulary = load_run(folder, which, backend)
     if vocabulary is None:
         given = {"--unknown": unknown, "--dynamic": rule, "--positions": positions, "--per-symbol": per_symbol}
@@ -116,7 +115,7 @@ def evaluate(
         if rule is not None:
             found = figures["dynamic"] = score(progress=partial(show, "dynamic"), dynamic=dynamic)
     shown = {name: _shown(each, positions) for name, each in figures.items()}
-    if output is not None:
+    for output in outputs.values():
         output.write(found.json_lines(vocabulary))
     if as_json:
         last = list(shown.values())[-1]
@@ -245,17 +244,14 @@ def sample(
         content = as_text(allowed, vocabulary.level)
         symbols = sorted(set(vocabulary.encode(content, "skip").tolist()))
         if vocabulary.count(content)[1]:
-            raise InputError(
-                f"--allowed is {allowed!r}, and the network does not know every symbol of it: leave out the others"
-            )
+            unknown = "the network does not know every symbol of it"
+            raise InputError(f"--allowed is {allowed!r}, and {unknown}: leave out the others")
     with telling_of_compilation(net.backend.name, as_json):
         drawn = list(draw(net, theta, start, length, temperature, top_k, seed, symbols))
     ids = [step.symbol for step in drawn]
     if as_json:
-        steps = [
-            {"symbol": vocabulary.decode([i]), "probability": float(s.probabilities[i])}
-            for i, s in zip(ids, drawn, strict=True)
-        ]
+        likely = [float(step.probabilities[step.symbol]) for step in drawn]
+        steps = [{"symbol": vocabulary.decode([i]), "probability": p} for i, p in zip(ids, likely, strict=True)]
         say_json({"prime": prime, "text": vocabulary.decode(ids), "steps": steps})
     else:
         say_data(vocabulary.decode([*(start.tolist() if prime else []), *ids]))
@@ -282,20 +278,9 @@ _WIDTH = 12
 def evaluate_data(
     folder: Any, net: Any, theta: Any, part: str | None, path: str | None, wrong: list[str], as_json: bool
 ) -> None:
-    """Score a network that was trained on a synthetic task, on music, or on arrays or a table, and print the figures.
+    """Score a network that was trained on sequences, on a part of its data or on the file `path`; print the figures.
 
-    Parameters
-    ----------
-    folder : RunFolder
-    net, theta : as `hfrnn.load` returns them
-    part : str or None
-        The part of the run's own data.
-    path : str or None
-        A file to score instead.
-    wrong : list of str
-        The options that were given although they are for texts.
-    as_json : bool
-        Whether to print JSON.
+    `wrong` are the options that were given although they are for texts.
     """
     from hfrnn.analysis.sequences import evaluate_sequences
 
@@ -305,9 +290,8 @@ def evaluate_data(
     if wrong:
         raise InputError(f"{folder.path} was trained on {config.data}, which is not a text: leave {wrong[0]} out")
     if part is not None and not config.kind.has_parts:
-        raise InputError(
-            f"{folder.path} was trained on {config.data}, whose sequences are generated again: leave --part out"
-        )
+        data = f"{config.data}, whose sequences are generated again"
+        raise InputError(f"{folder.path} was trained on {data}: leave --part out")
     with telling_of_compilation(net.backend.name, as_json), or_another_file(folder):
         found = evaluate_sequences(net, theta, config, part, folder, path)
     if as_json:
@@ -336,14 +320,7 @@ def or_another_file(folder: Any) -> Iterator[None]:
 
 
 def score_lines(found: Mapping[str, Any], what: str) -> list[str]:
-    """Return the lines that show figures: a head, and a table with a line for each output or class.
-
-    Parameters
-    ----------
-    found : mapping
-        What `evaluate_sequences` returns for arrays and tables.
-    what : {"output", "class"}
-    """
+    """Return the lines that show the figures of `evaluate_sequences`: a head, and a line for each output or class."""
     where = found["data"] if "part" not in found else f"{found['part']} part of {found['data']}"
     sizes = f"{counted(found['sequences'], 'sequence')}, {counted(found['steps'], 'scored step')}"
     names, rows = [name for name in FIGURES if name in found], found["outputs"]

@@ -60,7 +60,7 @@ class TrainCommand(click.Command):
         if ctx.meta.get("hfrnn.help"):  # the short page needs no other flags
             return own
         if "hfrnn.flags" not in ctx.meta:  # after the files of --kernel, which may register options
-            flags = [make_flag(each, {name: each}) for name, each in run_options().items() if name != "text"]
+            flags = [make_flag({name: each}) for name, each in run_options().items() if name != "text"]
             taken = {flag for parameter in (*own, *flags) for flag in (*parameter.opts, *parameter.secondary_opts)}
             ctx.meta["hfrnn.flags"] = [*flags, *architecture_flags(taken)]
         return [*own, *ctx.meta["hfrnn.flags"]]
@@ -107,35 +107,18 @@ def show_all(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> No
 
 
 def architecture_flags(taken: Iterable[str]) -> Iterator[click.Option]:
-    """A flag for every option of the registered architectures.
-
-    Parameters
-    ----------
-    taken : iterable of str
-        Flags that no architecture may declare.
-    """
+    """A flag for every option of the registered architectures, which may declare none of those that are taken."""
     from hfrnn.runs.config import arch_declarations
 
     for name, declarations in arch_declarations().items():
         if flag_of(name) in taken:
-            raise InputError(
-                f"the architecture {next(iter(declarations))} declares an option named {name}, and hfrnn train has a "
-                "flag of that name: rename it"
-            )
-        choices = tuple(dict.fromkeys(choice for declared in declarations.values() for choice in declared.choices))
-        yield make_flag(next(iter(declarations.values())), declarations, choices, named=True)
+            arch = f"the architecture {next(iter(declarations))} declares an option named {name}"
+            raise InputError(f"{arch}, and hfrnn train has a flag of that name: rename it")
+        yield make_flag(declarations, named=True)
 
 
 class _Flag(click.Option):
-    """A flag whose help text is made when it is shown.
-
-    Parameters
-    ----------
-    declarations : mapping of str to Option
-        The declarations of the option, by what has it.
-    named : bool
-        Whether the help text says what has it.
-    """
+    """A flag whose help text is made when it is shown, from its declarations; `named` says what has each of them."""
 
     def __init__(self, words: list[str], declarations: Mapping[str, Option], named: bool, **arguments: Any) -> None:
         super().__init__(words, **arguments)
@@ -149,10 +132,9 @@ class _Flag(click.Option):
         return super().get_help_record(ctx)
 
 
-def make_flag(
-    declared: Option, declarations: Mapping[str, Option], choices: tuple[str, ...] | None = None, named: bool = False
-) -> click.Option:
-    """Return the flag of an option whose help text is that of its declarations, by what has them."""
+def make_flag(declarations: Mapping[str, Option], named: bool = False) -> click.Option:
+    """Return the flag of an option, given its declarations by what has them; they differ in choices and help only."""
+    declared = next(iter(declarations.values()))
     arguments: dict[str, Any] = {"default": None}
     flag = flag_of(declared.name)
     if declared.name in COMPLETIONS:
@@ -163,8 +145,8 @@ def make_flag(
         arguments.update(type=str, metavar="NUMBER")
     elif declared.many:
         arguments.update(type=str, metavar="NAMES" if declared.kind is str else "NUMBERS")
-    elif choices := declared.choices if choices is None else choices:
-        arguments["type"] = NearChoice(choices)
+    elif choices := dict.fromkeys(choice for each in declarations.values() for choice in each.choices):
+        arguments["type"] = NearChoice(tuple(choices))
     else:
         arguments["type"] = declared.kind
     return _Flag([flag, declared.name], declarations, named, **arguments)

@@ -33,15 +33,15 @@ def gradcheck(archs: tuple[str, ...], more: tuple[str, ...], seed: int, as_json:
     The reference is the complex step of the forward pass alone, in float64, on small random networks. Prints the
     worst relative error of each check; exits with 1 if one is above its tolerance.
     """
-    from hfrnn.cli.arguments import check_architecture
     from hfrnn.cli.progress import live_bar
     from hfrnn.gradcheck import gradcheck as run_checks
     from hfrnn.gradcheck import table
     from hfrnn.kernels import architectures
+    from hfrnn.kernels.registry import kernel_class
 
     names = list(dict.fromkeys([*archs, *more] or architectures()))
     for name in names:
-        check_architecture(name)
+        kernel_class(name)  # raises InputError for an unknown name
     if seed < 0:
         raise InputError(f"--seed is {seed}: give a whole number, 0 or more")
     with live_bar() as show:

@@ -27,13 +27,7 @@ if TYPE_CHECKING:
 
 
 def say(text: str = "", err: bool = False, end: str = "\n") -> None:
-    """Write a text to stdout, or to stderr with `err`. Control characters become visible.
-
-    Raises
-    ------
-    OSError
-        stdout cannot be written to. A message for stderr is dropped then.
-    """
+    """Write a text to stdout, or to stderr with `err`, where errors are ignored. Control characters become visible."""
     try:
         click.echo(visible(text) + end, nl=False, err=err)
     except OSError:
@@ -69,17 +63,7 @@ COMPILING = "numba compiles loops for this machine, which takes some seconds; la
 def telling_of_compilation(
     backend: str, quiet: bool = False, tell: Callable[[str], object] | None = None
 ) -> Iterator[None]:
-    """Tell within the context, once, when numba compiles; by default on stderr.
-
-    Parameters
-    ----------
-    backend : str
-        The name of a backend; "auto" may be numba.
-    quiet : bool
-        Tell nothing.
-    tell : callable, optional
-        Prints a line.
-    """
+    """Tell within the context, once, when numba compiles: by `tell`, which prints a line, or on stderr."""
     from hfrnn.arrays.backend import get_backend
 
     speak = tell or (lambda text: say(text, err=True))
@@ -92,12 +76,7 @@ def telling_of_compilation(
 
 
 class LiveFile:
-    """A stream for a live display, which must never end a run: of its errors only a broken pipe is raised.
-
-    Parameters
-    ----------
-    stream : text stream
-    """
+    """A stream for a live display, which must never end a run: of its errors only a broken pipe is raised."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

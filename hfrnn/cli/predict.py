@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from hfrnn.cli.arguments import NearChoice, check_force, check_picture, force_option, kernel_option, told
+from hfrnn.cli.arguments import check_force, check_picture, checked_outputs, force_option, kernel_option, told
 from hfrnn.cli.completion import files, run_folders
-from hfrnn.cli.evaluate import backend_option, or_another_file, which_option
+from hfrnn.cli.evaluate import backend_option, or_another_file, part_option, which_option
 from hfrnn.cli.output import say, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.wording import counted
-
-if TYPE_CHECKING:
-    from hfrnn.runs.outputs import Output
 
 EXAMPLES = """\b
 Examples:
@@ -29,18 +26,11 @@ Examples:
 @click.argument("file", required=False, shell_complete=files)
 @kernel_option
 @click.option(
-    "-o", "--output", metavar="FILE", shell_complete=files,
-    help="File to write: .npz; .csv for the outputs of a table.",
-)  # fmt: skip
+    "-o", "--output", metavar="FILE", shell_complete=files, help="File to write: .npz; .csv for the outputs of a table."
+)
 @click.option("--plot", metavar="FILE", shell_complete=files, help="Plot targets and predictions: .svg, .png or .pdf.")
-@click.option(
-    "--part", metavar="NAME", type=NearChoice(("train", "valid", "test")),
-    help="Part of the own data: train, valid, test.  [default: valid]",
-)  # fmt: skip
-@click.option(
-    "--free-run", metavar="N", type=int,
-    help="Read the data, then run N steps on its own outputs.",
-)  # fmt: skip
+@part_option("Part of the own data", "valid")
+@click.option("--free-run", metavar="N", type=int, help="Read the data, then run N steps on its own outputs.")
 @click.option("--warm-up", metavar="N", type=int, help="Steps to read before --free-run.  [default: all]")
 @click.option("--no-states", is_flag=True, help="Write no states, only outputs.")
 @force_option("--output or --plot")
@@ -64,7 +54,7 @@ def predict(
         raise InputError(f"--output is {output}: give a file that ends in {' or '.join(FORMATS)}")
     check_force(force, output or plot, "--output or --plot")
     folder = RunFolder(run)
-    outputs = _outputs(folder.config(), file, {"output": output, "plot": plot}, force)
+    outputs = checked_outputs(folder.config(), {"output": output, "plot": plot}, force, file)
     if plot is not None:
         check_picture(plot)
     net, theta, _ = load_run(folder, which, backend)
@@ -100,17 +90,6 @@ def _check(
         raise InputError("--no-states was given, and only a file .npz has states: leave it out")
     if no_states and free_run is not None:
         raise InputError("--no-states was given, and a free run writes no states: leave it out")
-
-
-def _outputs(config: Any, file: str | None, paths: dict[str, str | None], force: bool) -> dict[str, Output]:
-    """Return the files to write by option, after checking that they can be written."""
-    from hfrnn.runs.outputs import Output
-
-    inputs = [*config.kind.files(config.values), *([] if file is None else [file])]
-    found = {option: Output(option, path, force, inputs) for option, path in paths.items() if path is not None}
-    for each in found.values():
-        each.check()
-    return found
 
 
 def _predicted(

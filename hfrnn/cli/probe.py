@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hfrnn.cli.arguments import NearChoice, check_force, check_picture, force_option, kernel_option
+from hfrnn.cli.arguments import check_force, check_picture, checked_outputs, force_option, kernel_option
 from hfrnn.cli.completion import files, run_folders
-from hfrnn.cli.evaluate import as_text, backend_option, text_content, which_option
+from hfrnn.cli.evaluate import as_text, backend_option, part_option, text_content, which_option
 from hfrnn.cli.output import say, say_lines, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.wording import counted
@@ -35,22 +35,17 @@ Examples:
 @click.argument("text", required=False, metavar="[FILE]", shell_complete=files)
 @kernel_option
 @click.option(
-    "--open", "opening", metavar="TEXT", default="(", show_default=True,
-    help="Opening bracket, one symbol or more.",
-)  # fmt: skip
+    "--open", "opening", metavar="TEXT", default="(", show_default=True, help="Opening bracket, one symbol or more."
+)
 @click.option(
-    "--close", "closing", metavar="TEXT", default=")", show_default=True,
-    help="Closing bracket, one symbol or more.",
-)  # fmt: skip
+    "--close", "closing", metavar="TEXT", default=")", show_default=True, help="Closing bracket, one symbol or more."
+)
 @click.option("--control", metavar="TEXT", help="Context that opens nothing.  [default: Th; for words: the]")
 @click.option("--steps", metavar="N", default=1000, show_default=True, type=int, help="Largest distance in symbols.")
 @click.option("--trials", metavar="N", default=10, show_default=True, type=int, help="Number of trials per context.")
 @click.option("--group", metavar="N", default=10, show_default=True, type=int, help="Number of distances per mean.")
 @click.option("--allowed", metavar="TEXT", help="Symbols that may follow.  [default: letters and the space]")
-@click.option(
-    "--part", metavar="NAME", type=NearChoice(("train", "valid", "test")),
-    help="Part of the data to read passages from: train, valid, test.",
-)  # fmt: skip
+@part_option("Part of the data to read passages from")
 @click.option("--seed", metavar="N", default=0, show_default=True, type=int, help="Seed of the samples.")
 @click.option("--json", "json_file", metavar="FILE", shell_complete=files, help="Write the curves as JSON.")
 @click.option("--plot", metavar="FILE", shell_complete=files, help="Plot the curves to a .svg, .png or .pdf file.")
@@ -68,20 +63,14 @@ def probe(
     from hfrnn.cli.progress import working
     from hfrnn.runs.folder import RunFolder
     from hfrnn.runs.load import load_run
-    from hfrnn.runs.outputs import Output
 
     if text is not None and part is not None:
         raise InputError("give either a FILE or --part, not both")
-    paths = {name: path for name, path in (("--json", json_file), ("--plot", plot)) if path is not None}
     if json_file is not None and json_file == plot:
         raise InputError(f"--json and --plot are both {plot}: give two files")
-    check_force(force, next(iter(paths.values()), None), "--json or --plot")
+    check_force(force, json_file or plot, "--json or --plot")
     folder = RunFolder(run)
-    config = folder.config()
-    inputs = [*config.kind.files(config.values), *([] if text is None else [text])]
-    outputs = {name: Output(name, path, force, inputs) for name, path in paths.items()}
-    for output in outputs.values():
-        output.check()
+    outputs = checked_outputs(folder.config(), {"json_file": json_file, "plot": plot}, force, text)
     if plot is not None:
         check_picture(plot)
     net, theta, vocabulary = load_run(folder, which, backend)
@@ -95,15 +84,13 @@ def probe(
     with working() as show, telling_of_compilation(net.backend.name):
         found = bracket_probe(net, theta, vocabulary, text=content, progress=partial(show, "steps"), **given, **numbers)
     about = f"{counted(numbers['trials'], 'trial')}, followed by {source}"
-    if "--json" in outputs:
+    if "json_file" in outputs:
         content = {"network": net.describe(), "followed_by": source, **found.to_json()}
-        outputs["--json"].write(json.dumps(content, indent=1) + "\n")
-    if "--plot" in outputs:
+        outputs["json_file"].write(json.dumps(content, indent=1) + "\n")
+    if plot is not None:
         from hfrnn.cli.plots import probe_picture
 
-        outputs["--plot"].write(
-            probe_picture(found, str(plot).rpartition(".")[2].lower(), f"{net.describe()}\n{about}")
-        )
+        outputs["plot"].write(probe_picture(found, plot.rpartition(".")[2].lower(), f"{net.describe()}\n{about}"))
     say(f"{net.describe()}\n{about}\n")
     say_lines(_lines(found))
 

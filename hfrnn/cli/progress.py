@@ -34,12 +34,7 @@ BAR_CELLS = 16
 
 
 class Display(Callback):
-    """Shows a training run on a console: its opening lines, a table of updates and a live line.
-
-    Parameters
-    ----------
-    console : rich.console.Console
-    """
+    """Shows a training run on a console: its opening lines, a table of updates and a live line."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -176,15 +171,7 @@ SECONDS = 0.1
 
 
 class LiveLine:
-    """One line that changes, below lines that stay.
-
-    Parameters
-    ----------
-    file : text stream
-        A terminal.
-    width : callable
-        Returns the width of the terminal.
-    """
+    """One line that changes, below lines that stay, on the terminal `file`; `width` returns the terminal's width."""
 
     def __init__(self, file: IO[str], width: Callable[[], int]) -> None:
         self._file, self._width = file, width
@@ -232,8 +219,6 @@ def working(left_words: str = "left") -> Iterator[Callable[[str, int, int], None
     Without a terminal a line is written every ten seconds. The time left is an estimate for the present computation
     from its speed so far. `left_words` introduce it: "left at most" for a computation that may stop early.
     """
-    from hfrnn.wording import clock
-
     plain, current = not make_console(stderr=True).is_interactive, ""
     begun = spoken = time.monotonic()
     with live_bar() as show:

@@ -25,20 +25,10 @@ WIDTH = 80
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table.
+    """A column of the table: its heading, its width with the space before it, and the text of a record.
 
-    Attributes
-    ----------
-    name : str
-        Its heading.
-    width : int
-        Characters, with the space before it.
-    text : callable
-        Returns the text of a record, given the seconds left.
-    keep : int
-        On a narrow screen, the column with the smallest number is left out first.
-    left : bool
-        Whether the text starts at the left.
+    `text` takes the record and the seconds left. On a narrow screen, the column with the smallest `keep` is left out
+    first. With `left`, the text starts at the left.
     """
 
     name: str
@@ -53,18 +43,10 @@ class Column:
 
 
 class RunTable:
-    """The heading and the rows of a run's updates.
+    """The heading and the rows of a run's updates, with as many columns as fit into `width` characters.
 
-    Parameters
-    ----------
-    strength : str, optional
-        The strength of damping that is shown for Hessian-free optimization; None for another optimizer.
-    errors : bool
-        Whether the share of wrong answers is shown.
-    width : int
-        Characters that a line may have. There are fewer columns if not all fit.
-    in_bits : bool
-        Whether the loss is shown in bits. Other losses have four significant digits, and wider columns.
+    `strength` is the strength of damping that is shown for Hessian-free optimization, None for another optimizer. With
+    `errors`, the share of wrong answers is shown. Losses that are not in bits have four significant digits.
     """
 
     def __init__(
@@ -195,13 +177,10 @@ def opening_lines(trainer: TrainingRun, width: int = WIDTH) -> list[str]:
     ]
     lines = [*folded(lines, width), f"folder    {trainer.path}"]
     if trainer.update:
-        done = config.updates is not None and trainer.update >= config.updates
         lines.append(f"continuing after update {trainer.update}")
-        if done:
-            lines[-1] += (
-                f": --updates {config.updates} counts from the first update, so none is left; give a larger --updates, "
-                "or --minutes"
-            )
+        if config.updates is not None and trainer.update >= config.updates:
+            lines[-1] += f": --updates {config.updates} counts from the first update, so none is left; "
+            lines[-1] += "give a larger --updates, or --minutes"
     return [*lines, ""]
 
 
@@ -229,31 +208,22 @@ def rank_lines(size: int, plans: dict[str, Plan]) -> list[str]:
     """Return how many ranks share the work, if there are several, and which batches have too few shards for them."""
     if size == 1:
         return []
-    lines = [f"ranks     {size:,}"]
-    few = {role: len(plan.shards) - 1 for role, plan in plans.items() if len(plan.shards) - 1 < size}
-    for role, shards in few.items():
-        lines.append(
-            f"          the {role} batch has {counted(shards, 'shard')}: give --shards {size} or larger batches"
-        )
-    return lines
+    few = {role: counted(len(plan.shards) - 1, "shard") for role, plan in plans.items() if len(plan.shards) - 1 < size}
+    advice = f"give --shards {size} or larger batches"
+    return [f"ranks     {size:,}", *(f"{'':10}the {role} batch has {own}: {advice}" for role, own in few.items())]
 
 
 def dry_run_lines(dry_run: DryRun, config: TrainConfig) -> list[str]:
     """Return what a run would do, its memory and its time."""
     first = "update" if dry_run.product is None else "gradient"
     parts = ((first, dry_run.gradient), ("loss", dry_run.loss), ("product", dry_run.product))
-    most = config.cg_iterations
-    counts = [*(n for n in (10, 30) if n < most), most]
-    updates = [f"{_time(dry_run.update_seconds(n))} with {n}" for n in counts]
-    hf = [f"update    about {', '.join(updates)} CG iterations"] if dry_run.product is not None else []
-    return folded(
-        [
-            f"network   {dry_run.network}",
-            *plan_lines(dry_run.plans, dry_run.expected_bytes, config),
-            *(f"{name:<9} {_time(seconds)}" for name, seconds in parts if seconds is not None),
-            *hf,
-        ]
-    )
+    lines = [f"network   {dry_run.network}", *plan_lines(dry_run.plans, dry_run.expected_bytes, config)]
+    lines += [f"{name:<9} {_time(seconds)}" for name, seconds in parts if seconds is not None]
+    if dry_run.product is not None:
+        counts = [*(n for n in (10, 30) if n < config.cg_iterations), config.cg_iterations]
+        updates = [f"{_time(dry_run.update_seconds(n))} with {n}" for n in counts]
+        lines.append(f"update    about {', '.join(updates)} CG iterations")
+    return folded(lines)
 
 
 def _time(seconds: float) -> str:
@@ -263,10 +233,8 @@ def _time(seconds: float) -> str:
 
 def folded(lines: Iterable[str | Message], width: int = WIDTH) -> list[str]:
     """Return lines wrapped at a width, in words of the command line; a continuation is indented under the text."""
-    fold = textwrap.TextWrapper(
-        max(width, 20), subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False
-    ).wrap
-    return [part for line in lines for part in fold(told(line))]
+    how: dict[str, Any] = {"subsequent_indent": " " * 10, "break_long_words": False, "break_on_hyphens": False}
+    return [part for line in lines for part in textwrap.wrap(told(line), max(width, 20), **how)]
 
 
 def result_lines(result: TrainingResult) -> list[str]:
@@ -276,8 +244,7 @@ def result_lines(result: TrainingResult) -> list[str]:
     updates = counted(summary["updates"], "update")
     lines = [f"stopped by {summary['stopped']} after {updates} and {clock(summary['seconds'])}"]
     if best is not None:
-        part = "train" if best["valid_loss"] is None else "valid"
-        measure = {"train": "training", "valid": "validation"}[part]
+        part, measure = ("train", "training") if best["valid_loss"] is None else ("valid", "validation")
         if best[f"{part}_bits"] is not None:
             figure = f"{short_number(best[f'{part}_bits'])} bits per {UNITS[result.config.level]}"
         else:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hfrnn.choices import MATRICES
-from hfrnn.cli.arguments import NearChoice, check_force, check_picture, force_option, kernel_option
+from hfrnn.cli.arguments import NearChoice, check_force, check_picture, checked_outputs, force_option, kernel_option
 from hfrnn.cli.completion import files, run_folders
-from hfrnn.cli.evaluate import backend_option, which_option
+from hfrnn.cli.evaluate import backend_option, part_option, which_option
 from hfrnn.cli.output import say, say_json, telling_of_compilation
 from hfrnn.errors import InputError
 from hfrnn.wording import counted
@@ -36,30 +36,20 @@ Examples:
     show_default=True, help="gauss-newton, hessian (takes 5 to 10 times as long) or both.",
 )  # fmt: skip
 @click.option(
-    "--count", metavar="N", default=5, show_default=True, type=int,
-    help="Number of eigenvalues (hessian: per end).",
-)  # fmt: skip
-@click.option(
-    "--symbols",
-    metavar="N",
-    default=5000,
-    show_default=True,
-    type=int,
-    help="Approximate number of steps in the batch.",
+    "--count", metavar="N", default=5, show_default=True, type=int, help="Number of eigenvalues (hessian: per end)."
 )
 @click.option(
-    "--part", metavar="NAME", type=NearChoice(("train", "valid", "test")),
-    help="Part of the data: train, valid, test.  [default: train]",
+    "--symbols", metavar="N", default=5000, show_default=True, type=int,
+    help="Approximate number of steps in the batch.",
 )  # fmt: skip
+@part_option("Part of the data", "train")
 @click.option(
-    "--vectors", metavar="N", default=2, show_default=True, type=int,
-    help="Random vectors for the density; 0: none.",
-)  # fmt: skip
+    "--vectors", metavar="N", default=2, show_default=True, type=int, help="Random vectors for the density; 0: none."
+)
 @click.option("--steps", metavar="N", default=40, show_default=True, type=int, help="Lanczos steps per vector.")
 @click.option(
-    "--tolerance", metavar="X", default=1e-6, show_default=True, type=float,
-    help="Largest relative residual.",
-)  # fmt: skip
+    "--tolerance", metavar="X", default=1e-6, show_default=True, type=float, help="Largest relative residual."
+)
 @click.option("--plot", metavar="FILE", shell_complete=files, help="Plot the density to a .svg, .png or .pdf file.")
 @force_option("--plot")
 @which_option
@@ -77,16 +67,13 @@ def spectrum(
     from hfrnn.analysis.spectrum import spectrum as find
     from hfrnn.cli.progress import working
     from hfrnn.runs.folder import RunFolder
-    from hfrnn.runs.outputs import Output
 
     check_force(force, plot, "--plot")
     if numbers["count"] == numbers["vectors"] == 0:
         raise InputError("--count and --vectors are 0, so nothing would be computed: give 1 or more for one of them")
-    output = None
+    outputs = {}
     if plot is not None:
-        config = RunFolder(run).config()
-        output = Output("plot", plot, force, config.kind.files(config.values))
-        output.check()
+        outputs = checked_outputs(RunFolder(run).config(), {"plot": plot}, force)
         check_picture(plot)
         if numbers["vectors"] == 0:
             raise InputError("--plot draws the density, and --vectors is 0: give 1 or more, or leave --plot out")
@@ -94,16 +81,14 @@ def spectrum(
     with telling_of_compilation(backend, as_json), working("left at most") as show:
         objective, theta, data = load_objective(run, which, part, symbols, seed, backend)
         if numbers["count"] > theta.size:
-            raise InputError(
-                f"--count is {numbers['count']:,}, and the network has {counted(theta.size, 'weight')}, which is the "
-                f"number of eigenvalues: give at most {theta.size:,}"
-            )
+            most = f"the network has {counted(theta.size, 'weight')}, which is the number of eigenvalues"
+            raise InputError(f"--count is {numbers['count']:,}, and {most}: give at most {theta.size:,}")
         for name in MATRICES if matrix == "both" else (matrix,):
             begun = time.perf_counter()
             tell = partial(_tell, show, name)
             found.append(find(objective, theta, name, seed=seed, progress=tell, **numbers))
             seconds.append(time.perf_counter() - begun)
-    if output is not None:
+    for output in outputs.values():
         from hfrnn.cli.plots import spectrum_picture
 
         about = f"{objective.net.describe()}\n{data}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hfrnn.cli.arguments import check_architecture, check_data, name_file
+from hfrnn.cli.arguments import check_data, name_file
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.flags import TrainCommand, parsed, show_all
 from hfrnn.cli.output import make_console, say, say_data, say_document, say_json, say_lines, telling_of_compilation
@@ -16,7 +16,7 @@ from hfrnn.cli.under_mpi import has_to_start, launched_together, start_ranks
 from hfrnn.data.kinds import kind_of
 from hfrnn.errors import InputError, Message
 from hfrnn.option import argument
-from hfrnn.runs.config import ONE_OF, TrainConfig, checked_options, read_toml, stored_config, useless
+from hfrnn.runs.config import ONE_OF, TrainConfig, all_options, checked_options, read_toml, stored_config, useless
 from hfrnn.training.signals import handle_signals
 
 if TYPE_CHECKING:
@@ -48,9 +48,8 @@ Examples:
 )
 @click.option("--print-config", is_flag=True, help="Print all options as TOML for --config, and stop without training.")
 @click.option(
-    "--tensorboard", is_flag=True,
-    help="Also write event files for TensorBoard to the run folder (extra tensorboard).",
-)  # fmt: skip
+    "--tensorboard", is_flag=True, help="Also write event files for TensorBoard to the run folder (extra tensorboard)."
+)
 @click.option("--quiet", is_flag=True, help="Print only the run folder, at the end.")
 @click.option(
     "--json", "as_json", is_flag=True,
@@ -77,13 +76,10 @@ def train(
 def _run(config: str | None, resume: str | None, flags: dict[str, Any], modes: tuple[bool, ...], ranks: Ranks) -> None:
     """Do what the flags of the command ask for."""
     dry_run, print_config, tensorboard, quiet, as_json = modes
-    from hfrnn.runs.config import all_options
-
     declared = all_options()
-    given = {
-        name: parsed(declared[name], value) if declared[name].many or declared[name].named else value
-        for name, value in flags.items()
-        if value is not None
+    given = {name: value for name, value in flags.items() if value is not None}
+    given |= {
+        name: parsed(declared[name], given[name]) for name in given if declared[name].many or declared[name].named
     }
     stored = None
     if resume is not None:
@@ -96,10 +92,13 @@ def _run(config: str | None, resume: str | None, flags: dict[str, Any], modes: t
             stored = folder.config()
     values, full = merged(given, config, stored)
     if print_config:
-        _print_config(full)
+        say_document(full.to_toml())
     elif dry_run:
+        from hfrnn.cli.run_tables import dry_run_lines
+        from hfrnn.training.dry_run import dry_run as dry_run_of
+
         with telling_of_compilation(full.backend):
-            _dry_run(full, resume)
+            say_lines(dry_run_lines(dry_run_of(full, resume), full))
     else:
         from hfrnn.cli.progress import Display
 
@@ -156,47 +155,19 @@ def _train(
             say(f"\nsample:\n{result.summary['sample']}")
 
 
-def _print_config(config: TrainConfig) -> None:
-    """Print the configuration as in a run's config.toml, without the versions."""
-    say_document(config.to_toml())
-
-
-def _dry_run(config: TrainConfig, resume: str | None) -> None:
-    """Print what a run would do, without training."""
-    from hfrnn.cli.run_tables import dry_run_lines
-    from hfrnn.training.dry_run import dry_run
-
-    say_lines(dry_run_lines(dry_run(config, resume), config))
-
-
 # ------------------------------------------------------------------ options from flags, a file and a resumed run
 
 
 def merged(
     given: dict[str, Any], config: str | None, stored: TrainConfig | None = None
 ) -> tuple[dict[str, Any], TrainConfig]:
-    """Merge the options of a run: flags win over a file, and options without effect are refused.
+    """Return the options that were given, by flags or by the file `config`, and the resolved configuration of them.
 
-    Parameters
-    ----------
-    given : dict
-        Flags. A flag without effect in this run is refused.
-    config : path, optional
-        A configuration file. An option in it that a flag makes useless (`learning_rate` by `--optimizer hf`) is left
-        out. An option that had no effect in the file itself is refused.
-    stored : TrainConfig, optional
-        Configuration of the run that is resumed; nothing is left out then.
-
-    Returns
-    -------
-    dict, TrainConfig
-        The options that were given, and the resolved configuration that they give.
-
-    Raises
-    ------
-    InputError
-        An option is not known, has a wrong value or would have no effect.
+    Flags win over the file, and a flag without effect is refused. An option in the file that a flag makes useless
+    (`learning_rate` by `--optimizer hf`) is left out, and one that had no effect in the file itself is refused. Nothing
+    is left out in a run that is resumed, whose configuration is `stored`.
     """
+    from hfrnn.kernels.registry import kernel_class
     from hfrnn.runs.resume import resumed_config
 
     given = checked_options(given, "hfrnn train")
@@ -214,7 +185,7 @@ def merged(
         if one in given and other in given:
             raise InputError(Message(f"{argument(one)} and {argument(other)} were given: give one of them"))
     if "arch" in {**values, **given}:
-        check_architecture({**values, **given}["arch"])
+        kernel_class({**values, **given}["arch"])
     if stored is not None:
         full = resumed_config(stored, {**values, **given})
     else:
@@ -247,10 +218,6 @@ def _without_counterparts(values: dict[str, Any], given: dict[str, Any]) -> dict
         for name, other in (pair, pair[::-1]):
             if name in given and other not in given:
                 kept.pop(other, None)
-    if (
-        "data" in given
-        and "targets" not in given
-        and not (kind_of(given).names_columns and kind_of(values).names_columns)
-    ):
+    if "data" in given and "targets" not in given and not all(kind_of(each).names_columns for each in (given, values)):
         kept.pop("targets", None)
     return kept

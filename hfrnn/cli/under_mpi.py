@@ -87,13 +87,7 @@ OPEN_MPI = ("--oversubscribe", "--bind-to", "none")
 
 
 def has_to_start(ranks: int) -> bool:
-    """Return whether this process has to start the ranks that were asked for.
-
-    Raises
-    ------
-    InputError
-        A launcher has started another number of ranks.
-    """
+    """Return whether this process has to start the ranks that were asked for, because no launcher has done it."""
     size, _ = launched()
     if size not in (1, ranks):
         raise InputError(f"--ranks {ranks} was given, and mpiexec has started {size} ranks: leave one of them out")
@@ -104,17 +98,6 @@ def start_ranks(ranks: int, arguments: list[str]) -> int:
     """Run `hfrnn` with these arguments on several ranks of this machine; return its exit code.
 
     The first signal is passed on to the ranks, which save and end with 130. The second one ends them at once.
-
-    Parameters
-    ----------
-    ranks : int
-    arguments : list of str
-        Of the command line. `--ranks` may be among them.
-
-    Raises
-    ------
-    MissingExtraError
-        There is no `mpiexec`.
     """
     command = [*mpiexec(), "-n", str(ranks), sys.executable, "-m", "hfrnn", *arguments]
     environment = dict(os.environ)
@@ -143,11 +126,6 @@ def mpiexec() -> list[str]:
     """Return the command that starts ranks, with the flags that Open MPI needs for more ranks than processors.
 
     The `mpiexec` of this Python's environment comes before that of the path.
-
-    Raises
-    ------
-    MissingExtraError
-        There is no `mpiexec`.
     """
     folders = (str(Path(sys.executable).parent), os.environ.get("PATH", ""))
     found = shutil.which("mpiexec", path=os.pathsep.join(folders))

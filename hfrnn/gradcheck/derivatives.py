@@ -1,10 +1,8 @@
 """Check every derivative of an architecture against an independent one, in float64 on small random networks.
 
 The reference uses only the forward pass: its complex step `Im F(theta + i*eps*v)/eps` is exact up to rounding. It gives
-the gradient and the dense Jacobians of the logits and of the hidden states. These give the dense Gauss-Newton matrix
-and the dense structural matrices. The product Gv is compared column by column; Jv and the damped products are compared
-along one random direction in each parameter block. Every block is compared separately, so that a block of zeros is
-noticed.
+the gradient and the dense Jacobians of the logits and of the hidden states, and these the dense curvature matrices.
+Every parameter block is compared separately, so that a block of zeros is noticed.
 """
 
 from __future__ import annotations
@@ -102,11 +100,6 @@ class _ComplexStep:
         exists = ready.exists(net.backend)
         self.exists = np.ones((batch.T, batch.B), bool) if exists is None else exists
 
-    def _moved(self, v: HostArray) -> HostArray:
-        """Return theta + i*eps*v."""
-        moved: HostArray = self.theta + 1j * COMPLEX_STEP * v
-        return moved
-
     def jacobians(self, columns: Iterable[HostArray]) -> tuple[HostArray, HostArray, HostArray, HostArray]:
         """Return the derivatives of the loss (without l2), of the outputs and of all hidden states along `columns`.
 
@@ -115,7 +108,8 @@ class _ComplexStep:
         of_loss, of_outputs, of_hidden, slopes = [], [], [], np.ones(0)
         segment = self.sweep.segments[0]  # the only one
         for column in columns:
-            of_loss.append(float(self.sweep.loss(self._moved(column)).imag) / COMPLEX_STEP)
+            moved = self.theta + 1j * COMPLEX_STEP * column
+            of_loss.append(float(self.sweep.loss(moved).imag) / COMPLEX_STEP)
             z = self.net.head.outputs(self.sweep.p["output"], segment.hs, segment.head_tape) * self.exists[:, :, None]
             of_outputs.append(z.imag.ravel() / COMPLEX_STEP)
             hs = [h[self.exists] for h in segment.hs]

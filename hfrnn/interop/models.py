@@ -1,7 +1,4 @@
-"""Read a PyTorch model: its tensors as NumPy arrays, its modules, and what a state dict does not hold.
-
-torch is never imported: modules are recognised by the names of their classes.
-"""
+"""Read a PyTorch model without importing torch: modules are recognised by the names of their classes."""
 
 from __future__ import annotations
 
@@ -66,8 +63,8 @@ def read_model(argument: str, model: Any, embedding: Any = None) -> TorchModel:
     return TorchModel(model, embedding)
 
 
-def kind_of(module: Any) -> str:
-    """Return the class of PyTorch that a module is made from: `LSTM` for an nn.LSTM and for a subclass of it."""
+def _kind(module: Any) -> str:
+    """Return the name of the class of PyTorch that a module is made from: `LSTM` for a subclass of nn.LSTM too."""
     return str(getattr(module, "original_name", _class_of(module).__name__))  # compiled modules (TorchScript) have one
 
 
@@ -79,7 +76,7 @@ def _class_of(module: Any) -> Any:
 def _read_module(model: Any, embedding: str | None) -> TorchModel:
     found, strange, embeddings, recurrent = _tensors_of(model, embedding), [], [], False
     for name, module in model.named_modules():
-        kind = kind_of(module)
+        kind = _kind(module)
         if kind in COMPUTED and _has_own_forward(module):
             found.left_out.append(
                 f"{name or 'the model'} is an nn.{kind} with a forward of its own ({type(module).__name__}), which "

@@ -75,10 +75,10 @@ def write_report(runs: Sequence[str | Path], output: str | Path | None = None, f
     StorageError
         The file cannot be written.
     """
-    folders, target = _folders(runs), DEFAULT_OUTPUT
+    folders = _folders(runs)
     if output is not None:
         path("output", output)
-        target = os.fspath(output)
+    target = os.fspath(DEFAULT_OUTPUT if output is None else output)
     configs = [folder.config() for folder in folders]
     data = [file for config in configs for file in config.kind.files(config.values)]  # the page replaces no run's text
     file = Output("output", target, flag("force", force) or (output is None and _is_report(target)), data)

@@ -22,8 +22,8 @@ from support.stops import Validation, at, load_update, send, twice
 from support.tiny_runs import snapshot, text_file, tiny_train
 
 import hfrnn
-from hfrnn.engine.objective import Objective
 from hfrnn.cli.arguments import told
+from hfrnn.engine.objective import Objective
 from hfrnn.errors import StorageError
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.metrics import MetricsFile
