@@ -105,7 +105,7 @@ class Text(DataKind):
 
         known = CORPORA.get(options["data"])
         given = [path for name in ("text", "valid", "test") if (path := options[name]) is not None]
-        return [*given, *located([] if known is None else [*known.files])]
+        return given if known is None else [*given, *located([*known.files])]
 
     @classmethod
     def level(cls, options: Mapping[str, Any]) -> str:
