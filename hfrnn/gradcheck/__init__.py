@@ -110,8 +110,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
     names = list(dict.fromkeys(outcome.arch for outcome in outcomes))
     checks = list(dict.fromkeys(outcome.check for outcome in outcomes))
     found = {(outcome.arch, outcome.check): outcome for outcome in outcomes}
-    lines = []
-    width = max([12, *map(len, names)])
+    lines, width = [], max([12, *map(len, names)])
     columns = max(1, (80 - 23) // (width + 2))
     for start in range(0, len(names), columns):
         shown = names[start : start + columns]

@@ -149,7 +149,8 @@ def check_parts(net: Network, parts: list[TensorSum], values: Mapping[str, HostA
         raise InputError(f"the network is {net.arch}, and the state dict is of {arch}: give two of one architecture")
     if net.learn_initial_state:
         raise InputError(
-            "PyTorch's modules have no parameter for an initial state: convert a network without learn_initial_state"
+            "the network learns its initial state, and the recurrent modules of PyTorch have no parameter for it: "
+            "convert a network without learn_initial_state"
         )
     shapes = {block.name: block.shape for block in net.parameters.blocks}
     if odd := sorted(set(shapes) ^ {part.name for part in parts}):
