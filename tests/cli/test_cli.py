@@ -59,7 +59,8 @@ def test_every_option_has_its_default_in_the_help() -> None:
         (row,) = [row for row in rows if re.match(rf"{flag_of(name)}[ \n]", row)] or [None]
         assert name == "text" or "[default:" in row or declared.default is None, name
     flat = " ".join(text.split())
-    for part in ("mlstm; rnn for tasks", "128; 100 for tasks", "0.005]", "yes]", "0.7]"):
+    words = "for corpora in words"
+    for part in (f"mlstm; lstm {words}, rnn for tasks", f"128; 128 {words}, 100 for tasks", "0.005]", "yes]", "0.7]"):
         assert f"[default: {part}" in flat
     assert "[default: 1.015 for texts, music and tasks, 1.05 for arrays; 1.15 with --preset published]" in flat
     assert [line for line in text.splitlines() if re.fullmatch(r"[A-Z]\w+:", line)][-5:] == [

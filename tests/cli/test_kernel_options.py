@@ -6,11 +6,11 @@ import inspect
 import json
 import re
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.command_line import all_values
 from support.command_line import call_then_forget as call
 from support.fake_device import register_device
 from support.tiny_runs import FLAGS, OPTIONS, snapshot, text_file
@@ -74,7 +74,7 @@ def refused(*arguments: object) -> str:
 
 
 def printed(*arguments: object) -> dict[str, Any]:
-    return tomllib.loads(call("train", *arguments, "--print-config").stdout)
+    return all_values(call("train", *arguments, "--print-config").stdout)
 
 
 # ---------------------------------------------------------------------- a run
@@ -85,12 +85,12 @@ def test_a_run_takes_the_options_of_a_kernel_in_a_file_and_keeps_them(kernel: Pa
     start = ["train", "--kernel", kernel]
     own = ["--recurrent-scale", 0.5, "--cell", "fancy", "--lags", "2,7", "--frozen"]
     call(*start, text, *FLAGS, "--arch", NAME, *own, "--out", run)
-    stored = tomllib.loads((run / "config.toml").read_text("utf-8"))
+    stored = all_values((run / "config.toml").read_text("utf-8"))
     expected = {"recurrent_scale": 0.5, "gates": 1, "cell": "fancy", "lags": [2, 7], "frozen": True}
     assert {name: stored[name] for name in expected} == expected
     assert "activation" not in stored
     call(*start, "--resume", run, "--updates", 3)
-    assert "keeps its recurrent_scale" in refused(*start, "--resume", run, "--recurrent-scale", 0.7)
+    assert "keeps its --recurrent-scale" in refused(*start, "--resume", run, "--recurrent-scale", 0.7)
     assert "bits per character" in call("evaluate", "--kernel", kernel, run).stdout
     assert call("sample", run, "--kernel", kernel, "--length", 5).stdout
     hfrnn.kernels.import_kernels(kernel)
@@ -102,7 +102,7 @@ def test_a_run_without_its_kernel_says_what_is_missing_and_is_still_reported(ker
     call("train", "--kernel", kernel, text_file(tmp_path), *FLAGS, "--arch", NAME, "--gates", 3, "--out", run)
     for command in ("evaluate", "sample"):
         assert f"architecture '{NAME}' is not known" in refused(command, run)
-        assert "name the file that registers it (--kernel FILE" in refused(command, run)
+        assert "name the file that registers it: --kernel FILE" in refused(command, run)
     call("report", run, "-o", tmp_path / "page.html")
     assert re.search(r'"name": ?"gates", ?"values": ?\["3"\]', (tmp_path / "page.html").read_text("utf-8"))
 
@@ -151,13 +151,12 @@ def test_the_options_are_arguments_in_python(imported: None, tmp_path: Path) -> 
     ],
 )
 def test_every_way_in_checks_the_declaration(name: str, value: Any, sentence: str, imported: None) -> None:
-    flag = "--" + name.replace("_", "-")
-    for call_it, subject in (
-        (lambda: hfrnn.Network(NAME, 3, 2, 3, **{name: value}), name),
-        (lambda: TrainConfig(arch=NAME, **{name: value}), flag),
-        (lambda: TrainConfig(**checked_options({"arch": NAME, name: value}, "c.toml")), f"({flag}|c.toml: {name})"),
+    for call_it in (
+        lambda: hfrnn.Network(NAME, 3, 2, 3, **{name: value}),
+        lambda: TrainConfig(arch=NAME, **{name: value}),
+        lambda: TrainConfig(**checked_options({"arch": NAME, name: value}, "c.toml")),
     ):
-        with pytest.raises(hfrnn.InputError, match=f"^{subject} {re.escape(sentence)}"):
+        with pytest.raises(hfrnn.InputError, match=f"^{name}=? {re.escape(sentence)}"):
             call_it()
 
 
@@ -175,7 +174,7 @@ def test_the_command_checks_the_declaration(kernel: Path, tmp_path: Path) -> Non
 def test_an_unknown_option_gets_the_nearest_name(kernel: Path, tmp_path: Path, imported: None) -> None:
     (tmp_path / "c.toml").write_text(f'arch = "{NAME}"\nrecurent_scale = 1\n', encoding="utf-8")
     registry._kernels.pop(NAME)
-    assert "an option 'recurent_scale' that is not known: did you mean recurrent_scale?" in refused(
+    assert "an option 'recurent_scale' that is not known (did you mean recurrent_scale?)" in refused(
         "train", "--kernel", kernel, "--config", tmp_path / "c.toml"
     )
     hfrnn.kernels.import_kernels(kernel)
@@ -183,7 +182,7 @@ def test_an_unknown_option_gets_the_nearest_name(kernel: Path, tmp_path: Path, i
         lambda: hfrnn.train(arch=NAME, recurent_scale=1.0),
         lambda: TrainConfig(arch=NAME, recurent_scale=1.0),
     ):
-        with pytest.raises(hfrnn.InputError, match=r"'recurent_scale' .* did you mean recurrent_scale\?"):
+        with pytest.raises(hfrnn.InputError, match=r"'recurent_scale' .* \(did you mean recurrent_scale\?\)"):
             call_it()
     with pytest.raises(hfrnn.InputError, match=r"no option recurent_scale \(did you mean recurrent_scale\?\): it"):
         hfrnn.Network(NAME, 3, 2, 3, recurent_scale=1.0)
@@ -316,8 +315,8 @@ def test_auto_is_cupy_with_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_online_learning_takes_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     register_device(monkeypatch)
-    assert hfrnn.TrainConfig(optimizer="online", arch="lstm-krause").chosen_backend != "cupy"
-    assert hfrnn.TrainConfig(arch="lstm-krause").chosen_backend == "cupy"
+    assert hfrnn.TrainConfig(optimizer="online", arch="lstm-krause").chosen_backend()[0] != "cupy"
+    assert hfrnn.TrainConfig(arch="lstm-krause").chosen_backend()[0] == "cupy"
 
 
 @pytest.mark.usefixtures("no_gpu")
@@ -326,7 +325,7 @@ def test_a_run_says_and_keeps_the_backend_that_auto_found(tmp_path: Path, monkey
     flags = [*FLAGS[2:], "--sample-length", 0]
     out = call("train", text_file(tmp_path), *flags, "--out", tmp_path / "run").stdout
     assert "\nbackend   numpy (auto: there is no GPU; numba is not installed)\n" in out
-    assert tomllib.loads((tmp_path / "run" / "config.toml").read_text("utf-8"))["backend"] == "numpy"
+    assert all_values((tmp_path / "run" / "config.toml").read_text("utf-8"))["backend"] == "numpy"
     assert printed("--arch", "mlstm")["backend"] == "numpy"
     monkeypatch.setattr(registry.importlib.util, "find_spec", lambda name: object())
     assert printed("--arch", "mlstm")["backend"] == "numba"

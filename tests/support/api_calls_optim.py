@@ -279,7 +279,7 @@ CALLS: list[Call] = [
     Call(
         "Average.load_state_dict",
         of("load_state_dict"),
-        {"self": lambda: Average(0.5), "state": {}},
+        {"self": lambda: Average(0.5), "state": {"average": None, "averaged": 0}},
         {
             "state": nothing().but({"dict": None}),
         },
