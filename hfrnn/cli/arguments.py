@@ -10,7 +10,7 @@ import click
 
 from hfrnn.choices import RECORDINGS
 from hfrnn.cli.completion import files
-from hfrnn.errors import InputError, MissingExtraError, OfCommand, how_to_install, worded
+from hfrnn.errors import InputError, Message, MissingExtraError, OfCommand, how_to_install, worded
 from hfrnn.option import either, in_toml, near_hint, nearest, option_key
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def check_data(text: str | None, data: str | None) -> None:
     from hfrnn.data.kinds.text import refuse_other_files
 
     if text is not None and not os.path.exists(text) and any(text in group for group in known_names().values()):
-        raise InputError(f"there is no file {text}: for the data of that name write --data {text}")
+        raise InputError(Message("there is no file {0}: for the data of that name write {data:{0}}", text))
     if text is not None and data is None:
         refuse_other_files(text)
     refuse_several([data, text])
@@ -136,7 +136,9 @@ def check_data(text: str | None, data: str | None) -> None:
         return
     if os.path.isfile(data):
         suffixes = ", ".join(f"{kind.about} ends in {either(kind.suffixes)}" for kind in kinds() if kind.suffixes)
-        raise InputError(f"there is no corpus named {data!r}, but a file: to train on it leave out --data; {suffixes}")
+        raise InputError(Message(
+            "there is no corpus named {0!r}, but a file: to train on it leave out {data}; {1}", data, suffixes
+        ))  # fmt: skip
     listed = "; ".join(f"{what} {', '.join(group)}" for what, group in known_names().items())
     near = near_hint(data, [name for group in known_names().values() for name in group])
     raise InputError(f"there is no corpus named {data!r}{near}: give a text file, or one of {listed}")
@@ -151,10 +153,14 @@ def refuse_several(files: Sequence[str | None]) -> None:
     if first is None or not _holds_sequences(first):
         return
     if more := [each for each in others if _holds_sequences(each)]:
-        raise InputError(f"--data is {first}, and {more[0]} was given too: give one file; {RECORDINGS}")
+        raise InputError(
+            Message("{data} is {0}, and {1} was given too: give one file; {2}", first, more[0], RECORDINGS)
+        )
     parts = first.split(",")
     if not os.path.exists(first) and ("*" in first or (len(parts) > 1 and all(map(_holds_sequences, parts)))):
-        raise InputError(f"--data is {first}, and there is no file of that name: give one file; {RECORDINGS}")
+        raise InputError(
+            Message("{data} is {0}, and there is no file of that name: give one file; {1}", first, RECORDINGS)
+        )
 
 
 def _holds_sequences(path: str | None) -> bool:

@@ -14,7 +14,7 @@ from hfrnn.choices import AUTO, BACKENDS, PARTS
 from hfrnn.cli.arguments import NearChoice, check_force, checked_outputs, flag_of, force_option, kernel_option
 from hfrnn.cli.completion import files, run_folders
 from hfrnn.cli.output import say, say_data, say_json, say_lines, telling_of_compilation
-from hfrnn.errors import InputError
+from hfrnn.errors import InputError, Message
 from hfrnn.wording import counted, four_digits, shell_command
 
 which_option = click.option(
@@ -164,7 +164,7 @@ def _dynamic(
     try:
         train = vocabulary.encode(run_text(folder, "train"), folder.config().unknown)
     except InputError as error:
-        raise InputError(f"--dynamic rms needs the training part: {error}") from error
+        raise InputError(Message("--dynamic rms needs the training part: {0}", error)) from error
     return Dynamic(**learning, mean_square=mean_square_gradient(net, theta, train, plain.stretch, progress=progress))
 
 
@@ -316,7 +316,7 @@ def or_another_file(folder: Any) -> Iterator[None]:
         if not (kind.in_bits or kind.reads):
             raise
         command = shell_command([*click.get_current_context().command_path.split(), str(folder.path)])
-        raise InputError(f"{error}, or give another one: {command} FILE") from error
+        raise InputError(Message("{0}, or give another one: {1} FILE", error, command)) from error
 
 
 def score_lines(found: Mapping[str, Any], what: str) -> list[str]:

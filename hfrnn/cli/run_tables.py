@@ -177,10 +177,13 @@ def opening_lines(trainer: TrainingRun, width: int = WIDTH) -> list[str]:
     ]
     lines = [*folded(lines, width), f"folder    {trainer.path}"]
     if trainer.update:
-        lines.append(f"continuing after update {trainer.update}")
+        left = Message("")
         if config.updates is not None and trainer.update >= config.updates:
-            lines[-1] += f": --updates {config.updates} counts from the first update, so none is left; "
-            lines[-1] += "give a larger --updates, or --minutes"
+            left = Message(
+                ": {updates:{0}} counts from the first update, so none is left; give a larger {updates}, or "
+                "{minutes}", config.updates,
+            )  # fmt: skip
+        lines.append(f"continuing after update {trainer.update}{told(left)}")
     return [*lines, ""]
 
 
