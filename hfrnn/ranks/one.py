@@ -14,10 +14,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hfrnn.arrays.backend import HostArray
-from hfrnn.arrays.vectors import Scalar
+if TYPE_CHECKING:  # else every command would load NumPy for its help page
+    from hfrnn.arrays.backend import HostArray
+    from hfrnn.arrays.vectors import Scalar
 
 
 class Ranks:

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-import tomli_w
-
 from hfrnn.checks import instance
 from hfrnn.choices import AUTO, DEVICES, HOST_MEMORY
 from hfrnn.data.kinds import kind_of, takers
@@ -272,6 +270,8 @@ class TrainConfig:
 
     def to_toml(self, versions: Mapping[str, str] | None = None) -> str:
         """Return the content of config.toml: what was given, what followed from it, and a table of versions, if any."""
+        import tomli_w
+
         given, followed = map(_as_table, (self.given, self.followed))
         parts = [GIVEN, tomli_w.dumps(given), "\n", FOLLOWED, tomli_w.dumps({"followed": followed})]
         return "".join(parts if versions is None else [*parts, "\n", tomli_w.dumps({"versions": dict(versions)})])
