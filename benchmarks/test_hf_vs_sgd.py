@@ -168,4 +168,4 @@ def test_the_page_shows_the_cells_that_there_are(tmp_path: Path) -> None:
     (tmp_path / "ptb-mlstm-64.svg").touch()
     save(tmp_path, result("adam", "0.004-divide", 2.5))
     assert page_hf_vs_sgd.tuning(tmp_path).endswith("| adam | 0.004-divide: 2.500 | 0.004-divide |")
-    assert page_hf_vs_sgd.problems(tmp_path).endswith(f"(../benchmarks/results/{tmp_path.name}/ptb-mlstm-64.svg)")
+    assert page_hf_vs_sgd.problems(tmp_path).endswith(f"(../results/{tmp_path.name}/ptb-mlstm-64.svg)")

@@ -152,10 +152,7 @@ EQUIVALENTS = (
         "The matrices of a block with three axes that count together are square.",
     ),
     Equivalent(
-        "hfrnn/engine/planner.py",
-        "role: _bilinear({corner: sizes[role] for corner, sizes in corners.items()}) for role in corners[1, 1]",
-        "role: _bilinear({corner: sizes[role] for corner, sizes in corners.items()}) for role in corners[1, 2]",
-        "All corners have the same roles.",
+        "hfrnn/engine/planner.py", "roles = corners[1, 1]", "roles = corners[1, 2]", "All corners have the same roles."
     ),
     Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace(" and ", " or "), WORKERS),
     Equivalent("hfrnn/optim/first_order.py", PIECES, PIECES.replace("min", "max"), WORKERS),
