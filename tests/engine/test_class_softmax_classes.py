@@ -181,5 +181,5 @@ def test_the_command_line_takes_classes(tmp_path: Any) -> None:
 
 def test_no_classes_is_a_full_softmax(tmp_path: Any) -> None:
     assert tiny_train(tmp_path, arch="rnn", classes=0).net.loss_name == "softmax"
-    with pytest.raises(hfrnn.InputError, match="--classes is -1: give a whole number of classes, 1 or more, or 0 for"):
+    with pytest.raises(hfrnn.InputError, match="classes= is -1: give a whole number of classes, 1 or more, or 0 for"):
         tiny_train(tmp_path, "other", classes=-1)

@@ -263,7 +263,7 @@ def test_a_run_with_it_resumes_and_is_read_back_where_the_file_is_named(tmp_path
     call("train", "--kernel", EXAMPLE, "--resume", run, "--updates", 3)
     assert "bits per character" in call("evaluate", "--kernel", EXAMPLE, run).stdout
     for command in ("evaluate", "sample"):
-        assert "name the file that registers it (--kernel FILE" in call(command, run, code=2).output
+        assert "name the file that registers it: --kernel FILE" in call(command, run, code=2).output
 
 
 def test_a_run_with_it_is_read_back_in_python(example: ModuleType, tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_a_run_with_it_is_read_back_in_python(example: ModuleType, tmp_path: Pat
         ("notes.txt", "import hfrnn\n", "is not a Python file: give one whose name ends in .py"),
         ("wrong.py", "def f(:\n", "cannot be run (SyntaxError: "),
         ("fails.py", "1 / 0\n", "cannot be run (ZeroDivisionError: division by zero): `python "),
-        ("empty.py", "import hfrnn\n", "registers no architecture: it has to call hfrnn.register_kernel"),
+        ("empty.py", "import hfrnn\n", "registers nothing: it has to call hfrnn.register_kernel"),
         ("taken.py", "import hfrnn\nhfrnn.register_kernel('rnn', type('X', (hfrnn.Kernel,), {}))\n", "choose another"),
     ],
 )
