@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 INTERRUPTED = 130
@@ -13,18 +13,23 @@ INTERRUPTED = 130
 Wording = Callable[[str, str], str]
 """Returns how a reader writes an argument, given its name in Python and its value as text, or "" for no value."""
 _FORMATTER = string.Formatter()
+_VALUES = re.compile("[^ ,]+((, ?| or )[^ ,]+)*")  # one value, or several; a path with a space is no list
 
 
 def keyword(name: str, value: str = "") -> str:
     """Return how Python users write an argument: `window=`, `optimizer='hf'`, or `optimizer='sgd', 'adam' or 'hf'`."""
-    return f"{name}={re.sub('[^ ,]+', _quoted, value)}"
+    return f"{name}={each_value(value, ('True', 'False', 'None', '...'), repr)}"
 
 
-def _quoted(word: re.Match[str]) -> str:
-    """Return a word of a value as a literal of Python, but not the last `or` in a list of values."""
-    text = word[0]
-    plain = text in ("True", "False", "None", "...", "or") or text.replace(".", "", 1).isdecimal()
-    return text if plain else repr(text)
+def each_value(value: str, plain: Collection[str], quote: Callable[[str], str]) -> str:
+    """Return a value with quotes; in a list with commas and `or`, each of its values. Numbers and `plain` have none."""
+
+    def literal(text: str) -> str:
+        return text if text in plain or text.replace(".", "", 1).isdecimal() else quote(text)
+
+    if not _VALUES.fullmatch(value):
+        return value and literal(value)
+    return re.sub("[^ ,]+", lambda word: word[0] if word[0] == "or" else literal(word[0]), value)
 
 
 class Message:

@@ -6,14 +6,13 @@ import contextlib
 import difflib
 import math
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, NamedTuple
 
 from hfrnn.checks import GREATEST, Range, flag, is_number, is_whole, number, shown, shown_exactly, string
-from hfrnn.errors import InputError, Message
+from hfrnn.errors import InputError, Message, each_value
 
 _NOUNS = {str: "a string", bool: "true or false", int: "a whole number", float: "a number"}
 
@@ -24,18 +23,10 @@ def option_key(name: str) -> str:
 
 
 def in_toml(name: str, value: str = "") -> str:
-    """Return how a TOML file writes an option: `window`, or `optimizer = "hf"` with a value (a `Wording`).
-
-    Several values may have commas and `or` between them.
-    """
-
-    def literal(word: re.Match[str]) -> str:
-        text = word[0]
-        return text if text == "or" or text.replace(".", "", 1).isdecimal() else f'"{text}"'
-
+    """Return how a TOML file writes an option: `window`, or `optimizer = "hf"` with a value (a `Wording`)."""
     if not value:
         return option_key(name)
-    written = value.lower() if value in ("True", "False") else re.sub("[^ ,]+", literal, value)
+    written = value.lower() if value in ("True", "False") else each_value(value, (), '"{}"'.format)
     return f"{option_key(name)} = {written}"
 
 

@@ -66,7 +66,7 @@ def test_words_that_differ_between_readers():
     ("value", "words"),
     [
         ("", "x="), ("hf", "x='hf'"), ("0.5", "x=0.5"), ("False", "x=False"), ("...", "x=..."),
-        ("sgd, adam or online", "x='sgd', 'adam' or 'online'"),
+        ("sgd, adam or online", "x='sgd', 'adam' or 'online'"), ("7,5", "x=7,5"), ("runs/my run", "x='runs/my run'"),
     ],
 )  # fmt: skip
 def test_values_of_arguments_in_python(value, words):

@@ -220,7 +220,7 @@ def _import(ctx: click.Context, parameter: click.Parameter, paths: tuple[str, ..
 
 kernel_option = click.option(
     "--kernel", multiple=True, metavar="FILE", is_eager=True, expose_value=False, callback=_import,
-    shell_complete=files, help="Python file that registers architectures (repeatable).",
+    shell_complete=files, help="Python file that registers your own classes (repeatable).",
 )  # fmt: skip
 """The option of all commands but `train`. The files run before other arguments are read."""
 

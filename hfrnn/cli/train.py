@@ -37,7 +37,7 @@ Examples:
 @click.option("--config", metavar="FILE", shell_complete=files, help="TOML file with options; flags win.")
 @click.option(
     "--kernel", metavar="FILE", multiple=True, expose_value=False, shell_complete=files,
-    help="Python file that registers architectures; their options become flags (repeatable).",
+    help="Python file that registers your own classes; their options become flags (repeatable).",
 )  # fmt: skip
 @click.option("--resume", metavar="RUN", shell_complete=run_folders, help="Continue a run after its last update.")
 @click.option(
@@ -180,30 +180,28 @@ def merged(
     of_file = values
     if stored is None:
         values = _without_counterparts(values, given)
-    check_data(*({**values, **given}.get(name) for name in ("text", "data")))
+    chosen = {**values, **given}
+    check_data(chosen.get("text"), chosen.get("data"))
     for one, other in ONE_OF[1:]:
         if one in given and other in given:
             raise InputError(Message(f"{argument(one)} and {argument(other)} were given: give one of them"))
-    if "arch" in {**values, **given}:
-        kernel_class({**values, **given}["arch"])
-    if stored is not None:
-        full = resumed_config(stored, {**values, **given})
-    else:
-        full = TrainConfig(**{**values, **given}).resolved()
+    if "arch" in chosen:
+        kernel_class(chosen["arch"])
+    full = TrainConfig(**chosen).resolved() if stored is None else resumed_config(stored, chosen)
     for name in given:
         if why := useless(name, full):
             raise InputError(Message(f"{argument(name, _off(given[name]))} was given, and {{0}}; leave it out", why))
     if stored is not None or not (idle := [name for name in values if name not in given and useless(name, full)]):
-        return {**values, **given}, full
+        return chosen, full
     alone = stored_config(of_file).resolved()
     for name in idle:
         if useless(name, alone):
             why = useless(name, full)
             raise InputError(Message(f"{argument(name, _off(values[name]))} was given, and {{0}}; leave it out", why))
-        del values[name]
+        del chosen[name]
     if config is not None:
-        name_file(config, values, given)
-    return {**values, **given}, TrainConfig(**{**values, **given}).resolved()
+        name_file(config, chosen, given)
+    return chosen, TrainConfig(**chosen).resolved()
 
 
 def _off(value: Any) -> str:

@@ -117,8 +117,9 @@ class TrainConfig:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "is_resolved" not in self.__dict__:
             raise AttributeError(name)
-        if name in (found := self._all):
-            return found[name]
+        for values in (self.values, self.arch_options):
+            if name in values:
+                return values[name]
         declarations = arch_declarations().get(name)
         if declarations is None:
             raise AttributeError(f"there is no option {name}")
