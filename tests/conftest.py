@@ -27,10 +27,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep a share of the slow tests, if HFRNN_SLOW_SHARE asks for it.
+    """Keep a share of the slow and nightly tests, if HFRNN_SLOW_SHARE asks for it.
 
-    `90,12/COMMIT` keeps one in 90 of the slow cases of large tables, and one in 12 of the other slow tests. A large
-    table is a parametrised test with more than 20 cases. The word after the stroke chooses which tests are kept.
+    `90,12/COMMIT` keeps one in 90 of their cases of large tables, and one in 12 of the others. A large table is a
+    parametrised test with more than 20 cases. The word after the stroke chooses which tests are kept.
     """
     shares, _, seed = os.environ.get("HFRNN_SLOW_SHARE", "").partition("/")
     if not shares:
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         sizes[item.nodeid.partition("[")[0]] = sizes.get(item.nodeid.partition("[")[0], 0) + 1
 
     def left_out(item: pytest.Item) -> bool:
-        if item.get_closest_marker("slow") is None:
+        if item.get_closest_marker("slow") is None and item.get_closest_marker("nightly") is None:
             return False
         share = of_tables if sizes[item.nodeid.partition("[")[0]] > 20 else of_others
         digest = hashlib.sha256(f"{seed} {item.nodeid}".encode()).digest()

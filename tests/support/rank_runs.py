@@ -31,7 +31,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "kronecker": {"arch": "rnn", "gradient_symbols": 1500, "preconditioner": "kronecker", "preconditioner_parts": 5},
     "soap": {"optimizer": "soap", "arch": "rnn", "streams": 48, "log_interval": 5, "schedule": "cosine"},
     "task": {"optimizer": "adam", "arch": "lstm", "data": "temporal-order", "length": 10, "sequences": 200,
-             "streams": 50, "log_interval": 4, "text": None},
+             "streams": 50, "log_interval": 4, "text": None, "sequence_length": None},
 }  # fmt: skip
 """Options of each run; together they use everything that is summed over ranks."""
 
