@@ -35,6 +35,11 @@ def argument(name: str, value: object = "") -> str:
     return f"{{{name}:{value}}}" if value != "" else f"{{{name}}}"
 
 
+def absolute(value: Any) -> Any:
+    """Return the absolute path of a path, or of each of several."""
+    return tuple(map(os.path.abspath, value)) if isinstance(value, tuple) else os.path.abspath(value)
+
+
 def either(names: Iterable[str]) -> str:
     """Return names in a sentence: `sgd, adam or online`."""
     *others, last = names
@@ -163,6 +168,8 @@ class Option:
         run only if both have the same value.
     path : bool
         Whether the value is the path of a file or folder.
+    several : bool
+        Whether a list of paths is accepted too; the value is a tuple then. The command line repeats the flag.
     presets : Presets, optional
         The default in each preset of Hessian-free optimization, if `default` is None.
 
@@ -197,6 +204,7 @@ class Option:
     needs: tuple[Need, ...] = ()
     shapes: bool = False
     path: bool = False
+    several: bool = False
     presets: Presets | None = None
 
     def __post_init__(self) -> None:
@@ -244,6 +252,11 @@ class Option:
             return None
         if self.named and not is_number(value):
             return self._convert_named(value, where)
+        if self.several and isinstance(value, list | tuple):
+            if not value:
+                raise self._wrong(where, "is empty: give one or more paths")
+            found = tuple(self._convert_one(item, where) for item in value)
+            return found if len(found) > 1 else found[0]
         if not self.many:
             return self._convert_one(value, where)
         items = [value] if is_number(value) else value
@@ -259,9 +272,9 @@ class Option:
             for name, item in by_name(value).items():
                 self._check_one(item, f"{where or argument(self.name)} of {name.replace('{', '').replace('}', '')}")
             return
-        if self.default is None and (value == "" or (self.many and value and "" in value)):
+        if self.default is None and (value == "" or (isinstance(value, tuple) and "" in value)):
             raise self._wrong(where, "is empty: give a name, or leave it out")
-        for item in value if self.many and value is not None else (value,):
+        for item in value if isinstance(value, tuple) else (value,):
             self._check_one(item, where)
 
     def _wrong(self, where: str, problem: str, *values: object) -> InputError:

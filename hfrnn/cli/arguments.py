@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hfrnn.choices import RECORDINGS
 from hfrnn.cli.completion import files
 from hfrnn.errors import InputError, Message, MissingExtraError, OfCommand, how_to_install, worded
 from hfrnn.option import either, in_toml, near_hint, nearest, option_key
@@ -118,7 +117,7 @@ def _is_option(name: str) -> bool:
     return name in run_options() or name in arch_declarations()
 
 
-def check_data(text: str | None, data: str | None) -> None:
+def check_data(text: str | None, data: str | tuple[str, ...] | None) -> None:
     """Raise InputError if `--data` is unknown or cannot be read, or if a file and a name were confused."""
     from hfrnn.data.kinds import kinds, known_names, recognised
     from hfrnn.data.kinds.text import refuse_other_files
@@ -127,13 +126,25 @@ def check_data(text: str | None, data: str | None) -> None:
         raise InputError(Message("there is no file {0}: for the data of that name write {data:{0}}", text))
     if text is not None and data is None:
         refuse_other_files(text)
-    refuse_several([data, text])
     if data is None:
         return
-    kind = recognised(data)
+    kind, files = recognised(data), (data if isinstance(data, tuple) else (data,))
+    if kind is None and len(files) > 1:
+        kinds_of = [getattr(recognised(each), "about", "a text, or nothing that is known") for each in files]
+        other = next(n for n, about in enumerate(kinds_of) if about != kinds_of[0] or recognised(files[0]) is None)
+        raise InputError(Message(
+            "{data} names {0}, which is {1}, and {2}, which is {3}: give files of one kind", files[0], kinds_of[0],
+            files[other], kinds_of[other],
+        ))  # fmt: skip
     if kind is not None and not kind.in_memory:
-        kind.check(data)
+        if len(files) > 1 and not kind.several:
+            raise InputError(Message(
+                "{data} names {0} and {1}, and {2} is read from one file: give one", files[0], files[1], kind.about
+            ))  # fmt: skip
+        for each in files:
+            kind.check(each)
         return
+    data = files[0]
     if os.path.isfile(data):
         suffixes = ", ".join(f"{kind.about} ends in {either(kind.suffixes)}" for kind in kinds() if kind.suffixes)
         raise InputError(Message(
@@ -142,33 +153,6 @@ def check_data(text: str | None, data: str | None) -> None:
     listed = "; ".join(f"{what} {', '.join(group)}" for what, group in known_names().items())
     near = near_hint(data, [name for group in known_names().values() for name in group])
     raise InputError(f"there is no corpus named {data!r}{near}: give a text file, or one of {listed}")
-
-
-def refuse_several(files: Sequence[str | None]) -> None:
-    """Raise InputError if there are several files of arrays or tables: the value of `--data`, and arguments after it.
-
-    One value may also name several files, with commas, or with a star that matches none.
-    """
-    first, *others = files
-    if first is None or not _holds_sequences(first):
-        return
-    if more := [each for each in others if _holds_sequences(each)]:
-        raise InputError(
-            Message("{data} is {0}, and {1} was given too: give one file; {2}", first, more[0], RECORDINGS)
-        )
-    parts = first.split(",")
-    if not os.path.exists(first) and ("*" in first or (len(parts) > 1 and all(map(_holds_sequences, parts)))):
-        raise InputError(
-            Message("{data} is {0}, and there is no file of that name: give one file; {1}", first, RECORDINGS)
-        )
-
-
-def _holds_sequences(path: str | None) -> bool:
-    """Return whether a file holds arrays or a table, by its suffix."""
-    from hfrnn.data.kinds import kind_of_file
-
-    kind = kind_of_file(path)
-    return kind is not None and bool(kind.reads)
 
 
 def checked_outputs(

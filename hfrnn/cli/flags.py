@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from hfrnn.choices import RECORDINGS
-from hfrnn.cli.arguments import NearChoice, flag_of, kernel_files, refuse_several
+from hfrnn.cli.arguments import NearChoice, flag_of, kernel_files
 from hfrnn.cli.completion import architectures, data_names, files, folders, run_folders
 from hfrnn.cli.output import say
+from hfrnn.data.kinds import recognised
 from hfrnn.errors import InputError
 from hfrnn.option import Option
 from hfrnn.runs.defaults import default_text
@@ -42,7 +42,7 @@ COMPLETIONS = {
     "data": data_names, "arch": architectures, "valid": files, "test": files, "out": folders, "init_from": run_folders,
     "connectivity": files,
 }  # fmt: skip
-ONCE = ("data", "valid", "test", "inputs", "targets", "config", "resume")
+ONCE = ("inputs", "targets", "config", "resume")
 """Options that may not be repeated, because all values would seem to be read. The last value of another one counts."""
 OF_ARCHITECTURES = "Options of an architecture"
 ORDER = ("General", "Data", "Network", OF_ARCHITECTURES)
@@ -71,6 +71,7 @@ class TrainCommand(click.Command):
                 from hfrnn.kernels import import_kernels
 
                 import_kernels(file)
+            args = [*_each_file_by_itself(args)]
             if set(ctx.help_option_names) & set(args):
                 ctx.meta["hfrnn.help"] = True
                 say(ctx.get_help())
@@ -79,17 +80,11 @@ class TrainCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def _refuse_repetition(self, ctx: click.Context, args: list[str]) -> None:
-        """Raise InputError for several files of data, and for an option of `ONCE` that is given again.
-
-        Click would silently use the last value of the option.
-        """
-        values, arguments, order = self.make_parser(ctx).parse_args(list(args))
+        """Raise InputError for an option of `ONCE` that is given again, of which click would silently use the last."""
+        _, _, order = self.make_parser(ctx).parse_args(list(args))
         for option, times in Counter(order).items():
             if times > 1 and option.name in ONCE:
-                more = f"; {RECORDINGS}" if option.name == "data" else ""
-                raise InputError(f"{flag_of(option.name)} was given {times} times: give it once{more}")
-        files = [values.get("data"), values.get("text"), *arguments]
-        refuse_several([each if isinstance(each, str) else None for each in files])
+                raise InputError(f"{flag_of(option.name)} was given {times} times: give it once")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = _main_rows() if ctx.meta.get("hfrnn.help") else _all_rows(self.get_params(ctx), ctx)
@@ -97,6 +92,20 @@ class TrainCommand(click.Command):
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
+
+
+def _each_file_by_itself(args: Sequence[str]) -> Iterator[str]:
+    """Return arguments where each further file of recordings after `--data FILE` has the flag `--data` too."""
+    taken = ""  # the last file of `--data`, while no other flag was seen
+    expected = False
+    for arg in args:
+        if expected:
+            taken, expected = arg, False
+        elif arg.startswith("-"):
+            taken, expected = arg.partition("--data=")[2], arg == "--data"
+        elif taken and recognised(taken) is not None and recognised(arg) is recognised(taken):
+            yield "--data"
+        yield arg
 
 
 def show_all(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -139,7 +148,9 @@ def make_flag(declarations: Mapping[str, Option], named: bool = False) -> click.
     flag = flag_of(declared.name)
     if declared.name in COMPLETIONS:
         arguments["shell_complete"] = COMPLETIONS[declared.name]
-    if declared.kind is bool:
+    if declared.several:
+        arguments.update(type=str, multiple=True, default=())
+    elif declared.kind is bool:
         flag = f"{flag}/--no-{flag[2:]}"
     elif declared.named:
         arguments.update(type=str, metavar="NUMBER")

@@ -77,7 +77,7 @@ def _run(config: str | None, resume: str | None, flags: dict[str, Any], modes: t
     """Do what the flags of the command ask for."""
     dry_run, print_config, tensorboard, quiet, as_json = modes
     declared = all_options()
-    given = {name: value for name, value in flags.items() if value is not None}
+    given = {name: value for name, value in flags.items() if value not in (None, ())}
     given |= {
         name: parsed(declared[name], given[name]) for name in given if declared[name].many or declared[name].named
     }

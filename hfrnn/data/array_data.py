@@ -28,7 +28,7 @@ from hfrnn.data.array_files import check_size, check_type, read_array_file
 from hfrnn.data.array_shapes import ArrayFormat, UncheckedPart, arranged
 from hfrnn.data.splits import part_ranges
 from hfrnn.data.tasks import TaskSequences
-from hfrnn.data.windows import Windows, as_column, recording_parts
+from hfrnn.data.windows import Signals, Windows, as_column, recording_parts
 from hfrnn.errors import InputError, Message
 from hfrnn.option import near_hint
 from hfrnn.wording import counted
@@ -169,7 +169,7 @@ def from_arrays(
             Message("{window} cuts one recording, and {0} is for separate sequences: leave one of them out", what)
         )
     x, y = (as_column(arrays[role], matlab) for role in ("x", "y"))
-    parts, notes = recording_parts(x, y, None, windows, fractions, source)
+    parts, notes = recording_parts({"train": [Signals(x, y)]}, windows, fractions, source)
     return assembled(parts, loss, name, source, sha256, notes=notes)
 
 

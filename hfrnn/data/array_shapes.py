@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -75,6 +75,23 @@ class UncheckedPart:
                 "leave it out"
             )
         return TaskSequences(x, y, self.weights, self.lengths)
+
+
+def joined(parts: Sequence[UncheckedPart]) -> UncheckedPart | None:
+    """Return the sequences of several parts side by side, padded with zeros; None if there are none."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    T = max(len(part.x) for part in parts)
+    by_output = any(part.weights.ndim == 3 for part in parts)
+
+    def padded(values: Values) -> Values:
+        return np.pad(values, [(0, T - len(values)), *[(0, 0)] * (values.ndim - 1)])
+
+    weights = [_broadcast(part.weights, part.y.shape) if by_output else part.weights for part in parts]
+    x, y = (np.concatenate([padded(getattr(part, role)) for part in parts], axis=1) for role in "xy")
+    return UncheckedPart(
+        x, y, np.concatenate([padded(each) for each in weights], axis=1), np.concatenate([p.lengths for p in parts])
+    )
 
 
 def _broadcast(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Cut one long recording into parts by time, and each part into windows.
+"""Cut recordings into parts by time, and each part into windows. No window crosses the border of a recording.
 
 The state of the network is zero at the beginning of a window. The first steps of a window, the burn-in, therefore
 carry weight 0: the state settles before anything is scored. Training windows overlap. Validation and test windows
@@ -7,7 +7,7 @@ overlap by the burn-in only, so every step is scored once, except the burn-in of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hfrnn.choices import PARTS
 from hfrnn.data.array_files import check_size
-from hfrnn.data.array_shapes import LARGEST, UncheckedPart, as_float64
+from hfrnn.data.array_shapes import LARGEST, UncheckedPart, as_float64, joined
 from hfrnn.data.splits import DEFAULT_FRACTIONS, checked_fractions
 from hfrnn.errors import InputError, Message
 from hfrnn.wording import counted
@@ -47,52 +47,126 @@ class Windows(NamedTuple):
         return self.window, stride, burn_in
 
 
-def recording_parts(
-    inputs: Values, targets: Values, missing: NDArray[np.bool_] | None, windows: Windows,
-    fractions: Sequence[float] | None, source: str,
-) -> tuple[dict[str, UncheckedPart], tuple[str, ...]]:  # fmt: skip
-    """Return the parts of one recording, cut into windows, and notes for a person.
+class Signals(NamedTuple):
+    """One recording: a row for each step."""
 
-    Inputs are (steps, n_in) or (steps,), targets (steps, n_out) or (steps,), both real. Targets that are `missing`,
-    (steps, n_out), are not scored. `fractions` are the shares of the steps for training, validation and test.
+    inputs: Values  # (steps, n_in)
+    targets: Values  # (steps, n_out)
+    missing: NDArray[np.bool_] | None = None  # (steps, n_out): targets that are not known
+
+    def checked(self, source: str, ahead: int) -> Signals:
+        """Return finite numbers with two axes, with the targets `ahead` rows later beside the inputs of a row."""
+        missing = self.missing
+        targets = self.targets if missing is None else np.where(missing, 0.0, self.targets)
+        x, y = two_axes(self.inputs, "x", source), two_axes(targets, "y", source)
+        if len(x) != len(y):
+            raise InputError(f"x has {len(x)} steps and y {len(y)} in {source}: give as many in both")
+        unknown = np.zeros(y.shape, dtype=bool) if missing is None else missing
+        return Signals(x[: len(x) - ahead], y[ahead:], unknown[ahead:])
+
+    def rows(self, start: int, stop: int) -> Signals:
+        """Return some rows."""
+        missing = None if self.missing is None else self.missing[start:stop]
+        return Signals(self.inputs[start:stop], self.targets[start:stop], missing)
+
+
+def recording_parts(
+    given: Mapping[str, Sequence[Signals]], windows: Windows, fractions: Sequence[float] | None, source: str
+) -> tuple[dict[str, UncheckedPart], tuple[str, ...]]:
+    """Return the parts of some recordings, cut into windows, and notes for a person.
+
+    Parameters
+    ----------
+    given : mapping of str to sequence of Signals
+        The recordings of each part that has some of its own, "train" at least. Without a part "valid" the recordings
+        for training are cut by time into parts, each by itself.
+    windows : Windows
+    fractions : sequence of three float, optional
+        The shares of the rows for training, validation and test, if the recordings are cut by time.
+    source : str
+        The data, for messages.
+
+    Raises
+    ------
+    InputError
+        The numbers are not finite or too large, or a recording is too short for a part.
     """
-    x, y = (two_axes(each, name, source) for each, name in ((inputs, "x"), (targets, "y")))
-    if len(x) != len(y):
-        raise InputError(f"x has {len(x)} steps and y {len(y)} in {source}: give as many in both")
-    unknown = np.zeros(y.shape, dtype=bool) if missing is None else missing
-    if windows.ahead:
-        x, y, unknown = x[: -windows.ahead], y[windows.ahead :], unknown[windows.ahead :]
+    found = {part: [each.checked(source, windows.ahead) for each in recordings] for part, recordings in given.items()}
+    missing = sum(int(each.missing.sum()) for part in found.values() for each in part if each.missing is not None)
+    notes = [f"{counted(missing, 'missing target')} not scored"] if missing else []
+    if "valid" in found and fractions is not None:
+        raise InputError(Message("{0} has its own recordings for validation: leave {fractions} out", source))
     shares = checked_fractions(DEFAULT_FRACTIONS if fractions is None else fractions)
-    edges = [round(len(x) * share) for share in (0.0, shares[0], shares[0] + shares[1], 1.0)]
+    share = 1.0 if "valid" in found else shares[0]
+    steps = [len(each.inputs) for each in found["train"]]
+    longest = round(max(steps) * share)
+    if not longest:
+        raise InputError(Message("{fractions} leaves none of {0} to train on: give train a share above 0", source))
+    if longest < windows.window == WINDOW:
+        windows = windows._replace(window=max(longest // 2, 1))
+        notes.append(f"windows of {counted(windows.window, 'step')}, because the data are short")
     window, stride, burn_in = windows.checked()
-    if edges[1] < window:
+    if longest < window and len(steps) == 1:
         raise InputError(Message(
             "{0} has {1}, {2:,} of them to train on, and {window} is {3}: give a smaller {window}",
-            source, counted(len(x), "row"), edges[1], window,
+            source, counted(steps[0], "row"), longest, window,
         ))  # fmt: skip
-    _check_windows(edges[1], window, stride, x.shape[1] + 2 * y.shape[1], source)
+    if "valid" not in found:
+        found = _by_time(found, burn_in, shares, source)
+    columns = found["train"][0].inputs.shape[1] + 2 * found["train"][0].targets.shape[1]
+    _check_windows([len(each.inputs) for each in found["train"]], window, stride, columns, source)
     parts = {}
-    for name, share, start, stop in zip(PARTS, shares, edges[:-1], edges[1:], strict=True):
-        if share == 0:
-            continue
-        rows = slice(start, stop)
-        if name == "train":
-            begins = [*range(0, stop - start - window, stride), stop - start - window]
-        elif stop - start > burn_in:
-            begins = list(range(0, stop - start - burn_in, window - burn_in))
-        else:
-            raise InputError(Message(
-                "the {0} part of {1} has {2}, and {burn_in} is {3}: give other {fractions} or a smaller {burn_in}",
-                name, source, counted(stop - start, "row"), burn_in,
-            ))  # fmt: skip
-        part = _cut(x[rows], y[rows], unknown[rows], np.array(begins), window, burn_in)
-        if not part.lengths.size:
+    for name, recordings in found.items():
+        step = stride if name == "train" else window - burn_in
+        cut = [_windows_of(each, window, step, burn_in, name == "train") for each in recordings]
+        whole = joined([part for part in cut if part is not None and part.lengths.size])
+        if whole is None:
             raise InputError(
                 Message("the {0} part of {1} has no target that is scored: give other {fractions}", name, source)
             )
-        parts[name] = part
-    notes = [f"{counted(int(unknown.sum()), 'missing target')} not scored"] if unknown.any() else []
+        parts[name] = whole
+        if short := sum(part is None for part in cut):
+            notes.append(f"{counted(short, 'recording')} of the {name} part not read: no longer than the burn-in")
     return parts, tuple(notes)
+
+
+def _by_time(
+    found: Mapping[str, Sequence[Signals]], burn_in: int, shares: Sequence[float], source: str
+) -> dict[str, list[Signals]]:
+    """Cut each recording into parts by time; one of several that is too short for that is for training alone."""
+    own_test = {"test": list(found["test"])} if "test" in found else {}
+    if own_test and shares[2]:
+        raise InputError(Message("{0} has its own recordings for the test: give {fractions} that end in 0", source))
+    cut: dict[str, list[Signals]] = {name: [] for name, share in zip(PARTS, shares, strict=True) if share}
+    for each in found["train"]:
+        edges = [round(len(each.inputs) * share) for share in (0.0, shares[0], shares[0] + shares[1], 1.0)]
+        rows = {name: each.rows(a, b) for name, a, b in zip(PARTS, edges[:-1], edges[1:], strict=True) if name in cut}
+        short = next((name for name in list(rows)[1:] if len(rows[name].inputs) <= burn_in), None)
+        if short is not None and len(found["train"]) == 1:
+            raise InputError(Message(
+                "the {0} part of {1} has {2}, and {burn_in} is {3}: give other {fractions} or a smaller {burn_in}",
+                short, source, counted(len(rows[short].inputs), "row"), burn_in,
+            ))  # fmt: skip
+        for name, part in (rows if short is None else {"train": each}).items():
+            cut[name].append(part)
+    return {**cut, **own_test}
+
+
+def _windows_of(each: Signals, window: int, stride: int, burn_in: int, overlapping: bool) -> UncheckedPart | None:
+    """Return the windows of one recording; None if it is no longer than the burn-in.
+
+    The last training window ends with the recording; a recording that is shorter than a window is one by itself.
+    """
+    steps = len(each.inputs)
+    if steps <= burn_in:
+        return None
+    if overlapping:
+        last = max(steps - window, 0)
+        begins = [*range(0, last, stride), last]
+    else:
+        begins = list(range(0, steps - burn_in, stride))
+    assert each.missing is not None
+    return _cut(each.inputs, each.targets, each.missing, np.array(begins), window, burn_in)
 
 
 def as_column(values: Values, matlab: bool) -> Values:
@@ -117,9 +191,9 @@ def two_axes(values: Values, name: str, source: str) -> Values:
     return found
 
 
-def _check_windows(steps: int, window: int, stride: int, columns: int, source: str) -> None:
+def _check_windows(steps: Sequence[int], window: int, stride: int, columns: int, source: str) -> None:
     """Raise InputError if overlapping windows of the training part would take too much memory."""
-    count = (steps - window) // stride + 2
+    count = sum(max(each - window, 0) // stride + 2 for each in steps)
     try:
         check_size((count, window, columns), 8, source)
     except InputError as error:

@@ -15,7 +15,7 @@ from hfrnn.data.kinds import kind_of, takers
 from hfrnn.data.kinds.data_kind import DataKind
 from hfrnn.errors import InputError, Message, MissingExtraError, reason_of
 from hfrnn.files import CONFIGURATION, read_bytes
-from hfrnn.option import Option, argument, either, near_hint, option_key
+from hfrnn.option import Option, absolute, argument, either, near_hint, option_key
 from hfrnn.runs.defaults import dependent, suited
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.options import DEFAULT_MINUTES, run_options
@@ -260,7 +260,7 @@ class TrainConfig:
         values["minutes"] = None if self.time_limit is None else self.time_limit / 60
         values["backend"], why = self.chosen_backend()
         values["memory"] = default_memory(values["backend"]) if self.memory is None else self.memory
-        paths = {name: os.path.abspath(value) for name, option in run_options().items()
+        paths = {name: absolute(value) for name, option in run_options().items()
                  if option.path and (value := values[name]) is not None}  # fmt: skip
         values |= paths | self.kind.resolved({**values, **paths})
         given = {name: values.get(name, value) for name, value in self.given.items()

@@ -34,9 +34,9 @@ _running = functools.partial(Option, group="Running")
 
 DATA = Option(
     "data", str, None,
-    "What to train on instead of a text: a corpus, task or music by name, a file of arrays (.npz, .npy, .mat), a table "
-    "(.csv, .tsv) or a folder of MIDI files (.mid, .midi).",
-    otherwise="python-manual", group="Data",
+    "What to train on instead of a text: a corpus, task or music by name, a file of arrays (.npz, .npy, .mat), tables "
+    "(.csv, .tsv, .dat, .txt, .parquet, .xlsx: one or more recordings) or a folder of MIDI files (.mid, .midi).",
+    otherwise="python-manual", several=True, group="Data",
 )  # fmt: skip
 GENERAL: tuple[Option, ...] = (
     _shape("arch", str, "mlstm", "Architecture of the network; `hfrnn info` lists all."),

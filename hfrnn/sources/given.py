@@ -1,4 +1,4 @@
-"""Data that a Python program gives to `hfrnn.train`: arrays by name, or a function that draws new sequences."""
+"""Data that a Python program gives to `hfrnn.train`: arrays by name, DataFrames, or a function that draws sequences."""
 
 from __future__ import annotations
 
@@ -8,16 +8,24 @@ from typing import Any
 
 from hfrnn.arrays.backend import host_copy
 from hfrnn.checks import function, shown
-from hfrnn.data.kinds.memory import Objects, TimeMajor
+from hfrnn.data.kinds.memory import Frames, Given, Objects, TimeMajor
 from hfrnn.engine.batch import Batch
 from hfrnn.errors import InputError
 
 
-def given_objects(data: Any, batches: Any, valid: Any) -> Objects | None:
+def given_objects(data: Any, batches: Any, valid: Any, test: Any = None) -> Given | None:
     """Return the data that were given as objects of Python; None if the options name the data."""
     function("batches", batches, or_none=True)
-    if data is not None and not isinstance(data, Mapping | str | os.PathLike):
-        raise InputError(f"data is {shown(data)}: give a dict with the arrays x and y, or the name of a file")
+    if batches is None and _frames(data):
+        others = {"valid": valid, "test": test}
+        for name, given in others.items():
+            if given is not None and not _frames(given):
+                raise InputError(f"{name} is {shown(given)}, and data a DataFrame: give DataFrames for each part")
+        return Frames(_listed(data), *(None if given is None else _listed(given) for given in others.values()))
+    if data is not None and not _named(data) and not isinstance(data, Mapping):
+        raise InputError(
+            f"data is {shown(data)}: give a dict with the arrays x and y, DataFrames, or the names of files"
+        )
     if batches is not None and data is not None:
         raise InputError("both data and batches were given: give one of them")
     if isinstance(valid, Mapping | Batch) and batches is None:
@@ -29,7 +37,27 @@ def given_objects(data: Any, batches: Any, valid: Any) -> Objects | None:
         if valid is not None and not isinstance(valid, Mapping | Batch):
             raise InputError(f"valid is {shown(valid)}: with batches give a dict of arrays or a hfrnn.Batch")
         return Objects(batches=lambda rng: _by_name(batches(rng), "batches"), valid=_by_name(valid, "valid"))
-    return Objects(data=data) if isinstance(data, Mapping) else None
+    return Objects(data=data) if isinstance(data, Mapping) and not _is_frame(data) else None
+
+
+def _is_frame(value: Any) -> bool:
+    """Return whether an object is a DataFrame, or a Dataset of xarray, which makes one."""
+    return hasattr(value, "iloc") or hasattr(value, "to_dataframe")
+
+
+def _frames(value: Any) -> bool:
+    """Return whether a value is a DataFrame or a list of them."""
+    return _is_frame(value) or (isinstance(value, list | tuple) and bool(value) and all(map(_is_frame, value)))
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _named(value: Any) -> bool:
+    """Return whether a value is a name or a path, or a list of them."""
+    listed = value if isinstance(value, list | tuple) and value else [value]
+    return all(isinstance(each, str | os.PathLike) for each in listed)
 
 
 def _by_name(given: Any, name: str) -> Any:

@@ -12,7 +12,7 @@ from hfrnn.arrays.backend import HostArray
 from hfrnn.choices import PARTS
 from hfrnn.data.kinds import takers
 from hfrnn.data.kinds.data_kind import DataKind, Earlier, Pool
-from hfrnn.data.kinds.memory import Objects
+from hfrnn.data.kinds.memory import Given
 from hfrnn.engine.batch import Batch
 from hfrnn.errors import CheckpointError, InputError, Message, MissingExtraError
 from hfrnn.option import argument
@@ -24,7 +24,7 @@ class LostFileError(InputError):
     """A file that a run was started with is no longer there."""
 
 
-def open_source(config: TrainConfig, folder: RunFolder | None = None, given: Objects | None = None) -> Source:
+def open_source(config: TrainConfig, folder: RunFolder | None = None, given: Given | None = None) -> Source:
     """Open the data of a run.
 
     The vocabulary, the classes and the scaling come from `folder` if it holds a state, else from the run that the
@@ -52,7 +52,7 @@ def open_source(config: TrainConfig, folder: RunFolder | None = None, given: Obj
     return Source(data)
 
 
-def opened(config: TrainConfig, folder: RunFolder | None = None, given: Objects | None = None) -> DataKind:
+def opened(config: TrainConfig, folder: RunFolder | None = None, given: Given | None = None) -> DataKind:
     """Read the data of a run, before they are made ready for a network; arguments and errors as for `open_source`."""
     with _as_before(None if config.kind.in_memory else folder):
         data = config.kind.open(config.values, given)

@@ -19,7 +19,7 @@ from numpy.random import Generator
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.threads import one_blas_thread
 from hfrnn.checks import wrong
-from hfrnn.data.kinds.memory import Objects
+from hfrnn.data.kinds.memory import Frames, Given
 from hfrnn.data.tasks import SUCCESS
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.sampling import draw_text
@@ -72,9 +72,10 @@ def train(
     *,
     resume: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
-    data: str | Path | Mapping[str, Any] | None = None,
+    data: str | Path | Sequence[Any] | Mapping[str, Any] | Any = None,
     batches: Callable[[Generator], Any] | None = None,
-    valid: str | Path | Mapping[str, Any] | Batch | None = None,
+    valid: str | Path | Sequence[Any] | Mapping[str, Any] | Batch | Any = None,
+    test: str | Path | Sequence[Any] | Any = None,
     comm: Any = None,
     **options: Any,
 ) -> TrainingResult:
@@ -90,15 +91,19 @@ def train(
         from now. A new limit of these three replaces all old ones. Leave `config` out.
     callbacks : sequence of Callback
         Objects that watch the run.
-    data : str, path or mapping of str to array, optional
-        The option `data`, or arrays by the names of docs/data.md: `x`, `y`, `mask`, `lengths`, `valid_x`, ... To resume
-        such a run, give the same arrays again.
+    data : str, path, mapping of str to array, or DataFrame, optional
+        The option `data`: a name or a file, or a list of tables. Or arrays by the names of docs/data.md: `x`, `y`,
+        `mask`, `lengths`, `valid_x`, ... Or a DataFrame or an xarray Dataset, or a list of them, one for each
+        recording, with `inputs` and `targets`. To resume such a run, give the same arrays or tables again.
     batches : callable, optional
         Called as `batches(rng)` with a `numpy.random.Generator`; returns new sequences for an epoch, as a dict of such
         arrays (`x`, `y`, `mask`, `lengths`) or as a `hfrnn.Batch`. All calls return arrays of the same shapes, which
         depend on `rng` only. To resume the run, give the function and `valid` again.
-    valid : str, path, mapping of str to array or Batch, optional
-        The option `valid`; or, with `batches`, the sequences to validate on. By default they are drawn once.
+    valid : str, path, DataFrame, mapping of str to array or Batch, optional
+        The option `valid`, or DataFrames; or, with `batches`, the sequences to validate on. By default they are drawn
+        once.
+    test : str, path or DataFrame, optional
+        The option `test`, or DataFrames.
     comm : mpi4py.MPI.Comm, optional
         Ranks that train together. Each makes the same call; rank 0 writes the run folder and calls the callbacks.
     **options
@@ -144,11 +149,14 @@ def train(
     if resume is not None or not isinstance(config, TrainConfig | None):
         resume = run_to_resume(config, resume)
     callbacks, given = _checked_callbacks(callbacks), None
-    if batches is not None or not all(each is None or isinstance(each, str) for each in (data, valid)):
-        given = given_objects(data, batches, valid)
-    if given is not None:
+    if batches is not None or not all(each is None or isinstance(each, str) for each in (data, valid, test)):
+        given = given_objects(data, batches, valid, test)
+    if isinstance(given, Frames):
+        data, valid, test = given.name, None, None
+    elif given is not None:
         data, valid = given.name, None if batches is not None else valid
-    options |= {name: value for name, value in (("data", data), ("valid", valid)) if value is not None}
+    named = {"data": data, "valid": valid, "test": test}
+    options |= {name: value for name, value in named.items() if value is not None}
     values, ranks = checked_options(options, "train()"), comm if isinstance(comm, Ranks) else ranks_of(comm)
     with handle_signals() as interruption, ending_together(ranks), saying_what_is_saved(interruption):
         if resume is None:
@@ -179,7 +187,7 @@ class Trainer(TrainingRun):
 
     def __init__(
         self, config: TrainConfig, folder: RunFolder | None = None, callbacks: Sequence[Callback] = (),
-        interruption: Interruption | None = None, given: Objects | None = None, ranks: Ranks = ALONE,
+        interruption: Interruption | None = None, given: Given | None = None, ranks: Ranks = ALONE,
     ) -> None:  # fmt: skip
         if folder is None:
             refuse_options_of_others(config)
@@ -208,7 +216,7 @@ class Trainer(TrainingRun):
     @classmethod
     def new(
         cls, config: TrainConfig, callbacks: Sequence[Callback] = (), interruption: Interruption | None = None,
-        given: Objects | None = None, ranks: Ranks = ALONE,
+        given: Given | None = None, ranks: Ranks = ALONE,
     ) -> Trainer:  # fmt: skip
         """Return a run from its beginning. Its folder is created after everything else was checked."""
         trainer = cls(config.resolved(), None, callbacks, interruption, given, ranks)
@@ -222,7 +230,7 @@ class Trainer(TrainingRun):
     @classmethod
     def resumed(
         cls, run: str | Path, changes: dict[str, Any], callbacks: Sequence[Callback] = (),
-        interruption: Interruption | None = None, given: Objects | None = None, ranks: Ranks = ALONE,
+        interruption: Interruption | None = None, given: Given | None = None, ranks: Ranks = ALONE,
     ) -> Trainer:  # fmt: skip
         """Return a run that continues after its last update, with changed options by field name."""
         folder, interruption = RunFolder(run), interruption or Interruption()

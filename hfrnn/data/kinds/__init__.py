@@ -17,6 +17,7 @@ KINDS: Entries[DataKind] = Entries(
         "table": "hfrnn.data.kinds.table:Table",
         "arrays": "hfrnn.data.kinds.arrays:ArrayFile",
         "memory": "hfrnn.data.kinds.memory:ArraysInMemory",
+        "tables": "hfrnn.data.kinds.table:TablesInMemory",
         "music": "hfrnn.data.kinds.music:Music",
         "midi": "hfrnn.data.kinds.midi:MidiFiles",
     },
@@ -70,7 +71,10 @@ def kinds() -> tuple[type[DataKind], ...]:
 
 
 def recognised(data: object) -> type[DataKind] | None:
-    """Return the kind that recognises a value of the option `data`; None if no kind does."""
+    """Return the kind that recognises a value of the option `data`, or each of several; None if no kind does."""
+    if isinstance(data, tuple):
+        found = {recognised(each) for each in data}
+        return found.pop() if len(found) == 1 else None
     return next((kind for kind in kinds() if kind.recognises(data)), None) if isinstance(data, str) else None
 
 

@@ -57,8 +57,8 @@ class Reading(NamedTuple):
     """The sequences of a file that a command reads for a trained network, time-major, in the units of the data.
 
     `targets` is None if there are none; `note` says why. A recording is one sequence, from a file without an axis of
-    sequences; its first `burn_in` steps are not scored. Only tables have names of columns, and `ahead`: the rows from
-    an input to the target that it predicts.
+    sequences; its first `burn_in` steps are not scored. Only tables have names of columns, `times` if a column holds
+    them, and `ahead`: the rows from an input to the target that it predicts.
     """
 
     name: str
@@ -72,6 +72,7 @@ class Reading(NamedTuple):
     ahead: int = 0
     note: str | Message = ""
     burn_in: int = 0
+    times: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,8 @@ class DataKind:
         Options of the first weights that suit the data, by name.
     weights_suit : str
         The networks that have these first weights, in words: "an rnn on long lags".
+    several : bool
+        Whether the option `data` may name several files.
     in_memory : bool
         Whether the data are objects of a Python program, not files.
     has_parts : bool
@@ -199,6 +202,7 @@ class DataKind:
     suits: ClassVar[str] = ""
     first_weights: ClassVar[Mapping[str, Any]] = {}
     weights_suit: ClassVar[str] = ""
+    several: ClassVar[bool] = False
     in_memory: ClassVar[bool] = False
     has_parts: ClassVar[bool] = True
     names_columns: ClassVar[bool] = False
@@ -288,7 +292,7 @@ class DataKind:
         ----------
         options : mapping
             The values of all options of the run, by name.
-        given : hfrnn.data.kinds.memory.Objects, optional
+        given : hfrnn.data.kinds.memory.Given, optional
             Data that a Python program has given as objects; for kinds with `in_memory`.
 
         Raises

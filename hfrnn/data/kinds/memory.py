@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,8 @@ from hfrnn.errors import InputError, Message
 if TYPE_CHECKING:
     from hfrnn.data.array_data import ArrayData
 
-ARRAYS, BATCHES = "arrays", "batches"
+ARRAYS, BATCHES, TABLES = "arrays", "batches", "tables"
+"""Values of the option `data` for data in memory."""
 
 
 class TimeMajor(dict[str, Any]):
@@ -39,6 +40,23 @@ class Objects:
     def name(self) -> str:
         """The value of the option `data`."""
         return ARRAYS if self.batches is None else BATCHES
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """The DataFrames of each part that a Python program has given."""
+
+    data: Sequence[Any]
+    valid: Sequence[Any] | None = None
+    test: Sequence[Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """The value of the option `data`."""
+        return TABLES
+
+
+Given = Objects | Frames
 
 
 class ArraysInMemory(NumberSequences):

@@ -37,6 +37,14 @@ FRACTIONS = Option(
     "Shares of the data for training, validation and test, in the order of the file, or of the names of MIDI files.",
     many=True, group="Data", otherwise="the corpus's own, else 0.9,0.1,0",
 )  # fmt: skip
+VALID = Option(
+    "valid", str, None, "File to validate on, instead of a part of the data; several recordings of a table.", path=True,
+    several=True, group="Data",
+)  # fmt: skip
+TEST = Option(
+    "test", str, None, "File to test on, instead of a part of the data; several recordings of a table.", path=True,
+    several=True, group="Data",
+)  # fmt: skip
 TARGETS = Option(
     "targets", str, None,
     "Columns of a table to predict, by name or by number; for {data:FILE.npy}, the .npy file of the targets.",

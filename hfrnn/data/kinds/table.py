@@ -1,18 +1,37 @@
-"""A table (.csv, .tsv): one recording, with a row for each step."""
+"""Tables: one or more recordings, with a row for each step."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import glob
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hfrnn.data.kinds.data_kind import Reading
-from hfrnn.data.kinds.number_sequences import CUT, FRACTIONS, LOSS, STANDARDIZE, TARGETS, NumberSequences, recording
-from hfrnn.errors import Message
-from hfrnn.option import Option
+from hfrnn.data.kinds.memory import TABLES, Frames
+from hfrnn.data.kinds.number_sequences import (
+    CUT,
+    FRACTIONS,
+    LOSS,
+    STANDARDIZE,
+    TARGETS,
+    TEST,
+    VALID,
+    NumberSequences,
+    recording,
+)
+from hfrnn.errors import InputError, Message
+from hfrnn.option import Option, argument
 
 if TYPE_CHECKING:
+    from hfrnn.data.sheets import TableFormat
+    from hfrnn.data.tables import Recordings
     from hfrnn.data.windows import Windows
+
+SUFFIXES = (".csv", ".tsv", ".dat", ".parquet", ".xlsx")
+"""Suffixes of tables. A text file may be a table too, if it is given as `data`."""
+OTHER_PARTS = ("valid", "test")
 
 INPUTS = Option(
     "inputs", str, None, "Columns of a table that the network reads, by name or by number from 1.", many=True,
@@ -22,57 +41,235 @@ AHEAD = Option(
     "ahead", int, None, "Rows from an input to the target that it predicts.", least=0, group="Data",
     otherwise="1 if a column is an input and a target, else 0",
 )  # fmt: skip
+READING = (
+    Option(
+        "recording", str, None, "Column of a table that names the recording of each row, by name or by number from 1.",
+        digits=True, group="Data",
+    ),
+    Option(
+        "time", str, None,
+        "Column with the time of each row, numbers or dates. A new recording begins where it jumps by more than 1.5 "
+        "steps.",
+        digits=True, group="Data",
+    ),
+    Option(
+        "decimal", str, None, "Decimal mark of a table.", choices=(",", "."), otherwise="found in the table",
+        group="Data",
+    ),
+    Option(
+        "missing", str, None, "What else means a missing value in a table, such as -200,?,NULL.", many=True,
+        digits=True, group="Data", otherwise="empty cells, nan and NA",
+    ),
+    Option("skip_rows", int, 0, "Lines of a table before its columns, which are not read.", least=0, group="Data"),
+    Option(
+        "fill", str, None,
+        "What a missing input of a table becomes: the previous value, or one on the line between its neighbours.",
+        choices=("previous", "linear"), otherwise="missing inputs are refused", group="Data",
+    ),
+    Option(
+        "rows", str, None, "Rows of each table to read, A:B: from row A, counted from 0, up to but not including B.",
+        group="Data",
+    ),
+)  # fmt: skip
+_OF_PARTS = tuple(
+    Option(
+        f"{part}_{name}", str, None, help.format(part), many=many, digits=True, group="Data", otherwise=f"{{{name}}}"
+    )
+    for part in OTHER_PARTS
+    for name, many, help in (
+        ("inputs", True, "Columns that the network reads in the tables of the {} part."),
+        ("targets", True, "Columns to predict in the tables of the {} part."),
+        ("rows", False, "Rows of the tables for the {} part, A:B."),
+    )
+)
 
 
 class Table(NumberSequences):
-    """A table with a row for each step, which is cut into windows."""
+    """Tables with a row for each step, which are cut into windows."""
 
     about = "a table"
-    suffixes = reads = (".csv", ".tsv")
-    options = (FRACTIONS, INPUTS, TARGETS, *CUT, AHEAD, LOSS, STANDARDIZE)
+    suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
+    reads = SUFFIXES
+    options = (FRACTIONS, INPUTS, TARGETS, *CUT, AHEAD, LOSS, STANDARDIZE, VALID, TEST, *READING, *_OF_PARTS)
     needed = ("inputs", "targets")
+    several = True
     names_columns = True
     standardizes = True
+    recordings: dict[str, Recordings]
+    """The recordings of each part."""
+
+    @classmethod
+    def recognises(cls, data: str) -> bool:
+        """Return whether a value is a table or a text file by its suffix, or a folder with tables."""
+        if data.lower().endswith((*cls.suffixes, ".txt")):
+            return True
+        return os.path.isdir(data) and bool(_in_folder(data))
 
     @classmethod
     def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
         from hfrnn.data.windows import WINDOW as USUAL
 
-        return {**super().resolved(options), "window": options["window"] or USUAL}
+        found = {**super().resolved({**options, "data": ""}), "window": options["window"] or USUAL}
+        for name in ("data", *OTHER_PARTS):
+            paths = _paths(options[name], name)
+            found[name] = paths[0] if len(paths) == 1 else paths or None
+        return found
 
     @classmethod
-    def open(cls, options: Mapping[str, Any], given: Any = None) -> Table:
-        from hfrnn.data.tables import load_table, rows_ahead
+    def files(cls, options: Mapping[str, Any]) -> list[str | os.PathLike[str]]:
+        return [path for name in ("data", *OTHER_PARTS) for path in _paths(options[name], name)]
 
-        data = load_table(
-            options["data"], options["inputs"], options["targets"], _windows(options), options["ahead"],
-            fractions=options["fractions"], loss=options["loss"],
+    @classmethod
+    def open(cls, options: Mapping[str, Any], given: Frames | None = None) -> Table:
+        from hfrnn.data.tables import load_tables, rows_ahead
+
+        parts = cls.tables(options, given)
+        data, found = load_tables(
+            parts, _windows(options), options["ahead"], fractions=options["fractions"], loss=options["loss"],
         )  # fmt: skip
         table = cls(options, data)
         table.ahead = rows_ahead(data.input_names, data.target_names, options["ahead"])
+        table.recordings = found
         return table
 
     @classmethod
+    def tables(cls, options: Mapping[str, Any], given: Frames | None) -> dict[str, tuple[Sequence[Any], TableFormat]]:
+        """Return the tables of each part, and how to read them."""
+        parts: dict[str, tuple[Sequence[Any], TableFormat]] = {
+            "train": (_paths(options["data"], "data"), _format(options))
+        }
+        for part in OTHER_PARTS:
+            own = [name for name in ("inputs", "targets", "rows") if options[f"{part}_{name}"] is not None]
+            if options[part] is not None or own:
+                parts[part] = _paths(options[part] or options["data"], part), _format(options, part)
+        return parts
+
+    @classmethod
     def read_file(cls, options: Mapping[str, Any], path: str, n_out: int, loss: str) -> Reading:
-        """Return the recording of a table, which is not cut into windows."""
-        from hfrnn.data.tables import NoColumnError, read_columns, rows_ahead
+        """Return the recordings of a table, which are not cut into windows."""
+        from hfrnn.data.sheets import NoColumnError
+        from hfrnn.data.tables import read_table, rows_ahead
 
         note: str | Message = ""
+        form = _format(options)._replace(rows=(None, None))
         try:
-            columns = read_columns(path, options["inputs"], options["targets"])
+            read = read_table(path, form)
         except NoColumnError as error:
-            columns, note = read_columns(path, options["inputs"], None), Message("{0}", error)
-        names = columns.target_names or tuple(options["targets"] or ())
-        ahead = rows_ahead(columns.input_names, names, options["ahead"])
+            read, note = read_table(path, form._replace(targets=None)), Message("{0}", error)
+        names = read.target_names or tuple(options["targets"] or ())
+        ahead = rows_ahead(read.input_names, names, options["ahead"])
         burn_in = _windows(options).checked()[2]
-        targets = None if note else columns.targets
-        return Reading(
-            Path(path).name, *recording(columns.inputs, targets, columns.missing, ahead, burn_in), recording=True,
-            input_names=columns.input_names, output_names=names, ahead=ahead, note=note, burn_in=burn_in,
-        )  # fmt: skip
+        more: dict[str, Any] = {
+            "input_names": read.input_names, "output_names": names, "ahead": ahead, "note": note, "burn_in": burn_in,
+        }  # fmt: skip
+        found = [
+            recording(each.inputs, None if note else each.targets, each.missing, ahead, burn_in) for each in read.found
+        ]
+        if len(found) == 1:
+            return Reading(Path(path).name, *found[0], recording=True, times=read.found[0].times, **more)
+        import numpy as np
+
+        x, y, weights = (None if role[0] is None else _side_by_side(role) for role in zip(*found, strict=True))
+        assert x is not None
+        lengths = np.array([len(each.inputs) for each in read.found])
+        return Reading(Path(path).name, x, y, weights, lengths, **more)
+
+
+class TablesInMemory(Table):
+    """DataFrames that a Python program has given to `hfrnn.train`."""
+
+    about = "tables in memory"
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    in_memory = True
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return (TABLES,)
+
+    @classmethod
+    def recognises(cls, data: str) -> bool:
+        return data == TABLES
+
+    @classmethod
+    def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        return {**super().resolved({**options, "data": None, "valid": None, "test": None}), "data": TABLES}
+
+    @classmethod
+    def files(cls, options: Mapping[str, Any]) -> list[str | os.PathLike[str]]:
+        return []
+
+    @classmethod
+    def tables(cls, options: Mapping[str, Any], given: Frames | None) -> dict[str, tuple[Sequence[Any], TableFormat]]:
+        if given is None:
+            raise InputError(
+                "the data of the run were tables in the memory of a Python program: use them there; to resume it, "
+                "hfrnn.train(resume=..., data=...)"
+            )
+        named = {**options, "data": "data", "valid": None, "test": None}
+        parts = {part: (given.data, form) for part, (_, form) in super().tables(named, None).items()}
+        for part in OTHER_PARTS:
+            if (tables := getattr(given, part)) is not None:
+                parts[part] = tables, _format(options, part)
+        return parts
+
+
+def _paths(given: Any, name: str) -> tuple[str, ...]:
+    """Return the absolute paths of tables, with the files of folders and patterns."""
+    found: list[str] = []
+    for each in () if given is None else given if isinstance(given, tuple) else (given,):
+        more = [each]
+        if os.path.isdir(each):
+            more = _in_folder(each)
+        elif glob.has_magic(each) and not os.path.exists(each):
+            more = sorted(glob.glob(each))
+        if not more:
+            raise InputError(
+                Message(f"{argument(name)} is {{0}}, and there is no such table: give another pattern", each)
+            )
+        found += map(os.path.abspath, more)
+    return tuple(found)
+
+
+def _in_folder(path: str) -> list[str]:
+    """Return the tables in a folder, by name."""
+    return sorted(os.path.join(path, name) for name in os.listdir(path)
+                  if name.lower().endswith(SUFFIXES) and not name.startswith("."))  # fmt: skip
 
 
 def _windows(options: Mapping[str, Any]) -> Windows:
+    from hfrnn.data.windows import WINDOW as USUAL
     from hfrnn.data.windows import Windows
 
-    return Windows(options["window"], options["stride"], options["burn_in"])
+    return Windows(options["window"] or USUAL, options["stride"], options["burn_in"])
+
+
+def _format(options: Mapping[str, Any], part: str = "") -> TableFormat:
+    """Return how the tables of a part are read: as those for training, with names of columns and rows of its own."""
+    from hfrnn.data.sheets import TableFormat
+
+    own = {name: options[f"{part}_{name}" if part else name] for name in ("inputs", "targets", "rows")}
+    inputs, targets = (own[name] or options[name] for name in ("inputs", "targets"))
+    rows = slice_of(own["rows"], f"{part}_rows" if part else "rows")
+    same = {name: options[name] for name in ("recording", "time", "decimal", "skip_rows", "fill")}
+    return TableFormat(inputs, targets, rows=rows, missing=options["missing"] or (), **same)
+
+
+def slice_of(text: str | None, name: str) -> tuple[int | None, int | None]:
+    """Return the first row and the end of a range `A:B`, which may leave one of them out."""
+    if text is None:
+        return None, None
+    first, mark, end = text.partition(":")
+    numbers = [int(each) if each else None for each in (first, end) if each.isdecimal() or not each]
+    if not mark or len(numbers) < 2 or len(text) > 40 or (None not in numbers and numbers[0] >= numbers[1]):  # type: ignore[operator]
+        raise InputError(
+            Message(f"{argument(name)} is {{0!r}}: give A:B with A below B, such as 0:1000 or 1000:", text)
+        )
+    return numbers[0], numbers[1]
+
+
+def _side_by_side(arrays: Sequence[Any]) -> Any:
+    """Return arrays (steps, 1, n) as one (T, N, n), padded with zeros."""
+    import numpy as np
+
+    T = max(len(each) for each in arrays)
+    return np.concatenate([np.pad(each, ((0, T - len(each)), (0, 0), (0, 0))) for each in arrays], axis=1)

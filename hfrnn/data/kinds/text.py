@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hfrnn.choices import LEVELS, PARTS, SHIFTED, UNITS
 from hfrnn.data.kinds import kind_of_file
 from hfrnn.data.kinds.data_kind import DataKind, Earlier, Pool, epoch_generator
-from hfrnn.data.kinds.number_sequences import FRACTIONS
+from hfrnn.data.kinds.number_sequences import FRACTIONS, TEST, VALID
 from hfrnn.errors import InputError, Message
 from hfrnn.option import Need, Option, argument
 
@@ -53,8 +53,8 @@ class Text(DataKind):
             "Largest number of symbols, at level word; the rarest words become <unk>.", needs=(WORDS,), least=2,
             group="Data",
         ),
-        Option("valid", str, None, "File to validate on, instead of a part of the text.", path=True, group="Data"),
-        Option("test", str, None, "File to test on, instead of a part of the text.", path=True, group="Data"),
+        VALID,
+        TEST,
         FRACTIONS,
         Option("sequence_length", int, 50, "Steps of a training sequence.", least=1, group="Data"),
         Option(

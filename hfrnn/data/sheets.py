@@ -1,0 +1,390 @@
+"""The cells of one table: a text, a Parquet or Excel file, or a DataFrame.
+
+pandas reads the numbers. Before that, every row of a text is checked for its number of cells: pandas fills short rows.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import math
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hfrnn.data.array_files import check_size, file_content
+from hfrnn.data.array_shapes import LARGEST
+from hfrnn.data.table_text import BLANK, Written, decoded, how_written, is_number, ragged
+from hfrnn.errors import InputError, Message, MissingExtraError
+from hfrnn.option import argument, near_hint
+from hfrnn.wording import counted, one_line
+
+GAPS = ("", "nan", "na")
+"""What the cell of a target that is not known may hold, in letters of any case."""
+BINARY = (".parquet", ".xlsx")
+"""Suffixes of tables that are no texts."""
+_SHOWN = 12  # most names of columns in a message
+
+
+class NoColumnError(InputError):
+    """A table lacks a column."""
+
+
+class TableFormat(NamedTuple):
+    """Which columns of a table are read, by name or by number from 1, and how."""
+
+    inputs: Sequence[str] | None
+    targets: Sequence[str] | None = None
+    recording: str | None = None  # the column that names the recording of a row
+    time: str | None = None  # the column of times
+    decimal: str | None = None  # the decimal mark; None to find it
+    missing: Sequence[str] = ()  # further cells that mean a missing value
+    skip_rows: int = 0  # lines of a text before the table
+    fill: str | None = None  # what inputs with gaps become: "previous" or "linear"; None refuses them
+    rows: tuple[int | None, int | None] = (None, None)  # the rows that are read, counted from 0
+
+
+class Sheet:
+    """A table whose cells are not read yet."""
+
+    path: Any
+    names: tuple[str, ...]  # empty if the columns have none
+    columns: int
+    sha256: str
+    notes: list[str]
+    hint: str = ""  # what messages about a column say of the first line
+
+    def numbers(self, wanted: Sequence[int]) -> NDArray[np.float64]:
+        """Return some columns, (rows, columns), with NaN where a value is missing."""
+        raise NotImplementedError
+
+    def words(self, column: int) -> list[Any]:
+        """Return the cells of a column."""
+        raise NotImplementedError
+
+    def line(self, row: int) -> int:
+        """Return the line of a row, from 1."""
+        raise NotImplementedError
+
+    def gap(self, row: int, column: int) -> InputError:
+        """Return the error about an input that is missing."""
+        return InputError(Message(
+            "line {0} of {1} holds an empty cell in column {2}: give a number in every row of an input, or fill gaps "
+            "with {fill}", self.line(row), self.path, self.described(column),
+        ))  # fmt: skip
+
+    def shown(self, column: int) -> str:
+        """Return the name of a column; its number if it has none."""
+        return self.names[column] if self.names and self.names[column] else str(column + 1)
+
+    def described(self, column: int) -> str:
+        """Return the number of a column, and its name."""
+        return f"{column + 1}" + (f" ({self.shown(column)})" if self.names else "")
+
+    def named(self, names: Sequence[str], columns: int) -> tuple[str, ...]:
+        """Return names of columns, all different: a repeated one gets a number, which a note says."""
+        found: list[str] = []
+        for name in [*names, *[""] * (columns - len(names))]:
+            new, n = name, 0
+            while new and new in found:
+                n += 1
+                new = f"{name}.{n}"
+            if new != name:
+                self.notes.append(f"two columns are named {one_line(name[:40])}: the later one is {one_line(new[:44])}")
+            found.append(new)
+        return tuple(found)
+
+    def numbers_of(self, given: Sequence[str] | None, role: str) -> list[int]:
+        """Return the numbers of columns, counted from 0, that were given by name or by number."""
+        names, plain = self.names, not self.names
+        listed = [self.shown(n) for n in range(self.columns)]
+        more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+        shown = ", ".join(one_line(each[:40]) for each in listed[:_SHOWN])
+        has = f"{self.path} has {counted(self.columns, 'column')}: {shown}{more}{self.hint}"
+        if given is None:
+            if role == "targets":
+                return []
+            raise InputError(Message("{0}; name those to read with {inputs}, and those to predict with {targets}", has))
+        found = []
+        for name in map(str.strip, map(str, given)):
+            is_place = name.isascii() and name.isdecimal() and len(name) < 9 and 1 <= int(name) <= self.columns
+            if not plain and name in names:
+                n = names.index(name)
+                if is_place and n != int(name) - 1:
+                    raise InputError(Message(
+                        f"{argument(role)} has {{0!r}}, the number of a column of {{1}}, and the name of another one "
+                        "in the first line, {2}: give the file a first line with other names", name, self.path, shown,
+                    ))  # fmt: skip
+                found.append(n)
+            elif is_place:
+                found.append(int(name) - 1)
+            else:
+                hint = "" if plain else _comma_hint(name, names) or near_hint(name, names)
+                raise NoColumnError(Message(
+                    f"{argument(role)} has {{0!r}}, which is no column{{1}}: {{2}}", one_line(name[:80]), hint, has
+                ))  # fmt: skip
+        if len(set(found)) < len(found):
+            twice = next(n for n in found if found.count(n) > 1)
+            raise InputError(Message(f"{argument(role)} has column {{0}} twice: give each column once", listed[twice]))
+        return found
+
+
+def _comma_hint(piece: str, names: Sequence[str]) -> str:
+    """Return the hint that a column has a comma in its name, if the piece of a name is a part of one; else nothing."""
+    for n, name in enumerate(names, 1):
+        if "," in name and piece in map(str.strip, name.split(",")):
+            return f" (column {n} is {one_line(name[:40])!r}: give a column with a comma in its name by number)"
+    return ""
+
+
+def sheet_of(table: Any, form: TableFormat) -> Sheet:
+    """Return the cells of a path or a DataFrame."""
+    if not isinstance(table, str | os.PathLike):
+        return _Frame(table, "the DataFrame", form.missing)
+    content = file_content(table)
+    if str(table).lower().endswith(BINARY):
+        return _Frame(_binary_frame(content, table), table, form.missing, hashlib.sha256(content).hexdigest())
+    return _Text(content, table, form)
+
+
+class _Text(Sheet):
+    """A table that is a text."""
+
+    def __init__(self, content: bytes, path: Any, form: TableFormat) -> None:
+        self.path, self.sha256 = path, hashlib.sha256(content).hexdigest()
+        self.text, notes = decoded(content, path)
+        self.gaps = {*GAPS, *(each.strip().lower() for each in form.missing)}
+        self.values_missing = {float(each) for each in form.missing if _float(each) is not None}
+        try:
+            self.written: Written = how_written(self.text, path, form.decimal, form.skip_rows)
+        except csv.Error as error:
+            raise self._no_row(error, 1) from error
+        self.notes, self.columns = [*notes, *self.written.notes], self.written.columns
+        self.names = self.named(self.written.names, self.columns) if self.written.names else ()
+        self.hint = self._hint()
+        self.count = self._checked_rows()
+
+    def _hint(self) -> str:
+        if not self.names:
+            return " (its first line holds numbers only, so it is data)"
+        first = next((line for line in io.StringIO(self.text) if line.strip()), "")
+        if first.lstrip().startswith("#"):
+            return " (its first line is read as the names of the columns; comment lines are not read, so delete them)"
+        return " (columns are separated by tabs, semicolons, bars, commas or blanks)" if self.columns == 1 else ""
+
+    def _no_row(self, error: csv.Error, line: int) -> InputError:
+        why = one_line(str(error))
+        return InputError(f"line {line} of {self.path} is no row of a table ({why}): correct it")
+
+    def _body(self) -> Iterator[str]:
+        """Return the lines of the rows."""
+        stream = io.StringIO(self.text, newline="")
+        for _ in range(self.written.begin):
+            next(stream)
+        return stream
+
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Return the last line, from 1, and the cells of each row."""
+        lines = self._body()
+        if self.written.separator == BLANK:
+            yield from ((n, line.split()) for n, line in enumerate(lines, self.written.begin + 1))
+            return
+        reader = csv.reader(lines, delimiter=self.written.separator, skipinitialspace=True, strict=True)
+        try:
+            for row in reader:
+                yield self.written.begin + reader.line_num, row
+        except csv.Error as error:
+            raise self._no_row(error, self.written.begin + reader.line_num) from error
+
+    def _checked_rows(self) -> int:
+        """Return the number of rows; raise InputError for a row with too many or too few cells, or an empty line."""
+        count = empty = 0
+        for line, row in self.rows():
+            if not row or (self.columns > 1 and row == [""]):
+                empty = line
+            elif empty:
+                raise InputError(
+                    f"line {empty} of {self.path} is empty, and a row follows it: delete the line, or write its numbers"
+                )
+            elif len(row) != self.columns:
+                raise ragged(row, line, self.path, len(self.written.names) or self.columns)
+            else:
+                count += 1
+        if not count:
+            raise InputError(f"{self.path} has names of columns and no rows: give a table of numbers")
+        return count
+
+    def line(self, row: int) -> int:
+        return next(line for n, (line, _) in enumerate(self.rows()) if n == row)
+
+    def _read(self, columns: Sequence[int], kind: Any) -> Any:
+        """Return some columns as pandas reads them."""
+        import pandas
+
+        separator = r"\s+" if self.written.separator == BLANK else self.written.separator
+        return pandas.read_csv(
+            io.StringIO("".join(self._body())), sep=separator, header=None, names=list(range(self.columns)),
+            usecols=list(dict.fromkeys(columns)), dtype=kind, index_col=False, nrows=self.count,
+            keep_default_na=False, na_values=sorted(self._missing_words()), decimal=self.written.decimal,
+            skipinitialspace=True, float_precision="round_trip", na_filter=kind is not str,
+        )  # fmt: skip
+
+    def _missing_words(self) -> set[str]:
+        """Return every way to write a missing value that pandas is to know."""
+        return {
+            form for gap in self.gaps for form in (gap, gap.upper(), gap.capitalize(), "NaN" if gap == "nan" else gap)
+        }
+
+    def numbers(self, wanted: Sequence[int]) -> NDArray[np.float64]:
+        check_size((self.count, len(wanted)), 8, f"the table {self.path}")
+        if self.written.thousands and any(self.written.thousands in line for line in self._body()):
+            return self._one_by_one(wanted)
+        try:
+            frame = self._read(wanted, np.float64)
+        except (ValueError, OverflowError):
+            return self._one_by_one(wanted)  # says which cell it is
+        found = frame[list(wanted)].to_numpy(dtype=np.float64)
+        if self.values_missing:
+            found = np.where(np.isin(found, sorted(self.values_missing)), np.nan, found)
+        return found if bool((np.isnan(found) | (np.abs(found) <= LARGEST)).all()) else self._one_by_one(wanted)
+
+    def _one_by_one(self, wanted: Sequence[int]) -> NDArray[np.float64]:
+        """Read the cells one by one; raise InputError for the first one that is no number."""
+        found = np.empty((self.count, len(wanted)))
+        rows = (item for item in self.rows() if item[1] and (self.columns == 1 or item[1] != [""]))
+        for n, (line, row) in enumerate(rows):
+            for place, column in enumerate(wanted):
+                found[n, place] = self._number(row[column].strip(), line, column)
+        return found
+
+    def _number(self, cell: str, line: int, column: int) -> float:
+        """Return the number in a cell, NaN if it is missing."""
+        if cell.lower() in self.gaps:
+            return math.nan
+        decimal, thousands = self.written.decimal, self.written.thousands
+        value = _float(_plain(cell, decimal, thousands)) if is_number(cell) else None
+        if value is None:
+            held, advice = (
+                repr(one_line(cell[:40])),
+                f"give numbers with a decimal {'comma' if decimal == ',' else 'point'}",
+            )
+            advice += "; cells that mean a missing value can be named with {missing}"
+        elif value in self.values_missing:
+            return math.nan
+        elif abs(value) <= LARGEST:
+            return value
+        elif math.isfinite(value):
+            held, advice = cell[:40], f"give numbers of at most {LARGEST:g} in size"
+        else:
+            held, advice = cell[:40], "give finite numbers; a target that is not known may be an empty cell, nan or NA"
+        raise InputError(Message(
+            f"line {{0}} of {{1}} holds {{2}} in column {{3}}: {advice}", line, self.path, held, self.described(column)
+        ))  # fmt: skip
+
+    def words(self, column: int) -> list[Any]:
+        return [row[column].strip() for _, row in self.rows() if len(row) == self.columns]
+
+
+def _float(text: str) -> float | None:
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def _plain(cell: str, decimal: str, thousands: str) -> str:
+    """Return a number as Python writes it; unchanged if its thousands are not in groups of three digits."""
+    whole, mark, rest = cell.partition(decimal)
+    if thousands and thousands in whole:
+        first, *groups = whole.lstrip("+-").split(thousands)
+        if not (1 <= len(first) <= 3 and all(len(group) == 3 and group.isdecimal() for group in groups)):
+            return cell
+        whole = whole.replace(thousands, "")
+    return whole + ("." if mark else "") + rest
+
+
+class _Frame(Sheet):
+    """A DataFrame."""
+
+    def __init__(self, frame: Any, path: Any, missing: Sequence[str], sha256: str = "") -> None:
+        import pandas
+
+        if not isinstance(frame, pandas.DataFrame):
+            convert = getattr(frame, "to_dataframe", None)  # an xarray Dataset
+            if convert is None:
+                raise InputError(f"a table is {type(frame).__name__}: give a path, a DataFrame or an xarray Dataset")
+            frame = convert().reset_index()
+        if not len(frame) or not len(frame.columns):
+            raise InputError(f"{path} has no rows: give a table of numbers")
+        self.frame, self.path, self.notes, self.columns = frame, path, [], len(frame.columns)
+        self.names = self.named([str(each).strip() for each in frame.columns], self.columns)
+        self.gaps = {each.strip().lower() for each in missing}
+        self.values_missing = sorted({float(each) for each in missing if _float(each) is not None})
+        self.sha256 = sha256 or self._digest(pandas)
+
+    def _digest(self, pandas: Any) -> str:
+        rows = pandas.util.hash_pandas_object(self.frame.reset_index(drop=True)).to_numpy()
+        return hashlib.sha256(repr(self.names).encode() + rows.tobytes()).hexdigest()
+
+    def line(self, row: int) -> int:
+        return row + 1
+
+    def gap(self, row: int, column: int) -> InputError:
+        return InputError(Message(
+            "row {0} (counted from 0) of {1} has no number in column {2}: give a number in every row of an input, or "
+            "fill gaps with {fill}", row, self.path, self.described(column),
+        ))  # fmt: skip
+
+    def numbers(self, wanted: Sequence[int]) -> NDArray[np.float64]:
+        import pandas
+
+        check_size((len(self.frame), len(wanted)), 8, f"the table {self.path}")
+        found = np.empty((len(self.frame), len(wanted)))
+        for place, column in enumerate(wanted):
+            values = self.frame.iloc[:, column]
+            if values.dtype.kind not in "fiub":
+                values = values.map(lambda each: np.nan if str(each).strip().lower() in self.gaps else each)
+                given, values = values, pandas.to_numeric(values, errors="coerce")
+                wrong = np.flatnonzero(values.isna().to_numpy() & ~given.isna().to_numpy())
+                if wrong.size:
+                    held = repr(one_line(str(given.iloc[int(wrong[0])])[:40]))
+                    raise InputError(
+                        f"row {int(wrong[0])} (counted from 0) of {self.path} holds {held} in column "
+                        f"{self.described(column)}: give numbers"
+                    )
+            found[:, place] = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        if self.values_missing:
+            found[np.isin(found, self.values_missing)] = np.nan
+        large = np.argwhere(~(np.isnan(found) | (np.abs(found) <= LARGEST)))
+        if large.size:
+            row, place = (int(each) for each in large[0])
+            raise InputError(
+                f"row {row} (counted from 0) of {self.path} holds {found[row, place]:g} in column "
+                f"{self.described(wanted[place])}: give finite numbers of at most {LARGEST:g} in size"
+            )
+        return found
+
+    def words(self, column: int) -> list[Any]:
+        return list(self.frame.iloc[:, column])
+
+
+def _binary_frame(content: bytes, path: Any) -> Any:
+    """Return the table of a Parquet or Excel file."""
+    import pandas
+
+    excel = str(path).lower().endswith(".xlsx")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return pandas.read_excel(io.BytesIO(content)) if excel else pandas.read_parquet(io.BytesIO(content))
+    except ImportError as error:
+        package = "openpyxl" if excel else "pyarrow"
+        raise MissingExtraError(f"{path} needs the package {package}: pip install {package}") from error
+    except Exception as error:  # damage can surface anywhere in these packages
+        kind = "Excel" if excel else "Parquet"
+        raise InputError(f"{path} cannot be read as {kind} ({type(error).__name__}): save it again") from error
