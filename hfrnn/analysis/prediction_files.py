@@ -4,6 +4,7 @@ y                outputs in the units of the data, or probabilities; axes as in 
 layer0.h, ...    the state after every step, each array of each layer: (sequences, steps, units)
 lengths          the steps of each sequence, if they differ
 row              for a table: the row that each step predicts, counted from 1
+time             for a table with a column of times: the time of that row; for dates, seconds after the first row
 """
 
 from __future__ import annotations
@@ -68,7 +69,15 @@ def file_arrays(given: Given, prediction: Prediction, time_first: bool, free: bo
     if given.recording and given.input_names:
         first = given.batch.T if free else 1
         found["row"] = np.arange(first, first + len(found["y"])) + given.ahead
+    if given.recording and given.times is not None and len(given.times) > 1:
+        found["time"] = times_of_rows(given.times, found["row"] - 1)
     return found
+
+
+def times_of_rows(times: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the times of rows, counted from 0; those after the last row follow at the usual distance."""
+    beyond = np.maximum(rows - len(times) + 1, 0)
+    return times[np.minimum(rows, len(times) - 1)] + beyond * float(np.median(np.diff(times)))
 
 
 def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
@@ -79,19 +88,20 @@ def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def csv_text(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> str:
-    """Return a table of the predictions of one recording: the predicted row, and a column for each output.
+    """Return a table of the predictions of one recording: the predicted row, perhaps its time, and each output.
 
     `arrays` are those of `file_arrays`. Without names, outputs are called y0, y1, ... Numbers have nine significant
     digits, and more if the range of their column is small beside its mean.
     """
     y = arrays["y"]
     digits = [_digits(column) for column in y.T]
-    rows = arrays.get("row", np.arange(1, len(y) + 1))
+    rows = arrays.get("row", np.arange(1, len(y) + 1)).tolist()
+    places = list(zip(rows, *([arrays["time"].tolist()] if "time" in arrays else []), strict=True))
     content = io.StringIO()
     writer = csv.writer(content, lineterminator="\n")
-    writer.writerow(["row", *(names or [f"y{k}" for k in range(y.shape[1])])])
-    for row, values in zip(rows.tolist(), y.tolist(), strict=True):
-        writer.writerow([row, *(f"{value:.{n}g}" for value, n in zip(values, digits, strict=True))])
+    writer.writerow(["row", *(["time"] if "time" in arrays else []), *(names or [f"y{k}" for k in range(y.shape[1])])])
+    for place, values in zip(places, y.tolist(), strict=True):
+        writer.writerow([*place, *(f"{value:.{n}g}" for value, n in zip(values, digits, strict=True))])
     return content.getvalue()
 
 

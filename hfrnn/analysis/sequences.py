@@ -12,6 +12,7 @@ from hfrnn.arrays.backend import Array, HostArray
 from hfrnn.data.kinds import kind_of
 from hfrnn.data.kinds.data_kind import Pool
 from hfrnn.data.scaling import Scaling
+from hfrnn.data.tables import check_rates
 from hfrnn.data.tasks import SUCCESS
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
@@ -42,6 +43,7 @@ class Given(NamedTuple):
     ahead: int = 0  # rows of a table from an input to the target that it predicts
     note: str | Message = ""  # why there are no targets
     burn_in: int = 0  # steps at the beginning of a recording that are not scored
+    times: HostArray | None = None  # of the rows of a recording, (steps,); None if no column holds them
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -90,9 +92,11 @@ def file_sequences(folder: RunFolder, net: Network, path: str) -> Given:
             f"{path} is {kind}, and {folder.path} was trained on {own.about}: give a file ending in {either(own.reads)}"
         )
     read = own.read_file(config.values, path, net.n_out, net.loss_name)
+    if read.times is not None and len(read.times) > 1:
+        check_rates([float(folder.versions().get("step", 0)), float(np.median(np.diff(read.times)))], path)
     batch = Batch(read.inputs, read.targets, read.weights, read.lengths)
     names = read.input_names, read.output_names
-    return Given(read.name, batch, folder.scaling(), read.recording, *names, read.ahead, read.note, read.burn_in)
+    return Given(read.name, batch, folder.scaling(), read.recording, *names, read.ahead, read.note, read.burn_in, read.times)
 
 
 def evaluate_sequences(

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from hfrnn.analysis.prediction import most_varied, scored_targets
+from hfrnn.analysis.prediction_files import times_of_rows
 from hfrnn.analysis.probe import BracketProbe
 from hfrnn.analysis.sequences import Given
 from hfrnn.analysis.spectrum import Spectrum
@@ -62,6 +63,8 @@ def prediction_picture(net: Network, given: Given, begun: Given, outputs: NDArra
         else:
             shown, predicted = slice(length), outputs[:length, b]
             known_at = at = np.arange(length) + first + (given.ahead if given.recording else 0)
+        if given.recording and given.times is not None and len(given.times) > 1:
+            known_at, at = (times_of_rows(given.times, each - first) for each in (known_at, at))
         for row, k in enumerate(chosen):
             place = axes[row, b]
             if targets is not None:
@@ -71,7 +74,8 @@ def prediction_picture(net: Network, given: Given, begun: Given, outputs: NDArra
             place.set_ylabel(names[k] if b == 0 else "")
         if not given.recording:
             axes[0, b].set_title(f"sequence {b}", fontsize="small")
-        axes[rows - 1, b].set_xlabel("row" if given.recording else "step")
+        timed = given.recording and given.times is not None
+        axes[rows - 1, b].set_xlabel("time" if timed else "row" if given.recording else "step")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper right", frameon=False, fontsize="small")
     return rendered(figure, kind)
 

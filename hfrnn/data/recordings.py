@@ -20,7 +20,7 @@ class Recording(NamedTuple):
     inputs: NDArray[np.float64]  # (rows, n_in)
     targets: NDArray[np.float64]  # (rows, n_out)
     missing: NDArray[np.bool_]  # (rows, n_out)
-    times: NDArray[np.float64] | None = None  # (rows,), from 0, in seconds for dates
+    times: NDArray[np.float64] | None = None  # (rows,); for dates in seconds after the first one
 
 
 def by_label(labels: Sequence[Any], rows: NDArray[np.int64]) -> list[tuple[str, NDArray[np.int64]]]:
@@ -32,7 +32,7 @@ def by_label(labels: Sequence[Any], rows: NDArray[np.int64]) -> list[tuple[str, 
 
 
 def growing_times(words: Sequence[Any], name: str, line: int) -> NDArray[np.float64]:
-    """Return the times of a recording, from 0; dates become seconds.
+    """Return the times of a recording; dates become seconds after the first one.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def growing_times(words: Sequence[Any], name: str, line: int) -> NDArray[np.floa
             f"the time of {name} does not grow from line {line + n} to {line + n + 1} ({words[n]}, then "
             f"{words[n + 1]}): sort the rows, and leave out repeated ones"
         )
-    return np.asarray(times - times[0], dtype=np.float64)
+    return times
 
 
 def _numbers(words: Sequence[Any]) -> NDArray[np.float64] | None:

@@ -112,16 +112,16 @@ def _check_alike(found: Mapping[str, Recordings]) -> None:
                     f"{asked} names {{0}}, and {argument(role)} {{1}}: name as many",
                     counted(len(two), "column"), len(one),
                 ))  # fmt: skip
-        _check_rates([first.step, other.step], f"the {part} part")
+        check_rates([first.step, other.step], f"the {part} part")
 
 
-def _check_rates(steps: Sequence[float | None], name: str) -> None:
+def check_rates(steps: Sequence[float | None], name: str) -> None:
     """Raise InputError if the steps of some recordings differ."""
-    known = [step for step in steps if step is not None]
+    known = [step for step in steps if step]
     for step in known[1:]:
         if abs(step - known[0]) > _RATES * known[0]:
             raise InputError(
-                f"{name} has a step of {step:g} between two rows, and the first recording has {known[0]:g}: resample "
+                f"{name} has a step of {step:g} between two rows, and the first recording for training {known[0]:g}: resample "
                 "them to one rate"
             )
 
@@ -141,7 +141,7 @@ def read_tables(tables: Sequence[Any], form: TableFormat) -> Recordings:
                 f"{_source(tables[:1])} {', '.join((*read[0].input_names, *read[0].target_names))}: give tables with "
                 "the same names"
             )
-        _check_rates([read[0].step, each.step], _source([table]))
+        check_rates([read[0].step, each.step], _source([table]))
     recordings = [recording for each in read for recording in each.found]
     notes = list(dict.fromkeys(note for each in read for note in each.notes))
     if len(recordings) > 1:
@@ -170,37 +170,35 @@ def read_table(table: Any, form: TableFormat) -> Recordings:
     inputs, targets = chosen["inputs"], chosen["targets"]
     values = sheet.numbers([*inputs, *targets])
     labels = None if form.recording is None else sheet.words(sheet.numbers_of([form.recording], "recording")[0])
-    times, notes = None, list(sheet.notes)
-    if form.time is not None:
-        number = sheet.numbers_of([form.time], "time")[0]
-        times = sheet.words(number)
+    times = None if form.time is None else sheet.words(sheet.numbers_of([form.time], "time")[0])
+    notes = list(sheet.notes)
     rows = slice(*form.rows)
     at = np.arange(len(values))[rows]
     if not len(at):
         raise InputError(f"{sheet.path} has {counted(len(values), 'row')}, and none of them was asked for")
     groups = [(str(sheet.path), at)] if labels is None else by_label(labels, at)
-    found, steps, jumps = [], [], 0
+    found, steps, jumps, gaps = [], [], 0, 0
     for label, where in groups:
-        pieces, seconds = [where], None
+        pieces: Sequence[Any] = [where]
+        stamps: Sequence[Any] = [None]
         if times is not None:
-            seconds = growing_times([times[n] for n in where], f"{label}: {form.time}" if labels else str(form.time),
-                                    sheet.line(int(where[0])))  # fmt: skip
-            cuts, step = between_jumps(seconds)
-            steps.append(step)
+            of = f"{form.time} in {label}"
+            moments = growing_times([times[n] for n in where], of, sheet.line(int(where[0])))
+            cuts, step = between_jumps(moments)
+            steps += [step] if step else []
             jumps += len(cuts)
-            pieces = np.split(where, cuts)
-            _check_rates([steps[0], step], f"recording {label}")
-        for n, piece in enumerate(pieces):
-            x, gaps = values[piece, : len(inputs)], 0
-            if np.isnan(x).any():
-                x, gaps = _without_gaps(x, form.fill, sheet, piece, inputs)
-            if gaps:
-                notes.append(f"{counted(gaps, 'gap')} of inputs filled ({form.fill})")
+            pieces, stamps = np.split(where, cuts), np.split(moments, cuts)
+            check_rates(steps[:1] + steps[-1:], f"recording {label}")
+        for n, (piece, own) in enumerate(zip(pieces, stamps, strict=True)):
+            x = _without_gaps(values[piece, : len(inputs)], form.fill, sheet, piece, inputs)
+            gaps += int(np.isnan(values[piece, : len(inputs)]).sum())
             y = values[piece, len(inputs) :]
-            start = 0 if seconds is None else int(piece[0] - where[0]) if len(pieces) > 1 else 0
-            own = None if seconds is None else seconds[start : start + len(piece)] if len(pieces) > 1 else seconds
             name = label if len(pieces) == 1 else f"{label} ({n + 1})"
             found.append(Recording(name, x, np.nan_to_num(y), np.isnan(y), own))
+    if gaps:
+        notes.append(f"{counted(gaps, 'gap')} of inputs filled ({form.fill})")
+    if steps:
+        notes.append(f"one row every {float(np.median(steps)):g} of {form.time}, in seconds if it holds dates")
     if jumps:
         notes.append(f"the time jumps at {counted(jumps, 'place')}: a new recording begins there")
     names = [sheet.shown(n) for n in (*inputs, *targets)]
@@ -212,8 +210,10 @@ def read_table(table: Any, form: TableFormat) -> Recordings:
 
 def _without_gaps(
     x: NDArray[np.float64], fill: str | None, sheet: Sheet, rows: NDArray[Any], inputs: Sequence[int]
-) -> tuple[NDArray[np.float64], int]:
-    """Return inputs without gaps, and how many there were; raise InputError unless `fill` says what to do."""
+) -> NDArray[np.float64]:
+    """Return inputs without gaps; raise InputError unless `fill` says what to do."""
+    if not np.isnan(x).any():
+        return x
     row, column = (int(each) for each in np.argwhere(np.isnan(x))[0])
     if fill is None:
         raise sheet.gap(int(rows[row]), inputs[column])
@@ -223,4 +223,4 @@ def _without_gaps(
             "column {0} of {1} begins with a gap, which {fill:previous} cannot fill: use {fill:linear}, or leave these "
             "rows out", sheet.shown(inputs[column]), sheet.path,
         ))  # fmt: skip
-    return found, int(np.isnan(x).sum())
+    return found

@@ -132,6 +132,12 @@ class Table(NumberSequences):
         table.recordings = found
         return table
 
+    @property
+    def checksums(self) -> dict[str, str]:
+        """The checksums of the data, and the step of its times, which predictions are compared with."""
+        step = self.recordings["train"].step
+        return {**super().checksums, **({} if step is None else {"step": repr(step)})}
+
     @classmethod
     def tables(cls, options: Mapping[str, Any], given: Frames | None) -> dict[str, tuple[Sequence[Any], TableFormat]]:
         """Return the tables of each part, and how to read them."""

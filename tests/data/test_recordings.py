@@ -1,0 +1,158 @@
+"""Rows become recordings by name and by time; no window crosses a border; gaps are filled only on request."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hfrnn.data.recordings import filled, growing_times
+from hfrnn.data.sheets import TableFormat
+from hfrnn.data.tables import load_tables, read_table, read_tables
+from hfrnn.data.windows import Windows
+from hfrnn.errors import InputError
+
+COLUMNS = TableFormat(["u"], ["y"])
+
+
+def write(folder, text, name="t.csv"):
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def rows(values, before=""):
+    return "".join(f"{before}{u},{y}\n" for u, y in values)
+
+
+def test_no_window_crosses_the_border_of_a_recording(tmp_path):
+    one = write(tmp_path, "u,y\n" + rows([(k, k) for k in range(40)]), "a.csv")
+    other = write(tmp_path, "u,y\n" + rows([(k, k) for k in range(100, 125)]), "b.csv")
+    data, _ = load_tables({"train": ([one, other], COLUMNS)}, Windows(10, 5, 0), fractions=(1.0, 0.0, 0.0))
+    x = data.train.inputs[:, :, 0]
+    assert (np.diff(x, axis=0) == 1).all()
+    assert set(np.unique(x)) == {*range(40), *range(100, 125)}
+
+
+def test_a_recording_that_is_shorter_than_a_window_is_one_by_itself(tmp_path):
+    one = write(tmp_path, "u,y\n" + rows([(k, k) for k in range(40)]), "a.csv")
+    short = write(tmp_path, "u,y\n" + rows([(k, k) for k in range(100, 106)]), "b.csv")
+    data, _ = load_tables({"train": ([one, short], COLUMNS)}, Windows(10, 10, 2), fractions=(1.0, 0.0, 0.0))
+    assert sorted(data.train.lengths) == [6, 10, 10, 10, 10]
+    tiny = write(tmp_path, "u,y\n1,1\n2,2\n", "c.csv")
+    data, _ = load_tables({"train": ([one, tiny], COLUMNS)}, Windows(10, 10, 2), fractions=(1.0, 0.0, 0.0))
+    assert "1 recording of the train part not read: no longer than the burn-in" in data.notes
+
+
+def test_parts_of_their_own_have_names_and_rows_of_their_own(tmp_path):
+    text = "uEst,uVal,yEst,yVal\n" + "".join(f"{k},{k + 100},{k / 2},{k / 4}\n" for k in range(30))
+    path = write(tmp_path, text)
+    own = TableFormat(["uVal"], ["yVal"], rows=(20, None))
+    data, _ = load_tables({"train": ([path], TableFormat(["uEst"], ["yEst"])), "valid": ([path], own)}, Windows(10, 10, 0))
+    assert data.train.inputs.max() == 29
+    assert data.valid.inputs[:, 0, 0].tolist() == list(range(120, 130))
+    assert data.test is None
+
+
+def test_a_column_names_the_recording_of_each_row(tmp_path):
+    text = "id,u,y\n" + "".join(f"{'ab'[k % 2]},{k},{k}\n" for k in range(20))
+    found = read_table(write(tmp_path, text), COLUMNS._replace(recording="id")).found
+    assert [(each.name, each.inputs[:, 0].tolist()) for each in found] == [
+        ("a", list(range(0, 20, 2))), ("b", list(range(1, 20, 2)))
+    ]  # fmt: skip
+
+
+def test_a_new_recording_begins_where_the_time_jumps(tmp_path):
+    times = [0, 1, 2, 3.4, 10, 11, 12]
+    text = "t,u,y\n" + "".join(f"{t},{k},{k}\n" for k, t in enumerate(times))
+    read = read_table(write(tmp_path, text), COLUMNS._replace(time="t"))
+    assert [len(each.inputs) for each in read.found] == [4, 3]
+    assert read.found[1].times.tolist() == [10, 11, 12]
+    assert read.step == 1.0
+    assert "the time jumps at 1 place: a new recording begins there" in read.notes
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        (["2024-01-31 23:59:58", "2024-02-01 00:00:00"], 2.0),
+        (["31/01/2024", "01/02/2024"], 86400.0),
+        (["01/31/2024", "02/01/2024"], 86400.0),
+        (["0,5", "0,75"], 0.25),
+    ],
+)
+def test_times_are_numbers_or_dates(words, seconds):
+    assert np.diff(growing_times(words, "t", 2)).tolist() == [seconds]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["3", "2", "1"], "turn the table round"),
+        (["1", "2", "2"], "does not grow from line 3 to 4"),
+        (["noon", "night"], "neither a number nor a date"),
+        (["01/02/2024", "02/03/2024"], "may begin with the day or with the month"),
+    ],
+)
+def test_times_that_do_not_grow_or_are_unclear_are_refused(words, problem):
+    with pytest.raises(InputError, match=problem):
+        growing_times(words, "t", 2)
+
+
+def test_recordings_of_different_rates_are_refused(tmp_path):
+    paths = [
+        write(tmp_path, "t,u,y\n" + "".join(f"{k * step},{k},{k}\n" for k in range(9)), f"{step}.csv") for step in (1, 2)
+    ]
+    with pytest.raises(InputError, match="resample them to one rate"):
+        read_tables(paths, COLUMNS._replace(time="t"))
+
+
+def test_gaps_of_inputs_are_filled_only_on_request(tmp_path):
+    path = write(tmp_path, "u,y\n1,1\n,2\n-200,3\n4,4\n")
+    with pytest.raises(InputError, match=r"line 3 of .* column 1 \(u\)"):
+        read_table(path, COLUMNS)
+    form = COLUMNS._replace(missing=["-200"])
+    for how, values in (("previous", [1, 1, 1, 4]), ("linear", [1, 2, 3, 4])):
+        read = read_table(path, form._replace(fill=how))
+        assert read.found[0].inputs[:, 0].tolist() == values
+        assert f"2 gaps of inputs filled ({how})" in read.notes
+    assert filled(np.array([[np.nan], [1.0]]), "previous") is None
+
+
+def test_values_that_mean_missing_are_not_scored(tmp_path):
+    path = write(tmp_path, "u,y\n1,-200\n2,?\n3,NULL\n4,-200.0\n5,7\n")
+    read = read_table(path, COLUMNS._replace(missing=["-200", "?", "NULL"]))
+    assert read.found[0].missing[:, 0].tolist() == [True] * 4 + [False]
+
+
+def test_a_repeated_name_gets_a_number_and_a_note(tmp_path):
+    path = write(tmp_path, "V_C,V_C,y\n1,2,3\n4,5,6\n")
+    read = read_table(path, TableFormat(["V_C.1"], ["y"]))
+    assert read.found[0].inputs[:, 0].tolist() == [2, 5]
+    assert "two columns are named V_C: the later one is V_C.1" in read.notes
+
+
+def test_a_cell_that_is_no_number_is_named_by_its_line(tmp_path):
+    for text, line in (("u,y\n1,2\n3,x\n", 3), ('u,y\n"1,000",2\n"1,5",2\n"1,000.5",1\n', 3), ("a\nu,y\n1,2\n\n\n", 1)):
+        with pytest.raises(InputError, match=f"line {line} of"):
+            read_table(write(tmp_path, text), COLUMNS)
+
+
+def test_the_numbers_of_a_text_are_those_that_python_reads(tmp_path):
+    words = ["0.1", "1e-3", "123456789.123456789", "5e-324", "0.30000000000000004", "1e15", "-7"]
+    path = write(tmp_path, "u,y\n" + "".join(f"{word},1\n" for word in words))
+    assert read_table(path, COLUMNS).found[0].inputs[:, 0].tolist() == [float(word) for word in words]
+    path = write(tmp_path, "u;y\n" + "".join(f"{word.replace('.', ',')};1\n" for word in words))
+    assert read_table(path, COLUMNS).found[0].inputs[:, 0].tolist() == [float(word) for word in words]
+
+
+def test_frames_and_excel_files_are_tables(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"u": [1.0, 2.0, 3.0], "y": [1, None, 3], "note": ["a", "b", "c"]})
+    read = read_table(frame, COLUMNS)
+    assert read.found[0].inputs[:, 0].tolist() == [1, 2, 3]
+    assert read.found[0].missing[:, 0].tolist() == [False, True, False]
+    with pytest.raises(InputError, match="row 0 .* holds 'a'"):
+        read_table(frame, TableFormat(["u"], ["note"]))
+    pytest.importorskip("openpyxl")
+    frame.to_excel(tmp_path / "t.xlsx", index=False)
+    np.testing.assert_array_equal(read_table(tmp_path / "t.xlsx", COLUMNS).found[0].inputs, read.found[0].inputs)
