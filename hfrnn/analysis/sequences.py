@@ -96,7 +96,9 @@ def file_sequences(folder: RunFolder, net: Network, path: str) -> Given:
         check_rates([float(folder.versions().get("step", 0)), float(np.median(np.diff(read.times)))], path)
     batch = Batch(read.inputs, read.targets, read.weights, read.lengths)
     names = read.input_names, read.output_names
-    return Given(read.name, batch, folder.scaling(), read.recording, *names, read.ahead, read.note, read.burn_in, read.times)
+    return Given(
+        read.name, batch, folder.scaling(), read.recording, *names, read.ahead, read.note, read.burn_in, read.times
+    )
 
 
 def evaluate_sequences(

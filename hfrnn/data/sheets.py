@@ -222,16 +222,16 @@ class _Text(Sheet):
     def line(self, row: int) -> int:
         return next(line for n, (line, _) in enumerate(self.rows()) if n == row)
 
-    def _read(self, columns: Sequence[int], kind: Any) -> Any:
-        """Return some columns as pandas reads them."""
+    def _read(self, columns: Sequence[int]) -> Any:
+        """Return some columns of numbers as pandas reads them."""
         import pandas
 
         separator = r"\s+" if self.written.separator == BLANK else self.written.separator
         return pandas.read_csv(
             io.StringIO("".join(self._body())), sep=separator, header=None, names=list(range(self.columns)),
-            usecols=list(dict.fromkeys(columns)), dtype=kind, index_col=False, nrows=self.count,
+            usecols=list(dict.fromkeys(columns)), dtype=np.float64, index_col=False, nrows=self.count,
             keep_default_na=False, na_values=sorted(self._missing_words()), decimal=self.written.decimal,
-            skipinitialspace=True, float_precision="round_trip", na_filter=kind is not str,
+            skipinitialspace=True, **_exact(pandas.__version__),
         )  # fmt: skip
 
     def _missing_words(self) -> set[str]:
@@ -245,7 +245,7 @@ class _Text(Sheet):
         if self.written.thousands and any(self.written.thousands in line for line in self._body()):
             return self._one_by_one(wanted)
         try:
-            frame = self._read(wanted, np.float64)
+            frame = self._read(wanted)
         except (ValueError, OverflowError):
             return self._one_by_one(wanted)  # says which cell it is
         found = frame[list(wanted)].to_numpy(dtype=np.float64)
@@ -288,6 +288,12 @@ class _Text(Sheet):
 
     def words(self, column: int) -> list[Any]:
         return [row[column].strip() for _, row in self.rows() if len(row) == self.columns]
+
+
+def _exact(version: str) -> dict[str, Any]:
+    """Return what asks pandas for the nearest float64; it reads numbers so by itself from 3.1 on."""
+    newer = tuple(map(int, version.split(".")[:2])) >= (3, 1)
+    return {} if newer else {"float_precision": "round_trip"}
 
 
 def _float(text: str) -> float | None:

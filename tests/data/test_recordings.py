@@ -47,7 +47,9 @@ def test_parts_of_their_own_have_names_and_rows_of_their_own(tmp_path):
     text = "uEst,uVal,yEst,yVal\n" + "".join(f"{k},{k + 100},{k / 2},{k / 4}\n" for k in range(30))
     path = write(tmp_path, text)
     own = TableFormat(["uVal"], ["yVal"], rows=(20, None))
-    data, _ = load_tables({"train": ([path], TableFormat(["uEst"], ["yEst"])), "valid": ([path], own)}, Windows(10, 10, 0))
+    data, _ = load_tables(
+        {"train": ([path], TableFormat(["uEst"], ["yEst"])), "valid": ([path], own)}, Windows(10, 10, 0)
+    )
     assert data.train.inputs.max() == 29
     assert data.valid.inputs[:, 0, 0].tolist() == list(range(120, 130))
     assert data.test is None
@@ -100,7 +102,8 @@ def test_times_that_do_not_grow_or_are_unclear_are_refused(words, problem):
 
 def test_recordings_of_different_rates_are_refused(tmp_path):
     paths = [
-        write(tmp_path, "t,u,y\n" + "".join(f"{k * step},{k},{k}\n" for k in range(9)), f"{step}.csv") for step in (1, 2)
+        write(tmp_path, "t,u,y\n" + "".join(f"{k * step},{k},{k}\n" for k in range(9)), f"{step}.csv")
+        for step in (1, 2)
     ]
     with pytest.raises(InputError, match="resample them to one rate"):
         read_tables(paths, COLUMNS._replace(time="t"))
@@ -132,7 +135,7 @@ def test_a_repeated_name_gets_a_number_and_a_note(tmp_path):
 
 
 def test_a_cell_that_is_no_number_is_named_by_its_line(tmp_path):
-    for text, line in (("u,y\n1,2\n3,x\n", 3), ('u,y\n"1,000",2\n"1,5",2\n"1,000.5",1\n', 3), ("a\nu,y\n1,2\n\n\n", 1)):
+    for text, line in (("u,y\n1,2\n3,x\n", 3), ('u,y\n"1,000",2\n"1,5",2\n"1,000.5",1\n', 3), ("a\nu,y\n1,2\n", 3)):
         with pytest.raises(InputError, match=f"line {line} of"):
             read_table(write(tmp_path, text), COLUMNS)
 
