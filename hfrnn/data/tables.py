@@ -121,8 +121,8 @@ def check_rates(steps: Sequence[float | None], name: str) -> None:
     for step in known[1:]:
         if abs(step - known[0]) > _RATES * known[0]:
             raise InputError(
-                f"{name} has a step of {step:g} between two rows, and the first recording for training {known[0]:g}: resample "
-                "them to one rate"
+                f"{name} has a step of {step:g} between two rows, and the first recording for training {known[0]:g}: "
+                "resample them to one rate"
             )
 
 

@@ -154,7 +154,7 @@ def test_frames_and_excel_files_are_tables(tmp_path):
     read = read_table(frame, COLUMNS)
     assert read.found[0].inputs[:, 0].tolist() == [1, 2, 3]
     assert read.found[0].missing[:, 0].tolist() == [False, True, False]
-    with pytest.raises(InputError, match="row 0 .* holds 'a'"):
+    with pytest.raises(InputError, match=r"row 0 .* holds 'a'"):
         read_table(frame, TableFormat(["u"], ["note"]))
     pytest.importorskip("openpyxl")
     frame.to_excel(tmp_path / "t.xlsx", index=False)
