@@ -64,7 +64,7 @@ def prediction_picture(net: Network, given: Given, begun: Given, outputs: NDArra
             shown, predicted = slice(length), outputs[:length, b]
             known_at = at = np.arange(length) + first + (given.ahead if given.recording else 0)
         if given.recording and given.times is not None and len(given.times) > 1:
-            known_at, at = (times_of_rows(given.times, each - first) for each in (known_at, at))
+            known_at, at = (times_of_rows(given.times, each - first) for each in (known_at, at))  # type: ignore[assignment]
         for row, k in enumerate(chosen):
             place = axes[row, b]
             if targets is not None:

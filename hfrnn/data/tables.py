@@ -29,6 +29,7 @@ class Recordings(NamedTuple):
     input_names: tuple[str, ...]
     target_names: tuple[str, ...]
     sha256: str
+    files: tuple[str, ...] = ()  # the hash of each table
     step: float | None = None  # between two rows, in seconds for dates; None without a column of times
     notes: tuple[str, ...] = ()
 
@@ -150,7 +151,9 @@ def read_tables(tables: Sequence[Any], form: TableFormat) -> Recordings:
     digest = read[0].sha256
     if len(read) > 1:
         digest = hashlib.sha256(" ".join(each.sha256 for each in read).encode()).hexdigest()
-    return read[0]._replace(found=recordings, sha256=digest, notes=tuple(notes))
+    return read[0]._replace(
+        found=recordings, sha256=digest, files=tuple(each.sha256 for each in read), notes=tuple(notes)
+    )
 
 
 def read_table(table: Any, form: TableFormat) -> Recordings:
@@ -203,7 +206,7 @@ def read_table(table: Any, form: TableFormat) -> Recordings:
         notes.append(f"the time jumps at {counted(jumps, 'place')}: a new recording begins there")
     names = [sheet.shown(n) for n in (*inputs, *targets)]
     return Recordings(
-        found, tuple(names[: len(inputs)]), tuple(names[len(inputs) :]), sheet.sha256,
+        found, tuple(names[: len(inputs)]), tuple(names[len(inputs) :]), sheet.sha256, (sheet.sha256,),
         float(np.median(steps)) if steps else None, tuple(dict.fromkeys(notes)),
     )  # fmt: skip
 

@@ -359,7 +359,8 @@ def useless(name: str, config: TrainConfig) -> Message | None:
         return Message(f"{{optimizer}} is {{0}}: it is for {useful}", config.optimizer)
     if (kinds := takers(name)) and config.kind not in kinds:
         named = config.given.get("text") or config.given.get("data")
-        data = os.path.basename(named) or named if named else "the built-in corpus"
+        first = named[0] if isinstance(named, tuple) else named
+        data = os.path.basename(first) or first if first else "the built-in corpus"
         about = either(dict.fromkeys(kind.about for kind in kinds))
         return Message("{0} is {1}: it is for {2}", data, config.kind.about, about)
     return next((why for need in run_options()[name].needs if (why := need.unmet(config))), None)

@@ -43,6 +43,7 @@ from hfrnn.runs.config import Tables, TrainConfig, checked_options, read_toml, s
 from hfrnn.runs.lock import NAME as LOCK
 from hfrnn.runs.lock import FolderLock
 from hfrnn.runs.metrics import MetricsFile, Record
+from hfrnn.runs.moved import beside
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.wording import counted
 
@@ -127,7 +128,8 @@ class RunFolder:
             raise CheckpointError(Message(unknown, path, shown(optimizer), advice))
         with self._whole("config.toml"):
             values = checked_options({**tables.followed, **tables.given}, path)
-            return stored_config({name: values[name] for name in values if option_key(name) in tables.given}, values)
+            config = stored_config({name: values[name] for name in values if option_key(name) in tables.given}, values)
+        return beside(config, self.path)
 
     @contextlib.contextmanager
     def _whole(self, name: str) -> Iterator[None]:
@@ -140,8 +142,16 @@ class RunFolder:
             raise CheckpointError(f"{path} is damaged ({what}): restore it from a copy") from error
 
     def config(self) -> TrainConfig:
-        """Return the configuration that the run was started with: what was given, and the defaults of that time."""
+        """Return the configuration that the run was started with: what was given, and the defaults of that time.
+
+        Files of data that are gone, and lie beside the run folder or in the current one, have their new paths.
+        """
         return self._config
+
+    def rewrite_config(self, config: TrainConfig) -> None:
+        """Store a configuration, with other paths of the same files, in place of that of the run."""
+        write_atomic(self.path / "config.toml", _config_content(config, self.versions()))
+        self.__dict__["_config"] = config
 
     def versions(self) -> dict[str, Any]:
         """Return the versions that the run was started with, and the checksums of its data."""

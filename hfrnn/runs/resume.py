@@ -8,8 +8,9 @@ from typing import Any
 from hfrnn.checks import instance, path
 from hfrnn.choices import DEVICES
 from hfrnn.errors import InputError, Message
-from hfrnn.option import argument
+from hfrnn.option import absolute, argument
 from hfrnn.runs.config import TrainConfig, checked_options, default_memory
+from hfrnn.runs.moved import PATHS, with_files
 from hfrnn.runs.options import run_options
 
 LIMITS = ("updates", "minutes", "epochs")
@@ -33,10 +34,14 @@ def run_to_resume(config: Any, resume: Any) -> str | None:
 def resumed_config(stored: TrainConfig, changes: dict[str, Any]) -> TrainConfig:
     """Return the configuration of a run that is resumed with new values of some options, by name.
 
-    Options outside `RESUMABLE` must have their stored values. A change between a CPU and a GPU also changes `memory` to
-    its default there, unless it is given.
+    Options outside `RESUMABLE` must have their stored values, but files of data may have other paths. A
+    change between a CPU and a GPU also changes `memory` to its default there, unless it is given.
     """
     changes = checked_options(changes, "train()")
+    files = {key: value for key, value in changes.items() if key in PATHS and not _is_stored(stored, key, value)}
+    if files and not stored.kind.in_memory:
+        stored = with_files(stored, files)
+        changes = {key: value for key, value in changes.items() if key not in files}
     changes = {key: value for key, value in changes.items() if key in RESUMABLE or not _is_stored(stored, key, value)}
     if foreign := [key for key in changes if key not in RESUMABLE]:
         names, allowed = (", ".join(map(argument, each)) for each in (foreign, RESUMABLE))
@@ -59,7 +64,7 @@ def _is_stored(stored: TrainConfig, key: str, value: Any) -> bool:
     option = run_options().get(key)
     if not (key == "data" or (option is not None and option.path)) or None in (value, expected):
         return False
-    return os.path.abspath(value) == os.path.abspath(expected) and os.path.isabs(expected)
+    return bool(absolute(value) == expected)
 
 
 def needs_plans(stored: TrainConfig, config: TrainConfig) -> bool:

@@ -18,6 +18,7 @@ from hfrnn.errors import CheckpointError, InputError, Message, MissingExtraError
 from hfrnn.option import argument
 from hfrnn.runs.config import TrainConfig, useless
 from hfrnn.runs.folder import RunFolder
+from hfrnn.runs.moved import PATHS, files_of
 
 
 class LostFileError(InputError):
@@ -86,8 +87,21 @@ def _as_before(folder: RunFolder | None) -> Iterator[None]:
         config = folder.config()
         lost = [path for path in config.kind.files(config.values) if not os.path.exists(path)]
         if lost:
-            raise LostFileError(f"{begin}: there is no file {lost[0]}; put it back there") from error
+            known = _hash_of(folder, str(lost[0]))
+            option = next((name for name in PATHS if str(lost[0]) in files_of(config, name)), "data")
+            raise LostFileError(Message(
+                "{0}: there is no file {1}{2}; put it back there or beside the run folder, or give its new path with "
+                f"{{resume}} and {argument(option)}", begin, lost[0], known and f" (sha256 {known[:16]}...)",
+            )) from error  # fmt: skip
         raise InputError(Message("{0}: {1}", begin, error)) from error
+
+
+def _hash_of(folder: RunFolder, path: str) -> str:
+    """Return the checksum of one of a run's files; "" if it is not stored by itself."""
+    config, stored = folder.config(), folder.versions()
+    files = [str(each) for each in config.kind.files(config.values)]
+    hashes = str(stored.get("files_sha256", stored.get("data_sha256", ""))).split()
+    return hashes[files.index(path)] if path in files and len(files) == len(hashes) else ""
 
 
 def _earlier(folder: RunFolder, checkpoint: str) -> Earlier:

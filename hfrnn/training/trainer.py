@@ -39,6 +39,7 @@ from hfrnn.runs.config import TrainConfig, checked_options
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import first_weights
 from hfrnn.runs.metrics import Record
+from hfrnn.runs.moved import PATHS
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.resume import needs_plans, resumed_config, run_to_resume
 from hfrnn.sources.given import given_objects
@@ -241,10 +242,13 @@ class Trainer(TrainingRun):
             folder.lock.acquire()
         try:
             trainer = cls(config, folder, callbacks, interruption, given, ranks)
-            trainer.state.changes = {name: value for name, value in changes.items() if name != "data"}
+            trainer.state.changes = {name: value for name, value in changes.items() if name not in PATHS}
             trainer.state.load(folder, needs_plans(stored, config))
             ranks.check_data(f"the run folder {run}", json.dumps(trainer.state.saved, sort_keys=True))
             trainer.state.repair()
+            moved = {name: config.values[name] for name in PATHS if config.values[name] != stored.values[name]}
+            if moved and ranks.leads:
+                folder.rewrite_config(stored.completed(**moved))
             interruption.response = Response.NOTED  # until `run` begins
             interruption.saved = trainer.state.interrupted
         except BaseException as error:

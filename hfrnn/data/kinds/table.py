@@ -134,9 +134,10 @@ class Table(NumberSequences):
 
     @property
     def checksums(self) -> dict[str, str]:
-        """The checksums of the data, and the step of its times, which predictions are compared with."""
+        """The checksums of the data and of each file, and the step of the times."""
         step = self.recordings["train"].step
-        return {**super().checksums, **({} if step is None else {"step": repr(step)})}
+        files = " ".join(each for read in self.recordings.values() for each in read.files)
+        return {**super().checksums, "files_sha256": files, **({} if step is None else {"step": repr(step)})}
 
     @classmethod
     def tables(cls, options: Mapping[str, Any], given: Frames | None) -> dict[str, tuple[Sequence[Any], TableFormat]]:
