@@ -32,6 +32,7 @@ class Recordings(NamedTuple):
     files: tuple[str, ...] = ()  # the hash of each table
     step: float | None = None  # between two rows, in seconds for dates; None without a column of times
     notes: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()  # notes about names of columns that stand twice
 
 
 def load_tables(
@@ -207,7 +208,7 @@ def read_table(table: Any, form: TableFormat) -> Recordings:
     names = [sheet.shown(n) for n in (*inputs, *targets)]
     return Recordings(
         found, tuple(names[: len(inputs)]), tuple(names[len(inputs) :]), sheet.sha256, (sheet.sha256,),
-        float(np.median(steps)) if steps else None, tuple(dict.fromkeys(notes)),
+        float(np.median(steps)) if steps else None, tuple(dict.fromkeys(notes)), tuple(sheet.repeated),
     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from hfrnn.engine.sampling import draw_text
 from hfrnn.errors import (
     CheckpointError,
     HfrnnError,
+    HfrnnWarning,
     Message,
     MissingExtraError,
     NonFiniteError,
@@ -34,7 +35,7 @@ from hfrnn.errors import (
 )
 from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.ranks.mpi import ranks_of
-from hfrnn.ranks.one import ALONE, Ranks
+from hfrnn.ranks.one import ALONE, ALONE_IN_SLURM, Ranks, alone_in_slurm
 from hfrnn.runs.config import TrainConfig, checked_options
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import first_weights
@@ -114,6 +115,12 @@ def train(
     -------
     TrainingResult
 
+    Warns
+    -----
+    HfrnnWarning
+        Something about the data of a new run is unusual, such as values that are not scaled; or Slurm has started
+        several tasks that do not train together.
+
     Raises
     ------
     InputError
@@ -163,6 +170,10 @@ def train(
         if resume is None:
             config = TrainConfig(**values) if config is None else config.replace(**values)
             trainer = Trainer.new(config, callbacks, interruption, given, ranks)
+            for hint in trainer.source.hints() if ranks.leads else ():
+                warnings.warn(str(hint), HfrnnWarning, stacklevel=2)
+            if tasks := alone_in_slurm():
+                warnings.warn(ALONE_IN_SLURM.format(tasks), HfrnnWarning, stacklevel=2)
         else:
             trainer = Trainer.resumed(resume, values, callbacks, interruption, given, ranks)
         return trainer.run()

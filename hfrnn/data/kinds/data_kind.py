@@ -377,6 +377,10 @@ class DataKind:
         """Return lines for the screen about the training and validation data."""
         return [f"data      {self.name}"]
 
+    def hints(self) -> Sequence[str | Message]:
+        """Return what is unusual about the data: users of Python read it as warnings, others among the lines."""
+        return []
+
     def errors(self, logits: NDArray[Any]) -> float:
         """Return the share of validation sequences with a wrong answer, given logits of shape (T, B, n_out)."""
         assert self.validation is not None

@@ -23,6 +23,7 @@ REASONABLE = 30.0
 """With larger absolute values of inputs or targets, a run prints a hint to scale them."""
 FAR = 2.0
 """If the mean of an input or a target is more deviations away from 0 than this, a run prints the same hint."""
+_MANY = 20  # classes of which most have to occur
 _LISTED = 8  # most constant columns that are named
 
 
@@ -126,11 +127,28 @@ class NumberSequences(DataKind):
             means = {"inputs": self.scaling.input_mean, "targets": self.scaling.target_mean}
             scaled = [what for what, mean in means.items() if mean is not None]
             lines.append(f"scaling   {' and '.join(scaled)} in units of their deviation in the training part")
-        elif why := self._unscaled():
-            lines.append(Message("scaling   none, though {0}: consider {standardize:True}", why))
-        if constant := self._constant():
-            lines.append(f"constant  {constant} in the training part: check the data")
+        lines += [Message("hint      {0}", hint) for hint in self.hints()]
         return [*lines, *(f"          {note}" for note in data.notes)]
+
+    def hints(self) -> list[str | Message]:
+        found: list[str | Message] = []
+        if self.scaling is None and (why := self._unscaled()):
+            found.append(Message("the data are not scaled, though {0}: consider {standardize:True}", why))
+        if constant := self._constant():
+            found.append(f"{constant} in the training part: check the data")
+        train = self.data.train
+        if self.counts_errors and self.data.n_out > _MANY:
+            distinct = len(set(train.targets[train.weights > 0].tolist()))
+            if 2 * distinct < self.data.n_out:
+                found.append(Message(
+                    "the targets are whole numbers, {0:,} different ones, and are taken for {1:,} classes: if they are "
+                    "quantities, give {loss:squared}", distinct, self.data.n_out,
+                ))  # fmt: skip
+        if self.data.loss == "logistic" and self.data.n_out > 2 and _one_hot(train):
+            found.append(
+                "the targets are one-hot: for exactly one class at each step, give its number in place of 0 and 1"
+            )
+        return found
 
     def errors(self, logits: NDArray[Any]) -> float:
         """Return the share of scored steps with a wrong class, given logits of shape (T, B, n_out)."""
@@ -240,6 +258,13 @@ def _check_targets(data: ArrayData) -> None:
     else:
         name, advice = f"output {k} (counted from 0) of {data.name}", "leave it out of y, or give other sequences"
     raise InputError(Message(f"{{0}} has no known target in the training part that is scored: {advice}", name))
+
+
+def _one_hot(sequences: TaskSequences) -> bool:
+    """Return whether exactly one target of every scored step is 1, and all others 0."""
+    y, weights = sequences.targets, sequences.weights
+    scored = (weights if weights.ndim == 2 else weights.min(axis=2)) > 0
+    return bool(scored.any() and (y[scored].sum(axis=1) == 1).all() and ((y == 0) | (y == 1))[scored].all())
 
 
 def _constant_columns(what: str, values: NDArray[Any], counts: NDArray[Any], names: tuple[str, ...]) -> str:

@@ -132,6 +132,10 @@ class Table(NumberSequences):
         table.recordings = found
         return table
 
+    def hints(self) -> list[str | Message]:
+        repeated = [each for read in self.recordings.values() for each in read.repeated]
+        return [*dict.fromkeys(repeated), *super().hints()]
+
     @property
     def checksums(self) -> dict[str, str]:
         """The checksums of the data and of each file, and the step of the times."""
