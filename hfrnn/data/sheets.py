@@ -47,6 +47,8 @@ class TableFormat(NamedTuple):
     skip_rows: int = 0  # lines of a text before the table
     fill: str | None = None  # what inputs with gaps become: "previous" or "linear"; None refuses them
     rows: tuple[int | None, int | None] = (None, None)  # the rows that are read, counted from 0
+    bin: float | None = None  # seconds of a bin; the rows are then events, and `inputs` and `targets` name units
+    unit: str | None = None  # the column that names the unit of an event
 
 
 class Sheet:

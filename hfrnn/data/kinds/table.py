@@ -22,7 +22,7 @@ from hfrnn.data.kinds.number_sequences import (
     recording,
 )
 from hfrnn.errors import InputError, Message
-from hfrnn.option import Option, argument
+from hfrnn.option import Need, Option, argument
 
 if TYPE_CHECKING:
     from hfrnn.data.sheets import TableFormat
@@ -41,6 +41,12 @@ AHEAD = Option(
     "ahead", int, None, "Rows from an input to the target that it predicts.", least=0, group="Data",
     otherwise="1 if a column is an input and a target, else 0",
 )  # fmt: skip
+
+
+def _no_bins(chosen: Any) -> Message | None:
+    return None if chosen.bin else Message("{bin} was not: it is for events that {bin} counts")
+
+
 READING = (
     Option(
         "recording", str, None, "Column of a table that names the recording of each row, by name or by number from 1.",
@@ -65,6 +71,16 @@ READING = (
         "fill", str, None,
         "What a missing input of a table becomes: the previous value, or one on the line between its neighbours.",
         choices=("previous", "linear"), otherwise="missing inputs are refused", group="Data",
+    ),
+    Option(
+        "bin", float, None,
+        "Seconds of a bin: each row of the table is then a spike or another event, which is counted. {inputs} and "
+        "{targets} name units.",
+        above=0, group="Data", otherwise="the rows are steps",
+    ),
+    Option(
+        "unit", str, None, "Column that names the unit of each event.", digits=True, group="Data",
+        needs=(Need("bin", unless=_no_bins),),
     ),
     Option(
         "rows", str, None, "Rows of each table to read, A:B: from row A, counted from 0, up to but not including B.",
@@ -261,7 +277,7 @@ def _format(options: Mapping[str, Any], part: str = "") -> TableFormat:
     own = {name: options[f"{part}_{name}" if part else name] for name in ("inputs", "targets", "rows")}
     inputs, targets = (own[name] or options[name] for name in ("inputs", "targets"))
     rows = slice_of(own["rows"], f"{part}_rows" if part else "rows")
-    same = {name: options[name] for name in ("recording", "time", "decimal", "skip_rows", "fill")}
+    same = {name: options[name] for name in ("recording", "time", "decimal", "skip_rows", "fill", "bin", "unit")}
     return TableFormat(inputs, targets, rows=rows, missing=options["missing"] or (), **same)
 
 
