@@ -3,39 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 import requests
-from support.local_site import CONTENT, Site, compressed, endless, local_site
+from support.local_site import CONTENT, Site, compressed, endless
 from support.tiny_runs import snapshot
 
 from hfrnn.data.addresses import DOWNLOADS
-from hfrnn.data.corpora import CORPORA, folder_of
 from hfrnn.data.downloads import RequestError, check_redirect, fetch
 from hfrnn.errors import HfrnnError
-
-REAL = dict(DOWNLOADS)
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    with local_site(tmp_path, monkeypatch) as site:
-        yield site
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return tmp_path / "data"
-
-
-def put(path: Path, content: bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    return path
-
 
 ENDLESS = {
     "endless": endless(), "endless when unpacked": endless("gzip"), "long by its own account": endless(length=10**9),
@@ -69,17 +47,11 @@ def test_a_body_that_the_server_has_compressed_is_unpacked(site: Site, data: Pat
     assert (data / "ptb/ptb.train.txt").read_bytes() == CONTENT["ptb"]["ptb.train.txt"]
 
 
-@pytest.mark.parametrize(
-    ("address", "location", "allowed"),
-    [
-        ("https://a.org/x", "https://b.org/y", True),
-        ("https://a.org/x", "/y", True),
-        ("http://a.org/x", "https://b.org/y", True),
-        ("http://a.org/x", "//b.org/y", True),
-        ("https://a.org/x", "http://a.org/x", False),
-        ("https://a.org/x", "ftp://a.org/x", False),
-    ],
-)
+@pytest.mark.parametrize(("address", "location", "allowed"), [
+    ("https://a.org/x", "https://b.org/y", True), ("https://a.org/x", "/y", True),
+    ("http://a.org/x", "https://b.org/y", True), ("http://a.org/x", "//b.org/y", True),
+    ("https://a.org/x", "http://a.org/x", False), ("https://a.org/x", "ftp://a.org/x", False),
+])  # fmt: skip
 def test_a_redirect_may_not_leave_https(address: str, location: str, allowed: bool) -> None:
     response = requests.Response()
     response.url, response.status_code, response.raw = address, 302, BytesIO(b"a page")
@@ -90,17 +62,6 @@ def test_a_redirect_may_not_leave_https(address: str, location: str, allowed: bo
     else:
         with pytest.raises(RequestError, match="redirects from https to an address without encryption"):
             check_redirect(response)
-
-
-def test_every_corpus_comes_by_https_and_has_its_sizes_recorded() -> None:
-    for remote in (each for corpus in REAL.values() for each in corpus):
-        assert remote.address.startswith("https://")
-        assert remote.size > 0
-    for name, known in CORPORA.items():
-        if known.files and folder_of(known.files) in REAL:
-            remotes = REAL[folder_of(known.files)]
-            if not any(each.members for each in remotes):
-                assert abs(sum(each.size for each in remotes) / known.size - 1) < 0.02, name
 
 
 def test_downloads_at_the_same_time_do_not_disturb_each_other(site: Site, data: Path) -> None:

@@ -32,6 +32,13 @@ CONTENT = {
 PIECE = 100
 
 
+def put(path: Path, content: bytes) -> Path:
+    """Write a file, with its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
 def zipped(members: dict[str, bytes]) -> bytes:
     """Return a zip archive."""
     buffer = io.BytesIO()
@@ -159,21 +166,11 @@ def stall(site: Site, handler: BaseHTTPRequestHandler) -> None:
     site.closing.wait(30)
 
 
-def refuse_python(site: Site, handler: BaseHTTPRequestHandler) -> None:
-    """Send status 403 to Python's own user agents."""
-    if handler.headers["User-Agent"].lower().startswith("python"):
-        handler.send_error(403)
-    else:
-        site.give(handler, site.files[handler.path])
-
-
 def once(first: Answer) -> Answer:
     """Return an answer that differs for the first request only."""
-    asked: list[str] = []
 
     def answer(site: Site, handler: BaseHTTPRequestHandler) -> None:
-        asked.append(handler.path)
-        if len(asked) == 1:
+        if len(site.seen) == 1:
             first(site, handler)
         else:
             site.give(handler, site.files[handler.path])
