@@ -265,6 +265,7 @@ def test_enwik8_is_bytes_of_which_one_hundredth_validates_and_four_test(monkeypa
         load_corpus(name="enwik8", level="word")
 
 
+@pytest.mark.slow
 @pytest.mark.corpus
 @pytest.mark.parametrize(("name", "level", "counts", "size"), [
     ("ptb", "word", [929_589, 73_760, 82_430], 10_000), ("ptb", "char", [5_017_482, 393_042, 442_423], 50),
@@ -287,6 +288,7 @@ def test_a_corpus_has_the_symbols_that_its_papers_count(
         assert Vocabulary.build(corpus.train, "word", max_size=9_999).size == 9_999
 
 
+@pytest.mark.slow
 @pytest.mark.corpus
 def test_the_prefix_of_text8_has_its_words(monkeypatch) -> None:
     corpus_folder(monkeypatch, "text8")
@@ -304,6 +306,7 @@ def test_the_prefix_of_text8_has_its_words(monkeypatch) -> None:
     assert vocabulary.decode([0]) == "<unk>"
 
 
+@pytest.mark.slow
 @pytest.mark.corpus
 def test_tinyshakespeare_and_text8_have_their_sizes_and_checksums(monkeypatch) -> None:
     for name, characters, symbols, checksum in (

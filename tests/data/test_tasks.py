@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
@@ -25,16 +24,12 @@ MEMORIES = {"memorization-5bit": (5, 2), "memorization-20bit": (10, 5)}
 LEAST = dict.fromkeys(MARKED, 21) | dict.fromkeys(ORDERS, 10) | dict.fromkeys(MEMORIES, 1) | {"random-permutation": 2}
 LEAST |= dict.fromkeys(DYNAMICS, 1)
 SIZES = {
-    **dict.fromkeys(MARKED, (2, 1, "squared")),
-    "xor": (2, 1, "logistic"),
-    "temporal-order": (8, 4, "softmax"),
-    "temporal-order-3bit": (8, 8, "softmax"),
+    **dict.fromkeys(MARKED, (2, 1, "squared")), "xor": (2, 1, "logistic"),
+    "temporal-order": (8, 4, "softmax"), "temporal-order-3bit": (8, 8, "softmax"),
     "random-permutation": (100, 100, "softmax"),
-    "memorization-5bit": (4, 3, "softmax"),
-    "memorization-20bit": (7, 6, "softmax"),
-    "flip-flop": (3, 3, "squared"),
-    "sine": (1, 1, "squared"),
-}
+    "memorization-5bit": (4, 3, "softmax"), "memorization-20bit": (7, 6, "softmax"),
+    "flip-flop": (3, 3, "squared"), "sine": (1, 1, "squared"),
+}  # fmt: skip
 
 
 def drawn(name: str, length: int = 105, count: int = 4000, seed: int = 1, **options: Any) -> tuple[Task, TaskSequences]:
@@ -96,30 +91,29 @@ def perfect(task: Task, inputs: NDArray[Any]) -> NDArray[Any]:
     return one_hot(symbols, task.n_out)
 
 
-def test_every_task_of_the_specification_is_there() -> None:
-    assert set(tasks()) == set(SIZES)
-
-
 @pytest.mark.parametrize("name", tasks())
-def test_sizes_loss_and_types_are_those_of_the_definition(name: str) -> None:
-    task, sequences = drawn(name, 100, 10)
+def test_sizes_loss_types_and_padding_are_those_of_the_definition(name: str) -> None:
+    assert set(tasks()) == set(SIZES)
+    task, sequences = drawn(name, 100, 300)
     assert (task.n_in, task.n_out, task.loss) == SIZES[name]
     assert task.symbols == (task.loss == "softmax")
-    T, B = task.steps, task.fixed_count or 10
-    assert sequences.weights.shape == (T, B)
+    T, B = task.steps, task.fixed_count or 300
     assert sequences.inputs.shape == (T, B) if task.symbols else (T, B, task.n_in)
     assert sequences.targets.shape == (T, B) if task.symbols else (T, B, task.n_out)
-    assert sequences.lengths.shape == (B,)
+    assert (sequences.weights.shape, sequences.lengths.shape) == ((T, B), (B,))
     assert {a.dtype.name for a in sequences[:2]} == {"int32" if task.symbols else "float32"}
     assert sequences.weights.dtype == np.float32
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        task.length = 3  # type: ignore[misc]
+    behind = np.arange(T)[:, None] >= sequences.lengths
+    assert not any(array[behind].any() for array in sequences[:3])
+    if name in (*MARKED, *ORDERS):
+        assert (marks(sequences.weights > 0) == sequences.lengths[:, None] - 1).all()  # the last step alone is scored
+        assert not sequences.targets[sequences.weights == 0].any()
 
 
 @pytest.mark.parametrize("predict", [None, "end", "all"])
 @pytest.mark.parametrize("name", LONG_LAGS)
 def test_a_perfect_predictor_is_never_wrong(name: str, predict: Any) -> None:
-    if predict == "all" and name in LEAST and name not in (*MEMORIES, "random-permutation"):
+    if predict == "all" and name in (*MARKED, *ORDERS):
         with pytest.raises(InputError, match="has predict='end', not 'all'"):
             make_task(name, 100, predict="all")
         return
@@ -128,26 +122,19 @@ def test_a_perfect_predictor_is_never_wrong(name: str, predict: Any) -> None:
         assert percent_wrong(task, perfect(task, sequences.inputs), sequences) == 0.0
 
 
+PRODUCT = 1 - 0.29 * (1 - math.log(0.29)) + 0.21 * (1 - math.log(0.21))  # as P(a b <= x) = x - x log x
 CHANCE = [  # (task, what is answered all the time, the share that this gets wrong)
-    ("addition", 1.0, 1 - (1 - 0.96**2)),
-    ("marked-addition", 1.0, 1 - (1 - 0.96**2)),
-    ("multiplication", 0.25, None),
-    ("xor", 1.0, 1 / 2),
-    ("xor", -1.0, 1 / 2),
-    ("temporal-order", 2, 3 / 4),
-    ("temporal-order-3bit", 5, 7 / 8),
+    ("addition", 1.0, 0.96**2), ("marked-addition", 1.0, 0.96**2), ("multiplication", 0.25, PRODUCT),
+    ("xor", 1.0, 1 / 2), ("xor", -1.0, 1 / 2), ("temporal-order", 2, 3 / 4), ("temporal-order-3bit", 5, 7 / 8),
     ("random-permutation", 0, 1 / 2),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "answer", "share"), CHANCE)
-def test_guessing_scores_what_theory_says(name: str, answer: Any, share: float | None) -> None:
+def test_guessing_scores_what_theory_says(name: str, answer: Any, share: float) -> None:
     task, sequences = drawn(name, 40, 20_000)
     if task.symbols:
         answer = one_hot(np.array(answer), task.n_out)
-    if share is None:  # P(a b <= x) = x - x log x
-        below = [x - x * math.log(x) for x in (0.21, 0.29)]
-        share = 1 - (below[1] - below[0])
     errors = percent_wrong(task, np.broadcast_to(answer, (*sequences.weights.shape, task.n_out)), sequences)
     assert abs(errors / 100 - share) < 4 * math.sqrt(share * (1 - share) / 20_000)
     assert errors > 100 * SUCCESS
@@ -159,6 +146,14 @@ def test_forgetting_everything_leaves_one_pattern_of_32_and_none_of_ten_million(
         outputs = perfect(task, sequences.inputs).copy()
         outputs[-MEMORIES[name][0] :] = one_hot(np.array(0), task.n_out)
         assert percent_wrong(task, outputs, sequences) == 100 * share
+
+
+def test_one_wrong_blank_makes_a_memorized_sequence_wrong_unless_only_the_recall_is_scored() -> None:
+    for predict, errors in (("all", 100 / 32), ("end", 0.0)):
+        task, sequences = drawn("memorization-5bit", 30, predict=predict)
+        outputs = perfect(task, sequences.inputs).copy()
+        outputs[3, 17] = one_hot(np.array(0), 3)
+        assert percent_wrong(task, outputs, sequences) == errors
 
 
 MOMENTS = [("addition", 1, 1 / 6), ("marked-addition", 1, 1 / 6), ("multiplication", 1 / 4, 7 / 144)]
@@ -173,7 +168,7 @@ def test_answers_have_the_mean_and_variance_of_their_definition(name: str, mean:
 
 
 @pytest.mark.parametrize("name", [*MARKED, *ORDERS])
-@pytest.mark.parametrize("length", [21, 100, 105])
+@pytest.mark.parametrize("length", [21, 105])
 def test_lengths_are_uniform_on_the_range(name: str, length: int) -> None:
     task, sequences = drawn(name, length)
     expected = places(10, 11, length)
@@ -182,7 +177,7 @@ def test_lengths_are_uniform_on_the_range(name: str, length: int) -> None:
 
 
 @pytest.mark.parametrize("name", MARKED)
-@pytest.mark.parametrize("length", [21, 100, 105])
+@pytest.mark.parametrize("length", [21, 105])
 def test_marks_are_uniform_on_their_ranges_and_minus_one_is_where_it_belongs(name: str, length: int) -> None:
     _, sequences = drawn(name, length)
     marker = sequences.inputs[..., 1]
@@ -212,7 +207,7 @@ def test_values_are_uniform_between_0_and_1_and_bits_are_fair_at_marks_and_elsew
 
 
 @pytest.mark.parametrize("name", ORDERS)
-@pytest.mark.parametrize("length", [10, 100, 105])
+@pytest.mark.parametrize("length", [10, 105])
 def test_temporal_orders_have_start_cue_noise_and_marks_in_place(name: str, length: int) -> None:
     _, sequences = drawn(name, length)
     inputs, lengths = sequences.inputs, sequences.lengths
@@ -282,31 +277,11 @@ def test_memorization_is_symbols_blanks_cue_recall(name: str, length: int) -> No
     assert (recall[:-n] == 0).all()
 
 
-def test_one_wrong_blank_makes_a_memorized_sequence_wrong_unless_only_the_recall_is_scored() -> None:
-    for predict, errors in (("all", 100 / 32), ("end", 0.0)):
-        task, sequences = drawn("memorization-5bit", 30, predict=predict)
-        outputs = perfect(task, sequences.inputs).copy()
-        outputs[3, 17] = one_hot(np.array(0), 3)
-        assert percent_wrong(task, outputs, sequences) == errors
-
-
-@pytest.mark.parametrize("count", [1, 32, 1000])
-def test_five_bits_are_all_32_patterns_once_whatever_the_count(count: int) -> None:
-    task, sequences = drawn("memorization-5bit", 10, count)
-    assert task.fixed_count == 32
-    assert [int("".join(map(str, column)), 2) for column in sequences.inputs[:5].T] == list(range(32))
-
-
-@pytest.mark.parametrize("name", tasks())
-def test_padding_is_zero_and_only_the_last_step_is_scored_where_lengths_differ(name: str) -> None:
-    task, sequences = drawn(name)
-    behind = np.arange(task.steps)[:, None] >= sequences.lengths
-    for array in (sequences.inputs, sequences.targets, sequences.weights):
-        assert not array[behind].any()
-    if name in (*MARKED, *ORDERS):
-        assert (sequences.weights.sum(axis=0) == 1).all()
-        assert (marks(sequences.weights > 0)[:, 0] == sequences.lengths - 1).all()
-        assert not sequences.targets[sequences.weights == 0].any()
+def test_five_bits_are_all_32_patterns_once_whatever_the_count() -> None:
+    for count in (1, 32, 1000):
+        task, sequences = drawn("memorization-5bit", 10, count)
+        assert task.fixed_count == 32
+        assert [int("".join(map(str, column)), 2) for column in sequences.inputs[:5].T] == list(range(32))
 
 
 @pytest.mark.parametrize("name", tasks())
@@ -318,7 +293,7 @@ def test_equal_seeds_give_equal_sequences_and_others_fresh_ones(name: str) -> No
     assert task.fixed_count or not (first.inputs == later.inputs).all()
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.sampled_from(LONG_LAGS), st.integers(0, 400), st.integers(1, 5), st.integers(0, 9))
 def test_every_length_from_the_least_on_keeps_to_its_ranges(name: str, more: int, count: int, seed: int) -> None:
     length = LEAST[name] + more
@@ -337,10 +312,10 @@ def test_every_length_from_the_least_on_keeps_to_its_ranges(name: str, more: int
 
 @pytest.mark.parametrize("name", tasks())
 def test_a_length_too_short_is_refused_with_the_least_one(name: str) -> None:
-    for length in (LEAST[name] - 1, 0, -5):
-        with pytest.raises(InputError, match=f"{name} needs a length of at least {LEAST[name]}, not {length}:"):
-            make_task(name, length)
-    assert make_task(name, np.int64(LEAST[name])).length == LEAST[name]  # type: ignore[arg-type]
+    least = LEAST[name]
+    with pytest.raises(InputError, match=f"{name} needs a length of at least {least}, not {least - 1}:"):
+        make_task(name, least - 1)
+    assert make_task(name, np.int64(least)).length == least  # type: ignore[arg-type]
 
 
 def test_wrong_arguments_are_refused_with_a_sentence() -> None:
@@ -375,9 +350,9 @@ def test_a_bit_is_read_from_the_sign_and_nan_is_wrong() -> None:
 
 def test_a_class_is_the_largest_output_and_nan_is_wrong() -> None:
     task, sequences = drawn("temporal-order", 50, 400)
-    outputs = perfect(task, sequences.inputs) - 5.0
+    outputs, last = perfect(task, sequences.inputs) - 5.0, sequences.lengths[0] - 1
     assert percent_wrong(task, outputs, sequences) == 0.0
-    outputs[sequences.lengths[0] - 1, 0, sequences.targets[sequences.lengths[0] - 1, 0]] = np.nan
+    outputs[last, 0, sequences.targets[last, 0]] = np.nan
     assert task.wrong(outputs, sequences).nonzero()[0].tolist() == [0]
 
 
@@ -385,14 +360,8 @@ def test_a_class_is_the_largest_output_and_nan_is_wrong() -> None:
 def test_a_network_of_zeros_has_the_loss_that_theory_says(name: str) -> None:
     task, sequences = drawn(name, 30, 50)
     net = hfrnn.Network(arch="rnn", n_in=task.n_in, hidden=2, n_out=task.n_out, loss=task.loss, dtype="float64")
-    batch = hfrnn.Batch(*sequences)
-    theta = np.zeros(net.n_parameters)
-    answers = sequences.targets[sequences.weights > 0].astype(float)
-    expected = {
-        "squared": 0.5 * task.n_out * (answers**2).mean(),
-        "logistic": math.log(2),
-        "softmax": math.log(task.n_out),
-    }
+    theta, batch = np.zeros(net.n_parameters), hfrnn.Batch(*sequences)
+    squares = sequences.targets[sequences.weights > 0].astype(float) ** 2
+    expected = {"squared": 0.5 * task.n_out * squares.mean(), "logistic": math.log(2), "softmax": math.log(task.n_out)}
     assert net.loss(theta, batch) == pytest.approx(expected[task.loss], rel=1e-12)
-    outputs, _ = net.run(theta, batch)
-    assert percent_wrong(task, outputs, sequences) > 100 * SUCCESS
+    assert percent_wrong(task, net.run(theta, batch)[0], sequences) > 100 * SUCCESS
