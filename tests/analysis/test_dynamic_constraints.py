@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from support.command_line import call
 from support.tiny_runs import tiny_train
 
 import hfrnn
 from hfrnn.analysis.dynamic_evaluation import Dynamic, Learner, mean_square_gradient
 from hfrnn.analysis.evaluation import evaluate
-from hfrnn.cli import main
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.constraints import ABSENT
 from hfrnn.engine.network import Network
@@ -29,26 +28,15 @@ def network(**options: Any) -> Network:
     return Network(**{"arch": "rnn", "n_in": 9, "hidden": 5, "n_out": 9, "dtype": "float64", **options})
 
 
-def mean_squares(net: Network) -> np.ndarray:
-    """Mean squares over many orders of magnitude."""
-    squares: np.ndarray = 10.0 ** np.random.default_rng(0).uniform(-8, -2, net.n_parameters)
-    return squares
-
-
-def constraints_of(net: Network, theta: np.ndarray) -> hfrnn.Constraints:
-    """Half of the recurrent weights are absent, and the others keep their signs."""
-    name = "layer0.W_h"
-    W = net.views(theta)[name]
-    return hfrnn.Constraints(net, {name: np.random.default_rng(3).random(W.shape) < 0.5}, {name: np.sign(W)})
-
-
 @pytest.mark.parametrize("rule", ["sgd", "rms"])
 def test_a_learning_network_keeps_its_constraints(rule: str) -> None:
     net = network()
     theta = net.init(seed=5, scale=0.5)
-    constraints = constraints_of(net, theta)
+    W = net.views(theta)["layer0.W_h"]  # half of them are absent, and the others keep their signs
+    there = np.random.default_rng(3).random(W.shape) < 0.5
+    constraints = hfrnn.Constraints(net, {"layer0.W_h": there}, {"layer0.W_h": np.sign(W)})
     theta, exists = constraints.nearest(theta), constraints.codes != ABSENT
-    squares = mean_squares(net) if rule == "rms" else None
+    squares = 10.0 ** np.random.default_rng(0).uniform(-8, -2, net.n_parameters) if rule == "rms" else None
     how = Dynamic(0.5, SEGMENT, 0.1, squares, constraints)
     learner, now, expected, flipped = Learner(net, theta, how), theta, theta, 0
     symbols = np.random.default_rng(0).integers(net.n_in, size=200)
@@ -70,30 +58,24 @@ def test_a_learning_network_keeps_its_constraints(rule: str) -> None:
     assert flipped > 0
 
 
-def test_constraints_of_another_network_are_refused() -> None:
+def test_constraints_of_another_network_and_mean_squares_of_absent_weights_alone_are_refused() -> None:
     net = network()
-    other = hfrnn.Constraints(network(n_in=7))
     with pytest.raises(InputError, match=r"constraints is for \d+ weights: this network has \d+"):
-        Dynamic(constraints=other).factors(net)
-
-
-def test_mean_squares_of_absent_weights_alone_are_refused() -> None:
-    net = network()
+        Dynamic(constraints=hfrnn.Constraints(network(n_in=7))).factors(net)
     constraints = hfrnn.Constraints(net, {"layer0.W_h": np.zeros((5, 5))})
     squares = np.where(constraints.codes == ABSENT, 1.0, 0.0)
     with pytest.raises(InputError, match="mean_square holds no mean squares"):
         Dynamic(mean_square=squares, constraints=constraints).factors(net)
 
 
-@pytest.mark.parametrize("rule", ["sgd", "rms"])
-def test_the_command_keeps_the_constraints_of_the_run(tmp_path: Path, rule: str) -> None:
-    run = tiny_train(tmp_path, density=0.3).folder
-    found = CliRunner().invoke(main, ["evaluate", str(run), "--dynamic", rule, "--learning-rate", "2", "--json"])
+def test_the_command_keeps_the_constraints_of_the_run(tmp_path: Path) -> None:
+    run = tiny_train(tmp_path, density=0.3, optimizer="adam").folder
     net, theta, vocabulary = hfrnn.load(run)[:3]
     constraints = hfrnn.Constraints(net, {name: W != 0 for name, W in net.views(theta).items() if ".W_h" in name})
     assert (constraints.codes == ABSENT).any()
     train, text = run_text(RunFolder(run), "train"), run_text(RunFolder(run), "valid")
-    squares = None if rule == "sgd" else mean_square_gradient(net, theta, vocabulary.encode(train))
-    for each, same in ((constraints, True), (None, False)):
-        mine = evaluate(net, theta, vocabulary, text, dynamic=Dynamic(2.0, mean_square=squares, constraints=each))
-        assert (json.loads(found.output)["nats_per_symbol"] == mine.nats_per_symbol) == same
+    for rule, squares in (("sgd", None), ("rms", mean_square_gradient(net, theta, vocabulary.encode(train)))):
+        found = json.loads(call("evaluate", run, "--dynamic", rule, "--learning-rate", "2", "--json").stdout)
+        for each, same in ((constraints, True), (None, False)):
+            mine = evaluate(net, theta, vocabulary, text, dynamic=Dynamic(2.0, mean_square=squares, constraints=each))
+            assert (found["nats_per_symbol"] == mine.nats_per_symbol) == same
