@@ -63,13 +63,17 @@ def test_the_figures_do_not_depend_on_the_chunk(chunk: int) -> None:
     assert found == pytest.approx(reference, rel=1e-12)
 
 
-def test_at_byte_level_a_byte_is_a_symbol() -> None:
-    data = TEXT.encode()
+def test_at_byte_level_a_byte_is_a_symbol_and_an_unknown_word_is_unk() -> None:
+    data = bytes([7, 255, 0, 10, 7, 255])
     vocabulary = Vocabulary.build(data, "byte")
-    net, theta = network(vocabulary=vocabulary)
-    found = evaluate(net, theta, vocabulary, data)
+    found = evaluate(*network(vocabulary=vocabulary), vocabulary, data)
     assert found.symbols == found.text_bytes == len(data) - 1
     assert found.bits_per_byte == found.bits_per_symbol
+    lines = found.json_lines(vocabulary).splitlines()
+    assert [json.loads(line)["symbol"] for line in lines] == list(data[1:])
+    words = Vocabulary.build("a cat <unk> a\n", "word")
+    lines = evaluate(*network(vocabulary=words), words, "a dog\na cat\n").json_lines(words).splitlines()
+    assert [json.loads(line)["symbol"] for line in lines] == ["<unk>", "<eos>", "a", "cat", "<eos>"]
 
 
 def test_skipped_symbols_are_as_if_they_were_not_there() -> None:
@@ -129,22 +133,9 @@ def test_every_symbol_has_its_surprisal_and_they_add_up_exactly(arch: str, dtype
 def test_the_lines_hold_any_symbol_whole() -> None:
     text = 'a"b\\c\nd\te\r\u2028f\ud800g\x00é' * 2
     vocabulary = Vocabulary.build(text, "char")
-    found = evaluate(*network(vocabulary=vocabulary), vocabulary, text)
-    written = found.json_lines(vocabulary)
+    written = evaluate(*network(vocabulary=vocabulary), vocabulary, text).json_lines(vocabulary)
     assert written.isascii()
-    assert written.count("\n") == found.symbols
-    assert "".join(json.loads(line)["symbol"] for line in written.splitlines()) == text[1:]
-
-
-def test_a_byte_is_a_number_and_an_unknown_word_is_unk() -> None:
-    data = bytes([7, 255, 0, 10, 7, 255])
-    vocabulary = Vocabulary.build(data, "byte")
-    lines = evaluate(*network(vocabulary=vocabulary), vocabulary, data).json_lines(vocabulary).splitlines()
-    assert [json.loads(line)["symbol"] for line in lines] == list(data[1:])
-    words = Vocabulary.build("a cat <unk> a\n", "word")
-    found = evaluate(*network(vocabulary=words), words, "a dog\na cat\n")
-    lines = found.json_lines(words).splitlines()
-    assert [json.loads(line)["symbol"] for line in lines] == ["<unk>", "<eos>", "a", "cat", "<eos>"]
+    assert [json.loads(line)["symbol"] for line in written.splitlines()] == list(text[1:])
 
 
 @pytest.mark.parametrize("parts", [1, 7, len(TEXT) - 1])
@@ -154,10 +145,8 @@ def test_the_parts_of_a_text_hold_every_symbol_once(parts: int) -> None:
     assert [symbol for first, last, _ in shown for symbol in range(first, last + 1)] == list(range(1, len(TEXT)))
     sizes = [last + 1 - first for first, last, _ in shown]
     assert max(sizes) - min(sizes) <= 1
-    total = sum(size * bits for size, (_, _, bits) in zip(sizes, shown, strict=True))
-    assert total == pytest.approx(found.nats / math.log(2), rel=1e-13)
-    first, last, bits = shown[-1]
-    assert bits == pytest.approx(found.surprisals[first - 1 : last].mean() / math.log(2), rel=1e-13)
+    for first, last, bits in shown:
+        assert bits == pytest.approx(found.surprisals[first - 1 : last].mean() / math.log(2), rel=1e-13)
 
 
 def test_the_command_writes_a_line_a_symbol_and_shows_the_parts(tmp_path: Path) -> None:
@@ -210,8 +199,7 @@ def test_a_task_is_scored_on_fresh_sequences_of_its_own() -> None:
 
 
 def test_a_task_of_few_sequences_is_scored_on_each_of_them_once() -> None:
-    net, theta, config = trained_on("memorization-5bit", length=21)
-    found = evaluate_sequences(net, theta, config)
+    found = evaluate_sequences(*trained_on("memorization-5bit", length=21))
     assert found["sequences"] == 32
     assert (found["wrong"] * 32) % 1 == 0
 
@@ -224,10 +212,8 @@ def test_a_task_with_fewer_errors_than_a_hundredth_counts_as_solved(monkeypatch:
         assert (found["wrong"], found["solved"]) == (errors / 1000, solved)
 
 
-def test_music_is_scored_by_parts_in_nats_a_time_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "jsb").mkdir()
-    (tmp_path / "jsb" / "jsb.npz").write_bytes(stored())
-    monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
+def test_music_is_scored_by_parts_in_nats_a_time_step(small_music: Path) -> None:
+    small_music.write_bytes(stored())
     net, theta, config = trained_on("jsb", dtype="float64")
     for seed, part in enumerate(("train", "valid", "test")):
         found = evaluate_sequences(net, theta, config, part)

@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -139,6 +140,7 @@ def test_the_picture_is_drawn(run: Path, tmp_path: Path) -> None:
 
 
 @needs_matplotlib
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_a_spectrum_of_zeros_can_be_drawn() -> None:
     from hfrnn.cli.plots import spectrum_picture
@@ -189,12 +191,8 @@ def test_the_time_left_of_a_spectrum_is_a_bound(
     assert re.fullmatch(r"gauss-newton, density: 3 of 3, left at most 0:00", lines[-1])
 
 
-@pytest.mark.parametrize(("matrix", "count"), [("gauss-newton", 3), ("hessian", 0)])
-def test_an_interrupt_ends_in_one_word(run: Path, monkeypatch: pytest.MonkeyPatch, matrix: str, count: int) -> None:
-    def interrupted(show: object, matrix: str, what: str, done: int, most: int) -> None:
-        if done == 3:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(sys.modules["hfrnn.cli.spectrum"], "_tell", interrupted)
-    result = call("spectrum", run, "--matrix", matrix, "--count", count, "--symbols", 100, code=1)
-    assert result.output.splitlines() == ["Error: interrupted"]
+def test_an_interrupt_ends_in_one_word(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["hfrnn.cli.spectrum"], "_tell", Mock(side_effect=KeyboardInterrupt))
+    for options in (("gauss-newton", "--count", 3), ("hessian", "--count", 0)):
+        result = call("spectrum", run, "--symbols", 100, "--matrix", *options, code=1)
+        assert result.output.splitlines() == ["Error: interrupted"]

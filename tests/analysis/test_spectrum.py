@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
 import numpy as np
 import pytest
 from support.fake_device import FakeBackend
+from support.slow import slow_unless
 
 import hfrnn
 from hfrnn.analysis.spectrum import Spectrum, spectrum
+from hfrnn.choices import MATRICES
 from hfrnn.errors import InputError, NonFiniteError
 
 Matrix = np.ndarray
@@ -22,8 +25,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "squared": {"arch": "lstm", "hidden": 3, "loss": "squared"},
 }
 LENGTHS = np.array([6, 6, 4, 2, 5])
-every_network = pytest.mark.parametrize("name", NETWORKS)
-every_matrix = pytest.mark.parametrize("matrix", ["gauss-newton", "hessian"])
+every_matrix = pytest.mark.parametrize("matrix", MATRICES)
 
 
 def setting(name: str = "mlstm", **changes: Any) -> tuple[hfrnn.Objective, Any]:
@@ -42,8 +44,10 @@ def dense(objective: hfrnn.Objective, theta: Any, matrix: str) -> Matrix:
     return np.stack([operator @ unit for unit in np.eye(objective.net.n_parameters)])
 
 
-@every_matrix
-@every_network
+@pytest.mark.parametrize(
+    ("name", "matrix"),
+    slow_unless(lambda name, matrix: name in ("mlstm", "squared"), itertools.product(NETWORKS, MATRICES)),
+)
 def test_eigenvalues_of_a_network_are_those_of_the_dense_matrix(name: str, matrix: str) -> None:
     objective, theta = setting(name)
     n = objective.net.n_parameters
@@ -58,27 +62,6 @@ def test_eigenvalues_of_a_network_are_those_of_the_dense_matrix(name: str, matri
         assert found.smallest.size == found.smallest_residuals.size == 0
     assert max(*found.largest_residuals, *found.smallest_residuals, 0) <= 1e-8 * expected[-1]
     assert (found.matrix, found.size, found.trace, found.frobenius) == (matrix, n, None, None)
-
-
-@pytest.mark.slow
-def test_eigenvalues_of_the_hessian_are_those_of_automatic_differentiation() -> None:
-    jax = pytest.importorskip("jax", reason="the oracle needs JAX: install the extra oracle")
-    from oracle import reference, sizes
-
-    objective, theta = setting("mlstm")
-    net, batch = objective.net, objective.batch
-    config = sizes.Config(arch="mlstm", n_in=4, hidden=net.hidden, n_out=4, loss="softmax")
-    data = reference.Data(batch.inputs, batch.targets, None, LENGTHS)
-    second = jax.jit(jax.hessian(lambda t: reference.objective(net.views(t), data, config))).lower(theta)
-    try:
-        compiled = second.compile(compiler_options=reference.QUICK)
-    except Exception:  # options come and go with versions of XLA
-        compiled = second.compile()
-    H = compiled(theta)
-    expected = np.linalg.eigvalsh(np.asarray(H))
-    found = spectrum(objective, theta, "hessian", count=4, vectors=0, tolerance=1e-9)
-    np.testing.assert_allclose(found.largest, expected[::-1][:4], atol=1e-8 * expected[-1])
-    np.testing.assert_allclose(found.smallest, expected[:4], atol=1e-8 * expected[-1])
 
 
 @every_matrix
@@ -108,18 +91,6 @@ def test_ranked_eigenvalues_are_read_off_the_density() -> None:
     assert [known.ranked(rank) for rank in range(1, 21)] == list(zip(expected[::-1], expected, strict=True))
     with pytest.raises(InputError, match="no density was computed"):
         spectrum(*setting(), vectors=0, count=1).ranked(1)
-
-
-@pytest.mark.slow
-def test_ranked_eigenvalues_of_a_network_come_near_those_of_the_dense_matrix() -> None:
-    objective, theta = setting("squared")
-    values = np.linalg.eigvalsh(dense(objective, theta, "hessian"))
-    found = spectrum(objective, theta, "hessian", count=0, vectors=15, steps=values.size)
-    for rank in range(1, values.size + 1):
-        high, low = found.ranked(rank)
-        near = slice(max(rank - 6, 0), rank + 5)
-        assert values[::-1][near].min() - 1e-6 <= high <= values[::-1][near].max() + 1e-6
-        assert values[near].min() - 1e-6 <= low <= values[near].max() + 1e-6
 
 
 def test_one_vector_has_no_standard_error_and_none_has_no_density() -> None:

@@ -122,20 +122,18 @@ def test_a_wrong_archive_is_not_unpacked_but_replaced(site: Site, data: Path) ->
 
 
 def test_a_text_that_the_user_put_there_is_left_alone_and_not_called_checked(site: Site, data: Path) -> None:
-    put(data / "text8/text8", b"my own")
-    found = fetch("text8")
+    put(data / "text8/text8-prefix.txt", b"a beginning")
+    assert fetch("text8").origins  # is not the whole
+    put(data / "enwik8/enwik8", b"my own")
+    asked = list(site.paths)
+    found = fetch("enwik8")
     assert (found.origins, found.checked) == ((), False)
-    assert (data / "text8/text8").read_bytes() == b"my own"
-    assert site.paths == []
+    assert (data / "enwik8/enwik8").read_bytes() == b"my own"
+    assert site.paths == asked
     for name in ("wiki.train.tokens", "wiki.test.tokens"):  # a part is missing
         put(data / "wikitext-2" / name, b"mine")
     assert fetch("wikitext-2").origins
     assert (data / "wikitext-2/wiki.valid.tokens").read_bytes() == CONTENT["wikitext-2"]["wiki.valid.tokens"]
-
-
-def test_the_beginning_of_text8_is_not_taken_for_the_whole(site: Site, data: Path) -> None:
-    put(data / "text8/text8-prefix.txt", b"a beginning")
-    assert fetch("text8").origins
     assert (data / "text8/text8-prefix.txt").read_bytes() == b"a beginning"
 
 
@@ -171,10 +169,13 @@ def test_mirrors_are_tried_in_order_before_the_original(site: Site) -> None:
     ]
 
 
-def test_a_mirror_with_other_content_is_passed_over(site: Site, data: Path) -> None:
+def test_a_mirror_with_other_content_is_passed_over_and_every_address_that_failed_is_named(site: Site) -> None:
     site.odd["/mirror/text8.zip"] = rubbish
-    assert fetch("text8", [f"{site.address}/mirror"]).origins == (f"{site.address}/original/text8.zip",)
-    assert (data / "text8/text8").read_bytes() == TEXT8
+    mirrors = (f"{site.address}/none", f"{site.address}/mirror")
+    assert fetch("text8", mirrors).origins == (f"{site.address}/original/text8.zip",)
+    site.odd["/original/text8.zip"] = status(404)
+    words = r"/none/text8\.zip answered 404.*/mirror/text8\.zip sent.*/original/text8\.zip answered"
+    refused("text8", words, mirrors=mirrors, force=True)
 
 
 @pytest.mark.parametrize("mirror", ["", "example.org/x", "file:///data", "ftp://example.org", "https://", "http://["])
@@ -249,11 +250,6 @@ def test_all_files_of_a_corpus_come_or_none(site: Site, tmp_path: Path) -> None:
     refused("ptb", r"cannot get ptb\.test\.txt")
     assert len(site.paths) == 3
     assert snapshot(tmp_path) == {}
-
-
-def test_every_address_that_failed_is_named(site: Site) -> None:
-    site.odd["/original/text8.zip"] = rubbish
-    refused("text8", r"/none/text8\.zip answered 404.*/original/text8\.zip sent", mirrors=(f"{site.address}/none",))
 
 
 @contextmanager

@@ -140,31 +140,12 @@ def test_guessing_scores_what_theory_says(name: str, answer: Any, share: float) 
     assert errors > 100 * SUCCESS
 
 
-def test_forgetting_everything_leaves_one_pattern_of_32_and_none_of_ten_million() -> None:
-    for name, share in (("memorization-5bit", 31 / 32), ("memorization-20bit", 1.0)):
-        task, sequences = drawn(name, 20, 2000)
-        outputs = perfect(task, sequences.inputs).copy()
-        outputs[-MEMORIES[name][0] :] = one_hot(np.array(0), task.n_out)
-        assert percent_wrong(task, outputs, sequences) == 100 * share
-
-
 def test_one_wrong_blank_makes_a_memorized_sequence_wrong_unless_only_the_recall_is_scored() -> None:
     for predict, errors in (("all", 100 / 32), ("end", 0.0)):
         task, sequences = drawn("memorization-5bit", 30, predict=predict)
         outputs = perfect(task, sequences.inputs).copy()
         outputs[3, 17] = one_hot(np.array(0), 3)
         assert percent_wrong(task, outputs, sequences) == errors
-
-
-MOMENTS = [("addition", 1, 1 / 6), ("marked-addition", 1, 1 / 6), ("multiplication", 1 / 4, 7 / 144)]
-
-
-@pytest.mark.parametrize(("name", "mean", "variance"), MOMENTS)
-def test_answers_have_the_mean_and_variance_of_their_definition(name: str, mean: float, variance: float) -> None:
-    _, sequences = drawn(name, 30, 50_000)
-    answers = sequences.targets[sequences.weights > 0]
-    assert abs(answers.mean() - mean) < 4 * math.sqrt(variance / 50_000)
-    assert abs(answers.var() - variance) < 0.03 * variance
 
 
 @pytest.mark.parametrize("name", [*MARKED, *ORDERS])
@@ -223,25 +204,13 @@ def test_temporal_orders_have_start_cue_noise_and_marks_in_place(name: str, leng
     assert evenly(sequences.targets[sequences.weights > 0], list(range(2 ** len(ORDERS[name]))))
 
 
-def test_xx_xy_yx_yy_are_classes_0_to_3() -> None:
-    _, sequences = drawn("temporal-order")
-    step = marks((sequences.inputs == 4) | (sequences.inputs == 5))
-    read = sequences.inputs[step, np.arange(4000)[:, None]]
-    answers = sequences.targets[sequences.lengths - 1, np.arange(4000)]
-    assert {(x, y): c for (x, y), c in zip(read.tolist(), answers.tolist(), strict=True)} == {
-        (4, 4): 0, (4, 5): 1, (5, 4): 2, (5, 5): 3,
-    }  # fmt: skip
-
-
 def test_random_permutation_shows_0_or_1_once_then_98_others_and_asks_for_every_next_symbol() -> None:
-    task, sequences = drawn("random-permutation", 60)
-    inputs, targets = sequences.inputs, sequences.targets
+    task, (inputs, targets, _, lengths) = drawn("random-permutation", 60)
     assert task.steps == 60
-    assert (sequences.lengths == 60).all()
+    assert (lengths == 60).all()
     assert evenly(inputs[0], [0, 1])
     assert evenly(inputs[1:], list(range(2, 100)))
-    assert (targets[:-1] == inputs[1:]).all()
-    assert (targets[-1] == inputs[0]).all()
+    assert (targets == np.roll(inputs, -1, axis=0)).all()
 
 
 def test_random_permutation_is_judged_at_its_last_step_alone_whatever_the_loss_counts() -> None:
@@ -354,14 +323,3 @@ def test_a_class_is_the_largest_output_and_nan_is_wrong() -> None:
     assert percent_wrong(task, outputs, sequences) == 0.0
     outputs[last, 0, sequences.targets[last, 0]] = np.nan
     assert task.wrong(outputs, sequences).nonzero()[0].tolist() == [0]
-
-
-@pytest.mark.parametrize("name", tasks())
-def test_a_network_of_zeros_has_the_loss_that_theory_says(name: str) -> None:
-    task, sequences = drawn(name, 30, 50)
-    net = hfrnn.Network(arch="rnn", n_in=task.n_in, hidden=2, n_out=task.n_out, loss=task.loss, dtype="float64")
-    theta, batch = np.zeros(net.n_parameters), hfrnn.Batch(*sequences)
-    squares = sequences.targets[sequences.weights > 0].astype(float) ** 2
-    expected = {"squared": 0.5 * task.n_out * squares.mean(), "logistic": math.log(2), "softmax": math.log(task.n_out)}
-    assert net.loss(theta, batch) == pytest.approx(expected[task.loss], rel=1e-12)
-    assert percent_wrong(task, net.run(theta, batch)[0], sequences) > 100 * SUCCESS
