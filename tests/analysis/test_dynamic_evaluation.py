@@ -15,10 +15,11 @@ from support.tiny_runs import TEXT as RUN_TEXT
 from support.tiny_runs import snapshot, text_file, tiny_train
 
 import hfrnn
-from hfrnn.analysis.dynamic_evaluation import Dynamic, mean_square_gradient
+from hfrnn.analysis.dynamic_evaluation import Dynamic, Learner, mean_square_gradient
 from hfrnn.analysis.evaluation import evaluate
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.batch import Batch
+from hfrnn.engine.constraints import ABSENT
 from hfrnn.engine.network import Network
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.runs.folder import RunFolder
@@ -198,13 +199,6 @@ def test_mean_squares_are_those_of_a_slow_loop(case: str, stretch: int, most: in
 # ---------------------------------------------------------------------- refusals
 
 
-def test_defaults_depend_on_the_rule() -> None:
-    sgd, rms = Dynamic(), Dynamic(mean_square=np.ones(3))
-    assert (sgd.learning_rate, sgd.stretch, sgd.decay) == (0.02, 20, 0.0)
-    assert (rms.learning_rate, rms.stretch, rms.decay) == (0.1, 20, 0.002)
-    assert Dynamic(decay=0.0, mean_square=np.ones(3)).decay == 0.0
-
-
 @pytest.mark.parametrize(("stretch", "size"), [(10, 10), (1, 1), (1, 0)])
 def test_statistics_need_a_text_longer_than_a_segment(stretch: int, size: int) -> None:
     net, theta, vocabulary, text = setting("char")
@@ -299,3 +293,61 @@ def test_what_is_for_texts_is_refused_for_a_task(tmp_path: Path) -> None:
     for option in (("--dynamic", "sgd"), ("--positions", 3), ("--per-symbol", "bits.jsonl")):
         told = call("evaluate", task, *option, code=2).output
         assert f"which is not a text: leave {option[0]} out" in told
+
+
+# ---------------------------------------------------------------------- absent weights and fixed signs
+
+SMALL: dict[str, Any] = {"arch": "rnn", "n_in": 9, "hidden": 5, "n_out": 9, "dtype": "float64"}
+
+
+@pytest.mark.parametrize("rule", ["sgd", "rms"])
+def test_a_learning_network_keeps_its_constraints(rule: str) -> None:
+    net = Network(**SMALL)
+    theta = net.init(seed=5, scale=0.5)
+    W = net.views(theta)["layer0.W_h"]  # half of them are absent, and the others keep their signs
+    there = np.random.default_rng(3).random(W.shape) < 0.5
+    constraints = hfrnn.Constraints(net, {"layer0.W_h": there}, {"layer0.W_h": np.sign(W)})
+    theta, exists = constraints.nearest(theta), constraints.codes != ABSENT
+    squares = 10.0 ** np.random.default_rng(0).uniform(-8, -2, net.n_parameters) if rule == "rms" else None
+    how = Dynamic(0.5, SEGMENT, 0.1, squares, constraints)
+    learner, now, expected, flipped = Learner(net, theta, how), theta, theta, 0
+    symbols = np.random.default_rng(0).integers(net.n_in, size=200)
+    for start in range(0, 180, SEGMENT):
+        segment = Batch(symbols[start : start + SEGMENT, None], symbols[start + 1 : start + SEGMENT + 1, None])
+        g = net.loss_and_gradient(expected, segment)[1] * exists
+        g *= min(1, 10 / np.linalg.norm(g))
+        s = np.ones(net.n_parameters)
+        p, d = 0.5 * s, 0.1 * s
+        if squares is not None:
+            s = np.sqrt(squares) / np.sqrt(squares)[exists].mean()
+            p, d = 0.5 / (s + 0.1), np.minimum(0.1 * s, 1)
+        free = theta + (1 - d) * (expected - theta) - p * g
+        expected = np.where(constraints.signs * free < 0, 0, free) * exists
+        flipped += int((expected != free).sum())
+        now = learner.learn(now, segment)
+        np.testing.assert_allclose(now, expected, rtol=1e-10, atol=1e-12)
+        assert constraints.allows(now)
+    assert flipped > 0
+
+
+def test_constraints_of_another_network_and_mean_squares_of_absent_weights_alone_are_refused() -> None:
+    net = Network(**SMALL)
+    with pytest.raises(InputError, match=r"constraints is for \d+ weights: this network has \d+"):
+        Dynamic(constraints=hfrnn.Constraints(hfrnn.Network(**SMALL | {"n_in": 7}))).factors(net)
+    constraints = hfrnn.Constraints(net, {"layer0.W_h": np.zeros((5, 5))})
+    squares = np.where(constraints.codes == ABSENT, 1.0, 0.0)
+    with pytest.raises(InputError, match="mean_square holds no mean squares"):
+        Dynamic(mean_square=squares, constraints=constraints).factors(net)
+
+
+def test_the_command_keeps_the_constraints_of_the_run(tmp_path: Path) -> None:
+    run = tiny_train(tmp_path, density=0.3, optimizer="adam").folder
+    net, theta, vocabulary = hfrnn.load(run)[:3]
+    constraints = hfrnn.Constraints(net, {name: W != 0 for name, W in net.views(theta).items() if ".W_h" in name})
+    assert (constraints.codes == ABSENT).any()
+    train, text = run_text(RunFolder(run), "train"), run_text(RunFolder(run), "valid")
+    for rule, squares in (("sgd", None), ("rms", mean_square_gradient(net, theta, vocabulary.encode(train)))):
+        found = json.loads(call("evaluate", run, "--dynamic", rule, "--learning-rate", "2", "--json").stdout)
+        for each, same in ((constraints, True), (None, False)):
+            mine = evaluate(net, theta, vocabulary, text, dynamic=Dynamic(2.0, mean_square=squares, constraints=each))
+            assert (found["nats_per_symbol"] == mine.nats_per_symbol) == same

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import scipy.io
 from support.data_runs import ROWS, TRAINED, driven, make_data_runs, oscillator, write_table
-from support.music_files import stored
 
 import hfrnn
 from hfrnn.analysis.sequences import evaluate_sequences, file_sequences, own_sequences
@@ -184,12 +183,3 @@ def test_data_in_memory_are_not_stored_but_a_file_can_be_scored(tmp_path: Path) 
     found, scored = evaluated(run, None, str(tmp_path / "same.npz")), hfrnn.score(net, theta, time_first).overall
     assert found["loss"] == pytest.approx(net.loss(theta, time_first), rel=1e-12)
     assert (found["mse"], found["r2"]) == (scored["mse"], scored["r2"])
-
-
-def test_music_of_a_file_is_predicted_by_parts(tmp_path: Path) -> None:
-    (tmp_path / "rolls.npz").write_bytes(stored())
-    run = hfrnn.train(data=str(tmp_path / "rolls.npz"), out=tmp_path / "run", **TRAINED).folder
-    found = evaluated(run, "test")
-    assert (found["part"], found["pieces"]) == ("test", 2)
-    assert 0 < found["cross_entropy"] < 1
-    assert "outputs" not in found

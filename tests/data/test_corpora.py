@@ -8,7 +8,6 @@ import os
 from pathlib import Path
 from unittest.mock import Mock
 
-import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -256,24 +255,6 @@ def test_a_corpus_has_the_symbols_that_its_papers_count(
         assert hashes == ["fcea919f6cf8", "c9fe6985fe0d", "dd65dff31e70"]
         assert Vocabulary.build(corpus.train, "word", max_size=10_000) == vocabulary
         assert Vocabulary.build(corpus.train, "word", max_size=9_999).size == 9_999
-
-
-@pytest.mark.slow
-@pytest.mark.corpus
-def test_the_prefix_of_text8_has_its_words(monkeypatch) -> None:
-    corpus_folder(monkeypatch, "text8")
-    corpus = load_corpus(name="text8", level="word")
-    if not corpus.source.endswith("-prefix.txt"):
-        pytest.skip("the whole of text8 is there, not the prefix whose words were counted")
-    words = [len(part.split()) for part in (corpus.train, corpus.valid)]
-    assert sum(words) == 2_139_749
-    assert len(set(corpus.train.split()) | set(corpus.valid.split())) == 80_982
-    assert [part.count("\n") for part in (corpus.train, corpus.valid)] == [-(-count // 1000) for count in words]
-    assert words[1] / sum(words) == pytest.approx(0.01, abs=1e-3)
-    vocabulary = Vocabulary.build(corpus.train, "word", corpus.min_count)
-    counts = np.bincount(vocabulary.encode(corpus.train))
-    assert min(counts) > 10
-    assert vocabulary.decode([0]) == "<unk>"
 
 
 @pytest.mark.slow

@@ -174,17 +174,6 @@ def test_the_chorales_are_229_76_and_77_pieces_of_at_most_four_voices(monkeypatc
     assert (sounding[0], sounding[-1]) == (43, 96)  # MIDI notes: G of the bass, C of the soprano
 
 
-@pytest.mark.corpus
-def test_independent_keys_score_eleven_nats_a_step_on_the_chorales(monkeypatch: pytest.MonkeyPatch) -> None:
-    music = real(monkeypatch)
-    chords = np.concatenate(music.train).astype(np.float64)
-    probability = (chords.sum(axis=0) + 1) / (len(chords) + 2)
-    by_hand = nats(probability, np.concatenate(music.test).astype(np.float64))
-    assert by_hand == pytest.approx(11.0614, abs=1e-3)
-    net, theta = independent_keys(probability)
-    assert net.loss(theta, hfrnn.Batch(*music_batch(music.test))) == pytest.approx(by_hand, rel=1e-10)
-
-
 # ---------------------------------------------------------------------- rolls of one's own
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfrnn.data.text import WordSymbols, broken, spelled, words_of
+from hfrnn.data.text import broken, spelled, words_of
 from hfrnn.data.vocabulary import Vocabulary, _checksum
 from hfrnn.errors import CheckpointError, InputError
 
@@ -110,12 +110,6 @@ def test_words_never_seen_are_dealt_with_as_asked_where_there_is_no_unk() -> Non
     assert vocabulary.count("the bird sat\n") == (4, 1)
 
 
-@pytest.mark.parametrize("unknown", ["bird", "the dog", "", b"the"])
-def test_a_replacement_that_is_no_single_known_word_is_refused(unknown: str | bytes) -> None:
-    with pytest.raises(InputError, match="skip"):
-        Vocabulary.build(TEXT, "word").encode("the", unknown)
-
-
 def test_what_follows_the_first_word_is_spelled_with_single_spaces() -> None:
     vocabulary = Vocabulary.build(TEXT, "word")
     assert vocabulary.after_first("  the  cät \n sat\n") == "cät\nsat\n".encode()
@@ -147,8 +141,3 @@ def test_words_that_are_no_vocabulary_are_refused_even_with_a_right_checksum(wor
     del content["sha256"]
     with pytest.raises(CheckpointError, match="damaged"):
         Vocabulary.from_json(content | {"sha256": _checksum(content)})
-
-
-def test_a_vocabulary_of_words_is_made_of_words() -> None:
-    with pytest.raises(InputError, match="twice"):
-        WordSymbols(("a", "b", "a"))

@@ -53,19 +53,6 @@ def test_a_kind_declares_what_the_rest_of_the_package_asks_for(kind: type[DataKi
 
 
 @pytest.mark.parametrize(
-    ("option", "names"),
-    [
-        ("fractions", {"text", "table", "arrays", "memory", "midi"}), ("window", {"table", "arrays", "memory"}),
-        ("inputs", {"table"}), ("targets", {"table", "arrays"}), ("time_first", {"arrays", "memory"}),
-        ("level", {"text"}), ("sample_length", {"text"}), ("length", {"task"}), ("steps_per_beat", {"midi"}),
-        ("hidden", set()),
-    ],
-)  # fmt: skip
-def test_an_option_is_for_the_kinds_that_declare_or_take_it(option: str, names: set[str]) -> None:
-    assert set(takers(option)) == {KINDS[name] for name in names}
-
-
-@pytest.mark.parametrize(
     ("options", "preset"),
     [
         ({}, "text"), ({"data": "text8"}, "large_text"), ({"data": "text8", "level": "word"}, "large_text"),
