@@ -32,7 +32,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -240,6 +240,7 @@ class ByReach:
     tiers: list[Reach]
     folders: queue.Queue[Path] = field(default_factory=queue.Queue)
     unusable: set[str] = field(default_factory=set)  # tests that fail without any change
+    save: Callable[[list[Trial]], object] = list  # called after each mutant with those that are done
 
     def trial(self, mutant: Mutant) -> Trial:
         """Run the tests of each tier on a copy with the mutant until one fails."""
@@ -294,6 +295,7 @@ class ByReach:
                     for each in as_completed(trials):
                         done[each.result().mutant] = each.result()
                         print(each.result(), flush=True)
+                        self.save(list(done.values()))
                 except BaseException:  # Ctrl-C: finish the mutants that are running, and no others
                     pool.shutdown(cancel_futures=True)
                     raise
@@ -349,11 +351,16 @@ def try_by_reach(snapshot: Path, options: argparse.Namespace) -> int:
     if options.list:
         print(*chosen, sep="\n")
         return 0
-    trials = ByReach(snapshot, tiers).all_trials([m for m in chosen if not equivalent(m)], options.at_once)
-    if options.json:
-        facts = {"seed": options.seed, "only": options.only, "drawn_from": len(found), "limit": LIMIT}
-        facts |= {"tiers": [tier.marker for tier in tiers], "trials": [asdict(each) for each in trials + equivalents]}
-        options.json.write_text(json.dumps(facts, indent=1) + "\n")
+    facts = {"seed": options.seed, "only": options.only, "drawn_from": len(found), "limit": LIMIT}
+    facts |= {"tiers": [tier.marker for tier in tiers], "drawn": len(chosen)}
+
+    def save(trials: list[Trial]) -> None:
+        if options.json:
+            words = json.dumps(facts | {"trials": [asdict(each) for each in trials + equivalents]}, indent=1)
+            options.json.write_text(words + "\n")
+
+    trials = ByReach(snapshot, tiers, save=save).all_trials([m for m in chosen if not equivalent(m)], options.at_once)
+    save(trials)
     survivors = [trial for trial in trials if trial.verdict in SURVIVORS]
     print(f"{len(survivors)} of {len(trials)} survived", *survivors, sep="\n\n")
     return SURVIVED if survivors else 0
