@@ -64,16 +64,15 @@ class Plain:
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "most"),
     [
-        SOAPOptions(every=1),
-        SOAPOptions(every=3, decay=0.3),
-        SOAPOptions(0.5, 0.7, 0.8, every=2, epsilon=1e-3),
-        SOAPOptions(0.0, 0.9, 0.0),
+        (SOAPOptions(every=1), 1024),
+        (SOAPOptions(every=3, decay=0.3), 4),
+        (SOAPOptions(0.5, 0.7, 0.8, every=2, epsilon=1e-3), 1024),
+        (SOAPOptions(0.5, 0.7, 0.8, every=2, epsilon=1e-3), 3),
+        (SOAPOptions(0.0, 0.9, 0.0), 4),
     ],
-    ids=str,
 )
-@pytest.mark.parametrize("most", [1024, 4, 3])
 def test_steps_are_those_of_the_formula(monkeypatch: pytest.MonkeyPatch, options: SOAPOptions, most: int) -> None:
     monkeypatch.setattr(module, "MOST", most)
     theta, optimizer = np.linspace(-1, 1, N), SOAP(BLOCKS, options)
@@ -126,16 +125,11 @@ def test_the_basis_follows_a_gradient_that_turns() -> None:
     assert (np.diff(np.diag(rotated)) <= 0).all()
 
 
-def test_a_gradient_of_zero_changes_nothing() -> None:
-    optimizer, theta = SOAP(BLOCKS), np.linspace(-1, 1, N)
-    assert np.array_equal(steps(optimizer, np.zeros((12, N)), [0.1] * 12), theta)
-
-
 def test_bases_stay_orthonormal_in_float32() -> None:
-    found = gradients(300).astype("f4")
+    found = gradients(100).astype("f4")
     found[:, 7:12] = 0  # a row that never has a gradient
     optimizer = SOAP(BLOCKS, SOAPOptions(every=2))
-    theta = steps(optimizer, found, [1e-3] * 300, np.linspace(-1, 1, N).astype("f4"))
+    theta = steps(optimizer, found, [1e-3] * 100, np.linspace(-1, 1, N).astype("f4"))
     assert theta.dtype == "f4"
     Q = optimizer.state_dict()["bases"][:16].reshape(4, 4)
     assert Q.dtype == "f4"

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from support.command_line import call
-from support.method_runs import ONLINE, TRAINED, run
+from support.method_runs import TRAINED, run
 from support.tiny_runs import TEXT, metrics, text_file
 
 import hfrnn
 from hfrnn.data.streams import TextStreams
-from hfrnn.errors import InputError
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "soap", "muon"])
@@ -60,11 +59,3 @@ def test_an_update_has_the_gradient_with_limited_errors(tmp_path: Path) -> None:
     limited, free = (objective.loss_and_gradient(before, clip_error=clip)[1] for clip in (0.01, None))
     np.testing.assert_allclose(result.theta, before - 0.25 * limited, rtol=0, atol=1e-14)
     assert np.linalg.norm(limited - free) > 1e-3 * np.linalg.norm(free)
-
-
-@pytest.mark.parametrize("options", [{"optimizer": "hf"}, ONLINE], ids=["hf", "online"])
-@pytest.mark.parametrize("given", [{"max_norm": 2.0}, {"max_norm": {"*": 2.0}}, {"clip_error": 5.0}])
-def test_other_optimizers_refuse_these_options(tmp_path: Path, options: dict[str, Any], given: dict[str, Any]) -> None:
-    (name,) = given
-    with pytest.raises(InputError, match=f"^{name}= was given, and optimizer= is (hf|online): it is for"):
-        run(tmp_path, **options, **given, updates=1)

@@ -12,8 +12,8 @@ import pytest
 from support.method_runs import MUSIC, ONLINE, TASK, WINDOWS, Losses, run, training_state
 from support.tiny_runs import metrics
 
-from hfrnn.errors import InputError
 from hfrnn.runs.checkpoint import load_checkpoint
+from hfrnn.runs.config import TrainConfig
 from hfrnn.training.methods import method
 from hfrnn.training.methods.method import LEAST_RATE, Pace
 from hfrnn.training.trainer import Callback, train
@@ -65,23 +65,12 @@ def test_the_rate_falls_along_a_cosine_from_update_to_update(tmp_path: Path) -> 
     assert one_line == [found[EPOCH - 1], found[-1]]  # that of a line's last update
 
 
-@pytest.mark.parametrize("options", [{}, TASK, MUSIC], ids=["text", "task", "music"])
-def test_the_epochs_are_a_horizon(tmp_path: Path, options: dict[str, Any]) -> None:
-    data = {**COSINE, **options}
-    if options:
-        del data["hidden"]
-    result = run(tmp_path, **{**data, "streams": 3 if options else 20}, epochs=2)
-    updates = result.summary["updates"]
+@pytest.mark.parametrize(("options", "streams"), [({}, 20), (TASK, 3), (MUSIC, 3)], ids=["text", "task", "music"])
+def test_the_epochs_are_a_horizon(tmp_path: Path, options: dict[str, Any], streams: int) -> None:
+    result = run(tmp_path, **{**COSINE, **options, "streams": streams}, epochs=1, updates=99)
+    updates = result.summary["updates"]  # the first limit is the horizon
+    assert stored(result.folder, "horizon") == updates
     assert rates(result.folder) == pytest.approx([cosine(k, updates) for k in range(updates)], rel=1e-12)
-
-
-def test_the_first_limit_is_the_horizon(tmp_path: Path) -> None:
-    for number, (limits, horizon) in enumerate(
-        (({"updates": 6, "epochs": 2}, 6), ({"updates": 99, "epochs": 1}, EPOCH))
-    ):
-        folder = run(tmp_path, f"{number}", **COSINE, **limits).folder
-        assert stored(folder, "horizon") == horizon
-        assert len(rates(folder)) == horizon
 
 
 def test_with_minutes_the_horizon_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,24 +93,21 @@ def test_minutes_beside_updates_shorten_the_horizon(
     assert rates(folder)[5] == pytest.approx(cosine(5, horizon), rel=1e-12)
 
 
-def test_the_online_rule_has_no_cosine(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="schedule= is cosine, which optimizer='online' does not have"):
-        run(tmp_path, **ONLINE, schedule="cosine", updates=1)
-
-
 # ---------------------------------------------------------------------- cosine, resumed
 
 
 LIMITS = {"updates": {"updates": 24}, "epochs": {"epochs": 2}, "minutes": {"minutes": 0.4}}
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "soap", "muon"])
-@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize(
+    ("limit", "optimizer"),
+    [("updates", "adam"), pytest.param("epochs", "soap", marks=pytest.mark.slow), ("minutes", "muon")],
+)
 def test_a_resumed_run_keeps_its_cosine_to_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, optimizer: str
 ) -> None:
     folders = []
-    for name, stops in (("whole", (17,)), ("parts", (7, 8, 17))):
+    for name, stops in (("whole", (17,)), ("parts", (2, 8, 17))):  # minutes are measured later
         ticking(monkeypatch)
         options = {**COSINE, **LIMITS[limit], "optimizer": optimizer, "warm_up": 10}
         folder = run(tmp_path, name, **options, callbacks=(Ends(stops[0]),)).folder
@@ -155,65 +141,35 @@ def test_new_minutes_keep_the_horizon_of_a_resumed_run(tmp_path: Path, monkeypat
     assert rates(measured)[40:] == pytest.approx([cosine(k, 50) for k in range(40, 50)], rel=1e-12)
 
 
-def test_a_run_that_stops_before_its_horizon_is_measured_measures_it_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ticking(monkeypatch)
-    folder = run(tmp_path, **COSINE, minutes=0.5, callbacks=(Ends(2),)).folder
-    assert stored(folder, "horizon") is None
-    train(resume=folder, callbacks=(Ends(9),))
-    assert stored(folder, "horizon") == 32  # 2 updates, and those of 30 seconds more
-
-
 # ---------------------------------------------------------------------- the estimate
 
 
-def test_the_estimate_leaves_the_first_record_out() -> None:
-    now = iter((100.0, 104.0, 105.0, 110.0, 111.0))  # the first record compiles
+@pytest.mark.parametrize(
+    ("times", "updates", "horizon"),
+    [
+        ((100.0, 104.0, 105.0, 110.0), (0, 10, 16, 40), 40 + 90 * 30 // 6),  # the first record compiles
+        ((0.0, 20.0), (7, 17), 17 + 40),  # one that takes long is an estimate
+        ((0.0, 5.0, 200.0), (0, 2, 2000), 2000),  # it is at least what is done
+    ],
+)
+def test_the_estimate_of_the_horizon(times: Any, updates: Any, horizon: int) -> None:
+    now = iter(times)
     pace = Pace(100.0, lambda: next(now))
-    assert [pace.horizon(updates) for updates in (0, 10, 16, 40)] == [None, None, None, 40 + 90 * 30 // 6]
-
-
-def test_a_first_record_that_takes_long_is_an_estimate() -> None:
-    now = iter((0.0, 20.0))
-    pace = Pace(100.0, lambda: next(now))
-    assert [pace.horizon(updates) for updates in (7, 17)] == [None, 17 + 40]
-
-
-def test_the_estimate_is_at_least_what_is_done() -> None:
-    now = iter((0.0, 5.0, 200.0))
-    pace = Pace(100.0, lambda: next(now))
-    assert [pace.horizon(updates) for updates in (0, 2, 2000)] == [None, None, 2000]
-
-
-def test_without_a_time_limit_there_is_no_estimate() -> None:
-    pace = Pace(None)
-    assert [pace.horizon(updates) for updates in (0, 10, 20)] == [None] * 3
+    assert [pace.horizon(each) for each in updates] == [None] * (len(updates) - 1) + [horizon]
+    assert [Pace(None).horizon(each) for each in updates] == [None] * len(updates)
 
 
 # ---------------------------------------------------------------------- warm-up
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "soap", "muon"])
-@pytest.mark.parametrize("schedule", ["constant", "divide", "text8"])
+@pytest.mark.parametrize(
+    ("optimizer", "schedule"), [("sgd", "text8"), ("adam", "divide"), ("soap", "constant"), ("muon", "cosine")]
+)
 def test_the_rate_rises_over_the_first_updates(tmp_path: Path, optimizer: str, schedule: str) -> None:
     options = {**COSINE, "schedule": schedule, "optimizer": optimizer}
     found = rates(run(tmp_path, **options, warm_up=4, updates=8).folder)
-    assert found == pytest.approx([0.125, 0.25, 0.375, 0.5, 0.5, 0.5, 0.5, 0.5])
-
-
-def test_a_warm_up_and_a_cosine_are_multiplied(tmp_path: Path) -> None:
-    found = rates(run(tmp_path, **COSINE, warm_up=4, updates=8).folder)
-    assert found == pytest.approx([cosine(k, 8) * min((k + 1) / 4, 1) for k in range(8)], rel=1e-12)
-
-
-def test_a_resumed_run_goes_on_with_its_warm_up(tmp_path: Path) -> None:
-    options = {**COSINE, "schedule": "constant", "warm_up": 12}
-    whole = run(tmp_path, "whole", **options, updates=15).folder
-    parts = run(tmp_path, "parts", **options, updates=5).folder
-    train(resume=parts, updates=15)
-    assert training_state(whole) == training_state(parts)
-    assert rates(whole) == rates(parts)
+    later = [cosine(k, 8) if schedule == "cosine" else 0.5 for k in range(8)]
+    assert found == pytest.approx([min((k + 1) / 4, 1) * rate for k, rate in enumerate(later)], rel=1e-12)
 
 
 # ---------------------------------------------------------------------- the default
@@ -222,27 +178,19 @@ def test_a_resumed_run_goes_on_with_its_warm_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "schedule"),
     [
+        ({"optimizer": "hf"}, None),
         *(({"optimizer": name}, "divide") for name in ("sgd", "adam", "soap", "muon")),
         ({"fractions": (1, 0, 0)}, "constant"),
         (ONLINE, "constant"),
         (TASK, "constant"),
-        (MUSIC, "constant"),
+        ({"data": "jsb"}, "constant"),
         ({"schedule": "constant"}, "constant"),
         ({**TASK, "schedule": "halve"}, "halve"),
     ],
     ids=str,
 )
-def test_the_default_schedule_divides_for_texts_with_validation(
-    tmp_path: Path, options: dict[str, Any], schedule: str
-) -> None:
-    result = run(tmp_path, **options, updates=2)
-    assert result.config.schedule == schedule
-    assert f'schedule = "{schedule}"' in (result.folder / "config.toml").read_text("utf-8")
-    assert train(resume=result.folder, updates=3).config.schedule == schedule
-
-
-def test_hessian_free_runs_have_no_schedule(tmp_path: Path) -> None:
-    assert run(tmp_path, optimizer="hf", gradient_symbols=300, updates=1).config.schedule is None
+def test_the_default_schedule_divides_for_texts_with_validation(options: dict[str, Any], schedule: str | None) -> None:
+    assert TrainConfig(**{"optimizer": "sgd", **options}).resolved().schedule == schedule
 
 
 def test_a_run_with_minutes_and_the_default_schedule_ends_when_its_rate_is_used_up(
@@ -251,6 +199,7 @@ def test_a_run_with_minutes_and_the_default_schedule_ends_when_its_rate_is_used_
     options = {"streams": 50, "log_interval": 1000, "minutes": 5.0}
     result = run(tmp_path, **options, callbacks=(Losses(monkeypatch, 1.0),))
     assert (result.config.schedule, result.summary["stopped"]) == ("divide", "learning rate")
+    assert 'schedule = "divide"' in (result.folder / "config.toml").read_text("utf-8")
     found = rates(result.folder)
     assert found[-1] / 1.5 < 0.5 * LEAST_RATE <= found[-1]
     assert found[1:] == pytest.approx([0.5 / 1.5**k for k in range(len(found) - 1)])
