@@ -66,8 +66,10 @@ def test_factors_bases_and_diagonal_are_those_of_their_definition() -> None:
 
 
 def test_earlier_factors_count_less() -> None:
+    G = gradients(1)
     first = kronecker(BLOCKS, gradients(0))
-    second = kronecker(BLOCKS, gradients(1), first, decay=0.25)
+    second = kronecker(BLOCKS, G, first, decay=0.25)
+    np.testing.assert_array_equal(G, gradients(1))  # not written
     alone = kronecker(BLOCKS, gradients(1))
     for old, new, both in zip(first.factors, alone.factors, second.factors, strict=True):
         for F, G, H in zip(old, new, both, strict=True):
@@ -125,12 +127,6 @@ def test_a_state_without_gates_keeps_its_whole_blocks() -> None:
     assert found is not None
     assert found.blocks == whole
     np.testing.assert_array_equal(found.diagonal, kronecker(whole, gradients(1), earlier).diagonal)
-
-
-def test_the_gradients_are_not_written() -> None:
-    G = gradients(0)
-    kronecker(BLOCKS, G, kronecker(BLOCKS, G))
-    np.testing.assert_array_equal(G, gradients(0))
 
 
 def test_a_single_side_counts_fully() -> None:
@@ -205,13 +201,6 @@ def test_a_state_gives_the_same_bits() -> None:
             np.testing.assert_array_equal(F, G)
 
 
-@pytest.mark.parametrize("key", ["factors", "diagonal"])
-def test_a_state_of_another_model_is_refused(key: str) -> None:
-    state = kronecker(BLOCKS, gradients(0)).state_dict()
-    with pytest.raises(hfrnn.InputError, match="the state of the preconditioner has"):
-        load_kronecker({**state, key: state[key][:-1]})
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -230,16 +219,12 @@ def test_a_damaged_state_is_refused(change: dict[str, Any], message: str) -> Non
     state = kronecker(BLOCKS, gradients(0)).state_dict()
     with pytest.raises(hfrnn.InputError, match=message):
         load_kronecker({**state, **change})
+    for key in ("factors", "diagonal"):  # of another model
+        with pytest.raises(hfrnn.InputError, match="the state of the preconditioner has"):
+            load_kronecker({**state, key: state[key][:-1]})
     for name in state:
         with pytest.raises(hfrnn.InputError, match=f"lacks {name}"):
             load_kronecker({key: value for key, value in state.items() if key != name})
-
-
-def test_blocks_with_gaps_and_no_gradients_are_refused() -> None:
-    with pytest.raises(hfrnn.InputError, match="without gaps"):
-        kronecker((MatrixBlock(0, 2, 2), MatrixBlock(6, 2, 2)), np.ones((3, 8)))
-    with pytest.raises(hfrnn.InputError, match="gradients has no rows"):
-        kronecker(BLOCKS, np.ones((0, N)))
 
 
 def test_factors_that_overflow_leave_the_earlier_ones() -> None:
@@ -256,10 +241,14 @@ def test_factors_that_overflow_leave_the_earlier_ones() -> None:
         np.testing.assert_array_equal(second.diagonal, first.diagonal)
 
 
-def test_the_preconditioner_of_another_model_is_refused() -> None:
+def test_gradients_that_do_not_fit_are_refused() -> None:
     first = made(gradients(0)).kronecker
     with pytest.raises(hfrnn.InputError, match="use one optimizer for one model"):
         made(gradients(0), first, n=N + 1)
+    with pytest.raises(hfrnn.InputError, match="without gaps"):
+        kronecker((MatrixBlock(0, 2, 2), MatrixBlock(6, 2, 2)), np.ones((3, 8)))
+    with pytest.raises(hfrnn.InputError, match="gradients has no rows"):
+        kronecker(BLOCKS, np.ones((0, N)))
 
 
 def test_wrong_shifts_are_refused() -> None:
