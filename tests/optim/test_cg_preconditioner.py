@@ -28,12 +28,6 @@ def test_the_residual_rule_follows_the_norm_of_the_preconditioner(warm):
     assert result.residual_norm == pytest.approx(plain[-1] * np.linalg.norm(b), rel=1e-6)
 
 
-def test_without_a_preconditioner_both_norms_are_the_same():
-    a, b = spd(30)
-    result = conjugate_gradient(operator(a), b, max_iterations=7)
-    assert result.preconditioned_norm == result.residual_norm
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_preconditioner_that_is_not_finite_ends_the_run(bad):
     a, b = spd(10)

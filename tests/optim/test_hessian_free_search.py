@@ -109,14 +109,8 @@ def test_line_search_damping_on_a_quadratic_follows_cg_to_the_minimum():
     assert objective.asked == [(0.0, 0.0, "hidden")]
     assert np.allclose(update.theta, np.linalg.lstsq(a, y, rcond=None)[0], atol=1e-5)
     assert update.rho == pytest.approx(1.0, rel=1e-6)
-
-
-def test_line_search_damping_lowers_the_loss_along_each_direction_and_has_no_mu_rule():
-    optimizer = HessianFree(Damping("line-search"))
-    _, log = run(optimizer, np.zeros(40), wavy(strength=4.0), 15)
-    assert log[-1].loss_after < 0.2 * log[0].loss_before
-    assert all(1 <= each.chosen_iteration <= each.cg_iterations for each in log)
-    assert {(each.mu, each.next_mu, each.lambda_, each.next_lambda_) for each in log} == {(0.0, 0.0, 0.0, 0.0)}
+    assert 1 <= update.chosen_iteration <= update.cg_iterations
+    assert (update.mu, update.next_mu, update.lambda_, update.next_lambda_) == (0.0, 0.0, 0.0, 0.0)
 
 
 def test_line_search_damping_reports_the_quadratic_at_x_f():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 from scipy.sparse.linalg import aslinearoperator
-from support.least_squares import LeastSquares, exponentials, linear, rosenbrock, wavy
+from support.least_squares import exponentials, linear, rosenbrock, wavy
 
 import hfrnn
 from hfrnn.errors import InputError, NonFiniteError
@@ -26,22 +26,6 @@ def functions(problem):
         return lambda v: j.T @ (j @ v)
 
     return problem.value, lambda theta: problem.jacobian(theta).T @ problem.residual(theta), gauss_newton
-
-
-def powell():
-    """Powell's singular function: the Jacobian at the minimum 0 has rank 2."""
-
-    def residual(x):
-        return np.array(
-            [x[0] + 10 * x[1], 5**0.5 * (x[2] - x[3]), (x[1] - 2 * x[2]) ** 2, 10**0.5 * (x[0] - x[3]) ** 2]
-        )
-
-    def jacobian(x):
-        second, third = 2 * (x[1] - 2 * x[2]), 2 * 10**0.5 * (x[0] - x[3])
-        rows = [[1, 10, 0, 0], [0, 0, 5**0.5, -(5**0.5)], [0, second, -2 * second, 0], [third, 0, 0, -third]]
-        return np.array(rows, dtype=float)
-
-    return LeastSquares(residual, jacobian)
 
 
 @pytest.mark.parametrize(
@@ -86,26 +70,6 @@ def test_a_convex_quadratic_is_solved_to_machine_precision(dtype):
     solution = np.linalg.solve(a.astype(np.float64), b.astype(np.float64))
     assert found.theta.dtype == dtype
     assert np.linalg.norm(found.theta - solution) <= 30.0 * np.finfo(dtype).eps * np.linalg.norm(solution)
-
-
-def test_a_minimum_with_a_singular_jacobian_is_reached():
-    found = minimize(*functions(powell()), np.array([3.0, -1.0, 0.0, 1.0]), max_updates=200, **QUICK)
-    assert found.success
-    assert np.allclose(found.theta, 0.0, atol=1e-2)
-    assert found.loss < 1e-10
-
-
-def test_an_indefinite_matrix_does_not_keep_it_from_a_minimum():
-    """f = x^4/4 - x^2/2 + y^2/2 with its exact Hessian, negative along x at the start."""
-    found = minimize(
-        lambda p: float(p[0] ** 4 / 4 - p[0] ** 2 / 2 + p[1] ** 2 / 2),
-        lambda p: np.array([p[0] ** 3 - p[0], p[1]]),
-        lambda p: lambda v: np.array([(3 * p[0] ** 2 - 1) * v[0], v[1]]),
-        np.array([0.1, 1.0]),
-        damping=Damping("tikhonov", lambda_=2.0),
-    )
-    assert found.success
-    assert np.allclose(np.abs(found.theta), [1.0, 0.0], atol=1e-8)
 
 
 def test_tikhonov_damping_adds_lambda():

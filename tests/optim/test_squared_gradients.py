@@ -66,21 +66,6 @@ def test_a_sequence_without_weight_adds_nothing() -> None:
     np.testing.assert_allclose(silent, (whole - alone) / (batch.B - 1), rtol=1e-10, atol=1e-14)
 
 
-def test_time_is_summed_before_squaring() -> None:
-    """Under weight sharing the sum of the squares of steps is another vector."""
-    case = cases("softmax")[0]
-    net, batch = case.net(), case.data()
-    theta = vectors(net, batch)[0]
-    by_steps = np.zeros(net.n_parameters)
-    for t in range(batch.T):
-        weights = np.zeros((batch.T, batch.B))
-        weights[t] = 1.0
-        step = hfrnn.Objective(net, replace(batch, weights=weights)).squared_gradients(theta)
-        by_steps += step * batch.B / (batch.T * batch.B)
-    found = hfrnn.Objective(net, batch).squared_gradients(theta)
-    assert np.linalg.norm(by_steps - found) > 0.1 * np.linalg.norm(found)
-
-
 def test_squared_gradients_leave_the_objective_as_it_was() -> None:
     case = cases("carried")[0]
     net, batch = case.net(), case.data()

@@ -80,26 +80,13 @@ def loss_of(run: Path, theta: Any) -> float:
 
 
 def test_training_itself_never_sees_it(tmp_path: Path) -> None:
-    runs = [tiny_train(tmp_path, str(decay), updates=4, average=decay).folder for decay in (0.0, 0.3, 0.9)]
-    plain, *others = (load_checkpoint(run / "last.safetensors")[0] for run in runs)
+    runs = [tiny_train(tmp_path, str(decay), updates=3, average=decay).folder for decay in (0.0, 0.9)]
+    plain, other = (load_checkpoint(run / "last.safetensors")[0] for run in runs)
     assert "method.average" not in plain
-    for arrays in others:
-        np.testing.assert_array_equal(arrays["theta"], plain["theta"])
+    np.testing.assert_array_equal(other["theta"], plain["theta"])
     same = ("train_loss", "mu", "rho", "cg_iterations")
     lines = [[{name: line[name] for name in same} for line in metrics(run)] for run in runs]
-    assert lines[0] == lines[1] == lines[2]
-
-
-def test_a_run_from_another_starts_from_its_average(tmp_path: Path) -> None:
-    old = tiny_train(tmp_path, "old", updates=3).folder
-    begun: list[Any] = []
-
-    class Start(Callback):
-        def on_start(self, trainer: Trainer) -> None:
-            begun.append(trainer.theta.copy())
-
-    tiny_train(tmp_path, "new", (Start(),), updates=1, init_from=old)
-    np.testing.assert_array_equal(begun[0], hfrnn.load(old).theta)
+    assert lines[0] == lines[1]
 
 
 def test_first_order_methods_average_every_update_and_train_as_without(tmp_path: Path) -> None:

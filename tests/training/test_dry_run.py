@@ -21,7 +21,9 @@ from hfrnn.training.dry_run import dry_run
 
 
 def config(folder: Path, **options: Any) -> TrainConfig:
-    return TrainConfig(text=str(text_file(folder)), hidden=(4,), sequence_length=10, gradient_symbols=300, **options)
+    return TrainConfig(
+        text=str(text_file(folder)), hidden=(4,), sequence_length=10, gradient_symbols=300, backend="numpy", **options
+    )
 
 
 def test_a_dry_run_has_the_plans_that_the_run_takes(tmp_path: Path) -> None:
@@ -95,7 +97,7 @@ def test_a_resumed_run_keeps_its_stored_plan(tmp_path: Path, monkeypatch: pytest
 def test_a_dry_run_of_another_optimizer_times_an_update_and_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], roles: list[str]
 ) -> None:
-    options = {"hidden": 4, **options}
+    options = {"hidden": 4, "backend": "numpy", **options}
     text = [] if "data" in options else [str(text_file(tmp_path))]
     options |= {"sequence_length": 10} if text and options["optimizer"] != "online" else {}
     monkeypatch.chdir(tmp_path)

@@ -66,7 +66,12 @@ def test_the_objectives_of_an_update_are_of_the_sizes_asked_for(
 
 def test_a_separate_batch_shares_no_sequence_with_that_of_the_gradient(tmp_path: Path) -> None:
     config = TrainConfig(
-        text=str(text_file(tmp_path)), hidden=(3,), sequence_length=10, gradient_symbols=900, rho_objective="separate"
+        text=str(text_file(tmp_path)),
+        hidden=(3,),
+        sequence_length=10,
+        gradient_symbols=900,
+        rho_objective="separate",
+        backend="numpy",
     ).resolved()
     source = open_source(config)
     method = HessianFreeMethod(config, source, Network(**config.network_arguments(source.network)))

@@ -181,13 +181,14 @@ def test_the_best_is_a_copy_that_later_updates_leave_alone(tmp_path: Path, monke
             super().on_start(trainer)
             self.trainer = trainer
 
-    watch = Remember(monkeypatch, 3.0, 1.0, 2.0)
+    watch = Remember(monkeypatch, 3.0, 1.0, float("nan"), 2.0)
     result = run(tmp_path, validate_every=10, updates=40, callbacks=(watch,))
     assert result.summary["best"]["update"] == 20
     np.testing.assert_array_equal(result.theta, thetas[1])
     np.testing.assert_array_equal(hfrnn.load(result.folder).theta, thetas[1])
     np.testing.assert_array_equal(hfrnn.load(result.folder, "last").theta, thetas[3])
     assert not np.array_equal(thetas[1], thetas[2])
+    assert [line["valid_bits"] is None for line in metrics(result.folder)] == [False, False, True, False]
 
 
 class Ends(Callback):

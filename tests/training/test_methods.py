@@ -43,13 +43,7 @@ def pieces(symbols: np.ndarray[Any, Any], streams: int) -> tuple[Any, Any]:
 SYMBOLS = np.random.default_rng(0).integers(0, 6, 3 * 24 + 1)  # three streams of 24 steps
 ARCHITECTURES = pytest.mark.parametrize(
     ("arch", "options"),
-    [
-        ("lstm", {}),
-        ("mlstm", {"hidden": (4, 3)}),
-        ("clockwork", {}),
-        ("hornn", {"order": 5}),
-        ("scrn", {"context": 3}),
-    ],
+    [("lstm", {}), ("mlstm", {"hidden": (4, 3)}), ("clockwork", {}), ("hornn", {"order": 5}), ("scrn", {"context": 3})],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 
@@ -181,38 +175,6 @@ def test_the_parameters_that_a_run_starts_from_are_not_written(tmp_path: Path, o
     result = run(tmp_path, **options, updates=10, callbacks=(Keep(),))
     np.testing.assert_array_equal(kept[0], result.net.init(0))
     assert not np.array_equal(kept[0], result.theta)
-
-
-def test_momentum_makes_a_part_of_the_last_step_again(tmp_path: Path) -> None:
-    thetas = [
-        load_checkpoint(run(tmp_path, f"{m}-{n}", momentum=m, clip_norm=0.0, dtype="float64", updates=n).folder
-                        / "last.safetensors")[0]["theta"]
-        for m, n in ((0.0, 1), (0.75, 1), (0.75, 2))
-    ]  # fmt: skip
-    np.testing.assert_array_equal(thetas[0], thetas[1])
-    start = hfrnn.load(tmp_path / "0.0-1").net.init(0)
-    symbols = hfrnn.load(tmp_path / "0.0-1").vocabulary.encode(TEXT[:TRAINED])
-    batches = StreamBatches(TrainConfig(streams=4, sequence_length=10), hfrnn.load(tmp_path / "0.0-1").net, symbols)
-    net = hfrnn.load(tmp_path / "0.0-1").net
-    visit(net, start, batches)  # the second window begins with the state that the first one left
-    _, _, _, gradient = visit(net, thetas[1], batches)
-    np.testing.assert_allclose(thetas[2], thetas[1] + 0.75 * (thetas[1] - start) - 0.5 * gradient, rtol=0, atol=1e-14)
-
-
-def test_max_norm_holds_the_incoming_weights_of_every_unit(tmp_path: Path) -> None:
-    _, free, _, net = first_step(tmp_path, learning_rate=3.0)
-    views = net.views(free.copy())
-    incoming = np.linalg.norm(np.concatenate([views["layer0.W_x"], views["layer0.W_h"]]), axis=0)
-    bound = float(np.median(incoming))
-    held = net.views(load_checkpoint(run(tmp_path, "held", learning_rate=3.0, max_norm=bound, updates=1,
-                                         dtype="float64").folder / "last.safetensors")[0]["theta"])  # fmt: skip
-    scale = np.minimum(1.0, bound / incoming)
-    assert 0 < (scale < 1).sum() < scale.size
-    for name in ("layer0.W_x", "layer0.W_h"):
-        np.testing.assert_allclose(held[name], views[name] * scale, rtol=1e-12)
-    assert np.linalg.norm(held["output.W_y0"], axis=0).max() <= bound * (1 + 1e-12)
-    for name in (name for name in views if name.rsplit(".", 1)[1].startswith("b")):
-        np.testing.assert_array_equal(held[name], views[name])
 
 
 def test_the_log_says_how_long_gradients_were_and_how_many_were_clipped(tmp_path: Path) -> None:

@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 from support.command_line import call
-from support.method_runs import ONLINE
-from support.method_runs import run as tiny_method
 from support.run_states import assert_same
 from support.slow import slow_unless
 from support.stops import Validation, at, load_update, send, twice
@@ -65,21 +63,6 @@ def test_a_signal_during_a_search_stops_after_that_loss(tmp_path: Path, monkeypa
     monkeypatch.undo()
     train(resume=tmp_path / "run")
     assert_same(whole, tmp_path / "run")
-
-
-@pytest.mark.parametrize("options", [{}, {**ONLINE, "log_interval": 200}], ids=["sgd", "online"])
-def test_a_signal_in_a_step_stops_after_it(tmp_path: Path, options: dict[str, Any]) -> None:
-    steps: list[int] = []
-
-    class Sends(Callback):
-        def on_cg(self, iteration: int, q: float) -> None:
-            steps.append(iteration)
-            if len(steps) == 2:
-                send(signal.SIGTERM)
-
-    with pytest.raises(Interrupted, match="after update 0"):
-        tiny_method(tmp_path, updates=400, callbacks=(Sends(),), **options)
-    assert len(steps) == 2
 
 
 def test_a_signal_while_an_update_is_written_waits_for_that(

@@ -73,6 +73,7 @@ def test_the_classes_of_a_softmax_are_those_of_the_other_run(tmp_path: Path) -> 
     tiny_train(tmp_path, "old", classes=3)
     other = text_file(tmp_path, OTHER + "z" * 500, "other.txt")
     options = {"hidden": 4, "sequence_length": 10, "updates": 1, "gradient_symbols": 300, "sample_length": 0}
+    options["backend"] = "numpy"
     new = train(text=other, classes=3, init_from=tmp_path / "old", out=tmp_path / "new", **options)
     fresh = train(text=other, classes=3, out=tmp_path / "fresh", **options)
     networks = [load_checkpoint(folder / "last.safetensors")[1]["network"]

@@ -29,7 +29,7 @@ KRONECKER: dict[str, Any] = {**HF, "preconditioner": "kronecker", "warm_start": 
     [
         (KRONECKER, 3),
         ({**TASK, **HF}, 3),
-        *(({"optimizer": name, "streams": 20}, 5) for name in ("sgd", "adam", "soap", "muon")),
+        *(({"optimizer": name, "streams": 20}, 20) for name in ("sgd", "adam", "soap", "muon")),
         ({**TASK, "optimizer": "adam", "arch": "lstm"}, 5),
     ],
     ids=["hf", "hf-task", "sgd", "adam", "soap", "muon", "adam-task"],
