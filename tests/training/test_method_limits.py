@@ -107,7 +107,7 @@ def test_patience_ends_a_run_and_more_of_it_goes_on(
     assert (result.summary["stopped"], len(metrics(result.folder))) == ("patience", 8)  # 1.0 four times
 
 
-@pytest.mark.parametrize("given", [{}, ONLINE], ids=["sgd", "online"])
+@pytest.mark.parametrize("given", [{}, pytest.param(ONLINE, marks=pytest.mark.slow)], ids=["sgd", "online"])
 def test_a_run_that_was_stopped_inside_an_interval_has_the_lines_of_one_that_was_not(
     tmp_path: Path, given: dict[str, Any]
 ) -> None:
@@ -138,7 +138,7 @@ def test_a_line_is_so_many_updates_and_ends_with_an_epoch_or_the_run(tmp_path: P
     assert [line["update"] for line in lines if line["valid_loss"] is not None] == [WINDOWS, WINDOWS + 23]
 
 
-@pytest.mark.parametrize("options", [{}, {**ONLINE, "streams": 40}], ids=["sgd", "online"])
+@pytest.mark.parametrize("options", [{"streams": 4}, {**ONLINE, "streams": 40}], ids=["sgd", "online"])
 def test_validate_every_counts_updates_since_the_last_validation(tmp_path: Path, options: dict[str, Any]) -> None:
     lines = metrics(run(tmp_path, **options, validate_every=15, updates=WINDOWS + 30).folder)
     validated = [line["update"] for line in lines if line["valid_loss"] is not None]

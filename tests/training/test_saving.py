@@ -69,7 +69,10 @@ def test_a_killed_run_makes_unsaved_updates_again(tmp_path: Path) -> None:
     assert_same(whole, killed)
 
 
-@pytest.mark.parametrize(("error", "raised"), [(KeyboardInterrupt, Interrupted), (RuntimeError, RuntimeError)])
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [pytest.param(KeyboardInterrupt, Interrupted, marks=pytest.mark.slow), (RuntimeError, RuntimeError)],
+)
 def test_an_interrupted_run_writes_its_last_update(
     tmp_path: Path, error: type[BaseException], raised: type[BaseException]
 ) -> None:

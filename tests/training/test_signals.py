@@ -115,7 +115,7 @@ def test_signals_after_the_second_leave_the_summary_alone(tmp_path: Path, monkey
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["stopped"] == "interruption"
 
 
-@pytest.mark.parametrize("when", ["during training", "at the end"])
+@pytest.mark.parametrize("when", ["during training", pytest.param("at the end", marks=pytest.mark.slow)])
 def test_a_signal_ends_a_long_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     uninterrupted = tiny_train(tmp_path, "whole", updates=3, sample_length=9).folder
     drawn: list[int] = []

@@ -53,12 +53,11 @@ def test_threads_and_checkpoints_do_not_change_a_run_with_noise(tmp_path: Path, 
 
 def test_noise_of_0_is_a_run_without_noise_and_any_other_is_not(tmp_path: Path) -> None:
     thetas = [load(run(tmp_path, str(n), **HF, **noise, updates=2).folder, "last").theta for n, noise in enumerate(
-        ({}, {"state_noise": 0.0}, {"state_noise": 0.1}, {"state_noise": 0.1}, {"state_noise": 0.2})
+        ({}, {"state_noise": 0.0}, {"state_noise": 0.1}, {"state_noise": 0.2})
     )]  # fmt: skip
     np.testing.assert_array_equal(thetas[0], thetas[1])
-    np.testing.assert_array_equal(thetas[2], thetas[3])
     assert np.abs(thetas[2] - thetas[0]).max() > 1e-3
-    assert np.abs(thetas[4] - thetas[2]).max() > 1e-3
+    assert np.abs(thetas[3] - thetas[2]).max() > 1e-3
 
 
 def test_validation_has_no_noise(tmp_path: Path) -> None:
