@@ -150,6 +150,7 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(arguments: list[str], messa
     assert ended.stdout == ""
 
 
+@pytest.mark.slow
 def test_without_mpi4py_one_sentence_names_the_extra(tmp_path: Path) -> None:
     import subprocess
 
