@@ -249,7 +249,7 @@ def test_too_large_a_rate_of_the_online_rule_keeps_the_state(tmp_path: Path) -> 
         {**MUSIC},
         pytest.param({"optimizer": "soap"}, marks=pytest.mark.slow),
         pytest.param({**TASK, **HF, "preset": "published"}, marks=pytest.mark.slow),
-        {**TASK, "arch": "lstm", **HF},
+        pytest.param({**TASK, "arch": "lstm", **HF}, marks=pytest.mark.slow),
     ],
     ids=["sgd", "adam", "muon", "task", "music", "soap", "hf-published", "hf"],
 )

@@ -82,7 +82,7 @@ def test_a_first_order_step_does_not_compute_the_penalty(tmp_path: Path, monkeyp
         {"data": "addition", "length": 21, "sequences": 60, "arch": "rnn", "seed": 1},  # seed 0 has a step undone
         {"data": "jsb", "arch": "lstm"},
         pytest.param({"classes": 5, "embedding": 4}, marks=pytest.mark.slow),
-        {"hidden": (5, 4)},
+        pytest.param({"hidden": (5, 4)}, marks=pytest.mark.slow),
     ],
     ids=["task", "music", "class softmax", "stack"],
 )

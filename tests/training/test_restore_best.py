@@ -54,7 +54,7 @@ def test_training_goes_on_with_the_best_epoch_when_the_rate_is_halved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manner: str
 ) -> None:
     seen, losses = Epochs(), Losses(monkeypatch, 3.0, 2.0, 2.5, 2.2, 1.9, 1.8)
-    options = {**OPTIONS, **MANNERS[manner], "epochs": 6}
+    options = {**OPTIONS, "streams": 20, **MANNERS[manner], "epochs": 6}
     result = run(tmp_path, **options, callbacks=(losses, seen))
     validated, after = seen.validated, seen.after
     assert len(validated) == 6
@@ -84,7 +84,7 @@ def test_a_resumed_run_goes_back_to_the_same_bits(tmp_path: Path, monkeypatch: p
     folders = []
     for name, stops in (("whole", (5,)), ("parts", (2, 3, 5))):
         losses = [3.0, 2.0, 2.5, 2.2, 2.4]
-        options = {**OPTIONS, **MANNERS[manner]}
+        options = {**OPTIONS, "streams": 20, **MANNERS[manner]}
         given = Losses(monkeypatch, *losses)
         folder = run(tmp_path, name, **options, epochs=stops[0], callbacks=(given,)).folder
         for done, stop in itertools.pairwise(stops):

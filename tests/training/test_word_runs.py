@@ -105,6 +105,7 @@ def test_the_least_count_and_the_largest_size_reach_the_vocabulary(tmp_path: Pat
     assert sizes[1:] == [6, 5]  # the, cat, saw, dog and the two symbols; one word less
 
 
+@pytest.mark.slow
 @pytest.mark.corpus
 def test_the_words_of_the_penn_treebank_train_with_classes_and_an_embedding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
