@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.array_files import good, npz, table, trap
+from support.array_files import good, npz, table
 from support.command_line import call
 from support.refusals import refused
 
@@ -16,25 +16,13 @@ import hfrnn
 X = good()["x"]
 FILES: dict[str, tuple[str, bytes | str, str]] = {  # the run, the content of the file, words of the sentence
     "empty": ("arrays", b"", "is empty"),
-    "rubbish": ("arrays", b"rubbish" * 9, "cannot be read as a .npz file"),
     "a cut file": ("arrays", npz(good())[:200], "cannot be read as a .npz file"),
-    "no inputs": ("arrays", npz({"y": good()["y"]}), "has no array x"),
-    "objects": ("arrays", npz({"x": np.array([None, {}], dtype=object)}), "Python objects"),
-    "a pickle": ("arrays", npz({"x": np.array([[trap()]], dtype=object)}), "Python objects"),
-    "strings": ("arrays", npz({"x": np.full((2, 3, 2), "a")}), "strings"),
     "NaN": ("arrays", npz({"x": X * np.nan}), "NaN"),
-    "an infinity": ("arrays", npz({"x": np.full(X.shape, np.inf)}), "infinit"),
-    "no sequences": ("arrays", npz({"x": X[:0]}), "holds nothing"),
-    "too few axes": ("arrays", npz({"x": X[0]}), "has shape"),
     "too many inputs": ("arrays", npz({"x": np.zeros((2, 3, 5)), "y": np.zeros((2, 3, 1))}), "n_in = 2"),
     "long lengths": ("arrays", npz({"x": X, "lengths": np.full(len(X), 99)}), "lengths"),
-    "an empty table": ("table", "", "is empty"),
-    "names only": ("table", "u,v,y\n", "no rows"),
     "another column": ("table", table(60, "u,w,y"), "has 'v', which is no column"),
-    "a word": ("table", "u,v,y\n1,one,2\n", "holds 'one'"),
     "a slip in a target": ("table", "u,v,y\n1,2,0.1\n1,2,0.1O\n", "holds '0.1O'"),
     "no input": ("table", "u,v,y\n1,,2\n", "an empty cell"),
-    "bytes": ("table", b"u,v,y\n\xff\xfe\n", "not UTF-8"),
 }
 
 
