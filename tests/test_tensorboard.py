@@ -75,27 +75,12 @@ def test_runs_of_other_methods_and_data_are_there(tmp_path: Path, options: dict[
     assert ("errors/valid" in tags) == ("data" in options)
 
 
-def test_a_folder_can_be_given(tmp_path: Path) -> None:
-    run = tiny_train(tmp_path, callbacks=(TensorBoard(tmp_path / "board" / "a"),)).folder
-    assert files(run) == []
-    assert_holds_the_log(tmp_path / "board" / "a", run)
-
-
 def test_samples_are_texts(tmp_path: Path) -> None:
     run = tiny_train(tmp_path, callbacks=(TensorBoard(),), updates=4, sample_length=60).folder
     wanted = {line["update"]: line["sample"] for line in metrics(run) if line["sample"] is not None}
     assert sorted(wanted) == [1, 2, 4]
     assert texts(run, "sample/training") == wanted
     assert texts(run, "sample/end") == {4: json.loads((run / "summary.json").read_text())["sample"]}
-
-
-def test_a_resumed_run_writes_no_step_twice(tmp_path: Path) -> None:
-    run = tiny_train(tmp_path, callbacks=(TensorBoard(),), updates=2).folder
-    train(resume=run, updates=4, callbacks=[TensorBoard()])
-    train(resume=run, updates=5, callbacks=[TensorBoard()])
-    assert len(files(run)) == 3
-    assert [event.step for event in events(run).Scalars("loss/train")] == [1, 2, 3, 4, 5]
-    assert_holds_the_log(run, run)
 
 
 def test_updates_that_are_done_again_count_once(tmp_path: Path) -> None:
@@ -141,12 +126,6 @@ def test_lines_are_there_as_soon_as_they_are_in_the_log(tmp_path: Path) -> None:
 
     tiny_train(tmp_path, callbacks=(board, Reader()), updates=3)
     assert seen == [1, 2, 3]
-
-
-def test_closing_twice_does_no_harm() -> None:
-    board = TensorBoard()
-    board.close()
-    board.close()
 
 
 # ---------------------------------------------------------------------- the command

@@ -23,7 +23,8 @@ cases = settings(max_examples=max(25, -(-int(os.environ.get("HFRNN_DAMAGE", "0")
 
 def a_handful(table: Iterable[Any]) -> list[Any]:
     """Mark the cases of a table as nightly, all but every fifth."""
-    return [pytest.param(case, marks=pytest.mark.nightly if n % 5 else ()) for n, case in enumerate(table)]
+    rows = [case if isinstance(case, tuple) else (case,) for case in table]
+    return [pytest.param(*row, marks=pytest.mark.nightly if n % 5 else ()) for n, row in enumerate(rows)]
 
 
 def a_folder(path: Path) -> None:
