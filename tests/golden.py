@@ -38,7 +38,7 @@ from golden_cases import CALLS, Case, cases, write_data
 PROJECT = Path(__file__).resolve().parent.parent
 DIFFERENT = 1  # exit status
 CHECKPOINTS = ("last.safetensors", "best.safetensors")
-FACTS = ("folder", "time", "machine", "hfrnn", "versions")
+FACTS = ("folder", "time", "machine", "hfrnn", "versions", "best at")
 """Rows of the report's summary that may differ: times, paths and versions."""
 LONGEST = 200  # characters of a value in a message
 
@@ -149,28 +149,17 @@ def untimed(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def report_data(page: str) -> dict[str, Any]:
-    """Return the data of a report without times, paths, versions and the order of its options."""
+    """Return the data of a report without times, paths, versions and options, which come and go."""
     match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     found: dict[str, Any] = json.loads(match[1]) if match else {"damaged": "the page has no data"}
-    found.pop("version", None)
-    found.pop("options", None)  # the rows of a table; every run has the values
+    for name in ("version", "options"):
+        found.pop(name, None)
     for run in found.get("runs", []):
-        run.pop("given", None)
+        for name in ("given", "options"):
+            run.pop(name, None)
         run["columns"] = untimed(run["columns"])
-        options = run.get("options", {})
-        run["options"] = {name: Option(value) for name, value in options.items() if value not in (None, "-")}
-        examples = run.get("examples") or {}
-        for sequence in (examples, *examples.get("sequences", [])):
-            sequence.pop("shares", None)  # the report had principal components once
-            sequence.pop("components", None)
         run["facts"] = {name: value for name, value in run["facts"].items() if name not in FACTS}
-        if "best at" in run["facts"]:
-            run["facts"]["best at"] = re.sub(r", [\d:]+$", "", run["facts"]["best at"])
     return found
-
-
-class Option(str):
-    """The value of an option of a run. Options come and go, and only those that both commits have are compared."""
 
 
 def differences(before: Any, after: Any, place: str) -> Iterator[str]:
@@ -179,7 +168,7 @@ def differences(before: Any, after: Any, place: str) -> Iterator[str]:
         for key in dict.fromkeys([*before, *after]):
             if key in before and key in after:
                 yield from differences(before[key], after[key], f"{place} {key}")
-            elif not isinstance(before.get(key, after.get(key)), Option):
+            else:
                 yield f"{place} {key} only {'before' if key in before else 'after'}"
     elif isinstance(before, list) and isinstance(after, list):
         if len(before) != len(after):
@@ -221,12 +210,9 @@ def compare(case: Case, sides: tuple[Side, Side]) -> list[str]:
         arrays = str(len(old.arrays))
         if not old.arrays and not old.values:
             problems.append("nothing was written")
+    first = f": {problems[0]} ({len(problems)} in all)" if problems else ""
     verdict = "DIFFERS" if problems else "equal"
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    print(
-        f"{verdict:8} {seconds:5.1f} s {arrays:>3} arrays  {case.name}" + "".join(f": {p}{more}" for p in problems[:1])
-    )
-    sys.stdout.flush()
+    print(f"{verdict:8} {seconds:5.1f} s {arrays:>3} arrays  {case.name}{first}", flush=True)
     return problems
 
 
@@ -244,13 +230,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("after", metavar="AFTER", nargs="?", default="HEAD", help="commit (default: %(default)s)")
     parser.add_argument("--working-tree", action="store_true", help="take the files of this folder as AFTER")
     parser.add_argument("--only", default="*", metavar="GLOB", help="run only cases that match, e.g. '*-lstm-*'")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="new folder to keep data, sources and runs in")
     parser.add_argument("--list", action="store_true", help="print the cases and run nothing")
     options = parser.parse_args(arguments)
     if options.before is None and not options.list:
         parser.error("BEFORE is missing: give a commit")
-    if options.keep is not None and options.keep.exists():
-        parser.error(f"--keep is {options.keep}, which exists: give a new folder")
     return options
 
 
@@ -283,13 +266,8 @@ def main(arguments: list[str]) -> int:
         print(f"{when:8}", "the working tree" if commit is None else git("log", "-1", "--format=%h %s", commit))
     if options.after == "HEAD" and not options.working_tree and git("status", "--porcelain"):
         print("changes that are not committed are left out: --working-tree compares them")
-    with contextlib.ExitStack() as stack:
-        if options.keep is None:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hfrnn-golden-")))
-        else:
-            folder = options.keep.resolve()
-            folder.mkdir(parents=True)
-        different = run_both(commits, chosen, folder)
+    with tempfile.TemporaryDirectory(prefix="hfrnn-golden-") as folder:
+        different = run_both(commits, chosen, Path(folder))
     print(f"{time.perf_counter() - begin:.0f} s, {len(chosen)} cases, {different} differ")
     return DIFFERENT if different else 0
 

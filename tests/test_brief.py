@@ -25,11 +25,9 @@ def test_objects_of_the_engine_have_one_line() -> None:
     batch = hfrnn.Batch(np.zeros((50, 4, 2)), np.zeros((50, 4, 1)))
     objective, theta = hfrnn.Objective(net, batch), net.init(seed=0)
     matrices = [objective.gauss_newton(theta), objective.hessian(theta), objective.jacobian(theta)]
-    constraints, update = hfrnn.Constraints(net), hfrnn.HessianFree().update(theta, objective)
-    minimum = hfrnn.minimize(objective, theta=theta, max_updates=1)
+    constraints, minimum = hfrnn.Constraints(net), hfrnn.minimize(objective, theta=theta, max_updates=1)
     bounded = hfrnn.ConstrainedObjective(objective, constraints)
-    found = [net, batch, objective, *matrices, constraints, update, minimum, bounded, hfrnn.HessianFree()]
-    for each in found:
+    for each in (net, batch, objective, *matrices, constraints, minimum, bounded, hfrnn.HessianFree()):
         assert "\n" not in repr(each)
         assert len(repr(each)) < 700
         assert " object at " not in repr(each)

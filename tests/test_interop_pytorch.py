@@ -47,34 +47,6 @@ def torch_outputs(torch: Any, model: Any, inputs: Any, state: Any = None) -> tup
     return model["decoder"](hs), last
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("seed", range(4))
-def test_outputs_are_those_of_pytorch(torch: Any, seed: int, dtype: str) -> None:
-    model = torch_model(torch, **sizes(seed), seed=seed).to(getattr(torch, dtype))
-    net, theta = from_torch(model.state_dict(), **taken(model.state_dict()))
-    batch = data(model.state_dict())
-    tolerance = {"float32": 1e-6, "float64": 1e-13}[dtype]
-    with torch.no_grad():
-        expected, last = torch_outputs(torch, model, torch.from_numpy(batch.inputs))
-    z, states = net.run(theta, batch)
-    np.testing.assert_allclose(z, expected.numpy(), rtol=tolerance, atol=tolerance)
-    for name, value in zip(("h", "c"), last if isinstance(last, tuple) else (last,), strict=False):
-        for l, state in enumerate(states):
-            np.testing.assert_allclose(state[name], value[l].numpy(), rtol=tolerance, atol=tolerance)
-
-
-def test_a_state_is_carried_as_in_pytorch(torch: Any) -> None:
-    model = torch_model(torch, layers=2).double()
-    net, theta = from_torch(model.state_dict())
-    batch = data(model.state_dict())
-    h, c = torch.randn(2, 2, batch.B, 4, dtype=torch.float64)
-    state = [{"h": h[l].numpy(), "c": c[l].numpy()} for l in range(2)]
-    z, _ = net.run(theta, hfrnn.Batch(batch.inputs, initial_state=state))
-    with torch.no_grad():
-        expected = torch_outputs(torch, model, torch.from_numpy(batch.inputs), (h, c))[0].numpy()
-    np.testing.assert_allclose(z, expected, rtol=1e-12)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_the_gradient_is_that_of_autograd(torch: Any, seed: int) -> None:
     model = torch_model(torch, **sizes(seed), seed=seed).double()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Callable
@@ -29,23 +28,6 @@ def test_a_checkpoint_that_is_cut_anywhere_is_refused() -> None:
         for place in sorted(places):
             with replaced(f"run/{name}.safetensors", content[:place]):
                 assert f"{name}.safetensors" in refused(*arguments)
-
-
-@pytest.mark.nightly
-def test_a_checkpoint_with_a_flipped_bit_is_refused_or_means_the_same() -> None:
-    content = Path("run/best.safetensors").read_bytes()
-    expected = call("evaluate", "run", "--json").stdout
-    places = [*range(12), *range(12, len(content), len(content) // 60), len(content) - 1]
-    bits = itertools.cycle(range(8))
-    refusals = 0
-    for place, bit in zip(places, bits, strict=False):
-        damaged = bytearray(content)
-        damaged[place] ^= 1 << bit
-        with replaced("run/best.safetensors", bytes(damaged)):
-            result = call("evaluate", "run", "--json")
-            assert result.exit_code == 2 or result.stdout == expected, place
-            refusals += result.exit_code == 2
-    assert refusals >= len(places) - 2
 
 
 def with_theta(
@@ -83,20 +65,15 @@ FORGED: dict[str, Callable[[Any, Any], bytes]] = {  # refused by whoever reads t
     "another format": lambda arrays, meta: sealed_checkpoint("1", json.dumps(meta), arrays, "other"),
     "a newer version": lambda arrays, meta: sealed_checkpoint("2", json.dumps(meta), arrays),
     "meta is no JSON": lambda arrays, meta: sealed_checkpoint("1", "{", arrays),
-    "meta is null": lambda arrays, meta: sealed_checkpoint("1", "null", arrays),
     "meta is nested too deeply": lambda arrays, meta: sealed_checkpoint("1", "[" * 100_000, arrays),
     "a header longer than the file": lambda arrays, meta: header_of(10**6, b"{}"),
     "a header of 2^64 bytes": lambda arrays, meta: header_of(2**64 - 1, b"{}"),
-    "a header that is no JSON": lambda arrays, meta: header_of(5, b"{abc}"),
     "a header with a list of metadata": lambda arrays, meta: header_of(19, b'{"__metadata__":[]}'),
     "a header nested too deeply": lambda arrays, meta: header_of(100_000, b"[" * 100_000),
-    "no parameters": without("theta"),
     "a parameter less": with_theta(lambda theta: theta[:-1]),
     "parameters as a column": with_theta(lambda theta: theta[:, None]),
     "parameters in double precision": with_theta(lambda theta: theta.astype(np.float64)),
-    "whole parameters": with_theta(lambda theta: theta.astype(np.int32)),
     "a parameter that is NaN": with_theta(with_entry(np.nan)),
-    "a parameter less in the average": with_theta(lambda theta: theta[:-1], "method.average"),
     "an average that is NaN": with_theta(with_entry(np.nan), "method.average"),
 }
 FORGED_NETWORKS: dict[str, Callable[[Any, Any], bytes]] = {  # read by evaluate and sample
@@ -113,28 +90,22 @@ FORGED_NETWORKS: dict[str, Callable[[Any, Any], bytes]] = {  # read by evaluate 
     ),
     "a network with an unknown option": with_meta(network={"n_in": 28, "n_out": 28, "loss": "softmax", "colour": 1}),
 }
+METHOD_STATES: dict[str, Any] = {"kind": "heavy", "mu": float("nan"), "sampler": [1, 2]}
 FORGED_STATES: dict[str, Callable[[Any, Any], bytes]] = {  # read by --resume
+    **{
+        f"a {key} of the method": lambda arrays, meta, key=key: checkpoint_bytes(
+            arrays, {**meta, "method": {**meta["method"], key: METHOD_STATES[key]}}
+        )
+        for key in METHOD_STATES
+    },
     **{f"no {name}": without(name) for name in ("update", "seconds", "symbols", "method", "best", "last", "plans")},
-    "an update that is text": with_meta(update="two"),
     "an update below 0": with_meta(update=-1),
     "another update": with_meta(update=1),
-    "seconds that are a list": with_meta(seconds=[]),
-    "a method that is a list": with_meta(method=[]),
     "a best that is a number": with_meta(best=3),
-    "a last that is text": with_meta(last="x"),
-    "plans that are a list": with_meta(plans=[]),
     "plans without shards": with_meta(plans={"gradient": {}, "curvature": {}}),
     "plans of another batch": with_meta(
         plans={role: {"shards": [0, 3], "stretch": 10, "keep": "all", "slots": 1} for role in ("gradient", "curvature")}
     ),
-}
-METHOD_STATES: dict[str, tuple[str, Any]] = {
-    "a kind": ("kind", "heavy"),
-    "a mu that is text": ("mu", "x"),
-    "a mu that is NaN": ("mu", float("nan")),
-    "a mu below 0": ("mu", -1.0),
-    "a sampler that is null": ("sampler", None),
-    "a sampler that is a list": ("sampler", [1, 2]),
 }
 
 
@@ -162,31 +133,10 @@ def test_a_checkpoint_with_another_state_is_refused_though_its_checksum_is_right
         assert "last.safetensors" in refused(*RESUME)
 
 
-@pytest.mark.parametrize("case", a_handful(METHOD_STATES))
-def test_a_checkpoint_with_another_state_of_the_method_is_refused(case: str) -> None:
-    arrays, meta = load_checkpoint("run/last.safetensors")
-    key, value = METHOD_STATES[case]
-    with replaced("run/last.safetensors", checkpoint_bytes(arrays, {**meta, "method": {**meta["method"], key: value}})):
-        refused(*RESUME)
-
-
-@pytest.mark.parametrize("change", ["missing", "short", "double", "nan"])
-def test_a_checkpoint_with_another_vector_of_the_method_is_refused(change: str) -> None:
-    arrays, meta = load_checkpoint("run/last.safetensors")
-    key = "method.cg_solution"
-    vector = arrays.pop(key)
-    if change != "missing":
-        arrays[key] = {
-            "short": vector[:-1], "double": vector.astype(np.float64),
-            "nan": np.full_like(vector, np.nan),
-        }[change]  # fmt: skip
-    with replaced("run/last.safetensors", checkpoint_bytes(arrays, meta)):
-        refused(*RESUME)
-
-
 @pytest.mark.parametrize(
     ("method", "options"),
     [
+        ("hf", {}),
         ("sgd", {"arch": "rnn", "streams": 4}),
         *(
             pytest.param(method, {"arch": "rnn", "streams": 4}, marks=pytest.mark.nightly)

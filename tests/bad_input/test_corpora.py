@@ -70,20 +70,16 @@ def test_a_run_on_music_that_has_changed_or_gone_is_refused(tmp_path: Path, monk
     assert snapshot(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    "task",
-    ["addition", "xor", "temporal-order", "random-permutation", "memorization-5bit"],
-)
+@pytest.mark.parametrize("task", ["addition", "xor", "temporal-order", "random-permutation", "memorization-5bit"])
 def test_a_task_that_is_too_short_or_too_long_is_refused(task: str) -> None:
     for length in ("0", str(10**12)):
         found = refused("train", "--data", task, "--length", length, "--hidden", "4", "--arch", "rnn")
         assert "length" in found
 
 
-@pytest.mark.parametrize("folder", ["nowhere", "text.txt", "void"])
-def test_a_data_folder_without_the_corpus_is_refused(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HFRNN_DATA", folder)
-    for name in ("jsb", "ptb"):
+def test_a_data_folder_without_the_corpus_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, name in (("nowhere", "jsb"), ("text.txt", "ptb"), ("void", "ptb")):
+        monkeypatch.setenv("HFRNN_DATA", folder)
         assert name in refused("train", "--data", name)
 
 

@@ -48,17 +48,7 @@ def test_a_text_that_holds_too_little_is_refused(name: str, words: str) -> None:
         assert re.search(words + "|at least|one symbol", refused("train", name, *STEPS, *more))
 
 
-def test_a_text_of_one_symbol_is_refused_at_every_level_and_by_every_method() -> None:
-    for name, level in (("same.txt", "char"), ("same.txt", "byte"), ("newlines.txt", "word"), ("blanks.txt", "word")):
-        for more in (["--optimizer", "sgd", "--streams", "2"], []):
-            found = refused("train", name, *STEPS, "--level", level, *more)
-            assert "one symbol" in found
-            assert name in found
-
-
-@pytest.mark.parametrize(
-    ("name", "symbol"), [("nul.txt", "\0"), ("crlf.txt", "\r"), ("bom.txt", "\ufeff"), ("line.txt", " ")]
-)
+@pytest.mark.parametrize(("name", "symbol"), [("nul.txt", "\0"), ("bom.txt", "\ufeff")])
 def test_a_text_is_learned_as_it_is(name: str, symbol: str) -> None:
     out = Path("trained")
     assert call("train", name, *FLAGS, "--updates", "1", "--out", str(out), "--sample-length", "0").exit_code == 0
@@ -71,7 +61,6 @@ def test_a_text_is_learned_as_it_is(name: str, symbol: str) -> None:
     [
         ("one.txt", "1 known symbol: at least 2"),
         ("foreign.txt", "3 symbols .*: 'é' \\(2 times\\), 'ö' \\(1 time\\)"),
-        ("nul.txt", r"'\\x00'"),
         ("bom.txt", r"1 symbol .*'\\ufeff' \(1 time\)"),
     ],
 )
@@ -112,15 +101,14 @@ def test_a_file_name_that_is_not_utf_8_is_refused_before_anything_is_written() -
 @pytest.mark.parametrize("change", ["missing", "other", "folder"])
 def test_a_text_that_has_changed_is_refused(change: str, tmp_path: Path) -> None:
     tiny_train(tmp_path)
-    content = {"longer": TEXT + "!", "other": TEXT.replace("fox", "dog"), "empty": ""}.get(change)
     (tmp_path / "text.txt").unlink()
-    if content is not None:
-        text_file(tmp_path, content)
+    if change == "other":
+        text_file(tmp_path, TEXT.replace("fox", "dog"))
     elif change == "folder":
         (tmp_path / "text.txt").mkdir()
     for arguments in (["train", "--resume", str(tmp_path / "run"), *RESUME[3:]], ["evaluate", str(tmp_path / "run")]):
         before = snapshot(tmp_path)
         found = refused(*arguments)
         assert "text.txt" in found
-        assert "has changed" in found or change not in ("longer", "other")
+        assert "has changed" in found or change != "other"
         assert snapshot(tmp_path) == before
