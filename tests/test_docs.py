@@ -258,6 +258,7 @@ def test_every_command_has_a_place_in_the_reference() -> None:
             assert f"```{{hfrnn-help}} {each} --help" in page, each
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning_or_the_network(tmp_path: Path) -> None:
     pytest.importorskip("furo", reason="Sphinx is not installed (extra docs)")
     pytest.importorskip("myst_parser", reason="Sphinx is not installed (extra docs)")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.imported import imported
+from support.slow import slow_unless
 
 import hfrnn
 
@@ -48,7 +49,9 @@ def test_context_trials_ask_for_the_sign_of_the_cued_stream() -> None:
     assert (np.delete(mask, np.s_[70:80], axis=1) == 1).all()
 
 
-@pytest.mark.parametrize("name", ["context_integration", "lorenz", "neurogym_task", "wiener_hammerstein"])
+@pytest.mark.parametrize(
+    "name", slow_unless("lorenz".__eq__, ["context_integration", "lorenz", "neurogym_task", "wiener_hammerstein"])
+)
 def test_an_example_trains_and_scores_its_network(name: str, tmp_path: Path) -> None:
     if name == "neurogym_task":
         pytest.importorskip("neurogym")

@@ -77,21 +77,13 @@ class A(B, n=1):
 def test_only_function_bodies_change_and_comments_elsewhere_stay() -> None:
     source = SOURCE.encode()
     found = mutants("a.py", source)
-    assert {mutant.before for mutant in found if mutant.operator == "change a constant"} == {
-        "8) # F1",
-        "if z > 9: # a comment",
-    }
+    constants = {mutant.before for mutant in found if mutant.operator == "change a constant"}
+    assert constants == {"8) # F1", "if z > 9: # a comment"}
     for mutant in found:
         before, after = SOURCE.splitlines(), mutant.apply(source).decode().splitlines()
         ast.parse("\n".join(after))
         assert after[: mutant.line - 1] == before[: mutant.line - 1]
         assert after[-1] == before[-1]
-    product = next(mutant for mutant in found if mutant.operator == "swap operands" and "x @" in mutant.before)
-    assert (product.line, product.after) == (9, 'y = "äöü"; z = (x - 8) @ x # F1')
-    assert str(product) == f"a.py:9  swap operands\n    - {product.before}\n    + {product.after}"
-
-
-def test_where_equations_are_asked_for_only_statements_that_cite_one_change() -> None:
     assert {mutant.line for mutant in mutants("a.py", SOURCE.encode(), only_cited=True)} == {9, 10}
     assert {mutant.line for mutant in mutants("a.py", SOURCE.encode())} == {9, 10, 11}
 

@@ -43,22 +43,12 @@ def test_a_kernel_file_that_is_not_python_is_refused() -> None:
 
 OTHERS: dict[str, tuple[list[str], str]] = {
     "no command": (["dance"], "dance"),
-    "two fractions": (["train", "text.txt", "--fractions", "0.5,0.5"], "--fractions is 0.5, 0.5: give three numbers"),
     "large seed": (["train", "text.txt", "--seed", str(2**64 - 1)], f"give a number of at most {2**63 - 1}"),
     "activation": (
         ["train", "text.txt", "--activation", "relu"],
         "--activation was given, and --arch is mlstm: it is for --arch rnn",
     ),
     "lambda": (["train", "text.txt", "--damping", "none", "--lambda", "1"], "lambda"),
-    "config value": (["train", "text.txt", "--config", "text.txt"], "not TOML"),
-    "out exists": (["train", "text.txt", "--out", "folder"], "folder exists already and is left as it is"),
-    "out below a file": (["train", "text.txt", "--out", "text.txt/run"], "cannot be made"),
-    "out is a run": (["train", "text.txt", "--out", "run"], "--resume run"),
-    "too many streams": (["train", "text.txt", "--optimizer", "sgd", "--streams", "999"], "give more text or fewer"),
-    "update every": (
-        ["train", "text.txt", "--optimizer", "sgd", "--update-every", "3"],
-        "--sequence-length is 10, and --update-every is 3: give",
-    ),
     "schedule without validation": (
         ["train", "text.txt", "--optimizer", "sgd", "--schedule", "halve", "--fractions", "1,0,0"],
         "--schedule is halve, which watches the validation loss: give a validation part",
@@ -72,7 +62,6 @@ OTHERS: dict[str, tuple[list[str], str]] = {
         ["train", "text.txt", "--curvature-fraction", "0.5", "--curvature-symbols", "100"],
         "--curvature-fraction and --curvature-symbols were given: give one of them",
     ),
-    "task length": (["train", "--data", "addition", "--length", "20"], "needs a length of at least 21, not 20"),
     "a file for a name": (["train", "--data", "text.txt"], "to train on it leave out --data"),
     "text and corpus": (["train", "text.txt", "--data", "python-manual"], "give one of them"),
     "resume another text": (["train", "other.txt", "--resume", "run"], "keeps its TEXT"),
@@ -87,15 +76,11 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "unknown symbols become two": (["evaluate", "run", "foreign.txt", "--unknown", "ab"], "cannot become 'ab'"),
     "unknown symbols become unknown": (["evaluate", "run", "foreign.txt", "--unknown", "é"], "cannot become 'é'"),
     "a state that is not known": (["evaluate", "run", "--which", "first"], "first"),
-    "temperature": (["sample", "run", "--temperature", "-1"], "--temperature is -1: give"),
     "temperature is infinite": (["sample", "run", "--temperature", "inf"], "temperature is inf"),
-    "top-k": (["sample", "run", "--top-k", "0"], "--top-k is 0"),
-    "seed": (["sample", "run", "--seed", "-1"], "--seed is -1"),
     "prime": (["sample", "run", "--prime", "The é"], "1 symbol .*'é' (1 time)"),
     "prime not UTF-8": (["sample", "run", "--prime", "\udce9"], r"'\udce9'"),
     "nothing allowed": (["sample", "run", "--allowed", ""], "give at least one symbol"),
     "unknown allowed": (["sample", "run", "--allowed", "abé"], "does not know every symbol of it"),
-    "opening": (["probe", "run", "--open", "["], "--open is '[', and the network does not know"),
     "gradcheck": (["gradcheck", "tnn"], "'tnn' is not known"),
     "gradcheck seed": (["gradcheck", "rnn", "--seed", "-1"], "--seed is -1"),
 }

@@ -210,15 +210,6 @@ def test_what_is_no_regular_file_is_refused(suffix: str) -> None:
             os.rmdir(f"odd.{suffix}") if os.path.isdir(f"odd.{suffix}") else os.unlink(f"odd.{suffix}")
 
 
-def test_a_file_beyond_the_bound_is_refused_unread() -> None:
-    with open("sparse.npz", "wb") as file:
-        file.truncate(2**40)
-    try:
-        assert "has 1,099,511,627,776 bytes" in refused("train", "--data", "sparse.npz", *FLAGS)
-    finally:
-        os.unlink("sparse.npz")
-
-
 @pytest.mark.parametrize("name", ["some.TSV", "some.npz"])
 def test_a_table_or_an_array_as_text_is_answered_with_the_option(name: str) -> None:
     Path(name).write_text(ROWS)
