@@ -40,11 +40,12 @@ DIFFERENT = 1  # exit status
 CHECKPOINTS = ("last.safetensors", "best.safetensors")
 FACTS = ("folder", "time", "machine", "hfrnn", "versions", "best at")
 """Rows of the report's summary that may differ: times, paths and versions."""
+FAILURE = "failure.txt"
 LONGEST = 200  # characters of a value in a message
 
 
 def drive(source: Path, folder: Path, names: list[str]) -> int:
-    """Run cases with the commit whose files are in `source`; print a line of JSON after each one."""
+    """Run cases with the commit whose files are in `source`, each in a folder that keeps the output and a failure."""
     import hfrnn
 
     if not Path(hfrnn.__file__).resolve().is_relative_to(source.resolve()):
@@ -54,16 +55,14 @@ def drive(source: Path, folder: Path, names: list[str]) -> int:
         place = folder / name
         place.mkdir()
         os.chdir(place)
-        begin, failure = time.perf_counter(), None
         for command in chosen[name].commands:
             output = io.StringIO()
             with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
                 failure = call(command, folder.parent / "data")
             (place / "output.txt").open("a").write(output.getvalue())
             if failure is not None:
-                failure = f"hfrnn {command}: {failure} {output.getvalue().strip()[-LONGEST:]}"
+                (place / FAILURE).write_text(f"hfrnn {command}: {failure} {output.getvalue().strip()[-LONGEST:]}")
                 break
-        print(json.dumps({"failure": failure, "seconds": time.perf_counter() - begin}), flush=True)
     return 0
 
 
@@ -82,30 +81,13 @@ def call(command: str, data: Path) -> str | None:
     return None
 
 
-class Side(NamedTuple):
-    """One of the two commits: its process, and the folder with its cases."""
-
-    process: subprocess.Popen[str]
-    folder: Path
-
-    def result(self) -> tuple[str | None, float]:
-        """Wait for the end of a case; return why it failed, and its seconds."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            return f"the process has ended with status {self.process.wait()}", 0.0
-        found = json.loads(line)
-        return found["failure"], found["seconds"]
-
-
-def start(name: str, folder: Path, commit: str | None, names: list[str]) -> Side:
-    """Unpack a commit, None for the working tree, and start its process."""
-    source, runs = folder / f"{name}-source", folder / name
+def start(folder: Path, commit: str | None, names: list[str]) -> subprocess.Popen[bytes]:
+    """Unpack a commit, None for the working tree, next to a new folder for its cases, and start its process."""
+    source = folder.with_name(f"{folder.name}-source")
     source.mkdir()
-    runs.mkdir()
+    folder.mkdir()
     if commit is None:
-        listed = git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-        for file in listed:
+        for file in git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0"):
             if (PROJECT / file).is_file():
                 (source / file).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(PROJECT / file, source / file)
@@ -113,9 +95,8 @@ def start(name: str, folder: Path, commit: str | None, names: list[str]) -> Side
         archive = subprocess.run(["git", "archive", commit], cwd=PROJECT, capture_output=True, check=True)
         subprocess.run(["tar", "-x", "-C", str(source)], input=archive.stdout, check=True)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(source), str(source / "src")])}
-    environment |= {"NUMBA_CACHE_DIR": str(folder / f"{name}-numba"), "HFRNN_OFFLINE": "1"}
-    command = [sys.executable, __file__, "--drive", str(source), str(runs), *names]
-    return Side(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True), runs)
+    environment |= {"NUMBA_CACHE_DIR": str(folder.with_name(f"{folder.name}-numba")), "HFRNN_OFFLINE": "1"}
+    return subprocess.Popen([sys.executable, __file__, "--drive", source, folder, *names], env=environment)
 
 
 class Found(NamedTuple):
@@ -197,13 +178,16 @@ def array_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> It
             yield f"{name} differs in {len(places)} of {a.size} numbers: {first}"
 
 
-def compare(case: Case, sides: tuple[Side, Side]) -> list[str]:
-    """Wait until both commits have run a case, print a line about it, and return what differs."""
-    (before, seconds), (after, _) = (side.result() for side in sides)
-    problems = [f"failed {when}: {why}" for when, why in (("before", before), ("after", after)) if why is not None]
-    arrays = "-"
+def compare(case: Case, folders: tuple[Path, Path]) -> list[str]:
+    """Print a line about a case that both commits have run, and return what differs."""
+    problems, arrays = [], "-"
+    for folder in folders:
+        if not (folder / case.name).is_dir():
+            problems.append(f"the process {folder.name} has ended before")
+        elif (failure := folder / case.name / FAILURE).exists():
+            problems.append(f"failed {folder.name}: {failure.read_text()}")
     if not problems:
-        old, new = (read(side.folder / case.name, case.prints) for side in sides)
+        old, new = (read(folder / case.name, case.prints) for folder in folders)
         problems = [*array_differences(old.arrays, new.arrays)]
         for name in dict.fromkeys([*old.values, *new.values]):
             problems += differences(old.values.get(name), new.values.get(name), name)
@@ -211,8 +195,7 @@ def compare(case: Case, sides: tuple[Side, Side]) -> list[str]:
         if not old.arrays and not old.values:
             problems.append("nothing was written")
     first = f": {problems[0]} ({len(problems)} in all)" if problems else ""
-    verdict = "DIFFERS" if problems else "equal"
-    print(f"{verdict:8} {seconds:5.1f} s {arrays:>3} arrays  {case.name}{first}", flush=True)
+    print(f"{'DIFFERS' if problems else 'equal':8} {arrays:>3} arrays  {case.name}{first}", flush=True)
     return problems
 
 
@@ -240,15 +223,16 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def run_both(commits: tuple[str, str | None], chosen: list[Case], folder: Path) -> int:
     """Run the cases with both commits at once, print the results, and return how many cases differ."""
     write_data(folder / "data")
-    names, sides = [case.name for case in chosen], []
+    folders, processes = (folder / "before", folder / "after"), []
     try:
-        for name, commit in zip(("before", "after"), commits, strict=True):
-            sides.append(start(name, folder, commit, names))
-        return sum(bool(compare(case, (sides[0], sides[1]))) for case in chosen)
+        for place, commit in zip(folders, commits, strict=True):
+            processes.append(start(place, commit, [case.name for case in chosen]))
+        for process in processes:
+            process.wait()
     finally:
-        for side in sides:
-            side.process.kill()
-            side.process.wait()
+        for process in processes:
+            process.kill()
+    return sum(bool(compare(case, folders)) for case in chosen)
 
 
 def main(arguments: list[str]) -> int:

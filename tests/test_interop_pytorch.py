@@ -24,7 +24,7 @@ def torch() -> Any:
 
 def torch_model(torch: Any, kind: str = "lstm", n_in: int = 5, hidden: int = 4, n_out: int = 3, layers: int = 1,
                 embedding: int | None = None, bias: bool = True, seed: int = 0, **recurrent: Any) -> Any:  # fmt: skip
-    """A model with the modules that `state_dict` names; it takes symbols (T, B) or values (T, B, n_in)."""
+    """A model with the modules that `state_dict` names."""
     torch.manual_seed(seed)
     module = {"lstm": torch.nn.LSTM, "rnn": torch.nn.RNN, "gru": torch.nn.GRU}[kind]
     modules = {} if embedding is None else {"embedding": torch.nn.Embedding(n_in, embedding)}
@@ -33,18 +33,14 @@ def torch_model(torch: Any, kind: str = "lstm", n_in: int = 5, hidden: int = 4, 
     return torch.nn.ModuleDict(modules)
 
 
-def torch_outputs(torch: Any, model: Any, inputs: Any, state: Any = None) -> tuple[Any, Any]:
-    """Outputs (T, B, n_out) and last state."""
-    weight = model["decoder"].weight
+def torch_outputs(torch: Any, model: Any, inputs: Any) -> Any:
+    """Outputs (T, B, n_out) for symbols."""
     kind = next(kind for kind in ("lstm", "rnn", "gru") if kind in model)
     if "embedding" in model:
         xs = model["embedding"](inputs)
-    elif inputs.dtype.is_floating_point:
-        xs = inputs
     else:
-        xs = torch.nn.functional.one_hot(inputs, model[kind].input_size).to(weight.dtype)
-    hs, last = model[kind](xs, state)
-    return model["decoder"](hs), last
+        xs = torch.nn.functional.one_hot(inputs, model[kind].input_size).to(model["decoder"].weight.dtype)
+    return model["decoder"](model[kind](xs)[0])
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -53,7 +49,7 @@ def test_the_gradient_is_that_of_autograd(torch: Any, seed: int) -> None:
     state, called = model.state_dict(), named(model.state_dict())
     net, theta = from_torch(state, **taken(state))
     batch = data(state)
-    z, _ = torch_outputs(torch, model, torch.from_numpy(batch.inputs))
+    z = torch_outputs(torch, model, torch.from_numpy(batch.inputs))
     loss = torch.nn.functional.cross_entropy(z.flatten(0, 1), torch.from_numpy(batch.targets).flatten())
     loss.backward()
     f, gradient = net.loss_and_gradient(theta, batch)
@@ -69,7 +65,7 @@ def test_other_losses_sum_over_outputs_where_pytorch_takes_the_mean(torch: Any, 
     model = torch_model(torch).double()
     net, theta = from_torch(model.state_dict(), loss=loss)
     inputs, targets = data(model.state_dict()).inputs, np.random.default_rng(5).random((7, 3, 3))
-    z, _ = torch_outputs(torch, model, torch.from_numpy(inputs))
+    z = torch_outputs(torch, model, torch.from_numpy(inputs))
     name = {"squared": "mse_loss", "logistic": "binary_cross_entropy_with_logits"}[loss]
     expected = getattr(torch.nn.functional, name)(z, torch.from_numpy(targets)).item()
     assert factor * net.loss(theta, hfrnn.Batch(inputs, targets)) == pytest.approx(expected, rel=1e-12)
@@ -81,7 +77,7 @@ def test_targets_that_are_ignored_have_the_weight_0(torch: Any) -> None:
     batch = data(model.state_dict())
     weights = (np.arange(batch.T * batch.B).reshape(batch.T, batch.B) % 3 > 0).astype(float)
     targets = torch.from_numpy(np.where(weights > 0, batch.targets, -100)).flatten()
-    z, _ = torch_outputs(torch, model, torch.from_numpy(batch.inputs))
+    z = torch_outputs(torch, model, torch.from_numpy(batch.inputs))
     expected = torch.nn.functional.cross_entropy(z.flatten(0, 1), targets).item()
     given = hfrnn.Batch(batch.inputs, batch.targets, weights)
     assert net.loss(theta, given) == pytest.approx(expected, rel=1e-12)
