@@ -133,10 +133,18 @@ def test_a_checkpoint_with_another_state_is_refused_though_its_checksum_is_right
         assert "last.safetensors" in refused(*RESUME)
 
 
+def test_a_checkpoint_with_another_vector_of_cg_is_refused() -> None:
+    arrays, meta = load_checkpoint("run/last.safetensors")
+    vector = arrays.pop("method.cg_solution")
+    for other in (None, vector[:-1], vector.astype(np.float64), np.full_like(vector, np.nan)):
+        changed = arrays if other is None else {**arrays, "method.cg_solution": other}
+        with replaced("run/last.safetensors", checkpoint_bytes(changed, meta)):
+            refused(*RESUME)
+
+
 @pytest.mark.parametrize(
     ("method", "options"),
     [
-        ("hf", {}),
         ("sgd", {"arch": "rnn", "streams": 4}),
         *(
             pytest.param(method, {"arch": "rnn", "streams": 4}, marks=pytest.mark.nightly)
