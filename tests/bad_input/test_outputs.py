@@ -64,7 +64,7 @@ def test_a_new_run_does_not_begin_inside_another_one() -> None:
     ("option", "name"),
     [
         ("--per-symbol", "old.jsonl"),
-        pytest.param("--plot", "old.svg", marks=needs_matplotlib),
+        pytest.param("--plot", "old.svg", marks=[pytest.mark.slow, needs_matplotlib]),
         ("--output", "old.html"),
     ],
 )
