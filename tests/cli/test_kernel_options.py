@@ -140,12 +140,8 @@ def test_the_options_are_arguments_in_python(imported: None, tmp_path: Path) -> 
     [
         ("recurrent_scale", 0.0, "is 0: give a number above 0"),
         ("recurrent_scale", float("nan"), "is nan: give a finite number above 0"),
-        ("recurrent_scale", "1", "is '1': give a number above 0"),
         ("gates", 0, "is 0: give a whole number of gates, 1 or more"),
-        ("gates", 1.5, "is 1.5: give a whole number of gates, 1 or more"),
-        ("gates", True, "is True: give a whole number of gates, 1 or more"),
         ("gates", 2**63, f"is {2**63}: give a number of at most {2**63 - 1}, so that it fits in 64 bits"),
-        ("gates", -(2**70), f"is {-(2**70)}: give a number of at least {-(2**63)}, so that it fits in 64 bits"),
         ("cell", "odd", "is 'odd': use one of plain, fancy"),
         ("frozen", 1, "is 1: give true or false"),
     ],
@@ -165,7 +161,6 @@ def test_the_command_checks_the_declaration(kernel: Path, tmp_path: Path) -> Non
     before = snapshot(tmp_path)
     assert "--recurrent-scale is 0: give a number above 0" in refused(*start, "--recurrent-scale", 0)
     assert "--lags is 0: give a whole number, 1 or more" in refused(*start, "--lags", "1,0")
-    assert "--lags is 'a': give numbers with commas between them" in refused(*start, "--lags", "a")
     assert "Did you mean 'fancy'?" in refused(*start, "--cell", "fanci")
     assert "--recurrent-scale" in refused(*start, "--recurent-scale", 1)
     assert snapshot(tmp_path) == before
@@ -276,21 +271,6 @@ def without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry.importlib.util, "find_spec", lambda name: None)
 
 
-@pytest.mark.usefixtures("no_gpu")
-def test_auto_is_numba_where_it_is_installed_and_has_the_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry.importlib.util, "find_spec", lambda name: object())
-    assert registry.resolve_backend("auto", "mlstm") == "numba"
-    assert registry.resolve_backend("auto", NAME) == "numpy"
-    without_numba(monkeypatch)
-    assert registry.resolve_backend("auto", "mlstm") == "numpy"
-    for name in ("numpy", "numba", "cupy", "abacus"):
-        assert registry.resolve_backend(name, "mlstm") == name
-
-
-def test_a_network_takes_auto() -> None:
-    assert hfrnn.Network("rnn", 3, 2, 3, backend="auto").backend.name == registry.resolve_backend("auto", "rnn")
-
-
 @pytest.mark.parametrize(
     ("arch", "numba", "expected"),
     [
@@ -306,6 +286,13 @@ def test_the_choice_has_a_reason(
     monkeypatch.setattr(registry.importlib.util, "find_spec", lambda name: object() if numba else None)
     monkeypatch.setitem(sys.modules, "numba", sys)  # can be imported
     assert registry.choose_backend(arch) == expected
+    assert registry.resolve_backend("auto", arch) == expected[0]
+
+
+def test_a_backend_with_a_name_is_taken_as_it_is() -> None:
+    for name in ("numpy", "numba", "cupy", "abacus"):
+        assert registry.resolve_backend(name, "mlstm") == name
+    assert hfrnn.Network("rnn", 3, 2, 3, backend="auto").backend.name == registry.resolve_backend("auto", "rnn")
 
 
 def test_auto_is_cupy_with_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,8 +309,7 @@ def test_online_learning_takes_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_gpu")
 def test_a_run_says_and_keeps_the_backend_that_auto_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_numba(monkeypatch)
-    flags = [*FLAGS[2:], "--sample-length", 0]
-    out = call("train", text_file(tmp_path), *flags, "--out", tmp_path / "run").stdout
+    out = call("train", text_file(tmp_path), *FLAGS[2:], "--out", tmp_path / "run").stdout
     assert "\nbackend   numpy (auto: there is no GPU; numba is not installed)\n" in out
     assert all_values((tmp_path / "run" / "config.toml").read_text("utf-8"))["backend"] == "numpy"
     assert printed("--arch", "mlstm")["backend"] == "numpy"
@@ -333,11 +319,7 @@ def test_a_run_says_and_keeps_the_backend_that_auto_found(tmp_path: Path, monkey
     assert printed("--resume", tmp_path / "run")["backend"] == "numpy"  # a run that is resumed keeps its backend
     assert printed("--resume", tmp_path / "run", "--backend", "auto")["backend"] == "numba"
     assert "\nbackend   numpy\n" in call("train", "--resume", tmp_path / "run", "--updates", 3).stdout
-
-
-@pytest.mark.parametrize("command", ["evaluate", "sample"])
-def test_commands_on_runs_take_auto(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_numba(monkeypatch)
-    call("train", text_file(tmp_path), *FLAGS, "--out", tmp_path / "run", "--quiet")
-    found = call(command, tmp_path / "run", "--json", "--backend", "auto").stdout
-    assert json.loads(found) == json.loads(call(command, tmp_path / "run", "--json").stdout)
+    for command in ("evaluate", "sample"):
+        found = call(command, tmp_path / "run", "--json", "--backend", "auto").stdout
+        assert json.loads(found) == json.loads(call(command, tmp_path / "run", "--json").stdout)

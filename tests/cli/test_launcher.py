@@ -34,6 +34,7 @@ def _ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+@pytest.mark.nightly
 @needs_mpi
 def test_the_ranks_that_it_starts_give_the_bits_of_one_process(tmp_path: Path) -> None:
     text = text_file(tmp_path)
@@ -45,7 +46,7 @@ def test_the_ranks_that_it_starts_give_the_bits_of_one_process(tmp_path: Path) -
     assert_same(tmp_path / "three", tmp_path / "alone")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @needs_mpi
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_exits_with_130(number: int, tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ def test_a_signal_saves_and_exits_with_130(number: int, tmp_path: Path) -> None:
     assert state(tmp_path / "run")[0] == state(tmp_path / "alone")[0]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @needs_mpi
 def test_a_command_of_nohup_survives_its_terminal(tmp_path: Path) -> None:
     text, log = text_file(tmp_path), tmp_path / "run" / "metrics.jsonl"
@@ -83,6 +84,7 @@ def test_a_command_of_nohup_survives_its_terminal(tmp_path: Path) -> None:
     assert len(metrics(tmp_path / "run")) == 40
 
 
+@pytest.mark.nightly
 @needs_mpi
 def test_its_exit_code_is_that_of_the_ranks(tmp_path: Path) -> None:
     code, out, err = _ended(_start(tmp_path, "nothing.txt", "--ranks", 2))
@@ -107,6 +109,7 @@ def test_without_mpiexec_one_sentence_says_what_to_install(monkeypatch: pytest.M
     )
 
 
+@pytest.mark.nightly
 @needs_mpi
 def test_it_starts_ranks_on_a_system_without_some_signals(tmp_path: Path) -> None:
     code = "import signal; del signal.SIGUSR1, signal.SIGHUP; from hfrnn.cli import main; main()"
