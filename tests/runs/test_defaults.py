@@ -67,11 +67,9 @@ def test_other_data_and_networks_have_the_general_defaults(options: dict[str, An
 def test_flags_and_calls_get_the_same_defaults(tmp_path: Path) -> None:
     config = merged({"data": "addition", "activation": "tanh"}, None)[1]  # an option that rnn has and mlstm has not
     assert of(config, TASK_NETWORK) == TASK_NETWORK
-    train(data="addition", length=21, sequences=4, updates=1, minutes=0.01, threads=1, out=str(tmp_path / "run"))
-    assert of(RunFolder(tmp_path / "run").config(), {**TASK_NETWORK, **TASK_WEIGHTS}) == {
-        **TASK_NETWORK,
-        **TASK_WEIGHTS,
-    }
+    train(data="addition", length=21, sequences=4, updates=1, threads=1, backend="numpy", out=tmp_path / "run")
+    own = {**TASK_NETWORK, **TASK_WEIGHTS}
+    assert of(RunFolder(tmp_path / "run").config(), own) == own
 
 
 def test_help_shows_the_defaults_that_suit_the_data() -> None:

@@ -11,7 +11,8 @@ import hfrnn
 
 ROWS = 260
 TRAINED: dict[str, Any] = {
-    "arch": "leaky", "hidden": 4, "optimizer": "adam", "updates": 3, "threads": 1, "dtype": "float64", "backend": "numpy",
+    "arch": "leaky", "hidden": 4, "optimizer": "adam", "updates": 3, "threads": 1, "dtype": "float64",
+    "backend": "numpy",
 }  # fmt: skip
 
 
