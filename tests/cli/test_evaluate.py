@@ -38,10 +38,11 @@ def test_evaluate_prints_the_figures_of_the_library(run: Path, tmp_path: Path) -
     found = hfrnn.evaluate(*hfrnn.load(run), "The dog and the fox.")
     assert json.loads(call("evaluate", run, text, "--json").stdout) == found.to_json()
     out = call("evaluate", run, text).stdout
-    assert re.search(rf"^bits per character +{found.bits_per_symbol:.4f}$", out, re.MULTILINE)
-    assert re.search(rf"^bits per byte +{found.bits_per_byte:.4f}$", out, re.MULTILINE)
-    assert re.search(rf"^perplexity +{found.perplexity:.4f}$", out, re.MULTILINE)
-    assert re.search(rf"^nats per character +{found.nats_per_symbol:.4f}$", out, re.MULTILINE)
+    for name, value in {
+        "bits per character": found.bits_per_symbol, "bits per byte": found.bits_per_byte,
+        "perplexity": found.perplexity, "nats per character": found.nats_per_symbol,
+    }.items():  # fmt: skip
+        assert re.search(rf"^{name} +{value:.4f}$", out, re.MULTILINE)
 
 
 def test_evaluate_agrees_with_the_validation_of_training(run: Path) -> None:

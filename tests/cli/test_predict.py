@@ -70,10 +70,9 @@ def test_time_first_arrays_give_time_first_outputs(tmp_path: Path) -> None:
 def test_a_part_of_the_own_data_is_predicted_by_default(runs: dict[str, Path], tmp_path: Path) -> None:
     net, theta, _ = hfrnn.load(runs["real"])
     for arguments, part in (([], "valid"), (["--part", "train"], "train")):
-        call("predict", runs["real"], *arguments, "-o", tmp_path / f"{part}.npz", "--no-states")
-        given = own_sequences(RunFolder(runs["real"]), part)
+        call("predict", runs["real"], *arguments, "-o", tmp_path / "out.npz", "--no-states", "--force")
+        given, found = own_sequences(RunFolder(runs["real"]), part), np.load(tmp_path / "out.npz")
         expected = hfrnn.predict(net, theta, given.batch, scaling=given.scaling).outputs
-        found = np.load(tmp_path / f"{part}.npz")
         np.testing.assert_array_equal(found["y"], expected.swapaxes(0, 1))
         assert set(found.files) == {"y", "lengths"}
 
@@ -92,13 +91,10 @@ def test_every_row_of_a_table_is_predicted(runs: dict[str, Path], tmp_path: Path
     assert found["layer0.h"].shape == (ROWS, 4)
 
 
-def test_a_row_is_the_one_that_is_predicted(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_a_free_run_continues_a_table(runs: dict[str, Path], tmp_path: Path) -> None:
     call("predict", runs["vdp"], data_of(runs["vdp"]), "-o", tmp_path / "out.csv")
     rows = (tmp_path / "out.csv").read_text().splitlines()
-    assert (rows[1].split(",")[0], rows[-1].split(",")[0]) == ("2", str(ROWS + 1))
-
-
-def test_a_free_run_continues_a_table(runs: dict[str, Path], tmp_path: Path) -> None:
+    assert (rows[1].split(",")[0], rows[-1].split(",")[0]) == ("2", str(ROWS + 1))  # the row that is predicted
     start = ["predict", runs["vdp"], data_of(runs["vdp"]), "--free-run", 6]
     out = call(*start, "--warm-up", 100, "-o", tmp_path / "some.csv").stdout
     assert "1 sequence of 6 steps on their own after 100 steps of the data" in out
@@ -125,7 +121,15 @@ def test_a_free_run_of_arrays(runs: dict[str, Path], tmp_path: Path) -> None:
 
 
 def test_music_and_tasks_are_predicted_too(tmp_path: Path) -> None:
-    options = {"arch": "rnn", "hidden": 3, "length": 21, "sequences": 20, "updates": 1, "optimizer": "adam"}
+    options = {
+        "arch": "rnn",
+        "hidden": 3,
+        "length": 21,
+        "sequences": 20,
+        "updates": 1,
+        "optimizer": "adam",
+        "backend": "numpy",
+    }
     hfrnn.train(data="addition", out=tmp_path / "run", **options)
     call("predict", tmp_path / "run", "-o", tmp_path / "out.npz")
     assert np.load(tmp_path / "out.npz")["y"].shape == (1000, 23, 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.command_line import all_values, call, file, printed, refused
-from support.tiny_runs import FLAGS, snapshot, text_file, tiny_train
+from support.tiny_runs import FLAGS, snapshot, text_file
 
 import hfrnn
 from hfrnn.choices import DAMPINGS, OPTIMIZERS
@@ -92,50 +92,47 @@ def test_data_with_their_own_targets_replace_those_of_a_table(tmp_path: Path) ->
     assert (found["window"], {"inputs", "targets"} & found.keys()) == (40, set())
 
 
-@pytest.mark.parametrize(
-    ("content", "flags", "sentence"),
-    [
-        ("hiden = 3", "", "c.toml has an option 'hiden' that is not known (did you mean hidden?)"),
-        ("bias = 1", "", "bias in c.toml is 1: give true or false"),
-        (
-            "seed = -1",
-            "--seed 3",
-            "seed in c.toml is -1: give a whole number, 0 or more",
-        ),  # a flag replaces it
-        ("[optimizer]\nmu = 3", "", "c.toml has a table [optimizer]: write the options in it without a table"),
-        ("[hidden]", "", "c.toml has a table [hidden]"),
-        ("seed = 1\nseed = 2", "", "is not TOML"),
-        ("lambda = -1", "", "lambda in c.toml is -1: give a number from 1e-08"),
-        ('memory = "x"', "", "memory in c.toml is 'x': give a number of bytes"),
-        ("alpha = 2", "--arch scrn", "alpha in c.toml is 2: give a number from 0 to 1"),
-        ("rho_high = 0.4", "", "Error: --rho-low is 0.5, and rho_high in c.toml is 0.4: give a --rho-low"),
-        ("rho_low = 2.5\nrho_high = 2", "", "rho_low in c.toml is 2.5, and rho_high is 2: give a rho_low"),
-        ("excitatory_output = true", "", "excitatory_output = true in c.toml was given, and --excitatory was not"),
-        ('optimizer = "hf"', "--learning-rate 1", "--learning-rate was given, and optimizer in c.toml is hf: it is"),
-        ("mu = 1", "--mu -1", "Error: --mu is -1"),
-        ("periods = [1, 2]", "--arch rnn", "periods in c.toml was given, and --arch is rnn: it is for "),
-        ("length = 50", "book.txt", "length in c.toml was given, and book.txt is a text: it is for "),
-    ],
-)
-def test_a_message_about_an_option_of_a_file_names_the_file(
-    content: str, flags: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+WRONG = [
+    ("hiden = 3", "", "c.toml has an option 'hiden' that is not known (did you mean hidden?)"),
+    ("bias = 1", "", "bias in c.toml is 1: give true or false"),
+    (
+        "seed = -1",
+        "--seed 3",
+        "seed in c.toml is -1: give a whole number, 0 or more",
+    ),  # a flag replaces it
+    ("[optimizer]\nmu = 3", "", "c.toml has a table [optimizer]: write the options in it without a table"),
+    ("[hidden]", "", "c.toml has a table [hidden]"),
+    ("seed = 1\nseed = 2", "", "is not TOML"),
+    ("lambda = -1", "", "lambda in c.toml is -1: give a number from 1e-08"),
+    ('memory = "x"', "", "memory in c.toml is 'x': give a number of bytes"),
+    ("alpha = 2", "--arch scrn", "alpha in c.toml is 2: give a number from 0 to 1"),
+    ("rho_high = 0.4", "", "Error: --rho-low is 0.5, and rho_high in c.toml is 0.4: give a --rho-low"),
+    ("rho_low = 2.5\nrho_high = 2", "", "rho_low in c.toml is 2.5, and rho_high is 2: give a rho_low"),
+    ("excitatory_output = true", "", "excitatory_output = true in c.toml was given, and --excitatory was not"),
+    ('optimizer = "hf"', "--learning-rate 1", "--learning-rate was given, and optimizer in c.toml is hf: it is"),
+    ("mu = 1", "--mu -1", "Error: --mu is -1"),
+    ("periods = [1, 2]", "--arch rnn", "periods in c.toml was given, and --arch is rnn: it is for "),
+    ("length = 50", "book.txt", "length in c.toml was given, and book.txt is a text: it is for "),
+]
+
+
+def test_a_message_about_an_option_of_a_file_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    file(tmp_path, content)
     text_file(tmp_path, name="book.txt")
-    assert sentence in refused("train", "--config", "c.toml", "--dry-run", *flags.split())
+    for content, flags, sentence in WRONG:
+        file(tmp_path, content)
+        assert sentence in refused("train", "--config", "c.toml", "--dry-run", *flags.split())
 
 
-@pytest.mark.parametrize(
-    ("content", "flags"),
-    [
-        ("min_count = 3", "--level word"),
-        ("excitatory_output = true", "--arch rnn --excitatory 0.8"),
-        ("rho_low = 1.5", "--rho-high 2"),
-    ],
-)
-def test_options_in_a_file_may_need_flags(content: str, flags: str, tmp_path: Path) -> None:
-    found = printed("--config", file(tmp_path, content), *flags.split())
+NEED_FLAGS = {
+    "min_count = 3": "--level word", "excitatory_output = true": "--arch rnn --excitatory 0.8",
+    "rho_low = 1.5": "--rho-high 2",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("content", NEED_FLAGS)
+def test_options_in_a_file_may_need_flags(content: str, tmp_path: Path) -> None:
+    found = printed("--config", file(tmp_path, content), *NEED_FLAGS[content].split())
     assert tomllib.loads(content).items() <= found.items()
     name = content.partition(" ")[0]
     assert name.split("_")[0] in refused("train", "--config", tmp_path / "c.toml", "--print-config")
@@ -163,13 +160,11 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("flags", REFUSED)
-def test_an_option_that_would_do_nothing_is_refused(
-    flags: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_option_that_would_do_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert REFUSED[flags] in refused("train", *flags.split())
-    assert REFUSED[flags] in refused("train", *flags.split(), "--print-config")
+    for flags, sentence in REFUSED.items():
+        for mode in ([], ["--print-config"]):
+            assert sentence in refused("train", *flags.split(), *mode), flags
     assert snapshot(tmp_path) == {}
 
 
@@ -219,73 +214,52 @@ def test_what_does_nothing_in_a_file_already_is_refused(tmp_path: Path) -> None:
     assert printed("--config", path, "--optimizer", "hf")["mu"] == 0.3
 
 
-def test_what_followed_in_the_file_of_a_run_is_not_taken_for_other_data(tmp_path: Path) -> None:
-    tiny_train(tmp_path, optimizer="sgd", streams=4)
-    path = tmp_path / "run" / "config.toml"
-    assert 'schedule = "divide"' in path.read_text("utf-8").partition("[followed]")[2]
-    assert "schedule" not in printed("--config", path, "--data", "addition", "--arch", "rnn")
-    found = printed("--config", path, "--optimizer", "online", "--arch", "lstm-krause")
-    assert found["schedule"] == "constant"
-    for chosen in ("constant", "cosine", "halve"):
-        path = file(tmp_path, f'optimizer = "adam"\nschedule = "{chosen}"')
-        assert printed("--config", path)["schedule"] == chosen
-
-
-@pytest.mark.parametrize(
-    ("flags", "sentence"),
-    [
-        ("--data a.csv --data b.csv", "--data was given 2 times: give it once; several recordings go into one .npz"),
-        ("--inputs u --data a.csv --inputs=v --inputs w", "Error: --inputs was given 3 times: give it once"),
-    ],
-)
-def test_data_and_files_are_given_once(flags: str, sentence: str) -> None:
-    assert sentence in refused("train", *flags.split())
+def test_data_and_files_are_given_once() -> None:
+    sentence = "--data was given 2 times: give it once; several recordings go into one .npz"
+    assert sentence in refused("train", "--data", "a.csv", "--data", "b.csv")
+    assert "--inputs was given 3 times: give it once" in refused("train", *["--inputs=u"] * 3, "--data", "a.csv")
     assert printed("--seed", 1, "--seed", 2)["seed"] == 2
 
 
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        ("--data a.csv b.csv --inputs u", "--data is a.csv, and b.csv was given too"),
-        ("--data a.csv,b.csv --inputs u", "--data is a.csv,b.csv, and there is no file of that name"),
-        ("--data r/*.npz", "--data is r/*.npz, and there is no file of that name"),
-        ("--data tables --inputs u", "tables is a folder, which is read as MIDI music, and has no files that end in"),
-    ],
-)
-def test_several_files_of_data_are_answered_with_what_to_do(
-    given: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+SEVERAL = {
+    "--data a.csv b.csv --inputs u": "--data is a.csv, and b.csv was given too",
+    "--data a.csv,b.csv --inputs u": "--data is a.csv,b.csv, and there is no file of that name",
+    "--data r/*.npz": "--data is r/*.npz, and there is no file of that name",
+    "--data tables --inputs u": "tables is a folder, which is read as MIDI music, and has no files that end in",
+}
+
+
+def test_several_files_of_data_are_answered_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tables").mkdir()
     file(tmp_path, "u,y", "tables/a.csv")
-    found = refused("train", *given.split())
-    assert problem in found
-    assert found.endswith("; several recordings go into one .npz file, padded to one length, with their lengths")
+    for given, problem in SEVERAL.items():
+        found = refused("train", *given.split())
+        assert problem in found
+        assert found.endswith("; several recordings go into one .npz file, padded to one length, with their lengths")
 
 
 # ---------------------------------------------------------------------- messages and nearest names
 
 
-@pytest.mark.parametrize(
-    ("command", "near"),
-    [
-        ("trian", "Did you mean 'train'?"),
-        ("train --hiden 3", "'--hidden'"),
-        ("train --optimizer adm", "Did you mean 'adam'?"),
-        ("train --arch msltm", "architecture 'msltm' is not known (did you mean mlstm?): use one of rnn, "),
-        ("train --data tinyshakespere", "no corpus named 'tinyshakespere' (did you mean tinyshakespeare?)"),
-        ("train --data additon", "(did you mean addition?)"),
-        ("train ptb", "there is no file ptb: for the data of that name write --data ptb"),
-        ("train --data book.txt", "no corpus named 'book.txt', but a file: to train on it leave out --data"),
-        ("gradcheck rn", "architecture 'rn' is not known (did you mean rnn?)"),
-    ],
-)
-def test_a_mistyped_name_is_answered_with_the_nearest(
-    command: str, near: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+NEAR = {
+    "trian": "Did you mean 'train'?",
+    "train --hiden 3": "'--hidden'",
+    "train --optimizer adm": "Did you mean 'adam'?",
+    "train --arch msltm": "architecture 'msltm' is not known (did you mean mlstm?): use one of rnn, ",
+    "train --data tinyshakespere": "no corpus named 'tinyshakespere' (did you mean tinyshakespeare?)",
+    "train --data additon": "(did you mean addition?)",
+    "train ptb": "there is no file ptb: for the data of that name write --data ptb",
+    "train --data book.txt": "no corpus named 'book.txt', but a file: to train on it leave out --data",
+    "gradcheck rn": "architecture 'rn' is not known (did you mean rnn?)",
+}
+
+
+def test_a_mistyped_name_is_answered_with_the_nearest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text_file(tmp_path, name="book.txt")
-    assert near in refused(*command.split())
+    for command, near in NEAR.items():
+        assert near in refused(*command.split()), command
 
 
 def test_what_is_like_nothing_gets_no_hint() -> None:

@@ -286,18 +286,6 @@ def test_an_older_report_is_replaced_whole_or_not_at_all(
     assert out.read_text("utf-8") == make_page([runs["hf"]])
 
 
-def test_what_is_no_report_and_a_missing_folder_are_refused(runs: dict[str, Path], tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "config.toml").write_text("seed = 1")
-    before = snapshot(tmp_path)
-    for name, sentence in {
-        "config.toml": "config.toml, which exists already: give another file, or --force to replace it",
-        "folder": "folder, which is a folder: give a file", "nowhere/r.html": "nowhere/r.html, and there is no folder ",
-    }.items():  # fmt: skip
-        assert sentence in refused("report", runs["hf"], "-o", tmp_path / name)
-        assert snapshot(tmp_path) == before
-
-
 def test_what_is_no_run_folder_or_given_twice_is_refused(runs: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "a file").write_text("dear")
