@@ -31,11 +31,6 @@ VALUES = ODD | st.floats() | st.integers(-(10**6), 10**6) | st.floats(2.0, 2.0 +
 FINITE = st.floats(-1e300, 1e300) | st.sampled_from([0.0, -0.0, 5e-324, 1e-310, 1e300, -1e300])
 
 
-@pytest.fixture
-def run(runs: dict[str, Path], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(runs["hf"], tmp_path / "run"))
-
-
 def columns_of(page: str) -> dict[str, list[Any]]:
     start = page.index('id="data">') + len('id="data">')
     return dict(json.loads(page[start : page.index("</script>", start)])["runs"][0]["columns"])
@@ -149,7 +144,7 @@ def look_at(page: browser.Page, file: Path) -> None:
 
 
 @in_browser
-@settings(together, max_examples=15)
+@settings(together, max_examples=8)
 @given(data=st.data())
 def test_the_page_draws_any_numbers(
     page: browser.Page, runs: dict[str, Path], tmp_path: Path, data: st.DataObject

@@ -86,8 +86,7 @@ def test_summary_samples_and_options_are_there(shown: Any, runs: dict[str, Path]
     assert page.run("document.querySelectorAll('.tables tr').length") > before + 30
 
 
-def test_failures_and_resumptions_are_marked(shown: Any, runs: dict[str, Path], tmp_path: Path) -> None:
-    run = Path(shutil.copytree(runs["hf"], tmp_path / "run"))
+def test_failures_and_resumptions_are_marked(shown: Any, run: Path) -> None:
     rewrite(run, lambda line: line.update(failed="no_decrease" if line["update"] in (2, 5) else None))
     page = shown(run)
     assert page.run("chartOf('Loss').querySelectorAll('.failed').length") == 2
@@ -96,8 +95,7 @@ def test_failures_and_resumptions_are_marked(shown: Any, runs: dict[str, Path], 
     assert "failed: no decrease" in page.run("document.querySelector('.tip:not([hidden])').innerText")
 
 
-def test_a_rho_off_the_scale_is_marked_at_the_edge(shown: Any, runs: dict[str, Path], tmp_path: Path) -> None:
-    run = Path(shutil.copytree(runs["hf"], tmp_path / "run"))
+def test_a_rho_off_the_scale_is_marked_at_the_edge(shown: Any, run: Path) -> None:
     rewrite(run, lambda line: line.update(rho={1: 500.0, 2: -1000.0, 3: None}.get(line["update"], 0.5)))
     page = shown(run)
     assert page.run("chartOf('rho').querySelectorAll('.off').length") == 3
@@ -106,13 +104,10 @@ def test_a_rho_off_the_scale_is_marked_at_the_edge(shown: Any, runs: dict[str, P
     assert "500" not in labels
 
 
-def test_a_curve_goes_on_where_nothing_was_validated_and_breaks_where_rho_is_missing(
-    shown: Any, runs: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_curve_goes_on_where_nothing_was_validated_and_breaks_where_rho_is_missing(shown: Any, run: Path) -> None:
     def change(line: dict[str, Any]) -> None:
         line.update({"valid_bits": None, "rho": None} if line["update"] in (3, 4) else {"rho": 0.5})
 
-    run = Path(shutil.copytree(runs["hf"], tmp_path / "run"))
     rewrite(run, change)
     page = shown(run)
     d = "chartOf({!r}).querySelector('[data-series={}]').getAttribute('d')"

@@ -26,11 +26,6 @@ from hfrnn.runs.folder import RunFolder
 from hfrnn.training.trainer import Callback
 
 
-@pytest.fixture
-def run(runs: dict[str, Path], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(runs["hf"], tmp_path / "run"))
-
-
 def embedded(page: str) -> dict[str, Any]:
     """The data in a page."""
     (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
@@ -287,13 +282,11 @@ def test_an_older_report_is_replaced_whole_or_not_at_all(
 
 
 def test_what_is_no_run_folder_or_given_twice_is_refused(runs: dict[str, Path], tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
     (tmp_path / "a file").write_text("dear")
-    out = tmp_path / "r.html"
-    for given in ("missing", "empty", "a file"):
-        found = refused("report", runs["hf"], tmp_path / given, "-o", out)
+    for given in ("missing", "", "a file"):
+        found = refused("report", runs["hf"], tmp_path / given, "-o", tmp_path / "r.html")
         assert re.fullmatch(r"Error: .* is not a run folder: .*", found)
-        assert not out.exists()
+        assert not (tmp_path / "r.html").exists()
     assert "was given twice" in refused("report", runs["hf"], runs["hf"])
     assert "Missing argument 'RUN...'" in refused("report")
 
