@@ -55,11 +55,6 @@ def test_a_configuration_is_copied_with_changes() -> None:
         config.mu = 0.1
 
 
-def test_an_unknown_option_names_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"'hiden'.*did you mean hidden\?"):
-        checked_options({"hiden": 3}, "x.toml")
-
-
 def test_values_of_numpy_and_paths_are_taken_as_plain_ones() -> None:
     given = {"seed": np.int64(3), "l2": np.float32(0.5), "hidden": (np.int32(4),), "text": Path("a.txt"), "minutes": 2}
     values = checked_options(given, "train()")
@@ -74,10 +69,11 @@ def test_one_string_of_columns_is_split_at_its_commas() -> None:
     assert TrainConfig(data="a.csv", inputs=["force, N"]).inputs == ("force, N",)
 
 
-def test_dashes_and_lambda_are_understood() -> None:
-    assert checked_options({"sequence-length": 5, "lambda": 1, "lambda_": 2.0}, "x") == {
-        "sequence_length": 5, "lambda_": 2.0,
-    }  # fmt: skip
+def test_dashes_and_lambda_are_understood_and_the_nearest_name_of_an_unknown_option_is_told() -> None:
+    found = checked_options({"sequence-length": 5, "lambda": 1, "lambda_": 2.0}, "x")
+    assert found == {"sequence_length": 5, "lambda_": 2.0}
+    with pytest.raises(InputError, match=r"'hiden'.*did you mean hidden\?"):
+        checked_options({"hiden": 3}, "x.toml")
 
 
 def test_options_that_exclude_each_other_are_refused() -> None:
@@ -129,10 +125,12 @@ def test_a_configuration_that_is_no_toml_is_refused(tmp_path: Path) -> None:
         read_toml(tmp_path / "none.toml")
 
 
-def test_line_search_damping_starts_cg_at_zero_unless_told() -> None:
+def test_defaults_that_follow_from_other_options() -> None:
     assert TrainConfig(preset="published").resolved().warm_start == 0.95
     assert TrainConfig(preset="published", damping="line-search").resolved().warm_start == 0.0
     assert TrainConfig(damping="line-search", warm_start=0.5).resolved().warm_start == 0.5
+    assert TrainConfig(epochs=2).time_limit is TrainConfig(epochs=2).resolved().minutes is None
+    assert (TrainConfig(epochs=2, minutes=0.5).time_limit, TrainConfig(patience=2).time_limit) == (30, 240)
 
 
 @pytest.mark.parametrize(
@@ -148,10 +146,3 @@ def test_every_optimizer_has_a_rate_and_a_momentum_of_its_own(
     given = TrainConfig(optimizer=optimizer, learning_rate=0.25, momentum=0.5).resolved()
     assert (given.learning_rate, given.momentum) == (0.25, 0.5)
     assert resolved.resolved() == resolved
-
-
-def test_epochs_are_a_limit_that_replaces_the_default_of_minutes() -> None:
-    assert TrainConfig(epochs=2).time_limit is None
-    assert TrainConfig(epochs=2).resolved().minutes is None
-    assert TrainConfig(epochs=2, minutes=0.5).time_limit == 30
-    assert TrainConfig(patience=2).time_limit == 240

@@ -74,11 +74,6 @@ def test_tuned_is_the_default_and_depends_on_the_kind_of_data() -> None:
     assert {each.preconditioner for each in found.values()} == {"kronecker"}
 
 
-def test_a_file_is_a_text() -> None:
-    assert TrainConfig(text="book.txt").resolved().cg_iterations == 3
-    assert kind_of({}).about == kind_of({"data": "no such data"}).about == "a text"
-
-
 def differing(large: TrainConfig, other: TrainConfig) -> dict[str, Any]:
     """The options of the preset that differ, with their values for the large text."""
     found = {name: (getattr(large.resolved(), name), getattr(other.resolved(), name)) for name in OF_PRESETS}
@@ -87,6 +82,7 @@ def differing(large: TrainConfig, other: TrainConfig) -> dict[str, Any]:
 
 def test_large_texts_have_cheap_updates() -> None:
     small = TrainConfig(data="python-manual")
+    assert kind_of({}).about == kind_of({"data": "no such data"}).about == "a text"
     for data in ("tinyshakespeare", "ptb", "text8", "enwik8", "wikitext-2"):
         assert differing(TrainConfig(data=data), small) == CHEAP
     assert differing(TrainConfig(data="ptb", level="word", optimizer="hf"), small) == CHEAP  # 1.09 million words
@@ -189,18 +185,14 @@ def test_a_given_strength_may_become_weaker(given: dict[str, float], expected: A
 def test_a_preconditioner_without_lambda_or_relative_shift_has_a_shift(
     options: dict[str, Any], shift: float | None
 ) -> None:
-    assert TrainConfig(**options).resolved().preconditioner_shift == shift
+    chosen = TrainConfig(**options).resolved()
+    assert chosen.preconditioner_shift == shift
+    assert chosen.resolved() == chosen
 
 
 def test_a_run_has_one_shift() -> None:
     with pytest.raises(InputError, match=r"preconditioner_relative_shift= is 0\.2, and preconditioner_shift= is 0\.5"):
         TrainConfig(preconditioner_relative_shift=0.2, preconditioner_shift=0.5)
-    chosen = TrainConfig(preconditioner_shift=0.5).resolved()
-    assert chosen.resolved() == chosen  # the relative shift is that of the preset, and the given shift counts
-
-
-def test_first_order_optimizers_keep_their_average() -> None:
-    assert {TrainConfig(optimizer="sgd", preset=preset).resolved().average for preset in PRESETS} == {0.995}
 
 
 def text_of(name: str) -> str:
@@ -263,13 +255,11 @@ def test_another_damping_replaces_strengths_in_a_file_that_nobody_gave(tmp_path:
     assert strengths(merged({}, file)[1]) == (0.1, 0.05, 1.0)
 
 
-def test_options_of_a_preconditioner_have_an_effect_with_the_tuned_preset_only() -> None:
+def test_a_preset_is_for_hessian_free_optimization_and_options_of_a_preconditioner_for_the_tuned_one() -> None:
+    assert {TrainConfig(optimizer="sgd", preset=preset).resolved().average for preset in PRESETS} == {0.995}
+    with pytest.raises(InputError, match="preset= was given, and optimizer= is adam"):
+        merged({"preset": "tuned", "optimizer": "adam"}, None)
     merged({"preconditioner_parts": 5}, None)
     for given in ({"preset": "published"}, {"preconditioner": "none"}):
         with pytest.raises(InputError, match="preconditioner= is none: it is for preconditioner='kronecker'"):
             merged({"preconditioner_parts": 5, **given}, None)
-
-
-def test_a_preset_is_for_hessian_free_optimization() -> None:
-    with pytest.raises(InputError, match="preset= was given, and optimizer= is adam"):
-        merged({"preset": "tuned", "optimizer": "adam"}, None)
