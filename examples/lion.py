@@ -59,7 +59,8 @@ class Lion(hfrnn.FirstOrderOptimizer):
     options = (
         *hfrnn.FirstOrderOptimizer.options,
         hfrnn.Option(
-            "lion_beta1", float, 0.9, "Share of the momentum in the direction of a step.",
+            "lion_beta1", float, 0.9,
+            "Share of the momentum in the direction of a step.",
             least=0, below=1, group="First-order optimizers",
         ),
         hfrnn.Option(
