@@ -7,7 +7,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder"
-"$folder/bin/pip" install -q --disable-pip-version-check keras==3.15.1
+"$folder/bin/pip" install -q --disable-pip-version-check keras==3.15.1 scipy==1.17.1
 
 KERAS_BACKEND=numpy "$folder/bin/python" - << 'END'
 import keras

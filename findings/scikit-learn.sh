@@ -31,7 +31,7 @@ def fact(about, guess, found, expected):
 rng = np.random.default_rng(0)
 x, y = rng.normal(size=(20, 4)), rng.normal(size=(20, 3))
 alpha = 0.7
-net = MLPRegressor((5,), alpha=alpha, solver="sgd", learning_rate_init=1e-12, max_iter=1, batch_size=20)
+net = MLPRegressor(hidden_layer_sizes=(5,), alpha=alpha, solver="sgd", learning_rate_init=1e-12, max_iter=1, batch_size=20)
 errors = (net.fit(x, y).predict(x) - y) ** 2
 squares = sum((weights**2).sum() for weights in net.coefs_)
 half = errors.sum(axis=1).mean() / 2
@@ -40,7 +40,7 @@ fact("MLPRegressor: loss_", half + penalty, net.loss_, half / 3 + penalty / 20)
 print("  half the mean over samples AND outputs; the penalty is divided by the number of samples")
 
 labels = rng.integers(0, 2, (20, 3))
-net = MLPClassifier((5,), alpha=0.0, solver="sgd", learning_rate_init=1e-12, max_iter=1, batch_size=20)
+net = MLPClassifier(hidden_layer_sizes=(5,), alpha=0.0, solver="sgd", learning_rate_init=1e-12, max_iter=1, batch_size=20)
 p = net.fit(x, labels).predict_proba(x)
 entropies = -np.log(np.where(labels == 1, p, 1 - p))
 fact("MLPClassifier, 3 labels: loss_", entropies.mean(), net.loss_, entropies.sum(axis=1).mean())
