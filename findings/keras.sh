@@ -7,9 +7,9 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder"
-"$folder/bin/pip" install -q --disable-pip-version-check keras==3.15.1 scipy==1.17.1
+"$folder/bin/pip" install -q --disable-pip-version-check keras==3.15.1 torch==2.13.0
 
-KERAS_BACKEND=numpy "$folder/bin/python" - << 'END'
+KERAS_BACKEND=torch "$folder/bin/python" - << 'END'
 import keras
 import numpy as np
 
@@ -58,7 +58,7 @@ def lstm(W, R, b, order):
 def layer(kind, **options):
     made = kind(H, bias_initializer="random_normal", unit_forget_bias=False, **options) if kind is keras.layers.LSTM \
         else kind(H, bias_initializer="random_normal", **options)
-    return np.array(made(x))[0], [np.array(w, "float64") for w in made.weights]
+    return keras.ops.convert_to_numpy(made(x))[0], [keras.ops.convert_to_numpy(w).astype("float64") for w in made.weights]
 
 
 out, (W, R, b) = layer(keras.layers.GRU)
@@ -71,7 +71,7 @@ out, (W, R, b) = layer(keras.layers.LSTM)
 fact("LSTM: order of the blocks", "i, f, g, o", "i, f, g, o (g is called c)", np.allclose(out, lstm(W, R, b, "ifgo"), atol=1e-6))
 made = keras.layers.LSTM(H)
 made.build((None, None, n_in))
-b = np.array(made.weights[2])
+b = keras.ops.convert_to_numpy(made.weights[2])
 fact("LSTM: first biases", "0", "0, but 1 for the forget gate", np.array_equal(b, np.repeat([0.0, 1.0, 0.0, 0.0], H)))
 
 y, p = rng.normal(size=(2, 4, 3)), rng.normal(size=(2, 4, 3))
