@@ -237,7 +237,7 @@ def test_no_text_installs_hfrnn_by_its_name() -> None:
 
 
 NAMED = re.compile(
-    r"(?<![\w/.-])((?:hfrnn|tests|benchmarks|docs|examples|results)/[\w./*-]+|[\w./*-]+-(?:cpu|gpu)[\w*-]*\.json)"
+    r"(?<![\w/.-])((?:hfrnn|tests|benchmarks|docs|examples|findings|results)/[\w./*-]+|[\w./*-]+-(?:cpu|gpu)[\w*-]*\.json)"
 )
 NOT_YET = {"products-gpu.json", "benchmarks/results/papers/hf_wikipedia/probe.json"}  # the pages say: not measured
 
