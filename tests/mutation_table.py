@@ -76,13 +76,13 @@ TARGETS = (
     ),
     Target("hfrnn/optim/cg.py", ("tests/optim/test_cg*.py", "tests/optim")),
     *(
-        Target(f"hfrnn/optim/{name}.py", (f"tests/optim/test_{name}.py", "tests/optim/test_matrix_steps.py"))
+        Target(f"hfrnn/optim/{name}.py", (f"tests/optim/test_{name}.py", "tests/optim/test_first_order.py"))
         for name in ("soap", "muon")
     ),
     Target("hfrnn/optim/schedules.py", ("tests/optim/test_schedules.py",)),
     Target(
         "hfrnn/optim/blocks.py",
-        ("tests/optim/test_kronecker.py", "tests/optim/test_soap.py", "tests/optim/test_matrix_steps.py"),
+        ("tests/optim/test_kronecker.py", "tests/optim/test_soap.py", "tests/optim/test_first_order.py"),
     ),
     Target(
         "hfrnn/training/methods/method.py",

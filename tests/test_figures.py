@@ -19,10 +19,10 @@ SCRIPTS = ("cells.py", "passes.py", "damping.py")
 CELLS = ("rnn", "mrnn", "lstm", "lstm-krause", "mlstm", "hornn", "scrn", "clockwork")
 
 
-@pytest.mark.parametrize("arch", CELLS)
-def test_the_cells_are_drawn_and_shown(arch: str) -> None:
-    assert f"(images/cell-{arch}.svg)" in (PROJECT / "docs" / "choosing.md").read_text("utf-8")
-    assert (IMAGES / f"cell-{arch}.svg").is_file()
+def test_the_cells_are_drawn_and_shown() -> None:
+    page = (PROJECT / "docs" / "choosing.md").read_text("utf-8")
+    assert [arch for arch in CELLS if f"(images/cell-{arch}.svg)" not in page] == []
+    assert [arch for arch in CELLS if not (IMAGES / f"cell-{arch}.svg").is_file()] == []
 
 
 @pytest.mark.slow

@@ -28,46 +28,26 @@ def changed(statement: str, operator: str) -> set[str]:
     ("operator", "statement", "expected"),
     [
         ("drop a statement", "x.fill(0)", {"pass"}),
-        ("drop a statement", "x += 1", {"pass"}),
         ("drop a statement", "x[0] = a", {"pass"}),
-        ("drop a statement", "raise ValueError(a - 1)", {"pass"}),
         ("drop a statement", "a = b", {"pass"}),  # the argument keeps its value
-        ("drop a statement", "y = b", set()),  # nothing could run after it
-        ("flip a sign", "x = a + b", {"x = a - b"}),
         ("flip a sign", "x = a - (b - c)", {"x = a + (b - c)", "x = a - (b + c)"}),
-        ("flip a sign", "x -= a", {"x += a"}),
         ("flip a sign", "x = -(a + b) * c", {"x = (a + b) * c", "x = -(a - b) * c"}),
         ("flip a sign", "xp.add(a, b, out=x)", {"xp.subtract(a, b, out=x)"}),
         ("transpose", "x = a @ b.T", {"x = a.T @ b.T", "x = a @ b"}),
         ("transpose", "xp.matmul(a, b[0], out=x)", {"xp.matmul(a.T, b[0], out=x)", "xp.matmul(a, b[0].T, out=x)"}),
-        ("transpose", "x = (a + b).T", {"x = (a + b)"}),
         ("transpose", "x = a.swapaxes(-1, -2)", {"x = a"}),
-        ("transpose", "x = transpose(a, 'W')", {"x = a['W']"}),
-        ("swap operands", "x = a @ b", {"x = b @ a"}),
         ("swap operands", "x = a - b - c", {"x = b - a - c", "x = c - (a - b)"}),
-        ("swap operands", "x = a / b", {"x = b / a"}),
         ("swap operands", "x = a - a", set()),  # the same tree
-        ("swap operands", "xp.subtract(a, b, out=x)", {"xp.subtract(b, a, out=x)"}),
         ("swap operands", "xp.where(a, b, c)", {"xp.where(a, c, b)"}),
-        ("swap operands", "xp.dot(a, b)", {"xp.dot(b, a)"}),
         ("swap operands", "dot(a, b)", set()),  # of two vectors
         ("change a constant", "x = 3", {"x = 4"}),
-        ("change a constant", "x = 0.25", {"x = 0.5"}),
-        ("change a constant", "x = 0.0", {"x = 1.0"}),
         ("change a constant", "x = True", {"x = False"}),
         ("change a constant", "x = 'text', None", set()),
-        ("change a constant", "x = f'{a + 1}'", set()),
-        ("change a constant", "x = zip(a, b, strict=True)", set()),
-        ("change a constant", "x: Literal[1] = b", set()),
-        ("change a constant", "raise ValueError(1)", set()),
         ("change a comparison", "x = a < b <= c", {"x = a <= b <= c", "x = a < b < c"}),
-        ("change a comparison", "x = a > b, a >= c", {"x = a >= b, a >= c", "x = a > b, a > c"}),
         ("change a comparison", "x = a == b, a != c", {"x = a != b, a != c", "x = a == b, a == c"}),
-        ("change a comparison", "x = a is b, a not in c", {"x = a is not b, a not in c", "x = a is b, a in c"}),
         ("change a comparison", "x = max(a, b)", {"x = min(a, b)"}),
         ("and <-> or", "x = a and (b or c)", {"x = a or (b or c)", "x = a and (b and c)"}),
         ("negate a condition", "x = a if b else c", {"x = a if not b else c"}),
-        ("negate a condition", "x = a if not b else c", {"x = a if b else c"}),
         ("negate a condition", "x = a if b == c else c", set()),  # changed as a comparison
     ],
 )  # fmt: skip
@@ -97,21 +77,13 @@ class A(B, n=1):
 def test_only_function_bodies_change_and_comments_elsewhere_stay() -> None:
     source = SOURCE.encode()
     found = mutants("a.py", source)
-    assert {mutant.before for mutant in found if mutant.operator == "change a constant"} == {
-        "8) # F1",
-        "if z > 9: # a comment",
-    }
+    constants = {mutant.before for mutant in found if mutant.operator == "change a constant"}
+    assert constants == {"8) # F1", "if z > 9: # a comment"}
     for mutant in found:
         before, after = SOURCE.splitlines(), mutant.apply(source).decode().splitlines()
         ast.parse("\n".join(after))
         assert after[: mutant.line - 1] == before[: mutant.line - 1]
         assert after[-1] == before[-1]
-    product = next(mutant for mutant in found if mutant.operator == "swap operands" and "x @" in mutant.before)
-    assert (product.line, product.after) == (9, 'y = "äöü"; z = (x - 8) @ x # F1')
-    assert str(product) == f"a.py:9  swap operands\n    - {product.before}\n    + {product.after}"
-
-
-def test_where_equations_are_asked_for_only_statements_that_cite_one_change() -> None:
     assert {mutant.line for mutant in mutants("a.py", SOURCE.encode(), only_cited=True)} == {9, 10}
     assert {mutant.line for mutant in mutants("a.py", SOURCE.encode())} == {9, 10, 11}
 
@@ -200,71 +172,14 @@ def test_listed_equivalents_are_not_tried_and_stale_ones_are_problems(
     )
 
 
-def test_tests_that_fail_untouched_are_a_problem(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (project / "tests" / "test_sums.py").write_text("def test_wrong():\n    assert False\n")
-    assert mutations.main(["--count", "1"]) == 1
-    text = capsys.readouterr().out
-    assert "NOT TRIED" in text
-    assert "status 1 without any mutation: python -m pytest" in text
-
-
-def test_a_command_that_never_ends_is_killed(tmp_path: Path) -> None:
-    assert mutations.run(("-c", "while True: pass"), tmp_path, 0.5)[0] is None
-
-
-@pytest.mark.parametrize(
-    ("status", "verdict", "problems"),
-    [(None, "out of time", 0), (-11, "noticed", 0), (2, "noticed", 0), (5, "NOT TRIED", 3)],
-)
-def test_a_mutant_that_never_ends_or_crashes_counts_as_noticed(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    status: int | None, verdict: str, problems: int,
-) -> None:  # fmt: skip
-    def run(command: tuple[str, ...], folder: Path, seconds: float) -> tuple[int | None, str, float]:
-        same = (folder / "hfrnn" / "sums.py").read_bytes() == (project / "hfrnn" / "sums.py").read_bytes()
-        return 0 if same else status, "", 1.0
-
-    monkeypatch.setattr(mutations, "run", run)
-    assert mutations.main([]) == bool(problems)
-    text = capsys.readouterr().out
-    assert len(lines_of(text, verdict)) == 3
-    assert f" s, {problems} problems" in text
-
-
-def test_a_draw_depends_on_the_seed_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    drawn = []
-    for seed in ("1", "1", "2", "3", "4"):
-        mutations.main(["--list", "--count", "2", "--seed", seed])
-        drawn.append(tuple(line for line in capsys.readouterr().out.splitlines() if line.startswith("hfrnn/")))
-    assert {len(lines) for lines in drawn} == {2}
-    assert drawn[0] == drawn[1]
-    assert len(set(drawn)) > 1
-
-
 # ---------------------------------------------------------------------- a user's kernel
 
 
-def kernel_file(folder: Path, old: str, new: str) -> Path:
-    """The example's file under another name of its architecture, with a piece of its source replaced."""
-    source = EXAMPLE.read_text(encoding="utf-8")
-    assert source.count(old) == 1
-    path = folder / "mine.py"
-    path.write_text(source.replace(old, new).replace('"lstm-peephole"', '"mine"'), encoding="utf-8")
-    return path
-
-
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_users_kernel_is_broken_line_by_line_and_every_break_is_noticed(tmp_path: Path) -> None:
-    command = [sys.executable, "tests/mutations.py", "--kernel", str(kernel_file(tmp_path, "# B5", "# B5"))]
-    done = subprocess.run([*command, "--count", "5", "--seed", "1"], cwd=PROJECT, capture_output=True, text=True)
+    kernel = tmp_path / "mine.py"
+    kernel.write_text(EXAMPLE.read_text("utf-8").replace('"lstm-peephole"', '"mine"'), encoding="utf-8")
+    command = [sys.executable, "tests/mutations.py", "--kernel", str(kernel), "--count", "5", "--seed", "1"]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(lines_of(done.stdout, "noticed")) == 5
-
-
-@pytest.mark.slow
-def test_a_dropped_gradient_line_of_a_users_kernel_is_reported(tmp_path: Path) -> None:
-    path = kernel_file(tmp_path, 'add_weight_gradient(tape, tape["h"][:K], dU, grad["W_h"])', "pass")
-    command = [sys.executable, "tests/mutations.py", "--kernel", str(path), "--count", "1"]
-    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "without any mutation: python -m support.kernel_promises kernel/mine.py mine" in done.stdout

@@ -7,18 +7,17 @@ import re
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from support.command_line import call
 from support.pictures import needs_matplotlib
-from support.slow import one_in
 from support.tiny_runs import snapshot, tiny_train
 
 import hfrnn
 from hfrnn.analysis.run_objective import load_objective
 from hfrnn.analysis.spectrum import Spectrum, spectrum
-from hfrnn.cli import main
 from hfrnn.cli.progress import working
 from hfrnn.errors import InputError
 from hfrnn.optim import lanczos
@@ -28,13 +27,7 @@ from hfrnn.sources.open import run_text
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_train(tmp_path_factory.mktemp("spectrum"), l2=0.1).folder
-
-
-def call(*arguments: object, code: int = 0) -> Any:
-    result = CliRunner().invoke(main, [str(each) for each in arguments])
-    assert result.exit_code == code, result.output
-    return result
+    return tiny_train(tmp_path_factory.mktemp("spectrum"), l2=0.1, optimizer="adam").folder
 
 
 def test_a_run_is_taken_on_random_sequences_of_its_part_in_double_precision(run: Path) -> None:
@@ -58,57 +51,47 @@ def test_a_run_is_taken_on_random_sequences_of_its_part_in_double_precision(run:
 
 def test_a_batch_of_all_sequences_has_them_in_the_order_of_the_file(tmp_path: Path) -> None:
     x = np.random.default_rng(0).standard_normal((20, 6, 1))
+    options: dict[str, Any] = {"arch": "rnn", "hidden": 2, "optimizer": "adam", "updates": 1, "backend": "numpy"}
     np.savez(tmp_path / "a.npz", x=x, y=x)
-    options: dict[str, Any] = {"arch": "rnn", "hidden": 2, "optimizer": "adam", "updates": 1, "dtype": "float64"}
     hfrnn.train(data=str(tmp_path / "a.npz"), out=tmp_path / "run", **options)
     objective = load_objective(str(tmp_path / "run"), symbols=10**9).objective
-    np.testing.assert_array_equal(objective.batch.inputs, x[:18].swapaxes(0, 1))
+    np.testing.assert_allclose(objective.batch.inputs, x[:18].swapaxes(0, 1), rtol=1e-6)
 
 
 def test_a_part_shorter_than_a_sequence_is_one(tmp_path: Path) -> None:
     (tmp_path / "valid.txt").write_text("the fox")
-    short = tiny_train(tmp_path, valid=str(tmp_path / "valid.txt")).folder
+    short = tiny_train(tmp_path, valid=str(tmp_path / "valid.txt"), optimizer="adam").folder
     assert load_objective(str(short), part="valid").data == "1 random sequence of the valid part (valid.txt), 6 steps"
 
 
 def test_a_task_and_music_have_batches_of_their_own(tmp_path: Path, small_music: Path) -> None:
-    task = tiny_train(tmp_path, "task", text=None, data="addition", length=21, arch="rnn", sequences=20)
-    objective, theta, data = load_objective(str(task.folder), symbols=100)
+    options = {"text": None, "arch": "rnn", "optimizer": "adam"}
+    task = str(tiny_train(tmp_path, "task", data="addition", length=21, sequences=20, **options).folder)
+    objective, theta, data = load_objective(task, symbols=100)
     assert re.fullmatch(r"4 random sequences of the task addition, \d+ steps", data)
     assert objective.batch.total_weight(objective.net.backend) == 4
     assert spectrum(objective, theta, count=2, vectors=0).largest.size == 2
     with pytest.raises(InputError, match="has no parts"):
-        load_objective(str(task.folder), part="train")
-    music = tiny_train(tmp_path, "music", text=None, data="jsb").folder
-    objective, theta, data = load_objective(str(music), symbols=10)
+        load_objective(task, part="train")
+    objective, theta, data = load_objective(
+        str(tiny_train(tmp_path, "music", data="jsb", **options).folder), symbols=10
+    )
     assert re.fullmatch(r"\d random sequences? of the train part of jsb, \d+ steps", data)
     assert spectrum(objective, theta, count=2, vectors=0).largest.size == 2
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"symbols": 0}, "symbols is 0"), ({"seed": -1}, "seed is -1"), ({"part": "tset"}, "part is 'tset'")],
-)
-def test_a_batch_that_cannot_be_is_refused(run: Path, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        load_objective(str(run), **options)
 
 
 def test_the_command_prints_what_the_library_finds(run: Path) -> None:
     before = snapshot(run)
     options = ("spectrum", run, "--symbols", 60, "--count", 3, "--vectors", 2, "--steps", 6, "--seed", 2)
     options = (*options, "--matrix", "both")
-    found = json.loads(call(*options, "--json").stdout)
+    found, shown = json.loads(call(*options, "--json").stdout), call(*options).stdout
     objective, theta, data = load_objective(str(run), symbols=60, seed=2)
     assert (found["network"], found["data"]) == (objective.net.describe(), data)
-    assert [each.pop("matrix") for each in found["matrices"]] == ["gauss-newton", "hessian"]
-    shown = call(*options).stdout
-    found_g = spectrum(objective, theta, "gauss-newton", 3, 2, 6, seed=2)
-    for name, read in zip(("gauss-newton", "hessian"), found["matrices"], strict=True):
-        same = spectrum(objective, theta, name, 3, 2, 6, seed=2)
+    both = [spectrum(objective, theta, name, 3, 2, 6, seed=2) for name in ("gauss-newton", "hessian")]
+    for same, read in zip(both, found["matrices"], strict=True):
         assert read.pop("seconds") > 0
-        assert read == {key: value for key, value in same.to_json().items() if key != "matrix"}
-        assert f"\n{name}: {same.products:,} products in " in shown
+        assert read == same.to_json()
+        assert f"\n{same.matrix}: {same.products:,} products in " in shown
         for value, residual in zip(same.largest, same.largest_residuals, strict=True):
             assert re.search(rf"^ +{value:.6g} +{residual:.1e}( |$)", shown, re.MULTILINE)
         assert f"trace {same.trace:.4g} (standard error {same.trace_error:.2g})" in shown
@@ -116,28 +99,22 @@ def test_the_command_prints_what_the_library_finds(run: Path) -> None:
         assert re.search(rf" {value:.6g} +{residual:.1e}$", shown, re.MULTILINE)
     high, low = same.ranked(10)
     assert re.search(rf"^ +10th +{high:.3g} +{low:.3g}$", shown, re.MULTILINE)
-    assert re.search(rf"^ +100th +{found_g.ranked(100)[0]:.3g}$", shown, re.MULTILINE)
+    assert re.search(rf"^ +100th +{both[0].ranked(100)[0]:.3g}$", shown, re.MULTILINE)
     assert max(map(len, shown.splitlines())) <= 80
     assert snapshot(run) == before
 
 
 def test_the_slow_hessian_is_computed_only_on_request(run: Path) -> None:
-    options = ("spectrum", run, "--symbols", 30, "--vectors", 0, "--count", 1, "--json")
-    for matrices, given in ((["gauss-newton"], ()), (["hessian"], ("--matrix", "hessian"))):
-        found = json.loads(call(*options, *given).stdout)
-        assert [each["matrix"] for each in found["matrices"]] == matrices
-    help_text = " ".join(call("spectrum", "--help").stdout.split())
-    assert "hessian (takes 5 to 10 times as long) or both. [default: gauss-newton]" in help_text
-
-
-def test_the_command_can_leave_parts_out(run: Path) -> None:
-    shown = call("spectrum", run, "--matrix", "gauss-newton", "--symbols", 30, "--vectors", 0, "--count", 1).stdout
+    shown = call("spectrum", run, "--symbols", 30, "--vectors", 0, "--count", 1).stdout
+    assert "\ngauss-newton: " in shown
     assert "hessian" not in shown
     assert "trace" not in shown
     shown = call("spectrum", run, "--matrix", "hessian", "--symbols", 30, "--vectors", 1, "--count", 0).stdout
     assert "gauss-newton" not in shown
     assert "residual" not in shown
     assert re.search(r"^trace \S+, Frobenius norm \S+$", shown, re.MULTILINE)
+    help_text = " ".join(call("spectrum", "--help").stdout.split())
+    assert "hessian (takes 5 to 10 times as long) or both. [default: gauss-newton]" in help_text
 
 
 def test_eigenvalues_that_were_not_found_are_counted(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,24 +125,22 @@ def test_eigenvalues_that_were_not_found_are_counted(run: Path, monkeypatch: pyt
 
 
 @needs_matplotlib
-@pytest.mark.parametrize("name", one_in(3, ["spectrum.svg", "spectrum.png", "spectrum.PDF"]))
-def test_the_picture_is_drawn(run: Path, tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    call("spectrum", run, "--symbols", 30, "--steps", 4, "--count", 2, "--plot", path)
-    begins = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
-    assert path.read_bytes().startswith(begins[name[-3:].lower()])
-    if name.endswith("svg"):
-        again = path.read_bytes()
-        call("spectrum", run, "--symbols", 30, "--steps", 4, "--count", 2, "--plot", path, "--force")
-        assert path.read_bytes() == again
-        drawn = again.decode()
-        for words in ("gauss-newton, above 0", "density", "eigenvalue"):
-            assert words in drawn
-        for title in ("Eigenvalues of the Gauss-Newton matrix", "mlstm 4", "random sequences of the train part"):
-            assert title in drawn
+@pytest.mark.slow
+def test_the_picture_is_drawn(run: Path, tmp_path: Path) -> None:
+    options = ("spectrum", run, "--symbols", 30, "--steps", 4, "--count", 2, "--plot")
+    for name, begin in (("spectrum.svg", b"<?xml"), ("spectrum.png", b"\x89PNG"), ("spectrum.PDF", b"%PDF")):
+        call(*options, tmp_path / name)
+        assert (tmp_path / name).read_bytes().startswith(begin)
+    drawn = (tmp_path / "spectrum.svg").read_text()
+    call(*options, tmp_path / "spectrum.svg", "--force")
+    assert (tmp_path / "spectrum.svg").read_text() == drawn
+    for words in ("gauss-newton, above 0", "density", "eigenvalue", "Eigenvalues of the Gauss-Newton matrix", "mlstm 4",
+                  "random sequences of the train part"):  # fmt: skip
+        assert words in drawn
 
 
 @needs_matplotlib
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_a_spectrum_of_zeros_can_be_drawn() -> None:
     from hfrnn.cli.plots import spectrum_picture
@@ -175,22 +150,15 @@ def test_a_spectrum_of_zeros_can_be_drawn() -> None:
     assert len(spectrum_picture([found], "svg")) > 1000
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--plot", "x.jpeg"), "give a file that ends in .svg, .png, .pdf"),
-        (("--plot", "no/x.svg"), "there is no folder no"),
-        pytest.param(("--plot", "x.svg", "--vectors", 0), "--vectors is 0", marks=needs_matplotlib),
-        (("--symbols", 0), "symbols is 0"),
-        (("--count", -1), "count is -1"),
-        (("--count", 10**7), "--count is 10,000,000, and the network has 752 weights"),
-        (("--count", 0, "--vectors", 0), "--count and --vectors are 0, so nothing would be computed"),
-        (("--tolerance", 0), "tolerance is 0"),
-        (("--matrix", "hesian"), "Did you mean 'hessian'?"),
-        (("--part", "test"), "has fewer than two symbols"),
-        (("--which", "worst"), "checkpoint 'worst' is not known"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    (("--plot", "x.jpeg"), "give a file that ends in .svg, .png, .pdf"),
+    (("--plot", "no/x.svg"), "there is no folder no"),
+    pytest.param(("--plot", "x.svg", "--vectors", 0), "--vectors is 0", marks=needs_matplotlib),
+    (("--count", 10**7), "--count is 10,000,000, and the network has 752 weights"),
+    (("--count", 0, "--vectors", 0), "--count and --vectors are 0, so nothing would be computed"),
+    (("--tolerance", 0), "tolerance is 0"), (("--matrix", "hesian"), "Did you mean 'hessian'?"),
+    (("--part", "test"), "has fewer than two symbols"),
+])  # fmt: skip
 def test_the_command_refuses_what_does_not_fit(run: Path, options: tuple[object, ...], message: str) -> None:
     assert message in " ".join(call("spectrum", run, *options, code=2).output.split())
 
@@ -223,12 +191,8 @@ def test_the_time_left_of_a_spectrum_is_a_bound(
     assert re.fullmatch(r"gauss-newton, density: 3 of 3, left at most 0:00", lines[-1])
 
 
-@pytest.mark.parametrize(("matrix", "count"), [("gauss-newton", 3), ("hessian", 0)])
-def test_an_interrupt_ends_in_one_word(run: Path, monkeypatch: pytest.MonkeyPatch, matrix: str, count: int) -> None:
-    def interrupted(show: object, matrix: str, what: str, done: int, most: int) -> None:
-        if done == 3:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(sys.modules["hfrnn.cli.spectrum"], "_tell", interrupted)
-    result = call("spectrum", run, "--matrix", matrix, "--count", count, "--symbols", 100, code=1)
-    assert result.output.splitlines() == ["Error: interrupted"]
+def test_an_interrupt_ends_in_one_word(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["hfrnn.cli.spectrum"], "_tell", Mock(side_effect=KeyboardInterrupt))
+    for options in (("gauss-newton", "--count", 3), ("hessian", "--count", 0)):
+        result = call("spectrum", run, "--symbols", 100, "--matrix", *options, code=1)
+        assert result.output.splitlines() == ["Error: interrupted"]

@@ -88,6 +88,9 @@ def test_the_norm_is_that_of_exact_sums_and_the_gradient_keeps_its_bits(dtype: s
         assert optimizer.lazy_clip(g, bound) == pytest.approx(exact, rel=1e-14)
         np.testing.assert_array_equal(g, before)
     assert optimizer.lazy_clip(np.zeros(0, dtype), 1.0) == 0.0
+    for wrong in (-1.0, math.nan):
+        with pytest.raises(InputError, match="bound"):
+            optimizer.lazy_clip(g, wrong)
 
 
 def test_a_factor_belongs_to_its_gradient_and_to_one_step() -> None:
@@ -105,17 +108,15 @@ def test_a_factor_belongs_to_its_gradient_and_to_one_step() -> None:
         np.testing.assert_array_equal(optimizer.step(theta, g, 1.0), -g)
 
 
-@pytest.mark.parametrize("place", ["theta", "out", "fresh"])
 @each_maker
-def test_the_new_parameters_may_replace_the_old_ones(make: Maker, place: str) -> None:
-    optimizer, theta, other = make(True, 1), vector(50, 0), np.zeros(50, "float32")
+def test_the_new_parameters_may_replace_the_old_ones(make: Maker) -> None:
+    theta = vector(50, 0)
     expected = make(False, 1).step(theta, vector(50, 1), 0.1)
-    found = optimizer.step(theta, vector(50, 1), 0.1, out={"theta": theta, "out": other, "fresh": None}[place])
-    np.testing.assert_array_equal(found, expected)
+    for out in (None, np.zeros(50, "float32"), theta):
+        np.testing.assert_array_equal(make(True, 1).step(theta, vector(50, 1), 0.1, out=out), expected)
 
 
-@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("n", [1, 30, STEP_PIECE + 2])
+@pytest.mark.parametrize(("n", "wrong"), [(1, math.nan), (30, -math.inf), (STEP_PIECE + 2, math.inf)])
 @each_maker
 def test_a_gradient_that_is_not_finite_changes_nothing(make: Maker, n: int, wrong: float) -> None:
     optimizer, theta = make(True, 2), vector(n, 0)
@@ -131,15 +132,13 @@ def test_a_gradient_that_is_not_finite_changes_nothing(make: Maker, n: int, wron
     optimizer.step(theta, vector(n, 3), 0.1)
 
 
-@pytest.mark.parametrize("make", [MAKERS["sgd"], MAKERS["nesterov"], MAKERS["sgd-decay"]])
-def test_a_step_that_overflows_is_refused(make: Maker) -> None:
+@pytest.mark.parametrize("name", ["sgd", "nesterov", "sgd-decay"])
+def test_a_step_that_overflows_is_refused(name: str) -> None:
+    make = MAKERS[name]
     with pytest.raises(NonFiniteError, match="The step is not finite"):
         make(True, 1).step(np.zeros(3, "float32"), np.array([0, 0, 3e38], "float32"), 2.0)
     with pytest.raises(NonFiniteError, match="The step is not finite"):
         make(True, 1).step(np.array([0, 3e38, 0], "float32"), np.array([0, -3e38, 0], "float32"), 0.5)
-
-
-def test_a_square_that_overflows_is_refused() -> None:
     with pytest.raises(NonFiniteError, match="The step is not finite"):
         MAKERS["adam"](True, 1).step(np.zeros(2, "float32"), np.array([1, 1e30], "float32"), 0.1)
 
@@ -156,7 +155,7 @@ def test_a_state_serves_both_kinds(make: Maker) -> None:
 @pytest.mark.parametrize(
     "dtypes", [("float32", "float64"), ("longdouble", "longdouble"), ("float16", "float16")], ids=str
 )
-@each_maker
+@pytest.mark.parametrize("make", [MAKERS["nesterov"], MAKERS["adam-decay"]])
 def test_other_types_run_the_reference(make: Maker, dtypes: tuple[str, str]) -> None:
     theta, g = vector(5, 0, dtypes[0]), vector(5, 1, dtypes[1])
     clipped = g.copy()
@@ -165,12 +164,6 @@ def test_other_types_run_the_reference(make: Maker, dtypes: tuple[str, str]) -> 
     fused.lazy_clip(g, 0.5)
     expected = make(False, 1).step(theta, clipped, 0.1)
     np.testing.assert_allclose(fused.step(theta, g, 0.1), expected, rtol=1e-3 if "float16" in dtypes else 1e-6)
-
-
-@pytest.mark.parametrize("bound", [-1.0, math.nan, "1"])
-def test_a_wrong_bound_is_refused(bound: Any) -> None:
-    with pytest.raises(InputError, match="bound"):
-        OnePassSGD(PASSES).lazy_clip(np.ones(3), bound)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -1,23 +1,13 @@
 """Updates that fail, search, stop and resume, and line-search damping."""
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
-from support.least_squares import (
-    LeastSquares,
-    bent_beyond,
-    linear,
-    rosenbrock,
-    run,
-    same,
-    solution_of,
-    wavy,
-)
+from support.least_squares import LeastSquares, bent_beyond, linear, run, same, solution_of, wavy
 
 from hfrnn.errors import InputError, NonFiniteError
-from hfrnn.optim.cg import CGStop, diagonal_preconditioner
+from hfrnn.optim.cg import CGStop
 from hfrnn.optim.damping import Damping
 from hfrnn.optim.hessian_free import HessianFree, HessianFreeOptions, UpdateInterrupted
 
@@ -62,12 +52,6 @@ def test_non_finite_losses_at_trial_steps_are_survived(kind):
     assert math.isfinite(log[-1].loss_after)
 
 
-def test_a_loss_that_is_nan_everywhere_else_fails_quietly():
-    update = HessianFree(Damping("tikhonov")).update(np.zeros(40), wavy(bend=lambda theta, f: math.nan))
-    assert not update.success
-    assert update.next_lambda_ > update.lambda_
-
-
 @pytest.mark.parametrize("where", ["loss", "gradient", "curvature"])
 def test_a_non_finite_loss_or_gradient_at_theta_is_an_error_that_changes_nothing(where):
     objective, curvature = wavy(), None
@@ -83,14 +67,6 @@ def test_a_non_finite_loss_or_gradient_at_theta_is_an_error_that_changes_nothing
     with np.errstate(invalid="ignore"), pytest.raises(NonFiniteError, match="not finite at the present parameters"):
         optimizer.update(theta, objective, curvature)
     assert repr(optimizer.state_dict()) == repr(before)
-
-
-def test_a_gradient_of_zero_leaves_theta_alone():
-    theta = np.array([1.0, 1.0])
-    update = HessianFree(Damping("tikhonov")).update(theta, rosenbrock())
-    assert (update.success, update.cg_stop, update.evaluations) == (False, CGStop.RESIDUAL, 0)
-    assert np.array_equal(update.theta, theta)
-    assert not np.shares_memory(update.theta, theta)
 
 
 def test_theta_of_another_size_is_refused():
@@ -133,14 +109,8 @@ def test_line_search_damping_on_a_quadratic_follows_cg_to_the_minimum():
     assert objective.asked == [(0.0, 0.0, "hidden")]
     assert np.allclose(update.theta, np.linalg.lstsq(a, y, rcond=None)[0], atol=1e-5)
     assert update.rho == pytest.approx(1.0, rel=1e-6)
-
-
-def test_line_search_damping_lowers_the_loss_along_each_direction_and_has_no_mu_rule():
-    optimizer = HessianFree(Damping("line-search"))
-    _, log = run(optimizer, np.zeros(40), wavy(strength=4.0), 15)
-    assert log[-1].loss_after < 0.2 * log[0].loss_before
-    assert all(1 <= each.chosen_iteration <= each.cg_iterations for each in log)
-    assert {(each.mu, each.next_mu, each.lambda_, each.next_lambda_) for each in log} == {(0.0, 0.0, 0.0, 0.0)}
+    assert 1 <= update.chosen_iteration <= update.cg_iterations
+    assert (update.mu, update.next_mu, update.lambda_, update.next_lambda_) == (0.0, 0.0, 0.0, 0.0)
 
 
 def test_line_search_damping_reports_the_quadratic_at_x_f():
@@ -206,13 +176,6 @@ def test_should_stop_gives_the_update_up_and_leaves_the_state_as_it_was():
     assert same(optimizer.update(theta, objective), reference.update(theta, objective))
 
 
-def test_on_cg_hears_of_every_iteration():
-    heard = []
-    update = HessianFree().update(np.zeros(40), wavy(), on_cg=lambda i, q: heard.append((i, q)))
-    assert [i for i, _ in heard] == list(range(1, update.cg_iterations + 1))
-    assert update.q in [q for _, q in heard]
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("kind", ["structural", "tikhonov", "structural+tikhonov", "line-search", "none"])
 def test_going_on_after_a_load_gives_the_same_bits(kind, dtype):
@@ -250,79 +213,3 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing():
         with pytest.raises(InputError):
             optimizer.load_state_dict(state)
     assert repr(optimizer.state_dict()) == before
-
-
-# options
-
-
-def test_cg_uses_the_preconditioner():
-    objective, a, _ = linear()
-    options = HessianFreeOptions(cg_epsilon=0.0, residual_tolerance=1e-6, cg_iterations=500)
-    d = (a * a).sum(axis=0)
-    plain, helped = (
-        HessianFree(Damping("none"), options).update(np.ones(30), objective, preconditioner=m).cg_iterations
-        for m in (None, diagonal_preconditioner(d, 1e-6, exponent=1.0))
-    )
-    assert helped < plain
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"cg_iterations": 0},
-        {"noise_limit": 0.0},
-        {"cg_window": 0},
-        {"residual_every": -1},
-        {"preconditioner": "other"},
-        {"preconditioner_exponent": 1.5},
-        {"preconditioner_shift": 0.0},
-        {"preconditioner_relative_shift": -0.1},
-        {"max_failures": 0},
-        {"keep_ratio": 1.0},
-        {"warm_start": 1.1},
-        {"mu_growth": 1.0},
-        {"rho_model": "other"},
-        {"rho_objective": "other"},
-        {"line_search": "other"},
-        {"line_search_factor": 1.0},
-        {"line_search_backtracks": -1},
-        {"armijo": 1.0},
-        {"tau": 0.0},
-        {"direction_backtracks": -1},
-        {"idle_directions": -1},
-        {"preconditioner_exponent": -0.1},
-        {"warm_start": -0.1},
-        {"line_search_factor": 0.0},
-        {"armijo": -0.1},
-        {"tau": 1.0},
-    ],
-    ids=lambda wrong: "-".join(map(str, *wrong.items())),
-)
-def test_wrong_options_are_refused_by_name(wrong):
-    with pytest.raises(InputError, match=next(iter(wrong))):
-        HessianFreeOptions(**wrong)
-
-
-ENDS = {
-    "cg_iterations": [1], "noise_limit": [1e-6, None],
-    "cg_window": [1], "residual_every": [0], "keep_ratio": [1.01], "warm_start": [0.0, 1.0],
-    "mu_growth": [1.01, None], "line_search_factor": [0.01, 0.99], "line_search_backtracks": [0], "armijo": [0.0, 0.99],
-    "tau": [0.01, 0.99], "direction_backtracks": [0], "idle_directions": [0], "max_failures": [1, None],
-    "preconditioner_exponent": [0.0, 1.0], "preconditioner_shift": [0.01, None],
-    "preconditioner_relative_shift": [0.0, 10.0],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ENDS)
-def test_options_take_the_ends_of_their_ranges(name):
-    for value in ENDS[name]:
-        assert getattr(HessianFreeOptions(**{name: value}), name) == value
-
-
-def test_options_are_frozen_and_default_to_the_papers():
-    options = HessianFreeOptions()
-    assert (options.cg_iterations, options.cg_epsilon, options.cg_window) == (100, 0.0005, 10)
-    assert (options.warm_start, options.mu_growth, options.keep_ratio) == (0.95, 3.0, 1.3)
-    assert (options.line_search_factor, options.line_search_backtracks, options.armijo) == (0.8, 60, 0.01)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        options.tau = 0.1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 
 import pytest
@@ -64,6 +64,37 @@ def test_the_options_of_a_preset_survive_the_way_through_a_run(preset: str, data
     assert hfrnn.HessianFreeOptions.from_run(in_run, preconditioner_parts=3).preconditioner_parts == 3
 
 
+RANGES = {  # values out of the range of an option, and the ends of the range
+    "cg_iterations": ([0], [1]), "noise_limit": ([0.0, -1.0, float("nan"), "much"], [1e-6, None]),
+    "cg_window": ([0], [1]), "residual_every": ([-1], [0]), "keep_ratio": ([1.0], [1.01]),
+    "warm_start": ([-0.1, 1.1], [0.0, 1.0]), "mu_growth": ([1.0], [1.01, None]), "max_failures": ([0], [1, None]),
+    "line_search_factor": ([0.0, 1.0], [0.01, 0.99]), "line_search_backtracks": ([-1], [0]),
+    "armijo": ([-0.1, 1.0], [0.0, 0.99]), "tau": ([0.0, 1.0], [0.01, 0.99]), "direction_backtracks": ([-1], [0]),
+    "idle_directions": ([-1], [0]), "preconditioner_exponent": ([-0.1, 1.1], [0.0, 1.0]),
+    "preconditioner_shift": ([0.0], [0.01, None]), "preconditioner_relative_shift": ([-0.1], [0.0, 10.0]),
+    **dict.fromkeys(("preconditioner", "rho_model", "rho_objective", "line_search"), (["other"], [])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_options_take_the_ends_of_their_ranges_and_refuse_what_lies_beyond(name: str) -> None:
+    beyond, ends = RANGES[name]
+    for value in beyond:
+        with pytest.raises(hfrnn.InputError, match=name):
+            hfrnn.HessianFreeOptions(**{name: value})
+    for value in ends:
+        assert getattr(hfrnn.HessianFreeOptions(**{name: value}), name) == value
+
+
+def test_options_are_frozen_and_default_to_the_papers() -> None:
+    options = hfrnn.HessianFreeOptions()
+    assert (options.cg_iterations, options.cg_epsilon, options.cg_window) == (100, 0.0005, 10)
+    assert (options.warm_start, options.mu_growth, options.keep_ratio) == (0.95, 3.0, 1.3)
+    assert (options.line_search_factor, options.line_search_backtracks, options.armijo) == (0.8, 60, 0.01)
+    with pytest.raises(FrozenInstanceError):
+        options.tau = 0.1  # type: ignore[misc]
+
+
 def test_zero_is_off_in_a_run_and_none_in_an_update() -> None:
     off = dict.fromkeys(("noise_limit", "mu_growth", "max_failures"), 0)
     config = hfrnn.TrainConfig(data="sine", **off).resolved()
@@ -72,7 +103,6 @@ def test_zero_is_off_in_a_run_and_none_in_an_update() -> None:
 
 
 def test_the_progress_rule_of_both_presets_is_not_that_of_the_papers() -> None:
-    assert hfrnn.HessianFreeOptions().cg_epsilon == 0.0005
     assert {getattr(hfrnn.HessianFreeOptions, preset)().cg_epsilon for preset in PRESETS} == {0.005}
     assert hfrnn.TrainConfig().resolved().cg_epsilon == 0.005
 

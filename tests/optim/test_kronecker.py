@@ -66,8 +66,10 @@ def test_factors_bases_and_diagonal_are_those_of_their_definition() -> None:
 
 
 def test_earlier_factors_count_less() -> None:
+    G = gradients(1)
     first = kronecker(BLOCKS, gradients(0))
-    second = kronecker(BLOCKS, gradients(1), first, decay=0.25)
+    second = kronecker(BLOCKS, G, first, decay=0.25)
+    np.testing.assert_array_equal(G, gradients(1))  # not written
     alone = kronecker(BLOCKS, gradients(1))
     for old, new, both in zip(first.factors, alone.factors, second.factors, strict=True):
         for F, G, H in zip(old, new, both, strict=True):
@@ -92,6 +94,7 @@ def test_the_period_grows_while_the_basis_stands_and_shrinks_when_it_turns() -> 
         found = kronecker(BLOCKS, gradients(seed, 3), found, decay=0.0 if seed else 0.7, longest=10)
         periods.append(found.period)
     assert periods == [1, 2, 4, 8, 10, 10, 5, 2]
+    assert kronecker(BLOCKS, gradients(0, 3), kronecker(BLOCKS, gradients(0, 3)), longest=1).period == 1
     assert found is not None
     for age in range(found.period + 1):
         assert found.age == age
@@ -124,12 +127,6 @@ def test_a_state_without_gates_keeps_its_whole_blocks() -> None:
     assert found is not None
     assert found.blocks == whole
     np.testing.assert_array_equal(found.diagonal, kronecker(whole, gradients(1), earlier).diagonal)
-
-
-def test_the_gradients_are_not_written() -> None:
-    G = gradients(0)
-    kronecker(BLOCKS, G, kronecker(BLOCKS, G))
-    np.testing.assert_array_equal(G, gradients(0))
 
 
 def test_a_single_side_counts_fully() -> None:
@@ -192,15 +189,6 @@ def test_factors_that_never_stand_still_are_computed_less_and_less_often(rarer: 
     assert load_kronecker(found.state_dict()).computed == 60
 
 
-def test_the_period_is_never_longer_than_asked_for() -> None:
-    found = None
-    for _ in range(5):
-        found = kronecker(BLOCKS, gradients(0, 3), found, longest=16)
-    assert found is not None
-    assert found.period == 16
-    assert kronecker(BLOCKS, gradients(5, 3), found, decay=0.0, longest=4).period == 4
-
-
 def test_a_state_gives_the_same_bits() -> None:
     first = kronecker(BLOCKS, gradients(0).astype("float32"))
     found = kronecker(BLOCKS, gradients(1).astype("float32"), first).used()
@@ -211,13 +199,6 @@ def test_a_state_gives_the_same_bits() -> None:
     for mine, theirs in zip(again.factors, found.factors, strict=True):
         for F, G in zip(mine, theirs, strict=True):
             np.testing.assert_array_equal(F, G)
-
-
-@pytest.mark.parametrize("key", ["factors", "diagonal"])
-def test_a_state_of_another_model_is_refused(key: str) -> None:
-    state = kronecker(BLOCKS, gradients(0)).state_dict()
-    with pytest.raises(hfrnn.InputError, match="the state of the preconditioner has"):
-        load_kronecker({**state, key: state[key][:-1]})
 
 
 @pytest.mark.parametrize(
@@ -238,16 +219,12 @@ def test_a_damaged_state_is_refused(change: dict[str, Any], message: str) -> Non
     state = kronecker(BLOCKS, gradients(0)).state_dict()
     with pytest.raises(hfrnn.InputError, match=message):
         load_kronecker({**state, **change})
+    for key in ("factors", "diagonal"):  # of another model
+        with pytest.raises(hfrnn.InputError, match="the state of the preconditioner has"):
+            load_kronecker({**state, key: state[key][:-1]})
     for name in state:
         with pytest.raises(hfrnn.InputError, match=f"lacks {name}"):
             load_kronecker({key: value for key, value in state.items() if key != name})
-
-
-def test_blocks_with_gaps_and_no_gradients_are_refused() -> None:
-    with pytest.raises(hfrnn.InputError, match="without gaps"):
-        kronecker((MatrixBlock(0, 2, 2), MatrixBlock(6, 2, 2)), np.ones((3, 8)))
-    with pytest.raises(hfrnn.InputError, match="gradients has no rows"):
-        kronecker(BLOCKS, np.ones((0, N)))
 
 
 def test_factors_that_overflow_leave_the_earlier_ones() -> None:
@@ -264,16 +241,26 @@ def test_factors_that_overflow_leave_the_earlier_ones() -> None:
         np.testing.assert_array_equal(second.diagonal, first.diagonal)
 
 
-def test_the_preconditioner_of_another_model_is_refused() -> None:
+def test_gradients_that_do_not_fit_are_refused() -> None:
     first = made(gradients(0)).kronecker
     with pytest.raises(hfrnn.InputError, match="use one optimizer for one model"):
         made(gradients(0), first, n=N + 1)
+    with pytest.raises(hfrnn.InputError, match="without gaps"):
+        kronecker((MatrixBlock(0, 2, 2), MatrixBlock(6, 2, 2)), np.ones((3, 8)))
+    with pytest.raises(hfrnn.InputError, match="gradients has no rows"):
+        kronecker(BLOCKS, np.ones((0, N)))
 
 
-@pytest.mark.parametrize("shift", [0.0, -1.0, float("nan")])
-def test_a_shift_that_is_not_positive_is_refused(shift: float) -> None:
-    with pytest.raises(hfrnn.InputError, match=r"shift is .*: give a (finite )?number above 0"):
-        kronecker(BLOCKS, gradients(0)).preconditioner(shift)
+def test_wrong_shifts_are_refused() -> None:
+    found = kronecker(BLOCKS, gradients(0))
+    for shift in (0.0, -1.0, float("nan")):
+        with pytest.raises(hfrnn.InputError, match=r"shift is .*: give a (finite )?number above 0"):
+            found.preconditioner(shift)
+    with pytest.raises(hfrnn.InputError, match="shift"):
+        found.preconditioner(np.ones(N + 1))  # only entries for all of D, or one number
+    for relative in (-0.1, float("nan")):
+        with pytest.raises(hfrnn.InputError, match="relative is"):
+            found.shifts(relative)
 
 
 def test_conjugate_gradient_agrees_with_scipy_and_needs_fewer_iterations() -> None:

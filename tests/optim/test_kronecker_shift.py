@@ -14,11 +14,6 @@ from hfrnn.optim.kronecker import Kronecker, kronecker
 from hfrnn.optim.preconditioner import make_preconditioner
 
 
-def test_a_shift_of_another_length_is_refused() -> None:
-    with pytest.raises(hfrnn.InputError, match="shift"):
-        kronecker(BLOCKS, gradients(0)).preconditioner(np.ones(N + 1))  # only entries for all of D, or one number
-
-
 def expected_shifts(found: Kronecker, relative: float, common: float) -> Any:
     """Return the shift of each entry, where `common` is the share that all blocks have."""
     means = np.concatenate([np.full(b.size, found.diagonal[b.span].mean()) for b in BLOCKS])
@@ -64,9 +59,3 @@ def test_a_relative_shift_makes_new_factors_rarer(options: dict[str, Any], updat
         assert found is not None
         periods.append(found.period)
     assert periods[-1] == 16 // updates
-
-
-@pytest.mark.parametrize("relative", [-0.1, float("nan")])
-def test_a_relative_shift_below_zero_is_refused(relative: float) -> None:
-    with pytest.raises(hfrnn.InputError, match="relative is"):
-        kronecker(BLOCKS, gradients(0)).shifts(relative)

@@ -54,20 +54,18 @@ def test_the_extremes_of_any_matrix_are_its_own(values: list[float], count: int,
         assert (nearest <= residuals + 1e-12 * scale).all()
 
 
-@pytest.mark.parametrize("n", [1, 2, 20, 21, 60])
-@pytest.mark.parametrize("end", ["largest", "smallest"])
+@pytest.mark.parametrize(("n", "end"), [(1, "smallest"), (2, "largest"), (20, "smallest"), (21, "largest")])
 def test_every_count_of_distinct_eigenvalues_comes_from_the_outside_in(n: int, end: str) -> None:
     values = np.linspace(-3, 5, n) ** 3
     expected = np.sort(values) if end == "smallest" else -np.sort(-values)
-    for count in (1, 5, n, n + 3):
+    for count in (1, n, n + 3):
         found, residuals = extreme_eigenvalues(times(symmetric(values)), n, count, end, 1e-10, rng())
         np.testing.assert_allclose(found, expected[:count], atol=1e-9)
         assert residuals.size == found.size
 
 
-@pytest.mark.parametrize("n", [1, 5, 50])
-def test_matrices_of_one_eigenvalue(n: int) -> None:
-    for value in (0.0, 2.0, -3.0):
+def test_matrices_of_one_eigenvalue() -> None:
+    for n, value in ((1, 2.0), (5, 0.0), (50, -3.0)):
         for end in ("largest", "smallest"):
             found, residuals = extreme_eigenvalues(times(value * np.eye(n)), n, 3, end, 1e-8, rng())
             np.testing.assert_allclose(found, np.full(min(3, n), value), rtol=1e-12)
@@ -97,7 +95,7 @@ def test_a_search_that_is_given_up_keeps_what_it_has_found(monkeypatch: pytest.M
     assert calls[0] <= most_products(500, 4)
 
 
-@pytest.mark.parametrize(("n", "count"), [(1, 1), (10, 3), (20, 5), (21, 5), (300, 5), (300, 12)])
+@pytest.mark.parametrize(("n", "count"), [(1, 1), (20, 5), (21, 5), (300, 5)])
 def test_the_products_stay_below_what_is_said(n: int, count: int) -> None:
     calls = [0]
     A = symmetric(np.linspace(1, 2, n) ** 4)
@@ -132,7 +130,7 @@ def test_the_rule_has_the_moments_of_the_matrix_below_twice_its_steps(
         assert weights @ nodes**k == pytest.approx(moment, abs=1e-9 * scale**k)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 40, 120])
+@pytest.mark.parametrize("n", [1, 2, 40])
 def test_after_n_steps_the_nodes_are_the_eigenvalues(n: int) -> None:
     values = np.sort(np.random.default_rng(n).normal(size=n))
     values[n // 2 :] *= 100
@@ -147,11 +145,6 @@ def test_a_multiple_eigenvalue_is_one_node_with_the_weight_of_all_its_copies() -
     nodes, weights = quadrature(*lanczos(lambda v: values * v, r, 20))
     np.testing.assert_allclose(nodes, [-1, 0, 4], atol=1e-12)
     np.testing.assert_allclose(weights, [0.15, 0.5, 0.35], atol=1e-12)
-
-
-def test_a_matrix_of_zeros_is_a_node_at_zero() -> None:
-    nodes, weights = quadrature(*lanczos(lambda v: 0 * v, np.ones(7), 5))
-    assert (nodes.tolist(), weights.tolist()) == ([0.0], [1.0])
 
 
 def test_the_start_need_not_be_of_length_one_and_is_not_written() -> None:
@@ -169,10 +162,6 @@ def test_over_all_unit_vectors_trace_and_frobenius_norm_are_exact() -> None:
     assert sum(w @ t**2 for t, w in rules) == pytest.approx((A**2).sum(), rel=1e-12)
 
 
-@pytest.mark.parametrize("count", [1, 4, 20])
-def test_a_search_is_given_up_after_about_a_thousand_products(count: int) -> None:
-    assert 950 <= most_products(100_000, count) <= 1100
-
-
-def test_a_small_matrix_takes_a_product_for_each_row_and_eigenvalue() -> None:
-    assert most_products(10, 3) == 13
+def test_a_search_is_given_up_after_about_a_thousand_products() -> None:
+    assert all(950 <= most_products(100_000, count) <= 1100 for count in (1, 4, 20))
+    assert most_products(10, 3) == 13  # one for each row and each eigenvalue

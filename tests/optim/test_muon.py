@@ -62,8 +62,9 @@ def test_parameters_outside_of_hidden_matrices_have_the_steps_of_adam(monkeypatc
     assert np.array_equal(Muon(()).step(theta, g, 0.1), Adam(AdamOptions(0.9, 0.95)).step(theta, g, 0.1))
 
 
-@pytest.mark.parametrize("shape", [(1, 8, 8), (3, 5, 9), (2, 9, 5), (1, 40, 40)])
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize(
+    ("shape", "scale"), [((1, 8, 8), 1e-6), ((3, 5, 9), 1.0), ((2, 9, 5), 1e6), ((1, 40, 40), 1.0)]
+)
 def test_a_step_is_nearly_orthogonal(shape: tuple[int, ...], scale: float) -> None:
     G = scale * np.random.default_rng(1).standard_normal(shape)
     X = orthogonalized(G)
@@ -84,20 +85,6 @@ def test_the_number_that_keeps_denominators_above_zero_is_added_to_both() -> Non
         np.testing.assert_allclose(orthogonalized(G, epsilon)[0], plain_orthogonalization(G[0], epsilon), rtol=1e-9)
 
 
-def test_a_step_of_a_hidden_matrix_does_not_depend_on_the_size_of_its_gradient() -> None:
-    g = gradients(1)[0]
-    hidden = np.setdiff1d(np.arange(N), OTHERS)
-    one, other = (Muon(HIDDEN).step(np.zeros(N), scale * g, 0.1) for scale in (1.0, 1e4))
-    np.testing.assert_allclose(one[hidden], other[hidden], rtol=1e-6)
-    rms = np.sqrt(np.mean(one[hidden] ** 2))
-    assert 0.1 * 0.2 * 0.6 < rms < 0.1 * 0.2 * 1.3  # that of Adam, times the learning rate
-
-
-def test_a_gradient_of_zero_changes_nothing() -> None:
-    theta = np.linspace(-1, 1, N)
-    assert np.array_equal(Muon(HIDDEN).step(theta, np.zeros(N), 0.1), theta)
-
-
 def test_the_defaults_are_those_of_its_authors() -> None:
     assert dataclasses.asdict(Muon(HIDDEN).options) == {
         "beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8, "decay": 0.0, "momentum": 0.95,
@@ -110,12 +97,9 @@ def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
         MuonOptions(**options)
 
 
-def test_gates_that_do_not_divide_the_columns_are_refused() -> None:
+def test_blocks_that_do_not_fit_are_refused() -> None:
     for gates, words in ((5, "12 columns and 5 gates"), (0, "gates of a block is 0"), (1.5, "gates of a block is 1.5")):
         with pytest.raises(InputError, match=words):
             Muon([MatrixBlock(0, 4, 12, gates=gates)])  # type: ignore[arg-type]
-
-
-def test_blocks_beyond_theta_are_refused() -> None:
     with pytest.raises(InputError, match="a block ends at 92"):
         Muon(HIDDEN).step(np.zeros(91), np.zeros(91), 0.1)

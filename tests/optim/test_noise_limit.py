@@ -94,9 +94,3 @@ def test_the_noise_is_the_mean_for_gradients_of_random_sign(kind: str, exponent:
         mean += g @ out / found.total_weight**2
     assert made.noise / found.total_weight == pytest.approx(mean, rel=1e-10)
     assert make_preconditioner(theta, found, DAMPING, options(None), None).noise == 0.0
-
-
-@pytest.mark.parametrize("limit", [0.0, -1.0, float("nan"), "much"])
-def test_a_limit_that_is_not_positive_is_refused(limit: object) -> None:
-    with pytest.raises(hfrnn.InputError, match="noise_limit"):
-        hfrnn.HessianFreeOptions(noise_limit=limit)

@@ -21,9 +21,6 @@ def test_a_constant_rate_stays():
 
 def test_the_rate_is_halved_when_the_loss_does_not_fall_below_the_least_so_far():
     assert rates(Plateau(0.8)) == [0.8, 0.8, 0.4, 0.2, 0.2, 0.1, 0.1]
-
-
-def test_the_rate_is_divided_by_one_and_a_half_too():
     assert rates(Plateau(0.9, divisor=1.5), (5.0, 5.0, 6.0)) == pytest.approx([0.9, 0.6, 0.4])
 
 
@@ -59,11 +56,6 @@ def test_a_rate_that_underflows_ends_the_run():
     assert rates(Stepped(1e-300, epochs=1, divisor=1e200), (1.0, 1.0)) == [None, None]
 
 
-def test_a_plateau_without_a_validation_loss_is_refused():
-    with pytest.raises(InputError, match="validation"):
-        Plateau(0.5).after_epoch(None)
-
-
 def test_a_cosine_has_its_values_at_known_points():
     schedule = Cosine(0.8, 12, least=0.2)
     known = {0: 0.8, 3: 0.2 + 0.3 * (1 + math.sqrt(0.5)), 4: 0.65, 6: 0.5, 8: 0.35, 12: 0.2, 13: 0.2, 10**9: 0.2}
@@ -72,13 +64,9 @@ def test_a_cosine_has_its_values_at_known_points():
     assert rates(schedule, (1.0, 9.0, None)) == [0.8] * 3  # epochs change nothing
 
 
-def test_a_cosine_without_a_horizon_is_constant():
-    assert [Cosine(0.8).rate(k) for k in (0, 1, 10**6)] == [0.8] * 3
-
-
-@pytest.mark.parametrize("schedule", [Schedule(0.8), Plateau(0.8), Stepped(0.8)])
-def test_the_rate_of_an_update_is_that_of_its_epoch(schedule):
-    assert [schedule.rate(k) for k in (0, 5)] == [0.8, 0.8]
+@pytest.mark.parametrize("schedule", [Schedule(0.8), Plateau(0.8), Stepped(0.8), Cosine(0.8)])
+def test_the_rate_of_an_update_is_that_of_its_epoch_and_a_cosine_without_a_horizon_is_constant(schedule):
+    assert [schedule.rate(k) for k in (0, 5, 10**6)] == [0.8] * 3
 
 
 def test_a_horizon_is_shortened_once_and_never_made_longer():
@@ -143,7 +131,7 @@ def test_a_warm_up_rises_to_one():
         lambda: Stepped(0.8, 3, least=0.1),
     ],
 )
-@pytest.mark.parametrize("done", range(8))
+@pytest.mark.parametrize("done", [0, 3, 7])
 def test_a_schedule_resumes_from_json_where_it_stood(make, done):
     schedule, resumed = make(), make()
     rates(schedule, LOSSES[:done])
@@ -160,15 +148,10 @@ def test_early_stopping_waits_for_as_many_evaluations_in_a_row():
     ]  # fmt: skip
     assert stopping.best == 4.0
     assert [EarlyStopping(2).after_evaluation(loss) for loss in (math.nan, 5.0)] == [False, False]
-
-
-def test_early_stopping_resumes_from_json_where_it_stood():
-    stopping, resumed = EarlyStopping(3), EarlyStopping(3)
-    for loss in (5.0, 6.0, 5.5):
-        stopping.after_evaluation(loss)
+    resumed = EarlyStopping(3)
     resumed.load_state_dict(json.loads(json.dumps(stopping.state_dict())))
-    assert resumed.after_evaluation(5.0)
-    assert resumed.best == 5.0
+    assert resumed.after_evaluation(4.0)
+    assert resumed.best == 4.0
 
 
 def test_a_state_that_does_not_fit_changes_nothing():
@@ -189,6 +172,7 @@ def test_a_state_that_does_not_fit_changes_nothing():
     [
         (lambda: Schedule(0.0), "lr"),
         (lambda: Schedule(math.nan), "lr"),
+        (lambda: Plateau(0.5).after_epoch(None), "validation"),
         (lambda: Plateau(0.5, divisor=1.0), "divisor"),
         (lambda: Plateau(0.5, patience=0), "patience"),
         (lambda: Plateau(0.5, gain=1.0), "gain"),

@@ -64,16 +64,15 @@ class Plain:
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "most"),
     [
-        SOAPOptions(every=1),
-        SOAPOptions(every=3, decay=0.3),
-        SOAPOptions(0.5, 0.7, 0.8, every=2, epsilon=1e-3),
-        SOAPOptions(0.0, 0.9, 0.0),
+        (SOAPOptions(every=1), 1024),
+        (SOAPOptions(every=3, decay=0.3), 4),
+        (SOAPOptions(0.5, 0.7, 0.8, every=2, epsilon=1e-3), 1024),
+        (SOAPOptions(0.5, 0.7, 0.8, every=2, epsilon=1e-3), 3),
+        (SOAPOptions(0.0, 0.9, 0.0), 4),
     ],
-    ids=str,
 )
-@pytest.mark.parametrize("most", [1024, 4, 3])
 def test_steps_are_those_of_the_formula(monkeypatch: pytest.MonkeyPatch, options: SOAPOptions, most: int) -> None:
     monkeypatch.setattr(module, "MOST", most)
     theta, optimizer = np.linspace(-1, 1, N), SOAP(BLOCKS, options)
@@ -99,43 +98,11 @@ def test_with_unit_bases_the_steps_after_the_first_are_those_of_adam(monkeypatch
     np.testing.assert_allclose(steps(first, found[1:], RATES[1:]), theta, rtol=1e-12, atol=1e-14)
 
 
-def test_the_first_step_only_computes_the_basis() -> None:
-    optimizer = SOAP(BLOCKS, SOAPOptions(decay=0.5))
-    assert np.array_equal(steps(optimizer, gradients(1)), np.linspace(-1, 1, N))
-    state = optimizer.state_dict()
-    assert not state["mean"].any()
-    assert not state["square"].any()
-    Q = state["bases"][16:52].reshape(6, 6)  # the right side of the first block
-    G = gradients(1)[0, :24].reshape(4, 6)
-    np.testing.assert_allclose(Q.T @ Q, np.eye(6), atol=1e-13)
-    rotated = Q.T @ G.T @ G @ Q
-    np.testing.assert_allclose(rotated, np.diag(np.diag(rotated)), atol=1e-11 * np.abs(rotated).max())
-
-
-def test_the_basis_follows_a_gradient_that_turns() -> None:
-    """After steps with gradients of one direction, the basis makes their factor diagonal."""
-    optimizer, block = SOAP([MatrixBlock(0, 4, 6)], SOAPOptions(every=1, factor_beta=0.5)), np.zeros(24)
-    for g in gradients(2, seed=1)[:, :24]:
-        optimizer.step(block, g, 0.1)
-    new = gradients(1, seed=2)[0, :24]
-    for _ in range(60):
-        optimizer.step(block, new, 0.1)
-    Q, G = optimizer.state_dict()["bases"][:16].reshape(4, 4), new.reshape(4, 6)
-    rotated = Q.T @ G @ G.T @ Q
-    np.testing.assert_allclose(rotated, np.diag(np.diag(rotated)), atol=1e-6 * np.abs(rotated).max())
-    assert (np.diff(np.diag(rotated)) <= 0).all()
-
-
-def test_a_gradient_of_zero_changes_nothing() -> None:
-    optimizer, theta = SOAP(BLOCKS), np.linspace(-1, 1, N)
-    assert np.array_equal(steps(optimizer, np.zeros((12, N)), [0.1] * 12), theta)
-
-
 def test_bases_stay_orthonormal_in_float32() -> None:
-    found = gradients(300).astype("f4")
+    found = gradients(100).astype("f4")
     found[:, 7:12] = 0  # a row that never has a gradient
     optimizer = SOAP(BLOCKS, SOAPOptions(every=2))
-    theta = steps(optimizer, found, [1e-3] * 300, np.linspace(-1, 1, N).astype("f4"))
+    theta = steps(optimizer, found, [1e-3] * 100, np.linspace(-1, 1, N).astype("f4"))
     assert theta.dtype == "f4"
     Q = optimizer.state_dict()["bases"][:16].reshape(4, 4)
     assert Q.dtype == "f4"

@@ -27,7 +27,7 @@ def test_a_matrix_of_low_rank_has_its_exact_trace_and_diagonal() -> None:
 
 
 def test_errors_cover_the_truth_as_standard_errors_do() -> None:
-    n, runs = 60, 200
+    n, runs = 60, 100
     A = matrix(n, 0.7)
     scores, entries = [], []
     for seed in range(runs):

@@ -65,8 +65,12 @@ def solve(backend: Any, kind: str = "none", indefinite: bool = False, **options:
     return conjugate_gradient(apply, on(backend, b), x0, preconditioner=made, **{**EXACT, **options})
 
 
-@pytest.mark.parametrize("options", [{}, {"residual_every": 3}, {"warm": True}], ids=["plain", "true-residual", "warm"])
-@pytest.mark.parametrize("kind", ["none", "diagonal", "kronecker"])
+EACH_KIND = pytest.mark.parametrize("kind", ["none", "diagonal", "kronecker"])
+EACH_START = pytest.mark.parametrize("options", [{}, {"residual_every": 3}, {"warm": True}], ids=str)
+
+
+@EACH_KIND
+@EACH_START
 def test_an_iteration_of_cg_waits_once(kind: str, options: dict[str, Any]) -> None:
     counts: list[int] = []
 
@@ -80,8 +84,8 @@ def test_an_iteration_of_cg_waits_once(kind: str, options: dict[str, Any]) -> No
     assert len(transfers) == counts[-1]
 
 
-@pytest.mark.parametrize("options", [{}, {"residual_every": 3}, {"warm": True}], ids=["plain", "true-residual", "warm"])
-@pytest.mark.parametrize("kind", ["none", "diagonal", "kronecker"])
+@EACH_KIND
+@EACH_START
 def test_a_run_of_cg_on_a_device_is_that_of_the_host(kind: str, options: dict[str, Any]) -> None:
     host, device = (solve(backend, kind, epsilon=1e-6, **options) for backend in (np, fake))
     assert (device.iterations, device.stop, device.products) == (host.iterations, host.stop, host.products)
@@ -105,8 +109,7 @@ def test_a_step_without_curvature_is_discarded_on_a_device(kind: str) -> None:
     assert device.residual_norm == host.residual_norm
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("after", [0, 4])
+@pytest.mark.parametrize(("after", "bad"), [(0, np.nan), (4, np.inf)])
 def test_a_product_that_is_not_finite_ends_a_run_on_a_device_at_the_last_good_iterate(after: int, bad: float) -> None:
     found = []
     for backend in (np, fake):
@@ -140,15 +143,23 @@ FIXED = {"none": 7, "diagonal": 8, "kronecker": 11}
 operator, 2 for the start of CG, 1 for the line search; 1 for a diagonal, 4 for Kronecker factors."""
 
 
-@pytest.mark.parametrize("damping", ["structural", "tikhonov", "line-search"])
-@pytest.mark.parametrize("kind", FIXED)
+@pytest.mark.parametrize(
+    ("kind", "damping"),
+    [
+        ("none", "line-search"),
+        ("diagonal", "tikhonov"),
+        ("kronecker", "structural"),
+        pytest.param("none", "structural", marks=pytest.mark.slow),
+        pytest.param("kronecker", "line-search", marks=pytest.mark.slow),
+    ],
+)
 def test_an_update_waits_once_an_iteration_and_once_a_trial_loss(kind: str, damping: str) -> None:
     options = hfrnn.HessianFreeOptions(
         preconditioner=kind, preconditioner_shift=0.1 if kind != "none" else None, cg_iterations=8, residual_every=4
     )
     (net, batch, theta), (its_net, its_batch, _) = (small_problem(backend=backend) for backend in ("numpy", fake))
     optimizer, its = (hfrnn.HessianFree(hfrnn.Damping(damping), options) for _ in range(2))
-    for _ in range(4):
+    for _ in range(3):
         host = optimizer.update(theta, hfrnn.Objective(net, batch))
         start = fake.asarray(theta)  # the host's, because roundings grow from update to update
         transfers.clear()
@@ -162,12 +173,7 @@ def test_an_update_waits_once_an_iteration_and_once_a_trial_loss(kind: str, damp
 
 # ---------------------------------------------------------------------- first-order steps
 
-MAKERS = {
-    "sgd": SGD,
-    "adam": Adam,
-    "soap": lambda: SOAP(BLOCKS),
-    "muon": lambda: Muon(BLOCKS),
-}
+MAKERS = {"sgd": SGD, "adam": Adam, "soap": lambda: SOAP(BLOCKS), "muon": lambda: Muon(BLOCKS)}
 GRADIENTS = np.random.default_rng(0).standard_normal((8, N))
 
 
@@ -196,8 +202,7 @@ def test_a_lazy_step_does_not_wait_and_goes_where_a_step_goes(optimizer: FirstOr
     assert optimizer.steps == 8
 
 
-@pytest.mark.parametrize("good", [0, 3])
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize(("good", "bad"), [(0, np.nan), (3, np.inf)])
 def test_a_lazy_step_that_is_not_finite_stops_all_later_ones_until_the_check(
     optimizer: FirstOrder, good: int, bad: float
 ) -> None:

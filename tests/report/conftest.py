@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,12 @@ from hfrnn.report import write_report
 @pytest.fixture(scope="package")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return make_runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture
+def run(runs: dict[str, Path], tmp_path: Path) -> Path:
+    """A copy of the run of HF, to be changed."""
+    return Path(shutil.copytree(runs["hf"], tmp_path / "run"))
 
 
 @pytest.fixture(scope="package")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.report_pages import PROGRAM
+from support.report_pages import in_browser
 
 import hfrnn
 from hfrnn.analysis.prediction import predict
@@ -16,8 +16,6 @@ from hfrnn.analysis.sequences import own_sequences
 from hfrnn.report import make_page
 from hfrnn.report.examples import read_examples
 from hfrnn.runs.folder import RunFolder
-
-in_browser = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on the PATH to look at the page with")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +29,7 @@ def arrays(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(folder / "data.npz", x=x, y=y, mask=mask * 1.0, lengths=rng.integers(6, 13, 40))
     hfrnn.train(
         data=folder / "data.npz", arch="lstm", hidden=(5, 4), optimizer="adam", updates=5, standardize=True,
-        out=folder / "run", threads=1,
+        out=folder / "run", threads=1, backend="numpy",
     )  # fmt: skip
     return folder / "run"
 

@@ -29,14 +29,11 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "net.safetensors"
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("arch", hfrnn.architectures())
-def test_a_saved_network_comes_back_with_its_arguments_and_the_bits_of_its_weights(
-    tmp_path: Path, arch: str, dtype: str
-) -> None:
-    net = hfrnn.Network(
-        arch, 4, (4, 3), 4, dtype=dtype, embedding=2, l2=0.5, direct_output=False, **SMALL.get(arch, {})
-    )
+def test_a_saved_network_comes_back_with_its_arguments_and_the_bits_of_its_weights(tmp_path: Path, arch: str) -> None:
+    dtype = "float64" if arch in ("rnn", "gru", "scrn") else "float32"
+    options = {"dtype": dtype, "embedding": 2, "l2": 0.5, "direct_output": False, **SMALL.get(arch, {})}
+    net = hfrnn.Network(arch, 4, (4, 3), 4, **options)
     theta = net.init(seed=5) + np.arange(net.n_parameters, dtype=dtype)
     hfrnn.save(net, theta, tmp_path / "net.safetensors")
     found = hfrnn.load(tmp_path / "net.safetensors")
@@ -88,14 +85,10 @@ def test_a_file_is_replaced_in_one_step_and_left_alone_by_an_error(file: Path) -
     assert os.listdir(file.parent) == [file.name]
 
 
-def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_and_an_option_that_json_cannot_hold_are_refused(tmp_path: Path) -> None:
     net = hfrnn.Network("rnn", 1, 1, 1)
     with pytest.raises(InputError, match="no folder"):
         hfrnn.save(net, net.init(), tmp_path / "nowhere" / "net")
-
-
-def test_an_option_that_json_cannot_hold_is_refused(tmp_path: Path) -> None:
-    net = hfrnn.Network("rnn", 1, 1, 1)
     net.config["colour"] = object()
     with pytest.raises(InputError, match="JSON"):
         hfrnn.save(net, net.init(), tmp_path / "net")
@@ -112,13 +105,10 @@ def test_an_architecture_must_be_registered_to_be_loaded(tmp_path: Path, monkeyp
         hfrnn.load(tmp_path / "net")
 
 
-def test_a_link_to_a_file_is_followed(file: Path) -> None:
+def test_a_link_to_a_file_is_followed_and_has_one_set_of_weights(file: Path) -> None:
     link = file.with_name("link")
     link.symlink_to(file)
     assert hfrnn.load(link).net.config == hfrnn.load(file).net.config
-
-
-def test_a_file_has_one_set_of_weights(file: Path) -> None:
     with pytest.raises(InputError, match="which is 'last'"):
         hfrnn.load(file, which="last")
 
@@ -128,31 +118,23 @@ def changed(**given: Any) -> Callable[[Arrays, Arrays], tuple[Arrays, Arrays]]:
     return lambda arrays, meta: (arrays, {**meta, "arguments": {**meta["arguments"], **given}})
 
 
+OTHER = Vocabulary.build("ab", "char")
 DAMAGED: dict[str, Callable[[Arrays, Arrays], tuple[Arrays, Arrays]]] = {
     "no arguments": lambda arrays, meta: (arrays, {}),
-    "arguments of a list": lambda arrays, meta: (arrays, {"arguments": [1]}),
     "the description of a run": lambda arrays, meta: (arrays, {"network": {"n_in": 3, "n_out": 2}, "update": 3}),
     "an architecture of a list": changed(arch=[1]),
-    "another size": changed(hidden=[4, 4]),
     "a huge size": changed(n_in=10**12),
-    "huge layers": changed(hidden=[10**12, 4]),
     "a size that is text": changed(hidden="5"),
-    "no size": changed(n_out=None),
     "an unknown option": changed(colour=1),
     "an option out of range": changed(leak=3.0),
     "another type": changed(dtype="float64"),
     "another loss": changed(loss="hinge"),
     "a block less": lambda arrays, meta: ({k: v for k, v in arrays.items() if k != "layer0.W_h"}, meta),
-    "a block more": lambda arrays, meta: ({**arrays, "layer0.W_z": arrays["layer0.W_h"]}, meta),
     "a block of another shape": lambda arrays, meta: ({**arrays, "layer0.W_h": arrays["layer0.W_h"][:-1]}, meta),
     "a block of another type": lambda arrays, meta: ({**arrays, "layer0.W_h": arrays["layer0.W_h"].astype(int)}, meta),
     "a block with NaN": lambda arrays, meta: ({**arrays, "layer0.W_h": arrays["layer0.W_h"] * np.nan}, meta),
     "a damaged vocabulary": lambda arrays, meta: (arrays, {**meta, "vocabulary": {"format": "x"}}),
-    "a vocabulary of a list": lambda arrays, meta: (arrays, {**meta, "vocabulary": [1]}),
-    "another vocabulary": lambda arrays, meta: (
-        arrays,
-        {**meta, "vocabulary": Vocabulary.build("ab", "char").to_json()},
-    ),
+    "another vocabulary": lambda arrays, meta: (arrays, {**meta, "vocabulary": OTHER.to_json()}),
 }
 
 
@@ -169,7 +151,7 @@ def test_a_file_that_does_not_fit_itself_is_refused_in_one_sentence(file: Path, 
 def test_every_cut_and_every_flipped_byte_is_noticed(file: Path) -> None:
     content = file.read_bytes()
     rng = np.random.default_rng(0)
-    for position in rng.integers(0, len(content), 150).tolist():
+    for position in rng.integers(0, len(content), 40).tolist():
         file.write_bytes(content[:position])
         with pytest.raises(CheckpointError if position > 8 else InputError):
             hfrnn.load(file)

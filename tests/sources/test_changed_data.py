@@ -14,8 +14,8 @@ from support.tiny_runs import tiny_train
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
     """A run on each kind of data, and its file, which is gone."""
     folder = tmp_path_factory.mktemp("data")
-    made = make_data_runs(folder)
-    text = tiny_train(folder).folder
+    made = make_data_runs(folder, "drive", "real")
+    text = tiny_train(folder, optimizer="adam").folder
     found = {"text": (text, folder / "text.txt"), "table": (made["drive"], folder / "drive.csv")}
     found["arrays"] = (made["real"], folder / "real.npz")
     for _, file in found.values():

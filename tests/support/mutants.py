@@ -109,6 +109,17 @@ def is_unknown_size(call: ast.AST, argument: ast.AST) -> bool:
     return is_reshape and ast.unparse(argument) == "-1"
 
 
+def lines_of(mutant: Mutant, source: bytes) -> range:
+    """Return the lines of the statement that a mutant changes, without the statements in it."""
+    found = range(mutant.line, mutant.line + 1)
+    for node in ast.walk(ast.parse(source)):  # from the outside to the inside
+        if isinstance(node, ast.stmt):
+            last = node.body[0].lineno - 1 if hasattr(node, "body") else node.end_lineno
+            lines = range(node.lineno, max(node.lineno, last) + 1)
+            found = lines if mutant.line in lines else found
+    return found
+
+
 def single_assignments(tree: ast.AST) -> set[ast.AST]:
     """Return the assignments to names that have no other value: without them nothing runs, which is no test."""
     found: set[ast.AST] = set()

@@ -54,16 +54,10 @@ TEXTS: dict[str, bytes] = {
     "short.txt": b"0123456789",
     "same.txt": b"a" * 500,
     "newlines.txt": b"\n" * 500,
-    "blanks.txt": b" \t \n" * 200,
     "latin1.txt": b"caf\xe9 bar",
-    "cut.txt": "Thé".encode()[:-1],
-    "utf16.txt": TEXT.encode("utf-16"),
-    "surrogate.txt": b"a\xed\xa0\x80b" * 50,
     "foreign.txt": "The é and ö é.".encode(),
     "nul.txt": TEXT.replace("fox", "f\0x").encode(),
-    "crlf.txt": TEXT.replace("\n", "\r\n").encode(),
     "bom.txt": TEXT.encode("utf-8-sig"),
-    "line.txt": TEXT.replace("\n", " ").encode(),
     "other.txt": TEXT.replace("brown", "green").encode(),
 }
 """The text files in the folder of the tests."""

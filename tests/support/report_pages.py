@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from support import browser
 
 PROGRAM = browser.found()
 """The path of Chromium; None if there is none."""
+needs_browser = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on the PATH to look at the page with")
 VALID, TRAIN = "validation", "training"
 
 HELPERS = """
@@ -19,6 +22,11 @@ const curves = () => charts().flatMap((figure) => [...figure.querySelectorAll("p
 })));
 const pick = (name, value) => document.querySelector(`input[name="${name}"][value="${value}"]`).click();
 """
+
+
+def in_browser(test: Any) -> Any:
+    """Mark a test that looks at a page."""
+    return pytest.mark.nightly(needs_browser(test))
 
 
 def number(value: float | None) -> str:

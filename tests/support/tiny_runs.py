@@ -16,7 +16,7 @@ OPTIONS: dict[str, Any] = {
     "backend": "numpy",
 }  # fmt: skip
 FLAGS = ["--backend", "numpy", "--hidden", "4", "--sequence-length", "10", "--updates", "2"]
-FLAGS += ["--gradient-symbols", "300"]
+FLAGS += ["--gradient-symbols", "300", "--sample-length", "0"]
 
 
 def text_file(folder: Path, content: str | bytes = TEXT, name: str = "text.txt") -> Path:

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from hfrnn.option import Option
+
 Factory = Callable[[], Any]
 
 
@@ -53,23 +55,17 @@ VALUES: dict[str, Factory] = {
     "string with escapes": lambda: "a\x1b[2J\n\u202eb",
     "long string": lambda: "x" * 100_000,
     "bytes": lambda: b"x",
-    "bytearray": lambda: bytearray(b"x"),
     "path of bytes": lambda: BytesPath(),
     "empty list": lambda: [],
     "list": lambda: [Odd()],
     "nested list": lambda: [[1], [1, 2]],
     "tuple": lambda: (Odd(), None),
     "dict": lambda: {"x": 1},
-    "set": lambda: {1},
     "generator": lambda: (n for n in range(3)),
     "range": lambda: range(-3, 0),
-    "slice": lambda: slice(1),
     "object": Odd,
     "function": lambda: lambda *arguments, **keywords: Odd(),
     "class": lambda: Odd,
-    "module": lambda: math,
-    "exception": lambda: ValueError("x"),
-    "Ellipsis": lambda: ...,
     "array": lambda: np.full((1, 7, 1), 0.5),
     "array without axes": lambda: np.array(1),
     "empty array": lambda: np.zeros(0),
@@ -196,6 +192,54 @@ def path(*right: str) -> Kind:
 def new_path() -> Kind:
     """Paths to write to."""
     return Kind(lambda label, value: None if isinstance(value, str) and value not in ("", "a\0b") else False, {})
+
+
+def costly(kind: Kind) -> Kind:
+    """The wrong values of a kind only, because a valid call takes long or fails for other reasons."""
+
+    def accepts(label: str, value: Any) -> bool | None:
+        return False if kind.accepts(label, value) is False else None
+
+    return Kind(accepts, {label: (make, None if valid else False) for label, (make, valid) in kind.more.items()})
+
+
+PAIRED = ("min_count", "max_vocabulary", "rho_low", "rho_high")
+"""Options that are valid with other options only."""
+PATHS = ("text", "valid", "test", "out", "init_from")
+
+
+def of_option(option: Option) -> Kind:
+    """The kind of a declared option of a run or of an architecture."""
+    if option.kind is bool:
+        kind = flag()
+    elif option.choices:
+        kind = choice(*option.choices)
+    elif option.kind is str:
+        kind = any_string()
+        if option.digits or option.many:  # a whole number stands for its digits
+            kind = kind.but(dict.fromkeys(("0", "1", "-1", "NumPy's 1", "10**30", "-10**30", "10**5000"), None))
+        if option.name in PATHS:
+            kind = kind.but(dict.fromkeys(("empty string", "string with NUL", "string with escapes"), None))
+    else:
+        low = option.least if option.least is not None else option.above
+        high = option.most if option.most is not None else option.below
+        if option.kind is int:
+            kind = count(-(2**63) if low is None else int(low))
+        else:
+            bounds = -math.inf if low is None else low, math.inf if high is None else high
+            kind = number(*bounds, option.above is not None, option.below is not None)
+            kind = kind.but({"10**30": False, "-10**30": False})
+        if option.zero:
+            kind = kind.but({"0": True, "end 0": True, "end 0.0": True, "below": None})
+        if option.name in PAIRED:
+            kind = costly(kind)
+    if option.kind is str and option.default is None and option.name not in PATHS:
+        kind = kind.but({"empty string": False})
+    if option.named:
+        kind = kind.but({"dict": None})  # numbers by name
+    if option.many:
+        kind = kind.but({"list of a number": option.kind is float})
+    return kind.or_none()  # which stands for the default
 
 
 def function(*, called: bool = True) -> Kind:

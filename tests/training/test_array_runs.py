@@ -49,18 +49,25 @@ def csv(folder: Path) -> Path:
 # ---------------------------------------------------------------------- training
 
 
-@pytest.mark.parametrize("optimizer", ["hf", "sgd", "adam", "soap", "muon"])
 @pytest.mark.parametrize(
-    "arrays", [{"mask": MASK}, {"y": MASK[:, :, 0]}, {"y": MASK, "lengths": np.arange(12) % 9 + 1}]
+    ("optimizer", "arrays"),
+    [
+        ("hf", {"mask": MASK}),
+        pytest.param("hf", {"y": MASK[:, :, 0]}, marks=pytest.mark.slow),
+        ("adam", {"y": MASK, "lengths": np.arange(12) % 9 + 1}),
+        ("sgd", {"y": MASK[:, :, 0]}),
+        pytest.param("soap", {"mask": MASK}, marks=pytest.mark.slow),
+        pytest.param("muon", {"y": MASK[:, :, 0]}, marks=pytest.mark.slow),
+    ],
 )
 def test_every_optimizer_lowers_the_loss_and_resumes_to_the_same_bits(
     tmp_path: Path, optimizer: str, arrays: dict[str, Any]
 ) -> None:
-    options: dict[str, Any] = {"data": file(tmp_path, **arrays), "optimizer": optimizer, "updates": 20}
+    options: dict[str, Any] = {"data": file(tmp_path, **arrays), "optimizer": optimizer, "updates": 12}
     options |= {} if optimizer == "hf" else {"streams": 5, "log_interval": 2}
     run(tmp_path, "whole", **options)
-    run(tmp_path, "halves", **{**options, "updates": 10})
-    train(resume=tmp_path / "halves", updates=20)
+    run(tmp_path, "halves", **{**options, "updates": 6})
+    train(resume=tmp_path / "halves", updates=12)
     assert_same(tmp_path / "whole", tmp_path / "halves")
     losses = [record["train_loss"] for record in metrics(tmp_path / "whole")]
     assert losses[-1] < losses[0]
@@ -76,10 +83,9 @@ def test_the_loss_is_that_of_the_network_on_the_arrays(tmp_path: Path) -> None:
     assert loss == pytest.approx((weights * difference**2).sum() / weights.sum(), rel=1e-12)  # n_out/2 times the mean
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_small_weights_train_as_large_ones(tmp_path: Path, optimizer: str) -> None:
+def test_small_weights_train_as_large_ones(tmp_path: Path) -> None:
     small, large = (
-        metrics(run(tmp_path, name, data=file(tmp_path, mask=mask), optimizer=optimizer).folder)[-1]["train_loss"]
+        metrics(run(tmp_path, name, data=file(tmp_path, mask=mask), optimizer="adam").folder)[-1]["train_loss"]
         for name, mask in (("small", MASK * 2.0**-20), ("large", MASK))
     )
     assert small == pytest.approx(large, rel=1e-12)
@@ -111,10 +117,10 @@ def test_few_wrong_classes_do_not_end_a_run_on_arrays(tmp_path: Path) -> None:
     classes = np.zeros((12, 9), int)
     classes[0, 0] = 2
     result = run(
-        tmp_path, data=str(file(tmp_path, y=classes)), optimizer="adam", updates=60, log_interval=20, learning_rate=0.1
+        tmp_path, data=str(file(tmp_path, y=classes)), optimizer="adam", updates=40, log_interval=20, learning_rate=0.1
     )
     assert metrics(result.folder)[-1]["valid_errors"] == 0
-    assert (result.summary["stopped"], result.summary["updates"]) == ("updates", 60)
+    assert (result.summary["stopped"], result.summary["updates"]) == ("updates", 40)
 
 
 def test_arrays_need_a_share_to_train_on(tmp_path: Path) -> None:
@@ -155,38 +161,28 @@ def test_arrays_are_scaled_only_if_that_is_asked_for(
 
 
 def test_changed_data_are_refused(tmp_path: Path) -> None:
-    run(tmp_path, data=file(tmp_path))
-    file(tmp_path, y=Y + 1)
-    with pytest.raises(CheckpointError, match=r"has changed since the run was started \(.*a.npz\): put the old one"):
+    pair = tmp_path / "x.npy", tmp_path / "y.npy"
+    for path, array in zip(pair, (X, Y), strict=True):
+        path.write_bytes(npy(array))
+    run(tmp_path, data=pair[0], targets=[str(pair[1])])
+    pair[1].write_bytes(npy(-Y))
+    with pytest.raises(CheckpointError, match=r"has changed since the run was started \(.*\): put the old one"):
         train(resume=tmp_path / "run", updates=3)
-    (tmp_path / "a.npz").unlink()
+    pair[0].unlink()
     with pytest.raises(InputError, match=r"is not as it was when the run was started: there is no file"):
         train(resume=tmp_path / "run", updates=3)
 
 
-def test_changed_targets_in_another_file_are_refused(tmp_path: Path) -> None:
-    for name, array in (("x.npy", X), ("y.npy", Y)):
-        (tmp_path / name).write_bytes(npy(array))
-    run(tmp_path, data=tmp_path / "x.npy", targets=[str(tmp_path / "y.npy")])
-    (tmp_path / "y.npy").write_bytes(npy(-Y))
-    with pytest.raises(CheckpointError, match="has changed"):
-        train(resume=tmp_path / "run", updates=3)
-
-
-@pytest.mark.parametrize("damage", [b"{}", None, b'{"input_mean": null}'])
-def test_a_damaged_or_lost_scaling_is_refused(tmp_path: Path, damage: bytes | None) -> None:
+def test_a_damaged_lost_or_foreign_scaling_is_refused(tmp_path: Path) -> None:
     run(tmp_path, data=csv(tmp_path), **TABLE)
     path = tmp_path / "run" / "scaling.json"
-    path.unlink()
-    if damage is not None:
-        path.write_bytes(damage)
-    with pytest.raises(CheckpointError, match="scaling"):
-        train(resume=tmp_path / "run", updates=3)
-
-
-def test_the_scaling_of_another_run_is_refused(tmp_path: Path) -> None:
-    run(tmp_path, data=csv(tmp_path), **TABLE)
-    Scaling(np.zeros(2), np.ones(2), np.zeros(1), np.ones(1)).save(tmp_path / "run" / "scaling.json")
+    for damage in (b"{}", None, b'{"input_mean": null}'):
+        path.unlink(missing_ok=True)
+        if damage is not None:
+            path.write_bytes(damage)
+        with pytest.raises(CheckpointError, match="scaling"):
+            train(resume=tmp_path / "run", updates=3)
+    Scaling(np.zeros(2), np.ones(2), np.zeros(1), np.ones(1)).save(path)
     with pytest.raises(CheckpointError, match=r"scaling.json is not that of the run"):
         train(resume=tmp_path / "run", updates=3)
 
@@ -202,30 +198,17 @@ def test_a_run_killed_before_its_first_state_gets_its_scaling_again(tmp_path: Pa
     assert (folder / "scaling.json").read_bytes() == (tmp_path / "run" / "scaling.json").read_bytes()
 
 
-def test_a_run_from_the_weights_of_another_keeps_its_scaling(tmp_path: Path) -> None:
-    run(tmp_path, "first", data=file(tmp_path), standardize=True)
-    first = (tmp_path / "first" / "scaling.json").read_bytes()
-    run(tmp_path, "second", data=file(tmp_path, x=X * 9), standardize=True, init_from=tmp_path / "first")
-    assert (tmp_path / "second" / "scaling.json").read_bytes() == first
-
-
 @pytest.mark.parametrize("scaled", [True, False])
 def test_a_run_from_the_weights_of_another_scales_as_that_run_does(tmp_path: Path, scaled: bool) -> None:
     run(tmp_path, "first", data=file(tmp_path), standardize=scaled)
-    run(tmp_path, "second", data=file(tmp_path), init_from=tmp_path / "first")
+    run(tmp_path, "second", data=file(tmp_path, x=X * 9), init_from=tmp_path / "first")
     assert RunFolder(tmp_path / "second").config().standardize is scaled
-    assert (tmp_path / "second" / "scaling.json").exists() is scaled
+    files = [tmp_path / name / "scaling.json" for name in ("first", "second")]
+    assert files[1].read_bytes() == files[0].read_bytes() if scaled else not files[1].exists()
     message = "^standardize=False was given, .* scales" if scaled else "^standardize=True was given, .* does not scale"
     with pytest.raises(InputError, match=message):
         run(tmp_path, "third", data=file(tmp_path), init_from=tmp_path / "first", standardize=not scaled)
     assert not (tmp_path / "third").exists()
-
-
-def test_weights_of_a_text_are_no_start_for_arrays(tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text("abcdefg\n" * 50)
-    run(tmp_path, "text", text=tmp_path / "text.txt", sequence_length=5)
-    with pytest.raises(InputError, match="are for a text of level='char', and this run is on"):
-        run(tmp_path, data=file(tmp_path), init_from=tmp_path / "text")
 
 
 # ---------------------------------------------------------------------- in Python
@@ -295,15 +278,12 @@ def test_drawn_batches_validate_on_what_is_given(tmp_path: Path) -> None:
         ({"batches": lambda rng: hfrnn.Batch(X)}, "batches has no targets"),
         ({"batches": draw, "data": {"x": X}}, "both data and batches were given"),
         ({"data": (X, Y)}, "data is a tuple: give a dict with the arrays x and y, or the name of a file"),
-        ({"data": hfrnn.Batch(X, Y)}, "data is a Batch: give a dict with the arrays x and y, or the name of a file"),
         ({"batches": draw, "valid": "valid.npz"}, "valid is 'valid.npz': with batches give a dict"),
         ({"batches": draw, "valid": {"x": X[:, :, :1], "y": Y}}, "validation has"),
         ({"batches": draw, "fractions": (0.5, 0.5, 0)}, "fractions= was given"),
         ({"data": {"x": X, "y": Y}, "valid": {"x": X, "y": Y}}, "name the arrays of data valid_x"),
-        ({"data": {"x": X, "y": Y}, "inputs": ["u"]}, "inputs= was given"),
         ({"data": {"x": X, "y": Y}, "stride": 3}, "stride= was given, and window= was not"),
         ({"data": {"x": X, "y": Y}, "optimizer": "online"}, "learns from a text"),
-        ({"data": "addition", "window": 5}, "window= was given, and addition is a synthetic task"),
         ({"text": "a.csv"}, "a.csv is a table, not a text: give it as data=, with inputs= and targets="),
         ({"data": "arrays"}, "in the memory of a Python program"),
     ],
@@ -358,19 +338,13 @@ def test_the_files_of_arrays_are_inputs_that_no_command_writes_to(tmp_path: Path
     assert files(data=str(csv(tmp_path)), **TABLE) == [tmp_path / "r.csv"]
 
 
-def test_large_values_that_are_not_scaled_are_noticed(tmp_path: Path) -> None:
-    config = TrainConfig(data=str(file(tmp_path)), arch="rnn").resolved()
-    assert any("consider standardize=True" in str(line) for line in open_source(config).lines())
-    config = TrainConfig(data=str(file(tmp_path, y=X / 9)), arch="rnn").resolved()
-    assert not any("standardize" in str(line) for line in open_source(config).lines())
-
-
-def test_values_far_from_0_that_are_not_scaled_are_noticed(tmp_path: Path) -> None:
+def test_values_that_are_large_or_far_from_0_and_not_scaled_are_noticed(tmp_path: Path) -> None:
     def hints(**changes: Any) -> list[str]:
         config = TrainConfig(data=str(file(tmp_path, **changes)), arch="rnn").resolved()
         return [hint for line in open_source(config).lines() if "consider standardize=True" in (hint := str(line))]
 
     near = {"x": X / 9, "y": X / 9}
+    assert hints()
     assert not hints(**near)
     assert "a target is more than 2 deviations from 0" in hints(**{**near, "y": 20 + X / 9})[0]
     assert "an input is more than 2 deviations from 0" in hints(**{**near, "x": 20 + X / 9})[0]
@@ -378,10 +352,8 @@ def test_values_far_from_0_that_are_not_scaled_are_noticed(tmp_path: Path) -> No
 
 
 def test_a_dry_run_plans_a_run_on_arrays(tmp_path: Path) -> None:
-    data = (tmp_path / "g.npz", npz(good(mask=np.ones((6, 8, 1)))))
-    data[0].write_bytes(data[1])
+    path = tmp_path / "g.npz"
+    path.write_bytes(npz(good(mask=np.ones((6, 8, 1)))))
+    flags = ["--arch", "rnn", "--hidden", "4", "--backend", "numpy", "--dry-run"]
     for optimizer in ("hf", "adam"):
-        found = call(
-            "train", "--data", data[0], "--arch", "rnn", "--hidden", "4", "--optimizer", optimizer, "--dry-run"
-        )
-        assert "MiB expected" in found.stdout
+        assert "MiB expected" in call("train", "--data", path, *flags, "--optimizer", optimizer).stdout

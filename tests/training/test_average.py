@@ -45,12 +45,6 @@ def test_it_is_the_mean_with_the_weights_of_its_formula(count: int, decay: float
     np.testing.assert_allclose(average.value, averaged(vectors, decay), rtol=1e-4, atol=1e-5 if dtype == "f4" else 1e-9)
 
 
-def test_without_a_decay_there_is_none() -> None:
-    average = Average(0.0)
-    average.add(np.ones(3))
-    assert average.value is None
-
-
 def states(run: Path) -> list[dict[str, Any]]:
     """The arrays of the kept checkpoints, in their order."""
     return [load_checkpoint(path)[0] for path in sorted(run.glob("update-*.safetensors"))]
@@ -86,43 +80,17 @@ def loss_of(run: Path, theta: Any) -> float:
 
 
 def test_training_itself_never_sees_it(tmp_path: Path) -> None:
-    runs = [tiny_train(tmp_path, str(decay), updates=4, average=decay).folder for decay in (0.0, 0.3, 0.9)]
-    plain, *others = (load_checkpoint(run / "last.safetensors")[0] for run in runs)
+    runs = [tiny_train(tmp_path, str(decay), updates=3, average=decay).folder for decay in (0.0, 0.9)]
+    plain, other = (load_checkpoint(run / "last.safetensors")[0] for run in runs)
     assert "method.average" not in plain
-    for arrays in others:
-        np.testing.assert_array_equal(arrays["theta"], plain["theta"])
+    np.testing.assert_array_equal(other["theta"], plain["theta"])
     same = ("train_loss", "mu", "rho", "cg_iterations")
     lines = [[{name: line[name] for name in same} for line in metrics(run)] for run in runs]
-    assert lines[0] == lines[1] == lines[2]
+    assert lines[0] == lines[1]
 
 
-@pytest.mark.parametrize("stops", [(1,), (2, 3)])
-def test_a_resumed_run_has_the_same_average(tmp_path: Path, stops: tuple[int, ...]) -> None:
-    whole = tiny_train(tmp_path, "whole", updates=5).folder
-    first, *more = (*stops, 5)
-    parts = tiny_train(tmp_path, "parts", updates=first).folder
-    for updates in more:
-        train(resume=parts, updates=updates)
-    assert training_state(parts) == training_state(whole)
-    assert "method.average" in load_checkpoint(parts / "last.safetensors")[0]
-    np.testing.assert_array_equal(hfrnn.load(parts).theta, hfrnn.load(whole).theta)
-
-
-def test_a_run_from_another_starts_from_its_average(tmp_path: Path) -> None:
-    old = tiny_train(tmp_path, "old", updates=3).folder
-    begun: list[Any] = []
-
-    class Start(Callback):
-        def on_start(self, trainer: Trainer) -> None:
-            begun.append(trainer.theta.copy())
-
-    tiny_train(tmp_path, "new", (Start(),), updates=1, init_from=old)
-    np.testing.assert_array_equal(begun[0], hfrnn.load(old).theta)
-
-
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_first_order_methods_average_every_update_and_train_as_without(tmp_path: Path, optimizer: str) -> None:
-    options = {"optimizer": optimizer, "log_interval": 1, "validate_every": 1, "updates": 7, "dtype": "float64"}
+def test_first_order_methods_average_every_update_and_train_as_without(tmp_path: Path) -> None:
+    options = {"optimizer": "adam", "log_interval": 1, "validate_every": 1, "updates": 7, "dtype": "float64"}
     with_average = run(tmp_path, "with", average=0.6, keep=7, **options)
     without = run(tmp_path, "without", average=0.0, keep=7, **options)
     thetas = [arrays["theta"] for arrays in states(with_average.folder)]
@@ -151,6 +119,9 @@ def test_a_loaded_average_leaves_the_array_of_the_state_alone() -> None:
     average.add(np.zeros(3))
     assert (given == 1.0).all()
     assert (average.value < 1.0).all()
+    off = Average(0.0)
+    off.add(np.ones(3))
+    assert off.value is None
 
 
 def test_a_state_that_is_not_of_an_average_is_refused() -> None:

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from support.command_line import call
-from support.method_runs import ONLINE, TRAINED, run
+from support.method_runs import TRAINED, run
 from support.tiny_runs import TEXT, metrics, text_file
 
 import hfrnn
 from hfrnn.data.streams import TextStreams
-from hfrnn.errors import InputError
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "soap", "muon"])
@@ -33,6 +32,7 @@ def test_a_maximum_norm_by_name_holds_after_the_steps_of_every_first_order_optim
 def test_maximum_norms_by_name_are_a_flag_a_list_in_toml_and_a_dict_in_python(tmp_path: Path) -> None:
     text, (first, again, third) = text_file(tmp_path), (tmp_path / name for name in ("first", "again", "third"))
     options = {"optimizer": "sgd", "arch": "rnn", "hidden": 4, "sequence_length": 10, "updates": 5, "log_interval": 1}
+    options["backend"] = "numpy"
     flags = [word for name, value in options.items() for word in ("--" + name.replace("_", "-"), value)]
     call("train", text, *flags, "--max-norm", "layer0.*=0.3,output.W_y0=0.25", "--out", first)
     assert 'max_norm = [\n    "layer0.*=0.3",\n    "output.W_y0=0.25",\n]' in (first / "config.toml").read_text()
@@ -46,7 +46,7 @@ def test_maximum_norms_by_name_are_a_flag_a_list_in_toml_and_a_dict_in_python(tm
 
 
 def test_a_maximum_norm_of_a_name_that_the_network_lacks_is_refused_with_its_names(tmp_path: Path) -> None:
-    flags = ["--optimizer", "sgd", "--arch", "rnn", "--hidden", 4, "--max-norm", "layer0.W_hh=2"]
+    flags = ["--optimizer", "sgd", "--arch", "rnn", "--hidden", 4, "--backend", "numpy", "--max-norm", "layer0.W_hh=2"]
     found = call("train", text_file(tmp_path), *flags, "--out", tmp_path / "run", code=2).stderr
     assert "a norm bound is given for 'layer0.W_hh' (did you mean layer0.W_h?)" in found
     assert "use layer0.W_x, layer0.W_h, output.W_y0" in found
@@ -60,11 +60,3 @@ def test_an_update_has_the_gradient_with_limited_errors(tmp_path: Path) -> None:
     limited, free = (objective.loss_and_gradient(before, clip_error=clip)[1] for clip in (0.01, None))
     np.testing.assert_allclose(result.theta, before - 0.25 * limited, rtol=0, atol=1e-14)
     assert np.linalg.norm(limited - free) > 1e-3 * np.linalg.norm(free)
-
-
-@pytest.mark.parametrize("options", [{"optimizer": "hf"}, ONLINE], ids=["hf", "online"])
-@pytest.mark.parametrize("given", [{"max_norm": 2.0}, {"max_norm": {"*": 2.0}}, {"clip_error": 5.0}])
-def test_other_optimizers_refuse_these_options(tmp_path: Path, options: dict[str, Any], given: dict[str, Any]) -> None:
-    (name,) = given
-    with pytest.raises(InputError, match=f"^{name}= was given, and optimizer= is (hf|online): it is for"):
-        run(tmp_path, **options, **given, updates=1)

@@ -13,18 +13,7 @@ import hfrnn
 from hfrnn.cli import main
 from hfrnn.sources.open import run_text
 
-FLAGS = [
-    "--hidden",
-    "8",
-    "--sequence-length",
-    "20",
-    "--updates",
-    "2",
-    "--gradient-symbols",
-    "2000",
-    "--validate-every",
-    "1",
-]
+FLAGS = ["--hidden", "8", "--sequence-length", "20", "--gradient-symbols", "2000", "--validate-every", "1"]
 DATA = Path(os.environ.get("HFRNN_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 FIRST = {"tinyshakespeare": "tinyshakespeare/tinyshakespeare.txt", "ptb-char": "ptb/ptb.train.txt"}
 
@@ -40,7 +29,7 @@ def corpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 @pytest.mark.corpus
 def test_a_corpus_trains_samples_and_is_scored(corpus: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    arguments = ["train", "--data", corpus, *FLAGS, "--out", str(run), "--sample-length", "20"]
+    arguments = ["train", "--data", corpus, *FLAGS, "--updates", "2", "--out", str(run), "--sample-length", "20"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     assert f"text      {corpus}: " in result.stdout

@@ -16,24 +16,17 @@ from hfrnn.optim.hessian_free import HessianFree
 from hfrnn.runs.config import TrainConfig
 from hfrnn.sources.open import open_source
 from hfrnn.training.methods.hessian_free import HessianFreeMethod
-from hfrnn.training.trainer import Callback, Trainer
+from hfrnn.training.trainer import Callback, Trainer, train
 
 
 def test_gradient_batches_grow_up_to_the_largest_and_curvature_keeps_its_symbols(tmp_path: Path) -> None:
     tiny_train(
-        tmp_path, updates=6, gradient_symbols=400, first_gradient_symbols=50, batch_growth=2.0, curvature_symbols=30
+        tmp_path, updates=5, gradient_symbols=400, first_gradient_symbols=50, batch_growth=2.0, curvature_symbols=30
     )
     lines = metrics(tmp_path / "run")
     totals = [line["symbols"] for line in lines]
     assert {line["curvature_symbols"] for line in lines} == {30}
-    assert [after - before for before, after in zip([0, *totals], totals, strict=False)] == [
-        50,
-        100,
-        200,
-        400,
-        400,
-        400,
-    ]
+    assert [after - before for before, after in pairwise([0, *totals])] == [50, 100, 200, 400, 400]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +66,12 @@ def test_the_objectives_of_an_update_are_of_the_sizes_asked_for(
 
 def test_a_separate_batch_shares_no_sequence_with_that_of_the_gradient(tmp_path: Path) -> None:
     config = TrainConfig(
-        text=str(text_file(tmp_path)), hidden=(3,), sequence_length=10, gradient_symbols=900, rho_objective="separate"
+        text=str(text_file(tmp_path)),
+        hidden=(3,),
+        sequence_length=10,
+        gradient_symbols=900,
+        rho_objective="separate",
+        backend="numpy",
     ).resolved()
     source = open_source(config)
     method = HessianFreeMethod(config, source, Network(**config.network_arguments(source.network)))
@@ -99,12 +97,11 @@ def test_a_preconditioned_run_computes_its_diagonal_and_takes_other_steps(tmp_pa
             "plain": {},
             "diagonal": {"preconditioner": "diagonal"},
             "shifted": {"preconditioner": "diagonal", "preconditioner_shift": 1e-5, "preconditioner_exponent": 0.5},
-            "kronecker": {"preconditioner": "kronecker"},
             "few parts": {"preconditioner": "kronecker", "preconditioner_parts": 2},
         }.items()
     }
     assert len({round(lines[-1]["train_loss"], 5) for lines in runs.values()}) == len(runs)
-    assert [lines[0]["seconds_preconditioner"] > 0 for lines in runs.values()] == [False, True, True, True, True]
+    assert [lines[0]["seconds_preconditioner"] > 0 for lines in runs.values()] == [False, True, True, True]
 
 
 def test_the_gradients_of_the_preconditioner_fit_a_quarter_of_the_memory(tmp_path: Path) -> None:
@@ -130,18 +127,13 @@ def test_true_residuals_are_logged_where_asked_for(tmp_path: Path) -> None:
 
 
 def test_only_the_strength_asked_for_adapts(tmp_path: Path) -> None:
-    both = {"damping": "structural+tikhonov", "mu": 0.5, "lambda_": 0.01, "updates": 4}
-    for adapt, moves in {
-        "both": (True, True),
-        "mu": (True, False),
-        "lambda": (False, True),
-        "none": (False,) * 2,
-    }.items():
+    both = {"damping": "structural+tikhonov", "mu": 0.5, "lambda_": 0.01, "updates": 3, "validate_every": 9}
+    for adapt, moves in {"both": (True, True), "mu": (True, False), "lambda": (False, True)}.items():
         lines = metrics(tiny_train(tmp_path, adapt, adapt=adapt, **both).folder)
         assert tuple(len({line[name] for line in lines}) > 1 for name in ("mu", "lambda")) == moves, adapt
 
 
-@pytest.mark.parametrize(("low", "high", "factor"), [(-9.0, 0.0, 2 / 3), (-9.0, 99.0, 1.0), (99.0, 100.0, 3 / 2)])
+@pytest.mark.parametrize(("low", "high", "factor"), [(-9.0, 0.0, 2 / 3), (99.0, 100.0, 3 / 2)])
 def test_the_bounds_of_rho_say_when_the_damping_changes(tmp_path: Path, low: float, high: float, factor: float) -> None:
     result = tiny_train(tmp_path, updates=3, gradient_symbols=400, rho_low=low, rho_high=high, mu_growth=0.0)
     mus = [line["mu"] for line in metrics(result.folder)]
@@ -161,6 +153,9 @@ def test_updates_that_fail_in_a_row_end_a_run_and_leave_its_parameters(
     result = tiny_train(tmp_path, preset="published", max_failures=3, updates=50, fractions=(1.0, 0.0, 0.0))
     lines = metrics(result.folder)
     assert [line["failures"] for line in lines] == [1, 2, 3]
-    assert all(line["failed"] is not None and line["step_norm"] == 0.0 for line in lines)
+    assert all(line["failed"] == "non_finite" and line["step_norm"] == 0.0 for line in lines)
+    assert all(line["train_loss"] == line["loss_before"] for line in lines)
     assert result.summary["stopped"] == "no progress"
     assert found
+    again = train(resume=result.folder, updates=60)
+    assert (again.summary["stopped"], again.summary["updates"]) == ("no progress", 3)

@@ -35,7 +35,10 @@ import hfrnn
 from hfrnn.runs.checkpoint import load_checkpoint
 from hfrnn.training.trainer import train
 
-pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kill -9 is of POSIX systems")
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kill -9 is of POSIX systems"),
+]
 KILLS = int(os.environ.get("HFRNN_KILLS", "3"))
 COMMON: dict[str, Any] = {"hidden": 4, "sample_length": 0, "keep": 2, "threads": 1}
 RUNS: dict[str, dict[str, Any]] = {
@@ -182,14 +185,12 @@ def try_instants(folder: Path, name: str, instants: int, number: int) -> Killed:
     return killed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_killed_at_random_instants_ends_as_if_it_had_not_been(tmp_path: Path, name: str) -> None:
     killed = try_instants(tmp_path, name, KILLS, signal.SIGKILL)
     assert killed.codes == [-signal.SIGKILL] * KILLS
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["hf", "sgd"])
 def test_a_run_ended_by_sigterm_at_random_instants_ends_as_if_it_had_not_been(tmp_path: Path, name: str) -> None:
     killed = try_instants(tmp_path, name, max(KILLS // 2, 1), signal.SIGTERM)
@@ -200,7 +201,6 @@ def test_a_run_ended_by_sigterm_at_random_instants_ends_as_if_it_had_not_been(tm
 FIRST_WRITES = 12  # of a new run: three instants each in config.toml, vocabulary.json, last and best
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("instant", range(2, 2 + FIRST_WRITES))
 def test_a_run_killed_in_its_first_writes_begins_again(tmp_path: Path, instant: int) -> None:
     killed = Killed(tmp_path, "hf")

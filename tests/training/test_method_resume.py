@@ -33,6 +33,7 @@ pytestmark = pytest.mark.usefixtures("small_music")
 # ---------------------------------------------------------------------- exact resume
 
 
+HF: dict[str, Any] = {"optimizer": "hf", "gradient_symbols": 300, "cg_iterations": 5}
 RESUMED: dict[str, tuple[dict[str, Any], int, int]] = {
     # a run's options, and the updates after which it is ended, first and at last
     "sgd": ({}, 30, 90),
@@ -92,6 +93,18 @@ RESUMED: dict[str, tuple[dict[str, Any], int, int]] = {
     ),
     "music": (MUSIC, 4, 8),
     "validation": ({"validate_every": 20, "patience": 5, "learning_rate": 3.0}, 30, 90),
+    "hf, a learned state": ({**HF, "learn_initial_state": True}, 2, 5),
+    "hf, noise": ({**HF, "state_noise": 0.1, "rho_objective": "separate", "curvature_symbols": 60}, 2, 5),
+    "hf, both on a task": ({**TASK, **HF, "learn_initial_state": True, "state_noise": 0.1}, 2, 4),
+    "adam, both in the first windows": (
+        {"optimizer": "adam", "sequence_length": 12, "update_every": 2, "learn_initial_state": True,
+         "state_noise": 0.2},
+        3,
+        20,
+    ),
+    "sgd, both into the second epoch": (
+        {"streams": 20, "arch": "clockwork", "learn_initial_state": True, "state_noise": 0.2}, 9, 14,
+    ),
 }  # fmt: skip
 
 
@@ -99,7 +112,7 @@ def unvalidated(line: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in line.items() if not key.startswith("valid")}
 
 
-@pytest.mark.parametrize("name", one_in(3, RESUMED))
+@pytest.mark.parametrize("name", one_in(4, RESUMED))
 def test_a_resumed_run_equals_one_that_never_stopped(tmp_path: Path, name: str) -> None:
     options, first, total = RESUMED[name]
     whole = run(tmp_path, "whole", **options, updates=total).folder
@@ -108,30 +121,18 @@ def test_a_resumed_run_equals_one_that_never_stopped(tmp_path: Path, name: str) 
     train(resume=parts, updates=total)
     assert training_state(whole) == training_state(parts)
     one, other = metrics(whole), metrics(parts)
+    if options.get("schedule"):
+        assert len({line["learning_rate"] for line in one}) > 1
     if first in [line["update"] for line in one]:
         assert [unvalidated(line) for line in one] == [unvalidated(line) for line in other]
         assert [line for line in one if line["update"] != first] == [line for line in other if line["update"] != first]
 
 
-def test_the_cases_of_resuming_are_what_they_are_called(tmp_path: Path) -> None:
-    rates = {
-        name: [line["learning_rate"] for line in metrics(run(tmp_path, name, **options, updates=total).folder)]
-        for name, (options, _, total) in RESUMED.items()
-        if options.get("schedule")
-    }
-    assert all(max(found) > min(found) for found in rates.values()), rates
-    epochs = {
-        name: metrics(run(tmp_path, f"{name} again", **RESUMED[name][0], updates=RESUMED[name][1]).folder)[-1]["epoch"]
-        for name in ("sgd", "adam", "online", "a task")
-    }
-    assert all(epoch % 1 for epoch in epochs.values()), epochs
-
-
 def test_a_run_that_is_ended_again_and_again_has_the_same_updates(tmp_path: Path) -> None:
     """Also where no line of the unbroken run ends."""
-    whole = run(tmp_path, "whole", updates=120, arch="hornn").folder
+    whole = run(tmp_path, "whole", updates=60, arch="hornn").folder
     parts = run(tmp_path, "parts", updates=3, arch="hornn").folder
-    for updates in (4, 37, 53, 111, 120):
+    for updates in (4, 37, 53, 60):
         train(resume=parts, updates=updates)
     assert training_state(whole) == training_state(parts)
 
@@ -139,14 +140,13 @@ def test_a_run_that_is_ended_again_and_again_has_the_same_updates(tmp_path: Path
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [
-        ({}, 3),
         ({"optimizer": "adam", "arch": "clockwork", "sequence_length": 12, "update_every": 4}, 2),
         ({**TASK, "optimizer": "adam", "log_interval": 4}, 3),
         ({**MUSIC, "log_interval": 4}, 3),
-        ({**ONLINE, "log_interval": 200}, 2),
+        ({**ONLINE, "log_interval": 100}, 2),
         ({}, 1),
     ],
-    ids=["sgd", "adam", "task", "music", "online", "first line"],
+    ids=["adam", "task", "music", "online", "first line"],
 )
 def test_a_run_interrupted_within_a_line_goes_on_as_if_it_had_not_been(
     tmp_path: Path, options: dict[str, Any], wanted: int
@@ -181,29 +181,14 @@ def test_the_best_is_a_copy_that_later_updates_leave_alone(tmp_path: Path, monke
             super().on_start(trainer)
             self.trainer = trainer
 
-    watch = Remember(monkeypatch, 3.0, 1.0, 2.0)
+    watch = Remember(monkeypatch, 3.0, 1.0, float("nan"), 2.0)
     result = run(tmp_path, validate_every=10, updates=40, callbacks=(watch,))
     assert result.summary["best"]["update"] == 20
     np.testing.assert_array_equal(result.theta, thetas[1])
     np.testing.assert_array_equal(hfrnn.load(result.folder).theta, thetas[1])
     np.testing.assert_array_equal(hfrnn.load(result.folder, "last").theta, thetas[3])
     assert not np.array_equal(thetas[1], thetas[2])
-
-
-def test_without_validation_the_line_of_least_training_loss_is_the_best(tmp_path: Path) -> None:
-    result = run(tmp_path, fractions=(1, 0, 0), updates=60, learning_rate=4.0, clip_norm=0.0)
-    lines = metrics(result.folder)
-    assert {line["valid_loss"] for line in lines} == {None}
-    assert result.summary["best"]["train_loss"] == min(line["train_loss"] for line in lines)
-
-
-def test_until_a_state_is_validated_the_last_one_stands_for_the_best(tmp_path: Path) -> None:
-    watch = At(3, lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(Interrupted, match="after update 20"):
-        run(tmp_path, updates=40, callbacks=(watch,))
-    best, last = (hfrnn.load(tmp_path / "run", which) for which in ("best", "last"))
-    np.testing.assert_array_equal(best.theta, last.theta)
-    assert not np.array_equal(best.theta, best.net.init(0))
+    assert [line["valid_bits"] is None for line in metrics(result.folder)] == [False, False, True, False]
 
 
 class Ends(Callback):
@@ -258,13 +243,13 @@ def test_too_large_a_rate_of_the_online_rule_keeps_the_state(tmp_path: Path) -> 
     "options",
     [
         {"arch": "clockwork", "update_every": 5, "max_norm": 1.0, "clip_value": 0.1, "clip_error": 0.1},
-        {"arch": "hornn", "optimizer": "adam", "max_norm": {"*": 0.3}},
-        {"optimizer": "muon"},
-        {**TASK},
+        pytest.param({"arch": "hornn", "optimizer": "adam", "max_norm": {"*": 0.3}}, marks=pytest.mark.slow),
+        pytest.param({"optimizer": "muon"}, marks=pytest.mark.slow),
+        pytest.param({**TASK}, marks=pytest.mark.slow),
         {**MUSIC},
-        {"optimizer": "soap"},
-        {**TASK, "optimizer": "hf", "preset": "published", "gradient_symbols": 300},
-        {**TASK, "arch": "lstm", "optimizer": "hf", "gradient_symbols": 300},
+        pytest.param({"optimizer": "soap"}, marks=pytest.mark.slow),
+        pytest.param({**TASK, **HF, "preset": "published"}, marks=pytest.mark.slow),
+        pytest.param({**TASK, "arch": "lstm", **HF}, marks=pytest.mark.slow),
     ],
     ids=["sgd", "adam", "muon", "task", "music", "soap", "hf-published", "hf"],
 )

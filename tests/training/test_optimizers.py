@@ -60,7 +60,7 @@ def test_numba_makes_each_step_in_one_pass(name: str, kind: type) -> None:
     assert type(make_average(config, Network("rnn", 6, 4, 6))) is Average
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("optimizer", [pytest.param("sgd", marks=pytest.mark.slow), "adam"])
 def test_a_run_with_numba_resumes_with_the_same_bits_and_follows_the_one_with_numpy(
     tmp_path: Path, optimizer: str
 ) -> None:

@@ -89,6 +89,7 @@ def _forgotten() -> Iterator[None]:
 @pytest.mark.usefixtures("_forgotten")
 def test_the_command_line_has_it_with_its_file(tmp_path: Path) -> None:
     flags = ["--kernel", LION, "--optimizer", "lion", "--lion-beta1", 0.8, "--arch", "rnn", "--hidden", 4]
+    flags += ["--backend", "numpy"]
     call("train", text_file(tmp_path), *flags, "--updates", 3, "--log-interval", 3, "--out", tmp_path / "run")
     assert RunFolder(tmp_path / "run").config().lion_beta1 == 0.8
     state = Trainer.resumed(tmp_path / "run", {}).state

@@ -1,6 +1,6 @@
 """A rank that is killed, stops answering or fails ends all ranks in time, and the run resumes to the same bits.
 
-The slow test draws the rank and the instant. HFRNN_RANK_FAILURES sets how many kills it tries; a quarter as many ranks
+A test draws the rank and the instant. HFRNN_RANK_FAILURES sets how many kills it tries; a quarter as many ranks
 are stopped, and in a quarter a rank raises an error:
 
     HFRNN_RANK_FAILURES=20 python -m pytest -m "" -s tests/training/test_rank_failures.py
@@ -23,6 +23,7 @@ from support.run_states import assert_same
 from support.tiny_runs import text_file
 
 pytestmark = [
+    pytest.mark.nightly,
     needs_mpi,
     pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="kill -9 and SIGSTOP are of POSIX systems"),
 ]
@@ -150,14 +151,12 @@ def test_a_killed_rank_ends_all_and_nothing_is_lost(rank: int, whole: Path, tmp_
     _resumes_to(whole, tmp_path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_does_not_answer_ends_all_and_is_named(rank: int, whole: Path, tmp_path: Path) -> None:
     _stop(tmp_path, rank, 3)
     _resumes_to(whole, tmp_path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("rank", "kind"), [(1, "InputError"), (0, "StorageError"), (2, "MemoryError")])
 def test_an_error_on_one_rank_ends_all_with_one_sentence_and_its_exit_code(
     rank: int, kind: str, whole: Path, tmp_path: Path
@@ -166,7 +165,6 @@ def test_an_error_on_one_rank_ends_all_with_one_sentence_and_its_exit_code(
     _resumes_to(whole, tmp_path)
 
 
-@pytest.mark.slow
 def test_random_failures_lose_nothing(whole: Path, tmp_path: Path) -> None:
     chance = random.Random(COUNT)
     for n in range(COUNT + 2 * max(COUNT // 4, 1)):
@@ -187,7 +185,15 @@ def _saved(folder: Path) -> int:
     return json.loads((folder / "run" / "metrics.jsonl").read_text().splitlines()[-1])["update"]
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_terminated_launcher_ends_all_and_nothing_is_lost(number: int, whole: Path, tmp_path: Path) -> None:
+    process, ranks = _started(tmp_path, 3)
+    os.kill(process.pid, number)
+    status, _ = _ends_in_time(process, 20, ranks)
+    assert status in (1, 130)  # Open MPI's own status is 1
+    _resumes_to(whole, tmp_path)
+
+
 @pytest.mark.parametrize("to", ["launcher", "rank"])
 def test_a_signal_saves_and_exits_with_130(to: str, whole: Path, tmp_path: Path) -> None:
     process, ranks = _started(tmp_path, 3)
@@ -196,16 +202,6 @@ def test_a_signal_saves_and_exits_with_130(to: str, whole: Path, tmp_path: Path)
     assert status == 130
     assert err.count("which is saved: resume with hfrnn train --resume run") == 1
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["stopped"] == "interruption"
-    _resumes_to(whole, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_terminated_launcher_ends_all_and_nothing_is_lost(number: int, whole: Path, tmp_path: Path) -> None:
-    process, ranks = _started(tmp_path, 3)
-    os.kill(process.pid, number)
-    status, _ = _ends_in_time(process, 20, ranks)
-    assert status in (1, 130)  # Open MPI's own status is 1
     _resumes_to(whole, tmp_path)
 
 
@@ -228,7 +224,6 @@ main()
 """
 
 
-@pytest.mark.slow
 def test_other_weights_on_a_rank_end_all_and_name_it(whole: Path, tmp_path: Path) -> None:
     ended = _new(run, RANKS, tmp_path, "--updates", UPDATES, program=("-c", CHANGED))
     assert ended.returncode == 1

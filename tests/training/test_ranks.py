@@ -10,7 +10,6 @@ import pytest
 from support import rank_runs
 from support.mpi import environment, errors, needs_mpi, run
 from support.run_states import assert_same, state
-from support.slow import slow_unless
 from support.tiny_runs import TEXT, metrics, text_file
 
 PROGRAM = Path(rank_runs.__file__)
@@ -45,10 +44,8 @@ def _trains_alike(alone: Path, folder: Path, ranks: int, threads: int, names: tu
 
 
 @needs_mpi
-@pytest.mark.parametrize(
-    ("ranks", "threads"),
-    slow_unless(lambda *case: case in ((2, 1), (3, 2)), [(1, 2), (2, 1), (2, 2), (3, 1), (3, 2), (4, 1), (4, 2)]),
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize(("ranks", "threads"), [(1, 2), (2, 1), (3, 2), (4, 1)])
 def test_ten_updates_give_the_same_weights_on_any_number_of_ranks_and_threads(
     ranks: int, threads: int, alone: Path, tmp_path: Path
 ) -> None:
@@ -56,7 +53,7 @@ def test_ten_updates_give_the_same_weights_on_any_number_of_ranks_and_threads(
 
 
 @needs_mpi
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_everything_else_that_is_summed_has_the_same_bits(ranks: int, alone: Path, tmp_path: Path) -> None:
     _trains_alike(alone, tmp_path, ranks, 1, MORE)
@@ -67,8 +64,8 @@ def _train(ranks: int, folder: Path, *arguments: object) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
-@pytest.mark.slow
 @needs_mpi
+@pytest.mark.nightly
 @pytest.mark.parametrize("optimizer", MAIN)
 def test_a_run_is_resumed_by_another_number_of_ranks(optimizer: str, tmp_path: Path) -> None:
     text = text_file(tmp_path)
@@ -89,6 +86,7 @@ def test_a_run_is_resumed_by_another_number_of_ranks(optimizer: str, tmp_path: P
 
 
 @needs_mpi
+@pytest.mark.nightly
 def test_rank_0_alone_writes_the_screen_and_the_folder(tmp_path: Path) -> None:
     text = text_file(tmp_path)
     flags = [flag for flag in FLAGS if flag != "--quiet"]
@@ -100,8 +98,8 @@ def test_rank_0_alone_writes_the_screen_and_the_folder(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "text.txt"]
 
 
-@pytest.mark.slow
 @needs_mpi
+@pytest.mark.nightly
 def test_ranks_without_a_shard_are_told_of(tmp_path: Path) -> None:
     text, flags = text_file(tmp_path), [flag for flag in FLAGS if flag not in ("--quiet", "--shards", 6)]
     ended = run(3, "-m", "hfrnn", "train", text, *flags, "--updates", 2, "--out", "run", folder=tmp_path)
@@ -119,8 +117,8 @@ main()
 """
 
 
-@pytest.mark.slow
 @needs_mpi
+@pytest.mark.nightly
 def test_a_data_file_that_differs_between_ranks_is_refused(tmp_path: Path) -> None:
     text = text_file(tmp_path)
     text_file(tmp_path, TEXT.replace("fox", "box", 1), "other.txt")
@@ -133,8 +131,8 @@ def test_a_data_file_that_differs_between_ranks_is_refused(tmp_path: Path) -> No
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
 @needs_mpi
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -152,6 +150,7 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(arguments: list[str], messa
     assert ended.stdout == ""
 
 
+@pytest.mark.slow
 def test_without_mpi4py_one_sentence_names_the_extra(tmp_path: Path) -> None:
     import subprocess
 
@@ -175,8 +174,8 @@ def test_without_mpi4py_one_sentence_names_the_extra(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
 @needs_mpi
+@pytest.mark.nightly
 def test_a_run_folder_that_differs_between_ranks_is_refused(tmp_path: Path) -> None:
     text = text_file(tmp_path)
     _train(1, tmp_path, text, *FLAGS, "--updates", 2, "--out", "run")

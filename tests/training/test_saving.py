@@ -55,8 +55,8 @@ def test_only_validated_updates_are_written_at_once(tmp_path: Path) -> None:
     assert [record["valid_bits"] is not None for record in metrics(run)] == [False, False, True] * 2 + [True]
 
 
-@pytest.mark.parametrize("update", [4, 5])
-def test_a_killed_run_makes_unsaved_updates_again(tmp_path: Path, update: int) -> None:
+def test_a_killed_run_makes_unsaved_updates_again(tmp_path: Path) -> None:
+    update = 5
     whole, killed = tmp_path / "whole", tmp_path / "killed"
 
     def copy() -> None:
@@ -69,7 +69,10 @@ def test_a_killed_run_makes_unsaved_updates_again(tmp_path: Path, update: int) -
     assert_same(whole, killed)
 
 
-@pytest.mark.parametrize(("error", "raised"), [(KeyboardInterrupt, Interrupted), (RuntimeError, RuntimeError)])
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [pytest.param(KeyboardInterrupt, Interrupted, marks=pytest.mark.slow), (RuntimeError, RuntimeError)],
+)
 def test_an_interrupted_run_writes_its_last_update(
     tmp_path: Path, error: type[BaseException], raised: type[BaseException]
 ) -> None:

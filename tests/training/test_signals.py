@@ -8,18 +8,17 @@ import json
 import os
 import shlex
 import signal
-import subprocess
-import sys
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.method_runs import ONLINE
-from support.method_runs import run as tiny_method
-from support.run_states import assert_same, state
+from support.command_line import call
+from support.run_states import assert_same
+from support.slow import slow_unless
 from support.stops import Validation, at, load_update, send, twice
-from support.tiny_runs import snapshot, text_file, tiny_train
+from support.tiny_runs import snapshot, tiny_train
 
 import hfrnn
 from hfrnn.cli.arguments import told
@@ -34,14 +33,24 @@ pytest.importorskip("resource", reason="these signals are those of POSIX systems
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_during_validation_stops_there_and_then(tmp_path: Path, number: int) -> None:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of three updates that nobody stops."""
+    return tiny_train(tmp_path_factory.mktemp("whole"), updates=3).folder
+
+
+def assert_resumes(run: Path, whole: Path) -> None:
+    train(resume=run, updates=3)
+    assert_same(whole, run)
+
+
+@pytest.mark.parametrize("number", slow_unless(lambda number: number == signal.SIGHUP, SIGNALS))
+def test_a_signal_during_validation_stops_there_and_then(tmp_path: Path, whole: Path, number: int) -> None:
     watch = Validation(2, lambda: send(number))
     with pytest.raises(Interrupted, match="after update 1, which is saved"):
         tiny_train(tmp_path, updates=3, callbacks=(watch,))
     assert (watch.ended, watch.noted) == (False, 1)
-    train(resume=tmp_path / "run")
-    assert_same(tiny_train(tmp_path, "whole", updates=3).folder, tmp_path / "run")
+    assert_resumes(tmp_path / "run", whole)
 
 
 def test_a_signal_during_a_search_stops_after_that_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,32 +65,26 @@ def test_a_signal_during_a_search_stops_after_that_loss(tmp_path: Path, monkeypa
     assert_same(whole, tmp_path / "run")
 
 
-@pytest.mark.parametrize("options", [{}, {**ONLINE, "log_interval": 200}], ids=["sgd", "online"])
-def test_a_signal_in_a_step_stops_after_it(tmp_path: Path, options: dict[str, Any]) -> None:
-    steps: list[int] = []
-
-    class Sends(Callback):
-        def on_cg(self, iteration: int, q: float) -> None:
-            steps.append(iteration)
-            if len(steps) == 2:
-                send(signal.SIGTERM)
-
-    with pytest.raises(Interrupted, match="after update 0"):
-        tiny_method(tmp_path, updates=400, callbacks=(Sends(),), **options)
-    assert len(steps) == 2
-
-
-def test_a_signal_while_an_update_is_written_waits_for_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_while_an_update_is_written_waits_for_that(
+    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(MetricsFile, "append", at(2, send, MetricsFile.append))
     with pytest.raises(Interrupted, match="after update 2, which is saved"):
         tiny_train(tmp_path, updates=3)
-    assert state(tmp_path / "run") == state(tiny_train(tmp_path, "two").folder)
+    assert load_update(tmp_path / "run") == 2
+    monkeypatch.undo()
+    assert_resumes(tmp_path / "run", whole)
 
 
-@pytest.mark.parametrize("place", ["fsync", "replace"])
-@pytest.mark.parametrize("count", range(1, 5))
+@pytest.mark.parametrize(
+    ("place", "count"),
+    slow_unless(
+        lambda place, count: (place, count) in (("fsync", 1), ("replace", 2)),
+        product(("fsync", "replace"), range(1, 5)),
+    ),
+)
 def test_a_second_signal_in_the_middle_of_a_write_leaves_whole_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, count: int
+    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, place: str, count: int
 ) -> None:
     class Twice(Callback):
         def on_update(self, record: dict[str, Any]) -> bool | None:
@@ -94,8 +97,7 @@ def test_a_second_signal_in_the_middle_of_a_write_leaves_whole_files(
     assert f"after update {load_update(tmp_path / 'run')}," in str(caught.value)
     monkeypatch.undo()
     assert not list((tmp_path / "run").glob(".*"))
-    train(resume=tmp_path / "run")
-    assert_same(tiny_train(tmp_path, "whole", updates=3).folder, tmp_path / "run")
+    assert_resumes(tmp_path / "run", whole)
 
 
 def test_signals_after_the_second_leave_the_summary_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,20 +115,9 @@ def test_signals_after_the_second_leave_the_summary_alone(tmp_path: Path, monkey
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["stopped"] == "interruption"
 
 
-def test_a_signal_before_a_resumed_run_goes_on_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = tiny_train(tmp_path).folder
-    before = snapshot(run)
-    with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "restore", at(1, lambda: send(signal.SIGTERM), RunFolder.restore))
-        with pytest.raises(Interrupted, match=r"before the next update: resume with hfrnn.train\(resume=.*run"):
-            train(resume=run, updates=3)
-    assert snapshot(run) == before
-    assert train(resume=run, updates=3).summary["updates"] == 3
-
-
-@pytest.mark.parametrize("when", ["during training", "at the end"])
+@pytest.mark.parametrize("when", ["during training", pytest.param("at the end", marks=pytest.mark.slow)])
 def test_a_signal_ends_a_long_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
-    whole = tiny_train(tmp_path, "whole", updates=3, sample_length=9).folder
+    uninterrupted = tiny_train(tmp_path, "whole", updates=3, sample_length=9).folder
     drawn: list[int] = []
 
     def sample(*arguments: Any, **options: Any) -> Any:
@@ -144,39 +135,29 @@ def test_a_signal_ends_a_long_sample(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(drawn) == (3 if when == "during training" else 21)
     monkeypatch.undo()
     result = train(resume=tmp_path / "run")
-    assert_same(whole, tmp_path / "run")
-    assert result.summary["sample"] == json.loads((whole / "summary.json").read_text())["sample"]
+    assert_same(uninterrupted, tmp_path / "run")
+    assert result.summary["sample"] == json.loads((uninterrupted / "summary.json").read_text())["sample"]
 
 
-@pytest.mark.parametrize("name", ["config", "restore", "make_consistent"])
-def test_a_signal_ends_a_blocked_read_on_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_signal_ends_a_blocked_read_on_resume(tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def blocks() -> None:
         send(signal.SIGTERM)
         time.sleep(60)
 
     run = tiny_train(tmp_path).folder
     before, start = snapshot(run), time.monotonic()
-    with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, name, at(1, blocks, getattr(RunFolder, name)))
-        with pytest.raises(Interrupted, match=r"before the next update: resume with hfrnn.train\(resume=.*run"):
-            train(resume=run, updates=3)
-    assert time.monotonic() - start < 30
-    assert snapshot(run) == before
+    for name in ("config", "restore", "make_consistent"):
+        with monkeypatch.context() as patch:
+            patch.setattr(RunFolder, name, at(1, blocks, getattr(RunFolder, name)))
+            with pytest.raises(Interrupted, match=r"before the next update: resume with hfrnn.train\(resume=.*run"):
+                train(resume=run, updates=3)
+        assert snapshot(run) == before
+    assert time.monotonic() - start < 60
+    assert_resumes(run, whole)
 
 
-def test_a_signal_ends_a_callback_that_blocks(tmp_path: Path) -> None:
-    class Blocks(Callback):
-        def on_update(self, record: dict[str, Any]) -> bool | None:
-            send(signal.SIGHUP)
-            time.sleep(60)
-            return None
-
-    with pytest.raises(Interrupted, match="after update 1, which is saved"):
-        tiny_train(tmp_path, callbacks=(Blocks(),))
-
-
-@pytest.mark.parametrize("code", [errno.EPIPE, errno.EIO, errno.ENOSPC])
-def test_a_closed_output_is_an_interruption_and_a_full_disk_is_not(tmp_path: Path, code: int) -> None:
+@pytest.mark.parametrize("code", [errno.EPIPE, pytest.param(errno.EIO, marks=pytest.mark.slow), errno.ENOSPC])
+def test_a_closed_output_is_an_interruption_and_a_full_disk_is_not(tmp_path: Path, whole: Path, code: int) -> None:
     class Prints(Callback):
         def on_update(self, record: dict[str, Any]) -> bool | None:
             raise OSError(code, os.strerror(code))
@@ -184,8 +165,7 @@ def test_a_closed_output_is_an_interruption_and_a_full_disk_is_not(tmp_path: Pat
     expected = OSError if code == errno.ENOSPC else Interrupted
     with pytest.raises(expected, match=os.strerror(code) if code == errno.ENOSPC else "after update 1, which is saved"):
         tiny_train(tmp_path, callbacks=(Prints(),))
-    train(resume=tmp_path / "run")
-    assert_same(tiny_train(tmp_path, "whole").folder, tmp_path / "run")
+    assert_resumes(tmp_path / "run", whole)
 
 
 def test_an_interruption_whose_summary_cannot_be_written_is_one_all_the_same(
@@ -271,14 +251,13 @@ def test_a_signal_before_a_new_run_has_a_folder_makes_none(tmp_path: Path, monke
 
 
 def test_a_signal_while_the_folder_is_made_leaves_the_first_state(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RunFolder, "create", at(1, send, RunFolder.create))
     with pytest.raises(Interrupted, match="after update 0"):
         tiny_train(tmp_path)
     monkeypatch.undo()
-    train(resume=tmp_path / "run")
-    assert_same(tiny_train(tmp_path, "whole").folder, tmp_path / "run")
+    assert_resumes(tmp_path / "run", whole)
 
 
 def test_a_run_under_nohup_hears_no_hangup_and_handlers_are_put_back(tmp_path: Path) -> None:
@@ -309,27 +288,4 @@ def test_the_command_that_goes_on_has_the_folder_quoted_and_the_new_limits(tmp_p
         train(resume=run, updates=5, callbacks=(Validation(3, send),))
     command = told(caught.value).partition("resume with ")[2]
     assert shlex.split(command) == ["hfrnn", "train", "--resume", str(run), "--updates", "5"]
-    done = subprocess.run([sys.executable, "-m", *shlex.split(command)], capture_output=True, timeout=60, check=True)
-    assert b"after 5 updates" in done.stdout
-
-
-def test_the_command_that_goes_on_names_the_file_of_a_kernel(tmp_path: Path) -> None:
-    kernel = Path(__file__).parents[2] / "examples" / "peephole_lstm.py"
-    code = (
-        "import sys, os, signal\n"
-        "from hfrnn.kernels import import_kernels, architectures\n"
-        "before = set(architectures())\n"
-        "import_kernels(sys.argv[1])\n"
-        "(arch,) = set(architectures()) - before\n"
-        "from hfrnn.training.trainer import train, Callback, Interrupted\n"
-        "class Ends(Callback):\n"
-        "    def on_start(self, trainer): os.kill(os.getpid(), signal.SIGINT)\n"
-        "try:\n"
-        "    train(text='text.txt', arch=arch, hidden=4, optimizer='adam', streams=4, out='run', callbacks=[Ends()])\n"
-        "except Interrupted as error:\n"
-        "    from hfrnn.cli.arguments import told\n"
-        "    print(told(error))\n"
-    )
-    text_file(tmp_path)
-    done = subprocess.run([sys.executable, "-c", code, str(kernel)], cwd=tmp_path, capture_output=True, text=True)
-    assert shlex.join(["hfrnn", "train", "--kernel", str(kernel), "--resume", "run"]) in done.stdout, done.stderr
+    assert "after 5 updates" in call(*shlex.split(command)[1:]).stdout

@@ -18,8 +18,6 @@ from hfrnn.cli import main
 from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.engine.network import Network
 from hfrnn.engine.sampling import beginning
-from hfrnn.errors import InputError
-from hfrnn.runs.config import TrainConfig
 
 TEXT = "the cat saw the dog\nthe dog saw a cat\n\nthe end is near the dog\n" * 30 + "one bird\n" * 2
 DATA = Path(os.environ.get("HFRNN_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
@@ -107,18 +105,7 @@ def test_the_least_count_and_the_largest_size_reach_the_vocabulary(tmp_path: Pat
     assert sizes[1:] == [6, 5]  # the, cat, saw, dog and the two symbols; one word less
 
 
-@pytest.mark.parametrize("options", [{"min_count": 2}, {"max_vocabulary": 100}])
-def test_limits_of_the_vocabulary_are_for_words(tmp_path: Path, options: dict[str, int]) -> None:
-    with pytest.raises(InputError, match="it is for level='word'"):
-        tiny_train(tmp_path, **options)
-
-
-@pytest.mark.parametrize("options", [{"min_count": 0}, {"max_vocabulary": 1}])
-def test_limits_of_the_vocabulary_have_a_least_value(options: dict[str, int]) -> None:
-    with pytest.raises(InputError, match="or more"):
-        TrainConfig(level="word", **options)
-
-
+@pytest.mark.slow
 @pytest.mark.corpus
 def test_the_words_of_the_penn_treebank_train_with_classes_and_an_embedding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

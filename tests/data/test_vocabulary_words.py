@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfrnn.data.text import WordSymbols, broken, spelled, words_of
-from hfrnn.data.vocabulary import Vocabulary
+from hfrnn.data.text import broken, spelled, words_of
+from hfrnn.data.vocabulary import Vocabulary, _checksum
 from hfrnn.errors import CheckpointError, InputError
 
 TEXT = "the cat saw the dog\nthe dog sat\n\nthe end\n"  # 10 words, 4 newlines
@@ -21,28 +19,16 @@ def symbols(text: str, **limits: int) -> list[str]:
     return Vocabulary.build(text, "word", **limits).to_json()["symbols"]
 
 
-def test_every_newline_is_one_eos_and_an_empty_line_is_one_too() -> None:
+def test_every_newline_is_one_eos_and_nothing_else_ends_a_line() -> None:
     assert words_of("a b\n\n c\tb \n") == ["a", "b", "<eos>", "<eos>", "c", "b", "<eos>"]
     assert words_of("\n") == ["<eos>"]
     assert words_of("a\r\nb") == ["a", "<eos>", "b"]
-
-
-def test_only_a_newline_ends_a_line() -> None:
     assert words_of("a\x0cb\u2028c\u00a0d\re") == ["a", "b", "c", "d", "e"]
-
-
-def test_a_text_without_a_newline_at_its_end_has_no_eos_there() -> None:
-    vocabulary = Vocabulary.build("a b\n", "word")
-    assert vocabulary.encode("a b").size == 2
-    assert vocabulary.encode("a b\n").size == 3
 
 
 def test_words_are_numbered_by_falling_frequency_and_equals_by_code_points() -> None:
     assert symbols("b c a\nb é Z\nb c\n") == ["<eos>", "b", "c", "Z", "a", "é"]
-
-
-def test_the_numbers_do_not_depend_on_the_order_of_the_text() -> None:
-    assert symbols("a b c\nc b\n") == symbols("c c b\nb a\n")
+    assert symbols("a b c\nc b\n") == symbols("c c b\nb a\n")  # the order of the text does not matter
 
 
 @given(st.lists(st.text(st.sampled_from("ab\n\u00e9 "), min_size=1), min_size=1))
@@ -66,23 +52,10 @@ def test_decode_puts_one_space_between_words_and_none_around_newlines() -> None:
 
 
 def test_words_below_the_least_count_become_unk() -> None:
-    assert symbols(TEXT, min_count=2) == [
-        "<eos>",
-        "<unk>",
-        "the",
-        "dog",
-    ]  # cat, saw, sat and end: 4; ties by code point
+    # cat, saw, sat and end: 4; ties by code point
+    assert symbols(TEXT, min_count=2) == ["<eos>", "<unk>", "the", "dog"]
     vocabulary = Vocabulary.build(TEXT, "word", min_count=2)
     assert vocabulary.decode(vocabulary.encode(TEXT)) == "the <unk> <unk> the dog\nthe dog <unk>\n\nthe <unk>\n"
-
-
-def test_a_word_at_the_least_count_is_kept() -> None:
-    assert "dog" in symbols(TEXT, min_count=2)
-    assert "dog" not in symbols(TEXT, min_count=3)
-    assert "the" in symbols(TEXT, min_count=4)
-
-
-def test_unk_stands_where_its_count_puts_it() -> None:
     assert symbols("a a a b b c d e f\n", min_count=2) == ["<unk>", "a", "b", "<eos>"]
 
 
@@ -137,12 +110,6 @@ def test_words_never_seen_are_dealt_with_as_asked_where_there_is_no_unk() -> Non
     assert vocabulary.count("the bird sat\n") == (4, 1)
 
 
-@pytest.mark.parametrize("unknown", ["bird", "the dog", "", b"the"])
-def test_a_replacement_that_is_no_single_known_word_is_refused(unknown: str | bytes) -> None:
-    with pytest.raises(InputError, match="skip"):
-        Vocabulary.build(TEXT, "word").encode("the", unknown)
-
-
 def test_what_follows_the_first_word_is_spelled_with_single_spaces() -> None:
     vocabulary = Vocabulary.build(TEXT, "word")
     assert vocabulary.after_first("  the  cät \n sat\n") == "cät\nsat\n".encode()
@@ -155,16 +122,10 @@ def test_lines_are_broken_every_so_many_words() -> None:
     assert broken(" \n", 2) == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "limits", "said"),
-    [
-        ("", {}, "empty"), (" \t", {}, "empty"), (b"a", {}, "str"), ("a", {"min_count": 0}, "min_count is 0"),
-        ("a", {"max_size": 1}, "max_size is 1"),
-    ],
-)  # fmt: skip
-def test_build_refuses_what_makes_no_vocabulary(text: str | bytes, limits: dict[str, int], said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        Vocabulary.build(text, "word", **limits)
+@pytest.mark.parametrize("text", ["", " \t", b"a"])
+def test_build_refuses_what_makes_no_vocabulary(text: str | bytes) -> None:
+    with pytest.raises(InputError, match="str" if isinstance(text, bytes) else "empty"):
+        Vocabulary.build(text, "word")
 
 
 def test_limits_are_for_words() -> None:
@@ -174,36 +135,9 @@ def test_limits_are_for_words() -> None:
                 Vocabulary.build(text, level, **limits)
 
 
-def test_a_vocabulary_of_words_comes_back_from_its_file(tmp_path) -> None:
-    vocabulary = Vocabulary.build("das Kätzchen\nsaß 他\n", "word", min_count=1)
-    vocabulary.save(tmp_path / "vocabulary.json")
-    loaded = Vocabulary.load(tmp_path / "vocabulary.json")
-    assert loaded == vocabulary
-    assert (loaded.level, loaded.size) == ("word", 5)
-    content = json.loads((tmp_path / "vocabulary.json").read_text())
-    assert content["symbols"][0] == "<eos>"
-
-
-@pytest.mark.parametrize(
-    "words", [["a", "a"], ["a", ""], ["a b"], ["a", 3], [], None, "\n", [["a"]]], ids=lambda words: repr(words)
-)
+@pytest.mark.parametrize("words", [["a", "a"], ["a", ""], ["a b"], ["a", 3], [], None, "\n", [["a"]]], ids=repr)
 def test_words_that_are_no_vocabulary_are_refused_even_with_a_right_checksum(words: object) -> None:
-    from hfrnn.data.vocabulary import _checksum
-
     content = {**Vocabulary.build("a b\n", "word").to_json(), "symbols": words}
     del content["sha256"]
     with pytest.raises(CheckpointError, match="damaged"):
         Vocabulary.from_json(content | {"sha256": _checksum(content)})
-
-
-@pytest.mark.parametrize(
-    "change", [{"level": "char"}, {"level": "line"}, {"size": 9}, {"symbols": ["b", "a", "<eos>"]}]
-)
-def test_changed_json_is_refused(change: dict[str, object]) -> None:
-    with pytest.raises(CheckpointError):
-        Vocabulary.from_json(Vocabulary.build("a b\n", "word").to_json() | change)
-
-
-def test_a_vocabulary_of_words_is_made_of_words() -> None:
-    with pytest.raises(InputError, match="twice"):
-        WordSymbols(("a", "b", "a"))
