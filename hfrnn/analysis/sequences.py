@@ -51,6 +51,13 @@ class Given(NamedTuple):
         return self.output_names or None
 
 
+def times_of_rows(times: HostArray, rows: HostArray) -> HostArray:
+    """Return the times of rows, counted from 0; those after the last row follow at the usual distance."""
+    beyond = np.maximum(rows - len(times) + 1, 0)
+    usual = float(np.median(np.diff(times)))
+    return np.asarray(times[np.minimum(rows, len(times) - 1)] + beyond * usual)
+
+
 def own_sequences(folder: RunFolder, part: str | None = None) -> Given:
     """Return the sequences of a part of a run's own data, "valid" by default; those of a task have no parts."""
     return _own(folder.config(), folder, part)[0]

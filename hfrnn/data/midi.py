@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.choices import MIDI_FILES, RECORDINGS, STEPS_PER_BEAT
+from hfrnn.choices import MIDI_FILES, STEPS_PER_BEAT
 from hfrnn.data.array_files import check_size
 from hfrnn.data.music import KEYS, Music
 from hfrnn.data.splits import part_ranges
@@ -59,6 +59,8 @@ def load_midi(
         try:
             content = _content(file)
             roll = _roll(_notes(content, steps_per_beat, str(file)), str(file), taken)
+        except MissingExtraError:
+            raise
         except InputError as error:
             bad.append(str(error))
             continue
@@ -93,7 +95,7 @@ def midi_files(path: str | os.PathLike[str]) -> list[Path]:
     if not found:
         raise InputError(
             f"{path} is a folder, which is read as MIDI music, and has no files that end in {' or '.join(MIDI_FILES)}: "
-            f"give one that has; {RECORDINGS}"
+            "give one that has, or tables with a suffix such as .csv"
         )
     return sorted(found, key=lambda file: file.relative_to(path).as_posix())
 

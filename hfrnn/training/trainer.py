@@ -19,7 +19,7 @@ from numpy.random import Generator
 from hfrnn.arrays.backend import Array
 from hfrnn.arrays.threads import one_blas_thread
 from hfrnn.checks import wrong
-from hfrnn.data.kinds.memory import Frames, Given
+from hfrnn.data.kinds.memory import Given
 from hfrnn.data.tasks import SUCCESS
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.sampling import draw_text
@@ -44,7 +44,7 @@ from hfrnn.runs.moved import PATHS
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.resume import needs_plans, resumed_config, run_to_resume
 from hfrnn.sources.given import given_objects
-from hfrnn.sources.open import LN2, open_source
+from hfrnn.sources.open import LN2, Source, open_source
 from hfrnn.training.callbacks import Callback, TrainingResult, TrainingRun
 from hfrnn.training.run_state import ResumeCommand, RunState, before_next_update
 from hfrnn.training.setup import (
@@ -159,24 +159,26 @@ def train(
     callbacks, given = _checked_callbacks(callbacks), None
     if batches is not None or not all(each is None or isinstance(each, str) for each in (data, valid, test)):
         given = given_objects(data, batches, valid, test)
-    if isinstance(given, Frames):
-        data, valid, test = given.name, None, None
-    elif given is not None:
-        data, valid = given.name, None if batches is not None else valid
-    named = {"data": data, "valid": valid, "test": test}
+    named = (
+        {"data": data, "valid": valid, "test": test} if given is None else {"data": given.name, **given.named(valid)}
+    )
     options |= {name: value for name, value in named.items() if value is not None}
     values, ranks = checked_options(options, "train()"), comm if isinstance(comm, Ranks) else ranks_of(comm)
     with handle_signals() as interruption, ending_together(ranks), saying_what_is_saved(interruption):
         if resume is None:
             config = TrainConfig(**values) if config is None else config.replace(**values)
             trainer = Trainer.new(config, callbacks, interruption, given, ranks)
-            for hint in trainer.source.hints() if ranks.leads else ():
-                warnings.warn(str(hint), HfrnnWarning, stacklevel=2)
-            if tasks := alone_in_slurm():
-                warnings.warn(ALONE_IN_SLURM.format(tasks), HfrnnWarning, stacklevel=2)
+            for hint in _hints(trainer.source) if ranks.leads else ():
+                warnings.warn(hint, HfrnnWarning, stacklevel=2)
         else:
             trainer = Trainer.resumed(resume, values, callbacks, interruption, given, ranks)
         return trainer.run()
+
+
+def _hints(source: Source) -> list[str]:
+    """Return what is unusual about the data and the start of a run, for users of Python."""
+    tasks = alone_in_slurm()
+    return [*map(str, source.hints()), *([ALONE_IN_SLURM.format(tasks)] if tasks else [])]
 
 
 def _checked_callbacks(callbacks: Sequence[Callback]) -> Sequence[Callback]:

@@ -33,7 +33,10 @@ FURTHER: dict[str, tuple[str, ...]] = {
     "text": TEXTS, "valid": TEXTS, "test": TEXTS, "data": ("encyclopedia", ""),
     "fractions": ("0.5,0.5,0.5", "1,0", "-1,1,1", "0,1,0", "nan,0.5,0.5", "1e999,0,0"),
     "length": ("20", "0", "-1"), "sequence_length": ("999999",), "inputs": ("w", "0", "u,u", ""),
-    "targets": ("w", "0", "y,y", ""), "window": ("61",), "stride": ("11",), "burn_in": ("10",), "ahead": ("60",),
+    "targets": ("w", "0", "y,y", ""), "valid_inputs": ("w", ""), "valid_targets": ("w", ""), "test_inputs": ("w",),
+    "test_targets": ("w",), "rows": ("5:1", "a:b", "7"), "valid_rows": ("5:1",), "test_rows": ("5:1",),
+    "recording": ("w", ""), "time": ("w", ""), "unit": ("w", ""), "missing": ("",),
+    "window": ("61",), "stride": ("11",), "burn_in": ("10",), "ahead": ("60",),
     "unknown": ("zz", "é", ""), "arch": ("tnn", ""), "hidden": ("0", "4,0", "big", "2.5", ",", ""),
     "connectivity": ("nowhere", "folder", "text.txt", "loop"), "periods": ("1,0", "1,2,4"), "classes": ("29",),
     "init_from": ("nowhere", "folder", "text.txt", "task", "loop"), "mu": ("-1", "1e9"), "lambda_": ("-1", "1e9"),
@@ -76,9 +79,14 @@ NEEDED: dict[str, list[str]] = {  # flags that an option needs beside it
     **{name: ["--arch", arch] for arch in sorted(BUILT_IN) for name in kernel_options(arch)},
     **{
         name: [word for key, value in COLUMNS.items() if key != name for word in (flag_of(key), value)]
-        for name in ("inputs", "targets", "window", "stride", "burn_in", "ahead", "loss", "standardize")
+        for name in (
+            *("inputs", "targets", "window", "stride", "burn_in", "ahead", "loss", "standardize", "recording", "time"),
+            *("decimal", "missing", "skip_rows", "fill", "rows", "bin"),
+            *(f"{part}_{name}" for part in ("valid", "test") for name in ("inputs", "targets", "rows")),
+        )
     },
-    "steps_per_beat": ["--data", "tune.mid", "--arch", "rnn"],
+    "unit": ["--data", "table.csv", "--arch", "rnn", "--bin", "1", "--time", "u"],
+    **{name: ["--data", "tune.mid", "--arch", "rnn"] for name in ("steps_per_beat", "skip_bad")},
     "time_first": ["--data", "arrays.npz", "--arch", "rnn"],
     **{name: ["--data", "addition", "--arch", "rnn"] for name in ("length", "sequences")},
     **{name: ["--level", "word"] for name in ("min_count", "max_vocabulary")},

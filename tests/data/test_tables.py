@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.array_files import table
 
-from hfrnn.data.tables import load_table, read_columns
+from hfrnn.data.sheets import TableFormat
+from hfrnn.data.tables import load_tables, read_table
 from hfrnn.data.windows import Windows
 from hfrnn.errors import InputError
 
+Columns = namedtuple("Columns", "inputs targets missing input_names target_names")
 VALUES = np.loadtxt(table(60).splitlines(), delimiter=",", skiprows=1)
 WHOLE = (1.0, 0.0, 0.0)
 
@@ -19,6 +22,17 @@ WHOLE = (1.0, 0.0, 0.0)
 def write(folder: Path, text: str, name: str = "r.csv") -> Path:
     (folder / name).write_text(text, encoding="utf-8")
     return folder / name
+
+
+def read_columns(path, inputs, targets):
+    """Return the one recording of a table, with the names of its columns."""
+    read = read_table(path, TableFormat(inputs, targets))
+    found = read.found[0]
+    return Columns(found.inputs, found.targets, found.missing, read.input_names, read.target_names)
+
+
+def load_table(path, inputs, targets, windows=None, ahead=None, **options):
+    return load_tables({"train": ([path], TableFormat(inputs, targets))}, windows, ahead, **options)[0]
 
 
 def test_columns_are_chosen_by_name_or_by_number_from_1(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_a_command_for_the_own_data_only_asks_to_put_it_back(
 ) -> None:
     run, file = runs[data]
     begin = f"Error: the data of {run} is not as it was when the run was started: there is no file {file}"
-    assert refused(*command.split(), run) == f"{begin}; put it back there"
+    assert refused(*command.split(), run).startswith(begin)
 
 
 @pytest.mark.parametrize(
@@ -42,5 +42,6 @@ def test_a_command_that_takes_a_file_says_how_to_give_another_one(
     run, file = runs[data]
     output = ["--output", tmp_path / "out.npz"] if command == "predict" else []
     found = refused(command, run, *output)
-    assert f"there is no file {file}; put it back there, or give another one: " in found
+    assert f"there is no file {file} (sha256 " in found
+    assert ", or give another one: " in found
     assert found.endswith(f" {command} {run} FILE")

@@ -162,6 +162,12 @@ class Table(NumberSequences):
     @classmethod
     def tables(cls, options: Mapping[str, Any], given: Frames | None) -> dict[str, tuple[Sequence[Any], TableFormat]]:
         """Return the tables of each part, and how to read them."""
+        texts = [each for each in _paths(options["data"], "data") if each.lower().endswith(".txt")]
+        if texts and options["inputs"] is None and options["bin"] is None:
+            raise InputError(Message(
+                "{data} is {0}: to train on its text leave out {data}; to read it as a table, name its columns with "
+                "{inputs} and {targets}", texts[0],
+            ))  # fmt: skip
         parts: dict[str, tuple[Sequence[Any], TableFormat]] = {
             "train": (_paths(options["data"], "data"), _format(options))
         }

@@ -20,7 +20,8 @@ from hfrnn.runs.options import GENERAL, run_options
 
 PACKAGE = Path(__file__).resolve().parents[3] / "hfrnn"
 VALUES = {
-    "text": (None, "python-manual", "ptb", "no such data"), "task": ("addition", "sine"), "table": ("a.csv", "b.TSV"),
+    "text": (None, "python-manual", "ptb", "no such data"), "task": ("addition", "sine"),
+    "table": ("a.csv", "b.TSV", "c.txt"), "tables": ("tables",),
     "arrays": ("a.npz", "dir/b.npy", "c.MAT"), "memory": ("arrays", "batches"), "music": ("jsb",),
     "midi": ("a.mid", "b.MIDI", "folder/"),
 }  # fmt: skip
