@@ -11,7 +11,7 @@ import io
 import math
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +49,7 @@ class TableFormat(NamedTuple):
     rows: tuple[int | None, int | None] = (None, None)  # the rows that are read, counted from 0
     bin: float | None = None  # seconds of a bin; the rows are then events, and `inputs` and `targets` name units
     unit: str | None = None  # the column that names the unit of an event
+    asked: Mapping[str, str] = {}  # the options that gave `inputs` and `targets`, if they are others
 
 
 class Sheet:
@@ -112,7 +113,7 @@ class Sheet:
         shown = ", ".join(one_line(each[:40]) for each in listed[:_SHOWN])
         has = f"{self.path} has {counted(self.columns, 'column')}: {shown}{more}{self.hint}"
         if given is None:
-            if role == "targets":
+            if role.endswith("targets"):
                 return []
             raise InputError(Message("{0}; name those to read with {inputs}, and those to predict with {targets}", has))
         found = []

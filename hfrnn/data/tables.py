@@ -172,9 +172,8 @@ def read_table(table: Any, form: TableFormat) -> Recordings:
     sheet = sheet_of(table, form)
     if form.bin is not None:
         return _read_events(sheet, form, form.bin)
-    chosen = {role: sheet.numbers_of(given, role) for role, given in
-              (("inputs", form.inputs), ("targets", form.targets))}  # fmt: skip
-    inputs, targets = chosen["inputs"], chosen["targets"]
+    inputs, targets = (sheet.numbers_of(given, form.asked.get(role, role)) for role, given in
+                       (("inputs", form.inputs), ("targets", form.targets)))  # fmt: skip
     values = sheet.numbers([*inputs, *targets])
     labels = None if form.recording is None else sheet.words(sheet.numbers_of([form.recording], "recording")[0])
     times = None if form.time is None else sheet.words(sheet.numbers_of([form.time], "time")[0])

@@ -16,9 +16,8 @@ from hfrnn.data.kinds.memory import Given
 from hfrnn.engine.batch import Batch
 from hfrnn.errors import CheckpointError, InputError, Message, MissingExtraError
 from hfrnn.option import argument
-from hfrnn.runs.config import TrainConfig, useless
+from hfrnn.runs.config import PATHS, TrainConfig, files_of, useless
 from hfrnn.runs.folder import RunFolder
-from hfrnn.runs.moved import PATHS, files_of
 
 
 class LostFileError(InputError):

@@ -36,11 +36,10 @@ from hfrnn.errors import (
 from hfrnn.optim.hessian_free import UpdateInterrupted
 from hfrnn.ranks.mpi import ranks_of
 from hfrnn.ranks.one import ALONE, ALONE_IN_SLURM, Ranks, alone_in_slurm
-from hfrnn.runs.config import TrainConfig, checked_options
+from hfrnn.runs.config import PATHS, TrainConfig, checked_options
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import first_weights
 from hfrnn.runs.metrics import Record
-from hfrnn.runs.moved import PATHS
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.resume import needs_plans, resumed_config, run_to_resume
 from hfrnn.sources.given import given_objects
@@ -168,17 +167,17 @@ def train(
         if resume is None:
             config = TrainConfig(**values) if config is None else config.replace(**values)
             trainer = Trainer.new(config, callbacks, interruption, given, ranks)
-            for hint in _hints(trainer.source) if ranks.leads else ():
-                warnings.warn(hint, HfrnnWarning, stacklevel=2)
+            _warn_of(trainer.source, ranks)
         else:
             trainer = Trainer.resumed(resume, values, callbacks, interruption, given, ranks)
         return trainer.run()
 
 
-def _hints(source: Source) -> list[str]:
-    """Return what is unusual about the data and the start of a run, for users of Python."""
+def _warn_of(source: Source, ranks: Ranks) -> None:
+    """Warn users of Python of what is unusual about the data and the start of a run."""
     tasks = alone_in_slurm()
-    return [*map(str, source.hints()), *([ALONE_IN_SLURM.format(tasks)] if tasks else [])]
+    for hint in [*source.hints(), *([ALONE_IN_SLURM.format(tasks)] if tasks else [])] if ranks.leads else ():
+        warnings.warn(str(hint), HfrnnWarning, stacklevel=3)
 
 
 def _checked_callbacks(callbacks: Sequence[Callback]) -> Sequence[Callback]:

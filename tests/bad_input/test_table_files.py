@@ -43,7 +43,7 @@ TABLES: dict[str, tuple[str | bytes, list[str], str]] = {
     "latin1": (ROWS.replace("u,v", "ü,v").encode("latin1"), TABLE, "--inputs has 'u', which is no column"),
     "a pickle": (trap(), TABLE, "holds binary data"),
     "control characters": ("\x1b[31mu,v,y\n1,2,3\n", ["--inputs", "w", "--targets", "y"], "\\x1b[31mu"),
-    "many columns": (",".join(f"c{n}" for n in range(3000)) + "\n", TABLE, "and 2988 more"),
+    "many columns": (",".join(f"c{n}" for n in range(3000)) + "\n" + "1," * 2999 + "1\n", TABLE, "and 2988 more"),
     "no rows to validate": (ROWS, [*TABLE, "--fractions", "0.99,0.01,0"], "the valid part"),
     "softmax": (ROWS, [*TABLE, "--loss", "softmax"], "are real columns"),
     "empty names": (ROWS, ["--inputs", "", "--targets", "y"], "--inputs is empty"),

@@ -221,7 +221,7 @@ def test_data_and_files_are_given_once() -> None:
 
 SEVERAL = {
     "--data a.npz b.npz": "--data names a.npz and b.npz, and an array file is read from one file: give one",
-    "--data a.csv b.npz": "--data names a.csv",
+    "--data a.csv --data b.npz": "--data names a.csv, which is a table, and b.npz",
     "--data r/*.csv --inputs u --targets y": "--data is r/*.csv, and there is no such table: give another pattern",
     "--data empty --inputs u": "empty is a folder, which is read as MIDI music, and has no files that end in",
 }

@@ -284,7 +284,8 @@ def _format(options: Mapping[str, Any], part: str = "") -> TableFormat:
     inputs, targets = (own[name] or options[name] for name in ("inputs", "targets"))
     rows = slice_of(own["rows"], f"{part}_rows" if part else "rows")
     same = {name: options[name] for name in ("recording", "time", "decimal", "skip_rows", "fill", "bin", "unit")}
-    return TableFormat(inputs, targets, rows=rows, missing=options["missing"] or (), **same)
+    asked = {name: f"{part}_{name}" for name in own if part and own[name] is not None}
+    return TableFormat(inputs, targets, rows=rows, asked=asked, missing=options["missing"] or (), **same)
 
 
 def slice_of(text: str | None, name: str) -> tuple[int | None, int | None]:
