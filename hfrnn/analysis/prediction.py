@@ -14,6 +14,7 @@ from hfrnn.checks import count, flag, instance, shown
 from hfrnn.data.scaling import Scaling
 from hfrnn.engine.batch import Batch, State
 from hfrnn.engine.network import Network
+from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.errors import InputError, NonFiniteError
 from hfrnn.wording import brief, counted
 
@@ -79,10 +80,14 @@ def predict(
     >>> hfrnn.predict(net, net.init(seed=0), batch).outputs.shape
     (5, 4, 1)
     """
-    theta, states, batch = _vector(net, theta, batch), flag("states", states), _read(net, batch, scaling)
-    columns = [_run_columns(net, theta, part, states) for part in _parts(batch)]
-    outputs = np.concatenate([z for z, _ in columns], axis=1)
-    every = [each for _, each in columns if each is not None]
+    theta, states = _vector(net, theta, batch), flag("states", states)
+    instance("scaling", scaling, Scaling, "the scaling of the run, as hfrnn.load_scaling returns it", or_none=True)
+    columns = [_run_columns(net, theta, _read(net, part, scaling), states) for part in _parts(batch)]
+    outputs = np.concatenate([_lengthened(z, batch.T) for z, _ in columns], axis=1)
+    every = [
+        [{name: _lengthened(x, batch.T) for name, x in layer.items()} for layer in each]
+        for _, each in columns if each is not None
+    ]  # fmt: skip
     found = _joined(every, lambda array: None if array.ndim == 1 else -2)  # all sequences share the time of clockwork
     return Prediction(_expected(net, outputs, batch, scaling), found)
 
@@ -257,8 +262,22 @@ def _read(net: Network, batch: Batch, scaling: Scaling | None) -> Batch:
     return Batch(inputs, batch.targets, batch.weights, batch.lengths, batch.initial_state)
 
 
+def _lengthened(values: HostArray, T: int) -> HostArray:
+    """Return an array of T steps: zeros follow its own."""
+    if len(values) == T:
+        return values
+    return np.concatenate([values, np.zeros((T - len(values), *values.shape[1:]), values.dtype)])
+
+
 def _parts(batch: Batch) -> Iterator[Batch]:
     """Yield the batch in parts of a bounded number of steps."""
+    if isinstance(batch, RaggedBatch):
+        start = 0
+        for stop in range(1, batch.B + 1):
+            if stop == batch.B or int(batch.lengths[start : stop + 1].max()) * (stop + 1 - start) > TOGETHER:
+                yield batch.columns(start, stop)
+                start = stop
+        return
     width = max(TOGETHER // min(batch.T, STEPS if batch.lengths is None else batch.T), 1)
     for start in range(0, batch.B, width):
         yield batch.columns(start, min(start + width, batch.B))

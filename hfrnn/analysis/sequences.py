@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from hfrnn.data.scaling import Scaling
 from hfrnn.data.tasks import SUCCESS
 from hfrnn.engine.batch import Batch
 from hfrnn.engine.network import Network
+from hfrnn.engine.objective import Objective
+from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.errors import InputError, Message
 from hfrnn.option import either
 from hfrnn.runs.config import TrainConfig
@@ -67,7 +70,7 @@ def _own(config: TrainConfig, folder: RunFolder | None, part: str | None) -> tup
     if not config.kind.has_parts:
         assert source.validation is not None
         return Given(f"validation sequences of {source.name}", source.validation, None), source
-    batch = Batch(*source.plain_part(part))
+    batch = source.batch(source.plain_part(part))
     names = source.input_names, source.output_names
     return Given(source.part_name(part), batch, source.scaling, False, *names, source.ahead), source
 
@@ -128,7 +131,8 @@ def evaluate_sequences(
 def _scores(net: Network, theta: Array, given: Given, names: Any, outputs: bool) -> dict[str, Any]:
     """Return the size of some sequences, their loss and their figures; `names` are those of the first two."""
     found = score(net, theta, given.batch, given.names, given.scaling)
-    size, loss = given.batch.B, net.loss(theta, scaled(given))
+    size, batch = given.batch.B, scaled(given)
+    loss = Objective(net, batch.by_length()).loss(theta) if isinstance(batch, RaggedBatch) else net.loss(theta, batch)
     return {names[0]: size, names[1]: loss, **(found.to_json() if outputs else found.overall)}
 
 
@@ -149,6 +153,8 @@ def scaled(given: Given) -> Batch:
     batch, scaling = given.batch, given.scaling
     if scaling is None:
         return batch
+    if isinstance(batch, RaggedBatch):
+        return RaggedBatch(replace(batch.pool, scaling=scaling), batch.numbers)
     x, y = np.asarray(batch.inputs), np.asarray(batch.targets)
     x, y = scaling.scale_inputs(x) if x.ndim == 3 else x, scaling.scale_targets(y) if y.ndim == 3 else y
     return Batch(x, y, batch.weights, batch.lengths)

@@ -142,4 +142,4 @@ def _cut(x: Values, y: Values, unknown: NDArray[np.bool_], begins: Values, windo
         weights = weights[:, :, 0] if y.shape[1] == 1 else weights
     kept = weights.reshape(T, len(begins), -1).any(axis=(0, 2))
     weights, rows, lengths = weights[:, kept], rows[:, kept], lengths[kept]
-    return UncheckedPart(x[rows], y[rows], weights.astype(np.float32), lengths.astype(np.int64))
+    return UncheckedPart.of_padded(x[rows], y[rows], weights.astype(np.float32), lengths.astype(np.int64))

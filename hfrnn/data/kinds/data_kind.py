@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from hfrnn.data.ragged import RaggedPool
     from hfrnn.data.scaling import Scaling
     from hfrnn.data.text import Text as Content
     from hfrnn.data.vocabulary import Vocabulary
@@ -51,6 +52,32 @@ class Pool(NamedTuple):
     def weighs_outputs(self) -> bool:
         """Whether every output has its own weight."""
         return self.weights is not None and self.weights.ndim == 3
+
+    @property
+    def sequences(self) -> int:
+        """The number of sequences, N."""
+        return int(self.inputs.shape[1])
+
+    @property
+    def longest(self) -> int:
+        """The number of steps, T."""
+        return int(self.inputs.shape[0])
+
+    @property
+    def mean_length(self) -> float:
+        """The number of steps that a sequence counts for in the sizes of batches: T, with its padding."""
+        return self.longest
+
+    @property
+    def symbols(self) -> bool:
+        """Whether the inputs are symbols."""
+        return self.inputs.ndim == 2
+
+    def select(self, columns: NDArray[Any] | slice) -> Pool:
+        """Return some sequences, of T steps too."""
+        weights = None if self.weights is None else self.weights[:, columns]
+        lengths = None if self.lengths is None else self.lengths[columns]
+        return Pool(self.inputs[:, columns], self.targets[:, columns], weights, lengths)
 
 
 class Reading(NamedTuple):
@@ -140,7 +167,7 @@ class DataKind:
         What is predicted: a character, byte, word, answer or time step.
     network : dict
         `n_in`, `n_out` and `loss` of the network, and the classes of a class softmax.
-    validation : Pool or None
+    validation : Pool, RaggedPool or None
         The validation data.
     sha256 : str
         Checksum of the data; empty if the data are generated.
@@ -210,7 +237,7 @@ class DataKind:
     source: str
     unit: str = "time step"
     network: dict[str, Any]
-    validation: Pool | None = None
+    validation: Pool | RaggedPool | None = None
     sha256: str = ""
     fresh: bool = False
     counts_errors: bool = False
@@ -334,15 +361,15 @@ class DataKind:
         """Return what differs from data with these checksums: the files, for a message; "" if nothing does."""
         return "" if stored.get("data_sha256") == self.sha256 else self.source
 
-    def pool(self, epoch: int) -> Pool:
+    def pool(self, epoch: int) -> Pool | RaggedPool:
         """Return the training sequences of an epoch."""
         raise NotImplementedError
 
-    def part(self, name: str) -> Pool:
+    def part(self, name: str) -> Pool | RaggedPool:
         """Return the sequences of a part, as the network reads them; raise InputError if there is none."""
         raise NotImplementedError
 
-    def plain_part(self, name: str) -> Pool:
+    def plain_part(self, name: str) -> Pool | RaggedPool:
         """Return the sequences of a part in the units of the data; raise InputError if there is none."""
         return self.part(name)
 
@@ -375,7 +402,7 @@ class DataKind:
 
     def errors(self, logits: NDArray[Any]) -> float:
         """Return the share of validation sequences with a wrong answer, given logits of shape (T, B, n_out)."""
-        assert self.validation is not None
+        assert isinstance(self.validation, Pool)
         return float(self.wrong(logits, self.validation).mean())
 
 

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from hfrnn.checks import shown
 from hfrnn.data.kinds.arrays import SUFFIXES, TIME_FIRST, read_arrays, windows_of
-from hfrnn.data.kinds.data_kind import Pool, Reading, epoch_generator, refuse
+from hfrnn.data.kinds.data_kind import Reading, epoch_generator, refuse
 from hfrnn.data.kinds.number_sequences import CUT, FRACTIONS, LOSS, STANDARDIZE, NumberSequences
 from hfrnn.errors import InputError, Message
+from hfrnn.wording import counted
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from hfrnn.data.array_data import ArrayData
+    from hfrnn.data.ragged import RaggedPool
 
 ARRAYS, BATCHES = "arrays", "batches"
 
@@ -94,6 +98,7 @@ class DrawnSequences(ArraysInMemory):
     def __init__(self, options: Mapping[str, Any], data: ArrayData, given: Objects) -> None:
         super().__init__(options, data)
         self._options, self._given = {**options, "loss": data.loss}, given
+        self._given_sequences = data.train.sequences + data.left_out
         self.source = "the sequences of valid="
 
     @classmethod
@@ -104,23 +109,25 @@ class DrawnSequences(ArraysInMemory):
         valid = _draw(given, options, -1) if given.valid is None else _read(given.valid, "valid", options)
         if valid.loss != first.loss and options["loss"] == "auto":
             first = replace(first, loss="squared", reason="the targets are real numbers")
-        for name, one, other in zip("xy", first.train[:2], valid.train[:2], strict=True):
-            if one.shape[2:] != other.shape[2:]:
+        for name, one, other in (("x", first.train.x, valid.train.x), ("y", first.train.y, valid.train.y)):
+            if one.shape[1:] != other.shape[1:]:
                 raise InputError(
-                    f"batches returned {name} of shape {one.shape} (time first), and validation has {other.shape}: "
-                    "give the same kind of sequences"
+                    f"batches returned {name} with {_entries(one)}, and validation has {_entries(other)}: give the "
+                    "same kind of sequences"
                 )
         return cls(options, replace(first, valid=valid.train, sha256=valid.sha256), given)
 
-    def pool(self, epoch: int) -> Pool:
+    def pool(self, epoch: int) -> RaggedPool:
         if epoch == 0:
             return self._pool
         drawn = _draw(self._given, self._options, epoch)
-        for name, one, other in zip("xy", drawn.train[:2], self._pool[:2], strict=True):
-            if one.shape != other.shape:
+        first, given, asked = self._pool, drawn.train.sequences + drawn.left_out, self._given_sequences
+        for name, one, other in (("x", drawn.train.x, first.x), ("y", drawn.train.y, first.y)):
+            if one.shape[1:] != other.shape[1:] or given != asked:
                 raise InputError(
-                    f"batches returned {name} of shape {one.shape} (time first), and {other.shape} at the first call: "
-                    "return the same shapes at every call, with lengths or a mask for shorter sequences"
+                    f"batches returned {name} of {counted(given, 'sequence')} with {_entries(one)}, and of "
+                    f"{counted(asked, 'sequence')} with {_entries(other)} at the first call: return the same shapes at "
+                    "every call, with lengths or a mask for shorter sequences"
                 )
         for what, size, most in (("symbol", drawn.n_in, self.data.n_in), ("class", drawn.n_out, self.data.n_out)):
             if size > most:
@@ -133,6 +140,11 @@ class DrawnSequences(ArraysInMemory):
     def lines(self) -> list[str | Message]:
         first, *more = super().lines()
         return [str(first).replace("to train on", "in every epoch, drawn anew"), *more]
+
+
+def _entries(values: NDArray[Any]) -> str:
+    """Return what a step of some inputs or targets is."""
+    return "an integer a step" if values.ndim == 1 else f"{counted(values.shape[1], 'number')} a step"
 
 
 def _draw(given: Objects, options: Mapping[str, Any], epoch: int) -> ArrayData:
