@@ -19,7 +19,7 @@ LARGEST = 1e15
 """Largest absolute value of inputs and targets: its square is far within the range of float32."""
 MOST_SYMBOLS = 2**31 - 2
 """Largest number of a symbol or a class."""
-BLOCK = 2**18
+BLOCK = 2**15
 """Numbers that are checked at once, so that the check takes little memory."""
 
 Values = NDArray[Any]

@@ -18,7 +18,7 @@ from hfrnn.data.array_files import check_size
 from hfrnn.data.array_shapes import LARGEST, UncheckedPart, as_float64
 from hfrnn.data.splits import DEFAULT_FRACTIONS, checked_fractions
 from hfrnn.errors import InputError, Message
-from hfrnn.wording import counted
+from hfrnn.wording import counted, left_out_note
 
 WINDOW = 200
 """Steps of a window of a table, unless a number is given."""
@@ -71,7 +71,7 @@ def recording_parts(
             source, counted(len(x), "row"), edges[1], window,
         ))  # fmt: skip
     _check_windows(edges[1], window, stride, x.shape[1] + 2 * y.shape[1], source)
-    parts = {}
+    parts, left_out = {}, 0
     for name, share, start, stop in zip(PARTS, shares, edges[:-1], edges[1:], strict=True):
         if share == 0:
             continue
@@ -91,7 +91,9 @@ def recording_parts(
                 Message("the {0} part of {1} has no target that is scored: give other {fractions}", name, source)
             )
         parts[name] = part
+        left_out += len(begins) - part.lengths.size
     notes = [f"{counted(int(unknown.sum()), 'missing target')} not scored"] if unknown.any() else []
+    notes += [left_out_note(left_out, "window")] if left_out else []
     return parts, tuple(notes)
 
 

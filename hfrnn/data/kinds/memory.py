@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,8 @@ from hfrnn.checks import shown
 from hfrnn.data.kinds.arrays import SUFFIXES, TIME_FIRST, read_arrays, windows_of
 from hfrnn.data.kinds.data_kind import Reading, epoch_generator, refuse
 from hfrnn.data.kinds.number_sequences import CUT, FRACTIONS, LOSS, STANDARDIZE, NumberSequences
-from hfrnn.errors import InputError, Message
-from hfrnn.wording import counted
+from hfrnn.errors import HfrnnWarning, InputError, Message
+from hfrnn.wording import counted, left_out_note
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,10 +78,12 @@ class ArraysInMemory(NumberSequences):
         if given.batches is not None:
             return DrawnSequences.of(options, given)
         assert given.data is not None
-        return cls(options, from_memory(
+        data = from_memory(
             given.data, time_first=options["time_first"], fractions=options["fractions"], loss=options["loss"],
             windows=windows_of(options),
-        ))  # fmt: skip
+        )  # fmt: skip
+        _warn_of(data.left_out)
+        return cls(options, data)
 
     @classmethod
     def read_file(cls, options: Mapping[str, Any], path: str, n_out: int, loss: str) -> Reading:
@@ -162,4 +165,12 @@ def _read(given: Any, name: str, options: Mapping[str, Any]) -> ArrayData:
     if parts := [each for each in given if isinstance(each, str) and each.startswith(("valid_", "test_"))]:
         raise InputError(f"{name} has {parts[0]}: return x, y, mask and lengths, and give the others as valid=")
     time_first = options["time_first"] or isinstance(given, TimeMajor)
-    return from_memory(given, time_first=time_first, fractions=(1.0, 0.0, 0.0), loss=options["loss"], name=name)
+    read = from_memory(given, time_first=time_first, fractions=(1.0, 0.0, 0.0), loss=options["loss"], name=name)
+    _warn_of(read.left_out)
+    return read
+
+
+def _warn_of(left_out: int) -> None:
+    """Warn of sequences without a scored step."""
+    if left_out:
+        warnings.warn(f"{left_out_note(left_out)}: their weights are all 0", HfrnnWarning, stacklevel=2)
