@@ -13,15 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hfrnn.data.kinds.data_kind import Pool
-
-if TYPE_CHECKING:
-    from hfrnn.data.scaling import Scaling
+from hfrnn.data.pool import Pool
 
 Values = NDArray[Any]
 Columns = NDArray[Any] | slice
@@ -29,6 +26,14 @@ Columns = NDArray[Any] | slice
 
 SPREAD = 4.0
 """Standard deviations by which random subsets may have more long sequences than expected, in a plan."""
+
+
+class Scales(Protocol):
+    """What scales inputs (..., n_in) and targets (..., n_out): a `hfrnn.data.scaling.Scaling`."""
+
+    def scale_inputs(self, inputs: Values) -> Values: ...
+
+    def scale_targets(self, targets: Values) -> Values: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +51,7 @@ class RaggedPool:
     lengths: NDArray[np.int64]  # (N,)
     starts: NDArray[np.int64]  # (N,)
     last_only: bool = False
-    scaling: Scaling | None = None
+    scaling: Scales | None = None
     dtype: str | None = None
 
     # ------------------------------------------------------------------ sizes

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hfrnn.errors import CheckpointError
 
-NEAR = 0.2
+NEAR = 0.1
 """Logarithm of the factor by which two sequences may change places when an epoch sorts them by length."""
 COUNTERS = ("epoch", "position", "parts", "drawn")
 """The counters that a sampler's state consists of."""

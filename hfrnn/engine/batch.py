@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -145,6 +145,10 @@ class Batch:
     def weighs_outputs(self) -> bool:
         """Whether every output has its own weight."""
         return self.weights is not None and self.weights.ndim == 3
+
+    def made_ready(self, ready: Callable[[Batch], Batch]) -> Batch:
+        """Return this batch after a function has made it ready for a network."""
+        return ready(self)
 
     def padded(self) -> Batch:
         """Return the batch with arrays of all sequences: this one."""

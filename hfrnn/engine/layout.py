@@ -17,7 +17,6 @@ from hfrnn.choices import DTYPES, INITIALIZERS
 from hfrnn.engine.batch import Batch, zero_padding
 from hfrnn.engine.heads.heads import losses, make_head
 from hfrnn.engine.layers import initial_state_shapes, make_layer
-from hfrnn.engine.ragged_batch import RaggedBatch
 from hfrnn.errors import InputError, Message
 from hfrnn.kernels.registry import make_kernel, resolve_backend
 from hfrnn.optim.blocks import MatrixBlock
@@ -262,9 +261,13 @@ class Layout:
 
         Arrays that need no change are not copied. They must stay as they are while the batch is in use.
         """
-        if isinstance(batch, RaggedBatch):
-            return batch.made_ready(functools.partial(self.prepare, targets_needed=targets_needed))
-        home = instance("batch", batch, Batch, "a hfrnn.Batch").home(self.backend)
+        ready = functools.partial(self._prepared, targets_needed=targets_needed)
+        checked: Batch = instance("batch", batch, Batch, "a hfrnn.Batch")
+        return checked.made_ready(ready)
+
+    def _prepared(self, batch: Batch, targets_needed: bool) -> Batch:
+        """Return `prepare` of a batch whose arrays are all there."""
+        home = batch.home(self.backend)
         exists = batch.exists(home)
         inputs = zero_padding(home, _signed(batch.inputs), exists)
         if inputs.ndim == 2:

@@ -51,7 +51,7 @@ SEGMENT_BYTES = 2 * 2**20
 """Approximate limit on the size of U, and of the logits, of a segment, so that they stay in the cache."""
 OUTPUT_BYTES = 16 * 2**20
 """The same limit if the output weights alone exceed SEGMENT_BYTES."""
-HOST_ROWS, DEVICE_ROWS = 32, 512
+HOST_ROWS, DEVICE_ROWS = 16, 512
 """What a step of a shard costs besides the work of its sequences, in sequences: on a CPU, and on a GPU."""
 LEAST_SEGMENT = 4
 """Smallest number of steps in a segment, if T allows; shorter segments make matrix products too small."""

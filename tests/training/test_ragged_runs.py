@@ -197,8 +197,8 @@ def test_a_run_in_memory_warns_of_sequences_that_are_left_out(tmp_path: Path) ->
     mask = [np.full(T, n != 3) for n, T in enumerate(LENGTHS)]
     with pytest.warns(HfrnnWarning, match="1 sequence without a scored step is left out"):
         train(**OPTIONS, data={"x": X, **CLASSES, "mask": mask}, updates=1, out=tmp_path / "run")
+    nothing = {"x": X, **CLASSES, "mask": [np.zeros(T) for T in LENGTHS]}
     with pytest.raises(InputError, match="the train part of data has no scored step"):
-        nothing = {"x": X, **CLASSES, "mask": [np.zeros(T) for T in LENGTHS]}
         train(**OPTIONS, data=nothing, updates=1, out=tmp_path / "none")
 
 
