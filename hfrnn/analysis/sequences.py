@@ -9,7 +9,7 @@ import numpy as np
 
 from hfrnn.analysis.prediction import score, scored_rows
 from hfrnn.analysis.scores import figures
-from hfrnn.arrays.backend import Array, HostArray
+from hfrnn.arrays.backend import Array, HostArray, get_backend
 from hfrnn.data.kinds import kind_of
 from hfrnn.data.kinds.data_kind import Pool
 from hfrnn.data.scaling import Scaling
@@ -106,7 +106,7 @@ def evaluate_sequences(
 
     Without a path, the run's own data are scored: a part, "valid" by default, or 10,000 new sequences of a task. The
     figures are the name and size of the data, the loss (that of training, the mean over all scored steps), and those of
-    `hfrnn.score`, of each output too, except for music. A task also has `wrong`, the share of wrong answers, and
+    `hfrnn.score`, of each output too, except for music. `left_out` counts sequences of a file without a scored step. A task also has `wrong`, the share of wrong answers, and
     `solved`, "yes" or "no". The folder is needed for a path, and if the run may scale its data.
     """
     net = net.without_penalty()
@@ -119,7 +119,9 @@ def evaluate_sequences(
             ))  # fmt: skip
         if given.recording:
             _check_recording(given)
-        return {"data": path, **_scores(net, theta, given, ("sequences", "loss"), outputs=True)}
+        given, left_out = _scored_only(given)
+        found = {"data": path, **_scores(net, theta, given, ("sequences", "loss"), outputs=True)}
+        return {**found, "left_out": left_out} if left_out else found
     part = chosen_part(config, part, "valid")
     if not config.kind.has_parts:
         return _figures_of_new_sequences(net, theta, open_source(config, folder), config.seed)
@@ -134,6 +136,20 @@ def _scores(net: Network, theta: Array, given: Given, names: Any, outputs: bool)
     size, batch = given.batch.B, scaled(given)
     loss = Objective(net, batch.by_length()).loss(theta) if isinstance(batch, RaggedBatch) else net.loss(theta, batch)
     return {names[0]: size, names[1]: loss, **(found.to_json() if outputs else found.overall)}
+
+
+def _scored_only(given: Given) -> tuple[Given, int]:
+    """Return the sequences of a file that have a scored step, if any has one, and the number of the others."""
+    batch = given.batch
+    weights = np.asarray(batch.output_weights(get_backend("numpy")))
+    scored = (weights > 0).any(axis=(0, 2))
+    if scored.all() or not scored.any():
+        return given, 0
+    inputs, targets, weights = (
+        None if x is None else x[:, scored] for x in (batch.inputs, batch.targets, batch.weights)
+    )
+    lengths = None if batch.lengths is None else batch.lengths[scored]
+    return given._replace(batch=Batch(inputs, targets, weights, lengths)), int((~scored).sum())
 
 
 def _check_recording(given: Given) -> None:

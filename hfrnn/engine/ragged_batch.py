@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hfrnn.arrays.backend import Backend, HostArray, get_backend
+from hfrnn.arrays.backend import Backend, HostArray
 from hfrnn.checks import count
 from hfrnn.engine.batch import Batch, checked_total
 
@@ -85,10 +85,6 @@ class RaggedBatch(Batch):
     def with_state(self, state: Any) -> Batch:
         """Return a plain batch with a state from the network itself, or this one for None."""
         return self if state is None else self.padded().with_state(state)
-
-    def home(self, backend: Backend) -> Backend:
-        """Return the backend where the arrays lie."""
-        return get_backend("numpy") if not backend.on_host else backend
 
     def made_ready(self, ready: Callable[[Batch], Batch]) -> RaggedBatch:
         """Return this batch with a function that makes each batch of `columns` ready for a network."""

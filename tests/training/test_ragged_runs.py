@@ -202,6 +202,21 @@ def test_a_run_in_memory_warns_of_sequences_that_are_left_out(tmp_path: Path) ->
         train(**OPTIONS, data=nothing, updates=1, out=tmp_path / "none")
 
 
+def test_a_file_is_scored_without_sequences_that_have_no_scored_step(tmp_path: Path) -> None:
+    result = train(**OPTIONS, data=data(tmp_path), updates=1, out=tmp_path / "run")
+    x, y = RNG.normal(size=(5, 6, 2)), RNG.integers(0, 4, (5, 6))
+    mask = np.array([1, 0, 1, 1, 0])[:, None] * np.ones(6)
+    (tmp_path / "b.npz").write_bytes(npz({"x": x, "y": y, "mask": mask}))
+    (tmp_path / "c.npz").write_bytes(npz({"x": x[mask[:, 0] > 0], "y": y[mask[:, 0] > 0]}))
+    folder = RunFolder(result.folder)
+    found, expected = (
+        evaluate_sequences(result.net, result.theta, folder.config(), None, folder, str(tmp_path / name))
+        for name in ("b.npz", "c.npz")
+    )
+    assert (found.pop("left_out"), found["sequences"]) == (2, 3)
+    assert {**found, "data": 0} == {**expected, "data": 0}
+
+
 def test_a_pool_is_a_pool_of_padded_arrays_when_it_is_unpacked() -> None:
     pool: RaggedPool = ragged_batch(REAL).pool
     inputs, targets, weights, lengths = pool
