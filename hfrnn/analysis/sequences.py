@@ -106,8 +106,9 @@ def evaluate_sequences(
 
     Without a path, the run's own data are scored: a part, "valid" by default, or 10,000 new sequences of a task. The
     figures are the name and size of the data, the loss (that of training, the mean over all scored steps), and those of
-    `hfrnn.score`, of each output too, except for music. `left_out` counts sequences of a file without a scored step. A task also has `wrong`, the share of wrong answers, and
-    `solved`, "yes" or "no". The folder is needed for a path, and if the run may scale its data.
+    `hfrnn.score`, of each output too, except for music. `left_out` counts the sequences of a file without a scored
+    step, if there are any. A task also has `wrong`, the share of wrong answers, and `solved`, "yes" or "no". The folder
+    is needed for a path, and if the run may scale its data.
     """
     net = net.without_penalty()
     if path is not None:
@@ -145,11 +146,9 @@ def _scored_only(given: Given) -> tuple[Given, int]:
     scored = (weights > 0).any(axis=(0, 2))
     if scored.all() or not scored.any():
         return given, 0
-    inputs, targets, weights = (
-        None if x is None else x[:, scored] for x in (batch.inputs, batch.targets, batch.weights)
-    )
+    targets, mask = (None if x is None else x[:, scored] for x in (batch.targets, batch.weights))
     lengths = None if batch.lengths is None else batch.lengths[scored]
-    return given._replace(batch=Batch(inputs, targets, weights, lengths)), int((~scored).sum())
+    return given._replace(batch=Batch(batch.inputs[:, scored], targets, mask, lengths)), int((~scored).sum())
 
 
 def _check_recording(given: Given) -> None:

@@ -126,10 +126,15 @@ class SequenceSampler:
                     "resume with the same text, sequence length, batch size and seed"
                 )
         values = [state.get(name) for name in COUNTERS]
-        if not all(type(value) is int and value >= 0 for value in values) or state["position"] > self.sequences:
+        whole = all(type(value) is int and value >= 0 for value in values)
+        if not whole or state["position"] > self._available(state["epoch"]):
             raise CheckpointError(f"the stored sampler is damaged: its counters are {values}")
         self._epoch, self._position, self._parts, self._drawn = (int(state[name]) for name in COUNTERS)
         self._order = self._shuffled()
+
+    def _available(self, epoch: int) -> int:
+        """Return the number of sequences in an epoch."""
+        return self.sequences if self._lengths_of is None else self._lengths_of(epoch).size
 
     def _sizes(self) -> dict[str, float]:
         """Return the numbers that two samplers must share to draw the same subsets."""
