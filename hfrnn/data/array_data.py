@@ -7,6 +7,8 @@ y                 (sequences, steps, n_out) real values
 mask              (sequences, steps) or (sequences, steps, n_out): weights, 0 or more, 0 where nothing is scored
 lengths           (sequences,): the steps of each sequence; later ones are padding
 valid_x, ...      the same for validation, and test_x, ... for the test
+
+From memory, x, y and mask may also be lists with an array for each sequence, (steps, n_in) and so on.
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ from hfrnn.arrays.array_checks import as_array, is_array
 from hfrnn.arrays.backend import host_copy
 from hfrnn.checks import shown
 from hfrnn.data.array_files import check_size, check_type, read_array_file
-from hfrnn.data.array_shapes import ArrayFormat, UncheckedPart, arranged
+from hfrnn.data.array_shapes import ArrayFormat, Arrays, UncheckedPart, arranged, stacked
+from hfrnn.data.ragged import RaggedPool
 from hfrnn.data.splits import part_ranges
-from hfrnn.data.tasks import TaskSequences
 from hfrnn.data.windows import Signals, Windows, as_column, recording_parts
 from hfrnn.errors import InputError, Message
 from hfrnn.option import near_hint
-from hfrnn.wording import counted
+from hfrnn.wording import counted, left_out_note
 
 PREFIXES = {"train": "", "valid": "valid_", "test": "test_"}
 """The beginning of the names of a part's arrays."""
@@ -42,7 +44,7 @@ NAMES = tuple(prefix + role for prefix in PREFIXES.values() for role in ROLES)
 
 @dataclass(frozen=True, eq=False)
 class ArrayData:
-    """Sequences of a file or from memory, in their parts, which are time-major and not scaled.
+    """Sequences of a file or from memory, in their parts, without padding and not scaled.
 
     `source` is the path of the file, for messages; `sha256` the hash of the file, or of the arrays. Only columns of a
     table have names. `reason` says why the loss was chosen, `notes` what a person should know about the data.
@@ -51,39 +53,41 @@ class ArrayData:
     name: str
     source: str
     sha256: str
-    train: TaskSequences
-    valid: TaskSequences | None
-    test: TaskSequences | None
+    train: RaggedPool
+    valid: RaggedPool | None
+    test: RaggedPool | None
     loss: str
     input_names: tuple[str, ...] = ()
     target_names: tuple[str, ...] = ()
     reason: str = ""
     notes: tuple[str, ...] = ()
+    left_out: int = 0
+    """Sequences without a scored step, which are in no part."""
 
     @property
-    def parts(self) -> dict[str, TaskSequences]:
+    def parts(self) -> dict[str, RaggedPool]:
         """The parts that there are, by name."""
         return {name: part for name in PREFIXES if (part := getattr(self, name)) is not None}
 
     @property
     def symbols(self) -> bool:
         """Whether the inputs are symbols."""
-        return self.train.inputs.ndim == 2
+        return self.train.symbols
 
     @property
     def n_in(self) -> int:
         """The number of inputs of a step, or of symbols: the largest one of all parts, and 0."""
-        return _size(part.inputs for part in self.parts.values())
+        return _size(part.x for part in self.parts.values())
 
     @property
     def n_out(self) -> int:
         """The number of outputs: of real targets of a step, or of classes."""
-        return _size(part.targets for part in self.parts.values())
+        return _size(part.y for part in self.parts.values())
 
 
 def _size(arrays: Any) -> int:
     found = list(arrays)
-    return int(found[0].shape[2]) if found[0].ndim == 3 else max(int(each.max()) for each in found) + 1
+    return int(found[0].shape[1]) if found[0].ndim == 2 else max(int(each.max()) for each in found) + 1
 
 
 def load_arrays(
@@ -121,30 +125,37 @@ def from_memory(
     """Return the data of arrays in memory, by the names above; arguments and errors are those of `from_arrays`."""
     if not isinstance(arrays, Mapping) or not all(isinstance(each, str) for each in arrays):
         raise InputError(f"{name} is no table of arrays by name: give a dict with arrays {', '.join(NAMES[:4])}, ...")
-    read, digest = {}, hashlib.sha256()
+    read: dict[str, Arrays] = {}
+    digest = hashlib.sha256()
     for each, value in sorted(arrays.items()):
         if each not in NAMES:
             raise InputError(f"{name} has an array {shown(each)}{near_hint(each, NAMES)}: use {', '.join(NAMES)}")
         if value is None:
             continue
         what = f"{each} of {name}"
-        if isinstance(value, list | tuple) and value and all(map(is_array, value)):
-            raise InputError(
-                f"{what} is a {type(value).__name__} of {counted(len(value), 'array')}: pad them to one length, stack "
-                "them to one array with the sequences on its first axis, and give their lengths as the array lengths"
-            )
-        read[each] = np.ascontiguousarray(host_copy(as_array(what, value)))
-        check_type(read[each].dtype, what)
-        digest.update(f"{each} {read[each].dtype.str} {read[each].shape} ".encode())
-        digest.update(read[each].tobytes())
+        listed = isinstance(value, list | tuple) and value and all(map(is_array, value))
+        found = [_on_host(what, one) for one in (value if listed else [value])]
+        read[each] = stacked(found) if listed else found[0]
+        digest.update(f"{each} ".encode())
+        whole = read[each]
+        for one in [whole] if isinstance(whole, np.ndarray) else whole:
+            digest.update(f"{one.dtype.str} {one.shape} ".encode())
+            digest.update(one.reshape(-1).view(np.uint8).data)
     return from_arrays(
         read, "arrays" if name == "data" else name, name, digest.hexdigest(), time_first=time_first,
         fractions=fractions, loss=loss, windows=windows,
     )  # fmt: skip
 
 
+def _on_host(what: str, value: Any) -> NDArray[Any]:
+    """Return an array in memory as a C-contiguous array of numbers on the host."""
+    found = np.ascontiguousarray(host_copy(as_array(what, value)))
+    check_type(found.dtype, what)
+    return found
+
+
 def from_arrays(
-    arrays: Mapping[str, NDArray[Any]], name: str, source: str, sha256: str, *, time_first: bool = False,
+    arrays: Mapping[str, Arrays], name: str, source: str, sha256: str, *, time_first: bool = False,
     fractions: Sequence[float] | None = None, loss: str = "auto", windows: Windows | None = None, matlab: bool = False,
     others: Sequence[str] = (),
 ) -> ArrayData:  # fmt: skip
@@ -160,54 +171,64 @@ def from_arrays(
             raise InputError(f"{source} has no array {each}{near_hint(each, others)}: it holds {held}; name it {each}")
     check_filled(arrays, source)
     if windows is None:
-        parts = _sequence_parts(arrays, ArrayFormat(source, time_first, matlab, loss), fractions)
-        return assembled(parts, loss, name, source, sha256)
+        parts, left_out = _sequence_parts(arrays, ArrayFormat(source, time_first, matlab, loss), fractions)
+        read = assembled(parts, loss, name, source, sha256, left_out=left_out)
+        return replace(read, notes=(left_out_note(left_out),)) if left_out else read
     given = [each for each in arrays if each not in ("x", "y")]
     if given or time_first:
         what = given[0] if given else Message("{time_first:True}")
         raise InputError(
             Message("{window} cuts one recording, and {0} is for separate sequences: leave one of them out", what)
         )
-    x, y = (as_column(arrays[role], matlab) for role in ("x", "y"))
+    for role in ("x", "y"):
+        if isinstance(arrays[role], list):
+            raise InputError(Message(
+                "{window} cuts one recording, and {0} of {1} is a list of {2}: leave one of them out", role, source,
+                counted(len(arrays[role]), "array"),
+            ))  # fmt: skip
+        check_size(np.shape(arrays[role]), 8, f"{role} of {source}")
+    x, y = (as_column(np.asarray(arrays[role]), matlab) for role in ("x", "y"))
     parts, notes = recording_parts({"train": [Signals(x, y)]}, windows, fractions, source)
     return assembled(parts, loss, name, source, sha256, notes=notes)
 
 
-def check_filled(arrays: Mapping[str, NDArray[Any]], source: str) -> None:
-    """Raise InputError if an array is empty, or too large in double precision."""
+def check_filled(arrays: Mapping[str, Arrays], source: str) -> None:
+    """Raise InputError if an array is empty."""
     for name, value in arrays.items():
-        check_size(value.shape, 8, f"{name} of {source}")
-        if value.size == 0:
-            raise InputError(f"{name} of {source} has shape {value.shape}, which holds nothing: give some numbers")
+        for each in [value] if isinstance(value, np.ndarray) else value:
+            if each.size == 0:
+                raise InputError(f"{name} of {source} has shape {each.shape}, which holds nothing: give some numbers")
 
 
 def assembled(
-    parts: Mapping[str, UncheckedPart], loss: str, name: str, source: str, sha256: str, **more: tuple[str, ...]
+    parts: Mapping[str, UncheckedPart], loss: str, name: str, source: str, sha256: str, **more: Any
 ) -> ArrayData:
     """Return data with these parts, with the loss that was asked for or fits all of them; `more` are other fields."""
     found, reason = _chosen_loss(parts, loss, source)
-    made = {part: content.sequences(f"the {part} part of {source}") for part, content in parts.items()}
+    made: dict[str, RaggedPool] = {
+        part: content.sequences(f"the {part} part of {source}") for part, content in parts.items()
+    }
     first = made["train"]
     for part, other in made.items():
-        for role, one, two in zip("xy", first[:2], other[:2], strict=True):
-            if one.shape[2:] != two.shape[2:]:
+        for role, one, two in (("x", first.x, other.x), ("y", first.y, other.y)):
+            if one.shape[1:] != two.shape[1:]:
                 raise InputError(
                     f"{role} has {_kind(one)} and {PREFIXES[part]}{role} has {_kind(two)} in {source}: give the "
                     "same in both"
                 )
-    if found == "softmax" and not any(part.targets.any() for part in made.values()):
+    if found == "softmax" and not any(part.y.any() for part in made.values()):
         raise InputError(f"y of {source} holds only the class 0, so there is nothing to predict: give other classes")
     return ArrayData(name, source, sha256, first, made.get("valid"), made.get("test"), found, reason=reason, **more)
 
 
 def _kind(values: NDArray[Any]) -> str:
-    return "integers" if values.ndim == 2 else counted(values.shape[2], "real value") + " a step"
+    return "integers" if values.ndim == 1 else counted(values.shape[1], "real value") + " a step"
 
 
 def _chosen_loss(parts: Mapping[str, UncheckedPart], loss: str, source: str) -> tuple[str, str]:
     """Return the loss that was asked for or fits the targets, and why."""
     if loss == "auto":
-        if parts["train"].y.ndim == 2:
+        if parts["train"].y.ndim == 1:
             return "softmax", "y holds classes"
         if all(part.bits for part in parts.values()):
             return "logistic", "all targets are 0 or 1"
@@ -220,22 +241,31 @@ def _chosen_loss(parts: Mapping[str, UncheckedPart], loss: str, source: str) -> 
 
 
 def _sequence_parts(
-    arrays: Mapping[str, NDArray[Any]], layout: ArrayFormat, fractions: Sequence[float] | None
-) -> dict[str, UncheckedPart]:
-    """Return the parts of arrays of sequences."""
+    arrays: Mapping[str, Arrays], layout: ArrayFormat, fractions: Sequence[float] | None
+) -> tuple[dict[str, UncheckedPart], int]:
+    """Return the parts of arrays of sequences, and how many sequences are in none, without a scored step."""
     given = [part for part, prefix in PREFIXES.items() if any(prefix + role in arrays for role in ROLES)]
+    parts, left_out = {}, 0
     for part in given:
+        roles = {role: arrays.get(PREFIXES[part] + role) for role in ROLES}
         for role in ("x", "y"):
-            if PREFIXES[part] + role not in arrays:
+            if roles[role] is None:
                 raise InputError(f"{layout.source} has no array {PREFIXES[part]}{role}: each part needs x and y")
-    parts = {
-        part: arranged({role: arrays.get(PREFIXES[part] + role) for role in ROLES}, PREFIXES[part], layout)
-        for part in given
-    }
+        found = arranged(roles, PREFIXES[part], layout)
+        parts[part], more = scored_part(found, f"the {part} part of {layout.source}")
+        left_out += more
     if given == ["train"]:
         whole = parts["train"]
-        edges = part_ranges(whole.x.shape[1], fractions, layout.source, "sequence")
-        return {name: whole.columns(start, stop) for name, (start, stop) in edges.items() if stop > start}
+        edges = part_ranges(whole.lengths.size, fractions, layout.source, "sequence")
+        return {name: whole.columns(start, stop) for name, (start, stop) in edges.items() if stop > start}, left_out
     if fractions is not None:
         raise InputError(Message("{0} has arrays for its {1} part: leave {fractions} out", layout.source, given[-1]))
-    return parts
+    return parts, left_out
+
+
+def scored_part(part: UncheckedPart, where: str) -> tuple[UncheckedPart, int]:
+    """Return the sequences of a part with a scored step, and the number of the others; raise InputError without any."""
+    found, left_out = part.scored_only()
+    if not found.lengths.size:
+        raise InputError(f"{where} has no scored step, its mask is 0 at all of them: give a mask that is above 0")
+    return found, left_out

@@ -22,7 +22,7 @@ from hfrnn.data.music import KEYS, Music
 from hfrnn.data.splits import part_ranges
 from hfrnn.errors import InputError, Message, MissingExtraError, how_to_install, reason_of
 from hfrnn.files import read_bytes
-from hfrnn.wording import counted
+from hfrnn.wording import counted, left_out_note
 
 LOWEST = 21
 """The MIDI note of the first key of a piano."""
@@ -70,12 +70,16 @@ def load_midi(
         taken += roll.nbytes
     if bad and not (skip_bad and pieces):
         raise _unread(bad, len(files))
+    empty, pieces = sum(len(piece) == 0 for piece in pieces), [piece for piece in pieces if len(piece)]
+    if not pieces:
+        raise InputError(f"{path} has no notes that a piano can play, without percussion: give other files")
     ranges = part_ranges(len(pieces), fractions, str(path), "piece")
     parts = {name: pieces[start:stop] for name, (start, stop) in ranges.items()}
     for name, part in parts.items():
-        check_size((max(map(len, part), default=0), len(part), KEYS), 8, f"the {name} part of {path}")
+        check_size((sum(map(len, part)), KEYS), 8, f"the {name} part of {path}")
     steps = counted(sum(map(len, pieces)), "step")
     left_out = f"; {counted(len(bad), 'file')} that cannot be read left out" if bad else ""
+    left_out += f"; {left_out_note(empty, 'piece')}" if empty else ""
     note = f"in the order of names; {counted(steps_per_beat, 'step')} per beat, {steps} in all{left_out}"
     return Music(Path(path).name, **parts, source=str(path), sha256=digest.hexdigest(), note=note)
 
@@ -166,10 +170,10 @@ def _note(key: int, start: int, stop: int, steps_per_beat: int, beat: int) -> _N
 
 
 def _roll(notes: Iterator[_Note], source: str, taken: int) -> NDArray[np.float32]:
-    """Return the piano roll of some notes, (steps, 88); `taken` bytes are held by those before it."""
+    """Return the piano roll of some notes, (steps, 88), which may be none; `taken` bytes are held by those before."""
     found = list(notes)
     if not found:
-        raise InputError(f"{source} has no notes that a piano can play, without percussion: take it away")
+        return np.zeros((0, KEYS), dtype=np.float32)
     begin, end = min(note.first for note in found), max(note.end for note in found)
     check_size((end - begin, KEYS), 4, f"the piano roll of {source}", taken)
     roll = np.zeros((end - begin, KEYS), dtype=np.float32)

@@ -70,7 +70,6 @@ ARRAYS: dict[str, tuple[dict[str, Any], str]] = {  # changes of good arrays, and
     "mask of outputs": ({"mask": np.ones((N, T, 3))}, "does not agree"),
     "mask of last targets": ({"y": Y[:, -1], "mask": np.ones((N, T))}, "leave the mask out"),
     "mask of zeros": ({"mask": np.zeros((N, T))}, "its mask is 0 at all of them"),
-    "mask of zeros in a sequence": ({"mask": nan_at(np.ones((N, T)), (3,), value=0)}, "sequence 3 (counted from 0)"),
     "mask in the padding": (
         {"mask": np.pad(np.ones((N, 2)), ((0, 0), (6, 0))), "lengths": np.full(N, 6)}, "its mask is 0",
     ),

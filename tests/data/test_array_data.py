@@ -169,7 +169,7 @@ def test_types_and_orders_of_numbers_are_read(tmp_path: Path, dtype: str) -> Non
     x = np.asfortranarray(np.arange(N * T * 2).reshape(N, T, 2).astype(dtype))
     data = load_arrays(written(tmp_path, "x.npy", npy(x)), written(tmp_path, "y.npy", npy(Y)), fractions=WHOLE)
     np.testing.assert_array_equal(data.train.inputs, x.swapaxes(0, 1).astype(float))
-    assert data.train.inputs.dtype == np.float64
+    assert data.train.inputs.dtype == (np.float32 if dtype in ("<f4", "f2") else np.float64)
 
 
 def test_matlab_leaves_out_an_axis_of_one(tmp_path: Path) -> None:
@@ -251,7 +251,6 @@ def test_windows_that_overlap_too_much_are_refused(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(("arrays", "words"), [
     ({"x": X, "y": Y, "vaild_x": X}, r"did you mean valid_x\?"),
     ({"x": X.tolist(), "y": Y}, "x of data is a list: give an array of numbers"),
-    ({"x": list(X), "y": Y}, f"x of data is a list of {len(X)} arrays: pad them to one length, .* the array len"),
     ({"x": np.ma.masked_array(X), "y": Y}, "x of data is a masked array"),
     ({"x": X, "y": np.array([None] * N)}, "y of data holds Python objects"),
     ({1: X}, "give a dict with arrays x, y, mask, lengths"), ([X, Y], "give a dict with arrays"),

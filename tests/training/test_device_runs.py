@@ -115,7 +115,7 @@ def test_validation_on_a_device_takes_a_quarter_of_the_budget(
 ) -> None:
     budgets: list[int] = []
     inner = setup.make_plan
-    monkeypatch.setattr(setup, "make_plan", lambda *a: (budgets.append(a[4]), inner(*a))[1])
+    monkeypatch.setattr(setup, "make_plan", lambda *a, **b: (budgets.append(a[4]), inner(*a, **b))[1])
     device_run(tmp_path, backend=backend, memory="8MiB")
     assert budgets == [8 * 2**20 // share]
 

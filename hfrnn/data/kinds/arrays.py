@@ -101,5 +101,5 @@ def read_arrays(options: Mapping[str, Any], path: str, n_out: int, loss: str) ->
     check_filled(arrays, path)
     layout = ArrayFormat(path, options["time_first"], matlab, loss)
     part = arranged({role: arrays.get(role) for role in ROLES}, "", layout)
-    x, y, weights, lengths = part.sequences(path)
+    x, y, weights, lengths = part.sequences(path)  # padded: so are the predictions
     return Reading(name, x, None if note else y, None if note else weights, lengths, note=note)
