@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 from support.engine_cases import Case, assert_same, cases, everything, moved, plans, vectors
 from support.fake_device import FakeArray, FakeBackend, HostAsDevice
-from support.slow import one_in
+from support.pairwise import label, tried
 
 import hfrnn
 
 fake, host = FakeBackend(), HostAsDevice()
-PLANS = ("all", "all-3", "states-2", "nothing-3")
 
 
-@pytest.mark.parametrize(
-    ("case", "plan"), one_in(29, itertools.product(cases(), PLANS)), ids=lambda value: getattr(value, "id", value)
-)
+@pytest.mark.parametrize(("case", "plan"), tried(["all", "all-3", "states-2", "nothing-3"]), ids=label)
 def test_everything_on_the_device_has_the_bits_of_numpy(case: Case, plan: str) -> None:
     batch = case.data()
     theta, v, u = vectors(case.net(), batch)
@@ -29,9 +25,7 @@ def test_everything_on_the_device_has_the_bits_of_numpy(case: Case, plan: str) -
     assert_same(actual, expected)
 
 
-@pytest.mark.parametrize(
-    "case", cases("softmax", "embedding", "many-symbols", "class-softmax"), ids=lambda case: case.id
-)
+@pytest.mark.parametrize("case", cases("softmax", "embedding", "many-symbols", "class-softmax")[::9], ids=label)
 def test_the_order_of_sums_on_the_device_changes_only_the_last_bits(case: Case) -> None:
     batch = case.data()
     theta, v, u = vectors(case.net(), batch)
@@ -40,7 +34,7 @@ def test_the_order_of_sums_on_the_device_changes_only_the_last_bits(case: Case) 
     assert_same(actual, expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize("case", one_in(7, cases("softmax", "chain", "embedding")), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases("softmax", "chain", "embedding")[::10], ids=label)
 def test_a_batch_of_host_arrays_is_carried_to_the_device(case: Case) -> None:
     batch = case.data()
     theta, v, u = vectors(case.net(), batch)
@@ -49,7 +43,7 @@ def test_a_batch_of_host_arrays_is_carried_to_the_device(case: Case) -> None:
     assert_same(actual, expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize("case", cases("softmax", "real"), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases("softmax", "real")[::5], ids=label)
 def test_results_live_on_the_device(case: Case) -> None:
     net, batch = case.net(backend=fake), case.data()
     theta = net.init(seed=1)
@@ -70,10 +64,6 @@ def test_initial_parameters_do_not_depend_on_the_device(initializer: str) -> Non
     np.testing.assert_array_equal(fake.to_host(case.net(backend=fake).init(seed=3, initializer=initializer)), host)
 
 
-def test_the_device_can_be_waited_for() -> None:
-    fake.synchronize()
-
-
 # ---------------------------------------------------------------------- the fake itself
 
 
@@ -82,28 +72,17 @@ def refusals() -> dict[str, Any]:
     cell = fake.asarray(np.ones(()))
     return {
         "np.tanh": lambda: np.tanh(x),  # type: ignore[call-overload]
-        "np.sum": lambda: np.sum(x),  # type: ignore[call-overload]
-        "np.shape": lambda: np.shape(x),  # type: ignore[arg-type]
-        "np.concatenate": lambda: np.concatenate([x, x]),  # type: ignore[list-item]
         "np.asarray": lambda: np.asarray(x),
         "float": lambda: float(cell),  # type: ignore[arg-type]
-        "int": lambda: int(cell),  # type: ignore[call-overload]
         "bool": lambda: bool(cell),
-        "range": lambda: range(cell),  # type: ignore[arg-type]
         "iteration": lambda: list(x),  # type: ignore[call-overload]
         "host + device": lambda: host + x,  # type: ignore[operator]
-        "device + host": lambda: x + host,  # type: ignore[operator]
-        "device @ host": lambda: x @ host,  # type: ignore[operator]
         "device += host": lambda: x.__iadd__(host),  # type: ignore[attr-defined]
         "NumPy scalar": lambda: x * np.float64(2),  # type: ignore[operator]
         "host[...] = device": lambda: host.__setitem__(..., x),  # type: ignore[call-overload]
         "device[...] = host": lambda: x.__setitem__(..., host),
-        "host index": lambda: x[np.arange(2)],
         "mask": lambda: x[x > 0],  # type: ignore[operator]
         "xp.tanh(host)": lambda: fake.xp.tanh(host),
-        "xp.multiply(out=host)": lambda: fake.xp.multiply(x, x, out=host),
-        "xp.concatenate(hosts)": lambda: fake.xp.concatenate([host, host]),
-        "asnumpy(host)": lambda: fake.xp.asnumpy(host),
     }
 
 

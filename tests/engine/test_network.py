@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.engine_cases import Case, assert_same, cases, everything, random_batch, random_state, replace, vectors
-from support.slow import one_in
+from support.pairwise import label, tried
 
 import hfrnn
 from hfrnn.kernels.registry import kernel_options
@@ -15,8 +15,10 @@ from hfrnn.kernels.registry import kernel_options
 T, B, N_IN = 7, 5, 5
 
 ragged = [case for case in cases() if case.batch.get("ragged")]
-every_ragged_case = pytest.mark.parametrize("case", one_in(3, ragged), ids=lambda case: case.id)
+every_ragged_case = pytest.mark.parametrize("case", tried(of=ragged), ids=label)
 every_arch = pytest.mark.parametrize("arch", hfrnn.architectures())
+some = pytest.mark.parametrize("arch", ["mlstm", "scrn", "fofe-fnn", "gated-feedback"])
+"""Slots that do not hear the layer below, of different widths, of earlier inputs, and without an input."""
 
 
 def network(arch: str, **changes: Any) -> hfrnn.Network:
@@ -111,9 +113,8 @@ def check_damped_steps(net: hfrnn.Network, metric: str) -> None:
 # ---------------------------------------------------------------------- weights
 
 
-@every_arch
-def test_only_the_ratios_of_the_weights_matter(arch: str) -> None:
-    net, rng = network(arch), np.random.default_rng(0)
+def test_only_the_ratios_of_the_weights_matter() -> None:
+    net, rng = network("rnn"), np.random.default_rng(0)
     batch = random_batch(net, rng, ragged=True)
     theta, v, u = vectors(net, batch)
     scaled = replace(batch, weights=1000.0 * batch.weights)
@@ -122,7 +123,7 @@ def test_only_the_ratios_of_the_weights_matter(arch: str) -> None:
     assert_same(actual, expected, rtol=1e-12, names=[*names, "G"])
 
 
-@every_arch
+@some
 def test_steps_of_weight_0_are_run_but_not_scored(arch: str) -> None:
     net, rng = network(arch), np.random.default_rng(0)
     batch = random_batch(net, rng)
@@ -133,9 +134,8 @@ def test_steps_of_weight_0_are_run_but_not_scored(arch: str) -> None:
     assert net.loss(theta, replace(batch, weights=weights)) == pytest.approx(expected, rel=1e-12)
 
 
-@every_arch
-def test_the_loss_is_the_weighted_mean_of_the_log_probabilities(arch: str) -> None:
-    net, rng = network(arch), np.random.default_rng(0)
+def test_the_loss_is_the_weighted_mean_of_the_log_probabilities() -> None:
+    net, rng = network("rnn"), np.random.default_rng(0)
     batch = random_batch(net, rng, ragged=True)
     theta = vectors(net, batch)[0]
     w = np.where(np.arange(T)[:, None] < batch.lengths, batch.weights, 0)
@@ -147,8 +147,8 @@ def test_the_loss_is_the_weighted_mean_of_the_log_probabilities(arch: str) -> No
 
 
 @every_arch
-@pytest.mark.parametrize("split", [1, 3, 6])
-def test_two_halves_with_the_state_carried_equal_the_whole(arch: str, split: int) -> None:
+def test_two_halves_with_the_state_carried_equal_the_whole(arch: str) -> None:
+    split = 3
     net, rng = network(arch), np.random.default_rng(0)
     batch = random_batch(net, rng, carried=True)
     theta = vectors(net, batch)[0]
@@ -167,30 +167,29 @@ def test_two_halves_with_the_state_carried_equal_the_whole(arch: str, split: int
 def test_zeros_are_the_default_initial_state(arch: str) -> None:
     net, rng = network(arch), np.random.default_rng(0)
     batch = random_batch(net, rng)
-    numbers = vectors(net, batch)
-    zeros = replace(batch, initial_state=net.zero_state(B))
-    assert_same(everything(net, zeros, *numbers), everything(net, batch, *numbers))
-    other = everything(net, replace(batch, initial_state=random_state(net, rng, B)), *numbers)
-    assert (other["gradient"] != everything(net, batch, *numbers)["gradient"]).any()
+    theta = vectors(net, batch)[0]
+    plain, zeros, other = (
+        net.loss_and_gradient(theta, replace(batch, initial_state=state))[1]
+        for state in (None, net.zero_state(B), random_state(net, rng, B))
+    )
+    np.testing.assert_array_equal(zeros, plain)
+    assert (other != plain).any()
 
 
-@every_arch
-def test_the_final_state_is_the_callers_own(arch: str) -> None:
-    net, rng = network(arch), np.random.default_rng(0)
-    batch = random_batch(net, rng)
+def test_the_final_state_is_the_callers_own() -> None:
+    net = network("lstm")
+    batch = random_batch(net, np.random.default_rng(0))
     theta, *_ = vectors(net, batch)
     state = net.run(theta, batch)[1]
     kept = [{name: np.copy(value) for name, value in layer.items()} for layer in state]
     net.run(theta[::-1].copy(), batch)
-    for mine, theirs in zip(state, kept, strict=True):
-        for name, value in theirs.items():
-            np.testing.assert_array_equal(mine[name], value)
+    np.testing.assert_equal(state, kept)
 
 
 # ---------------------------------------------------------------------- kinds of input
 
 
-@every_arch
+@some
 def test_a_symbol_is_a_one_hot_vector(arch: str) -> None:
     net, rng = network(arch), np.random.default_rng(0)
     batch = random_batch(net, rng, ragged=True)
@@ -199,7 +198,7 @@ def test_a_symbol_is_a_one_hot_vector(arch: str) -> None:
     assert_same(everything(net, one_hot, *numbers), everything(net, batch, *numbers), rtol=1e-12)
 
 
-@every_arch
+@some
 def test_an_embedding_by_the_identity_is_a_one_hot_vector(arch: str) -> None:
     plain, net = network(arch), network(arch, embedding=N_IN)
     batch = random_batch(plain, np.random.default_rng(0), ragged=True)
@@ -216,30 +215,13 @@ def test_an_embedding_by_the_identity_is_a_one_hot_vector(arch: str) -> None:
     assert np.linalg.norm(gradient[:n]) > 1e-3
 
 
-@pytest.mark.parametrize("kind", ["uint8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("kind", ["uint8", "int16"])
 def test_symbols_may_be_integers_of_any_width(kind: str) -> None:
     net = network("lstm", embedding=3)
     batch = random_batch(net, np.random.default_rng(0))
     numbers = vectors(net, batch)
     narrow = replace(batch, inputs=batch.inputs.astype(kind), targets=batch.targets.astype(kind))
     assert_same(everything(net, narrow, *numbers), everything(net, batch, *numbers))
-
-
-@every_arch
-def test_arrays_need_not_be_contiguous(arch: str) -> None:
-    net = network(arch)
-    batch = random_batch(net, np.random.default_rng(0), ragged=True, carried=True)
-    theta, v, u = vectors(net, batch)
-
-    def strided(x: Any) -> Any:
-        wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)
-        wide[..., ::2] = x
-        return wide[..., ::2]
-
-    state = [{k: x if isinstance(x, int) else strided(x) for k, x in d.items()} for d in batch.initial_state or []]
-    names = ("inputs", "targets", "weights", "lengths")
-    changed = replace(batch, initial_state=state, **{name: strided(getattr(batch, name)) for name in names})
-    assert_same(everything(net, changed, strided(theta), strided(v), strided(u)), everything(net, batch, theta, v, u))
 
 
 # ---------------------------------------------------------------------- sizes, names, options
@@ -262,8 +244,7 @@ def test_every_layer_hears_the_input_and_speaks_unless_told_otherwise() -> None:
 
 
 @every_arch
-@pytest.mark.parametrize("bias", [None, True, False])
-@pytest.mark.parametrize("output_bias", [None, True, False])
+@pytest.mark.parametrize(("bias", "output_bias"), [(None, None), (True, False), (False, True)])
 def test_biases_can_be_asked_for_and_refused(arch: str, bias: bool | None, output_bias: bool | None) -> None:
     net = network(arch, bias=bias, output_bias=output_bias)
     views = net.views(np.zeros(net.n_parameters))
@@ -278,13 +259,8 @@ def test_a_network_is_remade_from_its_configuration() -> None:
     again = hfrnn.Network(**net.config)
     assert again.config == net.config
     assert again.n_parameters == net.n_parameters
-    assert again.describe() == net.describe()
-
-
-def test_describe_names_sizes_and_weights() -> None:
-    net = hfrnn.Network("mrnn", n_in=70, hidden=(150, 130, 110), n_out=70)
-    assert net.describe() == "mrnn 150-130-110, 70 in, 70 out (softmax), 219,090 weights"
-    assert net.hidden == (150, 130, 110)
+    described = hfrnn.Network("mrnn", n_in=70, hidden=(150, 130, 110), n_out=70).describe()
+    assert described == "mrnn 150-130-110, 70 in, 70 out (softmax), 219,090 weights"
 
 
 # ---------------------------------------------------------------------- errors
@@ -292,18 +268,9 @@ def test_describe_names_sizes_and_weights() -> None:
 NETWORKS: dict[str, tuple[dict[str, Any], str]] = {
     "architecture": ({"arch": "elman"}, "architecture 'elman' is not known: use one of rnn, mrnn, "),
     "no layers": ({"hidden": ()}, "hidden is empty: give one hidden size, or one for each layer"),
-    "hidden 0": ({"hidden": 0}, "hidden is 0: give a whole number of units, 1 or more"),
     "hidden 2.5": ({"hidden": (3, 2.5)}, "hidden is 2.5: give a whole number"),
-    "hidden True": ({"hidden": True}, "hidden is True: give a whole number"),
     "n_in": ({"n_in": 0}, "n_in is 0: give a whole number, 1 or more"),
-    "n_out": ({"n_out": -2}, "n_out is -2: give a whole number, 1 or more"),
-    "n_out 2.0": ({"n_out": 2.0}, "n_out is 2.0: give a whole number, 1 or more"),
-    "embedding": ({"embedding": 0}, "embedding is 0: give a whole number, 1 or more"),
     "dtype": ({"dtype": "float16"}, "dtype is 'float16': use one of float32, float64"),
-    "l2": ({"l2": -0.1}, "l2 is -0.1: give a number, 0 or more"),
-    "l2 NaN": ({"l2": float("nan")}, "l2 is nan: give a finite number, 0 or more"),
-    "loss": ({"loss": "hinge"}, "loss is 'hinge': use one of softmax, "),
-    "backend": ({"backend": "torch"}, "backend is 'torch': use one of "),
     "activation": ({"arch": "rnn", "activation": "sine"}, "activation is 'sine': use one of tanh, logistic, relu"),
     "foreign activation": ({"activation": "relu"}, "architecture 'lstm' has no option activation: it takes none"),
     "foreign option": ({"arch": "rnn", "zoneout": 1}, "architecture 'rnn' has no option zoneout: it takes activation"),
@@ -332,8 +299,6 @@ BATCHES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "values for an embedding": (
         {"embedding": 3}, {"inputs": np.zeros((3, 2, 5))}, "a network with an embedding takes integer symbols (T, B)",
     ),
-    "a target too large": ({}, {"targets": np.full((3, 2), 4)}, "target symbols go from 4 to 4: with n_out = 4 they"),
-    "no targets": ({}, {"targets": None}, "the batch has no targets: a loss needs them"),
     "a missing layer": ({}, {"initial_state": [zeros()]}, "the initial state has 1 layers: this network has 2"),
     "a state too wide": (
         {}, {"initial_state": [zeros(), zeros()]},

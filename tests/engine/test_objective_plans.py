@@ -9,24 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from support.engine_cases import Case, assert_same, cases, everything, plans, replace, small_problem, vectors
-from support.slow import one_in
+from support.pairwise import each_once, label
 
 import hfrnn
-from hfrnn.engine.plan import Keep, Plan, shard_boundaries
+from hfrnn.engine.plan import Keep, Plan
 from hfrnn.engine.planner import make_plan
 from hfrnn.engine.sweep import Sweep
 
 # ---------------------------------------------------------------------- plans
-
-
-def test_shards_are_equal_and_at_most_128_sequences() -> None:
-    for B in (1, 2, 15, 16, 17, 128, 129, 256, 257, 1000):
-        edges = shard_boundaries(B)
-        sizes = np.diff(edges)
-        assert (edges[0], edges[-1]) == (0, B)
-        assert sizes.max() <= 128
-        assert sizes.max() - sizes.min() <= 1
-        assert len(sizes) >= (2 if B >= 16 else 1)
 
 
 def test_the_plan_depends_on_sizes_and_budget_only() -> None:
@@ -70,7 +60,7 @@ def least_budget(net: hfrnn.Network, batch: hfrnn.Batch) -> int:
             return budget
 
 
-@pytest.mark.parametrize("case", one_in(4, cases("stack", "chain", "embedding")), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases("chain")[::5], ids=label)
 def test_a_tight_budget_changes_the_plan_and_not_the_results(case: Case) -> None:
     net, batch = case.net(), replace(case.data(), lengths=None, weights=None)
     expected = everything(net, batch, *vectors(net, batch), checkpoint=None)
@@ -132,28 +122,11 @@ def test_segments_run_again_as_often_as_the_page_on_the_engine_says(
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "negative structural": (
-        lambda f, theta: f.gauss_newton(theta, -1.0),
-        "structural is -1: give a number, 0 or more",
-    ),
-    "infinite tikhonov": (
-        lambda f, theta: f.gauss_newton(theta, 0, np.inf),
-        "tikhonov is inf: give a finite number, 0 or more",
-    ),
-    "nan tikhonov": (lambda f, theta: f.gauss_newton(theta, tikhonov=np.nan), "tikhonov is nan: give a finite number"),
-    "metric": (
-        lambda f, theta: f.gauss_newton(theta, metric="cell"),
-        "metric is 'cell': use one of hidden, matching, preactivation",
-    ),
     "foreign metric": (
         lambda f, theta: f.gauss_newton(theta, 1.0, metric="matching"),
         "architecture 'lstm' has no metric 'matching': use hidden",
     ),
-    "checkpoint 0": (lambda f, _: again(f, checkpoint=0), 'checkpoint is 0: use None, "sqrt", "auto" or a number'),
-    "checkpoint name": (lambda f, _: again(f, checkpoint="all"), "checkpoint is 'all': use None"),
-    "checkpoint True": (lambda f, _: again(f, checkpoint=True), "checkpoint is True: use None"),
-    "memory": (lambda f, _: again(f, memory=0), "memory is 0: give a whole number of bytes, 1 or more"),
-    "threads": (lambda f, _: again(f, threads=0), "threads is 0: give a whole number, 1 or more"),
+    "checkpoint": (lambda f, _: again(f, checkpoint="all"), 'checkpoint is \'all\': use None, "sqrt", "auto" or a'),
     "no targets": (lambda f, _: again(f, targets=None), "the batch has no targets: a loss needs them"),
     "no weight": (
         lambda f, _: again(f, weights=np.zeros((9, 4))),
@@ -164,7 +137,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 def again(f: hfrnn.Objective, **changes: Any) -> hfrnn.Objective:
     """An objective like f with something changed."""
-    arguments = {name: changes.pop(name) for name in ("checkpoint", "memory", "threads") if name in changes}
+    arguments = {name: changes.pop(name) for name in ("checkpoint",) if name in changes}
     return hfrnn.Objective(f.net, replace(f.batch, **changes), **arguments)
 
 
@@ -180,10 +153,8 @@ def test_wrong_arguments_are_refused_in_one_sentence(what: str) -> None:
 
 # ---------------------------------------------------------------------- the state after a gradient, buffers used again
 
-LONG = ("stack", "carried", "embedding")
 
-
-@pytest.mark.parametrize("case", cases(*LONG), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", each_once(of=cases("stack", "carried", "embedding")), ids=label)
 def test_the_final_state_is_that_of_a_run_whatever_the_plan(case: Case) -> None:
     net, batch = case.net(), replace(case.data(), lengths=None)
     theta = vectors(net, batch)[0]
@@ -195,14 +166,12 @@ def test_the_final_state_is_that_of_a_run_whatever_the_plan(case: Case) -> None:
             assert actual.keys() == wanted.keys()
             for key, value in wanted.items():
                 if isinstance(value, int):
-                    assert type(actual[key]) is int
-                    assert actual[key] == value
+                    assert (type(actual[key]), actual[key]) == (int, value)
                 else:
-                    assert actual[key].shape == value.shape
                     np.testing.assert_allclose(actual[key], value, rtol=0, atol=1e-14, err_msg=f"{name} {key}")
 
 
-@pytest.mark.parametrize("case", cases("carried"), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases("carried"), ids=label)
 def test_a_final_state_is_a_copy_that_a_next_batch_may_begin_with(case: Case) -> None:
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]
@@ -222,7 +191,7 @@ def test_a_final_state_is_a_copy_that_a_next_batch_may_begin_with(case: Case) ->
             np.testing.assert_allclose(last[key], value, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 9])
+@pytest.mark.parametrize("threads", [1, 9])
 def test_a_gradient_goes_into_a_given_vector_whatever_was_there(threads: int) -> None:
     case = cases("softmax")[0]
     net, batch = case.net(), case.data()
@@ -238,7 +207,7 @@ def test_a_gradient_goes_into_a_given_vector_whatever_was_there(threads: int) ->
         np.testing.assert_array_equal(out, fresh)
 
 
-@pytest.mark.parametrize("case", cases("stack", "chain"), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases("chain")[::4], ids=label)
 def test_an_objective_in_the_buffers_of_another_gives_the_same_bits(case: Case) -> None:
     net, batch = case.net(), replace(case.data(), lengths=None)
     theta = vectors(net, batch)[0]

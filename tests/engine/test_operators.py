@@ -92,7 +92,8 @@ def test_a_product_on_a_device_may_overwrite_its_vector() -> None:
 def test_there_is_no_final_state_before_a_gradient() -> None:
     net, batch, theta = small_problem()
     objective = hfrnn.Objective(net, batch)
-    with pytest.raises(hfrnn.InputError, match="call loss_and_gradient first"):
+    objective.loss(theta)
+    with pytest.raises(hfrnn.InputError, match="there is no final state yet: call loss_and_gradient first"):
         objective.final_state()
     objective.loss_and_gradient(theta)
     assert len(objective.final_state()) == 1

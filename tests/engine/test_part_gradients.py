@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.engine_cases import Case, cases, vectors
+from support.pairwise import each_once, label, tried
 
 import hfrnn
 from hfrnn.engine.plan import Keep, Plan, equal_boundaries
 from hfrnn.engine.sequence_gradients import runs_of_parts
 
 
-@pytest.mark.parametrize("case", cases("stack", "carried", "class-softmax", "squared"), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", each_once(of=cases("stack", "carried", "class-softmax", "squared")), ids=label)
 def test_gradients_of_parts_are_those_of_their_own_objectives(case: Case) -> None:
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]
@@ -59,7 +60,7 @@ def test_parts_that_run_together_are_alike_and_fit(B: int, parts: int, most: int
         assert after == first + 1 or edges[after] - edges[first] <= most
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", tried(), ids=label)
 def test_the_blocks_of_a_network_cover_its_parameters(case: Case) -> None:
     net = case.net()
     entries = np.zeros(net.n_parameters)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.engine_cases import VARIANTS, Case, cases, moved, vectors
 from support.fake_device import FakeBackend
-from support.slow import one_in
+from support.pairwise import each_once, label, tried
 
 import hfrnn
 from hfrnn.engine.plan import Keep, Plan
@@ -15,7 +15,7 @@ from hfrnn.errors import InputError
 chosen = {"stack", "embedding", "learned-state", "many-symbols", "class-softmax", "output-weights", *VARIANTS}
 
 
-@pytest.mark.parametrize("case", [case for case in cases() if case.situation in chosen], ids=lambda case: case.id)
+@pytest.mark.parametrize("case", tried(of=[case for case in cases() if case.situation in chosen]), ids=label)
 def test_rows_are_the_gradients_of_objectives_on_one_sequence(case: Case) -> None:
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]
@@ -32,26 +32,21 @@ def test_rows_are_the_gradients_of_objectives_on_one_sequence(case: Case) -> Non
             np.testing.assert_allclose(part, net.views(expected)[name], rtol=1e-10, atol=1e-13, err_msg=name)
 
 
-compiled = [case for case in cases() if case.situation in {"stack", *VARIANTS}]
-
-
-@pytest.mark.parametrize("case", one_in(4, compiled), ids=lambda case: case.id)
+@pytest.mark.parametrize(
+    "case", tried(of=[case for case in cases() if case.situation in {"stack", *VARIANTS}]), ids=label
+)
 def test_compiled_kernels_give_the_rows_of_the_reference(case: Case) -> None:
     pytest.importorskip("numba")
     batch = case.data()
     theta = vectors(case.net(), batch)[0]
     found, expected = (
-        hfrnn.Objective(net, batch).per_sequence_gradients(theta)
-        for net in (case.net(backend="numba" if is_compiled(case) else "numpy"), case.net())
+        hfrnn.Objective(case.net(backend=backend), batch).per_sequence_gradients(theta)
+        for backend in ("numba", "numpy")
     )
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-13)
 
 
-def is_compiled(case: Case) -> bool:
-    return case.net(backend="auto").backend.name == "numba"
-
-
-@pytest.mark.parametrize("case", cases("stack", "embedding"), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", cases("stack"), ids=label)
 def test_rows_on_a_device_are_those_of_the_host(case: Case) -> None:
     fake, batch = FakeBackend(), case.data()
     theta = vectors(case.net(), batch)[0]
@@ -94,8 +89,7 @@ def test_the_output_is_overwritten() -> None:
         objective.per_sequence_gradients(theta, out[:-1])
 
 
-@pytest.mark.parametrize("keep", Keep)
-@pytest.mark.parametrize("case", cases("stack", "carried", "class-softmax"), ids=lambda case: case.id)
+@pytest.mark.parametrize(("case", "keep"), each_once(Keep, of=cases("stack", "carried", "class-softmax")), ids=label)
 def test_products_with_the_transposed_jacobian_of_sequences_add_up_to_the_whole(case: Case, keep: Keep) -> None:
     net, batch = case.net(), case.data()
     theta = vectors(net, batch)[0]

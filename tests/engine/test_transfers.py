@@ -2,50 +2,32 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 import pytest
-from support.engine_cases import Case, cases, moved, plans, small_problem, vectors
-from support.fake_device import FakeArray, FakeBackend, transfers
-from support.slow import one_in
+from support.engine_cases import Case, moved, plans, small_problem, vectors
+from support.fake_device import FakeBackend, transfers
+from support.pairwise import label, tried
 
 import hfrnn
 from hfrnn.arrays.vectors import fetch
 
 fake = FakeBackend()
-PLANS = ("all", "all-3", "states-2", "nothing-3")
-TRIED = one_in(11, itertools.product(cases(), PLANS))
 
 
-def problem(case: Case, plan: str) -> tuple[hfrnn.Objective, hfrnn.Batch, FakeArray]:
-    """An objective on the device whose batch comes from the host, this batch, and parameters."""
+@pytest.mark.parametrize(("case", "plan"), tried(["all", "all-3", "states-2", "nothing-3"]), ids=label)
+def test_neither_a_product_nor_a_gradient_of_a_batch_from_the_host_waits(case: Case, plan: str) -> None:
     batch = case.data()
-    theta = fake.asarray(vectors(case.net(), batch)[0])
-    chosen = plans(batch.T, batch.B)[plan]
-    return hfrnn.Objective(case.net(backend=fake), batch, plan=chosen), batch, theta
-
-
-@pytest.mark.parametrize(("case", "plan"), TRIED, ids=lambda value: getattr(value, "id", value))
-def test_a_product_does_not_wait(case: Case, plan: str) -> None:
-    objective, _, theta = problem(case, plan)
-    G = objective.gauss_newton(theta, structural=0.3, tikhonov=0.1)
-    out = theta.copy()
+    theta, chosen = fake.asarray(vectors(case.net(), batch)[0]), plans(batch.T, batch.B)[plan]
+    before = hfrnn.Objective(case.net(backend=fake), batch, plan=chosen)
+    G, out = before.gauss_newton(theta, structural=0.3, tikhonov=0.1), theta.copy()
     transfers.clear()
     G.apply(theta, out)
     assert not transfers
-
-
-@pytest.mark.parametrize(("case", "plan"), TRIED, ids=lambda value: getattr(value, "id", value))
-def test_a_gradient_of_a_batch_from_the_host_does_not_wait(case: Case, plan: str) -> None:
-    objective, batch, theta = problem(case, plan)
-    net, chosen = objective.net, objective.plan
-    transfers.clear()
-    objective = hfrnn.Objective(net, batch, plan=chosen, like=objective)
+    objective = hfrnn.Objective(before.net, batch, plan=chosen, like=before)
     loss, gradient = objective.data_loss_and_gradient(theta)
-    state = objective.final_state()
-    batch.with_state(state)
+    batch.with_state(objective.final_state())
     assert not transfers
     (found,) = fetch(loss)
     assert len(transfers) == 1
