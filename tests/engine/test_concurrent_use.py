@@ -70,13 +70,8 @@ def wrong_results(calls: int, keep: Keep) -> dict[str, int]:
 @pytest.mark.parametrize("keep", list(Keep))
 def test_four_python_threads_get_the_results_of_one(keep: Keep) -> None:
     before = blas_threads()
-    assert set(wrong_results(40, keep).values()) == {0}
+    assert set(wrong_results(20, keep).values()) == {0}
     assert blas_threads() == before
-
-
-@pytest.mark.slow
-def test_2000_calls_of_each_routine_from_four_python_threads_are_right() -> None:
-    assert set(wrong_results(2000, Keep.STATES).values()) == {0}
 
 
 def test_an_objective_that_takes_over_buffers_waits_for_the_one_before_it() -> None:
@@ -90,8 +85,8 @@ def test_an_objective_that_takes_over_buffers_waits_for_the_one_before_it() -> N
 
     def caller(n: int) -> bool:
         if n % 2:
-            return all(np.array_equal(G @ theta, expected) for _ in range(50))
-        return all(np.array_equal(second.loss_and_gradient(theta)[1], loss) for _ in range(50))
+            return all(np.array_equal(G @ theta, expected) for _ in range(20))
+        return all(np.array_equal(second.loss_and_gradient(theta)[1], loss) for _ in range(20))
 
     with ThreadPoolExecutor(CALLERS) as executor:
         assert all(executor.map(caller, range(CALLERS)))
