@@ -21,9 +21,9 @@ from hfrnn.engine.planner import footprint_of, make_plan
 EPS = 1e-20
 
 
-@pytest.fixture(autouse=True, scope="module", params=[1, 4, class_softmax.BUNDLE], ids="bundles of {}".format)
+@pytest.fixture(autouse=True, scope="module", params=[1, class_softmax.BUNDLE], ids="bundles of {}".format)
 def bundle(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Everything with each class by itself, with some classes together, and with all of the small ones."""
+    """Everything with each class by itself, and with the small ones together."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(class_softmax, "BUNDLE", request.param)
         yield request.param
@@ -176,9 +176,8 @@ def test_bundles_change_nothing_but_the_number_of_products(monkeypatch: pytest.M
     assert [count - products[-1] for count in products] == [layers * (n - 1) for n in bundles]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_huge_outputs_overflow_nowhere(dtype: str) -> None:
-    net = network(dtype=dtype, hidden=3)
+def test_huge_outputs_overflow_nowhere() -> None:
+    net = network(dtype="float32", hidden=3)
     batch, theta, _ = problem(net)
     with np.errstate(all="raise", under="ignore"):
         loss, gradient = net.loss_and_gradient(1e4 * theta, batch)

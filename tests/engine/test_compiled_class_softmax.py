@@ -122,11 +122,10 @@ def test_the_bits_do_not_depend_on_the_threads() -> None:
             np.testing.assert_array_equal(run[name], block, err_msg=name)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_huge_outputs_overflow_nowhere(dtype: str) -> None:
-    net = network(dtype=dtype)
+def test_huge_outputs_overflow_nowhere() -> None:
+    net = network(dtype="float32")
     batch, (theta, v) = random_batch(net, np.random.default_rng(1), ragged=True), directions(net)
-    found = results(net, batch, (1e4 * theta).astype(dtype), v.astype(dtype))
+    found = results(net, batch, (1e4 * theta).astype("f4"), v.astype("f4"))
     assert all(np.isfinite(block).all() for block in found.values())
 
 

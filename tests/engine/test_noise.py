@@ -76,17 +76,6 @@ def test_numbers_are_normal_and_independent() -> None:
         assert abs(np.mean((x**2 - 1) * (other**2 - 1))) < 8 * deviation
 
 
-def test_a_sequence_has_the_same_noise_in_every_batch() -> None:
-    net, batch, theta = small_problem()
-    whole = hfrnn.Objective(net, batch, noise=hfrnn.StateNoise(0.3, 1, 4, [5, 2, 9, 7]))
-    parts = [
-        hfrnn.Objective(net, batch.columns(a, b), noise=hfrnn.StateNoise(0.3, 1, 4, ids))
-        for a, b, ids in ((0, 1, [5]), (1, 4, [2, 9, 7]))
-    ]
-    losses = [part.loss(theta) * part.total_weight for part in parts]
-    assert whole.loss(theta) == pytest.approx(sum(losses) / whole.total_weight, rel=1e-14)
-
-
 def test_noise_of_deviation_0_is_none() -> None:
     net, batch, theta = small_problem()
     expected = hfrnn.Objective(net, batch).loss_and_gradient(theta)

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import gc
+import math
 import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse.linalg
-from support.engine_cases import Case, assert_same, everything, plans, small_problem, vectors
+from support.engine_cases import Case, assert_same, everything, moved, plans, small_problem, vectors
+from support.fake_device import FakeBackend, transfers
 from support.pairwise import each_once, label, tried
 
 import hfrnn
+from hfrnn.arrays.vectors import fetch
 from hfrnn.engine.plan import Keep, Plan
-
-
-@pytest.mark.parametrize("metric", ["hidden", "matching", "preactivation"])
-def test_structural_damping_is_linear_in_its_strength(metric: str) -> None:
-    net, batch, theta = small_problem()
-    f, v = hfrnn.Objective(net, batch), net.init(seed=2)
-    plain, half, one = (f.gauss_newton(theta, structural=mu, metric=metric) @ v for mu in (0.0, 0.5, 1.0))
-    np.testing.assert_allclose(one - plain, 2 * (half - plain), rtol=1e-9, atol=1e-14)
-    assert np.abs(one - plain).max() > 1e-6
 
 
 @pytest.mark.parametrize("out", [False, True])
@@ -110,20 +104,6 @@ def test_float32_agrees_with_float64(case: Case) -> None:
         assert expected[name].dtype == actual["H"].dtype == np.float64
 
 
-def test_l2_adds_to_loss_gradient_and_curvature() -> None:
-    net, batch, theta = small_problem()
-    damped = small_problem(l2=0.3)[0]
-    v = np.random.default_rng(2).standard_normal(net.n_parameters)
-    assert damped.loss(theta, batch) == pytest.approx(net.loss(theta, batch) + 0.15 * theta @ theta, rel=1e-14)
-    for mine, plain, extra in (
-        (damped.loss_and_gradient(theta, batch)[1], net.loss_and_gradient(theta, batch)[1], theta),
-        (damped.gauss_newton(theta, batch) @ v, net.gauss_newton(theta, batch) @ v, v),
-        (damped.hessian(theta, batch) @ v, net.hessian(theta, batch) @ v, v),
-        (damped.gauss_newton(theta, batch, 0.2, 0.7) @ v, net.gauss_newton(theta, batch, 0.2, 0.7) @ v, v),
-    ):
-        np.testing.assert_allclose(mine, plain + 0.3 * extra, rtol=1e-12, atol=1e-15)
-
-
 # ---------------------------------------------------------------------- fresh results, untouched inputs
 
 
@@ -169,14 +149,6 @@ def test_inputs_are_never_written(case: Case) -> None:
         everything(net, batch, *arrays[:3], plan=plans(batch.T, batch.B)[plan])
 
 
-def test_apply_writes_into_the_given_array_and_returns_it() -> None:
-    net, batch, theta = small_problem()
-    G, v = net.gauss_newton(theta, batch, 0.1, 0.2), theta[::-1].copy()
-    out = np.full(net.n_parameters, np.nan)
-    assert G.apply(v, out) is out
-    np.testing.assert_array_equal(out, G @ v)
-
-
 KEPT = [(Keep.ALL, "softmax"), (Keep.ALL, "squared"), (Keep.ALL, "logistic"), (Keep.NOTHING, "softmax")]
 
 
@@ -209,22 +181,13 @@ def test_a_second_apply_allocates_neither_a_vector_nor_states(arch: str, keep: K
 # ---------------------------------------------------------------------- the operators in solvers
 
 
-def positive(arch: str = "mrnn") -> tuple[Any, Any]:
-    net, batch, theta = small_problem(arch=arch)
+def test_scipys_solvers_take_the_operator() -> None:
+    net, batch, theta = small_problem(arch="mrnn")
     f = hfrnn.Objective(net, batch)
-    return f.gauss_newton(theta, structural=0.1, tikhonov=0.5), f.loss_and_gradient(theta)[1]
-
-
-@pytest.mark.parametrize("solver", [scipy.sparse.linalg.cg, scipy.sparse.linalg.minres])
-def test_scipys_solvers_take_the_operator(solver: Any) -> None:
-    G, gradient = positive()
-    step, status = solver(G, -gradient, rtol=1e-10, maxiter=2000)
+    G, gradient = f.gauss_newton(theta, structural=0.1, tikhonov=0.5), f.loss_and_gradient(theta)[1]
+    step, status = scipy.sparse.linalg.cg(G, -gradient, rtol=1e-10, maxiter=2000)
     assert status == 0
     assert np.linalg.norm(G @ step + gradient) < 1e-8 * np.linalg.norm(gradient)
-
-
-def test_scipys_eigsh_takes_the_operator() -> None:
-    G, _ = positive()
     value, vector = scipy.sparse.linalg.eigsh(G, k=1, which="LA")
     np.testing.assert_allclose(G @ vector[:, 0], value[0] * vector[:, 0], atol=1e-9 * value[0])
     assert value[0] == pytest.approx(np.linalg.eigvalsh(G @ np.eye(G.shape[0])).max(), rel=1e-9)
@@ -241,3 +204,62 @@ def test_operators_are_scipys_with_shape_and_type() -> None:
         assert operator.dtype == dtype
         assert operator.T.shape == shape[::-1]
     assert (operators[0][0] @ np.ones((n, 2), "float32")).shape == (n, 2)
+
+
+# ---------------------------------------------------------------------- waiting for a device
+
+fake = FakeBackend()
+
+
+@pytest.mark.parametrize(("case", "plan"), tried(["all", "all-3", "states-2", "nothing-3"]), ids=label)
+def test_neither_a_product_nor_a_gradient_of_a_batch_from_the_host_waits(case: Case, plan: str) -> None:
+    batch = case.data()
+    theta, chosen = fake.asarray(vectors(case.net(), batch)[0]), plans(batch.T, batch.B)[plan]
+    before = hfrnn.Objective(case.net(backend=fake), batch, plan=chosen)
+    G, out = before.gauss_newton(theta, structural=0.3, tikhonov=0.1), theta.copy()
+    transfers.clear()
+    G.apply(theta, out)
+    assert not transfers
+    objective = hfrnn.Objective(before.net, batch, plan=chosen, like=before)
+    loss, gradient = objective.data_loss_and_gradient(theta)
+    batch.with_state(objective.final_state())
+    assert not transfers
+    (found,) = fetch(loss)
+    assert len(transfers) == 1
+    expected, right = hfrnn.Objective(case.net(), batch, plan=chosen).data_loss_and_gradient(fake.to_host(theta))
+    assert found == pytest.approx(expected, rel=1e-13)
+    np.testing.assert_allclose(fake.to_host(gradient), right, rtol=0, atol=1e-13 * np.abs(right).max())
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.1])
+def test_a_loss_waits_twice(l2: float) -> None:
+    """For the check of theta, and for the loss with its penalty."""
+    net, batch, theta = small_problem(backend=fake, l2=l2)
+    objective = hfrnn.Objective(net, batch)
+    transfers.clear()
+    objective.loss(theta)
+    assert len(transfers) == 2
+    objective.loss_and_gradient(theta)
+    assert len(transfers) == 4
+    assert fetch(objective.lazy_loss(theta)) == [objective.loss(theta)]
+    assert len(transfers) == 7
+
+
+def test_a_batch_on_the_device_is_checked_there() -> None:
+    net, batch, _ = small_problem(backend=fake)
+    there = moved(batch, fake)
+    there.inputs[0, 0] = 7
+    transfers.clear()
+    with pytest.raises(hfrnn.InputError, match="input symbols go from 0 to 7"):
+        hfrnn.Objective(net, there)
+    assert transfers
+
+
+def test_theta_that_is_not_finite_gives_a_gradient_that_is_not() -> None:
+    net, batch, theta = small_problem(backend=fake)
+    theta[3] = math.nan
+    loss, gradient = hfrnn.Objective(net, batch).data_loss_and_gradient(theta)
+    assert np.isnan(fetch(loss)[0])
+    assert not np.isfinite(fake.to_host(gradient)).all()
+    with pytest.raises(hfrnn.InputError, match="theta holds NaN"):
+        hfrnn.Objective(net, batch).loss_and_gradient(theta)

@@ -118,37 +118,16 @@ def test_segments_run_again_as_often_as_the_page_on_the_engine_says(
         assert counts == +Counter(expected)
 
 
-# ---------------------------------------------------------------------- errors
-
-
-REFUSED: dict[str, tuple[Any, str]] = {
-    "foreign metric": (
-        lambda f, theta: f.gauss_newton(theta, 1.0, metric="matching"),
-        "architecture 'lstm' has no metric 'matching': use hidden",
-    ),
-    "checkpoint": (lambda f, _: again(f, checkpoint="all"), 'checkpoint is \'all\': use None, "sqrt", "auto" or a'),
-    "no targets": (lambda f, _: again(f, targets=None), "the batch has no targets: a loss needs them"),
-    "no weight": (
-        lambda f, _: again(f, weights=np.zeros((9, 4))),
-        "the weights of the batch sum to 0: give at least one step a weight above 0",
-    ),
-}
-
-
-def again(f: hfrnn.Objective, **changes: Any) -> hfrnn.Objective:
-    """An objective like f with something changed."""
-    arguments = {name: changes.pop(name) for name in ("checkpoint",) if name in changes}
-    return hfrnn.Objective(f.net, replace(f.batch, **changes), **arguments)
-
-
-@pytest.mark.parametrize("what", REFUSED)
-def test_wrong_arguments_are_refused_in_one_sentence(what: str) -> None:
+def test_what_cannot_be_computed_is_refused() -> None:
     net, batch, theta = small_problem(arch="lstm")
-    call, message = REFUSED[what]
-    with pytest.raises(hfrnn.InputError) as caught:
-        call(hfrnn.Objective(net, batch, checkpoint=None), theta)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    with pytest.raises(hfrnn.InputError, match="architecture 'lstm' has no metric 'matching': use hidden"):
+        hfrnn.Objective(net, batch).gauss_newton(theta, 1.0, metric="matching")
+    with pytest.raises(hfrnn.InputError, match=r"checkpoint is 'all': use None, \"sqrt\", \"auto\" or a number"):
+        hfrnn.Objective(net, batch, checkpoint="all")
+    with pytest.raises(hfrnn.InputError, match="the batch has no targets: a loss needs them"):
+        hfrnn.Objective(net, replace(batch, targets=None))
+    with pytest.raises(hfrnn.InputError, match="the weights of the batch sum to 0: give at least one step a weight ab"):
+        hfrnn.Objective(net, replace(batch, weights=np.zeros((9, 4))))
 
 
 # ---------------------------------------------------------------------- the state after a gradient, buffers used again

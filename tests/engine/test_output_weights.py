@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.engine_cases import Case, cases, output_weights, replace, vectors
 from support.pairwise import label
 
 import hfrnn
-from hfrnn.engine.heads.output_map import FullHead, ScoredSteps
 from hfrnn.engine.plan import Keep, Plan
 
 LOSSES = ("logistic", "squared")
@@ -110,18 +106,6 @@ def test_a_mask_leaves_the_loss_of_the_other_outputs(loss: str) -> None:
             assert relative(mine, expected[block] * 5 / 3) <= 1e-13, f"{name} of {block}"
             if block.startswith("output."):
                 assert (value[..., [1, 4]] == 0).all(), f"{name} of {block}"
-
-
-@by_loss
-def test_steps_without_weight_add_nothing(loss: str) -> None:
-    net, batch, theta, rng = problem(loss, T=7)
-    v, weights = rng.standard_normal(theta.size), batch.weights.copy()
-    weights[4:] = 0.0
-    first = hfrnn.Batch(batch.inputs[:4], batch.targets[:4], weights[:4])
-    expected = derivatives(net, first, theta, v)
-    actual = derivatives(net, replace(batch, weights=weights), theta, v)
-    names = ("loss", "gradient", "G", "H", "squares", "total")  # structural damping measures all steps
-    assert_blocks(net, actual, {name: expected[name] for name in names}, 1e-12)
 
 
 @by_loss
@@ -228,46 +212,6 @@ def test_the_product_is_the_dense_one_in_every_pair_of_blocks(case: Case) -> Non
     np.testing.assert_allclose(found, found.T, atol=1e-13 * np.abs(found).max())
 
 
-@given(st.sampled_from(LOSSES), st.integers(1, 5), st.integers(1, 4), st.integers(1, 5), st.integers(0, 10**6))
-def test_gradient_and_hessian_are_those_of_the_loss_for_all_shapes(
-    loss: str, T: int, B: int, n_out: int, seed: int
-) -> None:
-    net, batch, theta, rng = problem(loss, seed, T, B, n_out, arch="gru", l2=0.1)
-    f = hfrnn.Objective(net, batch, threads=1)
-    gradient, step = f.loss_and_gradient(theta)[1], 1e-5
-    for name, index in net.views(np.arange(theta.size)).items():
-        v = np.zeros(theta.size)
-        v[index.ravel()] = rng.standard_normal(index.size)
-        ahead, behind = (f.loss(theta + sign * step * v) for sign in (1, -1))
-        assert gradient @ v == pytest.approx((ahead - behind) / (2 * step), rel=1e-6, abs=1e-8), name
-        ahead, behind = (f.loss_and_gradient(theta + sign * step * v)[1] for sign in (1, -1))
-        np.testing.assert_allclose(f.hessian(theta) @ v, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-7)
-
-
-def with_the_mean_weight(self: FullHead, *arguments: Any, **options: Any) -> Any:
-    """A product that weighs all outputs of a step alike."""
-    arguments = tuple(
-        ScoredSteps(x.steps, x.targets, x.scale.mean(axis=2, keepdims=True), x.shares) if isinstance(x, ScoredSteps)
-        else x
-        for x in arguments
-    )  # fmt: skip
-    return product(self, *arguments, **options)
-
-
-product = FullHead.product
-
-
-@by_loss
-def test_a_mean_weight_in_the_product_is_noticed(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    net, batch, theta, _ = problem(loss)
-    monkeypatch.setattr(FullHead, "product", with_the_mean_weight)
-    with pytest.raises(AssertionError, match=r"layer0\.W_x x layer0\.W_x"):
-        assert_block_pairs(net, *dense(net, batch, theta), 1e-11)
-
-
-# ---------------------------------------------------------------------- how it is computed does not matter
-
-
 @by_case
 def test_squared_gradients_and_parts_are_those_of_single_sequences(case: Case) -> None:
     net, batch = case.net(), case.data()
@@ -289,14 +233,6 @@ def test_masks_may_be_boolean_or_whole_numbers(weights: Any) -> None:
     v, mask = rng.standard_normal(theta.size), batch.weights > 0
     expected = derivatives(net, replace(batch, weights=mask.astype(float)), theta, v)
     assert_blocks(net, derivatives(net, replace(batch, weights=mask.astype(weights)), theta, v), expected, 0.0)
-
-
-def test_batches_are_cut_and_pickled_with_the_weights_of_outputs() -> None:
-    _, batch, _, _ = problem("squared")
-    part = batch.columns(1, 3)
-    np.testing.assert_array_equal(part.weights, batch.weights[:, 1:3])
-    assert np.shares_memory(part.weights, batch.weights)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(batch)).weights, batch.weights)
 
 
 # ---------------------------------------------------------------------- what is refused

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from support import gru_cases
 from support.gru_cases import B, H, V, batch, sigma
 
@@ -59,14 +58,7 @@ def test_sizes_and_biases_are_those_of_the_definition() -> None:
         "output.W_y0": (H, V), "output.b_y": (V,),
     }  # fmt: skip
     assert net.n_parameters == 3 * H * (V + 1 + H) + (H + 1) * V
-    plain = network(bias=False, output_bias=False)[0]
-    assert plain.n_parameters == 3 * H * (V + H) + H * V
+    assert network(bias=False, output_bias=False)[0].n_parameters == 3 * H * (V + H) + H * V
+    assert net.metrics == ("hidden",)
     stacked = network(hidden=(H, 2))[2]
     assert stacked["layer1.W_below"].shape == (H, 3 * 2)  # every slot hears the layer below
-
-
-def test_its_gates_leave_no_pre_activation_to_damp() -> None:
-    net, theta, _ = network()
-    assert net.metrics == ("hidden",)
-    with pytest.raises(hfrnn.InputError, match="architecture 'gru' has no metric 'matching': use hidden"):
-        net.gauss_newton(theta, batch(), structural=1.0, metric="matching")
