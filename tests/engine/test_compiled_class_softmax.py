@@ -73,13 +73,6 @@ def test_every_block_agrees_with_numpy_whatever_the_number_of_small_groups(
     assert_close(results(net, batch, theta, v), results(reference, batch, theta, v), 1e-13)
 
 
-def test_float32_agrees_with_float64() -> None:
-    reference = network("numpy")
-    batch, (theta, v) = random_batch(reference, np.random.default_rng(1), T=9, B=13, ragged=True), directions(reference)
-    single = results(network(dtype="float32"), batch, theta.astype("float32"), v.astype("float32"))
-    assert_close(single, results(reference, batch, theta, v), 3e-6)
-
-
 def test_only_the_backend_numba_has_the_compiled_class() -> None:
     assert type(network().head) is compiled.CompiledClassSoftmax
     assert type(network("numpy").head) is ClassSoftmax

@@ -6,7 +6,6 @@ import multiprocessing
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -157,13 +156,3 @@ def test_a_forked_process_does_not_wait_for_a_thread_of_its_parent() -> None:
         forks.set()
         thread.join()
     assert blas_threads() == before
-
-
-@fork
-def test_a_forked_process_can_train_after_its_parent_used_two_threads(tmp_path: Path) -> None:
-    text = tmp_path / "text.txt"
-    text.write_text("to be or not to be, that is the question; " * 60)
-    options: dict[str, Any] = {"text": str(text), "hidden": 4, "updates": 2, "threads": 2}
-    here = hfrnn.train(**options, out=tmp_path / "here")
-    there = in_a_forked_process(lambda: hfrnn.train(**options, out=tmp_path / "there").theta)
-    np.testing.assert_array_equal(there, here.theta)

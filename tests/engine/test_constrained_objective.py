@@ -70,13 +70,6 @@ def test_the_curvature_is_that_of_the_weights_between_slopes(case: Case) -> None
     np.testing.assert_allclose(G, G.T, atol=1e-12 * abs(G).max())
 
 
-def test_without_signs_the_curvature_is_that_of_the_weights_that_exist() -> None:
-    case = Case(signs=False)
-    G = dense(case.objective.gauss_newton(case.v, structural=0.3, tikhonov=0.2))
-    expected = case.P @ dense(case.plain.gauss_newton(case.w, structural=0.3, tikhonov=0.2)) @ case.P
-    np.testing.assert_allclose(G, expected, atol=1e-12 * abs(expected).max())
-
-
 def test_the_hessian_is_the_derivative_of_the_gradient(case: Case) -> None:
     Hessian = dense(case.objective.hessian(case.v))
     e = 1e-5 * np.eye(case.v.size)

@@ -93,19 +93,6 @@ def test_a_state_that_a_batch_brings_takes_the_place_of_the_learned_one(case: Ca
     assert not (G @ only).any()
 
 
-def test_gradients_of_parts_sum_to_the_gradient_of_the_learned_state() -> None:
-    case = LEARNED[0]
-    net, batch = case.net(), case.data()
-    theta = vectors(net, batch)[0]
-    objective = hfrnn.Objective(net, batch)
-    parts = objective.part_gradients(theta, 3) / np.sqrt(objective.total_weight)
-    gradient = objective.loss_and_gradient(theta)[1] - net.l2 * theta
-    for name in ("layer0.h0", "layer1.h0"):
-        block = net.views(gradient)[name]
-        assert np.abs(block).min() > 1e-6
-        np.testing.assert_allclose(sum(net.views(row)[name] for row in parts), block, rtol=1e-11)
-
-
 @pytest.fixture
 def own_parameter() -> Iterator[str]:
     """An architecture with a recurrent parameter of the name of a learned state."""

@@ -58,24 +58,6 @@ def test_many_steps_and_sequences_have_the_numbers_of_each_step_alone() -> None:
         np.testing.assert_array_equal(part[0], whole[t, 30:50])
 
 
-def test_numbers_are_normal_and_independent() -> None:
-    net = hfrnn.Network("rnn", 2, (64, 64), 2, dtype="float64")
-    x = added(net, hfrnn.StateNoise(1.0, 1), 0, 50, 40)
-    others = [
-        added(net, hfrnn.StateNoise(1.0, 2), 0, 50, 40),
-        added(net, hfrnn.StateNoise(1.0, 1, 1), 0, 50, 40),
-        added(net, hfrnn.StateNoise(1.0, 1, 0, range(40, 80)), 0, 50, 40),
-        added(net, hfrnn.StateNoise(1.0, 1), 1, 50, 40),
-        *(np.roll(x, 1, axis) for axis in range(3)),
-    ]
-    deviation = 1 / np.sqrt(x.size)
-    moments = [np.mean(x), np.mean(x**2) - 1, np.mean(x**3), np.mean(x**4) - 3]
-    assert np.all(np.abs(moments) < 4 * deviation * np.sqrt([1, 2, 15, 96]))
-    for other in others:
-        assert abs(np.mean(x * other)) < 4 * deviation
-        assert abs(np.mean((x**2 - 1) * (other**2 - 1))) < 8 * deviation
-
-
 def test_noise_of_deviation_0_is_none() -> None:
     net, batch, theta = small_problem()
     expected = hfrnn.Objective(net, batch).loss_and_gradient(theta)

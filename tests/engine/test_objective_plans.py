@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.engine_cases import Case, assert_same, cases, everything, plans, replace, small_problem, vectors
+from support.engine_cases import Case, cases, plans, replace, small_problem, vectors
 from support.pairwise import each_once, label
 
 import hfrnn
@@ -48,43 +48,12 @@ def test_products_of_gauss_newton_and_hessian_run_on_all_threads(monkeypatch: py
         assert len(set(ran)) == len(ran) == 2
 
 
-def least_budget(net: hfrnn.Network, batch: hfrnn.Batch) -> int:
-    """A budget, in bytes, that is enough, while four fifths of it are not."""
-    budget = 1000
-    while True:
-        try:
-            hfrnn.Objective(net, batch, memory=budget)
-        except hfrnn.InputError:
-            budget = budget * 5 // 4
-        else:
-            return budget
-
-
-@pytest.mark.parametrize("case", cases("chain")[::5], ids=label)
-def test_a_tight_budget_changes_the_plan_and_not_the_results(case: Case) -> None:
-    net, batch = case.net(), replace(case.data(), lengths=None, weights=None)
-    expected = everything(net, batch, *vectors(net, batch), checkpoint=None)
-    least, kept = least_budget(net, batch), []
-    for budget in (least, 3 * least, 30 * least):
-        kept.append(hfrnn.Objective(net, batch, memory=budget).plan.keep)
-        assert_same(everything(net, batch, *vectors(net, batch), memory=budget), expected, rtol=1e-12)
-    assert kept[0] is Keep.NOTHING
-    assert kept[-1] is Keep.ALL
-
-
 def test_a_budget_that_nothing_fits_is_refused() -> None:
     net, batch, _ = small_problem()
     with pytest.raises(hfrnn.InputError) as caught:
         hfrnn.Objective(net, batch, memory=10)
     assert "4 sequences of 9 steps need at least " in str(caught.value)
     assert "KiB, and the budget is 10 bytes: give more memory, fewer or shorter sequences, or a" in str(caught.value)
-
-
-def test_an_objective_keeps_its_plan() -> None:
-    net, batch, _ = small_problem()
-    plan = Plan((0, 1, 4), 2, Keep.STATES)
-    assert hfrnn.Objective(net, batch, plan=plan).plan is plan
-    assert hfrnn.Objective(net, batch, checkpoint=4).plan.segment == 4
 
 
 @pytest.mark.parametrize("keep", Keep)

@@ -82,46 +82,6 @@ def test_weights_that_are_equal_over_the_outputs_are_the_weights_of_steps(loss: 
         assert_blocks(net, actual, expected, 1e-15)
 
 
-@by_loss
-def test_a_mask_leaves_the_loss_of_the_other_outputs(loss: str) -> None:
-    """The same as a network of these outputs alone, but the mean over outputs is times another number of outputs."""
-    net, batch, theta, rng = problem(loss, n_out=5)
-    kept, steps = [0, 2, 3], rng.uniform(0.5, 1.5, (6, 4))
-    mask = np.zeros(5)
-    mask[kept] = 1.0
-    small = hfrnn.Network(**{**net.config, "n_out": 3})
-    v, theta_small, v_small = rng.standard_normal(theta.size), small.init(), small.init()
-    v_small[...] = 0
-    for part, whole in ((theta_small, theta), (v_small, v)):
-        for name, view in small.views(part).items():
-            view[...] = net.views(whole)[name][..., kept] if name.startswith("output.") else net.views(whole)[name]
-    masked = derivatives(net, replace(batch, weights=steps[:, :, None] * mask), theta, v)
-    targets = batch.targets[:, :, kept]
-    alone = derivatives(small, replace(batch, targets=targets, weights=steps), theta_small, v_small)
-    assert masked["loss"] == pytest.approx(alone["loss"] * 5 / 3, rel=1e-14)
-    for name in ("gradient", "G", "H"):
-        found, expected = net.views(masked[name]), small.views(alone[name])
-        for block, value in found.items():
-            mine = value[..., kept] if block.startswith("output.") else value
-            assert relative(mine, expected[block] * 5 / 3) <= 1e-13, f"{name} of {block}"
-            if block.startswith("output."):
-                assert (value[..., [1, 4]] == 0).all(), f"{name} of {block}"
-
-
-@by_loss
-def test_the_sum_of_parts_of_the_outputs_is_the_whole(loss: str) -> None:
-    """Weights that sum to those of the batch, wherever their outputs lie."""
-    net, batch, theta, rng = problem(loss)
-    v, owner = rng.standard_normal(theta.size), rng.integers(3, size=batch.weights.shape)
-    parts = [batch.weights, *(np.where(owner == part, batch.weights, 0.0) for part in range(3))]
-    found = []
-    for weights in parts:
-        values = derivatives(net, replace(batch, weights=weights), theta, v, checkpoint=4)
-        products = np.concatenate([[values["loss"]], *(values[name] for name in ("gradient", "G", "H"))])
-        found.append(products * weights.mean(axis=2).sum())
-    np.testing.assert_allclose(found[0], sum(found[1:]), rtol=1e-11, atol=1e-13)
-
-
 @pytest.mark.parametrize(
     ("given", "checkpoint", "missing"),
     [

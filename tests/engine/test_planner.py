@@ -347,17 +347,3 @@ def test_a_device_expects_room_for_the_copies_of_cupy(use: Use, monkeypatch: pyt
         monkeypatch.setattr(planner, "COPIES", copies)
         found.append(planner.Footprint(NET).bytes(plan, T, B, use))
     assert found[1] - found[0] == pytest.approx(planner.MARGIN * 2 * 4 * 256 * 25 * B, abs=2)  # two copies of U
-
-
-def test_a_plan_of_the_device_gives_the_product_of_the_host() -> None:
-    rng = np.random.default_rng(0)
-    batch = hfrnn.Batch(rng.integers(0, 30, (9, 20)), rng.integers(0, 30, (9, 20)))
-    host = hfrnn.Network("lstm", 30, 6, 30, dtype="float64")
-    theta, v = host.init(0), host.init(1)
-    expected = host.gauss_newton(theta, batch) @ v
-    net = hfrnn.Network("lstm", 30, 6, 30, dtype="float64", backend=fake)
-    for budget in (2**30, 410_000):
-        objective = hfrnn.Objective(net, batch, memory=budget)
-        product = fake.to_host(objective.gauss_newton(fake.asarray(theta)) @ fake.asarray(v))
-        assert np.linalg.norm(product - expected) <= 1e-12 * np.linalg.norm(expected)
-    assert replace(objective.plan, segment=None) == Plan((0, 20), None, Keep.NOTHING, 1)

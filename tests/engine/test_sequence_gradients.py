@@ -71,15 +71,6 @@ def test_rows_do_not_depend_on_the_plan_or_the_threads(keep: Keep) -> None:
     np.testing.assert_allclose(one, expected, rtol=1e-10, atol=1e-14)
 
 
-def test_rows_contain_the_state_noise_of_their_sequences() -> None:
-    case = cases("stack")[0]
-    net, batch = case.net(), case.data()
-    theta = vectors(net, batch)[0]
-    objective = hfrnn.Objective(net, batch, noise=hfrnn.StateNoise(0.3))
-    mean = objective.per_sequence_gradients(theta).sum(axis=0) / objective.total_weight
-    np.testing.assert_allclose(mean, objective.loss_and_gradient(theta)[1] - net.l2 * theta, rtol=1e-10, atol=1e-14)
-
-
 def test_the_output_is_overwritten() -> None:
     case = cases("squared")[0]
     net, batch = case.net(), case.data()

@@ -12,9 +12,7 @@ from support.fake_device import FakeBackend
 from support.kernel_promises import tape
 
 import hfrnn
-from hfrnn.analysis.evaluation import evaluate
 from hfrnn.arrays.backend import Backend, Buffers, get_backend
-from hfrnn.data.vocabulary import Vocabulary
 from hfrnn.kernels.clockwork import Clockwork
 
 PERIODS = [(1, 2, 4), (2, 4, 1), (3, 2), (4, 1, 2, 4), (1,), (5,)]
@@ -116,15 +114,6 @@ def test_only_the_time_modulo_the_periods_matters() -> None:
 
     np.testing.assert_array_equal(logits(1), logits(1 + 6 * 10**12))
     assert all((logits(0) != logits(t)).any() for t in range(1, 6))
-
-
-def test_a_text_is_scored_the_same_in_chunks_of_any_size() -> None:
-    text = "der uhrmacher dreht an der uhr"
-    vocabulary = Vocabulary.build(text, "char")
-    net = hfrnn.Network("clockwork", vocabulary.size, (6, 4), vocabulary.size, dtype="float64")
-    theta = net.init(3, scale=0.7)
-    nats = [evaluate(net, theta, vocabulary, text, chunk=chunk).nats for chunk in (1000, 1, 3, 7)]
-    np.testing.assert_allclose(nats[1:], nats[0], rtol=1e-12)
 
 
 def test_a_time_that_is_not_a_whole_number_is_refused() -> None:

@@ -102,15 +102,6 @@ def test_without_peepholes_it_is_the_lstm(example: ModuleType) -> None:
     assert all(np.linalg.norm(net.views(f[1])[f"layer{l}.p_{gate}"]) > 1e-6 for l in (0, 1) for gate in "ifo")
 
 
-def test_the_peepholes_start_with_their_scale(example: ModuleType) -> None:
-    for options, scale in (({}, 0.1), ({"peephole_scale": 0.5}, 0.5)):
-        net = hfrnn.Network(NAME, n_in=2, hidden=400, n_out=2, **options)
-        views = net.views(net.init())
-        peepholes = np.concatenate([views[f"layer0.p_{gate}"] for gate in "ifo"])
-        assert peepholes.std() == pytest.approx(scale, rel=0.1)
-        assert views["layer0.W_h"].std() == pytest.approx(0.1, rel=0.02)
-
-
 # ---------------------------------------------------------------------- the whole engine
 
 

@@ -82,28 +82,6 @@ def test_with_gates_of_a_half_and_no_feedback_between_layers_it_is_a_stack_of_rn
         )
 
 
-def test_an_upper_layer_reaches_the_lowest_one_in_the_next_step() -> None:
-    kernel = make_kernel("gated-feedback", 4, {"sublayers": 2})
-    p, U, state = arrays(kernel, 2, 1)
-    changed = {"h": state["h"] + [[0, 0, 0, 0.1]]}
-    lowest = [kernel.forward(p, U, each, tape())[0][0, 0, :2] for each in (state, changed)]
-    assert (np.abs(lowest[1] - lowest[0]) > 1e-5).all()
-    p["W_h"][2:, :2] = 0
-    p["W_hg"][2:] = 0
-    lowest = [kernel.forward(p, U, each, tape())[0][0, 0, :2] for each in (state, changed)]
-    np.testing.assert_array_equal(lowest[0], lowest[1])
-
-
-def test_only_the_lowest_layer_and_its_gates_read_the_input() -> None:
-    net = network(sublayers=3)
-    views = net.views(np.zeros(net.n_parameters))
-    assert views["layer0.W_x"].shape == (4, 2 + 3)
-    assert views["layer0.b"].shape == (6,)
-    assert views["layer0.W_up"].shape == (2, 2, 2 + 3)
-    assert views["layer0.W_hg"].shape == (6, 9)
-    assert views["output.W_y0"].shape == (6, 4)  # the output sees the units of all layers
-
-
 def test_the_number_of_layers_divides_the_units() -> None:
     assert [make_kernel("gated-feedback", H, {}).sublayers for H in (1, 2, 3, 4, 5, 6)] == [1, 2, 3, 2, 1, 3]  # type: ignore[attr-defined]
     with pytest.raises(

@@ -30,15 +30,6 @@ def test_a_run_is_that_of_the_definition() -> None:
     np.testing.assert_allclose(state[0]["h"], h, rtol=1e-12)
 
 
-def test_an_update_gate_at_one_keeps_the_state() -> None:
-    net, theta, p = network()
-    p["layer0.b"][H : 2 * H] = 200.0
-    data = batch()
-    np.testing.assert_allclose(net.run(theta, data)[1][0]["h"], data.initial_state[0]["h"], rtol=1e-14)
-    gradient = net.views(net.loss_and_gradient(theta, data)[1])
-    assert all((gradient[f"layer0.{name}"] == 0).all() for name in ("W_x", "W_h", "W_hg", "b"))
-
-
 def test_a_reset_gate_at_zero_hides_the_state_from_the_candidate() -> None:
     net, theta, p = network()
     p["layer0.b"][: 2 * H] = -200.0  # and the update gate takes the candidate alone

@@ -84,29 +84,6 @@ def test_hornn_of_order_1_is_rnn_without_bias_to_the_last_bit(arch: str) -> None
         np.testing.assert_array_equal(mine, theirs)
 
 
-def test_fofe_with_alpha_1_is_hornn_to_the_last_bit() -> None:
-    net, hornn = network("hornn-fofe", alpha=1), network("hornn")
-    batch = random_batch(net, np.random.default_rng(0), carried=True)
-    theta, v, _ = vectors(net, batch)
-    for mine, theirs in zip(everything(net, batch, theta, v), everything(hornn, batch, theta, v), strict=True):
-        np.testing.assert_array_equal(mine, theirs)
-
-
-def test_gates_that_are_wide_open_leave_hornn_and_shut_ones_nothing() -> None:
-    net, hornn = network("hornn-gated", hidden=3), network("hornn", hidden=3)
-    batch = random_batch(net, np.random.default_rng(0), carried=True)
-    theta = vectors(net, batch)[0]
-    views, same = net.views(theta), np.zeros(hornn.n_parameters)
-    for name, view in hornn.views(same).items():
-        view[...] = views[name][:, :3] if name == "layer0.W_x" else views[name]
-    views["layer0.W_r"][...] = 0
-    views["layer0.W_x"][:, 3:] = 50
-    np.testing.assert_allclose(net.run(theta, batch)[0], hornn.run(same, batch)[0], rtol=1e-12)
-    views["layer0.W_x"][:, 3:] = -800
-    hornn.views(same)["layer0.W_h"][...] = 0
-    np.testing.assert_allclose(net.run(theta, batch)[0], hornn.run(same, batch)[0], rtol=1e-12)
-
-
 # ---------------------------------------------------------------------- ties
 
 

@@ -38,14 +38,6 @@ def test_a_run_is_that_of_the_definition(activation: str, learn_leak: bool) -> N
     np.testing.assert_allclose(state[0]["h"], h, rtol=1e-13)
 
 
-def test_without_input_and_weights_the_state_decays_by_the_leak() -> None:
-    net = network(leak=0.05)
-    theta = np.zeros(net.n_parameters)
-    h = np.random.default_rng(0).standard_normal((2, 3))
-    _, state = net.run(theta, hfrnn.Batch(np.zeros((60, 2), int), initial_state=[{"h": h}]))
-    np.testing.assert_allclose(state[0]["h"], 0.95**60 * h, rtol=1e-13)
-
-
 @pytest.mark.parametrize("activation", ["logistic"])
 def test_with_a_leak_of_1_it_is_the_plain_network(activation: str) -> None:
     net = network(leak=1.0, activation=activation, hidden=(3, 2))
@@ -73,15 +65,6 @@ def test_a_learned_leak_starts_at_the_given_leak_whatever_the_scale(initializer:
     net = network(leak=0.7, learn_leak=True)
     q = net.views(net.init(initializer=initializer, scale=0.5))["layer0.q"]
     np.testing.assert_allclose(1 / (1 + np.exp(-q)), 0.7, rtol=1e-14)
-
-
-def test_sizes_are_those_of_the_definition() -> None:
-    assert network().n_parameters == 3 * (4 + 1 + 3) + 3 * 4
-    assert network(bias=False).n_parameters == 3 * (4 + 3) + 3 * 4
-    shapes = {name: view.shape for name, view in network(hidden=(3, 2)).views(network(hidden=(3, 2)).init()).items()}
-    assert shapes["layer1.W_below"] == (3, 2)
-    assert shapes["output.W_y1"] == (2, 4)
-    assert network().metrics == ("hidden",)  # h is no function of the pre-activation alone
 
 
 def test_a_run_trains_and_keeps_its_options(tmp_path: Path) -> None:

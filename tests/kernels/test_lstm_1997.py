@@ -65,17 +65,6 @@ def test_it_is_an_lstm_whose_forget_gate_is_open() -> None:
             np.testing.assert_allclose(value, expected[name], rtol=1e-10, atol=1e-14, err_msg=name)
 
 
-def test_an_input_gate_at_zero_keeps_the_cell() -> None:
-    net, theta, p = network()
-    p["layer0.b"][:H] = -200.0
-    data = batch()
-    np.testing.assert_allclose(net.run(theta, data)[1][0]["c"], data.initial_state[0]["c"], rtol=1e-14)
-    gradient = net.views(net.loss_and_gradient(theta, data)[1])["layer0.W_h"]
-    assert (gradient[:, :H] == 0).all()
-    assert (gradient[:, 2 * H :] == 0).all()
-    assert (gradient[:, H : 2 * H] != 0).all()  # the output gate still learns
-
-
 def test_sizes_and_biases_are_those_of_the_definition() -> None:
     net, _, p = network()
     shapes = {name: view.shape for name, view in p.items()}

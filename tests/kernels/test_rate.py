@@ -60,24 +60,10 @@ def test_a_learned_leak_at_its_logit_is_a_fixed_leak() -> None:
     check_learned_at_its_logit(fixed, learned, leak)
 
 
-def test_the_output_is_the_rate_and_the_state_is_not() -> None:
-    net = network(activation="relu", output_bias=False)
-    theta = np.zeros(net.n_parameters)
-    net.views(theta)["output.W_y0"][...] = np.eye(3, 4)
-    x = np.array([[-1.0, 2.0, -3.0]])
-    logits, state = net.run(theta, hfrnn.Batch(np.zeros((1, 1), int), initial_state=[{"x": x}]))
-    np.testing.assert_allclose(state[0]["x"], 0.8 * x, rtol=1e-15)
-    np.testing.assert_allclose(logits[0], [[0, 1.6, 0, 0]], rtol=1e-15)
-
-
-def test_sizes_and_metrics_are_those_of_the_definition() -> None:
-    assert network().n_parameters == 3 * (4 + 1 + 3) + 3 * 4
-    assert network(bias=False).n_parameters == 3 * (4 + 3) + 3 * 4
-    shapes = {name: view.shape for name, view in network(hidden=(3, 2)).views(network(hidden=(3, 2)).init()).items()}
-    assert shapes["layer1.W_below"] == (3, 2)
-    assert shapes["output.W_y1"] == (2, 4)
+def test_its_metrics_are_those_that_its_activation_has() -> None:
     assert network(activation="softplus").metrics == ("hidden", "matching", "preactivation")
     assert network(activation="relu").metrics == ("hidden", "preactivation")
+    assert hfrnn.Network("leaky", 4, 3, 4).metrics == ("hidden",)  # h is no function of the pre-activation alone
 
 
 @pytest.mark.parametrize("arch", ["leaky", "rate"])

@@ -82,16 +82,6 @@ def test_without_hidden_units_the_output_hears_the_context_alone(initializer: st
     assert shapes["output.W_y0"] == (3, 4)
 
 
-def test_hidden_and_context_stand_side_by_side_in_what_is_handed_on() -> None:
-    net = network(hidden=(3, 5), context=2)
-    shapes = {name: view.shape for name, view in net.views(net.init()).items()}
-    assert shapes["output.W_y0"] == (5, 4)
-    assert shapes["output.W_y1"] == (7, 4)
-    assert shapes["layer1.W_below"] == (5, 7)
-    assert shapes["layer1.W_s"] == (2, 5)
-    assert net.metrics == ("hidden",)
-
-
 @pytest.mark.parametrize("initializer", ["papers", "sutskever"])
 def test_learned_alpha_starts_at_the_given_alpha_whatever_the_scale(initializer: str) -> None:
     net = network(learn_alpha=True, alpha=0.7)
