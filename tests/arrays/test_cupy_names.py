@@ -26,9 +26,7 @@ from support.fake_device import Call, FakeBackend, calls
 from support.pairwise import each_once, tried
 
 import hfrnn
-from hfrnn.arrays.backend import get_backend
 from hfrnn.arrays.vectors import fetch
-from hfrnn.errors import MissingExtraError
 from hfrnn.optim.average import Average
 from hfrnn.optim.clipping import lazy_clip_norm, lazy_clip_values, max_norm
 from hfrnn.optim.first_order import SGD, Adam, SGDOptions
@@ -163,20 +161,10 @@ def test_the_record_is_not_empty_and_knows_both_ways_to_call() -> None:
     assert all((kind, name) in names for kind, listed in expected.items() for name in listed.split())
 
 
-WRONG: list[Call] = [
-    ("function", "matrix_multiply", 2, frozenset(), "dd"),
-    ("function", "take", 2, frozenset({"mode"}), "dl"),
-    ("function", "tanh", 1, frozenset({"where"}), "d"),
-    ("function", "log1p", 1, frozenset(), "O"),
-    ("method", "astype", 1, frozenset({"device"}), ""),
-    ("attribute", "mT_", 0, frozenset(), ""),
-]
-
-
-@pytest.mark.parametrize("call", WRONG, ids=lambda call: f"{call[1]}-{call[2]}")
-def test_a_call_that_cupy_does_not_have_is_noticed(call: Call) -> None:
-    with pytest.raises((AttributeError, AssertionError, TypeError)):
-        check(call)
+def test_a_call_that_cupy_does_not_have_is_noticed() -> None:
+    for name, arguments, types in (("matrix_multiply", 2, "dd"), ("tanh", 2, "dd"), ("log1p", 1, "O")):
+        with pytest.raises((AttributeError, AssertionError)):
+            check(("function", name, arguments, frozenset(), types))
 
 
 def cupys_linear_operator() -> type[Any]:
@@ -198,25 +186,11 @@ def test_cupys_linear_operator_can_be_built_and_applied_as_the_engine_does() -> 
     case = cases("softmax")[0]
     net, batch = case.net(backend=backend), case.data()
     theta, v, u = (backend.asarray(x) for x in vectors(case.net(), batch))
-    G, J = net.gauss_newton(theta, batch), net.jacobian(theta, batch)
-    assert G.shape == (net.n_parameters, net.n_parameters)
-    assert G.dtype == np.float64
-    host = case.net()
+    G, J, host = net.gauss_newton(theta, batch), net.jacobian(theta, batch), case.net()
+    assert (G.shape, G.dtype) == ((net.n_parameters, net.n_parameters), np.float64)
     expected = host.gauss_newton(vectors(host, batch)[0], batch) @ vectors(host, batch)[1]
     np.testing.assert_allclose(backend.to_host(G.matvec(v)), expected, rtol=0, atol=1e-15)
     assert J.matvec(v).shape == u.shape
     assert J.rmatvec(u).shape == v.shape
-    np.testing.assert_allclose(
-        backend.to_host(G.apply(v, backend.empty(v.shape, v.dtype))), expected, rtol=0, atol=1e-15
-    )
-
-
-def test_cupy_without_a_gpu_is_refused_with_the_way_out() -> None:
-    try:
-        count = cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError:
-        count = 0
-    if count:
-        pytest.skip("there is a GPU")
-    with pytest.raises(MissingExtraError, match="cuda12 or cuda13"):
-        get_backend("cupy")
+    applied = backend.to_host(G.apply(v, backend.empty(v.shape, v.dtype)))
+    np.testing.assert_allclose(applied, expected, rtol=0, atol=1e-15)

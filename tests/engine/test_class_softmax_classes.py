@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from support.class_softmax_cases import network, problem
 from support.engine_cases import CLASSES
-from support.tiny_runs import FLAGS, TEXT, text_file, tiny_train
+from support.tiny_runs import TEXT, tiny_train
 
 import hfrnn
 from hfrnn.analysis.evaluation import evaluate
-from hfrnn.cli import main
 from hfrnn.data.vocabulary import frequency_classes
 from hfrnn.engine.heads.class_softmax import classes_of_symbols
 from hfrnn.engine.sampling import sample
@@ -143,14 +141,3 @@ def test_a_run_with_classes_resumes_loads_evaluates_and_samples(tmp_path: Any) -
     logits, _ = net.run(theta, hfrnn.Batch(symbols[:-1]))
     nats = -np.take_along_axis(logits[:, 0].astype(float), symbols[1:], axis=1).sum()
     assert found.nats == pytest.approx(nats, rel=1e-5)
-
-
-def test_the_command_line_takes_classes(tmp_path: Any) -> None:
-    text, out = str(text_file(tmp_path)), str(tmp_path / "run")
-    arguments = ["train", text, "--arch", "rnn", "--classes", "3", "--out", out, *FLAGS]
-    found = CliRunner().invoke(main, arguments, catch_exceptions=False)
-    assert found.exit_code == 0, found.output
-    assert hfrnn.load(out).net.head.n_outputs == hfrnn.load(out).vocabulary.size + 3
-    refused = CliRunner().invoke(main, [*arguments[: -len(FLAGS)], "--classes", "1000"])
-    assert refused.exit_code == 2
-    assert "1000 classes were asked for: with" in refused.output

@@ -21,9 +21,7 @@ THETA = rng.integers(-2, 3, NET.n_parameters).astype("float64")
 
 
 def strided(a: Any) -> Any:
-    wide = np.zeros((*a.shape[:-1], 2 * a.shape[-1]), a.dtype)
-    wide[..., ::2] = a
-    return wide[..., ::2]
+    return np.repeat(a, 2, axis=-1)[..., ::2]
 
 
 def frozen(a: Any) -> Any:
@@ -33,11 +31,9 @@ def frozen(a: Any) -> Any:
 
 
 UNUSUAL: dict[str, Callable[[Any], Any]] = {
-    "strided": strided,
-    "read-only": frozen,
-    "Fortran order": np.asfortranarray,
+    "strided": strided, "read-only": frozen, "Fortran order": np.asfortranarray,
     "other byte order": lambda a: a.astype(a.dtype.newbyteorder()),
-}
+}  # fmt: skip
 
 
 def results(theta: Any, v: Any, *arrays: Any) -> list[Any]:
@@ -69,10 +65,8 @@ def test_integers_and_lists_of_numbers_are_parameters_too() -> None:
         (np.where(THETA[0] == THETA, np.nan, THETA), "theta holds NaN or infinity"),
         (THETA.astype(complex), "theta has shape .* and type complex128"),
         (np.ma.array(THETA, mask=THETA > 0), "theta is a masked array, whose mask would be ignored"),
-        (THETA > 0, "theta has shape .* and type bool"),
-        (THETA[:-1], "give an array"),
     ],
-    ids=["NaN", "complex", "masked", "Boolean", "short"],
+    ids=["NaN", "complex", "masked"],
 )
 def test_parameters_that_would_be_misread_are_refused(theta: Any, words: str) -> None:
     batch = hfrnn.Batch(INPUTS, TARGETS)
@@ -113,11 +107,8 @@ def test_unsigned_symbols_are_symbols() -> None:
     np.testing.assert_array_equal(found.per_sequence_gradients(theta), expected)
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
-def test_an_initial_state_of_another_type_is_converted(backend: str) -> None:
-    if backend == "numba":
-        pytest.importorskip("numba", reason="needs numba")
-    net = hfrnn.Network("fofe-fnn", 5, 4, 3, backend=backend, codes=2)
+def test_an_initial_state_of_another_type_is_converted() -> None:
+    net = hfrnn.Network("fofe-fnn", 5, 4, 3, backend="auto", codes=2)
     theta, symbols = net.init(0), np.random.default_rng(1).integers(0, 3, (6, 4))
     state = net.run(theta, hfrnn.Batch(symbols))[1]
     half = [{name: x.astype("float16") for name, x in layer.items()} for layer in state]

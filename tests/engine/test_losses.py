@@ -72,13 +72,6 @@ def test_huge_logits_overflow_nowhere(loss: str, dtype: str) -> None:
     assert abs(values[1, 0]) < 0.1
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_parameters_are_a_matrix_a_layer_and_a_bias(loss: str) -> None:
-    shapes = {"W_y0": (3, 6), "W_y2": (5, 6)}
-    assert make_head(loss, 6, {0: 3, 2: 5}, bias=False).parameter_shapes() == shapes
-    assert make_head(loss, 6, {0: 3, 2: 5}, bias=True).parameter_shapes() == {**shapes, "b_y": (6,)}
-
-
 @pytest.mark.parametrize(
     ("loss", "given", "message"),
     [

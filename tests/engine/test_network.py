@@ -22,7 +22,6 @@ from support.fake_device import FakeArray, FakeBackend
 from support.pairwise import label, tried
 
 import hfrnn
-from hfrnn.errors import InputError
 from hfrnn.kernels.registry import kernel_options
 
 T, B, N_IN = 7, 5, 5
@@ -97,30 +96,6 @@ def test_sequences_of_mixed_lengths_are_run_as_if_each_were_alone(case: Case) ->
     np.testing.assert_allclose(G @ v, expected, rtol=1e-10, atol=1e-13)
 
 
-@every_arch
-def test_structural_damping_counts_unscored_steps_but_no_padding(arch: str) -> None:
-    for metric in network(arch).metrics:
-        check_damped_steps(network(arch), metric)
-
-
-def check_damped_steps(net: hfrnn.Network, metric: str) -> None:
-    rng = np.random.default_rng(0)
-    whole = random_batch(net, rng, T=6, B=1)
-    theta, v, _ = vectors(net, whole)
-
-    def damping(batch: hfrnn.Batch) -> Any:
-        plain, damped = net.gauss_newton(theta, batch), net.gauss_newton(theta, batch, structural=2.0, metric=metric)
-        return (damped @ v - plain @ v) * (1.0 if batch.weights is None else batch.weights.sum()) / 2.0
-
-    one = np.zeros((6, 1))
-    one[0] = 1.0
-    first_steps = sequence(whole, 0, 4)
-    np.testing.assert_allclose(damping(replace(whole, weights=one)), 6 * damping(whole), rtol=1e-9, atol=1e-10)
-    padded = replace(whole, weights=one, lengths=np.array([4]))
-    np.testing.assert_allclose(damping(padded), 4 * damping(first_steps), rtol=1e-9, atol=1e-10)
-    assert np.linalg.norm(damping(padded) - 6 * damping(whole)) > 1e-3
-
-
 def test_the_loss_is_the_weighted_mean_of_the_log_probabilities() -> None:
     net, rng = network("rnn"), np.random.default_rng(0)
     batch = random_batch(net, rng, ragged=True)
@@ -186,22 +161,6 @@ def test_symbols_may_be_integers_of_any_width(kind: str) -> None:
 
 
 # ---------------------------------------------------------------------- sizes, names, options
-
-
-def test_every_layer_hears_the_input_and_speaks_unless_told_otherwise() -> None:
-    def names(**changes: Any) -> set[str]:
-        net = network("mrnn", bias=False, output_bias=False, **changes)
-        return set(net.views(np.zeros(net.n_parameters)))
-
-    recurrent = {f"layer{l}.{name}" for l in (0, 1) for name in ("W_hm", "W_mh")}
-    full = recurrent | {"layer0.W_x", "layer1.W_x", "layer1.W_below", "output.W_y0", "output.W_y1"}
-    assert names() == full
-    assert names(direct_output=False) == full - {"output.W_y0"}
-    assert names(direct_input=False) == full  # the slot m hears nothing else
-    net = network("mrnn", direct_input=False)
-    assert net.views(np.zeros(net.n_parameters))["layer1.W_x"].shape == (N_IN, 3)
-    lstm = network("lstm", direct_input=False)
-    assert "layer1.W_x" not in lstm.views(np.zeros(lstm.n_parameters))
 
 
 @every_arch
@@ -381,9 +340,3 @@ def test_states_stay_on_the_device(arch: str) -> None:
         for name, value in reference.items():
             assert isinstance(other[name], FakeArray), name
             np.testing.assert_array_equal(fake.to_host(other[name]), value, err_msg=name)
-
-
-def test_states_is_a_flag() -> None:
-    net, theta, batch = states_problem("rnn")
-    with pytest.raises(InputError, match="states"):
-        net.run(theta, batch, states="yes")
