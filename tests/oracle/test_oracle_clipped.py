@@ -16,15 +16,15 @@ from . import reference, sizes
 from .settings import CHECKPOINTS, LOSSES, SMALL, Case, assert_blocks, setting
 
 STACK: dict[str, Any] = {"hidden": (4, 2)}
-KINDS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
-    ("stack", STACK, {"ragged": True}),
-    ("single-carried", {"embedding": 3, "l2": 0.3}, {"carried": True}),
-    ("learned-state", STACK | {"learn_initial_state": True}, {"ragged": True}),
+KINDS: list[tuple[str, int, dict[str, Any], dict[str, Any]]] = [  # name, loss, network, batch
+    ("stack", 1, STACK, {"ragged": True}),
+    ("single-carried", 2, {"embedding": 3, "l2": 0.3}, {"carried": True}),
+    ("learned-state", 0, STACK | {"learn_initial_state": True}, {"ragged": True}),
 ]
 CASES = [
-    Case(name, arch, LOSSES[(k + 1) % 4], SMALL.get(arch, {}) | network, **batch)
+    Case(name, arch, LOSSES[(k + loss) % 4], SMALL.get(arch, {}) | network, **batch)
     for k, arch in enumerate(sizes.SLOTS)
-    for name, network, batch in (KINDS[k % 3],)
+    for name, loss, network, batch in (KINDS[k % 3],)
 ] + [Case("order-beyond-the-start-carried", "hornn", "softmax", {"order": 5, **STACK}, T=4, carried=True)]
 QUICK = ("lstm", "hornn-gated", "clockwork")
 CLIP = 0.03
