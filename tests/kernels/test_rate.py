@@ -16,7 +16,7 @@ def network(**changes: Any) -> hfrnn.Network:
     return hfrnn.Network("rate", **{"n_in": 4, "hidden": 3, "n_out": 4, "dtype": "float64", **changes})
 
 
-@pytest.mark.parametrize(("activation", "learn_leak"), zip(PHI, [False, True] * 2, strict=True))
+@pytest.mark.parametrize(("activation", "learn_leak"), list(zip(PHI, [False, True] * 2, strict=True)))
 def test_a_run_is_that_of_the_definition(activation: str, learn_leak: bool) -> None:
     net = network(activation=activation, leak=0.3, learn_leak=learn_leak)
     batch = random_batch(net, np.random.default_rng(0), carried=True)
