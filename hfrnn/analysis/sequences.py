@@ -10,7 +10,7 @@ import numpy as np
 from hfrnn.analysis.prediction import score, scored_rows
 from hfrnn.analysis.scores import figures
 from hfrnn.arrays.backend import Array, HostArray, get_backend
-from hfrnn.data.kinds import kind_of
+from hfrnn.data.kinds import FALLBACK, KINDS, kind_of_file
 from hfrnn.data.kinds.data_kind import Pool
 from hfrnn.data.scaling import Scaling
 from hfrnn.data.tables import check_rates
@@ -97,7 +97,7 @@ def file_sequences(folder: RunFolder, net: Network, path: str) -> Given:
             f"{folder.path} was trained on {config.data or own.about}, which has no such files: leave {path} out"
         )
     if not path.lower().endswith(own.reads):
-        kind = kind_of({"data": path}).about
+        kind = (kind_of_file(path) or KINDS[FALLBACK]).about
         raise InputError(
             f"{path} is {kind}, and {folder.path} was trained on {own.about}: give a file ending in {either(own.reads)}"
         )

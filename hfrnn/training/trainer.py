@@ -42,7 +42,7 @@ from hfrnn.runs.load import first_weights
 from hfrnn.runs.metrics import Record
 from hfrnn.runs.optimizers import OPTIMIZERS
 from hfrnn.runs.resume import needs_plans, resumed_config, run_to_resume
-from hfrnn.sources.given import given_objects
+from hfrnn.sources.given import objects_and_names
 from hfrnn.sources.open import LN2, Source, open_source
 from hfrnn.training.callbacks import Callback, TrainingResult, TrainingRun
 from hfrnn.training.run_state import ResumeCommand, RunState, before_next_update
@@ -93,18 +93,14 @@ def train(
     callbacks : sequence of Callback
         Objects that watch the run.
     data : str, path, mapping of str to array, or DataFrame, optional
-        The option `data`: a name or a file, or a list of tables. Or arrays by the names of docs/data.md: `x`, `y`,
-        `mask`, `lengths`, `valid_x`, ... Or a DataFrame or an xarray Dataset, or a list of them, one for each
-        recording, with `inputs` and `targets`. To resume such a run, give the same arrays or tables again.
+        The option `data`: a name, a file, or a list of tables. Or arrays by the names of docs/data.md: `x`, `y`, ... Or
+        a DataFrame, an xarray Dataset, or a list of them. To resume such a run, give the same objects again.
     batches : callable, optional
         Called as `batches(rng)` with a `numpy.random.Generator`; returns new sequences for an epoch, as a dict of such
         arrays (`x`, `y`, `mask`, `lengths`) or as a `hfrnn.Batch`. All calls return arrays of the same shapes, which
         depend on `rng` only. To resume the run, give the function and `valid` again.
-    valid : str, path, DataFrame, mapping of str to array or Batch, optional
-        The option `valid`, or DataFrames; or, with `batches`, the sequences to validate on. By default they are drawn
-        once.
-    test : str, path or DataFrame, optional
-        The option `test`, or DataFrames.
+    valid, test : str, path, DataFrame, mapping of str to array or Batch, optional
+        The options `valid` and `test`, or DataFrames; or, with `batches`, the sequences to validate on as `valid`.
     comm : mpi4py.MPI.Comm, optional
         Ranks that train together. Each makes the same call; rank 0 writes the run folder and calls the callbacks.
     **options
@@ -117,8 +113,7 @@ def train(
     Warns
     -----
     HfrnnWarning
-        Something about the data of a new run is unusual, such as values that are not scaled; or Slurm has started
-        several tasks that do not train together.
+        The data of a new run are unusual, or Slurm has started several tasks that do not train together.
 
     Raises
     ------
@@ -155,13 +150,9 @@ def train(
     """
     if resume is not None or not isinstance(config, TrainConfig | None):
         resume = run_to_resume(config, resume)
-    callbacks, given = _checked_callbacks(callbacks), None
-    if batches is not None or not all(each is None or isinstance(each, str) for each in (data, valid, test)):
-        given = given_objects(data, batches, valid, test)
-    named = (
-        {"data": data, "valid": valid, "test": test} if given is None else {"data": given.name, **given.named(valid)}
-    )
-    options |= {name: value for name, value in named.items() if value is not None}
+    callbacks = _checked_callbacks(callbacks)
+    given, named = objects_and_names(data, batches, valid, test)
+    options |= named
     values, ranks = checked_options(options, "train()"), comm if isinstance(comm, Ranks) else ranks_of(comm)
     with handle_signals() as interruption, ending_together(ranks), saying_what_is_saved(interruption):
         if resume is None:

@@ -277,7 +277,7 @@ def test_drawn_batches_validate_on_what_is_given(tmp_path: Path) -> None:
         ({"batches": lambda rng: {"x": X, "y": Y, "valid_x": X}}, "batches has valid_x"),
         ({"batches": lambda rng: hfrnn.Batch(X)}, "batches has no targets"),
         ({"batches": draw, "data": {"x": X}}, "both data and batches were given"),
-        ({"data": (X, Y)}, "data is a tuple: give a dict with the arrays x and y, or the name of a file"),
+        ({"data": (X, Y)}, "data is a tuple: give a dict with the arrays x and y, DataFrames, or the names of files"),
         ({"batches": draw, "valid": "valid.npz"}, "valid is 'valid.npz': with batches give a dict"),
         ({"batches": draw, "valid": {"x": X[:, :, :1], "y": Y}}, "validation has"),
         ({"batches": draw, "fractions": (0.5, 0.5, 0)}, "fractions= was given"),

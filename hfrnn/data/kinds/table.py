@@ -105,7 +105,7 @@ class Table(NumberSequences):
 
     about = "a table"
     suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
-    reads = SUFFIXES
+    reads = (*SUFFIXES, ".txt")
     options = (FRACTIONS, INPUTS, TARGETS, *CUT, AHEAD, LOSS, STANDARDIZE, VALID, TEST, *READING, *_OF_PARTS)
     needed = ("inputs", "targets")
     several = True
@@ -133,7 +133,7 @@ class Table(NumberSequences):
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[str | os.PathLike[str]]:
-        return [path for name in ("data", *OTHER_PARTS) for path in _paths(options[name], name)]
+        return [Path(path) for name in ("data", *OTHER_PARTS) for path in _paths(options[name], name)]
 
     @classmethod
     def open(cls, options: Mapping[str, Any], given: Frames | None = None) -> Table:
