@@ -42,9 +42,7 @@ def test_outputs_are_values_or_probabilities(loss: str) -> None:
 
 @pytest.mark.parametrize("arch", ["lstm", "clockwork", "hornn", "scrn"])
 @pytest.mark.parametrize("how", [{}, {"ragged": True}, {"carried": True}])
-def test_results_do_not_depend_on_what_runs_at_once(
-    arch: str, how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_do_not_depend_on_what_runs_at_once(arch: str, how: dict[str, Any], monkeypatch) -> None:
     net, theta, batch = problem(arch=arch, **how)
     outputs, _, states = net.run(theta, batch, states=True)
     monkeypatch.setattr(prediction, "STEPS", 3)

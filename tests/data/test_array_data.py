@@ -194,9 +194,7 @@ def test_the_bound_counts_all_arrays_together(tmp_path: Path, monkeypatch: pytes
         load_arrays(written(tmp_path, "a.npz", content))
 
 
-def test_a_packed_file_of_matlab_is_not_unpacked_beyond_the_bound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_packed_file_of_matlab_is_not_unpacked_beyond_the_bound(tmp_path: Path, monkeypatch) -> None:
     path = written(tmp_path, "a.mat", mat({"x": np.zeros((2**8, 2**8, 4)), "y": Y}, do_compression=True))
     monkeypatch.setattr(array_files, "memory_share", lambda divisor: 2**20)
     with pytest.raises(InputError, match="unpacks to more than a sixteenth of the memory"):

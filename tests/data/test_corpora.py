@@ -68,9 +68,7 @@ def test_a_file_is_cut_in_the_order_train_valid_test_and_its_last_tenth_validate
 
 
 @given(st.integers(1, 300), st.integers(1, 100), st.integers(0, 100), st.integers(0, 100))
-def test_the_parts_put_together_are_the_text_and_have_their_shares(
-    tmp_path_factory, n: int, a: int, b: int, c: int
-) -> None:
+def test_the_parts_put_together_are_the_text_and_have_their_shares(tmp_path_factory, n, a, b, c):
     total = a + b + c
     assume(n * a / total >= 0.51)
     text = "".join(chr(300 + i) for i in range(n))
@@ -241,9 +239,7 @@ def test_enwik8_is_bytes_of_which_one_hundredth_validates_and_four_test(monkeypa
     ("ptb-char", "char", [5_017_482, 393_042, 442_423], 50),
     ("wikitext-2", "word", [2_088_628, 217_646, 245_569], 33_278),
 ])  # fmt: skip
-def test_a_corpus_has_the_symbols_that_its_papers_count(
-    monkeypatch, name: str, level: str, counts: list[int], size: int
-) -> None:
+def test_a_corpus_has_the_symbols_that_its_papers_count(monkeypatch, name: str, level: str, counts, size):
     corpus_folder(monkeypatch, CORPORA[name].files[0][0].partition("/")[0])
     corpus = load_corpus(name=name, level=level)
     vocabulary = Vocabulary.build(corpus.train, level)

@@ -215,9 +215,7 @@ TROUBLE = {
 
 
 @pytest.mark.parametrize("trouble", TROUBLE)
-def test_trouble_is_one_sentence_and_leaves_all_as_it_was(
-    site: Site, tmp_path: Path, data: Path, monkeypatch, trouble: str
-) -> None:
+def test_trouble_is_one_sentence_and_leaves_all_as_it_was(site, tmp_path, data, monkeypatch, trouble):
     answer, requests, words = TROUBLE[trouble]
     there = requests == 3  # an older file
     if there:

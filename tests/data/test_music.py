@@ -101,9 +101,7 @@ DAMAGE: list[tuple[bytes, str]] = [
 
 
 @pytest.mark.parametrize(("content", "said"), DAMAGE)
-def test_a_damaged_file_is_refused_in_one_sentence(
-    content: bytes, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_file_is_refused_in_one_sentence(content: bytes, said: str, tmp_path: Path, monkeypatch) -> None:
     with pytest.raises(InputError, match=said) as caught:
         loaded(tmp_path, monkeypatch, content)
     assert "\n" not in str(caught.value)

@@ -81,9 +81,7 @@ def test_a_sampler_knows_where_in_its_epoch_it_is(sequences: int, subset: int) -
 
 
 @given(st.integers(0, 12), st.booleans(), st.sampled_from([(None, 1.0), (3, 1.2), (6, 2.0)]))
-def test_a_resumed_sampler_draws_what_the_first_would_have(
-    steps: int, after_gradient: bool, growth: tuple[int | None, float]
-) -> None:
+def test_a_resumed_sampler_draws_what_the_first_would_have(steps, after_gradient, growth):
     def step(sampler: SequenceSampler) -> list[list[int]]:
         subset = sampler.draw()
         return [subset.tolist(), sampler.draw_part(subset, fraction=0.5).tolist()]

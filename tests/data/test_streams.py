@@ -91,9 +91,7 @@ def test_the_windows_of_an_epoch_score_every_prediction_once(drawn: tuple[int, i
 
 
 @given(sizes)
-def test_a_window_ends_with_the_steps_that_it_scores_and_begins_as_far_back_as_asked(
-    drawn: tuple[int, int, int, int],
-) -> None:
+def test_a_window_ends_with_the_steps_that_it_scores_and_begins_as_far_back_as_asked(drawn):
     length, count, every, ratio = drawn
     assume(length >= every)
     streams = TextStreams(np.arange(count * length + 1), count, every * ratio, every)

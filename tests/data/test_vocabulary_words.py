@@ -71,9 +71,7 @@ def test_the_largest_size_counts_eos_and_unk_and_keeps_the_most_frequent() -> No
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=60), st.integers(2, 10), st.integers(1, 4))
-def test_no_vocabulary_is_larger_than_asked_or_leaves_room_that_a_word_could_take(
-    words: list[str], most: int, least: int
-) -> None:
+def test_no_vocabulary_is_larger_than_asked_or_leaves_room_that_a_word_could_take(words, most, least):
     text = " ".join(words) + "\n"
     found = symbols(text, max_size=most, min_count=least)
     frequent = [word for word in set(words) if words.count(word) >= least]

@@ -25,9 +25,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path
 
 @pytest.mark.parametrize("data", ["text", "table", "arrays"])
 @pytest.mark.parametrize("command", ["train --updates 9 --resume", "spectrum"])
-def test_a_command_for_the_own_data_only_asks_to_put_it_back(
-    runs: dict[str, tuple[Path, Path]], command: str, data: str
-) -> None:
+def test_a_command_for_the_own_data_only_asks_to_put_it_back(runs, command: str, data: str):
     run, file = runs[data]
     begin = f"Error: the data of {run} is not as it was when the run was started: there is no file {file}"
     assert refused(*command.split(), run) == f"{begin}; put it back there"
@@ -36,9 +34,7 @@ def test_a_command_for_the_own_data_only_asks_to_put_it_back(
 @pytest.mark.parametrize(
     ("command", "data"), [("evaluate", "text"), ("evaluate", "table"), ("evaluate", "arrays"), ("predict", "table")]
 )
-def test_a_command_that_takes_a_file_says_how_to_give_another_one(
-    runs: dict[str, tuple[Path, Path]], tmp_path: Path, command: str, data: str
-) -> None:
+def test_a_command_that_takes_a_file_says_how_to_give_another_one(runs, tmp_path: Path, command: str, data: str):
     run, file = runs[data]
     output = ["--output", tmp_path / "out.npz"] if command == "predict" else []
     found = refused(command, run, *output)
