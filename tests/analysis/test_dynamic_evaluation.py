@@ -129,10 +129,10 @@ def test_with_a_learning_rate_of_zero_it_is_static_to_the_bit(case: str) -> None
 @both_rules
 def test_no_score_depends_on_later_text(rule: str) -> None:
     net, theta, vocabulary, text = setting()
-    text, how = text[:40], Dynamic(0.3, SEGMENT, 0.01, rms_of(net, rule))
-    symbols = evaluate(net, theta, vocabulary, text, dynamic=how).surprisals
+    how = Dynamic(0.3, SEGMENT, 0.01, rms_of(net, rule))
+    symbols = evaluate(net, theta, vocabulary, text[:40], dynamic=how).surprisals
     for end in (1, 20, 21, 22):
-        other = text[: end + 1] + text[end + 1 :][::-1]
+        other = text[: end + 1] + text[end + 1 : 40][::-1]
         changed = evaluate(net, theta, vocabulary, other, dynamic=how).surprisals
         assert changed[:end].tobytes() == symbols[:end].tobytes()
         assert (changed[end:] != symbols[end:]).any()
@@ -249,7 +249,7 @@ def test_rms_takes_its_statistics_from_the_training_part(run: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    *(((name, 0), f"{name} was given, and it is for --dynamic") for name in ("--stretch", "--learning-rate", "--decay")),
+    *(((name, 0), f"{name} was given, and it is for --dynamic") for name in ("--stretch", "--decay")),
     (("--dynamic", "smg"), "Did you mean 'sgd'?"), (("--dynamic", "rms", "--stretch", 10**6), "shorter than the text"),
 ])  # fmt: skip
 def test_the_command_refuses_what_does_nothing_or_does_not_fit(run: Path, options, message: str):

@@ -65,11 +65,10 @@ def test_scores_are_the_figures_of_the_scored_steps(loss: str, how: dict[str, An
     flat = [each.reshape(batch.T * batch.B, *each.shape[2:]) for each in (z, batch.targets, weights)]
     found, expected = score(net, theta, batch, ["a", "b", "c"]), figures(loss, *flat, ["a", "b", "c"])
     assert (found.steps, list(found.outputs)) == (expected.steps, list(expected.outputs))
-    for name, row in {"overall": expected.overall, **expected.outputs}.items():
-        one = found.overall if name == "overall" else found.outputs[name]
-        assert {figure for figure in one if one[figure] is None} == {figure for figure in row if row[figure] is None}
-        numbers = {figure: value for figure, value in row.items() if value is not None}
-        assert {figure: one[figure] for figure in numbers} == pytest.approx(numbers, rel=1e-12)
+    for one, row in ((found.overall, expected.overall), *((found.outputs[k], expected.outputs[k]) for k in "abc")):
+        assert {name: value is None for name, value in one.items()} == {name: row[name] is None for name in row}
+        numbers = {name: value for name, value in row.items() if value is not None}
+        assert {name: one[name] for name in numbers} == pytest.approx(numbers, rel=1e-12)
     if "by_output" not in how and loss != "softmax":
         name, factor = ("mse", 0.5) if loss == "squared" else ("cross_entropy", 1.0)
         assert found.overall[name] * factor * 3 == pytest.approx(net.loss(theta, batch), rel=1e-12)
