@@ -86,12 +86,12 @@ def test_only_a_damaged_file_is_fetched_again_and_may_be_read_by_all_whom_the_um
 
 @pytest.mark.parametrize("change", [b"X" + TEXT8[1:], TEXT8[:-1], None])
 def test_a_damaged_text_is_unpacked_again_from_the_archive_beside_it(site: Site, data: Path, change: bytes) -> None:
-    put(data / "text8/text8.zip", ARCHIVES["text8.zip"])
+    archive, text = put(data / "text8/text8.zip", ARCHIVES["text8.zip"]), data / "text8/text8"
     if change is not None:
         fetch("text8")
-        put(data / "text8/text8", change)
-    assert fetch("text8").origins == (str(data / "text8/text8.zip"),)
-    assert (data / "text8/text8").read_bytes() == TEXT8
+        text.write_bytes(change)
+    assert fetch("text8").origins == (str(archive),)
+    assert text.read_bytes() == TEXT8
     assert site.paths == []
 
 
@@ -203,12 +203,12 @@ def test_trouble_is_one_sentence_and_leaves_all_as_it_was(site, tmp_path, data, 
     assert snapshot(tmp_path) == before
 
 
-@pytest.mark.parametrize("trouble", [answers.break_off, answers.status(503), answers.stall], ids=str)
-def test_trouble_that_passes_is_tried_again(site: Site, data: Path, monkeypatch, trouble) -> None:
+@pytest.mark.parametrize("trouble", ["breaks off", "busy", "stalls"])
+def test_trouble_that_passes_is_tried_again(site: Site, data: Path, monkeypatch, trouble: str) -> None:
     told: list[str] = []
-    if trouble is answers.stall:
+    if trouble == "stalls":
         monkeypatch.setattr(downloads, "TIMEOUT", 0.3)
-    site.odd["/original/text8.zip"] = answers.once(trouble)
+    site.odd["/original/text8.zip"] = answers.once(TROUBLE[trouble][0])
     fetch("text8", tell=told.append)
     assert (data / "text8/text8").read_bytes() == TEXT8
     assert "trying again" in told[1]
@@ -237,9 +237,10 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(site: Site, tmp_path: Pa
 
 
 def test_a_folder_that_cannot_be_written_to_is_refused(site: Site, data: Path, tmp_path: Path, monkeypatch) -> None:
+    reason = os.strerror(errno.EROFS)
     with monkeypatch.context() as patch:
-        patch.setattr(tempfile, "mkdtemp", Mock(side_effect=OSError(errno.EROFS, os.strerror(errno.EROFS))))
-        with pytest.raises(InputError, match=rf"cannot write to .*text8 \({os.strerror(errno.EROFS)}\).*HFRNN_DATA"):
+        patch.setattr(tempfile, "mkdtemp", Mock(side_effect=OSError(errno.EROFS, reason)))
+        with pytest.raises(InputError, match=rf"cannot write to .*text8 \({reason}\).*HFRNN_DATA"):
             fetch("text8")
     assert snapshot(tmp_path) == {}
     put(data, b"a file")

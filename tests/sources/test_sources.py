@@ -37,9 +37,6 @@ def music(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return text_file(tmp_path, stored(), "jsb/jsb.npz")
 
 
-# ---------------------------------------------------------------------- text
-
-
 def test_a_text_s_pool_and_symbols_are_those_of_its_training_part(tmp_path: Path) -> None:
     text = source(tmp_path, sequence_length=10, sequence_starts="fixed")
     vocabulary, part = text.vocabulary, TEXT[: round(0.9 * len(TEXT))]
@@ -91,8 +88,7 @@ def test_classes_of_a_text_go_by_training_frequency(tmp_path: Path) -> None:
 
 def test_rare_words_are_left_out_of_a_new_run_s_vocabulary(tmp_path: Path) -> None:
     words = "one two one three one two\n" * 20 + "four five\n" * 2 + "one two\n" * 20
-    text = text_file(tmp_path, words, "words.txt")
-    options = {"text": str(text), "level": "word", "sequence_length": 5}
+    options = {"text": str(text_file(tmp_path, words)), "level": "word", "sequence_length": 5}
     limits = ({}, {"min_count": 3}, {"max_vocabulary": 4})
     every, frequent, few = (source(tmp_path, **options, **more).network["n_in"] for more in limits)
     assert every > frequent > 3
@@ -103,14 +99,10 @@ def test_a_resumed_run_s_text_keeps_the_symbols_that_it_was_started_with(tmp_pat
     result = tiny_train(tmp_path, optimizer="adam", updates=1)
     folder = hfrnn.runs.folder.RunFolder(tmp_path / "run")
     again = open_source(result.config, folder)
-    vocabulary = again.vocabulary
-    assert again.network["n_in"] == vocabulary.size == result.net.n_in
+    assert again.network["n_in"] == again.vocabulary.size == result.net.n_in
     text_file(tmp_path, TEXT + "x")
     with pytest.raises(CheckpointError, match="has changed since the run was started"):
         open_source(result.config, folder)
-
-
-# ---------------------------------------------------------------------- tasks
 
 
 @pytest.mark.parametrize("name", tasks())
@@ -129,7 +121,7 @@ def test_a_task_says_its_network_and_makes_batches_that_fit_it(tmp_path: Path, n
 
 def test_every_epoch_and_every_seed_of_a_task_has_sequences_of_its_own(tmp_path: Path) -> None:
     def drawn(epoch: int, seed: int = 0) -> bytes:
-        return bytes(source(tmp_path, data="addition", seed=seed, sequences=50).pool(epoch).inputs.tobytes())
+        return source(tmp_path, data="addition", seed=seed, sequences=50).pool(epoch).inputs.tobytes()
 
     assert drawn(0) == drawn(0)
     assert drawn(3) == drawn(3)
@@ -151,10 +143,7 @@ def test_a_task_of_few_sequences_has_all_of_them_in_every_epoch_and_says_so(tmp_
     task = source(tmp_path, data="memorization-5bit", length=20)
     for epoch in range(2):
         np.testing.assert_array_equal(task.pool(epoch).inputs, task.validation.inputs)
-    assert task.lines() == [
-        "task      memorization-5bit, length 20: all 32 sequences in every epoch",
-        "          the same ones to validate",
-    ]
+    assert task.lines()[0] == "task      memorization-5bit, length 20: all 32 sequences in every epoch"
     with pytest.raises(InputError, match=r"^sequences= was given, and the task memorization-5bit has 32 sequences"):
         source(tmp_path, data="memorization-5bit", length=20, sequences=10)
     others = source(tmp_path, data="addition", length=30, sequences=10).lines()
@@ -179,9 +168,6 @@ def test_updates_of_a_task_draw_from_their_own_epoch(tmp_path: Path) -> None:
     assert sequences.epoch == 3
 
 
-# ---------------------------------------------------------------------- music
-
-
 def test_music_is_its_pieces_side_by_side(tmp_path: Path, music: Path) -> None:
     found = source(tmp_path, data="jsb")
     assert isinstance(found.data, Music)
@@ -202,9 +188,6 @@ def test_music_that_has_changed_is_not_resumed(tmp_path: Path, music: Path) -> N
     music.write_bytes(stored(valid_lengths=np.array([4, 5])))
     with pytest.raises(CheckpointError, match="has changed since the run was started"):
         train(resume=tmp_path / "run", updates=3)
-
-
-# ---------------------------------------------------------------------- all of them
 
 
 def test_some_columns_of_a_pool_take_their_weights_and_lengths_along() -> None:
