@@ -15,8 +15,6 @@ from hfrnn.analysis.posterior import LowRank
 from hfrnn.errors import InputError
 
 T, B = 6, 5
-
-
 EXISTS = np.arange(T)[:, None] < np.array([6, 6, 4, 5, 6])
 
 

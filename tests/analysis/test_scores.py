@@ -36,14 +36,11 @@ def test_real_outputs_with_a_weight_each() -> None:
     assert found.steps == (W > 0).any(axis=1).sum()
 
 
-def test_what_has_no_weight_may_hold_anything() -> None:
+def test_what_has_no_weight_may_hold_anything_and_weights_of_steps_are_those_of_all_their_outputs() -> None:
     z, y = Z.copy(), Y.copy()
     z[W == 0], y[W == 0] = np.nan, np.inf
     assert figures("squared", z, y, W) == figures("squared", Z, Y, W)
     assert figures("logistic", z, np.where(W > 0, Y > 0, np.nan), W) == figures("logistic", Z, (Y > 0) * 1.0, W)
-
-
-def test_weights_of_steps_are_those_of_all_their_outputs() -> None:
     w = W[:, 0]
     assert figures("squared", Z, Y, w) == figures("squared", Z, Y, np.repeat(w[:, None], 3, axis=1))
 
@@ -65,7 +62,7 @@ def test_bits_by_hand() -> None:
     assert figures("logistic", z, y * 0.3, w).overall["accuracy"] is None  # targets between bits
 
 
-def test_classes_by_hand() -> None:
+def test_classes_by_hand_and_large_outputs_do_not_overflow() -> None:
     z, y = np.log([[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.1, 0.5, 0.4], [0.2, 0.2, 0.6]]) + 5.0, np.array([0, 0, 1, 2])
     found = figures("softmax", z, y, np.array([1.0, 1.0, 2.0, 0.0]))
     first = -(math.log(0.7) + math.log(0.3))
@@ -74,9 +71,6 @@ def test_classes_by_hand() -> None:
     assert found.outputs.keys() == {"0", "1"}
     assert found.outputs["0"] == pytest.approx({"cross_entropy": first / 2, "accuracy": 0.5}, rel=1e-12)
     assert found.steps == 3
-
-
-def test_large_outputs_do_not_overflow() -> None:
     bits = figures("logistic", np.array([[900.0], [-900.0]]), np.array([[1.0], [0.0]]), np.ones(2))
     assert bits.overall == {"cross_entropy": 0.0, "accuracy": 1.0}
     assert figures("softmax", np.array([[900.0, -900.0]]), np.array([1]), np.ones(1)).overall["cross_entropy"] == 1800
