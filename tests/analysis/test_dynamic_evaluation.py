@@ -194,7 +194,7 @@ def test_mean_squares_are_those_of_a_slow_loop(case: str, stretch: int, most: in
     assert most > 1 or len(squares) == 1
 
 
-def test_mean_squares_of_another_size_or_of_zeros_and_too_short_texts_are_refused() -> None:
+def test_wrong_mean_squares_too_short_texts_and_weights_that_run_away_are_refused() -> None:
     net, theta, vocabulary, text = setting()
     for wrong in (np.ones(3), np.zeros(net.n_parameters)):
         with pytest.raises(InputError, match="mean_square"):
@@ -202,9 +202,6 @@ def test_mean_squares_of_another_size_or_of_zeros_and_too_short_texts_are_refuse
     for stretch, size in ((10, 10), (1, 1), (1, 0)):  # statistics need a text longer than a segment
         with pytest.raises(InputError, match="statistics"):
             mean_square_gradient(net, theta, vocabulary.encode(text)[:size], stretch)
-
-
-def test_weights_that_run_away_are_refused_and_not_passed_on() -> None:
     net, theta, vocabulary, text = setting(dtype="float32")
     with pytest.raises(NonFiniteError, match="no longer finite"):
         evaluate(net, theta, vocabulary, text, dynamic=Dynamic(1e40, SEGMENT))

@@ -126,15 +126,12 @@ def test_a_free_run_needs_outputs_that_can_be_inputs_and_says_when_it_explodes()
         free_run(hfrnn.Network(**{**net.config, "activation": "relu"}), theta, batch, 400)
 
 
-def test_a_table_of_predictions_shows_a_small_range_beside_a_large_mean() -> None:
+def test_a_table_shows_a_small_range_beside_a_large_mean_and_a_symbol_that_is_not_scored_may_be_any_number() -> None:
     rng = np.random.default_rng(0)
     y = np.stack([rng.normal(size=20), 1e9 + rng.normal(size=20), np.full(20, 0.25)], axis=1)
     found = np.loadtxt(csv_text({"y": y}, ("a", "b", "c")).splitlines(), delimiter=",", skiprows=1)[:, 1:]
     assert (abs(found - y) <= 1e-6 * y.std(axis=0) + 1e-300).all()
     assert max(map(len, csv_text({"y": y[:, :1]}, ()).splitlines())) <= 16
-
-
-def test_a_symbol_that_is_not_scored_may_be_any_number() -> None:
     net = hfrnn.Network("rnn", n_in=2, hidden=3, n_out=3)
     targets, weights = np.array([[-100], [2]]), np.array([[0.0], [1.0]])
     batch = hfrnn.Batch(np.zeros((2, 1, 2), "f4"), targets, weights=weights)

@@ -93,15 +93,7 @@ def test_a_table_is_one_recording_after_a_burn_in(runs: Runs) -> None:
     np.testing.assert_allclose(whole, scaling.unscale_outputs(alone), rtol=1e-12)
 
 
-def test_targets_ahead_of_their_inputs_are_shifted(runs: Runs) -> None:
-    given, pos = read(runs["vdp"]), oscillator()["pos"]
-    assert given.ahead == 1
-    np.testing.assert_array_equal(given.batch.inputs[:, 0, 0], pos)
-    np.testing.assert_array_equal(given.batch.targets[:-1, 0, 0], pos[1:])
-    assert (given.batch.weights[-1] == 0).all()
-
-
-def test_an_array_of_one_recording_is_not_cut_and_may_be_a_row_of_matlab(runs: Runs, tmp_path: Path) -> None:
+def test_one_recording_is_not_cut_may_be_a_row_of_matlab_and_targets_ahead_are_shifted(runs, tmp_path):
     columns = oscillator()
     scipy.io.savemat(tmp_path / "row.mat", {"x": columns["pos"], "y": columns["vel"]})
     for path in (None, tmp_path / "row.mat"):
@@ -109,6 +101,11 @@ def test_an_array_of_one_recording_is_not_cut_and_may_be_a_row_of_matlab(runs: R
         assert given.recording
         np.testing.assert_array_equal(given.batch.inputs[:, 0, 0], columns["pos"])
         np.testing.assert_array_equal(given.batch.targets[:, 0, 0], columns["vel"])
+    given, pos = read(runs["vdp"]), oscillator()["pos"]
+    assert given.ahead == 1
+    np.testing.assert_array_equal(given.batch.inputs[:, 0, 0], pos)
+    np.testing.assert_array_equal(given.batch.targets[:-1, 0, 0], pos[1:])
+    assert (given.batch.weights[-1] == 0).all()
 
 
 @pytest.mark.parametrize("name", ["real", "bits", "classes", "window"])

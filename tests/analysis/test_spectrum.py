@@ -93,7 +93,7 @@ def test_a_density_of_all_steps_holds_every_eigenvalue(matrix: str) -> None:
     assert found.largest.size == found.smallest.size == 0
 
 
-def test_ranked_eigenvalues_are_read_off_the_density() -> None:
+def test_ranked_eigenvalues_are_read_off_the_density_which_needs_vectors() -> None:
     none = np.zeros(0)
     density = np.array([-1.0, 0, 4]), np.array([0.15, 0.5, 0.35])
     known = Spectrum("hessian", 20, none, none, none, none, *density, 1, 1, 1, 1)
@@ -101,9 +101,6 @@ def test_ranked_eigenvalues_are_read_off_the_density() -> None:
     assert [known.ranked(rank) for rank in range(1, 21)] == list(zip(expected[::-1], expected, strict=True))
     with pytest.raises(InputError, match="no density was computed"):
         spectrum(*setting(), vectors=0, count=1).ranked(1)
-
-
-def test_one_vector_has_no_standard_error_and_none_has_no_density() -> None:
     objective, theta = setting()
     one, none = (spectrum(objective, theta, count=1, vectors=vectors, steps=3) for vectors in (1, 0))
     assert one.trace is not None
@@ -179,7 +176,7 @@ def test_a_batch_of_all_sequences_has_them_in_the_order_of_the_file_and_a_short_
     objective = load_objective(str(tmp_path / "run"), symbols=10**9).objective
     np.testing.assert_allclose(objective.batch.inputs, x[:18].swapaxes(0, 1), rtol=1e-6)
     (tmp_path / "valid.txt").write_text("the fox")
-    short = tiny_train(tmp_path, valid=str(tmp_path / "valid.txt"), optimizer="adam").folder
+    short = tiny_train(tmp_path, "short", valid=str(tmp_path / "valid.txt"), optimizer="adam").folder
     assert load_objective(str(short), part="valid").data == "1 random sequence of the valid part (valid.txt), 6 steps"
 
 
@@ -281,7 +278,7 @@ def test_without_matplotlib_the_extra_is_named_before_the_work_and_an_interrupt_
     assert call("spectrum", run, code=1).output.splitlines() == ["Error: interrupted"]
 
 
-def test_progress_is_told_in_lines_off_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+def test_progress_is_told_in_lines_off_a_terminal_and_the_time_left_is_a_bound(capsys, monkeypatch, run):
     now = [0.0]
     monkeypatch.setattr("hfrnn.cli.progress.time.monotonic", lambda: now[0])
     with working() as show:
@@ -292,9 +289,6 @@ def test_progress_is_told_in_lines_off_a_terminal(capsys: pytest.CaptureFixture[
         show("other", 0, 0)
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["density: 5 of 12, left 0:11", "density: 10 of 12, left 0:04"]
-
-
-def test_the_time_left_of_a_spectrum_is_a_bound(run: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
     monkeypatch.setattr("hfrnn.cli.progress.PLAIN_SECONDS", 0.0)
     lines = call("spectrum", run, "--symbols", 30, "--vectors", 1, "--steps", 3).stderr.splitlines()
     assert re.fullmatch(r"gauss-newton, largest: 0 of [\d,]+, left at most -", lines[0])

@@ -88,7 +88,7 @@ def test_classes_of_a_text_go_by_training_frequency(tmp_path: Path) -> None:
 
 def test_rare_words_are_left_out_of_a_new_run_s_vocabulary(tmp_path: Path) -> None:
     words = "one two one three one two\n" * 20 + "four five\n" * 2 + "one two\n" * 20
-    options = {"text": str(text_file(tmp_path, words)), "level": "word", "sequence_length": 5}
+    options = {"text": str(text_file(tmp_path, words, "w.txt")), "level": "word", "sequence_length": 5}
     limits = ({}, {"min_count": 3}, {"max_vocabulary": 4})
     every, frequent, few = (source(tmp_path, **options, **more).network["n_in"] for more in limits)
     assert every > frequent > 3
