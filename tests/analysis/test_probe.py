@@ -80,7 +80,7 @@ def probe_of(one: Any, other: Any, paired: bool = False) -> BracketProbe:
     return BracketProbe("(", ")", "Th", "(", ")", at + 1, at + 10, *curves, paired)
 
 
-def test_remembered_ends_before_the_first_group_that_is_not_above() -> None:
+def test_remembered_ends_before_the_first_group_not_above_twice_the_standard_error_and_a_hundredth() -> None:
     for ratios, remembered in (([1.0, 1.0, 0.0, 1.0], 20), ([1.0, 1.0], 20), ([0.0, 1.0], 0)):
         assert probe_of([ratios], [[0.0] * len(ratios)]).remembered == remembered
     net, theta, vocabulary = remembering(decay=0.0)
@@ -88,9 +88,6 @@ def test_remembered_ends_before_the_first_group_that_is_not_above() -> None:
     assert (found.above.tolist(), found.remembered) == ([True, False, False], 2)
     net.views(theta)["output.W_y0"][:] *= -1
     assert bracket_probe(net, theta, vocabulary, steps=6, trials=2, group=2).remembered == 0
-
-
-def test_a_difference_counts_above_twice_its_standard_error_and_a_hundredth() -> None:
     one, other = [[1.0, 0.009], [1.4, 0.009]], [[0.7, 0.0], [1.1, 0.0]]
     mean, error = probe_of(one, other).difference
     np.testing.assert_allclose(mean, [0.3, 0.009])
@@ -124,8 +121,7 @@ def test_the_probabilities_are_those_of_one_run_over_context_and_passage(arch: s
 
 def heard(monkeypatch: pytest.MonkeyPatch, setting: Any = None, **options: Any) -> list[np.ndarray]:
     """Return all columns of symbols that a network was given, in order."""
-    columns: list[np.ndarray] = []
-    continued = Network.continued
+    columns, continued = list[np.ndarray](), Network.continued
 
     def listening(self: Network, theta: Any, batch: hfrnn.Batch) -> Any:
         columns.append(np.array(batch.inputs))
@@ -169,27 +165,24 @@ def test_passages_are_the_allowed_symbols_of_the_text_after_both_contexts(monkey
     assert passages == ["abc", "cde", " dc"]  # of "abcde dcb", at 0, 2 and 5; the last symbol is only predicted
 
 
-@pytest.mark.parametrize(("level", "text", "opening", "closing", "control"), [
-    ("byte", b"The (fox) \xe9", b"(", b")", "Th"), ("word", "the ( fox ) ran", "(", ")", "the"),
+@pytest.mark.parametrize(("level", "text", "control"), [
+    ("byte", b"The (fox) \xe9", "Th"), ("word", "the ( fox ) ran", "the"),
 ])  # fmt: skip
-def test_bytes_words_and_a_class_softmax_have_a_probe_too(level: str, text, opening, closing, control: str):
-    vocabulary = Vocabulary.build(text, level)
+def test_bytes_words_and_a_class_softmax_have_a_probe_too(level: str, text: Any, control: str) -> None:
+    vocabulary, brackets = Vocabulary.build(text, level), (b"(", b")") if level == "byte" else ("(", ")")
     classes = {"loss": "class-softmax", "classes": np.arange(vocabulary.size) % 3} if level == "word" else {}
     net = Network("lstm", vocabulary.size, 3, vocabulary.size, **classes)
-    found = bracket_probe(net, net.init(0), vocabulary, opening, closing, steps=7, trials=2)
+    found = bracket_probe(net, net.init(0), vocabulary, *brackets, steps=7, trials=2)
     assert (found.opening, found.control, found.opened.closing.shape) == ("(", control, (2, 1))
     assert ((found.opened.closing > 0) & (found.opened.closing < 1)).all()
     assert json.loads(json.dumps(found.to_json()))["opening"] == "("
 
 
-def test_the_means_and_errors_of_json_are_those_over_the_trials() -> None:
+def test_means_and_errors_of_json_are_those_over_the_trials_and_a_device_gives_the_same_curves() -> None:
     opened = bracket_probe(*setting(), steps=6, trials=5, group=2).opened
     np.testing.assert_allclose(opened.to_json()["closing"], opened.closing.mean(axis=0))
     np.testing.assert_allclose(opened.to_json()["log_ratio_error"], opened.log_ratio.std(axis=0, ddof=1) / 5**0.5)
     assert bracket_probe(*setting(), steps=6, trials=1).to_json()["opened"]["log_ratio_error"] == [0.0]
-
-
-def test_a_device_gives_the_same_curves() -> None:
     net, theta, vocabulary = setting()
     fake = Network(**{**net.config, "backend": FakeBackend()})
     pairs = ((net, theta), (fake, fake.backend.asarray(theta)))
@@ -283,8 +276,7 @@ def test_the_command_refuses_what_does_not_fit(run: Path, options: tuple[object,
 
 def test_what_is_missing_is_named_before_the_work(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"data": "addition", "length": 21, "arch": "rnn", "sequences": 20, "optimizer": "adam"}
-    task = tiny_train(tmp_path, "task", text=None, **options).folder
-    assert "was not trained on a text" in refused("probe", task)
+    assert "was not trained on a text" in refused("probe", tiny_train(tmp_path, "task", text=None, **options).folder)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr("hfrnn.analysis.probe.bracket_probe", None)
     assert "pip install '.[plot]'" in refused("probe", run, "--plot", "x.svg")

@@ -16,11 +16,9 @@ from hfrnn.analysis.sequences import evaluate_sequences, file_sequences, own_seq
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.runs.folder import RunFolder
 
-Runs = dict[str, Path]
-
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return make_data_runs(tmp_path_factory.mktemp("data"))
 
 
@@ -47,12 +45,12 @@ def arrays_file(path: Path, **arrays: Any) -> Path:
 
 
 @pytest.mark.parametrize("name", ["real", "bits", "classes", "same", "window", "drive", "vdp"])
-def test_the_loss_of_the_validation_part_is_that_of_training(runs: Runs, name: str) -> None:
+def test_the_loss_of_the_validation_part_is_that_of_training(runs, name: str) -> None:
     best = min(line["valid_loss"] for line in RunFolder(runs[name]).metrics() if line["valid_loss"] is not None)
     assert evaluated(runs[name])["loss"] == pytest.approx(best, rel=1e-6)
 
 
-def test_errors_are_in_the_units_of_the_data(runs: Runs) -> None:
+def test_errors_are_in_the_units_of_the_data(runs) -> None:
     folder, net, theta = opened(runs["drive"])
     scaling, batch = hfrnn.load_scaling(runs["drive"]), own_sequences(folder).batch
     inputs = (batch.inputs - scaling.input_mean) / scaling.input_deviation
@@ -66,7 +64,7 @@ def test_errors_are_in_the_units_of_the_data(runs: Runs) -> None:
         assert {each: found[name][each] for each in figures} == pytest.approx(figures, rel=1e-9)
 
 
-def test_parts_and_a_file_of_the_same_sequences_have_the_same_figures(runs: Runs, tmp_path: Path) -> None:
+def test_parts_and_a_file_of_the_same_sequences_have_the_same_figures(runs, tmp_path: Path) -> None:
     run, arrays = runs["real"], np.load(runs["real"].parent / "real.npz")
     last = arrays_file(tmp_path / "last.npz", **{name: arrays[name][-2:] for name in arrays.files})
     own, given = evaluated(run, "valid"), evaluated(run, None, last)
@@ -76,7 +74,7 @@ def test_parts_and_a_file_of_the_same_sequences_have_the_same_figures(runs: Runs
         evaluated(run, "test")
 
 
-def test_a_table_is_one_recording_after_a_burn_in(runs: Runs) -> None:
+def test_a_table_is_one_recording_after_a_burn_in(runs) -> None:
     _, net, theta = opened(runs["drive"])
     columns = np.genfromtxt(runs["drive"].parent / "drive.csv", delimiter=",", names=True)
     given, scaling = read(runs["drive"]), hfrnn.load_scaling(runs["drive"])
@@ -109,7 +107,7 @@ def test_one_recording_is_not_cut_may_be_a_row_of_matlab_and_targets_ahead_are_s
 
 
 @pytest.mark.parametrize("name", ["real", "bits", "classes", "window"])
-def test_arrays_need_no_targets_to_be_predicted(runs: Runs, tmp_path: Path, name: str) -> None:
+def test_arrays_need_no_targets_to_be_predicted(runs, tmp_path: Path, name: str) -> None:
     _, net, theta = opened(runs[name])
     arrays = np.load(runs[name].parent / f"{name}.npz")
     path = arrays_file(tmp_path / "x.npz", **{role: arrays[role] for role in ("x", "lengths") if role in arrays.files})
@@ -122,7 +120,7 @@ def test_arrays_need_no_targets_to_be_predicted(runs: Runs, tmp_path: Path, name
         evaluated(runs[name], None, path)
 
 
-def test_a_table_needs_no_columns_of_targets_and_a_run_keeps_its_scaling(runs: Runs, tmp_path: Path) -> None:
+def test_a_table_needs_no_columns_of_targets_and_a_run_keeps_its_scaling(runs, tmp_path: Path) -> None:
     given = read(runs["drive"], write_table(tmp_path / "u.csv", {"u": oscillator()["vel"]}))
     assert given.batch.targets is None
     assert "'temp'" in str(given.note)
@@ -138,7 +136,7 @@ def test_a_table_needs_no_columns_of_targets_and_a_run_keeps_its_scaling(runs: R
     ("real", "drive.csv", "give a file ending in .npz, .npy or .mat"), ("real", "nowhere.npz", "there is no file"),
     ("drive", "vdp.csv", "which is no column"), ("window", "real.npz", "one recording"),
 ])  # fmt: skip
-def test_a_file_of_another_kind_is_refused(runs: Runs, name: str, file: str, message: str) -> None:
+def test_a_file_of_another_kind_is_refused(runs, name: str, file: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read(runs[name], runs[name].parent / file)
 
@@ -154,24 +152,21 @@ SIZES = (3, 4, 2)
     ("classes", {"x": np.zeros(SIZES), "y": np.full((3, 4), 7)}, "target"),
     *(("real", {"x": x}, r"odd\.npz") for x in (np.zeros((0, 4, 2)), np.zeros((3, 0, 2)), np.full(SIZES, np.nan))),
 ])  # fmt: skip
-def test_odd_arrays_and_those_of_other_sizes_are_refused(runs: Runs, tmp_path: Path, name, arrays, message) -> None:
+def test_odd_arrays_and_those_of_other_sizes_are_refused(runs, tmp_path: Path, name, arrays, message) -> None:
     with pytest.raises(InputError, match=message):
         evaluated(runs[name], None, arrays_file(tmp_path / "odd.npz", **arrays))
 
 
-def test_a_file_may_hold_one_class_only(runs: Runs, tmp_path: Path) -> None:
+def test_a_file_may_hold_one_class_only(runs, tmp_path: Path) -> None:
     path = arrays_file(tmp_path / "one.npz", x=np.ones(SIZES), y=np.zeros((3, 4), dtype=int))
     assert evaluated(runs["classes"], None, path)["outputs"].keys() == {"0"}
 
 
-def test_data_that_have_changed_are_noticed(tmp_path: Path) -> None:
+def test_data_that_have_changed_are_noticed_and_those_in_memory_not_stored_but_a_file_can_be_scored(tmp_path):
     run = make_data_runs(tmp_path, "bits")["bits"]
     arrays_file(tmp_path / "bits.npz", x=np.zeros((20, 9, 2)), y=np.zeros((20, 9, 2)))
     with pytest.raises(CheckpointError, match="has changed"):
         own_sequences(RunFolder(run))
-
-
-def test_data_in_memory_are_not_stored_but_a_file_can_be_scored(tmp_path: Path) -> None:
     x = np.random.default_rng(0).standard_normal((6, 5, 2))
     arrays = {"x": x, "y": x.cumsum(axis=1)}
     run = hfrnn.train(data=arrays, out=tmp_path / "run", **TRAINED).folder

@@ -44,8 +44,7 @@ def setting(name: str = "mlstm", **changes: Any) -> tuple[hfrnn.Objective, Any]:
     random = np.random.default_rng(3)
     inputs = random.integers(0, 4, (6, 5))
     targets = random.normal(size=(6, 5, 4)) if net.loss_name == "squared" else random.integers(0, 4, (6, 5))
-    batch = hfrnn.Batch(inputs, targets, lengths=LENGTHS)
-    return hfrnn.Objective(net, batch, threads=2), net.init(seed=1, scale=0.8)
+    return hfrnn.Objective(net, hfrnn.Batch(inputs, targets, lengths=LENGTHS), threads=2), net.init(seed=1, scale=0.8)
 
 
 def dense(objective: hfrnn.Objective, theta: Any, matrix: str) -> np.ndarray:
@@ -113,9 +112,9 @@ def test_the_seed_decides_and_products_are_counted() -> None:
     objective, theta = setting()
     told: list[tuple[str, int, int]] = []
     found = spectrum(objective, theta, "hessian", 2, 2, 5, progress=lambda *state: told.append(state))
-    for other, same in ((0, True), (1, False)):
-        again = spectrum(objective, theta, "hessian", 2, 2, 5, seed=other)
-        assert (again.nodes.tobytes() == found.nodes.tobytes()) is same
+    for seed in (0, 1):
+        again = spectrum(objective, theta, "hessian", 2, 2, 5, seed=seed)
+        assert (again.nodes.tobytes() == found.nodes.tobytes()) == (seed == 0)
     assert found.products == len([done for _, done, _ in told if done])
     assert list(dict.fromkeys(what for what, _, _ in told)) == ["largest", "smallest", "density"]
     assert [(done, most) for what, done, most in told if what == "density"] == [(k, 10) for k in range(11)]  # from 0 on
@@ -135,11 +134,10 @@ def test_the_spectrum_of_a_device_is_that_of_the_host() -> None:
 
 
 def test_single_precision_and_weights_without_products_are_refused() -> None:
-    objective, theta = setting(dtype="float32")
     with pytest.raises(InputError, match="float32"):
-        spectrum(objective, theta)
+        spectrum(*setting(dtype="float32"))
     objective, theta = setting()
-    for matrix in ("gauss-newton", "hessian"):
+    for matrix in MATRICES:
         with pytest.raises(NonFiniteError):
             spectrum(objective, np.full_like(theta, 1e308), matrix)
 
@@ -217,16 +215,13 @@ def test_the_command_prints_what_the_library_finds(run: Path) -> None:
     assert snapshot(run) == before
 
 
-def test_the_slow_hessian_is_computed_only_on_request(run: Path) -> None:
+def test_the_slow_hessian_is_computed_only_on_request_and_what_was_not_found_is_counted(run: Path, monkeypatch) -> None:
     shown = call("spectrum", run, "--symbols", 30, "--vectors", 0, "--count", 1).stdout
     assert "\ngauss-newton: " in shown
     assert not re.search("hessian|trace", shown)
     shown = call("spectrum", run, "--matrix", "hessian", "--symbols", 30, "--vectors", 1, "--count", 0).stdout
     assert not re.search("gauss-newton|residual", shown)
     assert re.search(r"^trace \S+, Frobenius norm \S+$", shown, re.MULTILINE)
-
-
-def test_eigenvalues_that_were_not_found_are_counted(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lanczos, "MOST_PRODUCTS", 20)
     options = ("--symbols", 30, "--vectors", 0, "--count", 9, "--tolerance", 1e-14)
     shown = call("spectrum", run, "--matrix", "hessian", *options).stdout
@@ -235,7 +230,10 @@ def test_eigenvalues_that_were_not_found_are_counted(run: Path, monkeypatch: pyt
 
 @needs_matplotlib
 @pytest.mark.slow
-def test_the_picture_is_drawn(run: Path, tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("error")
+def test_the_picture_is_drawn_even_of_zeros(run: Path, tmp_path: Path) -> None:
+    from hfrnn.cli.plots import spectrum_picture
+
     options = ("spectrum", run, "--symbols", 30, "--steps", 4, "--count", 2, "--plot")
     for name, begin in (("a.svg", b"<?xml"), ("a.png", b"\x89PNG"), ("a.PDF", b"%PDF")):
         call(*options, tmp_path / name)
@@ -245,14 +243,6 @@ def test_the_picture_is_drawn(run: Path, tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_text() == drawn
     for words in ("density", "Eigenvalues of the Gauss-Newton matrix", "mlstm 4", "random sequences of the train part"):
         assert words in drawn
-
-
-@needs_matplotlib
-@pytest.mark.slow
-@pytest.mark.filterwarnings("error")
-def test_a_spectrum_of_zeros_can_be_drawn() -> None:
-    from hfrnn.cli.plots import spectrum_picture
-
     none, zeros = np.zeros(0), np.zeros(2)
     found = Spectrum("hessian", 9, zeros, zeros, none, none, zeros, zeros + 0.5, 0.0, 0.0, 0.0, 4)
     assert len(spectrum_picture([found], "svg")) > 1000
@@ -289,6 +279,7 @@ def test_progress_is_told_in_lines_off_a_terminal_and_the_time_left_is_a_bound(c
         show("other", 0, 0)
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["density: 5 of 12, left 0:11", "density: 10 of 12, left 0:04"]
+    monkeypatch.undo()
     monkeypatch.setattr("hfrnn.cli.progress.PLAIN_SECONDS", 0.0)
     lines = call("spectrum", run, "--symbols", 30, "--vectors", 1, "--steps", 3).stderr.splitlines()
     assert re.fullmatch(r"gauss-newton, largest: 0 of [\d,]+, left at most -", lines[0])

@@ -58,7 +58,7 @@ def test_targets_of_a_sequence_are_scored_at_its_last_step(time_first: bool) -> 
     np.testing.assert_array_equal(whole(y=last[:, 0]).train.targets[-1, :, 0], last[:, 0])
 
 
-def test_integers_are_classes_at_every_step_or_at_the_last() -> None:
+def test_integers_are_symbols_or_classes_at_every_step_or_at_the_last() -> None:
     classes = RNG.integers(0, 4, size=(N, T))
     classes[2, 3] = 3
     every, last = whole(y=classes), whole(y=classes[:, 3])
@@ -67,9 +67,6 @@ def test_integers_are_classes_at_every_step_or_at_the_last() -> None:
     np.testing.assert_array_equal(last.train.targets[-1], classes[:, 3])
     assert (every.train.weights.sum(), last.train.weights.sum()) == (N * T, N)
     assert every.train.targets.dtype == np.int32
-
-
-def test_integer_inputs_are_symbols_and_the_largest_of_all_parts_counts() -> None:
     symbols = np.zeros((N, T), dtype=np.uint8)
     data = from_memory({"x": symbols, "y": Y, "valid_x": symbols + 6, "valid_y": Y})
     assert data.symbols
@@ -132,12 +129,18 @@ def test_the_last_sequences_validate(count: int, fractions: Any, sizes: tuple[in
     np.testing.assert_array_equal(kept, np.arange(count))
 
 
-def test_parts_of_their_own_may_have_other_lengths() -> None:
+def test_parts_of_their_own_may_have_other_lengths_and_arrays_are_not_written_to() -> None:
     data = from_memory({**good(), "valid_x": X[:2, :3], "valid_y": Y[:2, :3], "test_x": X[:1], "test_y": Y[:1]})
     assert data.train.inputs.shape == (T, N, 2)
     assert data.valid is not None
     assert data.valid.inputs.shape == (3, 2, 2)
     assert list(data.parts) == ["train", "valid", "test"]
+    arrays = good(mask=np.ones((N, T)))
+    before = {name: array.copy() for name, array in arrays.items()}
+    data = from_memory(arrays)
+    data.train.inputs[...] = 7
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, before[name])
 
 
 def test_all_kinds_of_files_hold_the_same_data(tmp_path: Path) -> None:
@@ -232,12 +235,3 @@ def test_every_step_to_train_on_is_in_a_window() -> None:
 def test_arrays_in_memory_are_checked(arrays: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         from_memory(arrays)
-
-
-def test_arrays_in_memory_are_not_written_to() -> None:
-    arrays = good(mask=np.ones((N, T)))
-    before = {name: array.copy() for name, array in arrays.items()}
-    data = from_memory(arrays)
-    data.train.inputs[...] = 7
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(array, before[name])

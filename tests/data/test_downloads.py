@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
@@ -14,7 +15,7 @@ from unittest.mock import Mock
 import pytest
 import requests
 from support import local_site as answers
-from support.local_site import ARCHIVES, CONTENT, PIECE, Site, put
+from support.local_site import ARCHIVES, CONTENT, PIECE, Site, local_site, put
 from support.tiny_runs import snapshot
 
 from hfrnn.data import downloads
@@ -27,6 +28,17 @@ from hfrnn.errors import HfrnnError, InputError
 REAL = dict(DOWNLOADS)
 TEXT8 = CONTENT["text8"]["text8"]
 SHARED = Path(os.environ.get("HFRNN_DATA") or Path(__file__).parents[3] / "shared" / "data").resolve()
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    with local_site(tmp_path, monkeypatch) as site:
+        yield site
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
 
 
 def refused(name: str, words: str, *, force: bool = False, mirrors: tuple[str, ...] = ()) -> str:
@@ -96,10 +108,10 @@ def test_a_damaged_text_is_unpacked_again_from_the_archive_beside_it(site: Site,
 
 
 def test_a_wrong_archive_is_not_unpacked_but_replaced(site: Site, data: Path) -> None:
-    put(data / "text8/text8.zip", answers.zipped({"text8": b"something else"}))
+    archive = put(data / "text8/text8.zip", answers.zipped({"text8": b"something else"}))
     fetch("text8")
     assert (data / "text8/text8").read_bytes() == TEXT8
-    assert (data / "text8/text8.zip").read_bytes() == ARCHIVES["text8.zip"]
+    assert archive.read_bytes() == ARCHIVES["text8.zip"]
 
 
 def test_a_text_that_the_user_put_there_is_left_alone_and_not_called_checked(site: Site, data: Path) -> None:
@@ -169,8 +181,6 @@ def test_only_named_addresses_are_known_and_no_password_is_shown(site: Site) -> 
     with pytest.raises(InputError, match=f"no address is known for 'python-manual'; .*: {names}"):
         fetch("python-manual")
 
-
-# ---------------------------------------------------------------------- what goes wrong
 
 HALF = len(ARCHIVES["text8.zip"]) // 2
 BROKE_OFF = rf"broke off after ({HALF:,}|{HALF // PIECE * PIECE:,}) bytes"

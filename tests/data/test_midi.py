@@ -14,7 +14,7 @@ from support.midi_files import END, midi, off, on, track, tune, write_tunes
 import hfrnn
 from hfrnn.data.kinds import kind_of
 from hfrnn.data.midi import load_midi
-from hfrnn.errors import CheckpointError, InputError, MissingExtraError
+from hfrnn.errors import InputError, MissingExtraError
 from hfrnn.runs.config import TrainConfig
 
 pytest.importorskip("mido")
@@ -127,8 +127,6 @@ def test_a_run_notices_that_its_midi_files_have_changed(tmp_path: Path, monkeypa
     (tunes / "zz.mid").write_bytes(tune(70))
     for command in (["train", "--updates", "2", "--resume"], ["evaluate"]):
         assert "has changed since the run was started" in call(*command, tmp_path / "run", code=2).stderr
-    with pytest.raises(CheckpointError, match="has changed"):
-        hfrnn.train(resume=tmp_path / "run", updates=2)
     shutil.rmtree(tunes)
     assert "is not as it was when" in call("train", "--resume", tmp_path / "run", "--updates", "2", code=2).stderr
 

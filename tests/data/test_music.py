@@ -112,8 +112,7 @@ def test_the_chord_at_t_is_predicted_from_those_before_and_the_first_from_an_emp
     assert {a.dtype.name for a in (inputs, targets, weights)} == {"float32"}
     assert lengths.tolist() == [4, 1, 7]
     assert not inputs[0].any()
-    for k, piece in enumerate(pieces):
-        T = len(piece)
+    for k, (piece, T) in enumerate(zip(pieces, lengths, strict=True)):
         assert (targets[:T, k] == piece).all()
         assert (inputs[1:T, k] == piece[:-1]).all()
         assert (weights[:T, k] == 1).all()

@@ -246,17 +246,16 @@ def test_a_length_too_short_is_refused_with_the_least_one(name: str) -> None:
 
 
 def test_wrong_arguments_are_refused_with_a_sentence() -> None:
-    with pytest.raises(InputError, match=r"no task named 'add'; use one of addition, multiplication"):
-        make_task("add", 100)
-    with pytest.raises(InputError, match=r"must be a whole number, not 99\.5"):
-        make_task("addition", 99.5)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"has predict='all' or 'end', not 'last'"):
-        make_task("memorization-5bit", 10, predict="last")  # type: ignore[arg-type]
     task, sequences = drawn("addition", 100, 3)
-    with pytest.raises(InputError, match="at least 1, not 0"):
-        task.sequences(0, np.random.default_rng(0))
-    with pytest.raises(InputError, match=r"shape \(109, 3\); .* needs \(109, 3, 1\)"):
-        task.wrong(np.zeros((109, 3)), sequences)
+    for sentence, call in (
+        (r"no task named 'add'; use one of addition, multiplication", lambda: make_task("add", 100)),
+        (r"must be a whole number, not 99\.5", lambda: make_task("addition", 99.5)),
+        (r"has predict='all' or 'end', not 'last'", lambda: make_task("memorization-5bit", 10, predict="last")),
+        (r"at least 1, not 0", lambda: task.sequences(0, np.random.default_rng(0))),
+        (r"shape \(109, 3\); .* needs \(109, 3, 1\)", lambda: task.wrong(np.zeros((109, 3)), sequences)),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            call()
 
 
 def test_an_answer_is_wrong_when_off_by_more_than_four_hundredths_at_the_last_step() -> None:

@@ -121,8 +121,6 @@ def test_what_is_no_vocabulary_is_refused(tmp_path, content: bytes | None) -> No
         Vocabulary.load(path)
 
 
-# ---------------------------------------------------------------------- words
-
 TEXT = "the cat saw the dog\nthe dog sat\n\nthe end\n"  # 10 words, 4 newlines
 
 

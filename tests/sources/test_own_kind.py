@@ -124,13 +124,8 @@ def test_a_value_with_a_prefix_can_name_generated_data(registered: Entries[hfrnn
         def recognises(cls, data: str) -> bool:
             return data.startswith("mine:")
 
-        @classmethod
-        def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-            return {}
-
-        @classmethod
-        def files(cls, options: Mapping[str, Any]) -> list[Any]:
-            return []
+        resolved = classmethod(lambda cls, options: {})
+        files = classmethod(lambda cls, options: [])
 
         @classmethod
         def open(cls, options: Mapping[str, Any], given: Any = None) -> Mine:

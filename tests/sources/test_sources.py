@@ -1,4 +1,4 @@
-"""What a run trains on: the sequences, symbols and validation batches of texts, tasks and music."""
+"""What a run trains on: the sequences, symbols and validation batches of texts, tasks and music, and lost files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.command_line import refused
+from support.data_runs import make_data_runs
 from support.music_files import pieces_of, stored
 from support.tiny_runs import TEXT, text_file, tiny_train
 
@@ -206,3 +208,35 @@ def test_options_of_a_text_are_refused_without_one(tmp_path: Path, music: Path, 
         told = f"{next(iter(option))}= was given, and {data} is (a synthetic task|music): it is for .*: leave it out"
         with pytest.raises(InputError, match=told):
             source(tmp_path, data=data, **option)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
+    """A run on each kind of data, and its file, which is gone."""
+    folder = tmp_path_factory.mktemp("data")
+    made = make_data_runs(folder, "drive", "real")
+    text = tiny_train(folder, optimizer="adam").folder
+    found = {"text": (text, folder / "text.txt"), "table": (made["drive"], folder / "drive.csv")}
+    found["arrays"] = (made["real"], folder / "real.npz")
+    for _, file in found.values():
+        file.unlink()
+    return found
+
+
+@pytest.mark.parametrize("data", ["text", "table", "arrays"])
+@pytest.mark.parametrize("command", ["train --updates 9 --resume", "spectrum"])
+def test_a_command_for_the_own_data_only_asks_to_put_it_back(runs, command: str, data: str):
+    run, file = runs[data]
+    begin = f"Error: the data of {run} is not as it was when the run was started: there is no file {file}"
+    assert refused(*command.split(), run) == f"{begin}; put it back there"
+
+
+@pytest.mark.parametrize(
+    ("command", "data"), [("evaluate", "text"), ("evaluate", "table"), ("evaluate", "arrays"), ("predict", "table")]
+)
+def test_a_command_that_takes_a_file_says_how_to_give_another_one(runs, tmp_path: Path, command: str, data: str):
+    run, file = runs[data]
+    output = ["--output", tmp_path / "out.npz"] if command == "predict" else []
+    found = refused(command, run, *output)
+    assert f"there is no file {file}; put it back there, or give another one: " in found
+    assert found.endswith(f" {command} {run} FILE")
