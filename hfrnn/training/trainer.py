@@ -96,9 +96,8 @@ def train(
         The option `data`: a name, a file, or a list of tables. Or arrays by the names of docs/data.md: `x`, `y`, ... Or
         a DataFrame, an xarray Dataset, or a list of them. To resume such a run, give the same objects again.
     batches : callable, optional
-        Called as `batches(rng)` with a `numpy.random.Generator`; returns new sequences for an epoch, as a dict of such
-        arrays (`x`, `y`, `mask`, `lengths`) or as a `hfrnn.Batch`. All calls return arrays of the same shapes, which
-        depend on `rng` only. To resume the run, give the function and `valid` again.
+        Called as `batches(rng)` with a `numpy.random.Generator`; returns new sequences for an epoch, which depend on
+        `rng` only, as a dict of such arrays or a `hfrnn.Batch`. To resume, give the function and `valid` again.
     valid, test : str, path, DataFrame, mapping of str to array or Batch, optional
         The options `valid` and `test`, or DataFrames; or, with `batches`, the sequences to validate on as `valid`.
     comm : mpi4py.MPI.Comm, optional
@@ -113,7 +112,7 @@ def train(
     Warns
     -----
     HfrnnWarning
-        The data of a new run are unusual, or Slurm has started several tasks that do not train together.
+        The data of a new run are unusual, or Slurm has started tasks that do not train together.
 
     Raises
     ------
@@ -152,8 +151,10 @@ def train(
         resume = run_to_resume(config, resume)
     callbacks = _checked_callbacks(callbacks)
     given, named = objects_and_names(data, batches, valid, test)
-    options |= named
-    values, ranks = checked_options(options, "train()"), comm if isinstance(comm, Ranks) else ranks_of(comm)
+    values, ranks = (
+        checked_options({**options, **named}, "train()"),
+        comm if isinstance(comm, Ranks) else ranks_of(comm),
+    )
     with handle_signals() as interruption, ending_together(ranks), saying_what_is_saved(interruption):
         if resume is None:
             config = TrainConfig(**values) if config is None else config.replace(**values)

@@ -38,23 +38,24 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "hornn": ("char", {"arch": "hornn-gated", "hidden": 4, "order": 3}),
 }
 every_case = pytest.mark.parametrize("case", CASES)
+both_rules = pytest.mark.parametrize("rule", ["sgd", "rms"])
 
 
-def setting(case: str, **changes: Any) -> tuple[Network, Any, Vocabulary, Any]:
+def setting(case: str = "char", **changes: Any) -> tuple[Network, Any, Vocabulary, Any]:
     """A network with random weights, its symbols, and a text."""
     level, options = CASES[case]
     text: Any = {"char": TEXT, "byte": TEXT.encode(), "word": WORDS}[level]
     vocabulary = Vocabulary.build(text, level)
-    V = vocabulary.size
-    net = Network(**{"n_in": V, "n_out": V, "dtype": "float64", **options, **changes})
+    size = {"n_in": vocabulary.size, "n_out": vocabulary.size}
+    net = Network(**{**size, "dtype": "float64", **options, **changes})
     return net, net.init(seed=5, scale=0.5), vocabulary, text
 
 
-def rms_of(net: Network, seed: int = 0) -> np.ndarray:
-    """Mean squares over many orders of magnitude, some of them 0."""
-    squares: np.ndarray = 10.0 ** np.random.default_rng(seed).uniform(-8, -2, net.n_parameters)
+def rms_of(net: Network, rule: str = "rms") -> Any:
+    """Mean squares over many orders of magnitude, some of them 0; for another rule None."""
+    squares = 10.0 ** np.random.default_rng(0).uniform(-8, -2, net.n_parameters)
     squares[::11] = 0
-    return squares
+    return squares if rule == "rms" else None
 
 
 def slow(net: Network, theta: np.ndarray, symbols: np.ndarray, dynamic: Dynamic) -> np.ndarray:
@@ -87,58 +88,55 @@ def check_slow_loop(net: Network, theta: Any, vocabulary: Any, text: Any, how: D
     return found
 
 
-@pytest.mark.parametrize("rule", ["sgd", "rms"])
+@both_rules
 @every_case
 def test_every_surprisal_is_that_of_a_slow_loop(case: str, rule: str) -> None:
     net, theta, vocabulary, text = setting(case)
     how = Dynamic(0.3, SEGMENT, 0.1) if rule == "sgd" else Dynamic(0.1, SEGMENT, 0.2, rms_of(net))
     found = check_slow_loop(net, theta, vocabulary, text, how)
-    static = evaluate(net, theta, vocabulary, text).surprisals
-    assert np.abs(found - static)[SEGMENT:].max() > 0.01
+    assert np.abs(found - evaluate(net, theta, vocabulary, text).surprisals)[SEGMENT:].max() > 0.01
 
 
 @pytest.mark.parametrize("stretch", [1, 64, len(TEXT) - 2, len(TEXT) - 1, len(TEXT) + 5])
 def test_segments_of_every_length_agree_with_the_slow_loop(stretch: int) -> None:
-    check_slow_loop(*setting("char"), Dynamic(0.2, stretch))
+    check_slow_loop(*setting(), Dynamic(0.2, stretch))
 
 
-@pytest.mark.parametrize("rule", ["sgd", "rms"])
+@both_rules
 def test_a_gradient_that_explodes_is_shortened(rule: str) -> None:
-    net, theta, vocabulary, text = setting("char")
+    net, theta, vocabulary, text = setting()
     theta, symbols = 6 * theta, vocabulary.encode(text[:60])
     segments = [Batch(symbols[n : n + 2, None], symbols[n + 1 : n + 3, None]) for n in range(0, 56, 2)]
     lengths = [np.linalg.norm(net.loss_and_gradient(theta, segment)[1]) for segment in segments]
-    assert max(lengths) > 15
-    assert min(lengths) < 5
-    how = Dynamic(0.01, 2, 0.0, rms_of(net) if rule == "rms" else None)
-    check_slow_loop(net, theta, vocabulary, text[:60], how, rtol=1e-9)
+    assert min(lengths) < 5 < 15 < max(lengths)
+    check_slow_loop(net, theta, vocabulary, text[:60], Dynamic(0.01, 2, 0.0, rms_of(net, rule)), rtol=1e-9)
 
 
 @every_case
 def test_with_a_learning_rate_of_zero_it_is_static_to_the_bit(case: str) -> None:
     for rule, dtype in (("sgd", "float32"), ("rms", "float64")):
         net, theta, vocabulary, text = setting(case, dtype=dtype)
-        how = Dynamic(0.0, SEGMENT, 0.3, rms_of(net) if rule == "rms" else None)
+        how = Dynamic(0.0, SEGMENT, 0.3, rms_of(net, rule))
         found = evaluate(net, theta, vocabulary, text, dynamic=how)
         static = evaluate(net, theta, vocabulary, text, chunk=SEGMENT)
         assert found == static
         assert found.surprisals.tobytes() == static.surprisals.tobytes()
 
 
-@pytest.mark.parametrize("rule", ["sgd", "rms"])
+@both_rules
 def test_no_score_depends_on_later_text(rule: str) -> None:
-    net, theta, vocabulary, text = setting("char")
-    text, how = text[:40], Dynamic(0.3, SEGMENT, 0.01, rms_of(net) if rule == "rms" else None)
-    symbols = evaluate(net, theta, vocabulary, text, dynamic=how).surprisals
+    net, theta, vocabulary, text = setting()
+    how = Dynamic(0.3, SEGMENT, 0.01, rms_of(net, rule))
+    symbols = evaluate(net, theta, vocabulary, text[:40], dynamic=how).surprisals
     for end in (1, 20, 21, 22):
-        other = text[: end + 1] + text[end + 1 :][::-1]
+        other = text[: end + 1] + text[end + 1 : 40][::-1]
         changed = evaluate(net, theta, vocabulary, other, dynamic=how).surprisals
         assert changed[:end].tobytes() == symbols[:end].tobytes()
         assert (changed[end:] != symbols[end:]).any()
 
 
 def test_the_weights_and_the_penalty_on_them_stay_out_of_it() -> None:
-    net, theta, vocabulary, text = setting("char")
+    net, theta, vocabulary, text = setting()
     heavy, before = Network(**{**net.config, "l2": 3.0}), theta.copy()
     found = [evaluate(each, theta, vocabulary, text, dynamic=Dynamic(0.3, SEGMENT)) for each in (net, heavy)]
     assert found[0] == found[1]
@@ -149,7 +147,7 @@ def test_the_weights_and_the_penalty_on_them_stay_out_of_it() -> None:
 
 
 def test_progress_counts_segments_and_the_symbols_of_statistics() -> None:
-    net, theta, vocabulary, _ = setting("char")
+    net, theta, vocabulary, _ = setting()
     seen: list[tuple[int, int]] = []
     evaluate(net, theta, vocabulary, TEXT[:19], progress=lambda *n: seen.append(n), dynamic=Dynamic(0.1, SEGMENT))
     assert seen == [(7, 18), (14, 18), (18, 18)]
@@ -158,19 +156,15 @@ def test_progress_counts_segments_and_the_symbols_of_statistics() -> None:
     assert seen == [(64, 128), (128, 128)]
 
 
-@pytest.mark.parametrize("rule", ["sgd", "rms"])
+@both_rules
 def test_it_has_the_bits_of_numpy_on_a_device(rule: str) -> None:
-    net, theta, vocabulary, text = setting("char")
+    net, theta, vocabulary, text = setting()
     fake = Network(**{**net.config, "backend": FakeBackend()})
-    how = Dynamic(0.1, SEGMENT, 0.1, rms_of(net) if rule == "rms" else None)
-    pairs, text = ((net, theta), (fake, fake.init(5, scale=0.5))), text[:50]
-    ours, other = (evaluate(each, t, vocabulary, text, dynamic=how).surprisals for each, t in pairs)
-    assert ours.tobytes() == other.tobytes()
-    ours, other = (mean_square_gradient(each, t, vocabulary.encode(text), 3) for each, t in pairs)
-    assert ours.tobytes() == other.tobytes()
-
-
-# ---------------------------------------------------------------------- statistics of the training data
+    how, symbols, found = Dynamic(0.1, SEGMENT, 0.1, rms_of(net, rule)), vocabulary.encode(text[:50]), []
+    for each, t in ((net, theta), (fake, fake.init(5, scale=0.5))):
+        squares = mean_square_gradient(each, t, symbols, 3).tobytes()
+        found.append((evaluate(each, t, vocabulary, text[:50], dynamic=how).surprisals.tobytes(), squares))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(("case", "stretch", "most"), [
@@ -179,7 +173,6 @@ def test_it_has_the_bits_of_numpy_on_a_device(rule: str) -> None:
 def test_mean_squares_are_those_of_a_slow_loop(case: str, stretch: int, most: int) -> None:
     net, theta, vocabulary, text = setting(case)
     symbols = vocabulary.encode(text)
-    found = mean_square_gradient(net, theta, symbols, stretch, most)
     count = min(32, (symbols.size - 1) // stretch)
     length = (symbols.size - 1) // count
     rows = np.stack([symbols[b * length : (b + 1) * length + 1] for b in range(count)], axis=1)
@@ -191,39 +184,27 @@ def test_mean_squares_are_those_of_a_slow_loop(case: str, stretch: int, most: in
         _, state = net.run(theta, batch)
         if (stop + stretch) * count > most:
             break
+    found = mean_square_gradient(net, theta, symbols, stretch, most)
     np.testing.assert_allclose(found, np.mean(squares, axis=0), rtol=1e-10)
     assert found.dtype == np.float64
     assert most > 1 or len(squares) == 1
 
 
-# ---------------------------------------------------------------------- refusals
-
-
-@pytest.mark.parametrize(("stretch", "size"), [(10, 10), (1, 1), (1, 0)])
-def test_statistics_need_a_text_longer_than_a_segment(stretch: int, size: int) -> None:
-    net, theta, vocabulary, text = setting("char")
-    with pytest.raises(InputError, match="statistics"):
-        mean_square_gradient(net, theta, vocabulary.encode(text)[:size], stretch)
-
-
-def test_mean_squares_of_another_size_or_of_zeros_are_refused() -> None:
-    net, theta, vocabulary, text = setting("char")
+def test_wrong_mean_squares_too_short_texts_and_weights_that_run_away_are_refused() -> None:
+    net, theta, vocabulary, text = setting()
     for wrong in (np.ones(3), np.zeros(net.n_parameters)):
         with pytest.raises(InputError, match="mean_square"):
             evaluate(net, theta, vocabulary, text, dynamic=Dynamic(mean_square=wrong))
-
-
-def test_weights_that_run_away_are_refused_and_not_passed_on() -> None:
-    net, theta, vocabulary, text = setting("char", dtype="float32")
+    for stretch, size in ((10, 10), (1, 1), (1, 0)):  # statistics need a text longer than a segment
+        with pytest.raises(InputError, match="statistics"):
+            mean_square_gradient(net, theta, vocabulary.encode(text)[:size], stretch)
+    net, theta, vocabulary, text = setting(dtype="float32")
     with pytest.raises(NonFiniteError, match="no longer finite"):
         evaluate(net, theta, vocabulary, text, dynamic=Dynamic(1e40, SEGMENT))
     with pytest.raises(NonFiniteError, match="use another checkpoint"):
         evaluate(net, np.full_like(theta, 3e38), vocabulary, text)
     with pytest.raises(NonFiniteError, match="training gradient"):
         mean_square_gradient(net, np.full_like(theta, 3e38), vocabulary.encode(text), SEGMENT)
-
-
-# ---------------------------------------------------------------------- the command
 
 
 @pytest.fixture(scope="module")
@@ -240,10 +221,8 @@ def test_the_command_shows_both_and_leaves_the_run_alone(run: Path) -> None:
     how = {"dynamic": "sgd", "stretch": 20, "learning_rate": 0.5, "decay": 0.0}
     expected = {**dynamic.to_json(), **how, "static": static.to_json()}
     assert json.loads(call(*options, "--json").stdout) == expected
-    out = call(*options).stdout.splitlines()
-    assert out[1] == "dynamic: sgd, an update every 20 characters, learning rate 0.5, decay 0"
-    assert out[2].split() == ["static", "dynamic"]
-    assert out[3].split()[-2:] == [f"{static.bits_per_symbol:.4f}", f"{dynamic.bits_per_symbol:.4f}"]
+    shown = call(*options).stdout.splitlines()[3].split()
+    assert shown[-2:] == [f"{static.bits_per_symbol:.4f}", f"{dynamic.bits_per_symbol:.4f}"]
     assert snapshot(run) == before
 
 
@@ -258,22 +237,15 @@ def test_rms_takes_its_statistics_from_the_training_part(run: Path, tmp_path: Pa
     assert found["learning_rate"] == 0.1
     assert [part["bits"] for part in found["positions"]] == [bits for *_, bits in same.positions(3)]
     assert [part["first"] for part in found["static"]["positions"]] == [1, 34, 67]
-    out = call("evaluate", run, text, *options).stdout.splitlines()
-    assert out[-4] == "bits per character, by characters:"
-    assert out[-1].split() == [
-        "67", "to", "99", f"{found['static']['positions'][2]['bits']:.4f}", f"{found['positions'][2]['bits']:.4f}",
-    ]  # fmt: skip
+    bits = [f"{each['positions'][2]['bits']:.4f}" for each in (found["static"], found)]
+    assert call("evaluate", run, text, *options).stdout.split()[-5:] == ["67", "to", "99", *bits]
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    *(((option, 0), f"{option} was given, and it is for --dynamic")
-      for option in ("--stretch", "--learning-rate", "--decay")),
-    (("--dynamic", "smg"), "Did you mean 'sgd'?"), (("--dynamic", "sgd", "--learning-rate", -1), "--learning-rate is"),
-    (("--dynamic", "rms", "--stretch", 10**6), "shorter than the text"),
+    *(((name, 0), f"{name} was given, and it is for --dynamic") for name in ("--stretch", "--decay")),
+    (("--dynamic", "smg"), "Did you mean 'sgd'?"), (("--dynamic", "rms", "--stretch", 10**6), "shorter than the text"),
 ])  # fmt: skip
-def test_the_command_refuses_what_does_nothing_or_does_not_fit(
-    run: Path, options: tuple[object, ...], message: str
-) -> None:
+def test_the_command_refuses_what_does_nothing_or_does_not_fit(run: Path, options, message: str) -> None:
     assert message in " ".join(call("evaluate", run, *options, code=2).output.split())
 
 
@@ -286,21 +258,10 @@ def test_rms_needs_the_data_of_the_run(tmp_path: Path) -> None:
     call("evaluate", folder, other, "--dynamic", "sgd")
 
 
-def test_what_is_for_texts_is_refused_for_a_task(tmp_path: Path) -> None:
-    task = tiny_train(
-        tmp_path, text=None, data="addition", length=21, arch="rnn", sequences=20, optimizer="adam"
-    ).folder
-    for option in (("--dynamic", "sgd"), ("--positions", 3), ("--per-symbol", "bits.jsonl")):
-        told = call("evaluate", task, *option, code=2).output
-        assert f"which is not a text: leave {option[0]} out" in told
-
-
-# ---------------------------------------------------------------------- absent weights and fixed signs
-
 SMALL: dict[str, Any] = {"arch": "rnn", "n_in": 9, "hidden": 5, "n_out": 9, "dtype": "float64"}
 
 
-@pytest.mark.parametrize("rule", ["sgd", "rms"])
+@both_rules
 def test_a_learning_network_keeps_its_constraints(rule: str) -> None:
     net = Network(**SMALL)
     theta = net.init(seed=5, scale=0.5)

@@ -36,15 +36,12 @@ def test_the_dense_matrix_is_that_of_products_with_unit_vectors(case: Case) -> N
     check_dense(hfrnn.Objective(net, batch), vectors(net, batch)[0])
 
 
-def test_a_matrix_with_more_outputs_than_weights_is_the_same() -> None:
+def test_a_matrix_with_more_outputs_than_weights_is_the_same_and_noise_is_that_of_the_objective() -> None:
     net = hfrnn.Network("rnn", 2, 1, 5, dtype="float64", l2=0.2)
     rng = np.random.default_rng(0)
     x = rng.integers(2, size=(9, 3))
     assert net.n_parameters < 9 * net.n_out
     check_dense(hfrnn.Objective(net, hfrnn.Batch(x, x)), rng.standard_normal(net.n_parameters))
-
-
-def test_the_dense_matrix_and_the_diagonal_have_the_noise_of_the_objective() -> None:
     net = hfrnn.Network("rnn", 3, 4, 2, loss="logistic", dtype="float64")
     rng = np.random.default_rng(0)
     batch = hfrnn.Batch(rng.standard_normal((5, 4, 3)), rng.random((5, 4, 2)))
@@ -70,16 +67,6 @@ def test_the_diagonal_is_that_of_the_dense_matrix(case: Case) -> None:
     assert errors.sum() < 0.2 * expected.sum()
 
 
-def test_a_loss_without_a_root_has_no_diagonal() -> None:
-    case = cases("class-softmax")[0]
-    net, batch = case.net(), case.data()
-    with pytest.raises(InputError, match="class-softmax"):
-        hfrnn.gauss_newton_diagonal(hfrnn.Objective(net, batch), vectors(net, batch)[0])
-
-
-# ---------------------------------------------------------------------- trace and diagonal of the curvature
-
-
 @pytest.mark.parametrize("matrix", ["gauss-newton", "hessian"])
 def test_the_estimate_lies_within_its_errors(matrix: str) -> None:
     case = next(case for case in cases("squared") if case.arch == "lstm")
@@ -95,7 +82,7 @@ def test_the_estimate_lies_within_its_errors(matrix: str) -> None:
     assert found.products == 90
 
 
-def test_curvature_that_is_not_finite_is_refused() -> None:
+def test_curvature_that_is_not_finite_or_has_no_root_is_refused() -> None:
     net = hfrnn.Network("rnn", 2, 3, 2, loss="squared", activation="relu", dtype="float64")
     rng = np.random.default_rng(0)
     objective = hfrnn.Objective(net, hfrnn.Batch(rng.random((9, 2, 2)), rng.random((9, 2, 2))))
@@ -103,3 +90,7 @@ def test_curvature_that_is_not_finite_is_refused() -> None:
         hfrnn.curvature_trace(objective, np.full(net.n_parameters, 1e80))
     with pytest.raises(InputError, match="products"):
         hfrnn.curvature_trace(objective, net.init(0), products=3)
+    case = cases("class-softmax")[0]
+    net, batch = case.net(), case.data()
+    with pytest.raises(InputError, match="class-softmax"):
+        hfrnn.gauss_newton_diagonal(hfrnn.Objective(net, batch), vectors(net, batch)[0])

@@ -34,42 +34,47 @@ def read(run: Path, path: Path | None = None) -> Any:
     return file_sequences(folder, net, str(path or own))
 
 
-def evaluated(run: Path, part: str | None = None, path: str | None = None) -> dict[str, Any]:
+def evaluated(run: Path, part: str | None = None, path: Path | None = None) -> dict[str, Any]:
     folder, net, theta = opened(run)
-    return evaluate_sequences(net, theta, folder.config(), part, folder, path)
+    return evaluate_sequences(net, theta, folder.config(), part, folder, None if path is None else str(path))
+
+
+def arrays_file(path: Path, **arrays: Any) -> Path:
+    np.savez(path, **arrays)
+    return path
 
 
 @pytest.mark.parametrize("name", ["real", "bits", "classes", "same", "window", "drive", "vdp"])
-def test_the_loss_of_the_validation_part_is_that_of_training(runs: dict[str, Path], name: str) -> None:
+def test_the_loss_of_the_validation_part_is_that_of_training(runs, name: str) -> None:
     best = min(line["valid_loss"] for line in RunFolder(runs[name]).metrics() if line["valid_loss"] is not None)
     assert evaluated(runs[name])["loss"] == pytest.approx(best, rel=1e-6)
 
 
-def test_errors_are_in_the_units_of_the_data(runs: dict[str, Path]) -> None:
+def test_errors_are_in_the_units_of_the_data(runs) -> None:
     folder, net, theta = opened(runs["drive"])
-    scaling, data = hfrnn.load_scaling(runs["drive"]), own_sequences(folder)
-    inputs = (data.batch.inputs - scaling.input_mean) / scaling.input_deviation
-    z = net.run(theta, hfrnn.Batch(inputs, lengths=data.batch.lengths))[0]
+    scaling, batch = hfrnn.load_scaling(runs["drive"]), own_sequences(folder).batch
+    inputs = (batch.inputs - scaling.input_mean) / scaling.input_deviation
+    z = net.run(theta, hfrnn.Batch(inputs, lengths=batch.lengths))[0]
     y, found = z * scaling.target_deviation + scaling.target_mean, evaluated(runs["drive"])["outputs"]
     for k, name in enumerate(("temp", "speed")):
-        used = data.batch.weights[:, :, k] > 0
-        targets = data.batch.targets[:, :, k][used]
+        used = batch.weights[:, :, k] > 0
+        targets = batch.targets[:, :, k][used]
         error = np.mean((y[:, :, k][used] - targets) ** 2)
-        assert found[name]["mse"] == pytest.approx(error, rel=1e-9)
-        assert found[name]["nrmse"] == pytest.approx(math.sqrt(error) / targets.std(), rel=1e-9)
+        figures = {"mse": error, "nrmse": math.sqrt(error) / targets.std()}
+        assert {each: found[name][each] for each in figures} == pytest.approx(figures, rel=1e-9)
 
 
-def test_parts_and_a_file_of_the_same_sequences_have_the_same_figures(runs: dict[str, Path], tmp_path: Path) -> None:
-    arrays = np.load(runs["real"].parent / "real.npz")
-    np.savez(tmp_path / "last.npz", **{name: arrays[name][-2:] for name in arrays.files})
-    own, given = evaluated(runs["real"], "valid"), evaluated(runs["real"], None, str(tmp_path / "last.npz"))
+def test_parts_and_a_file_of_the_same_sequences_have_the_same_figures(runs, tmp_path: Path) -> None:
+    run, arrays = runs["real"], np.load(runs["real"].parent / "real.npz")
+    last = arrays_file(tmp_path / "last.npz", **{name: arrays[name][-2:] for name in arrays.files})
+    own, given = evaluated(run, "valid"), evaluated(run, None, last)
     assert {**own, "data": 0, "part": 0} == {**given, "data": 0, "part": 0}
-    assert evaluated(runs["real"], "train") != own
+    assert evaluated(run, "train") != own
     with pytest.raises(InputError, match="no test part"):
-        evaluated(runs["real"], "test")
+        evaluated(run, "test")
 
 
-def test_a_table_is_one_recording_after_a_burn_in(runs: dict[str, Path]) -> None:
+def test_a_table_is_one_recording_after_a_burn_in(runs) -> None:
     _, net, theta = opened(runs["drive"])
     columns = np.genfromtxt(runs["drive"].parent / "drive.csv", delimiter=",", names=True)
     given, scaling = read(runs["drive"]), hfrnn.load_scaling(runs["drive"])
@@ -86,15 +91,7 @@ def test_a_table_is_one_recording_after_a_burn_in(runs: dict[str, Path]) -> None
     np.testing.assert_allclose(whole, scaling.unscale_outputs(alone), rtol=1e-12)
 
 
-def test_targets_ahead_of_their_inputs_are_shifted(runs: dict[str, Path]) -> None:
-    given, pos = read(runs["vdp"]), oscillator()["pos"]
-    assert given.ahead == 1
-    np.testing.assert_array_equal(given.batch.inputs[:, 0, 0], pos)
-    np.testing.assert_array_equal(given.batch.targets[:-1, 0, 0], pos[1:])
-    assert (given.batch.weights[-1] == 0).all()
-
-
-def test_an_array_of_one_recording_is_not_cut_and_may_be_a_row_of_matlab(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_one_recording_is_not_cut_may_be_a_row_of_matlab_and_targets_ahead_are_shifted(runs, tmp_path):
     columns = oscillator()
     scipy.io.savemat(tmp_path / "row.mat", {"x": columns["pos"], "y": columns["vel"]})
     for path in (None, tmp_path / "row.mat"):
@@ -102,23 +99,28 @@ def test_an_array_of_one_recording_is_not_cut_and_may_be_a_row_of_matlab(runs: d
         assert given.recording
         np.testing.assert_array_equal(given.batch.inputs[:, 0, 0], columns["pos"])
         np.testing.assert_array_equal(given.batch.targets[:, 0, 0], columns["vel"])
+    given, pos = read(runs["vdp"]), oscillator()["pos"]
+    assert given.ahead == 1
+    np.testing.assert_array_equal(given.batch.inputs[:, 0, 0], pos)
+    np.testing.assert_array_equal(given.batch.targets[:-1, 0, 0], pos[1:])
+    assert (given.batch.weights[-1] == 0).all()
 
 
 @pytest.mark.parametrize("name", ["real", "bits", "classes", "window"])
-def test_arrays_need_no_targets_to_be_predicted(runs: dict[str, Path], tmp_path: Path, name: str) -> None:
+def test_arrays_need_no_targets_to_be_predicted(runs, tmp_path: Path, name: str) -> None:
     _, net, theta = opened(runs[name])
     arrays = np.load(runs[name].parent / f"{name}.npz")
-    np.savez(tmp_path / "x.npz", **{role: arrays[role] for role in ("x", "lengths") if role in arrays.files})
-    given, bare = read(runs[name]), read(runs[name], tmp_path / "x.npz")
+    path = arrays_file(tmp_path / "x.npz", **{role: arrays[role] for role in ("x", "lengths") if role in arrays.files})
+    given, bare = read(runs[name]), read(runs[name], path)
     assert bare.batch.targets is None
     assert "no array y" in bare.note
     found, expected = (hfrnn.predict(net, theta, each.batch, scaling=each.scaling) for each in (bare, given))
     np.testing.assert_array_equal(found.outputs, expected.outputs)
     with pytest.raises(InputError, match="no targets to score"):
-        evaluated(runs[name], None, str(tmp_path / "x.npz"))
+        evaluated(runs[name], None, path)
 
 
-def test_a_table_needs_no_columns_of_targets_and_a_run_keeps_its_scaling(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_a_table_needs_no_columns_of_targets_and_a_run_keeps_its_scaling(runs, tmp_path: Path) -> None:
     given = read(runs["drive"], write_table(tmp_path / "u.csv", {"u": oscillator()["vel"]}))
     assert given.batch.targets is None
     assert "'temp'" in str(given.note)
@@ -126,7 +128,7 @@ def test_a_table_needs_no_columns_of_targets_and_a_run_keeps_its_scaling(runs: d
     columns = driven(np.random.default_rng(5))
     path = write_table(tmp_path / "other.csv", {name: columns[name] for name in ("speed", "temp", "u")})
     assert read(runs["drive"], path).scaling.to_json() == RunFolder(runs["drive"]).scaling().to_json()
-    assert evaluated(runs["drive"], None, str(path))["outputs"].keys() == {"temp", "speed"}
+    assert evaluated(runs["drive"], None, path)["outputs"].keys() == {"temp", "speed"}
 
 
 @pytest.mark.parametrize(("name", "file", "message"), [
@@ -134,52 +136,45 @@ def test_a_table_needs_no_columns_of_targets_and_a_run_keeps_its_scaling(runs: d
     ("real", "drive.csv", "give a file ending in .npz, .npy or .mat"), ("real", "nowhere.npz", "there is no file"),
     ("drive", "vdp.csv", "which is no column"), ("window", "real.npz", "one recording"),
 ])  # fmt: skip
-def test_a_file_of_another_kind_is_refused(runs: dict[str, Path], name: str, file: str, message: str) -> None:
+def test_a_file_of_another_kind_is_refused(runs, name: str, file: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read(runs[name], runs[name].parent / file)
 
 
+SIZES = (3, 4, 2)
+
+
 @pytest.mark.parametrize(("name", "arrays", "message"), [
-    ("bits", {"x": np.zeros((3, 4, 5)), "y": np.zeros((3, 4, 2))}, "5 values per step"),
-    ("real", {"x": np.zeros((3, 4, 5)), "y": np.zeros((3, 4, 2))}, "5 values per step"),
-    ("bits", {"x": np.zeros((3, 4, 2)), "y": np.zeros((3, 4, 5))}, "targets"),
-    ("real", {"x": np.zeros((3, 4, 2)), "y": np.zeros((3, 4, 5))}, "targets"),
-    ("classes", {"x": np.zeros((3, 4, 2)), "y": np.full((3, 4), 7)}, "target"),
-    *(("real", {"x": x}, r"odd\.npz") for x in (np.zeros((0, 4, 2)), np.zeros((3, 0, 2)), np.full((3, 4, 2), np.nan))),
+    ("bits", {"x": np.zeros((3, 4, 5)), "y": np.zeros(SIZES)}, "5 values per step"),
+    ("real", {"x": np.zeros((3, 4, 5)), "y": np.zeros(SIZES)}, "5 values per step"),
+    ("bits", {"x": np.zeros(SIZES), "y": np.zeros((3, 4, 5))}, "targets"),
+    ("real", {"x": np.zeros(SIZES), "y": np.zeros((3, 4, 5))}, "targets"),
+    ("classes", {"x": np.zeros(SIZES), "y": np.full((3, 4), 7)}, "target"),
+    *(("real", {"x": x}, r"odd\.npz") for x in (np.zeros((0, 4, 2)), np.zeros((3, 0, 2)), np.full(SIZES, np.nan))),
 ])  # fmt: skip
-def test_odd_arrays_and_those_of_other_sizes_are_refused(
-    runs: dict[str, Path], tmp_path: Path, name: str, arrays: dict[str, Any], message: str
-) -> None:
-    np.savez(tmp_path / "odd.npz", **arrays)
+def test_odd_arrays_and_those_of_other_sizes_are_refused(runs, tmp_path: Path, name, arrays, message) -> None:
     with pytest.raises(InputError, match=message):
-        evaluated(runs[name], None, str(tmp_path / "odd.npz"))
+        evaluated(runs[name], None, arrays_file(tmp_path / "odd.npz", **arrays))
 
 
-def test_a_file_may_hold_one_class_only(runs: dict[str, Path], tmp_path: Path) -> None:
-    np.savez(tmp_path / "one.npz", x=np.ones((3, 4, 2)), y=np.zeros((3, 4), dtype=int))
-    assert evaluated(runs["classes"], None, str(tmp_path / "one.npz"))["outputs"].keys() == {"0"}
+def test_a_file_may_hold_one_class_only(runs, tmp_path: Path) -> None:
+    path = arrays_file(tmp_path / "one.npz", x=np.ones(SIZES), y=np.zeros((3, 4), dtype=int))
+    assert evaluated(runs["classes"], None, path)["outputs"].keys() == {"0"}
 
 
-def test_data_that_have_changed_are_noticed(runs: dict[str, Path], tmp_path: Path) -> None:
-    file = runs["bits"].parent / "bits.npz"
-    before = file.read_bytes()
-    np.savez(file, x=np.zeros((20, 9, 2)), y=np.zeros((20, 9, 2)))
-    try:
-        with pytest.raises(CheckpointError, match="has changed"):
-            own_sequences(RunFolder(runs["bits"]))
-    finally:
-        file.write_bytes(before)
-
-
-def test_data_in_memory_are_not_stored_but_a_file_can_be_scored(tmp_path: Path) -> None:
+def test_data_that_have_changed_are_noticed_and_those_in_memory_not_stored_but_a_file_can_be_scored(tmp_path):
+    run = make_data_runs(tmp_path, "bits")["bits"]
+    arrays_file(tmp_path / "bits.npz", x=np.zeros((20, 9, 2)), y=np.zeros((20, 9, 2)))
+    with pytest.raises(CheckpointError, match="has changed"):
+        own_sequences(RunFolder(run))
     x = np.random.default_rng(0).standard_normal((6, 5, 2))
     arrays = {"x": x, "y": x.cumsum(axis=1)}
     run = hfrnn.train(data=arrays, out=tmp_path / "run", **TRAINED).folder
     with pytest.raises(InputError, match="in the memory of a Python program"):
         own_sequences(RunFolder(run))
-    np.savez(tmp_path / "same.npz", **arrays)
     net, theta, _ = hfrnn.load(run)
-    time_first = hfrnn.Batch(*(array.swapaxes(0, 1) for array in arrays.values()))
-    found, scored = evaluated(run, None, str(tmp_path / "same.npz")), hfrnn.score(net, theta, time_first).overall
-    assert found["loss"] == pytest.approx(net.loss(theta, time_first), rel=1e-12)
+    batch = hfrnn.Batch(*(array.swapaxes(0, 1) for array in arrays.values()))
+    found = evaluated(run, None, arrays_file(tmp_path / "same.npz", **arrays))
+    scored = hfrnn.score(net, theta, batch).overall
+    assert found["loss"] == pytest.approx(net.loss(theta, batch), rel=1e-12)
     assert (found["mse"], found["r2"]) == (scored["mse"], scored["r2"])

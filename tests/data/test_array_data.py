@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.array_files import N, T, good, mat, npy, npz
+from support.local_site import put
 
 from hfrnn.data import array_files
 from hfrnn.data.array_data import ArrayData, from_memory, load_arrays
@@ -42,10 +43,7 @@ def test_real_arrays_become_time_major() -> None:
 
 def test_arrays_with_the_steps_first_give_the_same_data() -> None:
     mask = RNG.integers(1, 3, size=(N, T))
-    time_first = from_memory(
-        good(x=X.swapaxes(0, 1), y=Y.swapaxes(0, 1), mask=mask.T), time_first=True, fractions=WHOLE
-    )
-    assert_equal(time_first, whole(mask=mask))
+    assert_equal(whole(x=X.swapaxes(0, 1), y=Y.swapaxes(0, 1), mask=mask.T, time_first=True), whole(mask=mask))
 
 
 @pytest.mark.parametrize("time_first", [False, True])
@@ -60,7 +58,7 @@ def test_targets_of_a_sequence_are_scored_at_its_last_step(time_first: bool) -> 
     np.testing.assert_array_equal(whole(y=last[:, 0]).train.targets[-1, :, 0], last[:, 0])
 
 
-def test_integers_are_classes_at_every_step_or_at_the_last() -> None:
+def test_integers_are_symbols_or_classes_at_every_step_or_at_the_last() -> None:
     classes = RNG.integers(0, 4, size=(N, T))
     classes[2, 3] = 3
     every, last = whole(y=classes), whole(y=classes[:, 3])
@@ -69,9 +67,6 @@ def test_integers_are_classes_at_every_step_or_at_the_last() -> None:
     np.testing.assert_array_equal(last.train.targets[-1], classes[:, 3])
     assert (every.train.weights.sum(), last.train.weights.sum()) == (N * T, N)
     assert every.train.targets.dtype == np.int32
-
-
-def test_integer_inputs_are_symbols_and_the_largest_of_all_parts_counts() -> None:
     symbols = np.zeros((N, T), dtype=np.uint8)
     data = from_memory({"x": symbols, "y": Y, "valid_x": symbols + 6, "valid_y": Y})
     assert data.symbols
@@ -90,7 +85,7 @@ def test_the_loss_fits_the_targets(y: Any, loss: str) -> None:
     assert data.reason
 
 
-def test_a_loss_that_was_asked_for_is_taken() -> None:
+def test_the_loss_that_was_asked_for_is_taken() -> None:
     bits, classes = np.ones((N, T, 1)), RNG.integers(0, 4, size=(N, T))
     assert whole(y=bits, loss="squared").loss == "squared"
     assert whole(y=bits / 2, loss="logistic").loss == "logistic"
@@ -98,7 +93,7 @@ def test_a_loss_that_was_asked_for_is_taken() -> None:
     np.testing.assert_array_equal(whole(y=classes * 1.0, loss="softmax").train.targets, classes.T)
 
 
-def test_targets_that_are_not_scored_may_hold_anything() -> None:
+def test_targets_that_are_not_scored_may_hold_anything_and_a_mask_may_weigh_every_output() -> None:
     mask = RNG.integers(0, 2, size=(N, T))
     mask[:, 0] = 1
     train = whole(y=np.where(mask[:, :, None], Y, np.nan), mask=mask).train
@@ -106,9 +101,6 @@ def test_targets_that_are_not_scored_may_hold_anything() -> None:
     np.testing.assert_array_equal(train.targets, np.where(mask[:, :, None], Y, 0).swapaxes(0, 1))
     classes = np.where(mask, 2, -100)
     np.testing.assert_array_equal(whole(y=classes, mask=mask).train.targets, np.where(mask, 2, 0).T)
-
-
-def test_a_mask_may_weigh_every_output() -> None:
     mask = RNG.random((N, T, 2))
     train = whole(y=np.concatenate([Y, -Y], axis=2), mask=mask).train
     np.testing.assert_array_equal(train.weights, mask.swapaxes(0, 1).astype(np.float32))
@@ -137,37 +129,35 @@ def test_the_last_sequences_validate(count: int, fractions: Any, sizes: tuple[in
     np.testing.assert_array_equal(kept, np.arange(count))
 
 
-def test_parts_of_their_own_may_have_other_lengths() -> None:
+def test_parts_of_their_own_may_have_other_lengths_and_arrays_are_not_written_to() -> None:
     data = from_memory({**good(), "valid_x": X[:2, :3], "valid_y": Y[:2, :3], "test_x": X[:1], "test_y": Y[:1]})
     assert data.train.inputs.shape == (T, N, 2)
     assert data.valid is not None
     assert data.valid.inputs.shape == (3, 2, 2)
     assert list(data.parts) == ["train", "valid", "test"]
-
-
-# ---------------------------------------------------------------------- files
-
-
-def written(folder: Path, name: str, content: bytes) -> Path:
-    (folder / name).write_bytes(content)
-    return folder / name
+    arrays = good(mask=np.ones((N, T)))
+    before = {name: array.copy() for name, array in arrays.items()}
+    data = from_memory(arrays)
+    data.train.inputs[...] = 7
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, before[name])
 
 
 def test_all_kinds_of_files_hold_the_same_data(tmp_path: Path) -> None:
     arrays = good(mask=RNG.integers(1, 3, size=(N, T)), lengths=np.full(N, T - 1))
     expected = from_memory(arrays)
-    assert_equal(load_arrays(written(tmp_path, "a.npz", npz(arrays))), expected)
-    assert_equal(load_arrays(written(tmp_path, "b.npz", npz(arrays, pack=True))), expected)
-    assert_equal(load_arrays(written(tmp_path, "a.mat", mat(arrays))), expected)
-    assert_equal(load_arrays(written(tmp_path, "b.MAT", mat(arrays, do_compression=True))), expected)
-    x, y = written(tmp_path, "x.npy", npy(X)), written(tmp_path, "y.npy", npy(Y))
+    assert_equal(load_arrays(put(tmp_path / "a.npz", npz(arrays))), expected)
+    assert_equal(load_arrays(put(tmp_path / "b.npz", npz(arrays, pack=True))), expected)
+    assert_equal(load_arrays(put(tmp_path / "a.mat", mat(arrays))), expected)
+    assert_equal(load_arrays(put(tmp_path / "b.MAT", mat(arrays, do_compression=True))), expected)
+    x, y = put(tmp_path / "x.npy", npy(X)), put(tmp_path / "y.npy", npy(Y))
     assert_equal(load_arrays(x, y), from_memory(good()))
 
 
 @pytest.mark.parametrize("dtype", [">f8", "<f4", "f2", "longdouble", ">i4"])
 def test_types_and_orders_of_numbers_are_read(tmp_path: Path, dtype: str) -> None:
     x = np.asfortranarray(np.arange(N * T * 2).reshape(N, T, 2).astype(dtype))
-    data = load_arrays(written(tmp_path, "x.npy", npy(x)), written(tmp_path, "y.npy", npy(Y)), fractions=WHOLE)
+    data = load_arrays(put(tmp_path / "x.npy", npy(x)), put(tmp_path / "y.npy", npy(Y)), fractions=WHOLE)
     np.testing.assert_array_equal(data.train.inputs, x.swapaxes(0, 1).astype(float))
     assert data.train.inputs.dtype == (np.float32 if dtype in ("<f4", "f2") else np.float64)
 
@@ -175,44 +165,39 @@ def test_types_and_orders_of_numbers_are_read(tmp_path: Path, dtype: str) -> Non
 def test_matlab_leaves_out_an_axis_of_one(tmp_path: Path) -> None:
     arrays = {"x": X[:, :, :1], "y": Y, "lengths": np.full(N, 5)}
     squeezed = {"x": X[:, :, 0], "y": Y[:, :, 0], "lengths": np.full(N, 5)}
-    assert_equal(load_arrays(written(tmp_path, "a.mat", mat(squeezed))), from_memory(arrays))
+    assert_equal(load_arrays(put(tmp_path / "a.mat", mat(squeezed))), from_memory(arrays))
     last = Y[:, -1, 0]  # a row
-    row = load_arrays(written(tmp_path, "b.mat", mat({"x": X, "y": last})))
+    row = load_arrays(put(tmp_path / "b.mat", mat({"x": X, "y": last})))
     assert_equal(row, from_memory({"x": X, "y": last[:, None]}))
 
 
 def test_arrays_of_other_names_are_not_read_but_named(tmp_path: Path) -> None:
     content = npz(good(notes=np.array([None, {}], dtype=object), masks=np.ones(3)))
-    data = load_arrays(written(tmp_path, "a.npz", content))
+    data = load_arrays(put(tmp_path / "a.npz", content))
     assert data.notes == ("not read: notes, masks",)
 
 
-def test_the_bound_counts_all_arrays_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    content = npz({"x": np.zeros((N, T, 20)), "y": Y}, pack=True)
+def test_arrays_unpacked_ones_and_windows_have_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(tmp_path / "a.npz", npz({"x": np.zeros((N, T, 20)), "y": Y}, pack=True))
     monkeypatch.setattr(array_files, "memory_share", lambda divisor: 8063)
     with pytest.raises(InputError, match=r"array y .* takes 8064 bytes with the arrays before it, and at most 8,063"):
-        load_arrays(written(tmp_path, "a.npz", content))
-
-
-def test_a_packed_file_of_matlab_is_not_unpacked_beyond_the_bound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = written(tmp_path, "a.mat", mat({"x": np.zeros((2**8, 2**8, 4)), "y": Y}, do_compression=True))
+        load_arrays(path)
+    path = put(tmp_path / "a.mat", mat({"x": np.zeros((2**8, 2**8, 4)), "y": Y}, do_compression=True))
     monkeypatch.setattr(array_files, "memory_share", lambda divisor: 2**20)
     with pytest.raises(InputError, match="unpacks to more than a sixteenth of the memory"):
         load_arrays(path)
+    x = np.zeros((5000, 1))
+    with pytest.raises(InputError, match=r"3,002 windows of 2000 steps take too much memory: give a larger stride="):
+        from_memory({"x": x, "y": x}, windows=Windows(2000, 1), fractions=WHOLE)
 
 
 def test_the_checksum_is_that_of_the_arrays(tmp_path: Path) -> None:
     sums = {from_memory(arrays).sha256 for arrays in (good(), good(x=X + 1), good(mask=np.ones((N, T))))}
     assert len(sums) == 3
     assert from_memory(good()).sha256 in sums
-    x, y = written(tmp_path, "x.npy", npy(X)), written(tmp_path, "y.npy", npy(Y))
-    other = written(tmp_path, "z.npy", npy(-Y))
+    x, y = put(tmp_path / "x.npy", npy(X)), put(tmp_path / "y.npy", npy(Y))
+    other = put(tmp_path / "z.npy", npy(-Y))
     assert load_arrays(x, y).sha256 != load_arrays(x, other).sha256
-
-
-# ---------------------------------------------------------------------- one recording
 
 
 def test_one_recording_is_cut_into_windows_by_time() -> None:
@@ -238,16 +223,6 @@ def test_every_step_to_train_on_is_in_a_window() -> None:
         assert train.inputs.shape[0] == window
 
 
-def test_windows_that_overlap_too_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = np.zeros((5000, 1))
-    monkeypatch.setattr(array_files, "memory_share", lambda divisor: 10**6)
-    with pytest.raises(InputError, match=r"3,002 windows of 2000 steps take too much memory: give a larger stride="):
-        from_memory({"x": x, "y": x}, windows=Windows(2000, 1), fractions=WHOLE)
-
-
-# ---------------------------------------------------------------------- in memory
-
-
 @pytest.mark.parametrize(("arrays", "words"), [
     ({"x": X, "y": Y, "vaild_x": X}, r"did you mean valid_x\?"),
     ({"x": X.tolist(), "y": Y}, "x of data is a list: give an array of numbers"),
@@ -259,12 +234,3 @@ def test_windows_that_overlap_too_much_are_refused(monkeypatch: pytest.MonkeyPat
 def test_arrays_in_memory_are_checked(arrays: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         from_memory(arrays)
-
-
-def test_arrays_in_memory_are_not_written_to() -> None:
-    arrays = good(mask=np.ones((N, T)))
-    before = {name: array.copy() for name, array in arrays.items()}
-    data = from_memory(arrays)
-    data.train.inputs[...] = 7
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(array, before[name])

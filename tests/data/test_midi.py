@@ -14,7 +14,7 @@ from support.midi_files import END, midi, off, on, track, tune, write_tunes
 import hfrnn
 from hfrnn.data.kinds import kind_of
 from hfrnn.data.midi import load_midi
-from hfrnn.errors import CheckpointError, InputError, MissingExtraError
+from hfrnn.errors import InputError, MissingExtraError
 from hfrnn.runs.config import TrainConfig
 
 pytest.importorskip("mido")
@@ -86,13 +86,12 @@ def test_the_pieces_are_cut_in_the_order_of_their_names(tmp_path: Path) -> None:
 
 
 def test_the_checksum_is_that_of_all_files_and_their_names(tmp_path: Path) -> None:
-    found = []
-    for name, content in (("a.mid", tune(60)), ("b.mid", tune(61)), ("b.mid", tune(62))):
-        (tmp_path / name).write_bytes(content)
-        found.append(load_midi(tmp_path).sha256)
+    found = set()
+    for name, note in (("a.mid", 60), ("b.mid", 61), ("b.mid", 62)):
+        (tmp_path / name).write_bytes(tune(note))
+        found.add(load_midi(tmp_path).sha256)
     (tmp_path / "b.mid").rename(tmp_path / "c.mid")
-    found.append(load_midi(tmp_path).sha256)
-    assert len(set(found)) == 4
+    assert len({*found, load_midi(tmp_path).sha256}) == 4
 
 
 def test_a_run_on_midi_files_says_what_it_read_and_resumes_to_the_same_weights(tmp_path: Path) -> None:
@@ -128,20 +127,17 @@ def test_a_run_notices_that_its_midi_files_have_changed(tmp_path: Path, monkeypa
     (tunes / "zz.mid").write_bytes(tune(70))
     for command in (["train", "--updates", "2", "--resume"], ["evaluate"]):
         assert "has changed since the run was started" in call(*command, tmp_path / "run", code=2).stderr
-    with pytest.raises(CheckpointError, match="has changed"):
-        hfrnn.train(resume=tmp_path / "run", updates=2)
     shutil.rmtree(tunes)
     assert "is not as it was when" in call("train", "--resume", tmp_path / "run", "--updates", "2", code=2).stderr
 
 
 def test_a_folder_is_resolved_to_a_path_that_stays_midi_music(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    write_tunes(tmp_path / "tunes", 1)
+    tunes = write_tunes(tmp_path / "tunes", 1)
     (tmp_path / "ptb").mkdir()
     resolved = TrainConfig(data="tunes").resolved()
     assert resolved.data == f"{tmp_path}/tunes/"
-    (tmp_path / "tunes" / "00.mid").unlink()
-    (tmp_path / "tunes").rmdir()
+    shutil.rmtree(tunes)
     assert resolved.resolved() == resolved
     kinds = [kind_of({"data": name}).about for name in (resolved.data, "a.MID", "ptb", "x")]
     assert kinds == ["MIDI music"] * 2 + ["a text"] * 2

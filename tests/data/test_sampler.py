@@ -13,14 +13,11 @@ from hfrnn.data.sampler import SequenceSampler
 from hfrnn.errors import CheckpointError
 
 
-def test_all_sequences_are_drawn_when_no_number_is_given() -> None:
-    sampler = SequenceSampler(7, 10)
-    assert [sampler.draw().tolist() for _ in range(3)] == [list(range(7))] * 3
-
-
-@pytest.mark.parametrize(("symbols", "expected"), [(1, 1), (104, 10), (106, 11), (10**9, 20)])
-def test_a_subset_holds_about_the_given_number_of_symbols(symbols: int, expected: int) -> None:
-    assert len(SequenceSampler(20, 10, symbols).draw()) == expected
+@pytest.mark.parametrize(("symbols", "expected"), [(None, 20), (1, 1), (104, 10), (106, 11), (10**9, 20)])
+def test_a_subset_holds_about_the_given_number_of_symbols(symbols: int | None, expected: int) -> None:
+    drawn = SequenceSampler(20, 10, symbols).draw()
+    assert len(drawn) == expected
+    assert expected < 20 or drawn.tolist() == list(range(20))
 
 
 def test_epochs_and_seeds_differ_and_a_seed_repeats() -> None:
@@ -81,9 +78,7 @@ def test_a_sampler_knows_where_in_its_epoch_it_is(sequences: int, subset: int) -
 
 
 @given(st.integers(0, 12), st.booleans(), st.sampled_from([(None, 1.0), (3, 1.2), (6, 2.0)]))
-def test_a_resumed_sampler_draws_what_the_first_would_have(
-    steps: int, after_gradient: bool, growth: tuple[int | None, float]
-) -> None:
+def test_a_resumed_sampler_draws_what_the_first_would_have(steps, after_gradient, growth):
     def step(sampler: SequenceSampler) -> list[list[int]]:
         subset = sampler.draw()
         return [subset.tolist(), sampler.draw_part(subset, fraction=0.5).tolist()]

@@ -14,6 +14,7 @@ from hfrnn.data.scaling import Scaling
 from hfrnn.data.tasks import TaskSequences
 from hfrnn.errors import CheckpointError
 
+FIELDS = ("input_mean", "input_deviation", "target_mean", "target_deviation")
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(20, 30, 3)) * [2, 0.1, 30] + [5, 0, -70]
 Y = RNG.normal(size=(20, 30, 2)) * [3, 0.5] + [1, 9]
@@ -58,9 +59,7 @@ def test_inputs_of_0_and_1_are_left_as_they_are_and_a_constant_is_shifted_only()
 
 def test_symbols_classes_and_what_is_not_asked_for_are_not_scaled() -> None:
     part = sequences(x=np.ones((20, 30), dtype=int), y=np.ones((20, 30), dtype=int))
-    assert Scaling.measure(part).to_json() == dict.fromkeys(
-        ("input_mean", "input_deviation", "target_mean", "target_deviation")
-    )
+    assert Scaling.measure(part).to_json() == dict.fromkeys(FIELDS)
     for a, b in zip(Scaling.measure(part).scale(part), part, strict=True):
         np.testing.assert_array_equal(a, b)
     assert Scaling.measure(sequences(), targets=False).target_mean is None
@@ -72,7 +71,7 @@ def test_a_stored_scaling_is_the_same_to_the_bit(tmp_path: Path) -> None:
     scaling = Scaling.measure(sequences())
     scaling.save(tmp_path / "scaling.json")
     again = Scaling.load(tmp_path / "scaling.json")
-    for name in ("input_mean", "input_deviation", "target_mean", "target_deviation"):
+    for name in FIELDS:
         np.testing.assert_array_equal(getattr(again, name), getattr(scaling, name))
     assert again.sha256 == scaling.sha256
 

@@ -61,9 +61,6 @@ def test_every_symbol_is_scored_once_in_equal_pieces_after_a_warm_up(n: int, str
         np.testing.assert_array_equal(np.diff(inputs[:length, k]), 1)
 
 
-# ---------------------------------------------------------------------- a text as parallel streams in windows
-
-
 def windows(streams: TextStreams) -> list[int]:
     """Where the windows of an epoch are."""
     positions = [0]
@@ -76,27 +73,11 @@ sizes = st.tuples(st.integers(1, 60), st.integers(1, 4), st.integers(1, 6), st.i
 
 
 @given(sizes)
-def test_the_windows_of_an_epoch_score_every_prediction_once(drawn: tuple[int, int, int, int]) -> None:
+def test_windows_score_every_prediction_once_at_their_last_steps_and_begin_as_far_back_as_asked(drawn):
     length, count, every, ratio = drawn
     assume(length >= every)
-    symbols = np.arange(count * length + 1 + count // 2) + 7  # a symbol says its place; some are left over
+    symbols, scored = np.arange(count * length + 1 + count // 2), []  # a symbol says its place; some are left over
     streams = TextStreams(symbols, count, every * ratio, every)
-    scored = []
-    for position in windows(streams):
-        inputs, targets, weights = streams.window(position)
-        np.testing.assert_array_equal(targets, inputs + 1)
-        scored += targets[np.ones(targets.shape) == (1 if weights is None else weights)].tolist()
-    left = length % every  # what does not fill a window at the end of each stream
-    assert sorted(scored) == [7 + b * length + t + 1 for b in range(count) for t in range(length - left)]
-
-
-@given(sizes)
-def test_a_window_ends_with_the_steps_that_it_scores_and_begins_as_far_back_as_asked(
-    drawn: tuple[int, int, int, int],
-) -> None:
-    length, count, every, ratio = drawn
-    assume(length >= every)
-    streams = TextStreams(np.arange(count * length + 1), count, every * ratio, every)
     for position in windows(streams):
         inputs, targets, weights = streams.window(position)
         stop = position + every
@@ -104,9 +85,13 @@ def test_a_window_ends_with_the_steps_that_it_scores_and_begins_as_far_back_as_a
         assert inputs.dtype == targets.dtype == np.int32
         at = np.arange(stop - T, stop)[:, None] + length * np.arange(count)  # stream b reads the b-th piece
         np.testing.assert_array_equal(inputs, at)
+        np.testing.assert_array_equal(targets, at + 1)
         assert (weights is None) == (every == T)
         if weights is not None:
             np.testing.assert_array_equal(weights, np.repeat(np.arange(T)[:, None] >= T - every, count, axis=1))
+        scored += targets[-every:].ravel().tolist()
+    left = length % every  # what does not fill a window at the end of each stream
+    assert sorted(scored) == [b * length + t + 1 for b in range(count) for t in range(length - left)]
 
 
 def test_steps_are_those_of_every_stream_and_end_with_the_text() -> None:

@@ -31,9 +31,8 @@ def registered() -> Iterator[Entries[hfrnn.DataKind]]:
     """The registry, which forgets what a test registers."""
     before = known.KINDS.of_users()
     yield known.KINDS
-    for name in known.KINDS.of_users():
-        if name not in before:
-            known.KINDS.forget(name)
+    for name in set(known.KINDS.of_users()) - set(before):
+        known.KINDS.forget(name)
 
 
 @pytest.fixture
@@ -100,12 +99,11 @@ def test_its_options_are_checked_and_are_for_such_data_only(example: Any, log: P
     assert hfrnn.TrainConfig(data=log, log_targets=2).log_targets == 2
     with pytest.raises(hfrnn.InputError, match="log_targets= is 0: give a whole number, 1 or more"):
         hfrnn.TrainConfig(data=log, log_targets=0)
+    not_for = r"was given, and .* is a .*: it is for a .*: leave it out"
     for options, message in (
-        ({"data": "sine", "log_targets": 2}, r"was given, and .* is a .*: it is for a .*: leave it out"),
-        ({"data": log, "sequence_length": 5}, r"was given, and .* is a .*: it is for a .*: leave it out"),
-        ({"text": log}, "not a text: give it as data="),
-        ({"data": log, "log_targets": 3}, "has too few trials"),
-    ):
+        ({"data": "sine", "log_targets": 2}, not_for), ({"data": log, "sequence_length": 5}, not_for),
+        ({"text": log}, "not a text: give it as data="), ({"data": log, "log_targets": 3}, "has too few trials"),
+    ):  # fmt: skip
         with pytest.raises(hfrnn.InputError, match=message):
             hfrnn.train(**OPTIONS, **options, out=tmp_path / "run")
 
@@ -126,13 +124,8 @@ def test_a_value_with_a_prefix_can_name_generated_data(registered: Entries[hfrnn
         def recognises(cls, data: str) -> bool:
             return data.startswith("mine:")
 
-        @classmethod
-        def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-            return {}
-
-        @classmethod
-        def files(cls, options: Mapping[str, Any]) -> list[Any]:
-            return []
+        resolved = classmethod(lambda cls, options: {})
+        files = classmethod(lambda cls, options: [])
 
         @classmethod
         def open(cls, options: Mapping[str, Any], given: Any = None) -> Mine:
@@ -157,11 +150,14 @@ def test_a_value_with_a_prefix_can_name_generated_data(registered: Entries[hfrnn
     assert hfrnn.load_objective(str(folder.path), symbols=70).objective.batch.B == 10
 
 
-def test_a_name_is_registered_once(example: Any) -> None:
+def test_a_name_is_registered_once_and_a_run_of_an_unknown_kind_is_refused_in_one_sentence(example, log, tmp_path):
     with pytest.raises(hfrnn.InputError, match="the kind of data named 'trials' is registered already"):
         hfrnn.register_data("trials", type("Other", (hfrnn.DataKind,), {}))
     with pytest.raises(hfrnn.InputError, match=r"give a subclass of hfrnn\.DataKind"):
         hfrnn.register_data("others", int)  # type: ignore[arg-type]
+    hfrnn.train(**OPTIONS, data=log, log_targets=1, out=tmp_path / "run")
+    known.KINDS.forget("trials")
+    assert call("evaluate", tmp_path / "run", code=2).output.count("\n") <= 3
 
 
 @pytest.mark.slow
@@ -183,9 +179,3 @@ def test_commands_train_resume_and_evaluate(registered: Entries[hfrnn.DataKind],
     found = json.loads(command("evaluate", run, "--json"))
     assert (found["sequences"], list(found["outputs"])) == (1, ["0", "1"])
     assert "--log-targets" in command("train", "--help-all")
-
-
-def test_a_run_of_an_unknown_kind_is_refused_in_one_sentence(example: Any, log: Path, tmp_path: Path) -> None:
-    hfrnn.train(**OPTIONS, data=log, log_targets=1, out=tmp_path / "run")
-    known.KINDS.forget("trials")
-    assert call("evaluate", tmp_path / "run", code=2).output.count("\n") <= 3

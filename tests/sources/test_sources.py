@@ -1,4 +1,4 @@
-"""What a run trains on: the sequences, symbols and validation batches of texts, tasks and music."""
+"""What a run trains on: the sequences, symbols and validation batches of texts, tasks and music, and lost files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.command_line import refused
+from support.data_runs import make_data_runs
 from support.music_files import pieces_of, stored
 from support.tiny_runs import TEXT, text_file, tiny_train
 
@@ -35,9 +37,6 @@ def music(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HFRNN_DATA", str(tmp_path))
     (tmp_path / "jsb").mkdir()
     return text_file(tmp_path, stored(), "jsb/jsb.npz")
-
-
-# ---------------------------------------------------------------------- text
 
 
 def test_a_text_s_pool_and_symbols_are_those_of_its_training_part(tmp_path: Path) -> None:
@@ -91,8 +90,7 @@ def test_classes_of_a_text_go_by_training_frequency(tmp_path: Path) -> None:
 
 def test_rare_words_are_left_out_of_a_new_run_s_vocabulary(tmp_path: Path) -> None:
     words = "one two one three one two\n" * 20 + "four five\n" * 2 + "one two\n" * 20
-    text = text_file(tmp_path, words, "words.txt")
-    options = {"text": str(text), "level": "word", "sequence_length": 5}
+    options = {"text": str(text_file(tmp_path, words, "w.txt")), "level": "word", "sequence_length": 5}
     limits = ({}, {"min_count": 3}, {"max_vocabulary": 4})
     every, frequent, few = (source(tmp_path, **options, **more).network["n_in"] for more in limits)
     assert every > frequent > 3
@@ -103,14 +101,10 @@ def test_a_resumed_run_s_text_keeps_the_symbols_that_it_was_started_with(tmp_pat
     result = tiny_train(tmp_path, optimizer="adam", updates=1)
     folder = hfrnn.runs.folder.RunFolder(tmp_path / "run")
     again = open_source(result.config, folder)
-    vocabulary = again.vocabulary
-    assert again.network["n_in"] == vocabulary.size == result.net.n_in
+    assert again.network["n_in"] == again.vocabulary.size == result.net.n_in
     text_file(tmp_path, TEXT + "x")
     with pytest.raises(CheckpointError, match="has changed since the run was started"):
         open_source(result.config, folder)
-
-
-# ---------------------------------------------------------------------- tasks
 
 
 @pytest.mark.parametrize("name", tasks())
@@ -129,7 +123,7 @@ def test_a_task_says_its_network_and_makes_batches_that_fit_it(tmp_path: Path, n
 
 def test_every_epoch_and_every_seed_of_a_task_has_sequences_of_its_own(tmp_path: Path) -> None:
     def drawn(epoch: int, seed: int = 0) -> bytes:
-        return bytes(source(tmp_path, data="addition", seed=seed, sequences=50).pool(epoch).inputs.tobytes())
+        return source(tmp_path, data="addition", seed=seed, sequences=50).pool(epoch).inputs.tobytes()
 
     assert drawn(0) == drawn(0)
     assert drawn(3) == drawn(3)
@@ -151,10 +145,7 @@ def test_a_task_of_few_sequences_has_all_of_them_in_every_epoch_and_says_so(tmp_
     task = source(tmp_path, data="memorization-5bit", length=20)
     for epoch in range(2):
         np.testing.assert_array_equal(task.pool(epoch).inputs, task.validation.inputs)
-    assert task.lines() == [
-        "task      memorization-5bit, length 20: all 32 sequences in every epoch",
-        "          the same ones to validate",
-    ]
+    assert task.lines()[0] == "task      memorization-5bit, length 20: all 32 sequences in every epoch"
     with pytest.raises(InputError, match=r"^sequences= was given, and the task memorization-5bit has 32 sequences"):
         source(tmp_path, data="memorization-5bit", length=20, sequences=10)
     others = source(tmp_path, data="addition", length=30, sequences=10).lines()
@@ -179,9 +170,6 @@ def test_updates_of_a_task_draw_from_their_own_epoch(tmp_path: Path) -> None:
     assert sequences.epoch == 3
 
 
-# ---------------------------------------------------------------------- music
-
-
 def test_music_is_its_pieces_side_by_side(tmp_path: Path, music: Path) -> None:
     found = source(tmp_path, data="jsb")
     assert isinstance(found.data, Music)
@@ -204,9 +192,6 @@ def test_music_that_has_changed_is_not_resumed(tmp_path: Path, music: Path) -> N
         train(resume=tmp_path / "run", updates=3)
 
 
-# ---------------------------------------------------------------------- all of them
-
-
 def test_some_columns_of_a_pool_take_their_weights_and_lengths_along() -> None:
     rng = np.random.default_rng(0)
     pool = Pool(rng.random((4, 6, 2)), rng.random((4, 6, 1)), rng.random((4, 6)), rng.integers(1, 5, 6))
@@ -223,3 +208,36 @@ def test_options_of_a_text_are_refused_without_one(tmp_path: Path, music: Path, 
         told = f"{next(iter(option))}= was given, and {data} is (a synthetic task|music): it is for .*: leave it out"
         with pytest.raises(InputError, match=told):
             source(tmp_path, data=data, **option)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
+    """A run on each kind of data, and its file, which is gone."""
+    folder = tmp_path_factory.mktemp("data")
+    made = make_data_runs(folder, "drive", "real")
+    text = tiny_train(folder, optimizer="adam").folder
+    found = {"text": (text, folder / "text.txt"), "table": (made["drive"], folder / "drive.csv")}
+    found["arrays"] = (made["real"], folder / "real.npz")
+    for _, file in found.values():
+        file.unlink()
+    return found
+
+
+@pytest.mark.parametrize("data", ["text", "table", "arrays"])
+@pytest.mark.parametrize("command", ["train --updates 9 --resume", "spectrum"])
+def test_a_command_for_the_own_data_only_asks_to_put_it_back(runs, command: str, data: str):
+    run, file = runs[data]
+    begin = f"Error: the data of {run} is not as it was when the run was started: there is no file {file}"
+    assert refused(*command.split(), run).startswith(begin)
+
+
+@pytest.mark.parametrize(
+    ("command", "data"), [("evaluate", "text"), ("evaluate", "table"), ("evaluate", "arrays"), ("predict", "table")]
+)
+def test_a_command_that_takes_a_file_says_how_to_give_another_one(runs, tmp_path: Path, command: str, data: str):
+    run, file = runs[data]
+    output = ["--output", tmp_path / "out.npz"] if command == "predict" else []
+    found = refused(command, run, *output)
+    assert f"there is no file {file} (sha256 " in found
+    assert ", or give another one: " in found
+    assert found.endswith(f" {command} {run} FILE")
