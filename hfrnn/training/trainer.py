@@ -133,9 +133,9 @@ def train(
     Notes
     -----
     A resumed run makes the same updates, bit for bit, as a run that never stopped, also if the first process was
-    killed. Where a run has reached a limit, metrics.jsonl has one more validation, and with a first-order optimizer a
-    shorter interval if the limit lay in the middle of one. That validation can only change which state is the best,
-    and end the run at `target_bits` or because a task is solved; `patience` does not count it.
+    killed. Where it was at a limit, it has one more validation, and with a first-order optimizer perhaps a shorter
+    interval. That validation can change which state is the best, and end the run at `target_bits` or because a task is
+    solved; `patience` does not count it.
 
     Examples
     --------
