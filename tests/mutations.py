@@ -20,14 +20,11 @@ import ast
 import compileall
 import fnmatch
 import json
-import os
 import queue
 import random
 import re
-import resource
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -43,13 +40,13 @@ from mutation_table import EQUIVALENTS, TARGETS, Equivalent, Target
 from support.cuda_mutants import cuda_mutants
 from support.mutants import Mutant, lines_of, mutants
 from support.reach import Reach, digest
+from support.runs_of_copies import NUMBA_CACHE, Trial, run
 
 PROJECT = Path(__file__).resolve().parent.parent
 COPIED = ("hfrnn", "tests", "pyproject.toml")  # what all tests of the table need
 PAGES = ("docs", "examples", "benchmarks", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "CITATION.cff")
 AT_ONCE = 2
 COUNT = 60  # mutants, unless --count says otherwise
-NUMBA_CACHE = "numba-cache"  # of each copy by itself: numba does not see that a function in another file has changed
 PYTEST_OPTIONS = ("-m", "", "-x", "-q", "--tb=line", "-p", "no:cacheprovider")  # slow tests too
 LIMIT = 150.0  # seconds of tests for one mutant with --reached, as they were recorded
 COMPILED = ("hfrnn/kernels/numba/*", "hfrnn/kernels/cuda/*")  # coverage sees no line of compiled loops
@@ -57,7 +54,6 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.*?|benchmarks/.*?)(?: - .*)?$", 
 TABLE = "table"  # stands for a tier where the tests of mutation_table.py run
 SURVIVORS = ("survived", "survived within the limit", "not reached")
 ERROR, SURVIVED = 1, 3  # exit statuses
-MEMORY = 16 * 2**30  # bytes of address space for one mutant
 PASSED, NOT_FOUND, NOTHING_RAN = 0, 4, 5  # pytest's exit statuses; with any other a mutant has been noticed
 
 
@@ -101,38 +97,6 @@ class Checks:
                 if status != PASSED:
                     return "noticed" if status is not None else "out of time", time.perf_counter() - start
         return "SURVIVED", time.perf_counter() - start
-
-
-def environment(folder: Path) -> dict[str, str]:
-    """Return the environment of the tests of a copy of the project."""
-    one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
-    path = os.pathsep.join([str(folder), str(folder / "tests")])
-    own = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "NUMBA_CACHE_DIR": str(folder / NUMBA_CACHE)}
-    return os.environ | one_thread | own
-
-
-def run(command: tuple[str, ...], folder: Path, seconds: float, **more: str) -> tuple[int | None, str, float]:
-    """Return a command's exit status (None: out of time), its output, and its seconds."""
-    start = time.perf_counter()
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(
-            [sys.executable, *command],
-            cwd=folder,
-            env=environment(folder) | more,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-        resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
-        try:
-            status: int | None = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            status = None
-        output.seek(0)
-        words = output.read().strip()
-    return status, words, time.perf_counter() - start
 
 
 def copy_project(target: Path, more: tuple[str, ...] = ()) -> None:
@@ -207,29 +171,6 @@ def commit() -> str:
     """Return the hash of HEAD, "0" outside a repository."""
     asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=PROJECT, capture_output=True, text=True)
     return asked.stdout.strip() or "0"
-
-
-@dataclass
-class Trial:
-    """What became of a mutant.
-
-    tier, test : str
-        The marker expression of the record, and the first test that noticed the mutant.
-    tried, left : int
-        Numbers of tests that ran until then, and that did not fit into the limit.
-    """
-
-    mutant: Mutant
-    verdict: str = "not reached"
-    tier: str = ""
-    test: str = ""
-    seconds: float = 0.0
-    tried: int = 0
-    left: int = 0
-
-    def __str__(self) -> str:
-        by = f"by {self.test}" if self.test else f"{self.tried} tests tried, {self.left} left"
-        return f"{self.verdict:11} {self.seconds:5.1f} s  {self.mutant}\n    {by}"
 
 
 @dataclass
