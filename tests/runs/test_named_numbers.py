@@ -27,11 +27,7 @@ def test_a_number_stays_one_and_numbers_by_name_become_texts(given: Any, value: 
     table = tomllib.loads(found.to_toml())
     assert TrainConfig(**{name: each for name, each in table.items() if name != "followed"}).max_norm == value
     assert hash(found) == hash(TrainConfig(optimizer="sgd", max_norm=value))
-
-
-def test_texts_are_read_by_name() -> None:
-    assert by_name(("a=1.0", "b=2.5")) == {"a": 1.0, "b": 2.5}
-    assert by_name(2.5) == 2.5
+    assert (by_name(("a=1.0", "b=2.5")), by_name(2.5)) == ({"a": 1.0, "b": 2.5}, 2.5)
 
 
 @pytest.mark.parametrize(
