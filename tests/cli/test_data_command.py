@@ -139,11 +139,8 @@ def test_show_tells_parts_symbols_and_the_beginning(site: Site) -> None:
     assert out.endswith("\nbeginning:\n" + load_corpus(name="ptb").train[:300] + "\n")
     shown = json.loads(call("data", "show", "ptb", "--level", "byte", "--json").stdout)
     corpus = load_corpus(name="ptb", level="byte")
-    assert (shown["source"], shown["sha256"], shown["symbols"]) == (
-        corpus.source,
-        corpus.sha256,
-        len(set(corpus.train)),
-    )
+    assert (shown["source"], shown["sha256"]) == (corpus.source, corpus.sha256)
+    assert shown["symbols"] == len(set(corpus.train))
     assert shown["parts"] == {part: len(getattr(corpus, part)) for part in ("train", "valid", "test")}
     assert shown["most_frequent"][0] == {"symbol": ord("_"), "count": 160}
     shown = json.loads(call("data", "show", "ptb", "--level", "word", "--json").stdout)

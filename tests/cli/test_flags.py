@@ -99,9 +99,7 @@ def test_commands_options_and_names_are_completed() -> None:
     assert completed("completion", "f") == ["fish"]
 
 
-def test_run_folders_with_names_that_no_shell_expands_are_completed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_run_folders_that_no_shell_expands_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("runs/a", "runs/b", "c", "runs/none", "[x]", "a b", "$(x)", "a\nb", "a'b", "a&b;c"):
         (tmp_path / name).mkdir(parents=True)
         if "none" not in name:

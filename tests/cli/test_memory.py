@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import threading
@@ -29,11 +30,9 @@ def resident(process: int) -> int:
 
 
 def drain(end: int) -> None:
-    try:
+    with contextlib.suppress(OSError):  # closed
         while os.read(end, 65536):
             pass
-    except OSError:  # closed
-        pass
 
 
 @pytest.mark.slow

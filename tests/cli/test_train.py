@@ -51,9 +51,8 @@ def test_resume_goes_on_after_the_last_update(tmp_path: Path) -> None:
     out = call("train", "--resume", tmp_path / "run", "--updates", 3).stdout
     assert "continuing after update 2" in out
     assert [line["update"] for line in metrics(tmp_path / "run")] == [1, 2, 3]
-    again = call("train", "--resume", tmp_path / "run", "--updates", 3).stdout
-    assert "after update 3: --updates 3 counts from the first update, so none is left; give a larger --updates" in again
-    assert "after update 3: --updates 2 counts" in call("train", "--resume", tmp_path / "run").stdout
+    again = call("train", "--resume", tmp_path / "run").stdout
+    assert "after update 3: --updates 2 counts from the first update, so none is left; give a larger --updates" in again
 
 
 def test_any_file_is_text_at_the_level_of_bytes(tmp_path: Path) -> None:

@@ -63,12 +63,9 @@ def test_the_configuration_of_a_run_that_goes_on_is_printed_with_its_changes(run
     assert snapshot(run) == before
 
 
-def test_a_printed_configuration_has_the_flags_over_the_file_over_the_defaults(tmp_path: Path) -> None:
+def test_a_flag_replaces_its_counterpart_in_a_file(tmp_path: Path) -> None:
     found = printed("--config", file(tmp_path, 'hidden = 5\narch = "rnn"\nlambda = 0.5'), "--arch", "lstm")
     assert (found["hidden"], found["arch"], found["lambda"], found["seed"]) == ([5], "lstm", 0.5, 0)
-
-
-def test_a_flag_replaces_its_counterpart_in_a_file(tmp_path: Path) -> None:
     path = file(tmp_path, "curvature_symbols = 500\ndensity = 0.5")
     assert printed("--config", path)["curvature_symbols"] == 500
     found = printed("--config", path, "--curvature-fraction", 0.4, "--connectivity", tmp_path / "c.npz")

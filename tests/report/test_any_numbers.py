@@ -75,10 +75,8 @@ def ticks(page: browser.Page, kind: str, low: float, high: float) -> list[tuple[
 @settings(max_examples=150)
 @given(kind=st.sampled_from(["linear", "log", "time", "whole"]), ends=st.tuples(FINITE, FINITE))
 @example(kind="linear", ends=(1.0, math.nextafter(1.0, 2.0)))
-@example(kind="linear", ends=(1e300, 1e300))
 @example(kind="linear", ends=(0.0, 5e-324))
 @example(kind="log", ends=(5e-324, 1e300))
-@example(kind="log", ends=(5e-324, 5e-324))
 @example(kind="time", ends=(0.0, 1e300))
 @example(kind="whole", ends=(0.0, 5e-324))
 def test_an_axis_of_any_ends_has_ticks_inside(axes: browser.Page, kind: str, ends: tuple[float, float]) -> None:

@@ -11,7 +11,6 @@ from hfrnn.choices import PRESETS
 from hfrnn.cli.train import merged
 from hfrnn.data.kinds import kind_of
 from hfrnn.errors import InputError
-from hfrnn.optim.damping import Damping
 from hfrnn.option import ByData, Option
 from hfrnn.runs.config import TrainConfig
 from hfrnn.runs.folder import RunFolder
@@ -132,15 +131,6 @@ def test_the_first_gradient_batch_is_not_larger_than_the_others() -> None:
         assert TrainConfig(gradient_symbols=gradient).resolved().first_gradient_symbols == first
 
 
-@pytest.mark.parametrize("damping", ["structural", "tikhonov", "structural+tikhonov"])
-def test_the_least_lambda_does_not_depend_on_the_kind_of_damping(damping: str) -> None:
-    for data in ("python-manual", "tinyshakespeare"):
-        config = TrainConfig(damping=damping, data=data).resolved()
-        first = Damping(config.damping, config.mu, config.lambda_)
-        assert first.lambda_ * config.least_damping == pytest.approx(0.001)
-        assert TrainConfig(damping=damping, least_damping=0.3, data=data).resolved().least_damping == 0.3
-
-
 def strengths(config: TrainConfig) -> tuple[float | None, float | None, float | None]:
     found = config.resolved()
     return found.mu, found.lambda_, found.least_damping
@@ -154,8 +144,7 @@ def strengths(config: TrainConfig) -> tuple[float | None, float | None, float | 
 def test_the_damping_of_large_texts_is_weaker_at_first(damping: str, own: Any, weaker: Any) -> None:
     assert strengths(TrainConfig(damping=damping)) == pytest.approx(own)
     assert strengths(TrainConfig(damping=damping, data="ptb")) == pytest.approx(weaker)
-    published = strengths(TrainConfig(damping=damping, data="ptb", preset="published"))
-    assert published[:2] == own[:2]
+    assert strengths(TrainConfig(damping=damping, data="ptb", preset="published"))[:2] == own[:2]
 
 
 @pytest.mark.parametrize(("given", "expected"), [
@@ -166,16 +155,13 @@ def test_a_given_strength_may_become_weaker(given: dict[str, float], expected: A
     assert strengths(TrainConfig(data="ptb", **given)) == expected
 
 
-@pytest.mark.parametrize(
-    ("options", "shift"),
-    [
-        ({}, None), ({"damping": "tikhonov"}, None), ({"lambda_": 0.0}, None), ({"damping": "line-search"}, None),
-        ({"lambda_": 0.0, "data": "addition"}, 1e-3), ({"damping": "none", "data": "addition"}, 1e-3),
-        ({"lambda_": 0.0, "preconditioner_relative_shift": 0.0}, 1e-3),
-        ({"damping": "line-search", "preconditioner_shift": 0.5}, 0.5),
-        ({"damping": "line-search", "preconditioner": "none"}, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "shift"), [
+    ({}, None), ({"damping": "tikhonov"}, None), ({"lambda_": 0.0}, None), ({"damping": "line-search"}, None),
+    ({"lambda_": 0.0, "data": "addition"}, 1e-3), ({"damping": "none", "data": "addition"}, 1e-3),
+    ({"lambda_": 0.0, "preconditioner_relative_shift": 0.0}, 1e-3),
+    ({"damping": "line-search", "preconditioner_shift": 0.5}, 0.5),
+    ({"damping": "line-search", "preconditioner": "none"}, None),
+])  # fmt: skip
 def test_a_preconditioner_without_lambda_or_relative_shift_has_a_shift(options, shift) -> None:
     chosen = TrainConfig(**options).resolved()
     assert chosen.preconditioner_shift == shift

@@ -96,10 +96,7 @@ def test_an_architecture_must_be_registered_to_be_loaded(tmp_path: Path, monkeyp
         hfrnn.load(tmp_path / "net")
 
 
-def test_a_link_to_a_file_is_followed_and_has_one_set_of_weights(file: Path) -> None:
-    link = file.with_name("link")
-    link.symlink_to(file)
-    assert hfrnn.load(link).net.config == hfrnn.load(file).net.config
+def test_a_file_has_one_set_of_weights(file: Path) -> None:
     with pytest.raises(InputError, match="which is 'last'"):
         hfrnn.load(file, which="last")
 
