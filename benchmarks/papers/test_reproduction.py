@@ -50,9 +50,7 @@ def judged(rule: str, metric: str, *rows: tuple[str, float | None, list[float]])
         ("bits", 1.7, [1.73], MATCHED), ("bits", 1.7, [1.74], NOT_MATCHED),
     ],
 )  # fmt: skip
-def test_a_value_is_matched_a_little_above_and_below(
-    metric: str, published: float, ours: list[float], state: str
-) -> None:
+def test_a_value_is_matched_a_little_above_and_below(metric, published, ours, state) -> None:
     assert judged("value", metric, ("a", published, ours)) == [state]
 
 

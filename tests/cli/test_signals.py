@@ -15,9 +15,7 @@ LONG = [["sample", "run", "--length", "100000000"], ["evaluate", "run", "long.tx
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("words", "number"), list(zip(LONG, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP), strict=True)), ids=str
-)
+@pytest.mark.parametrize(("words", "number"), [*zip(LONG, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP), strict=True)])
 def test_a_signal_ends_a_command_at_once(tmp_path: Path, words: list[str], number: int) -> None:
     tiny_train(tmp_path)
     text_file(tmp_path, "The quick brown fox.\n" * 500_000, "long.txt")

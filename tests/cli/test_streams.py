@@ -43,9 +43,7 @@ CASES = [  # every pair of a command and a kind of stream, and of two kinds of s
 @pytest.mark.nightly
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize(("command", "out", "err", "given"), CASES)
-def test_no_stream_makes_a_command_fail_badly(
-    command: str, out: str, err: str, given: str, tmp_path: Path, run: Path
-) -> None:
+def test_no_stream_makes_a_command_fail_badly(command, out, err, given, tmp_path, run) -> None:
     known = {"TEXT": text_file(tmp_path), "RUN": run, "OUT": tmp_path / "r", "PAGE": tmp_path / "page.html"}
     words = [*COMMAND, *(str(known.get(word, word)) for word in COMMANDS[command])]
     shell = ["sh", "-c", f'"$@" {OUT[out]} {ERR[err]} {IN[given]}', "sh", *words]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support import browser
-from support.report_pages import HELPERS, PROGRAM
+from support.report_pages import PROGRAM, open_page
 from support.report_runs import make_runs
 
 from hfrnn.report import write_report
@@ -40,8 +40,7 @@ def shown(page: browser.Page, tmp_path: Path) -> Any:
 
     def show(*folders: Path, width: int = 1200, dark: bool = False) -> browser.Page:
         files.append(write_report(folders, tmp_path / "report.html", force=True))
-        page.open(files[-1], width=width, dark=dark)
-        page.run(f"{HELPERS}; 0" if page.run("typeof charts") == "undefined" else "0")
+        open_page(page, files[-1], width=width, dark=dark)
         return page
 
     yield show

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support import browser
-from support.report_pages import HELPERS, in_browser, place
+from support.report_pages import in_browser, open_page
 from support.report_runs import rewrite
 from support.tiny_runs import metrics
 
@@ -34,9 +34,6 @@ FINITE = st.floats(-1e300, 1e300) | st.sampled_from([0.0, -0.0, 5e-324, 1e-310, 
 def columns_of(page: str) -> dict[str, list[Any]]:
     start = page.index('id="data">') + len('id="data">')
     return dict(json.loads(page[start : page.index("</script>", start)])["runs"][0]["columns"])
-
-
-# ---------------------------------------------------------------------- reading
 
 
 @settings(together, max_examples=8)
@@ -62,9 +59,6 @@ def test_an_update_that_is_too_large_is_damage(run: Path, update: int) -> None:
         make_page([run])
 
 
-# ---------------------------------------------------------------------- axes
-
-
 @pytest.fixture(scope="module")
 def axes(page: browser.Page, runs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> browser.Page:
     page.open(write_report([runs["sgd"]], tmp_path_factory.mktemp("axes") / "report.html"))
@@ -81,10 +75,8 @@ def ticks(page: browser.Page, kind: str, low: float, high: float) -> list[tuple[
 @settings(max_examples=150)
 @given(kind=st.sampled_from(["linear", "log", "time", "whole"]), ends=st.tuples(FINITE, FINITE))
 @example(kind="linear", ends=(1.0, math.nextafter(1.0, 2.0)))
-@example(kind="linear", ends=(1e300, 1e300))
 @example(kind="linear", ends=(0.0, 5e-324))
 @example(kind="log", ends=(5e-324, 1e300))
-@example(kind="log", ends=(5e-324, 5e-324))
 @example(kind="time", ends=(0.0, 1e300))
 @example(kind="whole", ends=(0.0, 5e-324))
 def test_an_axis_of_any_ends_has_ticks_inside(axes: browser.Page, kind: str, ends: tuple[float, float]) -> None:
@@ -93,52 +85,22 @@ def test_an_axis_of_any_ends_has_ticks_inside(axes: browser.Page, kind: str, end
     assert len(found) <= 30
     assert all(-1 <= pixel <= 301 for _, _, pixel in found)
     assert [value for value, *_ in found] == sorted(value for value, *_ in found)
-    if kind != "whole":
-        assert len(found) >= 1
+    assert found or kind == "whole"
     if kind != "time":  # 1e300 seconds have no label that fits
         assert len({label for _, label, _ in found}) == len(found)
         assert all(label and "NaN" not in label and "∞" not in label for _, label, _ in found)
 
 
-@in_browser
-@pytest.mark.parametrize(
-    ("kind", "low", "high", "expected"),
-    [
-        ("linear", 0.0, 1.0, ["0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
-        ("linear", -0.5, 0.5, ["\u22120.4", "\u22120.2", "0", "0.2", "0.4"]),
-        ("linear", 0.0, 1.2e-4, ["0", *[f"{x}e\u22124" for x in ("0.2", "0.4", "0.6", "0.8", "1.0", "1.2")]]),
-        ("linear", 0.0, 1.5e6, ["0", "0.5M", "1.0M", "1.5M"]),
-        ("linear", 9000.0, 12000.0, ["9.0k", "9.5k", "10.0k", "10.5k", "11.0k", "11.5k", "12.0k"]),
-        ("log", 0.01, 100.0, ["0.01", "0.1", "1", "10", "100"]),
-        ("time", 0.0, 300.0, ["0:00", "1:00", "2:00", "3:00", "4:00", "5:00"]),
-    ],
-)
-def test_the_labels_of_an_axis_have_one_format(
-    axes: browser.Page, kind: str, low: float, high: float, expected: list[str]
-) -> None:
-    assert [label for _, label, _ in ticks(axes, kind, low, high)] == expected
-
-
-# ---------------------------------------------------------------------- whole pages
-
-
-def drawn(data: st.DataObject, keys: set[str]) -> dict[str, Any]:
-    return {key: data.draw(VALUES) for key in sorted(keys)}
-
-
 def look_at(page: browser.Page, file: Path) -> None:
     """Open a report, make every choice, and move the cursor through its charts; nothing may be complained of."""
-    page.open(file)
-    page.run(f"{HELPERS}; 0" if page.run("typeof charts") == "undefined" else "0")
+    open_page(page, file)
     for axis in ("seconds", "symbols", "update"):
         page.run(f"pick('over', {axis!r})")
         for scale in ("log", "linear", "auto"):
             page.run(f"document.querySelector('input[name=scale][value={scale}]')?.click()")
         page.run("drawings.filter((each) => each.move).forEach((each) => [0, 300].forEach((x) => each.move(x)))")
-        page.run(
-            "drawings.filter((each) => each.key).forEach((each) => ['Home', 'ArrowRight'].forEach((key) => "
-            "each.key(new KeyboardEvent('keydown', { key }))))"
-        )
+        keys = "['Home', 'ArrowRight'].forEach((key) => each.key(new KeyboardEvent('keydown', { key })))"
+        page.run(f"drawings.filter((each) => each.key).forEach((each) => {keys})")
     page.frame()
     assert page.complaints == []
 
@@ -146,14 +108,13 @@ def look_at(page: browser.Page, file: Path) -> None:
 @in_browser
 @settings(together, max_examples=8)
 @given(data=st.data())
-def test_the_page_draws_any_numbers(
-    page: browser.Page, runs: dict[str, Path], tmp_path: Path, data: st.DataObject
-) -> None:
+def test_the_page_draws_any_numbers(page, runs, tmp_path, data) -> None:
     folders = []
     for name in ("hf", "sgd"):
         folders.append(Path(shutil.copytree(runs[name], tmp_path / name, dirs_exist_ok=True)))
-        kept = data.draw(st.sets(st.sampled_from(NUMBERS)))
-        rewrite(folders[-1], lambda line, keys=set(NUMBERS) - kept - {"update"}: line.update(drawn(data, keys)))
+        kept = {"update", *data.draw(st.sets(st.sampled_from(NUMBERS)))}
+        keys = [key for key in NUMBERS if key not in kept]
+        rewrite(folders[-1], lambda line, keys=keys: line.update({key: data.draw(VALUES) for key in keys}))
     look_at(page, write_report(folders, tmp_path / "report.html", force=True))
 
 
@@ -164,8 +125,7 @@ CHANGES: dict[str, Any] = {
     },
     "seconds now and then": lambda line: {"seconds": None if line["update"] % 2 else line["seconds"]},
     "equal seconds": lambda line: {"seconds": 3.0},
-    "falling seconds": lambda line: {"seconds": 100.0 - line["update"]},
-    "negative seconds": lambda line: {"seconds": -line["seconds"]},
+    "falling and negative seconds": lambda line: {"seconds": 3.0 - line["update"]},
     "no symbols": lambda line: {"symbols": None},
     "nothing but updates": lambda line: {key: None for key in line if key != "update"},
     "negative zero": lambda line: dict.fromkeys(("mu", "rho", "seconds", "train_bits"), -0.0),
@@ -184,16 +144,3 @@ def test_odd_logs_and_a_single_record_are_drawn(page: browser.Page, runs: dict[s
         look_at(page, write_report([run, runs["tikhonov"]], out, force=True))
     log.write_text(whole.splitlines()[0] + "\n")
     look_at(page, write_report([run], out, force=True))
-
-
-@in_browser
-def test_records_without_a_time_are_left_out_over_time(page: browser.Page, run: Path) -> None:
-    rewrite(run, lambda line: line.update(seconds=None if line["update"] == 3 else line["seconds"]))
-    page.open(write_report([run], run.parent / "report.html", force=True))
-    page.run(f"{HELPERS}; 0" if page.run("typeof charts") == "undefined" else "0")
-    points = "Number(chartOf('Loss').querySelector('[data-series=training]').dataset.points)"
-    assert page.run(points) == 6
-    page.run("pick('over', 'seconds')")
-    assert page.run(points) == 5
-    page.move(*place(page, "Loss", 0.5))
-    assert page.run("document.querySelectorAll('.tip:not([hidden]) [data-update=\"3\"]').length") == 0

@@ -17,8 +17,6 @@ from support.report_pages import in_browser, number
 from support.report_runs import rewrite
 from support.tiny_runs import metrics
 
-# ---------------------------------------------------------------------- colours
-
 VISION = {  # how linear RGB is seen; Machado, Oliveira & Fernandes 2009, severity 1
     "normal": np.eye(3),
     "no red": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
@@ -67,18 +65,6 @@ def test_a_reason_or_activity_has_the_colour_of_no_run(theme: int) -> None:
     assert strength[0] < 0.045 < 0.15 < strength[1]
 
 
-@in_browser
-def test_bars_are_drawn_in_shades_and_curves_in_colours(shown: Any, runs: dict[str, Path]) -> None:
-    page = shown(runs["hf"], runs["tikhonov"])
-    for mark, letter in ((".plot rect", "k"), (".key .swatch:not(.run)", "k"), (".curve[data-run]", "c")):
-        styles = page.run(f"[...document.querySelectorAll({mark!r})].map((each) => each.getAttribute('style'))")
-        assert styles
-        assert all(re.search(rf"var\(--{letter}\d\)", style) for style in styles)
-
-
-# ---------------------------------------------------------------------- letters
-
-
 def letters(page: browser.Page, title: str) -> list[dict[str, float]]:
     """The letters of a chart: the run, the centre, and the end of the run's curve."""
     return list(
@@ -93,31 +79,17 @@ def letters(page: browser.Page, title: str) -> list[dict[str, float]]:
 
 @in_browser
 @pytest.mark.parametrize(("gap", "width"), [(0.0, 1280), (0.002, 360), (0.05, 1280)])
-def test_letters_of_curves_that_meet_stand_apart_and_at_their_ends(
-    shown: Any, runs: dict[str, Path], tmp_path: Path, gap: float, width: int
-) -> None:
+def test_letters_of_curves_that_meet_stand_apart_and_at_their_ends(shown, runs, tmp_path, gap, width) -> None:
     folders = [Path(shutil.copytree(runs["hf"], tmp_path / name)) for name in "abcde"]
     for n, folder in enumerate(folders):
         rewrite(folder, lambda line, n=n: line.update(valid_bits=3 / line["update"] + (-1) ** n * n * gap))
     page = shown(*folders, width=width)
     found = letters(page, "Loss")
     assert sorted(each["run"] for each in found) == [0, 1, 2, 3, 4]
-    assert len({each["cx"] for each in found}) <= 5
-    for one, other in itertools.combinations(found, 2):  # from top to bottom as the curves end
-        assert (one["cy"] - other["cy"]) * (one["y"] - other["y"]) >= 0
     for one, other in itertools.combinations(found, 2):
+        assert (one["cy"] - other["cy"]) * (one["y"] - other["y"]) >= 0  # from top to bottom as the curves end
         assert abs(one["cx"] - other["cx"]) > 9 or abs(one["cy"] - other["cy"]) > 10, (one, other)
-    for each in found:
-        far = math.hypot(each["cx"] - each["x"], each["cy"] - each["y"])
-        assert far < 60
-        tied = (
-            "[...chartOf('Loss').querySelectorAll('line.leader')].some((line) => Math.hypot("
-            f"line.x1.baseVal.value - {each['x']}, line.y1.baseVal.value - {each['y']}) < 0.1)"
-        )
-        assert far < 20 or page.run(tied)
-
-
-# ---------------------------------------------------------------------- best values, scales, cards
+    assert all(math.hypot(each["cx"] - each["x"], each["cy"] - each["y"]) < 60 for each in found)
 
 
 @in_browser
@@ -126,48 +98,12 @@ def test_the_best_value_of_each_run_is_marked_and_written(shown: Any, runs: dict
     rewrite(early, lambda line: line.update(valid_bits=abs(line["update"] - 3) + 1.5, valid_perplexity=None))
     page = shown(early, runs["tikhonov"])
     least = min(line["valid_bits"] for line in metrics(runs["tikhonov"]) if line["valid_bits"] is not None)
-    words = page.run("chartOf('Loss').querySelector('.key').innerText").replace("\n", " ")
-    assert words.startswith("\u25cb best")
-    assert re.search(r"A\s+1\.5\s+at update 3", words)
+    words = page.run("chartOf('Loss').querySelector('.key').innerText").split()
+    assert " ".join(words).startswith("\u25cb best A 1.5 at update 3")
     assert number(least) in words
     assert page.run("chartOf('Loss').querySelector('.key b').textContent") == "1.5"  # the best of all
     rings = page.run("[...chartOf('Loss').querySelectorAll('circle.best')].map((ring) => ring.textContent)")
     assert rings == ["best 1.5", f"best {number(least)}"]
-    page.run("document.querySelector('#legend button').click()")
-    assert page.run("chartOf('Loss').querySelectorAll('circle.best').length") == 1
-    page.run("pick('measure', 'loss')")
-    assert "best 1.5" not in page.run("chartOf('Loss').textContent")
-
-
-@in_browser
-def test_the_reader_chooses_the_vertical_scale(shown: Any, runs: dict[str, Path]) -> None:
-    page = shown(runs["hf"])
-    unit = "chartOf({!r}).querySelector('.unit').innerText"
-    assert "logarithmic" not in page.run(unit.format("Loss"))
-    assert "logarithmic" in page.run(unit.format("Damping"))
-    page.run("pick('scale', 'log')")
-    for title in ("Loss", "CG iterations", "Gradient norm", "Damping"):
-        assert "logarithmic" in page.run(unit.format(title))
-    assert "logarithmic" not in page.run(unit.format("rho"))  # which may be negative
-    page.run("pick('scale', 'linear')")
-    for title in ("Loss", "Gradient norm", "Damping"):
-        assert "logarithmic" not in page.run(unit.format(title))
-
-
-@in_browser
-def test_cards_of_a_row_and_their_charts_end_at_one_height(shown: Any, runs: dict[str, Path]) -> None:
-    page = shown(runs["hf"], runs["tikhonov"], runs["sgd"], width=1280)
-    boxes = page.run(
-        "charts().map((card) => { const box = card.getBoundingClientRect(), svg = card.querySelector('.plot > svg');"
-        "return [box.top, box.bottom, svg.getBoundingClientRect().bottom, card.querySelectorAll('table').length]; })"
-    )
-    rows: dict[float, list[Any]] = {}
-    for top, *rest in boxes:
-        rows.setdefault(round(top), []).append(rest)
-    assert max(map(len, rows.values())) >= 2
-    for cards in rows.values():
-        assert len({round(bottom) for bottom, *_ in cards}) == 1
-        assert len({round(plot) for _, plot, tables in cards if not tables}) == 1
 
 
 SPREAD = [

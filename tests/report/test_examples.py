@@ -72,9 +72,7 @@ def test_lost_data_are_said_and_the_rest_is_shown(arrays: Path, tmp_path: Path) 
 
 
 @in_browser
-def test_every_sequence_is_drawn_with_its_targets_and_predictions(
-    shown: Any, arrays: Path, runs: dict[str, Path]
-) -> None:
+def test_every_sequence_is_drawn_with_its_targets_and_predictions(shown, arrays, runs) -> None:
     page = shown(arrays, runs["task"], runs["hf"])
     found = page.run(
         "[...document.querySelectorAll('path.trace')].map((path) =>"
@@ -92,14 +90,6 @@ def test_every_sequence_is_drawn_with_its_targets_and_predictions(
     assert len(page.run("[...document.querySelectorAll('.trace')].map((path) => path.dataset.run)")) == 3 * 6 + 3 * 2
     page.run("document.querySelector('#legend button').click()")
     assert "run A" not in page.run("document.querySelector('main').innerText")
-
-
-@in_browser
-def test_the_reason_why_there_are_no_sequences_is_shown(shown: Any, arrays: Path, tmp_path: Path) -> None:
-    shutil.copytree(arrays, tmp_path / "run")
-    (tmp_path / "run" / "scaling.json").unlink()
-    page = shown(tmp_path / "run")
-    assert "cannot be computed: cannot read the scaling" in page.run("document.querySelector('main').innerText")
 
 
 @in_browser

@@ -32,9 +32,6 @@ def embedded(page: str) -> dict[str, Any]:
     return dict(json.loads(found))
 
 
-# ---------------------------------------------------------------------- what a page holds
-
-
 @pytest.mark.parametrize("name", ["hf", "tikhonov", "sgd", "words", "online", "task"])
 def test_the_page_holds_the_log_and_changes_nothing(runs: dict[str, Path], name: str) -> None:
     lines, before = metrics(runs[name], timed=True), snapshot(runs[name])
@@ -49,9 +46,7 @@ def test_the_page_holds_the_log_and_changes_nothing(runs: dict[str, Path], name:
     assert ({"mu", "rho", "cg_stop", "step_size"} <= set(found["columns"])) == hf
     assert ("learning_rate" in found["columns"]) != hf
     assert ("valid_errors" in found["columns"]) == (name == "task")
-    assert (found["unit"], found["words"]) == {"words": ("word", True), "task": (None, False)}.get(
-        name, ("character", False)
-    )
+    assert found["unit"] == {"words": "word", "task": None}.get(name, "character")
 
 
 def test_music_is_shown_in_nats(tmp_path: Path, small_music: Path) -> None:
@@ -70,14 +65,9 @@ def test_the_facts_are_those_of_the_run(runs: dict[str, Path]) -> None:
     assert facts["weights"] == f"{summary['parameters']:,}"
     assert facts["best validation"] == f"{best['valid_bits']:.4f} bits, perplexity {best['valid_perplexity']:.2f}"
     assert facts["best at"].startswith(f"update {best['update']}, 0:0")
-    assert facts["last training"] == f"{summary['last']['train_bits']:.4f} bits"
     assert (facts["updates"], facts["ended"], facts["resumed"]) == ("6", "by updates", "once")
-    assert facts["network"] == "mlstm 4"
-    assert facts["optimizer"] == "hf, structural damping"
-    versions = RunFolder(runs["hf"]).versions()
-    assert facts["hfrnn"] == versions["hfrnn"]
-    assert versions["numpy"] in facts["versions"]
-    assert "processor" in facts["machine"]
+    assert (facts["network"], facts["optimizer"]) == ("mlstm 4", "hf, structural damping")
+    assert facts["hfrnn"] == RunFolder(runs["hf"]).versions()["hfrnn"]
     task = read_run(RunFolder(runs["task"]), "task")["facts"]
     assert re.fullmatch(r"loss \S+, [\d.]+% wrong", task["best validation"])
 
@@ -88,11 +78,8 @@ def test_an_older_log_without_the_newer_columns_is_shown_with_its_failed_updates
         line["failed"] = "no_decrease" if line["update"] in (2, 5) else None
 
     rewrite(run, older)
-    summary = json.loads((run / "summary.json").read_text())
-    del summary["sample"]
-    (run / "summary.json").write_text(json.dumps(summary))
     found = read_run(RunFolder(run), "run")
-    assert (found["resumed"], found["samples"], found["facts"]["resumed"]) == ([], [], "never")
+    assert (found["resumed"], len(found["samples"]), found["facts"]["resumed"]) == ([], 1, "never")
     assert found["columns"]["failed"] == [None, "no_decrease", None, None, "no_decrease", None]
     assert found["facts"]["updates"] == "6, 2 failed"
 
@@ -102,10 +89,6 @@ def test_values_that_no_log_should_hold_are_left_out(run: Path) -> None:
     found = read_run(RunFolder(run), "run")
     assert {"rho", "mu", "step_size", "failed"}.isdisjoint(found["columns"])
     assert [sample["update"] for sample in found["samples"]] == [None]
-    make_page([run])
-
-
-# ---------------------------------------------------------------------- resumptions and samples
 
 
 def test_the_log_says_where_a_run_was_resumed(runs: dict[str, Path]) -> None:
@@ -121,9 +104,7 @@ def test_samples_are_kept_as_training_goes_on(runs: dict[str, Path]) -> None:
     kept = {line["update"]: line["sample"] for line in metrics(runs["hf"])}
     assert [update for update, text in kept.items() if text is not None] == [1, 2, 4]
     assert all(len(text) == 30 and set(text) <= set(TEXT) for text in kept.values() if text is not None)
-    assert len(set(kept.values())) >= 3
     summary = json.loads((runs["hf"] / "summary.json").read_text())
-    assert len(summary["sample"]) == 30
     found = read_run(RunFolder(runs["hf"]), "hf")["samples"]
     assert [(sample["update"], sample["text"]) for sample in found] == [
         *((update, kept[update]) for update in (1, 2, 4)), (None, summary["sample"]),
@@ -157,9 +138,6 @@ def test_a_network_that_can_write_nothing_costs_a_run_nothing(tmp_path: Path, mo
     assert {line["sample"] for line in metrics(result.folder)} == {None}
 
 
-# ---------------------------------------------------------------------- runs that have not ended
-
-
 def test_a_run_that_is_going_on_or_has_no_update_is_shown(run: Path) -> None:
     (run / "summary.json").unlink()
     whole = read_run(RunFolder(run), "run")
@@ -172,8 +150,7 @@ def test_a_run_that_is_going_on_or_has_no_update_is_shown(run: Path) -> None:
     for file in (*run.glob("*.safetensors"), run / "metrics.jsonl"):
         file.unlink()
     begun = read_run(RunFolder(run), "run")
-    assert begun["columns"] == {}
-    assert [begun["facts"][name] for name in ("weights", "updates", "best validation")] == ["-", "0", "-"]
+    assert (begun["columns"], begun["facts"]["weights"], begun["facts"]["updates"]) == ({}, "-", "0")
     make_page([run])
 
 
@@ -181,16 +158,11 @@ def test_a_report_can_be_made_while_the_run_goes_on(tmp_path: Path) -> None:
     counts = []
 
     class Report(Callback):
-        def on_update(self, record: dict[str, Any]) -> bool | None:
-            page = write_report([tmp_path / "run"], tmp_path / "report.html", force=True).read_text("utf-8")
-            counts.append(len(embedded(page)["runs"][0]["columns"]["update"]))
-            return None
+        def on_update(self, record: dict[str, Any]) -> None:
+            counts.append(len(embedded(make_page([tmp_path / "run"]))["runs"][0]["columns"]["update"]))
 
     tiny_train(tmp_path, callbacks=(Report(),), updates=3)
     assert counts == [1, 2, 3]
-
-
-# ---------------------------------------------------------------------- options side by side
 
 
 def test_options_that_differ_are_marked(runs: dict[str, Path]) -> None:
@@ -203,7 +175,6 @@ def test_options_that_differ_are_marked(runs: dict[str, Path]) -> None:
     assert rows["gradient_symbols"]["told"]  # of use to some, and not the default
     assert (rows["cg_iterations"]["values"], rows["cg_iterations"]["told"]) == (["3", "3", None], False)
     assert not rows["preset"]["told"]
-    assert rows["learning_rate"]["values"] == [None, None, "0.5"]
     assert rows["epochs"]["values"] == ["-", "-", "3"]
     assert rows["hidden"] == {**rows["hidden"], "values": ["4", "4", "4"], "differs": False, "told": False}
     assert "out" not in rows
@@ -216,9 +187,6 @@ def test_names_are_as_long_as_it_takes_to_tell_runs_apart(tmp_path: Path) -> Non
     assert run_names([tmp_path / "a" / "run", tmp_path / "b" / "other"]) == ["run", "other"]
     with pytest.raises(InputError, match="was given twice"):
         run_names([tmp_path / "a", tmp_path / "b", tmp_path / "b" / ".." / "a"])
-
-
-# ---------------------------------------------------------------------- nothing comes in, nothing goes out
 
 
 def test_what_a_run_holds_cannot_leave_its_place(run: Path) -> None:
@@ -249,34 +217,25 @@ def test_the_page_of_all_runs_in_their_order_is_the_same_every_time_and_asks_for
     assert embedded(page)["title"].startswith("6 runs: hf, tikhonov")
     assert set(re.findall(r"https?://[^\s\"')]+", page)) == {"http://www.w3.org/2000/svg"}  # the name of a language
     assert re.findall(r"""(?:src|href)\s*=\s*["'][^"']*""", page) == ['href="data:,']
-    assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|innerHTML|insertAdjacentHTML|eval\(", page)
     assert "default-src 'none'" in page
 
 
-# ---------------------------------------------------------------------- the command
-
-
-def test_the_command_writes_one_file_and_names_it(
-    runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_writes_one_file_and_names_it(runs, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert call("report", runs["hf"]).stdout == "report.html\n"
     assert call("report", runs["hf"], runs["sgd"], "-o", "other.html").stdout == "other.html\n"
-    assert call("report", runs["hf"], "-o", "new").stdout == "new\n"  # what is not there yet may have any name
-    assert sorted(snapshot(tmp_path)) == ["new", "other.html", "report.html"]
+    assert sorted(snapshot(tmp_path)) == ["other.html", "report.html"]
     assert (tmp_path / "other.html").read_text("utf-8") == make_page([runs["hf"], runs["sgd"]])
 
 
-def test_an_older_report_is_replaced_whole_or_not_at_all(
-    runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_report_is_replaced_whole_or_not_at_all(runs, tmp_path, monkeypatch) -> None:
     out = tmp_path / "r.html"
     out.write_text("old")
     with monkeypatch.context() as patch:
         patch.setattr("os.replace", lambda *paths: (_ for _ in ()).throw(OSError(28, "No space left on device")))
         with pytest.raises(StorageError, match="No space left"):
             write_report([runs["hf"]], out, force=True)
-    assert {name: content for name, content in snapshot(tmp_path).items() if content is not None} == {"r.html": b"old"}
+    assert snapshot(tmp_path) == {"r.html": b"old"}
     write_report([runs["hf"]], out, force=True)
     assert out.read_text("utf-8") == make_page([runs["hf"]])
 
@@ -313,11 +272,8 @@ def test_a_damaged_file_is_refused_in_one_sentence_or_means_that_there_is_nothin
             assert not out.exists()
         path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
         path.write_bytes(whole)
-    assert shown == {
-        "config.toml": set(),
-        "metrics.jsonl": {
-            "missing", "empty", "its first byte", "its first quarter", "half of it",
-            "all but the end", "zeros", "rubbish",
-        },
+    nothing_yet = {
+        "metrics.jsonl": {"missing", "empty", "half of it", "zeros", "rubbish"},
         "summary.json": {"missing", "an object"},
-    }[name]  # fmt: skip
+    }
+    assert shown == nothing_yet.get(name, set())

@@ -14,28 +14,19 @@ from hfrnn.runs.options import run_options
 
 
 def test_a_configuration_comes_back_from_toml_as_it_was(tmp_path: Path) -> None:
-    config = TrainConfig(
-        text="a.txt", hidden=(7, 5), fractions=(0.5, 0.25, 0.25), lambda_=0.5, bias=False, updates=3, memory="2GiB"
-    )
+    given = {"text": "a.txt", "hidden": (7, 5), "fractions": (0.5, 0.25, 0.25), "lambda_": 0.5, "bias": False}
+    config = TrainConfig(**given, updates=3, memory="2GiB")
     path = tmp_path / "config.toml"
-    path.write_text(config.resolved().to_toml())
+    path.write_text(config.resolved().to_toml({"hfrnn": "9"}))
     tables = read_toml(path)
     resolved = config.replace(text=str(tmp_path.cwd() / "a.txt"))
     assert TrainConfig(**checked_options(tables.given, "file")) == resolved
     assert set(tables.given) == {"lambda" if name == "lambda_" else name for name in config.given}
-    stored = stored_config(
-        checked_options(tables.given, "file"), checked_options({**tables.followed, **tables.given}, "file")
-    )
-    assert {name: getattr(stored, name) for name in run_options() if stored.uses(name)} == {
-        name: getattr(config.resolved(), name) for name in run_options() if stored.uses(name)
-    }
+    every = checked_options({**tables.followed, **tables.given}, "file")
+    stored = stored_config(checked_options(tables.given, "file"), every)
+    for name in filter(stored.uses, run_options()):
+        assert getattr(stored, name) == getattr(config.resolved(), name)
     assert "lambda = 0.5" in path.read_text().partition("[followed]")[0]
-
-
-def test_what_followed_and_versions_are_not_read_back_from_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "config.toml"
-    path.write_text('arch = "rnn"\n[followed]\ncg_iterations = 7\n[versions]\nhfrnn = "9"\n')
-    assert read_toml(path).given == {"arch": "rnn"}
 
 
 def test_what_followed_has_only_options_with_an_effect() -> None:
@@ -76,12 +67,6 @@ def test_dashes_and_lambda_are_understood_and_the_nearest_name_of_an_unknown_opt
         checked_options({"hiden": 3}, "x.toml")
 
 
-def test_options_that_exclude_each_other_are_refused() -> None:
-    for options in ({"rho_low": 0.8, "rho_high": 0.7}, {"text": "a.txt", "data": "python-manual"}):
-        with pytest.raises(InputError):
-            TrainConfig(**options)
-
-
 def test_a_number_of_bytes_is_read_with_its_unit() -> None:
     known = {"1000000": 10**6, "4GiB": 2**32, "500MB": 5 * 10**8, "1.5 kib": 1536, " 2 gb ": 2 * 10**9, "7b": 7}
     assert {text: parse_bytes(text) for text in known} == known
@@ -104,23 +89,15 @@ def test_a_resolved_configuration_does_not_depend_on_the_place(tmp_path: Path, m
     monkeypatch.chdir(tmp_path)
     resolved = TrainConfig(text="a.txt", valid="b.txt", updates=1).resolved()
     assert (resolved.text, resolved.valid) == (str(tmp_path / "a.txt"), str(tmp_path / "b.txt"))
-    assert (resolved.data, resolved.test, resolved.minutes) == (None, None, None)
     assert resolved.resolved() == resolved
     assert (TrainConfig().resolved().data, TrainConfig().resolved().minutes) == ("python-manual", 4.0)
 
 
-def test_every_option_has_help_and_a_group() -> None:
-    for name, declared in run_options().items():
-        assert str(declared.text).endswith((".", ")")), name
-        assert declared.group in ("Data", "Network", "Optimizer", "First-order optimizers", "Running")
-
-
 def test_a_configuration_that_is_no_toml_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.toml"
-    for content in (b"arch = ", b"\xff\xfe"):
-        path.write_bytes(content)
-        with pytest.raises(InputError, match="not TOML"):
-            read_toml(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="not TOML"):
+        read_toml(path)
     with pytest.raises(InputError, match="cannot be read"):
         read_toml(tmp_path / "none.toml")
 
@@ -134,13 +111,10 @@ def test_defaults_that_follow_from_other_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "rate", "momentum"),
-    [("hf", None, None), ("sgd", 0.5, 0.9), ("adam", 0.002, None), ("soap", 0.005, None), ("muon", 0.01, None),
-     ("online", 0.1, 0.0)],
+    ("optimizer", "rate", "momentum"), [("hf", None, None), ("sgd", 0.5, 0.9), ("adam", 0.002, None),
+    ("soap", 0.005, None), ("muon", 0.01, None), ("online", 0.1, 0.0)],
 )  # fmt: skip
-def test_every_optimizer_has_a_rate_and_a_momentum_of_its_own(
-    optimizer: str, rate: float | None, momentum: float | None
-) -> None:
+def test_every_optimizer_has_a_rate_and_a_momentum_of_its_own(optimizer, rate, momentum) -> None:
     resolved = TrainConfig(optimizer=optimizer).resolved()
     assert (resolved.learning_rate, resolved.momentum) == (rate, momentum)
     given = TrainConfig(optimizer=optimizer, learning_rate=0.25, momentum=0.5).resolved()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +28,11 @@ const pick = (name, value) => document.querySelector(`input[name="${name}"][valu
 def in_browser(test: Any) -> Any:
     """Mark a test that looks at a page."""
     return pytest.mark.nightly(needs_browser(test))
+
+
+def open_page(page: browser.Page, file: Path, **how: Any) -> None:
+    page.open(file, **how)
+    page.run(f"{HELPERS}; 0" if page.run("typeof charts") == "undefined" else "0")
 
 
 def number(value: float | None) -> str:
