@@ -1,7 +1,5 @@
 """The options of an update of Hessian-free optimization: one declaration each, and what is derived from it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, fields
@@ -19,7 +17,7 @@ PACKAGE = Path(hfrnn.__file__).parent
 DECLARED = {each.name: each for each in fields(hfrnn.HessianFreeOptions) if each.metadata["help"]}
 
 
-def test_one_option_stands_in_at_most_four_files_and_is_declared_in_one() -> None:
+def test_one_option_stands_in_at_most_four_files_and_is_declared_in_one():
     texts = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
     having = {name: text for name, text in texts.items() if "noise_limit" in text}
     assert len(having) <= 4, sorted(having)
@@ -27,7 +25,7 @@ def test_one_option_stands_in_at_most_four_files_and_is_declared_in_one() -> Non
     assert declaring == ["optim/hf_options.py"]
 
 
-def test_the_options_of_an_update_are_options_of_a_run() -> None:
+def test_the_options_of_an_update_are_options_of_a_run():
     own = run_options()
     assert {each.name for each in declarations()} == DECLARED.keys()
     for option in declarations():
@@ -36,7 +34,7 @@ def test_the_options_of_an_update_are_options_of_a_run() -> None:
 
 
 @pytest.mark.parametrize("name", DECLARED)
-def test_a_run_checks_an_option_as_an_update_does(name: str) -> None:
+def test_a_run_checks_an_option_as_an_update_does(name):
     option = run_options()[name]
     for value in (-1, 0, 0.5, 1, 2, 1e31, "kronecker", "armijo", "gradient", "damped"):
         try:
@@ -56,7 +54,7 @@ def test_a_run_checks_an_option_as_an_update_does(name: str) -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("data", KINDS_OF_DATA)
-def test_the_options_of_a_preset_survive_the_way_through_a_run(preset: str, data: str) -> None:
+def test_the_options_of_a_preset_survive_the_way_through_a_run(preset, data):
     expected = getattr(hfrnn.HessianFreeOptions, preset)(data)
     values = {name: getattr(expected, name) for name in DECLARED}
     in_run = {name: 0 if value is None and run_options()[name].zero else value for name, value in values.items()}
@@ -77,7 +75,7 @@ RANGES = {  # values out of the range of an option, and the ends of the range
 
 
 @pytest.mark.parametrize("name", RANGES)
-def test_options_take_the_ends_of_their_ranges_and_refuse_what_lies_beyond(name: str) -> None:
+def test_options_take_the_ends_of_their_ranges_and_refuse_what_lies_beyond(name):
     beyond, ends = RANGES[name]
     for value in beyond:
         with pytest.raises(hfrnn.InputError, match=name):
@@ -86,28 +84,28 @@ def test_options_take_the_ends_of_their_ranges_and_refuse_what_lies_beyond(name:
         assert getattr(hfrnn.HessianFreeOptions(**{name: value}), name) == value
 
 
-def test_options_are_frozen_and_default_to_the_papers() -> None:
+def test_options_are_frozen_and_default_to_the_papers():
     options = hfrnn.HessianFreeOptions()
     assert (options.cg_iterations, options.cg_epsilon, options.cg_window) == (100, 0.0005, 10)
     assert (options.warm_start, options.mu_growth, options.keep_ratio) == (0.95, 3.0, 1.3)
     assert (options.line_search_factor, options.line_search_backtracks, options.armijo) == (0.8, 60, 0.01)
     with pytest.raises(FrozenInstanceError):
-        options.tau = 0.1  # type: ignore[misc]
+        options.tau = 0.1
 
 
-def test_zero_is_off_in_a_run_and_none_in_an_update() -> None:
+def test_zero_is_off_in_a_run_and_none_in_an_update():
     off = dict.fromkeys(("noise_limit", "mu_growth", "max_failures"), 0)
     config = hfrnn.TrainConfig(data="sine", **off).resolved()
     options = hfrnn.HessianFreeOptions.from_run(config.values)
     assert {getattr(options, name) for name in off} == {None}
 
 
-def test_the_progress_rule_of_both_presets_is_not_that_of_the_papers() -> None:
+def test_the_progress_rule_of_both_presets_is_not_that_of_the_papers():
     assert {getattr(hfrnn.HessianFreeOptions, preset)().cg_epsilon for preset in PRESETS} == {0.005}
     assert hfrnn.TrainConfig().resolved().cg_epsilon == 0.005
 
 
-def test_declarations_of_optimizers_import_no_numerics() -> None:
+def test_declarations_of_optimizers_import_no_numerics():
     program = (
         "import sys\nfrom hfrnn.runs.optimizers import OPTIMIZERS\n"
         "for name in OPTIMIZERS.names(): assert OPTIMIZERS[name].options\n"

@@ -1,9 +1,6 @@
 """The Kronecker preconditioner: against its dense form, in conjugate gradient, and its state."""
 
-from __future__ import annotations
-
 import tracemalloc
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +22,7 @@ from hfrnn.optim.preconditioner import Preconditioner
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.5, 0.75, 1.0])
-def test_the_preconditioner_is_its_dense_form(exponent: float) -> None:
+def test_the_preconditioner_is_its_dense_form(exponent):
     found = kronecker(BLOCKS, gradients(0))
     M = matrix(found, 0.01, exponent)
     np.testing.assert_allclose(M, dense(found, 0.01, exponent), rtol=1e-10, atol=1e-12)
@@ -34,7 +31,7 @@ def test_the_preconditioner_is_its_dense_form(exponent: float) -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(1, 9), st.floats(-8, 3))
-def test_it_is_positive_definite_whatever_the_gradients(seed: int, parts: int, scale: float) -> None:
+def test_it_is_positive_definite_whatever_the_gradients(seed, parts, scale):
     G = gradients(seed, parts)
     G[:, ::3] = 0
     apply, r, out = kronecker(BLOCKS, G * 10.0**scale).preconditioner(1e-6), gradients(seed + 1, 1)[0], np.empty(N)
@@ -42,7 +39,7 @@ def test_it_is_positive_definite_whatever_the_gradients(seed: int, parts: int, s
     assert r @ out > 0
 
 
-def test_factors_bases_and_diagonal_are_those_of_their_definition() -> None:
+def test_factors_bases_and_diagonal_are_those_of_their_definition():
     found = kronecker(BLOCKS, gradients(0))
     for at, block in enumerate(BLOCKS):
         G = [g[block.span].reshape(block.rows, block.columns) for g in gradients(0)]
@@ -65,7 +62,7 @@ def test_factors_bases_and_diagonal_are_those_of_their_definition() -> None:
         np.testing.assert_allclose(found.diagonal[block.span], D.reshape(-1), rtol=1e-9)
 
 
-def test_earlier_factors_count_less() -> None:
+def test_earlier_factors_count_less():
     G = gradients(1)
     first = kronecker(BLOCKS, gradients(0))
     second = kronecker(BLOCKS, G, first, decay=0.25)
@@ -76,7 +73,7 @@ def test_earlier_factors_count_less() -> None:
             assert (H is None) or np.allclose(H, 0.25 * F + G, rtol=1e-12)
 
 
-def test_a_long_side_keeps_the_unit_basis(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_side_keeps_the_unit_basis(monkeypatch):
     monkeypatch.setattr(factors, "MOST", 4)
     found = kronecker(BLOCKS, gradients(0))
     assert [tuple(Q is None for Q in pair) for pair in found.bases] == [
@@ -88,7 +85,7 @@ def test_a_long_side_keeps_the_unit_basis(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_allclose(plain.diagonal, (gradients(0) ** 2).sum(0), rtol=1e-14)
 
 
-def test_the_period_grows_while_the_basis_stands_and_shrinks_when_it_turns() -> None:
+def test_the_period_grows_while_the_basis_stands_and_shrinks_when_it_turns():
     found, periods = None, []
     for seed in (0, 0, 0, 0, 0, 0, 5, 6):
         found = kronecker(BLOCKS, gradients(seed, 3), found, decay=0.0 if seed else 0.7, longest=10)
@@ -102,7 +99,7 @@ def test_the_period_grows_while_the_basis_stands_and_shrinks_when_it_turns() -> 
         found = found.used()
 
 
-def test_the_bits_do_not_depend_on_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bits_do_not_depend_on_the_threads(monkeypatch):
     monkeypatch.setattr(module, "FEW", 0)
     found = [kronecker(BLOCKS, gradients(1), kronecker(BLOCKS, gradients(0)), threads=Threads(n)) for n in (1, 3)]
     np.testing.assert_array_equal(found[0].diagonal, found[1].diagonal)
@@ -115,7 +112,7 @@ def test_the_bits_do_not_depend_on_the_threads(monkeypatch: pytest.MonkeyPatch) 
     assert np.isfinite(applied[0]).all()
 
 
-def test_a_state_without_gates_keeps_its_whole_blocks() -> None:
+def test_a_state_without_gates_keeps_its_whole_blocks():
     """Earlier versions wrote blocks without gates; such a run goes on with them."""
     whole = tuple(MatrixBlock(block.start, block.rows, block.columns) for block in BLOCKS)
     state = kronecker(whole, gradients(0)).used().state_dict()
@@ -129,7 +126,7 @@ def test_a_state_without_gates_keeps_its_whole_blocks() -> None:
     np.testing.assert_array_equal(found.diagonal, kronecker(whole, gradients(1), earlier).diagonal)
 
 
-def test_a_single_side_counts_fully() -> None:
+def test_a_single_side_counts_fully():
     """Two sides of which one stands still would let the period double."""
     rng = np.random.default_rng(25)
     G = rng.standard_normal((9, 6)) * np.geomspace(1, 30, 6)
@@ -141,7 +138,7 @@ def test_a_single_side_counts_fully() -> None:
     assert found.period == 4
 
 
-def test_a_basis_without_any_gradient_stands() -> None:
+def test_a_basis_without_any_gradient_stands():
     found = None
     for _ in range(3):
         found = kronecker(BLOCKS, 0 * gradients(0), found)
@@ -155,7 +152,7 @@ def test_a_basis_without_any_gradient_stands() -> None:
     ("block", "parts", "most"),
     [(MatrixBlock(0, 700, 100), 3, 1.4), (MatrixBlock(0, 100, 700), 3, 1.4), (MatrixBlock(0, 200, 400, 4), 20, 2.0)],
 )
-def test_the_memory_that_is_planned_is_enough(block: MatrixBlock, parts: int, most: float) -> None:
+def test_the_memory_that_is_planned_is_enough(block, parts, most):
     """With many threads, all gates are at work at once."""
     G = np.random.default_rng(0).standard_normal((parts, block.size)).astype("float32")
     earlier = kronecker([block], G)
@@ -177,7 +174,7 @@ def test_the_memory_that_is_planned_is_enough(block: MatrixBlock, parts: int, mo
         (2, [1] * 4 + [2, 2, 3, 3, 4, 4, 5, 5] + [6] * 48),
     ],
 )
-def test_factors_that_never_stand_still_are_computed_less_and_less_often(rarer: int, expected: list[int]) -> None:
+def test_factors_that_never_stand_still_are_computed_less_and_less_often(rarer, expected):
     """The gradients of each batch are new, as if all differences were noise."""
     found, periods = None, []
     for seed in range(60):
@@ -189,7 +186,7 @@ def test_factors_that_never_stand_still_are_computed_less_and_less_often(rarer: 
     assert load_kronecker(found.state_dict()).computed == 60
 
 
-def test_a_state_gives_the_same_bits() -> None:
+def test_a_state_gives_the_same_bits():
     first = kronecker(BLOCKS, gradients(0).astype("float32"))
     found = kronecker(BLOCKS, gradients(1).astype("float32"), first).used()
     again = load_kronecker(found.state_dict())
@@ -215,7 +212,7 @@ def test_a_state_gives_the_same_bits() -> None:
     ],
     ids=str,
 )
-def test_a_damaged_state_is_refused(change: dict[str, Any], message: str) -> None:
+def test_a_damaged_state_is_refused(change, message):
     state = kronecker(BLOCKS, gradients(0)).state_dict()
     with pytest.raises(hfrnn.InputError, match=message):
         load_kronecker({**state, **change})
@@ -227,7 +224,7 @@ def test_a_damaged_state_is_refused(change: dict[str, Any], message: str) -> Non
             load_kronecker({key: value for key, value in state.items() if key != name})
 
 
-def test_factors_that_overflow_leave_the_earlier_ones() -> None:
+def test_factors_that_overflow_leave_the_earlier_ones():
     good, huge = gradients(0).astype("float32"), gradients(1).astype("float32") * np.float32(1e25)
     for bad in (huge, np.full_like(good, np.nan)):
         assert made(bad) == Preconditioner()
@@ -241,7 +238,7 @@ def test_factors_that_overflow_leave_the_earlier_ones() -> None:
         np.testing.assert_array_equal(second.diagonal, first.diagonal)
 
 
-def test_gradients_that_do_not_fit_are_refused() -> None:
+def test_gradients_that_do_not_fit_are_refused():
     first = made(gradients(0)).kronecker
     with pytest.raises(hfrnn.InputError, match="use one optimizer for one model"):
         made(gradients(0), first, n=N + 1)
@@ -251,7 +248,7 @@ def test_gradients_that_do_not_fit_are_refused() -> None:
         kronecker(BLOCKS, np.ones((0, N)))
 
 
-def test_wrong_shifts_are_refused() -> None:
+def test_wrong_shifts_are_refused():
     found = kronecker(BLOCKS, gradients(0))
     for shift in (0.0, -1.0, float("nan")):
         with pytest.raises(hfrnn.InputError, match=r"shift is .*: give a (finite )?number above 0"):
@@ -263,25 +260,25 @@ def test_wrong_shifts_are_refused() -> None:
             found.shifts(relative)
 
 
-def test_conjugate_gradient_agrees_with_scipy_and_needs_fewer_iterations() -> None:
+def test_conjugate_gradient_agrees_with_scipy_and_needs_fewer_iterations():
     """The matrix is the one that the gradients estimate, with a shift."""
     G = gradients(0, parts=400)
     A = G.T @ G + np.eye(N)
     b = np.random.default_rng(3).standard_normal(N)
     inverse = kronecker(BLOCKS, G).preconditioner(1.0, 1.0)
 
-    def apply(v: Any, out: Any) -> None:
+    def apply(v, out):
         out[:] = A @ v
 
-    def scipys(r: Any) -> Any:
+    def scipys(r):
         out = np.empty(N)
         inverse(r, out)
         return out
 
-    seen: list[Any] = []
+    seen = []
     M = scipy.sparse.linalg.LinearOperator((N, N), matvec=scipys)
     scipy.sparse.linalg.cg(A, b, rtol=1e-12, maxiter=12, M=M, callback=lambda x: seen.append(x.copy()))
-    mine: list[Any] = []
+    mine = []
     options = {**EXACT, "max_iterations": len(seen)}
     conjugate_gradient(apply, b, preconditioner=inverse, on_iterate=lambda it: mine.append(it.x.copy()), **options)
     for x, y in zip(mine, seen, strict=True):

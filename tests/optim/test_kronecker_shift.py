@@ -1,20 +1,17 @@
 """The shift of the Kronecker preconditioner: one for each block, after some computations of the factors."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from support.kronecker_blocks import BLOCKS, N, Parts, dense, gradients, made, matrix
 
 import hfrnn
-from hfrnn.optim.kronecker import Kronecker, kronecker
+from hfrnn.optim.kronecker import kronecker
 from hfrnn.optim.preconditioner import make_preconditioner
 
 
-def expected_shifts(found: Kronecker, relative: float, common: float) -> Any:
+def expected_shifts(found, relative, common):
     """Return the shift of each entry, where `common` is the share that all blocks have."""
     means = np.concatenate([np.full(b.size, found.diagonal[b.span].mean()) for b in BLOCKS])
     return common * found.diagonal.mean() + (1 - common) * relative * means
@@ -22,9 +19,7 @@ def expected_shifts(found: Kronecker, relative: float, common: float) -> Any:
 
 @pytest.mark.parametrize(("computed", "common"), [(1, 0.95), (5, 0.75), (19, 0.05), (20, 0.01), (300, 0.01)])
 @pytest.mark.parametrize("relative", [0.0, 0.2, 3.0])
-def test_each_block_has_a_shift_of_its_own_after_some_computations(
-    computed: int, common: float, relative: float
-) -> None:
+def test_each_block_has_a_shift_of_its_own_after_some_computations(computed, common, relative):
     found = replace(kronecker(BLOCKS, gradients(0)), computed=computed)
     shifts = found.shifts(relative)
     np.testing.assert_allclose(shifts, expected_shifts(found, relative, common), rtol=1e-12)
@@ -32,7 +27,7 @@ def test_each_block_has_a_shift_of_its_own_after_some_computations(
     assert np.allclose(matrix(found, shifts, 0.75), matrix(found, float(shifts[0]), 0.75)) == (relative == 0.0)
 
 
-def test_a_block_without_curvature_keeps_a_shift() -> None:
+def test_a_block_without_curvature_keeps_a_shift():
     G = gradients(0)
     G[:, BLOCKS[2].span] = 0.0
     found = replace(kronecker(BLOCKS, G), computed=100)
@@ -40,7 +35,7 @@ def test_a_block_without_curvature_keeps_a_shift() -> None:
     np.testing.assert_array_equal(kronecker(BLOCKS, G * 0.0).shifts(0.2), 1e-30)
 
 
-def test_an_update_uses_the_shift_of_each_block() -> None:
+def test_an_update_uses_the_shift_of_each_block():
     update, r, out = made(gradients(0), preconditioner_relative_shift=0.2), gradients(1, 1)[0], np.empty(N)
     found = update.kronecker
     assert found is not None
@@ -50,11 +45,11 @@ def test_an_update_uses_the_shift_of_each_block() -> None:
 
 
 @pytest.mark.parametrize(("options", "updates"), [({}, 8), ({"preconditioner_relative_shift": 1.0}, 2)])
-def test_a_relative_shift_makes_new_factors_rarer(options: dict[str, Any], updates: int) -> None:
+def test_a_relative_shift_makes_new_factors_rarer(options, updates):
     damping, found, periods = hfrnn.Damping("tikhonov"), None, []
     for seed in range(17):
         chosen = hfrnn.HessianFreeOptions(preconditioner="kronecker", preconditioner_decay=0.0, **options)
-        parts: Any = Parts(gradients(seed, 1))
+        parts = Parts(gradients(seed, 1))
         found = make_preconditioner(np.zeros(N), parts, damping, chosen, found and replace(found, age=99)).kronecker
         assert found is not None
         periods.append(found.period)

@@ -1,9 +1,6 @@
 """Updates that are not measured (H12), and the return to the parameters before a bad step (H13)."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,35 +23,35 @@ class Counted:
 
     floor = 100.0  # so that no quadratic promises a quarter of it
 
-    def __init__(self, breaks: int | None = None, broken: float = math.nan) -> None:
+    def __init__(self, breaks=None, broken=math.nan):
         self.losses, self.gradients, self.breaks, self.broken = 0, 0, breaks, broken
 
-    def _f(self, theta: Any) -> float:
+    def _f(self, theta):
         return self.floor + float((DIAGONAL * theta**2).sum() / 2 + (theta**4).sum() / 4)
 
-    def loss(self, theta: Any) -> float:
+    def loss(self, theta):
         self.losses += 1
         return self._f(theta)
 
-    def loss_and_gradient(self, theta: Any) -> tuple[float, Any]:
+    def loss_and_gradient(self, theta):
         self.gradients += 1
         f = self.broken if self.gradients == self.breaks else self._f(theta)
         return f, DIAGONAL * theta + theta**3
 
-    def gauss_newton(self, theta: Any, structural: float = 0.0, tikhonov: float = 0.0, metric: str = "hidden") -> Any:
+    def gauss_newton(self, theta, structural=0.0, tikhonov=0.0, metric="hidden"):
         class G:
-            def apply(self, v: Any, out: Any) -> None:
+            def apply(self, v, out):
                 out[:] = (DIAGONAL + 3 * theta**2 + structural + tikhonov) * v
 
         return G()
 
 
-def make(every: int = 4, **more: Any) -> HessianFree:
+def make(every=4, **more):
     options = HessianFreeOptions(cg_iterations=2, warm_start=0.0, mu_growth=None, rho_every=every, **more)
     return HessianFree(Damping("tikhonov", lambda_=1.0), options)
 
 
-def start() -> Any:
+def start():
     return np.cos(np.arange(n)) * 2
 
 
@@ -100,7 +97,7 @@ def test_line_search_damping_measures_every_update():
 
 @pytest.mark.parametrize("updates", [5, ALWAYS], ids=["measured", "unmeasured"])
 @pytest.mark.parametrize("broken", [math.nan, math.inf, 1e6])
-def test_a_loss_that_rises_after_a_step_restores_the_parameters_before_it(broken: float, updates: int):
+def test_a_loss_that_rises_after_a_step_restores_the_parameters_before_it(broken, updates):
     f = Counted(updates + 2, broken)
     optimizer, theta = make(50), start()
     for _ in range(updates):
@@ -124,9 +121,7 @@ def test_a_loss_that_rises_after_a_step_restores_the_parameters_before_it(broken
 @pytest.mark.parametrize(("rise", "before", "losses", "failed"), [
     (1.19, 0.0, 0, None), (1.21, 1.2, 1, None), (1.21, 1.11, 1, None), (1.21, 1.09, 1, Failure.DIVERGED),
 ])  # fmt: skip
-def test_a_rise_from_batch_to_batch_is_checked_on_the_same_batch(
-    rise: float, before: float, losses: int, failed: Failure | None, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_rise_from_batch_to_batch_is_checked_on_the_same_batch(rise, before, losses, failed, monkeypatch):
     f = Counted(ALWAYS + 2)
     optimizer, theta = make(50), start()
     for _ in range(ALWAYS + 1):
@@ -135,7 +130,7 @@ def test_a_rise_from_batch_to_batch_is_checked_on_the_same_batch(
     f.broken, counted = rise * last.loss_before, f.losses
     own, seen = f.loss, []
 
-    def loss(at: Any) -> float:
+    def loss(at):
         seen.append(at)
         own(at)
         return before * last.loss_before
@@ -147,7 +142,7 @@ def test_a_rise_from_batch_to_batch_is_checked_on_the_same_batch(
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_an_update_that_promises_too_much_is_measured(large: bool):
+def test_an_update_that_promises_too_much_is_measured(large):
     optimizer, f, theta = make(50), Counted(), start()
     f.floor = 0.0 if large else 1e3
     for _ in range(ALWAYS):
@@ -207,7 +202,7 @@ def test_the_last_line_search_uses_the_objective_of_rho_if_asked():
 
 @pytest.mark.parametrize("search", ["gradient", "rho"])
 @pytest.mark.parametrize("offset", [-50.0, 50.0])
-def test_a_line_search_compares_with_the_loss_of_its_own_batch(search: str, offset: float) -> None:
+def test_a_line_search_compares_with_the_loss_of_its_own_batch(search, offset):
     """The two batches differ by a constant, so the steps are the same whichever batch the search is on."""
     plain, other = Counted(), Counted()
     other.floor += offset

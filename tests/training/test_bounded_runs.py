@@ -1,10 +1,5 @@
 """Runs with a maximum norm or limited errors: first-order optimizers, the forms of the options, who refuses them."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from support.command_line import call
@@ -16,10 +11,8 @@ from hfrnn.data.streams import TextStreams
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "soap", "muon"])
-def test_a_maximum_norm_by_name_holds_after_the_steps_of_every_first_order_optimizer(
-    tmp_path: Path, optimizer: str
-) -> None:
-    options: dict[str, Any] = {"optimizer": optimizer, "arch": "hornn", "dtype": "float64", "average": 0.0}
+def test_a_maximum_norm_by_name_holds_after_the_steps_of_every_first_order_optimizer(tmp_path, optimizer):
+    options = {"optimizer": optimizer, "arch": "hornn", "dtype": "float64", "average": 0.0}
     result = run(tmp_path, **options, max_norm={"layer0.W_h": 0.15, "output.*": 0.2}, updates=12, learning_rate=0.1)
     views = result.net.views(result.theta)
     for name, bound in (("layer0.W_h", 0.15), ("output.W_y0", 0.2)):
@@ -29,7 +22,7 @@ def test_a_maximum_norm_by_name_holds_after_the_steps_of_every_first_order_optim
     assert np.linalg.norm(views["layer0.W_x"], axis=0).max() > 0.2
 
 
-def test_maximum_norms_by_name_are_a_flag_a_list_in_toml_and_a_dict_in_python(tmp_path: Path) -> None:
+def test_maximum_norms_by_name_are_a_flag_a_list_in_toml_and_a_dict_in_python(tmp_path):
     text, (first, again, third) = text_file(tmp_path), (tmp_path / name for name in ("first", "again", "third"))
     options = {"optimizer": "sgd", "arch": "rnn", "hidden": 4, "sequence_length": 10, "updates": 5, "log_interval": 1}
     options["backend"] = "numpy"
@@ -45,15 +38,15 @@ def test_maximum_norms_by_name_are_a_flag_a_list_in_toml_and_a_dict_in_python(tm
     assert norms["output.W_y0"] == pytest.approx(0.25, rel=1e-3)
 
 
-def test_a_maximum_norm_of_a_name_that_the_network_lacks_is_refused_with_its_names(tmp_path: Path) -> None:
+def test_a_maximum_norm_of_a_name_that_the_network_lacks_is_refused_with_its_names(tmp_path):
     flags = ["--optimizer", "sgd", "--arch", "rnn", "--hidden", 4, "--backend", "numpy", "--max-norm", "layer0.W_hh=2"]
     found = call("train", text_file(tmp_path), *flags, "--out", tmp_path / "run", code=2).stderr
     assert "a norm bound is given for 'layer0.W_hh' (did you mean layer0.W_h?)" in found
     assert "use layer0.W_x, layer0.W_h, output.W_y0" in found
 
 
-def test_an_update_has_the_gradient_with_limited_errors(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"clip_norm": 0.0, "momentum": 0.0, "learning_rate": 0.25, "average": 0.0}
+def test_an_update_has_the_gradient_with_limited_errors(tmp_path):
+    options = {"clip_norm": 0.0, "momentum": 0.0, "learning_rate": 0.25, "average": 0.0}
     result = run(tmp_path, clip_error=0.01, dtype="float64", updates=1, **options)
     window = TextStreams(result.vocabulary.encode(TEXT[:TRAINED]), 4, 10, 10).window(0)
     objective, before = hfrnn.Objective(result.net, hfrnn.Batch(*window)), result.net.init(result.config.seed)

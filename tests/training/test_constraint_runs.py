@@ -1,10 +1,5 @@
 """Runs with fixed connectivity and signs: every optimizer, the files of a run, resuming, and wrong options."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from support.method_runs import run
@@ -16,13 +11,13 @@ import hfrnn
 from hfrnn.errors import CheckpointError, InputError
 from hfrnn.files import write_atomic
 from hfrnn.runs.checkpoint import checkpoint_bytes, load_checkpoint
-from hfrnn.training.trainer import Callback, Trainer, train
+from hfrnn.training.trainer import Callback, train
 
-SPARSE: dict[str, Any] = {"arch": "rnn", "hidden": 8, "activation": "relu", "density": 0.3}
-DALE: dict[str, Any] = {**SPARSE, "excitatory": 0.75, "excitatory_output": True}
-HF: dict[str, Any] = {"optimizer": "hf", "gradient_symbols": 300, "updates": 4}
-STEPS: dict[str, Any] = {"updates": 20, "log_interval": 5, "weight_decay": 1e-2}
-OPTIMIZERS: dict[str, dict[str, Any]] = {
+SPARSE = {"arch": "rnn", "hidden": 8, "activation": "relu", "density": 0.3}
+DALE = {**SPARSE, "excitatory": 0.75, "excitatory_output": True}
+HF = {"optimizer": "hf", "gradient_symbols": 300, "updates": 4}
+STEPS = {"updates": 20, "log_interval": 5, "weight_decay": 1e-2}
+OPTIMIZERS = {
     **{f"hf {each}": {**HF, "preconditioner": each} for each in ("none", "diagonal", "kronecker")},
     "hf line-search": {**HF, "damping": "line-search", "preconditioner": "none"},
     "sgd": {**STEPS, "momentum": 0.9, "nesterov": True, "max_norm": 0.5},
@@ -33,11 +28,11 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
 class Watch(Callback):
     """Keeps the parameters and weights at the start and after every record."""
 
-    def on_start(self, trainer: Trainer) -> None:
+    def on_start(self, trainer):
         self.trainer = trainer
         self.thetas, self.weights = [np.array(trainer.theta)], [np.array(trainer.weights)]
 
-    def on_update(self, record: Any) -> None:
+    def on_update(self, record):
         self.thetas.append(np.array(self.trainer.theta))
         self.weights.append(np.array(self.trainer.weights))
 
@@ -49,7 +44,7 @@ class Watch(Callback):
         [*((name, DALE) for name in OPTIMIZERS), ("hf diagonal", SPARSE), ("sgd", SPARSE)],
     ),
 )
-def test_every_optimizer_respects_constraints_in_every_update(tmp_path: Path, name: str, given: dict[str, Any]) -> None:
+def test_every_optimizer_respects_constraints_in_every_update(tmp_path, name, given):
     watch = Watch()
     result = run(tmp_path, callbacks=(watch,), **{**OPTIMIZERS[name], **given})
     constraints = watch.trainer.method.constraints
@@ -72,7 +67,7 @@ def test_every_optimizer_respects_constraints_in_every_update(tmp_path: Path, na
     assert len(records) == len(watch.thetas) - 1
 
 
-def test_max_norm_bounds_the_weights_into_each_unit_and_not_their_variables(tmp_path: Path) -> None:
+def test_max_norm_bounds_the_weights_into_each_unit_and_not_their_variables(tmp_path):
     watch = Watch()
     run(tmp_path, callbacks=(watch,), optimizer="muon", updates=30, max_norm=0.3, **DALE)
     net, constraints = watch.trainer.net, watch.trainer.method.constraints
@@ -86,7 +81,7 @@ def test_max_norm_bounds_the_weights_into_each_unit_and_not_their_variables(tmp_
 
 
 @pytest.mark.parametrize("name", ["hf kronecker", pytest.param("soap", marks=pytest.mark.slow)])
-def test_a_resumed_run_gives_the_same_bits_without_the_file_of_its_connectivity(tmp_path: Path, name: str) -> None:
+def test_a_resumed_run_gives_the_same_bits_without_the_file_of_its_connectivity(tmp_path, name):
     mask = np.random.default_rng(0).random((8, 8)) < 0.4
     file = tmp_path / "connectivity.npz"
     np.savez(file, **{"layer0.W_h": mask, "layer0.W_h.sign": np.repeat([1, -1], 4)})
@@ -105,14 +100,14 @@ def test_a_resumed_run_gives_the_same_bits_without_the_file_of_its_connectivity(
             np.testing.assert_array_equal(one[key], other[key])
 
 
-def test_no_bit_depends_on_the_number_of_threads(tmp_path: Path) -> None:
+def test_no_bit_depends_on_the_number_of_threads(tmp_path):
     options = {**HF, **DALE, "gradient_symbols": 1200}
     for threads in (1, 3):
         run(tmp_path, f"run{threads}", threads=threads, **options)
     assert_same(tmp_path / "run1", tmp_path / "run3")
 
 
-def test_a_connectivity_file_gives_masks_and_signs_by_name(tmp_path: Path) -> None:
+def test_a_connectivity_file_gives_masks_and_signs_by_name(tmp_path):
     mask, signs, file = np.eye(4, 8)[[0, 1, 2, 3] * 2], np.repeat([1, -1], 4), tmp_path / "c.npz"
     np.savez(file, **{"layer0.W_h": mask, "output.W_y0.sign": signs})
     watch = Watch()
@@ -123,7 +118,7 @@ def test_a_connectivity_file_gives_masks_and_signs_by_name(tmp_path: Path) -> No
     assert result.config.connectivity == str(file)
 
 
-def test_a_run_starts_from_weights_that_fit_its_constraints_only(tmp_path: Path) -> None:
+def test_a_run_starts_from_weights_that_fit_its_constraints_only(tmp_path):
     run(tmp_path, "first", updates=10, **DALE)
     watch = Watch()
     run(tmp_path, "second", (watch,), updates=10, init_from=tmp_path / "first", **DALE)
@@ -134,7 +129,7 @@ def test_a_run_starts_from_weights_that_fit_its_constraints_only(tmp_path: Path)
     assert snapshot(tmp_path) == before
 
 
-def test_a_checkpoint_without_its_constraints_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_without_its_constraints_is_refused(tmp_path):
     folder = run(tmp_path, updates=10, **DALE).folder
     arrays, meta = load_checkpoint(folder / "last.safetensors")
     codes = arrays.pop("constraints")
@@ -149,7 +144,7 @@ def test_a_checkpoint_without_its_constraints_is_refused(tmp_path: Path) -> None
         hfrnn.load(folder, "last")
 
 
-def test_averaged_weights_that_the_constraints_forbid_are_refused(tmp_path: Path) -> None:
+def test_averaged_weights_that_the_constraints_forbid_are_refused(tmp_path):
     folder = run(tmp_path, updates=10, **DALE).folder
     arrays, meta = load_checkpoint(folder / "best.safetensors")
     arrays["method.average"][arrays["constraints"] == -1] = 1.0
@@ -169,9 +164,7 @@ def test_averaged_weights_that_the_constraints_forbid_are_refused(tmp_path: Path
         ({"density": 0.5, "optimizer": "online", "arch": "lstm-krause"}, "density= was given, and optimizer= is "),
     ],
 )
-def test_options_that_do_not_fit_are_refused_and_nothing_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], message: str
-) -> None:
+def test_options_that_do_not_fit_are_refused_and_nothing_is_written(tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     np.savez("wrong.npz", **{"layer0.W_hh": np.ones(1)})
     with pytest.raises(InputError, match=message):

@@ -1,7 +1,5 @@
 """The corpora known by name train from their files."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -19,7 +17,7 @@ FIRST = {"tinyshakespeare": "tinyshakespeare/tinyshakespeare.txt", "ptb-char": "
 
 
 @pytest.fixture(params=FIRST)
-def corpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def corpus(request, monkeypatch):
     if not (DATA / FIRST[request.param]).is_file():
         pytest.skip(f"{request.param} is not under HFRNN_DATA")
     monkeypatch.setenv("HFRNN_DATA", str(DATA))
@@ -27,7 +25,7 @@ def corpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 @pytest.mark.corpus
-def test_a_corpus_trains_samples_and_is_scored(corpus: str, tmp_path: Path) -> None:
+def test_a_corpus_trains_samples_and_is_scored(corpus, tmp_path):
     run = tmp_path / "run"
     arguments = ["train", "--data", corpus, *FLAGS, "--updates", "2", "--out", str(run), "--sample-length", "20"]
     result = CliRunner().invoke(main, arguments)
@@ -41,7 +39,7 @@ def test_a_corpus_trains_samples_and_is_scored(corpus: str, tmp_path: Path) -> N
 
 
 @pytest.mark.corpus
-def test_a_corpus_file_given_as_a_text_trains_too(tmp_path: Path) -> None:
+def test_a_corpus_file_given_as_a_text_trains_too(tmp_path):
     path = DATA / FIRST["tinyshakespeare"]
     if not path.is_file():
         pytest.skip("tinyshakespeare is not under HFRNN_DATA")

@@ -1,10 +1,6 @@
 """A dry run plans and times a run, and leaves no trace."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,13 +16,13 @@ from hfrnn.runs.config import TrainConfig
 from hfrnn.training.dry_run import dry_run
 
 
-def config(folder: Path, **options: Any) -> TrainConfig:
+def config(folder, **options):
     return TrainConfig(
         text=str(text_file(folder)), hidden=(4,), sequence_length=10, gradient_symbols=300, backend="numpy", **options
     )
 
 
-def test_a_dry_run_has_the_plans_that_the_run_takes(tmp_path: Path) -> None:
+def test_a_dry_run_has_the_plans_that_the_run_takes(tmp_path):
     found = dry_run(config(tmp_path, checkpoint="3"))
     run = tiny_train(tmp_path, checkpoint="3")
     stored = load_checkpoint(run.folder / "last.safetensors")[1]["plans"]
@@ -36,7 +32,7 @@ def test_a_dry_run_has_the_plans_that_the_run_takes(tmp_path: Path) -> None:
     assert stored["curvature"]["shards"][-1] == 12
 
 
-def test_a_dry_run_measures_and_adds_up(tmp_path: Path) -> None:
+def test_a_dry_run_measures_and_adds_up(tmp_path):
     found = dry_run(config(tmp_path))
     assert min(found.gradient, found.loss, found.product) > 0
     assert found.update_seconds(3) == pytest.approx(found.gradient + 2 * found.loss + 3 * found.product)
@@ -44,7 +40,7 @@ def test_a_dry_run_measures_and_adds_up(tmp_path: Path) -> None:
     assert more == pytest.approx(10 * found.product)
 
 
-def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path, monkeypatch):
     text = text_file(tmp_path)
     monkeypatch.chdir(tmp_path)
     before = snapshot(tmp_path)
@@ -58,7 +54,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path: Path, monkeypatc
     assert snapshot(tmp_path) == before
 
 
-def test_a_dry_run_names_only_cg_iterations_that_an_update_can_make(tmp_path: Path) -> None:
+def test_a_dry_run_names_only_cg_iterations_that_an_update_can_make(tmp_path):
     text = text_file(tmp_path)
     for most, named in ((3, r"s with 3 CG"), (40, r"s with 10, .* with 30, .* with 40 CG")):
         flags = [*FLAGS, "--cg-iterations", str(most), "--dry-run"]
@@ -66,12 +62,12 @@ def test_a_dry_run_names_only_cg_iterations_that_an_update_can_make(tmp_path: Pa
         assert re.fullmatch(rf"update    about [^,]*{named} iterations", lines[-1]), lines
 
 
-def test_a_budget_that_nothing_fits_is_refused_with_the_numbers(tmp_path: Path) -> None:
+def test_a_budget_that_nothing_fits_is_refused_with_the_numbers(tmp_path):
     with pytest.raises(InputError, match=r"need at least .* [KM]iB, and the budget is"):
         dry_run(config(tmp_path, memory="20kB", preset="published"))
 
 
-def test_a_resumed_run_keeps_its_stored_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_keeps_its_stored_plan(tmp_path, monkeypatch):
     whole = tiny_train(tmp_path, "whole", updates=3, checkpoint="3")
     part = tiny_train(tmp_path, "part", updates=1, checkpoint="3")
     made = hessian_free.make_plan
@@ -94,9 +90,7 @@ def test_a_resumed_run_keeps_its_stored_plan(tmp_path: Path, monkeypatch: pytest
     ],
     ids=["short streams", "task", "online"],
 )
-def test_a_dry_run_of_another_optimizer_times_an_update_and_writes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], roles: list[str]
-) -> None:
+def test_a_dry_run_of_another_optimizer_times_an_update_and_writes_nothing(tmp_path, monkeypatch, options, roles):
     options = {"hidden": 4, "backend": "numpy", **options}
     text = [] if "data" in options else [str(text_file(tmp_path))]
     options |= {"sequence_length": 10} if text and options["optimizer"] != "online" else {}

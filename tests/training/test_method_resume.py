@@ -5,13 +5,9 @@ on: every array and counter of `last.safetensors`. Its log has a line where the 
 the lines are the same up to that validation where the limit falls on a line of the unbroken run.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +21,7 @@ import hfrnn
 from hfrnn.engine.objective import Objective
 from hfrnn.errors import NonFiniteError
 from hfrnn.runs.checkpoint import load_checkpoint
-from hfrnn.training.trainer import Callback, Interrupted, Trainer, train
+from hfrnn.training.trainer import Callback, Interrupted, train
 
 pytestmark = pytest.mark.usefixtures("small_music")
 
@@ -33,8 +29,8 @@ pytestmark = pytest.mark.usefixtures("small_music")
 # ---------------------------------------------------------------------- exact resume
 
 
-HF: dict[str, Any] = {"optimizer": "hf", "gradient_symbols": 300, "cg_iterations": 5}
-RESUMED: dict[str, tuple[dict[str, Any], int, int]] = {
+HF = {"optimizer": "hf", "gradient_symbols": 300, "cg_iterations": 5}
+RESUMED = {
     # a run's options, and the updates after which it is ended, first and at last
     "sgd": ({}, 30, 90),
     "sgd, every step of it": (
@@ -108,12 +104,12 @@ RESUMED: dict[str, tuple[dict[str, Any], int, int]] = {
 }  # fmt: skip
 
 
-def unvalidated(line: dict[str, Any]) -> dict[str, Any]:
+def unvalidated(line):
     return {key: value for key, value in line.items() if not key.startswith("valid")}
 
 
 @pytest.mark.parametrize("name", one_in(4, RESUMED))
-def test_a_resumed_run_equals_one_that_never_stopped(tmp_path: Path, name: str) -> None:
+def test_a_resumed_run_equals_one_that_never_stopped(tmp_path, name):
     options, first, total = RESUMED[name]
     whole = run(tmp_path, "whole", **options, updates=total).folder
     parts = run(tmp_path, "parts", **options, updates=first).folder
@@ -128,7 +124,7 @@ def test_a_resumed_run_equals_one_that_never_stopped(tmp_path: Path, name: str) 
         assert [line for line in one if line["update"] != first] == [line for line in other if line["update"] != first]
 
 
-def test_a_run_that_is_ended_again_and_again_has_the_same_updates(tmp_path: Path) -> None:
+def test_a_run_that_is_ended_again_and_again_has_the_same_updates(tmp_path):
     """Also where no line of the unbroken run ends."""
     whole = run(tmp_path, "whole", updates=60, arch="hornn").folder
     parts = run(tmp_path, "parts", updates=3, arch="hornn").folder
@@ -148,9 +144,7 @@ def test_a_run_that_is_ended_again_and_again_has_the_same_updates(tmp_path: Path
     ],
     ids=["adam", "task", "music", "online", "first line"],
 )
-def test_a_run_interrupted_within_a_line_goes_on_as_if_it_had_not_been(
-    tmp_path: Path, options: dict[str, Any], wanted: int
-) -> None:
+def test_a_run_interrupted_within_a_line_goes_on_as_if_it_had_not_been(tmp_path, options, wanted):
     steps = 1 if options.get("optimizer") != "online" else 50
     updates = 80 if "log_interval" not in options else 4 * options["log_interval"]
     whole = run(tmp_path, "whole", **options, updates=updates)
@@ -169,15 +163,15 @@ def test_a_run_interrupted_within_a_line_goes_on_as_if_it_had_not_been(
 # ---------------------------------------------------------------------- the best, and failure
 
 
-def test_the_best_is_a_copy_that_later_updates_leave_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_is_a_copy_that_later_updates_leave_alone(tmp_path, monkeypatch):
     thetas = []
 
     class Remember(Losses):
-        def on_update(self, record: dict[str, Any]) -> bool | None:
+        def on_update(self, record):
             thetas.append(self.trainer.weights.copy())
             return None
 
-        def on_start(self, trainer: Trainer) -> None:
+        def on_start(self, trainer):
             super().on_start(trainer)
             self.trainer = trainer
 
@@ -192,11 +186,11 @@ def test_the_best_is_a_copy_that_later_updates_leave_alone(tmp_path: Path, monke
 
 
 class Ends(Callback):
-    def on_update(self, record: dict[str, Any]) -> bool | None:
+    def on_update(self, record):
         return True
 
 
-def test_a_run_that_a_callback_ends_unvalidated_has_its_last_state(tmp_path: Path) -> None:
+def test_a_run_that_a_callback_ends_unvalidated_has_its_last_state(tmp_path):
     result = run(tmp_path, updates=40, callbacks=(Ends(),))
     assert (result.summary["stopped"], result.summary["best"]) == ("callback", None)
     np.testing.assert_array_equal(result.theta, hfrnn.load(result.folder).theta)
@@ -204,12 +198,10 @@ def test_a_run_that_a_callback_ends_unvalidated_has_its_last_state(tmp_path: Pat
 
 
 @pytest.mark.parametrize("bad", ["loss", "gradient", "step"])
-def test_a_state_that_is_not_finite_leaves_that_of_the_last_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: str
-) -> None:
+def test_a_state_that_is_not_finite_leaves_that_of_the_last_line(tmp_path, monkeypatch, bad):
     compute, calls = Objective.data_loss_and_gradient, []
 
-    def failing(self: Objective, *arguments: Any) -> Any:
+    def failing(self, *arguments):
         loss, gradient = compute(self, *arguments)
         calls.append(1)
         if len(calls) == 14:
@@ -230,7 +222,7 @@ def test_a_state_that_is_not_finite_leaves_that_of_the_last_line(
     assert training_state(tmp_path / "run") == training_state(run(tmp_path, "whole", **options, updates=40).folder)
 
 
-def test_too_large_a_rate_of_the_online_rule_keeps_the_state(tmp_path: Path) -> None:
+def test_too_large_a_rate_of_the_online_rule_keeps_the_state(tmp_path):
     with pytest.raises(NonFiniteError, match=r"after update 0"):
         run(tmp_path, **ONLINE, learning_rate=1e38, init_scale=1.0, updates=100)
     assert np.isfinite(hfrnn.load(tmp_path / "run").theta).all()
@@ -253,9 +245,7 @@ def test_too_large_a_rate_of_the_online_rule_keeps_the_state(tmp_path: Path) -> 
     ],
     ids=["sgd", "adam", "muon", "task", "music", "soap", "hf-published", "hf"],
 )
-def test_a_run_on_a_strict_device_has_the_numbers_of_numpy_and_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
-) -> None:
+def test_a_run_on_a_strict_device_has_the_numbers_of_numpy_and_goes_on(tmp_path, monkeypatch, options):
     """The device's arrays refuse to become NumPy arrays."""
     fake = FakeBackend()
     monkeypatch.setitem(hfrnn.arrays.backend._makers, "cupy", lambda: fake)

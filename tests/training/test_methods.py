@@ -1,10 +1,5 @@
 """SGD, Adam, SOAP, Muon and the online rule: truncated backpropagation, an update, the same bits, what they refuse."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from support.method_runs import MUSIC, ONLINE, TASK, TRAINED, run
@@ -26,13 +21,13 @@ pytestmark = pytest.mark.usefixtures("small_music")
 SLOW = pytest.mark.slow
 
 
-def dense(arch: str, vocabulary: int = 6, **options: Any) -> tuple[Network, Any]:
+def dense(arch, vocabulary=6, **options):
     """A network in float64 and parameters."""
     net = Network(arch, vocabulary, options.pop("hidden", 4), vocabulary, dtype="float64", **options)
     return net, net.init(seed=1, scale=0.5)
 
 
-def pieces(symbols: np.ndarray[Any, Any], streams: int) -> tuple[Any, Any]:
+def pieces(symbols, streams):
     """The whole streams side by side."""
     return training_sequences(symbols, (len(symbols) - 1) // streams)
 
@@ -48,12 +43,12 @@ ARCHITECTURES = pytest.mark.parametrize(
 )
 
 
-def stream_batches(net: Network, back: int, every: int) -> StreamBatches:
+def stream_batches(net, back, every):
     config = TrainConfig(streams=3, sequence_length=back, update_every=every)
     return StreamBatches(config, net, SYMBOLS)
 
 
-def visit(net: Network, theta: Any, batches: StreamBatches) -> tuple[Batch, Objective, float, Any]:
+def visit(net, theta, batches):
     """The next window at theta: its batch and objective, loss and gradient."""
     batch = batches.next()
     objective = Objective(net, batch, threads=1)
@@ -63,7 +58,7 @@ def visit(net: Network, theta: Any, batches: StreamBatches) -> tuple[Batch, Obje
 
 
 @ARCHITECTURES
-def test_gradients_sent_back_to_the_beginning_add_up_to_the_whole(arch: str, options: dict[str, Any]) -> None:
+def test_gradients_sent_back_to_the_beginning_add_up_to_the_whole(arch, options):
     """Also that of one window of the whole streams."""
     net, theta = dense(arch, **options)
     *_, one, gradient = visit(net, theta, stream_batches(net, 24, 24))
@@ -78,13 +73,11 @@ def test_gradients_sent_back_to_the_beginning_add_up_to_the_whole(arch: str, opt
 
 @ARCHITECTURES
 @pytest.mark.parametrize(("back", "every"), [(6, 6), (3, 1), (8, 4)])
-def test_windows_without_updates_carry_the_states_of_one_long_run(
-    arch: str, options: dict[str, Any], back: int, every: int
-) -> None:
+def test_windows_without_updates_carry_the_states_of_one_long_run(arch, options, back, every):
     net, theta = dense(arch, **options)
     inputs, _ = pieces(SYMBOLS, 3)
 
-    def after(steps: int) -> Any:
+    def after(steps):
         return net.run(theta, Batch(inputs[:steps]))[1] if steps else net.zero_state(3)
 
     batches = stream_batches(net, back, every)
@@ -101,7 +94,7 @@ def test_windows_without_updates_carry_the_states_of_one_long_run(
     assert batches.next().initial_state is None
 
 
-def test_states_that_are_carried_make_an_epoch_s_loss_that_of_the_whole_streams(tmp_path: Path) -> None:
+def test_states_that_are_carried_make_an_epoch_s_loss_that_of_the_whole_streams(tmp_path):
     """Through the method itself, at a rate that changes nothing."""
     result = run(tmp_path, learning_rate=1e-300, momentum=0.0, epochs=1, dtype="float64", sequence_length=8,
                  update_every=2, log_interval=10**6)  # fmt: skip
@@ -114,7 +107,7 @@ def test_states_that_are_carried_make_an_epoch_s_loss_that_of_the_whole_streams(
     assert (line["symbols"], line["update"], line["epoch"]) == (4 * length, length // 2, 1)
 
 
-def test_the_online_rule_reads_all_of_every_stream_from_a_state_of_zeros_in_every_epoch(tmp_path: Path) -> None:
+def test_the_online_rule_reads_all_of_every_stream_from_a_state_of_zeros_in_every_epoch(tmp_path):
     """Through the method itself, at a rate that changes nothing."""
     result = run(tmp_path, **ONLINE, learning_rate=1e-300, epochs=2, dtype="float64", log_interval=10**6)
     symbols = result.vocabulary.encode(TEXT[:TRAINED])
@@ -125,7 +118,7 @@ def test_the_online_rule_reads_all_of_every_stream_from_a_state_of_zeros_in_ever
 # ---------------------------------------------------------------------- one update
 
 
-def first_step(folder: Path, **options: Any) -> tuple[Any, Any, Any, Network]:
+def first_step(folder, **options):
     """Parameters before and after an update in float64, the gradient of its window, and the network."""
     result = run(folder, updates=1, dtype="float64", **options)
     net = result.net
@@ -136,7 +129,7 @@ def first_step(folder: Path, **options: Any) -> tuple[Any, Any, Any, Network]:
     return theta, load_checkpoint(result.folder / "last.safetensors")[0]["theta"], gradient, net
 
 
-STEPS: dict[str, tuple[dict[str, Any], Any]] = {
+STEPS = {
     # an update's options, and the change of theta that they ask for
     "plain": ({"clip_norm": 0.0, "momentum": 0.0, "learning_rate": 0.25}, lambda theta, g: -0.25 * g),
     "first momentum": ({"clip_norm": 0.0, "learning_rate": 0.25}, lambda theta, g: -0.25 * g),
@@ -157,7 +150,7 @@ STEPS: dict[str, tuple[dict[str, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_an_update_is_what_its_options_say(tmp_path: Path, name: str) -> None:
+def test_an_update_is_what_its_options_say(tmp_path, name):
     options, change = STEPS[name]
     before, after, gradient, _ = first_step(tmp_path, **options)
     np.testing.assert_allclose(after, before + change(before, gradient), rtol=0, atol=1e-14)
@@ -165,11 +158,11 @@ def test_an_update_is_what_its_options_say(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"optimizer": "adam"}, {**ONLINE}], ids=["sgd", "adam", "online"])
-def test_the_parameters_that_a_run_starts_from_are_not_written(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_the_parameters_that_a_run_starts_from_are_not_written(tmp_path, options):
     kept = []
 
     class Keep(Callback):
-        def on_start(self, trainer: Trainer) -> None:
+        def on_start(self, trainer):
             kept.append(trainer.theta)
 
     result = run(tmp_path, **options, updates=10, callbacks=(Keep(),))
@@ -177,7 +170,7 @@ def test_the_parameters_that_a_run_starts_from_are_not_written(tmp_path: Path, o
     assert not np.array_equal(kept[0], result.theta)
 
 
-def test_the_log_says_how_long_gradients_were_and_how_many_were_clipped(tmp_path: Path) -> None:
+def test_the_log_says_how_long_gradients_were_and_how_many_were_clipped(tmp_path):
     single = metrics(run(tmp_path, "single", clip_norm=1e6, updates=10, learning_rate=0.25, log_interval=1).folder)
     norms = [line["gradient_norm"] for line in single]
     assert {line["clipped"] for line in single} == {0}
@@ -190,7 +183,7 @@ def test_the_log_says_how_long_gradients_were_and_how_many_were_clipped(tmp_path
 
 
 @pytest.mark.parametrize("options", [{"optimizer": "adam"}, ONLINE, TASK, MUSIC], ids=str)
-def test_every_line_has_the_keys_of_the_contract_and_of_its_method(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_every_line_has_the_keys_of_the_contract_and_of_its_method(tmp_path, options):
     lines = metrics(run(tmp_path, **options, updates=20).folder, timed=True)
     null = {"cg_iterations", "cg_stop", "mu", "lambda", "rho", "step_size"}
     for line in lines:
@@ -214,7 +207,7 @@ def test_every_line_has_the_keys_of_the_contract_and_of_its_method(tmp_path: Pat
     ],
     ids=["sgd", "adam", "soap", "muon", "task", "music", "online"],
 )
-def test_the_same_seed_gives_the_same_bits_with_one_thread_and_two(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_the_same_seed_gives_the_same_bits_with_one_thread_and_two(tmp_path, options):
     options = {**options, "updates": 12, "hidden": 9}
     one, two = (run(tmp_path, f"{threads}", **options, threads=threads).folder for threads in (1, 2))
     assert_same(one, two)
@@ -244,7 +237,7 @@ def test_the_same_seed_gives_the_same_bits_with_one_thread_and_two(tmp_path: Pat
     ],
     ids=["sgd", "nesterov", "adam", "soap", "muon", "online", "task", "music", "hf"],
 )
-def test_training_lowers_the_loss(tmp_path: Path, options: dict[str, Any], share: float) -> None:
+def test_training_lowers_the_loss(tmp_path, options, share):
     lines = metrics(run(tmp_path, **options).folder)
     assert lines[-1]["train_loss"] < share * lines[0].get("loss_before", lines[0]["train_loss"])
     trainer = Trainer.resumed(tmp_path / "run", {})
@@ -282,21 +275,21 @@ NOT_ONLINE = ("l2", "clip_value", "clip_norm", "clip_error", "max_norm", "update
     ],
     ids=str,
 )
-def test_options_that_fit_no_method_are_refused(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
+def test_options_that_fit_no_method_are_refused(tmp_path, options, sentence):
     with pytest.raises(InputError, match=sentence) as caught:
         run(tmp_path, **options, updates=1)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_resumed_run_keeps_its_method(tmp_path: Path) -> None:
+def test_a_resumed_run_keeps_its_method(tmp_path):
     folder = run(tmp_path, updates=1).folder
     for field, other in {"optimizer": "adam", "learning_rate": 0.1, "streams": 5, "schedule": "text8"}.items():
         with pytest.raises(InputError, match=f"keeps its {field}=: "):
             train(resume=folder, updates=2, **{field: other})
 
 
-def test_a_carried_state_that_does_not_fit_is_a_damaged_checkpoint(tmp_path: Path) -> None:
+def test_a_carried_state_that_does_not_fit_is_a_damaged_checkpoint(tmp_path):
     net = dense("lstm")[0]
     batches = stream_batches(net, 6, 6)
     found = batches.state_dict()
@@ -308,14 +301,14 @@ def test_a_carried_state_that_does_not_fit_is_a_damaged_checkpoint(tmp_path: Pat
 # ---------------------------------------------------------------------- memory
 
 
-def test_the_updates_of_a_run_share_their_buffers(tmp_path: Path) -> None:
+def test_the_updates_of_a_run_share_their_buffers(tmp_path):
     held = set()
 
     class Watch(Callback):
-        def on_start(self, trainer: Trainer) -> None:
+        def on_start(self, trainer):
             self.method = trainer.method
 
-        def on_cg(self, iteration: int, q: float) -> None:
+        def on_cg(self, iteration, q):
             held.add(id(self.method._last._passing_buffers))
 
     run(tmp_path, updates=20, update_every=5, callbacks=(Watch(),))

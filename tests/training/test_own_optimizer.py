@@ -1,10 +1,6 @@
 """A user's own optimizer, examples/lion.py, trains, resumes and has options as the built-in ones do."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,11 +18,11 @@ from hfrnn.runs.options import run_options
 from hfrnn.training.trainer import Callback, Trainer, train
 
 LION = Path(__file__).resolve().parents[2] / "examples" / "lion.py"
-OPTIONS: dict[str, Any] = {"optimizer": "lion", "lion_beta1": 0.8, "weight_decay": 0.1, "streams": 4}
+OPTIONS = {"optimizer": "lion", "lion_beta1": 0.8, "weight_decay": 0.1, "streams": 4}
 
 
 @pytest.fixture
-def lion() -> Iterator[Any]:
+def lion():
     """The example, registered during the test only."""
     yield imported(LION)
     if "lion" in OPTIMIZERS.of_users():
@@ -36,11 +32,11 @@ def lion() -> Iterator[Any]:
 class Lines(Callback):
     """Keeps what the method says on the screen."""
 
-    def on_start(self, trainer: Trainer) -> None:
+    def on_start(self, trainer):
         self.lines = [str(line) for line in trainer.method.lines()]
 
 
-def test_its_steps_follow_the_equations(lion: Any) -> None:
+def test_its_steps_follow_the_equations(lion):
     rng = np.random.default_rng(0)
     theta, m, step = rng.normal(size=7), np.zeros(7), lion.LionStep(0.9, 0.99, 0.1)
     found = theta
@@ -55,7 +51,7 @@ def test_its_steps_follow_the_equations(lion: Any) -> None:
 
 
 @pytest.mark.usefixtures("lion")
-def test_it_trains_and_resumes_with_the_same_bits(tmp_path: Path) -> None:
+def test_it_trains_and_resumes_with_the_same_bits(tmp_path):
     lines = Lines()
     whole = run(tmp_path, "whole", (lines,), updates=40, **OPTIONS).folder
     parts = run(tmp_path, "parts", updates=17, **OPTIONS).folder
@@ -67,7 +63,7 @@ def test_it_trains_and_resumes_with_the_same_bits(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("lion")
-def test_its_options_are_options_of_a_run(tmp_path: Path) -> None:
+def test_its_options_are_options_of_a_run(tmp_path):
     assert run_options()["lion_beta2"].default == 0.99
     config = hfrnn.TrainConfig(optimizer="lion").resolved()
     assert (config.learning_rate, config.average, config.lion_beta1) == (0.0005, 0.995, 0.9)
@@ -80,14 +76,14 @@ def test_its_options_are_options_of_a_run(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def _forgotten() -> Iterator[None]:
+def _forgotten():
     """Forget the optimizer that a command of the test registers."""
     yield
     OPTIMIZERS.forget("lion")
 
 
 @pytest.mark.usefixtures("_forgotten")
-def test_the_command_line_has_it_with_its_file(tmp_path: Path) -> None:
+def test_the_command_line_has_it_with_its_file(tmp_path):
     flags = ["--kernel", LION, "--optimizer", "lion", "--lion-beta1", 0.8, "--arch", "rnn", "--hidden", 4]
     flags += ["--backend", "numpy"]
     call("train", text_file(tmp_path), *flags, "--updates", 3, "--log-interval", 3, "--out", tmp_path / "run")
@@ -101,7 +97,7 @@ def test_the_command_line_has_it_with_its_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("lion")
-def test_without_its_file_it_is_not_known(tmp_path: Path) -> None:
+def test_without_its_file_it_is_not_known(tmp_path):
     folder = run(tmp_path, updates=1, **OPTIONS).folder
     OPTIMIZERS.forget("lion")
     with pytest.raises(hfrnn.InputError, match="optimizer= is 'lion': use one of hf, sgd"):

@@ -1,10 +1,6 @@
 """Training with the presets, with every kind of damping and of data."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
-from typing import Any
 
 import pytest
 from support.music_files import stored
@@ -15,10 +11,10 @@ from hfrnn.choices import DAMPINGS
 from hfrnn.optim.hf_options import declarations
 from hfrnn.runs.config import TrainConfig
 
-TINY: dict[str, Any] = {"hidden": 6, "backend": "numpy", "sample_length": 0, "updates": 8}
+TINY = {"hidden": 6, "backend": "numpy", "sample_length": 0, "updates": 8}
 
 
-def check_updates(run: Path) -> None:
+def check_updates(run):
     records = metrics(run)
     assert all(record["failed"] is None and record["step_size"] > 0 for record in records)
     assert records[-1]["train_loss"] < records[0]["train_loss"]
@@ -29,7 +25,7 @@ KINDS = {None: "text", "ptb": "large_text", "jsb": "music", "addition": "task", 
 
 @pytest.mark.parametrize("preset", ["tuned", "published"])
 @pytest.mark.parametrize(("data", "kind"), KINDS.items())
-def test_hessian_free_options_of_a_preset_are_those_of_a_run(preset: str, data: str | None, kind: str) -> None:
+def test_hessian_free_options_of_a_preset_are_those_of_a_run(preset, data, kind):
     config = TrainConfig(data=data, preset=preset).resolved()
     of_preset = getattr(hfrnn.HessianFreeOptions, preset)
     assert of_preset(kind) == hfrnn.HessianFreeOptions.from_run(config.values)
@@ -48,7 +44,7 @@ def test_hessian_free_options_of_a_preset_are_those_of_a_run(preset: str, data: 
     ],
     ids=str,
 )
-def test_the_tuned_preset_trains_with_every_damping(tmp_path: Path, options: dict[str, Any], kind: str) -> None:
+def test_the_tuned_preset_trains_with_every_damping(tmp_path, options, kind):
     tuned = hfrnn.HessianFreeOptions.tuned(kind)
     of_kind = {option.name: getattr(tuned, option.name) for option in declarations() if option.presets is not None}
     if "damping" in options:
@@ -61,7 +57,7 @@ def test_the_tuned_preset_trains_with_every_damping(tmp_path: Path, options: dic
 
 
 @pytest.mark.parametrize("options", [{"rho_every": 5, "search_objective": "rho"}, {"optimizer": "adam"}], ids=str)
-def test_the_training_loss_of_a_record_is_without_the_penalty(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_the_training_loss_of_a_record_is_without_the_penalty(tmp_path, options):
     """At first the network knows nothing, and the penalty is large."""
     small = {"learning_rate": 1e-9} if "optimizer" in options else {"mu": 1e3}
     run = tiny_train(tmp_path, "run", **{"updates": 1, "l2": 1e3, **small, **options}).folder
@@ -69,7 +65,7 @@ def test_the_training_loss_of_a_record_is_without_the_penalty(tmp_path: Path, op
     assert metrics(run)[0]["train_loss"] == pytest.approx(math.log(net.n_out), rel=0.2)
 
 
-def test_a_first_order_step_does_not_compute_the_penalty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_first_order_step_does_not_compute_the_penalty(tmp_path, monkeypatch):
     calls, penalty = [], hfrnn.Objective._penalty
     monkeypatch.setattr(hfrnn.Objective, "_penalty", lambda self, at: calls.append(self.net.l2) or penalty(self, at))
     tiny_train(tmp_path, "run", optimizer="adam", l2=0.3, updates=3)
@@ -86,9 +82,7 @@ def test_a_first_order_step_does_not_compute_the_penalty(tmp_path: Path, monkeyp
     ],
     ids=["task", "music", "class softmax", "stack"],
 )
-def test_the_tuned_preset_trains_on_all_kinds_of_data(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
-) -> None:
+def test_the_tuned_preset_trains_on_all_kinds_of_data(tmp_path, monkeypatch, options):
     (tmp_path / "jsb").mkdir()
     (tmp_path / "jsb" / "jsb.npz").write_bytes(stored())
     monkeypatch.setenv("HFRNN_DATA", str(tmp_path))

@@ -1,10 +1,5 @@
 """What a callback does with its record changes neither the run nor other callbacks."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 from support.tiny_runs import metrics, tiny_train
 
@@ -14,26 +9,26 @@ import hfrnn
 class Spoils(hfrnn.Callback):
     """Changes everything that it is given."""
 
-    def __init__(self) -> None:
-        self.trainer: Any = None
+    def __init__(self):
+        self.trainer = None
 
-    def on_start(self, trainer: Any) -> None:
+    def on_start(self, trainer):
         self.trainer = trainer
 
-    def on_update(self, record: dict[str, Any]) -> None:
+    def on_update(self, record):
         for given in (record, self.trainer.last, self.trainer.best):
             given.update(valid_bits=-1.0, valid_loss=-1.0, update=999)
 
 
 class Reads(hfrnn.Callback):
-    def __init__(self) -> None:
-        self.records: list[dict[str, Any]] = []
+    def __init__(self):
+        self.records = []
 
-    def on_update(self, record: dict[str, Any]) -> None:
+    def on_update(self, record):
         self.records.append(record)
 
 
-def test_a_callback_that_changes_its_record_does_not_falsify_the_run(tmp_path: Path) -> None:
+def test_a_callback_that_changes_its_record_does_not_falsify_the_run(tmp_path):
     reads = Reads()
     result = tiny_train(tmp_path, callbacks=(Spoils(), reads))
     records = metrics(tmp_path / "run")
@@ -43,8 +38,8 @@ def test_a_callback_that_changes_its_record_does_not_falsify_the_run(tmp_path: P
     assert result.summary["last"]["update"] == 2
 
 
-def test_what_is_no_callback_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    wrong: list[Any] = [[object()], hfrnn.Callback(), [hfrnn.Callback], "x", {"a": 1}]
+def test_what_is_no_callback_is_refused_before_anything_is_written(tmp_path):
+    wrong = [[object()], hfrnn.Callback(), [hfrnn.Callback], "x", {"a": 1}]
     for callbacks in wrong:
         with pytest.raises(hfrnn.InputError, match="callbacks is"):
             hfrnn.train(text="text.txt", out=tmp_path / "run", callbacks=callbacks)

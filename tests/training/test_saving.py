@@ -1,10 +1,6 @@
 """Short updates without validation are not all written to the disk at once; none is lost."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 from support.run_states import assert_same
@@ -16,36 +12,36 @@ from hfrnn.training.signals import Interrupted
 from hfrnn.training.trainer import Callback
 
 UPDATES = 7
-OPTIONS: dict[str, Any] = {"preset": "tuned", "updates": UPDATES, "gradient_symbols": 300, "validate_every": 3}
+OPTIONS = {"preset": "tuned", "updates": UPDATES, "gradient_symbols": 300, "validate_every": 3}
 
 
 @pytest.fixture(autouse=True)
-def _seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+def _seldom(monkeypatch):
     monkeypatch.setattr("hfrnn.training.run_state.SAVE_SECONDS", 1e9)
 
 
-def saved(run: Path) -> int:
+def saved(run):
     return int(load_checkpoint(run / "last.safetensors")[1]["update"])
 
 
 class At(Callback):
     """Calls a function after an update."""
 
-    def __init__(self, update: int, action: Any) -> None:
+    def __init__(self, update, action):
         self.update, self.action = update, action
 
-    def on_update(self, record: dict[str, Any]) -> bool | None:
+    def on_update(self, record):
         if record["update"] == self.update:
             self.action()
         return None
 
 
-def test_only_validated_updates_are_written_at_once(tmp_path: Path) -> None:
-    written: list[int] = []
+def test_only_validated_updates_are_written_at_once(tmp_path):
+    written = []
     run = tmp_path / "run"
 
     class Look(Callback):
-        def on_update(self, record: dict[str, Any]) -> bool | None:
+        def on_update(self, record):
             written.append(saved(run))
             return None
 
@@ -55,11 +51,11 @@ def test_only_validated_updates_are_written_at_once(tmp_path: Path) -> None:
     assert [record["valid_bits"] is not None for record in metrics(run)] == [False, False, True] * 2 + [True]
 
 
-def test_a_killed_run_makes_unsaved_updates_again(tmp_path: Path) -> None:
+def test_a_killed_run_makes_unsaved_updates_again(tmp_path):
     update = 5
     whole, killed = tmp_path / "whole", tmp_path / "killed"
 
-    def copy() -> None:
+    def copy():
         shutil.copytree(whole, killed, ignore=shutil.ignore_patterns(".lock*", "lock*"))
 
     tiny_train(tmp_path, "whole", callbacks=(At(update, copy),), **OPTIONS)
@@ -73,10 +69,8 @@ def test_a_killed_run_makes_unsaved_updates_again(tmp_path: Path) -> None:
     ("error", "raised"),
     [pytest.param(KeyboardInterrupt, Interrupted, marks=pytest.mark.slow), (RuntimeError, RuntimeError)],
 )
-def test_an_interrupted_run_writes_its_last_update(
-    tmp_path: Path, error: type[BaseException], raised: type[BaseException]
-) -> None:
-    def fail() -> None:
+def test_an_interrupted_run_writes_its_last_update(tmp_path, error, raised):
+    def fail():
         raise error
 
     with pytest.raises(raised):

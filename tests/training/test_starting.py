@@ -1,10 +1,7 @@
 """What a run starts from and keeps: the weights of another run, further checkpoints, and data that does not change."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +27,7 @@ OTHER = "a lazy fox and the quick brown dog, over it again.\n" * 30
 class First(Callback):
     """Keeps the parameters before the first update."""
 
-    def on_start(self, trainer: Any) -> None:
+    def on_start(self, trainer):
         self.theta = np.array(trainer.theta)
 
 
@@ -38,14 +35,12 @@ class First(Callback):
 
 
 @pytest.fixture(scope="module")
-def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def old(tmp_path_factory):
     """A run to start from."""
     return tiny_train(tmp_path_factory.mktemp("old")).folder
 
 
-def test_a_run_starts_from_the_best_weights_and_the_symbols_of_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_starts_from_the_best_weights_and_the_symbols_of_another(tmp_path, monkeypatch):
     old, watch = tiny_train(tmp_path, "old", updates=3, callbacks=(Losses(monkeypatch, 2.0, 1.0, 3.0),)), First()
     assert not np.array_equal(load(old.folder, "best").theta, load(old.folder, "last").theta)
     other = text_file(tmp_path, OTHER.replace("a", ""), "other.txt")
@@ -58,7 +53,7 @@ def test_a_run_starts_from_the_best_weights_and_the_symbols_of_another(
     assert not np.array_equal(new.theta, watch.theta)
 
 
-def test_a_run_started_from_another_resumes_exactly_without_it(tmp_path: Path) -> None:
+def test_a_run_started_from_another_resumes_exactly_without_it(tmp_path):
     tiny_train(tmp_path, "old", classes=3)
     options = {"init_from": tmp_path / "old", "text": text_file(tmp_path, OTHER, "other.txt"), "classes": 3}
     options |= {"dtype": "float64", "l2": 0.1}  # float types and the penalty may differ
@@ -69,7 +64,7 @@ def test_a_run_started_from_another_resumes_exactly_without_it(tmp_path: Path) -
     assert_same(whole, parts)
 
 
-def test_the_classes_of_a_softmax_are_those_of_the_other_run(tmp_path: Path) -> None:
+def test_the_classes_of_a_softmax_are_those_of_the_other_run(tmp_path):
     tiny_train(tmp_path, "old", classes=3)
     other = text_file(tmp_path, OTHER + "z" * 500, "other.txt")
     options = {"hidden": 4, "sequence_length": 10, "updates": 1, "gradient_symbols": 300, "sample_length": 0}
@@ -81,7 +76,7 @@ def test_the_classes_of_a_softmax_are_those_of_the_other_run(tmp_path: Path) -> 
     assert networks[1] == networks[0] != networks[2]
 
 
-def test_unknown_symbols_of_the_new_text_follow_the_rule_of_unknown(tmp_path: Path, old: Path) -> None:
+def test_unknown_symbols_of_the_new_text_follow_the_rule_of_unknown(tmp_path, old):
     other = text_file(tmp_path, OTHER.replace("lazy", "läzy"), "other.txt")
     options = {"text": other, "init_from": old, "updates": 1}
     skipped = tiny_train(tmp_path, "skip", **options)
@@ -114,9 +109,7 @@ def test_unknown_symbols_of_the_new_text_follow_the_rule_of_unknown(tmp_path: Pa
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_weights_for_another_network_are_refused(
-    tmp_path: Path, old: Path, options: dict[str, Any], sentence: str
-) -> None:
+def test_weights_for_another_network_are_refused(tmp_path, old, options, sentence):
     text_file(tmp_path)
     before = snapshot(tmp_path)
     with pytest.raises(InputError, match=sentence):
@@ -124,7 +117,7 @@ def test_weights_for_another_network_are_refused(
     assert snapshot(tmp_path) == before
 
 
-def test_weights_of_a_task_go_to_a_task_of_the_same_shape_only(tmp_path: Path) -> None:
+def test_weights_of_a_task_go_to_a_task_of_the_same_shape_only(tmp_path):
     task = {"data": "addition", "length": 21, "arch": "rnn", "sequences": 9, "optimizer": "adam", "updates": 1}
     old = tiny_method(tmp_path, "old", **task)
     watch = First()
@@ -140,22 +133,22 @@ def test_weights_of_a_task_go_to_a_task_of_the_same_shape_only(tmp_path: Path) -
 class Listing(Callback):
     """Notes the kept checkpoints after every line."""
 
-    def __init__(self) -> None:
-        self.found: list[list[str]] = []
+    def __init__(self):
+        self.found = []
 
-    def on_update(self, record: dict[str, Any]) -> bool | None:
+    def on_update(self, record):
         self.found.append(sorted(path.name for path in self.path.glob("update-*")))
         return None
 
-    def on_start(self, trainer: Any) -> None:
+    def on_start(self, trainer):
         self.path = trainer.path
 
 
-def names(*updates: int) -> list[str]:
+def names(*updates):
     return [f"update-{update:06d}.safetensors" for update in updates]
 
 
-def test_the_newest_checkpoints_are_kept_and_older_ones_go(tmp_path: Path) -> None:
+def test_the_newest_checkpoints_are_kept_and_older_ones_go(tmp_path):
     lines = Listing()
     tiny_method(tmp_path, "lines", updates=25, keep=1, callbacks=(lines,))
     assert lines.found == [names(10), names(20), names(25)]  # a line of many updates under its last
@@ -166,10 +159,10 @@ def test_the_newest_checkpoints_are_kept_and_older_ones_go(tmp_path: Path) -> No
     assert_same(run, tiny_train(tmp_path, "none", updates=4).folder)
 
 
-def test_an_older_checkpoint_goes_only_when_the_new_one_is_on_the_disk(tmp_path: Path, monkeypatch: Any) -> None:
+def test_an_older_checkpoint_goes_only_when_the_new_one_is_on_the_disk(tmp_path, monkeypatch):
     write, seen = hfrnn.runs.folder.write_atomic, []
 
-    def watched(path: Any, content: Any) -> None:
+    def watched(path, content):
         seen.append((Path(path).stem, sorted(each.name for each in Path(path).parent.glob("update-*"))))
         write(path, content)
 
@@ -179,7 +172,7 @@ def test_an_older_checkpoint_goes_only_when_the_new_one_is_on_the_disk(tmp_path:
     assert ("last", names(1, 2)) in seen
 
 
-def test_a_kept_checkpoint_is_loaded_by_its_name(tmp_path: Path) -> None:
+def test_a_kept_checkpoint_is_loaded_by_its_name(tmp_path):
     run = tiny_train(tmp_path, updates=3, keep=3).folder
     one = tiny_train(tmp_path, "one", updates=2).folder
     for name in ("update-000002", "update-2"):
@@ -193,7 +186,7 @@ def test_a_kept_checkpoint_is_loaded_by_its_name(tmp_path: Path) -> None:
             load(run, wrong)
 
 
-def test_another_number_may_be_kept_when_a_run_goes_on(tmp_path: Path) -> None:
+def test_another_number_may_be_kept_when_a_run_goes_on(tmp_path):
     run = tiny_train(tmp_path, updates=3, keep=3).folder
     train(resume=run, updates=4, keep=2)
     assert list(RunFolder(run).kept()) == [3, 4]
@@ -209,7 +202,7 @@ def test_another_number_may_be_kept_when_a_run_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("changed", "same"), [("text.txt", "valid.txt"), ("valid.txt", "text.txt")])
-def test_the_file_that_has_changed_is_named(tmp_path: Path, changed: str, same: str) -> None:
+def test_the_file_that_has_changed_is_named(tmp_path, changed, same):
     run = tiny_train(tmp_path, valid=text_file(tmp_path, OTHER, "valid.txt")).folder
     text_file(tmp_path, "x" + (tmp_path / changed).read_text(), changed)
     before = snapshot(run)
@@ -222,7 +215,7 @@ def test_the_file_that_has_changed_is_named(tmp_path: Path, changed: str, same: 
     assert (result.exit_code, changed in result.stderr) == (2, True)
 
 
-def test_a_run_of_before_the_parts_had_checksums_names_its_text(tmp_path: Path) -> None:
+def test_a_run_of_before_the_parts_had_checksums_names_its_text(tmp_path):
     run = tiny_train(tmp_path).folder
     config = run / "config.toml"
     kept = [line for line in config.read_text().splitlines() if not line.startswith(("train_", "valid_s", "test_s"))]
@@ -234,7 +227,7 @@ def test_a_run_of_before_the_parts_had_checksums_names_its_text(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("gone", ["text.txt", "valid.txt"])
-def test_data_that_is_gone_is_named_with_the_run(tmp_path: Path, gone: str) -> None:
+def test_data_that_is_gone_is_named_with_the_run(tmp_path, gone):
     run = tiny_train(tmp_path, valid=text_file(tmp_path, OTHER, "valid.txt"), updates=1).folder
     (tmp_path / gone).unlink()
     result = CliRunner().invoke(main, ["train", "--resume", str(run), "--updates", "3"])

@@ -1,13 +1,9 @@
 """How a run stops: by a disk that is full, at a target; and how it is resumed, also without a GPU."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +21,7 @@ from hfrnn.errors import InputError, MissingExtraError, StorageError
 from hfrnn.runs.folder import RunFolder
 from hfrnn.runs.load import load
 from hfrnn.training.run_state import RunState
-from hfrnn.training.trainer import Callback, Trainer, train
+from hfrnn.training.trainer import Callback, train
 
 resource = pytest.importorskip("resource", reason="these limits are those of POSIX systems")
 
@@ -34,17 +30,17 @@ resource = pytest.importorskip("resource", reason="these limits are those of POS
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     """A run of three updates that nothing stops."""
     return tiny_train(tmp_path_factory.mktemp("whole"), updates=3).folder
 
 
-def full(count: int, place: str, monkeypatch: pytest.MonkeyPatch, code: int = errno.ENOSPC) -> None:
-    def fail() -> None:
+def full(count, place, monkeypatch, code=errno.ENOSPC):
+    def fail():
         monkeypatch.setattr(os, place, failing)
         raise OSError(code, os.strerror(code))
 
-    def failing(*_: Any, **__: Any) -> None:
+    def failing(*_, **__):
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, place, at(count, fail, getattr(os, place)))
@@ -61,13 +57,11 @@ def full(count: int, place: str, monkeypatch: pytest.MonkeyPatch, code: int = er
         ],
     ),
 )
-def test_a_disk_that_fails_in_training_is_told_and_nothing_is_lost(
-    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, place: str, count: int, code: int
-) -> None:
+def test_a_disk_that_fails_in_training_is_told_and_nothing_is_lost(tmp_path, whole, monkeypatch, place, count, code):
     """At every one of the writes of updates 2 and 3."""
 
     class Fills(Callback):
-        def on_update(self, record: dict[str, Any]) -> bool | None:
+        def on_update(self, record):
             if record["update"] == 1:
                 full(count, place, monkeypatch, code)
             return None
@@ -88,9 +82,7 @@ def test_a_disk_that_fails_in_training_is_told_and_nothing_is_lost(
 @pytest.mark.parametrize(
     "count", [1, pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)]
 )
-def test_a_disk_that_is_full_at_the_beginning_is_told_and_is_not_in_the_way_later(
-    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
+def test_a_disk_that_is_full_at_the_beginning_is_told_and_is_not_in_the_way_later(tmp_path, whole, monkeypatch, count):
     with monkeypatch.context() as patch:
         full(count, "replace", patch)
         with pytest.raises(StorageError, match="No space left on device"):
@@ -103,7 +95,7 @@ def test_a_disk_that_is_full_at_the_beginning_is_told_and_is_not_in_the_way_late
 
 
 @pytest.mark.nightly
-def test_a_process_that_may_write_no_more_ends_with_1_and_goes_on_later(tmp_path: Path, whole: Path) -> None:
+def test_a_process_that_may_write_no_more_ends_with_1_and_goes_on_later(tmp_path, whole):
     """The second file of a state is twice as long as the first: it holds the last solution of CG too."""
     text_file(tmp_path)
     first = 2500 + 4 * load(whole).net.n_parameters
@@ -121,7 +113,7 @@ def test_a_process_that_may_write_no_more_ends_with_1_and_goes_on_later(tmp_path
     assert_same(whole, tmp_path / "run")
 
 
-def test_a_folder_that_cannot_be_written_to_is_wrong_input(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_to_is_wrong_input(tmp_path):
     run = tiny_train(tmp_path).folder
     run.chmod(0o555)
     try:
@@ -136,7 +128,7 @@ def test_a_folder_that_cannot_be_written_to_is_wrong_input(tmp_path: Path) -> No
 # ---------------------------------------------------------------------- a target
 
 
-def test_a_run_stops_at_its_target_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_stops_at_its_target_and_says_so(tmp_path, monkeypatch):
     watch = Losses(monkeypatch, 4.0, 3.0, 2.0, 1.0)
     options = {"updates": 10, "target_bits": 2.0 / np.log(2), "callbacks": (watch,)}
     result = tiny_train(tmp_path, **options)
@@ -146,7 +138,7 @@ def test_a_run_stops_at_its_target_and_says_so(tmp_path: Path, monkeypatch: pyte
     assert (further.summary["stopped"], further.summary["updates"]) == ("target", 6)
 
 
-def test_without_validation_the_target_is_of_the_training_bits(tmp_path: Path) -> None:
+def test_without_validation_the_target_is_of_the_training_bits(tmp_path):
     options = {"fractions": (1, 0, 0), "hidden": 8, "gradient_symbols": 0}
     lines = metrics(tiny_train(tmp_path, "whole", updates=6, **options).folder)
     wanted = (lines[2]["train_bits"] + lines[3]["train_bits"]) / 2
@@ -156,17 +148,15 @@ def test_without_validation_the_target_is_of_the_training_bits(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("way", ["target", "success"])
-def test_a_run_killed_after_the_update_that_ends_it_makes_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+def test_a_run_killed_after_the_update_that_ends_it_makes_no_other(tmp_path, monkeypatch, way):
     class Good(Callback):
-        def on_start(self, trainer: Trainer) -> None:
+        def on_start(self, trainer):
             monkeypatch.setattr(trainer.source, "errors", lambda logits: 0.0099)
 
-    def killed(self: RunState, reason: str, sample: str | None) -> None:
+    def killed(self, reason, sample):
         raise ZeroDivisionError
 
-    options: dict[str, Any] = {"updates": 30, "target_bits": 100.0, "optimizer": "sgd", "validate_every": 10}
+    options = {"updates": 30, "target_bits": 100.0, "optimizer": "sgd", "validate_every": 10}
     if way == "success":
         options = {"data": "addition", "length": 21, "sequences": 40, "streams": 6, "arch": "rnn", "updates": 30}
     whole = tiny_method(tmp_path, "whole", **options, callbacks=(Good(),))
@@ -182,11 +172,11 @@ def test_a_run_killed_after_the_update_that_ends_it_makes_no_other(
 # ---------------------------------------------------------------------- elsewhere
 
 
-def test_a_run_of_a_gpu_is_opened_and_goes_on_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none() -> Any:
+def test_a_run_of_a_gpu_is_opened_and_goes_on_without_one(tmp_path, monkeypatch):
+    def none():
         raise MissingExtraError("backend 'cupy' needs CuPy: install the extra cuda12, or use backend 'numpy'")
 
-    options: dict[str, Any] = {"arch": "hornn", "optimizer": "adam"}
+    options = {"arch": "hornn", "optimizer": "adam"}
     with monkeypatch.context() as patch:
         patch.setitem(hfrnn.arrays.backend._makers, "cupy", lambda: FakeBackend())
         run = tiny_method(tmp_path, **options, backend="cupy", updates=2).folder
